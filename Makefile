@@ -1,0 +1,102 @@
+# make          the programs, in target/release
+# make help     what else there is
+#
+# `make test` and `make demo` need nothing prepared: they install what the machine lacks.
+
+prefix      ?= /usr/local
+exec_prefix ?= $(prefix)
+bindir      ?= $(exec_prefix)/bin
+datarootdir ?= $(prefix)/share
+mandir      ?= $(datarootdir)/man
+bashdir     ?= $(datarootdir)/bash-completion/completions
+zshdir      ?= $(datarootdir)/zsh/site-functions
+fishdir     ?= $(datarootdir)/fish/vendor_completions.d
+
+CARGO            ?= cargo
+INSTALL          ?= install
+CARGO_TARGET_DIR ?= target
+
+BINARIES := $(sort $(notdir $(basename $(wildcard src/bin/*.rs))))
+BUILT    := $(BINARIES:%=$(CARGO_TARGET_DIR)/release/%)
+SOURCES  := Cargo.toml Cargo.lock $(shell find src -name '*.rs')
+# man/NAME.1 are printed by the programs; the other sections are written by hand.
+PAGES_1  := $(BINARIES:%=man/%.1)
+PAGES_5  := $(sort $(wildcard man/*.5))
+PAGES_7  := $(sort $(wildcard man/*.7))
+
+all: build
+
+##@ Use
+
+build: $(BUILT)                         ## the programs, optimised
+
+# Cargo knows what to rebuild; the prerequisites only spare `sudo make install` the need to ask it.
+$(BUILT) &: $(SOURCES)
+	$(CARGO) build --release --locked --bins
+	@touch $(BUILT)
+
+demo: | deps                            ## find the copies in testdata/corpus
+	@$(MAKE) --no-print-directory --silent build
+	@scripts/demo
+
+install: $(BUILT) $(PAGES_1)            ## programs, man pages and completions, under $(DESTDIR)$(prefix)
+	$(INSTALL) -d $(addprefix $(DESTDIR),$(bindir) $(mandir)/man1 $(mandir)/man5 $(mandir)/man7 $(bashdir) $(zshdir) $(fishdir))
+	$(INSTALL) -m 755 $(BUILT) $(DESTDIR)$(bindir)
+	$(INSTALL) -m 644 $(PAGES_1) $(DESTDIR)$(mandir)/man1
+	$(if $(PAGES_5),$(INSTALL) -m 644 $(PAGES_5) $(DESTDIR)$(mandir)/man5)
+	$(if $(PAGES_7),$(INSTALL) -m 644 $(PAGES_7) $(DESTDIR)$(mandir)/man7)
+	@set -e; umask 022; for name in $(BINARIES); do \
+	    program=$(CARGO_TARGET_DIR)/release/$$name; \
+	    $$program --generate bash >"$(DESTDIR)$(bashdir)/$$name"; \
+	    $$program --generate zsh >"$(DESTDIR)$(zshdir)/_$$name"; \
+	    $$program --generate fish >"$(DESTDIR)$(fishdir)/$$name.fish"; \
+	done
+
+uninstall:                              ## remove what install put there, and nothing else
+	rm -f $(addprefix $(DESTDIR), \
+	    $(BINARIES:%=$(bindir)/%) \
+	    $(PAGES_1:man/%=$(mandir)/man1/%) $(PAGES_5:man/%=$(mandir)/man5/%) $(PAGES_7:man/%=$(mandir)/man7/%) \
+	    $(BINARIES:%=$(bashdir)/%) $(BINARIES:%=$(zshdir)/_%) $(BINARIES:%=$(fishdir)/%.fish))
+
+##@ Work on it
+
+test: | deps                            ## all tests
+	$(CARGO) test --locked
+
+lint: | deps                            ## formatting, clippy, layers, man pages; silent when all is well
+	@$(CARGO) fmt --check
+	@$(CARGO) clippy --quiet --all-targets --locked -- -D warnings
+	@scripts/check-layers
+	@$(CARGO) build --quiet --locked --bins
+	@scripts/check-man $(CARGO_TARGET_DIR)/debug
+
+man: $(BUILT)                           ## regenerate man/*.1 from the programs' own arguments
+	@rm -f $(PAGES_1)
+	@$(MAKE) --no-print-directory --silent $(PAGES_1)
+
+man/%.1: | $(BUILT)
+	@mkdir -p man
+	$(CARGO_TARGET_DIR)/release/$* --generate man >$@
+
+bench: | deps-dev                       ## speed and memory, on the linuxdocs corpus
+	@$(MAKE) --no-print-directory --silent build
+	@scripts/bench
+
+soak: | deps-dev                        ## fuzz each target for FUZZ_SECONDS (60)
+	@scripts/soak
+
+clean:                                  ## remove what was built
+	$(CARGO) clean --quiet
+	rm -rf tests/fuzz/target
+
+deps:
+	@scripts/install-deps
+
+deps-dev:
+	@scripts/install-deps --dev
+
+help:                                   ## this list
+	@awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } /^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: all build demo install uninstall test lint man bench soak clean deps deps-dev help
+.DELETE_ON_ERROR:

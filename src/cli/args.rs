@@ -1,0 +1,158 @@
+//! Arguments that the tools have in common.
+
+use super::generate::What;
+use crate::{
+    corpus::{self, Records},
+    format::{Form, LineParser},
+    parallel::Limits,
+    pipeline::Settings,
+    token::{Rule, Tokenizer},
+};
+use clap::{Args, builder::PossibleValuesParser};
+use std::{path::PathBuf, thread};
+
+/// Which documents to read.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Documents in")]
+pub struct InputArgs {
+    /// Files, directories, or - for stdin (also when nothing is given)
+    ///
+    /// Directories are walked in sorted order; hidden and binary files in them are left out. `.jsonl` and `.ndjson` files hold a document a line,
+    /// any other file is one document. `.gz` and `.zst` are read as what is inside.
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Read more paths from LIST, one a line (- for stdin)
+    #[arg(long, value_name = "LIST")]
+    pub files_from: Option<PathBuf>,
+    /// The paths in LIST end with NUL, as `find -print0` writes them
+    #[arg(short = '0', requires = "files_from")]
+    pub null: bool,
+    /// What files hold, whatever their names say
+    ///
+    /// text: one document; ndjson: a JSON object a line; lines: a document a line, called FILE:LINE; fasta: sequences, each after a line with > and its id.
+    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Records::NAMES.map(|(name, _)| name)))]
+    pub records: Option<String>,
+    /// The field of NDJSON that holds a document's id; without one the id is FILE:LINE
+    #[arg(long, value_name = "FIELD", default_value = "id")]
+    pub id_field: String,
+    /// The field of NDJSON that holds a document's text
+    #[arg(long, value_name = "FIELD", default_value = "text")]
+    pub text_field: String,
+    /// Leave the root of a walked directory out of the ids
+    #[arg(long)]
+    pub relative: bool,
+    /// Read text that is not UTF-8, with ? for each wrong byte; else it is named and skipped
+    #[arg(long)]
+    pub lossy: bool,
+    /// Exit with 0 although some input could not be used
+    #[arg(long)]
+    pub skip_bad: bool,
+}
+
+/// How to run.
+#[derive(Args, Debug, Clone)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Write the binary form of the stream: smaller, faster, checked
+    #[arg(long = "binary")]
+    pub is_binary: bool,
+    /// Write to FILE: beside it first, renamed when all is done
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// How many threads work [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Option<u32>,
+    /// How much memory to aim at, the largest document aside: 64M, 1G
+    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = parse_size)]
+    pub memory: u64,
+    /// No progress bar, and no word on inputs that could not be used
+    #[arg(short, long)]
+    pub quiet: bool,
+    #[arg(long, value_name = "WHAT", hide = true)]
+    pub generate: Option<What>,
+}
+
+impl RunArgs {
+    pub fn settings(&self, prefer_fasta: bool) -> Settings {
+        let threads = self.threads.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), |threads| threads as usize);
+        Settings {
+            form: if self.is_binary { Form::Binary } else { Form::Ndjson },
+            // What is made of the input, and the input itself, take about eight times what is under way.
+            limits: Limits::new(threads, self.memory / 8),
+            corpus: self.input.options(prefer_fasta),
+        }
+    }
+}
+
+impl InputArgs {
+    pub fn options(&self, prefer_fasta: bool) -> corpus::Options {
+        let named = |name: &String| Records::NAMES.iter().find(|(known, _)| known == name).map(|&(_, records)| records);
+        corpus::Options {
+            paths: self.paths.clone(),
+            files_from: self.files_from.clone(),
+            nul_separated: self.null,
+            records: self.records.as_ref().and_then(named),
+            fields: LineParser { id_field: self.id_field.clone(), text_field: self.text_field.clone() },
+            relative: self.relative,
+            lossy: self.lossy,
+            prefer_fasta,
+        }
+    }
+}
+
+/// How text becomes tokens.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Tokens")]
+pub struct TokenArgs {
+    /// word, char:N, line, code, code-norm or dna [default: word]
+    ///
+    /// word: words of any script, case folded, apostrophes inside dropped; characters where a script has no spaces. char:N: overlapping runs of N letters, for text
+    /// from scanners. line: lines, white space folded. code: names, numbers, strings, operators of source code, comments dropped. code-norm: the same with
+    /// names and literals reduced to classes. dna: bases of FASTA records; a strand and its reverse complement give the same blots.
+    #[arg(long, value_name = "NAME", value_parser = Rule::parse)]
+    pub tokenizer: Option<Rule>,
+    /// Take tags, scripts and styles out of HTML and decode its entities first
+    #[arg(long)]
+    pub strip_html: bool,
+}
+
+impl TokenArgs {
+    /// None where nothing was asked for: a stream may know better.
+    pub fn tokenizer(&self) -> Option<Tokenizer> {
+        let is_asked = self.tokenizer.is_some() || self.strip_html;
+        is_asked.then(|| Tokenizer::new(self.tokenizer.unwrap_or(Rule::Word), self.strip_html))
+    }
+
+    pub fn is_dna(&self) -> bool {
+        self.tokenizer == Some(Rule::Dna)
+    }
+}
+
+/// Reads 512, 64K, 256M, 2G; K is 1024.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is not a size such as 512K, 64M or 2G");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(wrong()),
+    };
+    digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift)).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        assert_eq!(["512", "64K", "2m", "1GiB", "3TB"].map(parse_size), [Ok(512), Ok(64 << 10), Ok(2 << 20), Ok(1 << 30), Ok(3 << 40)]);
+        for wrong in ["", "M", "1X", "-1", "1.5G", "99999999999T"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Where results go: stdout, or a file that appears when it is whole.
+
+use anyhow::{Context, bail};
+use signal_hook::{consts::TERM_SIGNALS, iterator::Signals, low_level::emulate_default_handler};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, IsTerminal, Write},
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    thread,
+};
+use tempfile::NamedTempFile;
+
+pub enum Output {
+    Stdout(File),
+    /// A device or a pipe that was named: there is nothing to rename.
+    Direct(File, PathBuf),
+    Beside(Box<NamedTempFile>, PathBuf),
+}
+
+impl Output {
+    pub fn open(path: Option<&Path>, is_binary: bool) -> Result<Self, anyhow::Error> {
+        let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
+            if is_binary && io::stdout().is_terminal() {
+                bail!("the binary form is not for terminals; write it to a file with -o, or to a pipe");
+            }
+            // Not io::stdout(): what comes is large blocks already, and needs no buffer that looks for line ends.
+            return Ok(Self::Stdout(io::stdout().as_fd().try_clone_to_owned().context("stdout")?.into()));
+        };
+        let context = || path.display().to_string();
+        if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+            return Ok(Self::Direct(OpenOptions::new().write(true).open(path).with_context(context)?, path.to_owned()));
+        }
+        if path.is_dir() {
+            bail!("{}: is a directory; give -o the name of a file", path.display());
+        }
+        let beside = temporary(path).with_context(context)?;
+        remove_on_signal(beside.path().to_owned());
+        Ok(Self::Beside(Box::new(beside), path.to_owned()))
+    }
+
+    /// Makes the file appear under its name.
+    pub fn commit(self) -> Result<(), anyhow::Error> {
+        if let Self::Beside(file, path) = self {
+            let context = || path.display().to_string();
+            file.as_file().sync_all().with_context(context)?;
+            file.persist(&path).map_err(|error| error.error).with_context(context)?;
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Stdout(_) => "stdout".to_owned(),
+            Self::Direct(_, path) | Self::Beside(_, path) => path.display().to_string(),
+        }
+    }
+}
+
+/// With the permissions of any new file, not those of a secret.
+fn temporary(path: &Path) -> io::Result<NamedTempFile> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".dedup-").suffix(".tmp");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(directory)
+}
+
+/// An interrupted run leaves nothing behind.
+fn remove_on_signal(path: PathBuf) {
+    let Ok(mut signals) = Signals::new(TERM_SIGNALS) else {
+        return;
+    };
+    thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            let _ = std::fs::remove_file(path);
+            let _ = emulate_default_handler(signal);
+        }
+    });
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = match self {
+            Self::Stdout(file) | Self::Direct(file, _) => file.write(bytes),
+            Self::Beside(file, _) => file.write(bytes),
+        };
+        written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.name())))
+    }
+
+    /// Nothing is held back.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! What a person sees while it runs: problems as they are met, and on a terminal a bar.
+
+use super::args::RunArgs;
+use crate::{corpus::total_bytes, error::Problem, pipeline::Watch};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use std::{
+    fmt::Write,
+    io::{IsTerminal, stderr, stdin},
+    thread,
+    time::Duration,
+};
+
+pub struct Progress {
+    tool: String,
+    quiet: bool,
+    severity: &'static str,
+    bar: ProgressBar,
+    documents: u64,
+}
+
+impl Progress {
+    pub fn new(tool: String, run: &RunArgs) -> Self {
+        let reads_terminal = run.input.paths.is_empty() && run.input.files_from.is_none() && stdin().is_terminal();
+        if reads_terminal && !run.quiet {
+            eprintln!("{tool}: reading from the terminal; Ctrl-D ends it, --help tells more");
+        }
+        let shows_bar = stderr().is_terminal() && !run.quiet && !reads_terminal;
+        let bar = if shows_bar { bar(run) } else { ProgressBar::hidden() };
+        let severity = if run.input.skip_bad { "warning: " } else { "" };
+        Self { tool, quiet: run.quiet, severity, bar, documents: 0 }
+    }
+
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Watch for Progress {
+    fn problem(&mut self, problem: &Problem) {
+        if !self.quiet {
+            self.bar.suspend(|| eprintln!("{}: {}{problem}", self.tool, self.severity));
+        }
+    }
+
+    fn progress(&mut self, bytes: u64, documents: u64) {
+        self.documents += documents;
+        self.bar.inc(bytes);
+        if !self.bar.is_hidden() {
+            self.bar.set_message(self.documents.to_string());
+        }
+    }
+}
+
+/// A spinner, and a bar with the time left as soon as the sizes of all files are known: they are added up meanwhile.
+fn bar(run: &RunArgs) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
+    bar.set_style(style("{spinner} {bytes} read, {msg} documents, {rate}, {elapsed}"));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let (options, handle) = (run.input.options(false), bar.downgrade());
+    thread::spawn(move || {
+        let total = total_bytes(&options).filter(|&total| total > 0);
+        if let (Some(total), Some(bar)) = (total, handle.upgrade()) {
+            bar.set_length(total);
+            bar.set_style(style("[{bar:30}] {percent}% of {total_bytes}, {msg} documents, {rate}, {eta} left"));
+        }
+    });
+    bar
+}
+
+fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner());
+    style.progress_chars("=> ").with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
+        let _ = write!(out, "{}/s", indicatif::BinaryBytes(state.per_sec() as u64));
+    })
+}

@@ -1,0 +1,292 @@
+//! Turns a chunk into documents, on a worker's thread.
+
+use super::{
+    Options,
+    chunk::{Chunk, Container, Layout},
+    unpack::{Packing, unpack_all},
+    walk::Entry,
+};
+use crate::{
+    error::{Error, Place, Problem, Result},
+    format::{Block, BlotCodec, Blots, Kind, Line, LineParser, TokenCodec, Tokens, parse_record},
+    scheme::BlotScheme,
+};
+use std::{
+    fs::File,
+    io::{self, Read},
+    sync::Arc,
+};
+
+/// One document, as text or already tokenised or blotted by another program.
+#[derive(Debug)]
+pub struct Item<'a> {
+    pub id: &'a str,
+    pub file: &'a Arc<str>,
+    /// Where a file holds many documents.
+    pub line: Option<u64>,
+    /// The size of the text, where it is known.
+    pub bytes: Option<u64>,
+    pub hash: Option<u128>,
+    pub content: Content<'a>,
+}
+
+#[derive(Debug)]
+pub enum Content<'a> {
+    Text(&'a str),
+    Tokens(&'a Tokens),
+    Blots(&'a Blots),
+}
+
+impl Item<'_> {
+    pub fn place(&self) -> Place {
+        self.line.map_or_else(|| Place::file(self.file.clone()), |line| Place::line(self.file, line))
+    }
+}
+
+/// Takes documents and problems as they are found.
+pub type Visit<'v> = dyn FnMut(Result<Item<'_>, Problem>) + 'v;
+
+/// Reads chunks; owns the buffers that are used again and again.
+pub struct Reader {
+    fields: LineParser,
+    lossy: bool,
+    file_bytes: Vec<u8>,
+    unpacked: Vec<u8>,
+    tokens: Tokens,
+    blots: Blots,
+}
+
+/// Past this a buffer is given back instead of kept for the next document.
+const KEPT_BYTES: usize = 8 << 20;
+/// How much of a file is looked at to tell text from other data.
+const HEAD_BYTES: usize = 8192;
+
+impl Reader {
+    pub fn new(options: &Options) -> Self {
+        Self {
+            fields: options.fields.clone(),
+            lossy: options.lossy,
+            file_bytes: Vec::new(),
+            unpacked: Vec::new(),
+            tokens: Tokens::default(),
+            blots: Blots::default(),
+        }
+    }
+
+    /// Visits every document of a chunk in order. An error means that the rest of a stream cannot be trusted.
+    pub fn read(&mut self, chunk: Chunk, visit: &mut Visit<'_>) -> Result<()> {
+        match chunk {
+            Chunk::Files(entries) => entries.iter().for_each(|entry| self.read_file(entry, visit)),
+            Chunk::Whole { id, file, mut bytes } => visit_text(&id, &file, None, &mut bytes, self.lossy, visit),
+            Chunk::Records { of, first_line, bytes } => self.read_records(&of, first_line, bytes, visit)?,
+            Chunk::Block { of, block } => self.read_block(&of, &block, visit)?,
+            Chunk::Problem(problem) => visit(Err(problem)),
+        }
+        Ok(())
+    }
+
+    fn read_file(&mut self, entry: &Entry, visit: &mut Visit<'_>) {
+        let packing = match read_whole(entry, &mut self.file_bytes).and_then(|()| self.unpack(entry)) {
+            Ok(packing) => packing,
+            Err(error) => return visit(Err(Problem::new(Place::path(&entry.path), error.to_string()))),
+        };
+        let bytes = if packing == Packing::Plain { &mut self.file_bytes } else { &mut self.unpacked };
+        if entry.is_named || !is_binary(bytes) {
+            visit_text(&entry.id, &entry.name(), None, bytes, self.lossy, visit);
+        }
+        for buffer in [&mut self.file_bytes, &mut self.unpacked] {
+            if buffer.capacity() > KEPT_BYTES {
+                *buffer = Vec::new();
+            }
+        }
+    }
+
+    fn unpack(&mut self, entry: &Entry) -> io::Result<Packing> {
+        let (packing, promised) = (Packing::of(&self.file_bytes), Packing::of_name(&entry.path));
+        if promised != Packing::Plain && promised != packing {
+            return Err(io::Error::other(format!("its name promises {}, its first bytes are not that", promised.name())));
+        }
+        if packing != Packing::Plain {
+            unpack_all(&self.file_bytes, packing, &mut self.unpacked)?;
+        }
+        Ok(packing)
+    }
+
+    fn read_records(&mut self, of: &Container, first_line: u64, mut bytes: Vec<u8>, visit: &mut Visit<'_>) -> Result<()> {
+        if first_line == 1 && bytes.starts_with(BOM) {
+            bytes[..BOM.len()].fill(b' ');
+        }
+        if of.layout == Layout::Fasta {
+            read_fasta(of, first_line, &mut bytes, self.lossy, visit);
+            return Ok(());
+        }
+        for (line, number) in bytes.split_mut(|&byte| byte == b'\n').zip(first_line..) {
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            if of.layout == Layout::Lines {
+                let id = format!("{}:{number}", of.id);
+                let end = line.len() - usize::from(line.ends_with(b"\r"));
+                visit_text(&id, &of.file, Some(number), &mut line[..end], self.lossy, visit);
+            } else {
+                self.read_line(of, number, line, visit);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_line(&mut self, of: &Container, number: u64, line: &mut [u8], visit: &mut Visit<'_>) {
+        let problem = |what: String| Problem::new(Place::line(&of.file, number), what);
+        if let Err(what) = ensure_utf8(line, self.lossy) {
+            return visit(Err(problem(what)));
+        }
+        let parsed = match &of.header {
+            Some(_) => parse_record(line, &mut self.tokens, &mut self.blots),
+            None => self.fields.parse(line, &mut self.tokens, &mut self.blots),
+        };
+        let item = |id, bytes, hash, content| Item { id, file: &of.file, line: Some(number), bytes, hash, content };
+        match parsed {
+            Err(what) => visit(Err(problem(what))),
+            Ok(Line::Header(_)) if of.header.is_none() => visit(Err(problem("the header of a stream amid other lines".to_owned()))),
+            Ok(Line::Header(_) | Line::End { .. }) => {}
+            Ok(Line::Document { id, text }) => {
+                let id = id.unwrap_or_else(|| format!("{}:{number}", of.id).into());
+                match ensure_size(text.len()) {
+                    Err(what) => visit(Err(problem(what))),
+                    Ok(()) => visit(Ok(item(&id, Some(text.len() as u64), None, Content::Text(&text)))),
+                }
+            }
+            Ok(Line::Tokens(found)) => visit(Ok(item(&found.doc, found.bytes, found.hash, Content::Tokens(&self.tokens)))),
+            Ok(Line::Blots(found)) => visit(Ok(item(&found.doc, found.bytes, found.hash, Content::Blots(&self.blots)))),
+        }
+    }
+
+    fn read_block(&mut self, of: &Container, block: &Block, visit: &mut Visit<'_>) -> Result<()> {
+        let damaged = |what: String| Error::damaged(block.place.clone(), format!("{what}; the stream was altered"));
+        let Some(header) = &of.header else {
+            return Err(damaged("a block without a header".to_owned()));
+        };
+        let mut fields = block.open()?;
+        for _ in 0..block.records {
+            let (record, content) = match header.kind {
+                Kind::Tokens => {
+                    let record = TokenCodec { with_spans: true }.read_binary(&mut fields, &mut self.tokens).map_err(damaged)?;
+                    (record, Content::Tokens(&self.tokens))
+                }
+                Kind::Blots => {
+                    let bits = header.scheme.parse::<BlotScheme>().map_err(damaged)?.bits;
+                    let codec = BlotCodec { bits, with_positions: true };
+                    (codec.read_binary(&mut fields, &mut self.blots).map_err(damaged)?, Content::Blots(&self.blots))
+                }
+            };
+            visit(Ok(Item { id: record.doc, file: &of.file, line: None, bytes: record.bytes, hash: record.hash, content }));
+        }
+        if fields.is_empty() { Ok(()) } else { Err(damaged(format!("{} bytes after the last record of a block", fields.left()))) }
+    }
+}
+
+impl Packing {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "text",
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+/// Reads a file in one go; a regular file ends where a read falls short.
+fn read_whole(entry: &Entry, buffer: &mut Vec<u8>) -> io::Result<()> {
+    buffer.clear();
+    let mut file = File::open(&entry.path)?;
+    let expected = usize::try_from(entry.bytes).map_err(io::Error::other)?;
+    buffer.reserve(expected + 1);
+    buffer.resize(expected + 1, 0);
+    let mut filled = 0;
+    loop {
+        match file.read(&mut buffer[filled..]) {
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        }
+        if filled < buffer.len() {
+            break;
+        }
+        // It grew meanwhile.
+        buffer.resize(2 * filled, 0);
+    }
+    buffer.truncate(filled);
+    // A short read is the end on local file systems; others are asked once more.
+    if filled < expected { file.read_to_end(buffer).map(|_| ()) } else { Ok(()) }
+}
+
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// Files found in a directory are left out when they hold no text: NUL bytes amid bytes that are not UTF-8, or many of them.
+/// A stray NUL in a text is no reason to lose it.
+fn is_binary(bytes: &[u8]) -> bool {
+    let head = &bytes[..bytes.len().min(HEAD_BYTES)];
+    let nuls = memchr::memchr_iter(0, head).count();
+    nuls > 0 && (nuls > head.len() / 512 || std::str::from_utf8(head).is_err_and(|error| error.error_len().is_some()))
+}
+
+fn visit_text(id: &str, file: &Arc<str>, line: Option<u64>, bytes: &mut [u8], lossy: bool, visit: &mut Visit<'_>) {
+    let place = || line.map_or_else(|| Place::file(file.clone()), |line| Place::line(file, line));
+    if let Err(what) = ensure_size(bytes.len()).and_then(|()| ensure_utf8(bytes, lossy)) {
+        return visit(Err(Problem::new(place(), what)));
+    }
+    // Checked right above.
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
+    visit(Ok(Item { id, file, line, bytes: Some(bytes.len() as u64), hash: None, content: Content::Text(text) }));
+}
+
+/// Spans are 32 bits wide.
+fn ensure_size(bytes: usize) -> Result<(), String> {
+    if bytes >= u32::MAX as usize {
+        return Err(format!("a document of {bytes} bytes; 4 GiB is the most, split it"));
+    }
+    Ok(())
+}
+
+/// With `lossy`, each byte that is not UTF-8 becomes a `?`, so that every other byte stays where it was.
+fn ensure_utf8(bytes: &mut [u8], lossy: bool) -> Result<(), String> {
+    let Err(error) = std::str::from_utf8(bytes) else {
+        return Ok(());
+    };
+    if !lossy {
+        let remedy = match bytes {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "it is UTF-16: convert it with iconv -f UTF-16 -t UTF-8",
+            _ => "convert it with iconv, or read it as it is with --lossy",
+        };
+        return Err(format!("not UTF-8 at byte {}; {remedy}", error.valid_up_to()));
+    }
+    let mut at = error.valid_up_to();
+    while let Err(error) = std::str::from_utf8(&bytes[at..]) {
+        let wrong = at + error.valid_up_to();
+        at = error.error_len().map_or(bytes.len(), |length| wrong + length);
+        bytes[wrong..at].fill(b'?');
+    }
+    Ok(())
+}
+
+fn read_fasta(of: &Container, first_line: u64, bytes: &mut [u8], lossy: bool, visit: &mut Visit<'_>) {
+    let (mut at, mut line) = (0, first_line);
+    while at < bytes.len() {
+        let next = memchr::memmem::find(&bytes[at..], b"\n>").map_or(bytes.len(), |found| at + found + 1);
+        let record = &mut bytes[at..next];
+        let lines = memchr::memchr_iter(b'\n', record).count() as u64;
+        let head_end = memchr::memchr(b'\n', record).map_or(record.len(), |end| end + 1);
+        let (head, sequence) = record.split_at_mut(head_end);
+        if head.first() != Some(&b'>') {
+            if !(head.trim_ascii().is_empty() && sequence.trim_ascii().is_empty()) {
+                visit(Err(Problem::new(Place::line(&of.file, line), "text before the first '>'; for plain sequences use --records text")));
+            }
+        } else {
+            let name = String::from_utf8_lossy(&head[1..]);
+            let id = name.split_ascii_whitespace().next().map_or_else(|| format!("{}:{line}", of.id), str::to_owned);
+            visit_text(&id, &of.file, Some(line), sequence, lossy, visit);
+        }
+        at = next;
+        line += lines;
+    }
+}

@@ -1,0 +1,52 @@
+mod chunk;
+mod item;
+mod seen;
+mod source;
+mod unpack;
+mod walk;
+
+pub use chunk::Chunk;
+pub use item::{Content, Item, Reader};
+pub use seen::SeenIds;
+pub use source::Source;
+pub use walk::{Entry, total_bytes};
+
+use crate::format::LineParser;
+use std::path::PathBuf;
+
+/// Which documents to read, and how.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Files, directories, or `-`; nothing means stdin, unless there is a list.
+    pub paths: Vec<PathBuf>,
+    /// A file with a path a line.
+    pub files_from: Option<PathBuf>,
+    /// The list's paths end with NUL instead of a line feed.
+    pub nul_separated: bool,
+    /// What files hold, where the name does not tell.
+    pub records: Option<Records>,
+    pub fields: LineParser,
+    /// Leave the root of a walked directory out of the ids.
+    pub relative: bool,
+    /// Read text that is not UTF-8, with `?` for each byte that is wrong.
+    pub lossy: bool,
+    /// Take files for FASTA, where nothing else is said.
+    pub prefer_fasta: bool,
+}
+
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Records {
+    /// One document.
+    Text,
+    /// A document a line, as JSON.
+    Ndjson,
+    /// A document a line, as it is; the id is the file and the line.
+    Lines,
+    /// Sequences, each after a line that starts with `>`.
+    Fasta,
+}
+
+impl Records {
+    pub const NAMES: [(&str, Self); 4] = [("text", Self::Text), ("ndjson", Self::Ndjson), ("lines", Self::Lines), ("fasta", Self::Fasta)];
+}

@@ -1,0 +1,106 @@
+//! What can go wrong, and where.
+//!
+//! [`Error`] ends a run. A [`Problem`] is one bad input: it is reported, the rest is processed.
+
+use std::{fmt, io, path::Path, sync::Arc};
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Something that ends the run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{file}: {source}")]
+    Io { file: String, source: io::Error },
+    /// A stream that is cut, altered or not ours.
+    #[error("{place}: {what}")]
+    Damaged { place: Place, what: String },
+    /// Two schemes that cannot be mixed.
+    #[error("{place}: scheme is '{found}', expected '{expected}'; {remedy}")]
+    Scheme { place: Place, found: String, expected: String, remedy: &'static str },
+    /// The output cannot be written; whoever owns it says which one.
+    #[error("{0}")]
+    Output(io::Error),
+    /// Arguments that make no sense together.
+    #[error("{0}")]
+    Usage(String),
+    /// The reader of our output went away: not worth a word.
+    #[error("closed pipe")]
+    ClosedPipe,
+}
+
+impl Error {
+    pub fn io(file: impl fmt::Display, source: io::Error) -> Self {
+        Self::Io { file: file.to_string(), source }
+    }
+
+    pub fn output(source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::BrokenPipe { Self::ClosedPipe } else { Self::Output(source) }
+    }
+
+    pub fn damaged(place: Place, what: impl Into<String>) -> Self {
+        Self::Damaged { place, what: what.into() }
+    }
+}
+
+/// One input that could not be used.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    pub place: Place,
+    pub what: String,
+}
+
+impl Problem {
+    pub fn new(place: Place, what: impl Into<String>) -> Self {
+        Self { place, what: what.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.what)
+    }
+}
+
+/// A file and, where it is known, the line or byte in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub file: Arc<str>,
+    pub at: At,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    Whole,
+    /// Counted from 1.
+    Line(u64),
+    /// Counted from 0.
+    Byte(u64),
+}
+
+impl Place {
+    pub fn file(file: impl Into<Arc<str>>) -> Self {
+        Self { file: file.into(), at: At::Whole }
+    }
+
+    pub fn path(path: &Path) -> Self {
+        Self::file(path.display().to_string())
+    }
+
+    pub fn line(file: &Arc<str>, line: u64) -> Self {
+        Self { file: file.clone(), at: At::Line(line) }
+    }
+
+    pub fn byte(file: &Arc<str>, byte: u64) -> Self {
+        Self { file: file.clone(), at: At::Byte(byte) }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at {
+            At::Whole => write!(f, "{}", self.file),
+            At::Line(line) => write!(f, "{}:{line}", self.file),
+            At::Byte(byte) => write!(f, "{}: byte {byte}", self.file),
+        }
+    }
+}

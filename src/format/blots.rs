@@ -1,0 +1,32 @@
+//! The blots of one document.
+
+/// The blots of one document in the order of their windows.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Blots {
+    pub values: Vec<u64>,
+    /// The number of each window's first token.
+    pub positions: Vec<u32>,
+    /// How many tokens the document has.
+    pub tokens: u64,
+}
+
+impl Blots {
+    pub fn clear(&mut self) {
+        self.values.clear();
+        self.positions.clear();
+        self.tokens = 0;
+    }
+
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    pub fn push(&mut self, value: u64, position: u32) {
+        self.values.push(value);
+        self.positions.push(position);
+    }
+}

@@ -1,0 +1,23 @@
+mod blots;
+mod header;
+mod line;
+mod reader;
+mod record;
+mod tokens;
+mod varint;
+mod writer;
+
+pub use blots::Blots;
+pub use header::{Header, Kind, MAGIC, MAX_HEADER_BYTES, VERSION};
+pub use line::{Line, LineParser, Parsed, parse_record};
+pub use reader::{Block, BlockReader};
+pub use record::{BlotCodec, Record, TokenCodec};
+pub use tokens::{Span, Tokens};
+pub use writer::{Batch, Form, StreamWriter};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The checksum of every block and header.
+fn checksum(bytes: &[u8]) -> u64 {
+    xxh3_64(bytes)
+}

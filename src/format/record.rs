@@ -1,0 +1,250 @@
+//! One document's tokens or blots as a record, in both forms.
+//!
+//! `man 5 dedup-stream` describes them byte by byte.
+
+use super::{
+    blots::Blots,
+    tokens::{Span, Tokens},
+    varint::{self, Fields},
+};
+use std::io::Write;
+
+/// What every record says of its document. Other programs may leave out size and hash.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Record<'a> {
+    pub doc: &'a str,
+    pub bytes: Option<u64>,
+    pub hash: Option<u128>,
+}
+
+const HAS_BYTES: u8 = 1;
+const HAS_HASH: u8 = 2;
+const HAS_DETAIL: u8 = 4;
+
+/// Token records: `{"doc":…,"bytes":…,"hash":…,"tokens":[…],"spans":[…]}`.
+#[derive(Debug, Clone, Copy)]
+pub struct TokenCodec {
+    pub with_spans: bool,
+}
+
+impl TokenCodec {
+    pub fn write_ndjson(self, out: &mut Vec<u8>, record: &Record<'_>, tokens: &Tokens) {
+        open_json(out, record);
+        out.extend_from_slice(b",\"tokens\":[");
+        json_tokens(out, tokens);
+        out.push(b']');
+        if let Some(spans) = tokens.spans().filter(|_| self.with_spans) {
+            out.extend_from_slice(b",\"spans\":[");
+            comma_separated(out, spans, |out, span| {
+                let _ = write!(out, "[{},{}]", span.start, span.end);
+            });
+            out.push(b']');
+        }
+        out.extend_from_slice(b"}\n");
+    }
+
+    pub fn write_binary(self, out: &mut Vec<u8>, record: &Record<'_>, tokens: &Tokens) {
+        let spans = tokens.spans().filter(|_| self.with_spans);
+        open_binary(out, record, spans.is_some());
+        varint::put(out, tokens.text.len() as u64);
+        out.extend_from_slice(&tokens.text);
+        let mut last = 0;
+        for span in spans.unwrap_or_default() {
+            varint::put_signed(out, i64::from(span.start) - last);
+            varint::put(out, u64::from(span.end.saturating_sub(span.start)));
+            last = i64::from(span.start);
+        }
+    }
+
+    /// Reads one binary record into `tokens`.
+    pub fn read_binary<'a>(self, fields: &mut Fields<'a>, tokens: &mut Tokens) -> Result<Record<'a>, String> {
+        let (record, has_spans) = read_open(fields)?;
+        let text_bytes = fields.varint("length of the token text")?;
+        tokens.spans = has_spans.then(|| tokens.spans.take().unwrap_or_default());
+        tokens.load(fields.take(text_bytes, "token text")?)?;
+        if let Some(spans) = &mut tokens.spans {
+            let mut last = 0;
+            for _ in 0..tokens.ends.len() {
+                let span = read_span(fields, last)?;
+                last = i64::from(span.start);
+                spans.push(span);
+            }
+        }
+        Ok(record)
+    }
+}
+
+fn read_span(fields: &mut Fields<'_>, last: i64) -> Result<Span, String> {
+    let start = last.checked_add(fields.signed("start of a span")?).and_then(|start| u32::try_from(start).ok());
+    let length = fields.varint("length of a span")?;
+    let end = start.and_then(|start| u32::try_from(u64::from(start).checked_add(length)?).ok());
+    match (start, end) {
+        (Some(start), Some(end)) => Ok(Span { start, end }),
+        _ => Err("a span lies outside of any document".to_owned()),
+    }
+}
+
+/// Blot records: `{"doc":…,"bytes":…,"hash":…,"tokens":n,"blots":["2db9c479",…],"positions":[…]}`.
+#[derive(Debug, Clone, Copy)]
+pub struct BlotCodec {
+    pub bits: u8,
+    pub with_positions: bool,
+}
+
+impl BlotCodec {
+    /// Hex digits of a blot.
+    pub fn digits(self) -> usize {
+        usize::from(self.bits.div_ceil(4))
+    }
+
+    /// Asked for, and there: a stream made without them cannot give them back.
+    fn has_positions(self, blots: &Blots) -> bool {
+        self.with_positions && blots.positions.len() == blots.values.len()
+    }
+
+    fn value_bytes(self) -> usize {
+        usize::from(self.bits.div_ceil(8))
+    }
+
+    pub fn write_ndjson(self, out: &mut Vec<u8>, record: &Record<'_>, blots: &Blots) {
+        open_json(out, record);
+        let _ = write!(out, ",\"tokens\":{},\"blots\":[", blots.tokens);
+        let digits = self.digits();
+        comma_separated(out, &blots.values, |out, &value| {
+            out.push(b'"');
+            put_hex(out, value, digits);
+            out.push(b'"');
+        });
+        out.push(b']');
+        if self.has_positions(blots) {
+            out.extend_from_slice(b",\"positions\":[");
+            comma_separated(out, &blots.positions, |out, position| {
+                let _ = write!(out, "{position}");
+            });
+            out.push(b']');
+        }
+        out.extend_from_slice(b"}\n");
+    }
+
+    pub fn write_binary(self, out: &mut Vec<u8>, record: &Record<'_>, blots: &Blots) {
+        open_binary(out, record, self.has_positions(blots));
+        varint::put(out, blots.tokens);
+        varint::put(out, blots.values.len() as u64);
+        let value_bytes = self.value_bytes();
+        for value in &blots.values {
+            out.extend_from_slice(&value.to_le_bytes()[..value_bytes]);
+        }
+        if self.has_positions(blots) {
+            let mut last = 0;
+            for &position in &blots.positions {
+                varint::put_signed(out, i64::from(position) - last);
+                last = i64::from(position);
+            }
+        }
+    }
+
+    /// Reads one binary record into `blots`; the positions are left empty where it has none.
+    pub fn read_binary<'a>(self, fields: &mut Fields<'a>, blots: &mut Blots) -> Result<Record<'a>, String> {
+        blots.clear();
+        let (record, has_positions) = read_open(fields)?;
+        blots.tokens = fields.varint("number of tokens")?;
+        let count = fields.varint("number of blots")?;
+        let value_bytes = self.value_bytes();
+        let bytes = count.checked_mul(value_bytes as u64).ok_or("more blots than can be")?;
+        for value in fields.take(bytes, "blots")?.chunks_exact(value_bytes) {
+            let mut wide = [0; 8];
+            wide[..value_bytes].copy_from_slice(value);
+            blots.values.push(self.ensure_fits(u64::from_le_bytes(wide))?);
+        }
+        let mut last = 0_i64;
+        for _ in 0..if has_positions { count } else { 0 } {
+            let position = last.checked_add(fields.signed("position of a blot")?).and_then(|position| u32::try_from(position).ok());
+            blots.positions.push(position.ok_or("a position lies outside of any document")?);
+            last = position.map_or(0, i64::from);
+        }
+        Ok(record)
+    }
+
+    pub fn ensure_fits(self, value: u64) -> Result<u64, String> {
+        if self.bits < 64 && value >> self.bits != 0 {
+            return Err(format!("blot {value:x} is wider than {} bits", self.bits));
+        }
+        Ok(value)
+    }
+}
+
+fn open_json(out: &mut Vec<u8>, record: &Record<'_>) {
+    out.extend_from_slice(b"{\"doc\":");
+    json_string(out, record.doc);
+    if let Some(bytes) = record.bytes {
+        let _ = write!(out, ",\"bytes\":{bytes}");
+    }
+    if let Some(hash) = record.hash {
+        let _ = write!(out, ",\"hash\":\"{hash:032x}\"");
+    }
+}
+
+fn open_binary(out: &mut Vec<u8>, record: &Record<'_>, has_detail: bool) {
+    varint::put(out, record.doc.len() as u64);
+    out.extend_from_slice(record.doc.as_bytes());
+    let flag = |is_set, flag| if is_set { flag } else { 0 };
+    out.push(flag(record.bytes.is_some(), HAS_BYTES) | flag(record.hash.is_some(), HAS_HASH) | flag(has_detail, HAS_DETAIL));
+    if let Some(bytes) = record.bytes {
+        varint::put(out, bytes);
+    }
+    if let Some(hash) = record.hash {
+        out.extend_from_slice(&hash.to_be_bytes());
+    }
+}
+
+fn read_open<'a>(fields: &mut Fields<'a>) -> Result<(Record<'a>, bool), String> {
+    let length = fields.varint("length of the document id")?;
+    let doc = std::str::from_utf8(fields.take(length, "document id")?).map_err(|_| "document id is not UTF-8")?;
+    let flags = fields.byte("flags")?;
+    if flags & !(HAS_BYTES | HAS_HASH | HAS_DETAIL) != 0 {
+        return Err(format!("unknown flags {flags:#x}"));
+    }
+    let bytes = (flags & HAS_BYTES != 0).then(|| fields.varint("size of the document")).transpose()?;
+    let hash = (flags & HAS_HASH != 0).then(|| fields.take(16, "document hash")).transpose()?;
+    let hash = hash.and_then(|hash| hash.try_into().ok()).map(u128::from_be_bytes);
+    Ok((Record { doc, bytes, hash }, flags & HAS_DETAIL != 0))
+}
+
+fn comma_separated<T>(out: &mut Vec<u8>, items: &[T], mut write: impl FnMut(&mut Vec<u8>, &T)) {
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(out, item);
+    }
+}
+
+fn json_string(out: &mut Vec<u8>, text: &str) {
+    // A Vec takes every write, and a string is always valid JSON.
+    let _ = serde_json::to_writer(out, text);
+}
+
+/// The tokens as JSON strings. Most documents need no escapes at all: one look decides that for all of them.
+fn json_tokens(out: &mut Vec<u8>, tokens: &Tokens) {
+    let plain = !tokens.text.iter().any(|&byte| byte == b'"' || byte == b'\\' || (byte < b' ' && byte != b'\n'));
+    out.reserve(tokens.text.len() + 2 * tokens.len());
+    for (index, token) in tokens.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        if plain {
+            out.push(b'"');
+            out.extend_from_slice(token);
+            out.push(b'"');
+        } else {
+            json_string(out, &String::from_utf8_lossy(token));
+        }
+    }
+}
+
+fn put_hex(out: &mut Vec<u8>, value: u64, digits: usize) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for digit in (0..digits).rev() {
+        out.push(DIGITS[(value >> (4 * digit)) as usize & 15]);
+    }
+}

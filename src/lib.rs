@@ -1,0 +1,41 @@
+//! Find copied text in large document collections.
+//!
+//! The modules stand in the order of the data's way, and each uses only those above it
+//! (`scripts/check-layers` holds them to it):
+//!
+//! ```text
+//! corpus ──► tokens ──► blots ──► …
+//!   files      dedup-     dedup-
+//!   NDJSON     tokenize   blot
+//!   stdin
+//! ```
+//!
+//! A *document* is an id and a text. A *token* is a normalised unit of that text with its byte span.
+//! A *blot* is the hash of one window of `k` tokens; documents that share text share blots.
+//!
+//! The library never reads arguments, prints or exits: that is what [`cli`] is for.
+
+// The ground.
+pub mod error;
+/// Records on the wire: NDJSON and binary twins, headers, checksums, end records.
+pub mod format;
+pub mod parallel;
+pub mod scheme;
+
+// Corpus to tokens.
+/// Documents in: files, directories, NDJSON, FASTA, stdin, compressed or not.
+pub mod corpus;
+/// Text to tokens: one file a tokenizer.
+pub mod token;
+
+// Tokens to blots.
+/// Tokens to blots: one file a scheme.
+pub mod blot;
+/// Which blots are kept: one file a heuristic.
+pub mod select;
+
+// The stages, each one verb.
+pub mod pipeline;
+
+// The shell.
+pub mod cli;

@@ -1,0 +1,90 @@
+//! Documents to tokens.
+
+use super::{Settings, Stage, Summary, Watch, run};
+use crate::{
+    corpus::{Content, Item, Source},
+    error::{Error, Place, Result},
+    format::{Form, Header, Kind, Record, TokenCodec, Tokens},
+    scheme::TokenScheme,
+    token::{Rule, Tokenizer},
+};
+use std::io::Write;
+
+#[derive(Debug, Clone)]
+pub struct TokenizeOptions {
+    /// None: that of the stream that comes in, or words.
+    pub tokenizer: Option<Tokenizer>,
+    pub with_spans: bool,
+}
+
+/// Writes a token record for each document. Token streams pass through, which turns one form into the other.
+pub fn tokenize(options: &TokenizeOptions, settings: &Settings, out: impl Write, watch: &mut dyn Watch) -> Result<Summary> {
+    let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
+    let scheme = token_scheme(options.tokenizer.as_ref(), source.first_header())?;
+    let header = Header::new(Kind::Tokens, scheme.to_string());
+    source.expect(vec![header.clone()]);
+    let stage = Tokenize {
+        tokens: Tokens::new(options.with_spans),
+        codec: TokenCodec { with_spans: options.with_spans },
+        form: settings.form,
+        tokenize: ToTokens::new(&scheme),
+    };
+    run(&stage, source, &header, settings, out, watch)
+}
+
+/// The scheme that was asked for, else that of the stream, else words.
+pub(super) fn token_scheme(asked: Option<&Tokenizer>, stream: Option<&Header>) -> Result<TokenScheme> {
+    match (asked, stream.filter(|header| header.kind == Kind::Tokens)) {
+        (Some(tokenizer), _) => Ok(tokenizer.scheme()),
+        (None, None) => Ok(Tokenizer::new(Rule::Word, false).scheme()),
+        (None, Some(header)) => header.scheme.parse().map_err(|what: String| Error::damaged(Place::file("input"), what)),
+    }
+}
+
+/// Tokenises, or says why it cannot.
+#[derive(Clone)]
+pub(super) struct ToTokens {
+    tokenizer: Result<Tokenizer, String>,
+}
+
+impl ToTokens {
+    pub fn new(scheme: &TokenScheme) -> Self {
+        let foreign = || format!("this program cannot make tokens of scheme '{scheme}'; use the one that made the stream");
+        Self { tokenizer: Tokenizer::of_scheme(scheme).ok_or_else(foreign) }
+    }
+
+    pub fn tokenize(&mut self, text: &str, tokens: &mut Tokens) -> Result<(), String> {
+        self.tokenizer.as_mut().map_err(|what| what.clone())?.tokenize(text, tokens);
+        if tokens.overflowed() {
+            return Err("a document with more than 4 GiB of tokens; split it".to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone)]
+struct Tokenize {
+    tokenize: ToTokens,
+    tokens: Tokens,
+    codec: TokenCodec,
+    form: Form,
+}
+
+impl Stage for Tokenize {
+    fn encode(&mut self, item: &Item<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+        let tokens = match item.content {
+            Content::Text(text) => {
+                self.tokenize.tokenize(text, &mut self.tokens)?;
+                &self.tokens
+            }
+            Content::Tokens(tokens) => tokens,
+            Content::Blots(_) => return Err("blots, where documents or tokens are expected".to_owned()),
+        };
+        let record = Record { doc: item.id, bytes: item.bytes, hash: Some(item.hash.unwrap_or_else(|| tokens.hash())) };
+        match self.form {
+            Form::Ndjson => self.codec.write_ndjson(out, &record, tokens),
+            Form::Binary => self.codec.write_binary(out, &record, tokens),
+        }
+        Ok(())
+    }
+}

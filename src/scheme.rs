@@ -1,0 +1,85 @@
+//! What a stream or an index was made with.
+//!
+//! A scheme is written as up to four words, and two streams can be mixed only if theirs are equal:
+//!
+//! ```text
+//! word@18.0                               tokens: the tokenizer and its version of Unicode
+//! word@18.0 ordered:8:32 all              blots: windows of 8 tokens, 32 bits, every one kept
+//! word+html@18.0 xor:10x2:18 winnow:4     two interleaved streams of windows of 10
+//! ```
+
+use std::{fmt, str::FromStr};
+
+/// The scheme of a token stream, for example `word@18.0`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenScheme(pub String);
+
+impl fmt::Display for TokenScheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for TokenScheme {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err(format!("'{text}' is not the scheme of a token stream, such as 'word@18.0'"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// The scheme of a blot stream or an index, for example `word@18.0 ordered:8:32 all`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlotScheme {
+    pub tokens: TokenScheme,
+    /// How a window is made: `ordered:8`, `xor:10x2`.
+    pub window: String,
+    pub bits: u8,
+    pub select: String,
+}
+
+/// The widths a blot may have.
+pub const BITS: std::ops::RangeInclusive<u8> = 16..=64;
+
+impl fmt::Display for BlotScheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}:{} {}", self.tokens, self.window, self.bits, self.select)
+    }
+}
+
+impl FromStr for BlotScheme {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{text}' is not the scheme of a blot stream, such as 'word@18.0 ordered:8:32 all'");
+        let mut words = text.split(' ');
+        let (Some(tokens), Some(window), Some(select), None) = (words.next(), words.next(), words.next(), words.next()) else {
+            return Err(wrong());
+        };
+        let (window, bits) = window.rsplit_once(':').ok_or_else(wrong)?;
+        let bits = bits.parse().ok().filter(|bits| BITS.contains(bits)).ok_or_else(wrong)?;
+        Ok(Self { tokens: tokens.parse()?, window: window.to_owned(), bits, select: select.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemes_are_read_back_as_written() {
+        for text in ["word@18.0 ordered:8:32 all", "word+html@18.0 xor:10x2:18 winnow:4,mod:16"] {
+            assert_eq!(text.parse::<BlotScheme>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn other_text_is_refused() {
+        for text in ["", "word", "word ordered:8 all", "word ordered:8:99 all", "a b:32 c d", " b:32 c"] {
+            assert!(text.parse::<BlotScheme>().is_err(), "{text}");
+        }
+    }
+}

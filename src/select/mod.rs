@@ -1,0 +1,125 @@
+//!
+//! A heuristic rejects blots; a blot is kept if no heuristic of the chain rejects it. Each looks at all blots of the
+//! document, so the order of a chain does not matter. To add one: a file here and a row in [`TABLE`].
+
+mod anchor;
+mod every;
+mod modulo;
+mod winnow;
+
+use crate::{
+    format::{Blots, Tokens},
+    token::Tokenizer,
+};
+use std::sync::Arc;
+
+/// A way to choose blots.
+pub trait Select: Send + Sync {
+    /// Sets `keep` to false for each blot that is not chosen.
+    fn reject(&self, tokens: &Tokens, blots: &Blots, keep: &mut [bool]);
+
+    /// As the scheme has it: what was chosen, but no paths.
+    fn name(&self) -> String;
+}
+
+type Made = Result<Box<dyn Select>, String>;
+
+/// Name, what it does, and how its argument is read.
+pub const TABLE: [(&str, &str, fn(&str, &Tokenizer) -> Made); 4] = [
+    ("mod:N", "blots that N divides: one in N", |n, _| Ok(Box::new(modulo::Modulo(number(n)?)))),
+    ("every:N", "the first of each N blots", |n, _| Ok(Box::new(every::Every(number(n)?)))),
+    ("winnow:W", "the least of each W neighbours: none of W+k-1 shared tokens is missed", |w, _| Ok(Box::new(winnow::Winnow(number(w)?)))),
+    ("anchor:FILE", "windows that start with a phrase of FILE, one a line (a last * stands for any ending)", anchor::read),
+];
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().ok().filter(|&n| n > 0).ok_or_else(|| format!("'{text}' is not a number above 0"))
+}
+
+/// A chain of heuristics.
+#[derive(Clone, Default)]
+pub struct Selection {
+    chain: Arc<[Box<dyn Select>]>,
+    keep: Vec<bool>,
+}
+
+impl Selection {
+    /// Reads `all`, `mod:16`, `winnow:4,mod:2`, …
+    pub fn parse(text: &str, tokenizer: &Tokenizer) -> Result<Self, String> {
+        let mut chain = Vec::new();
+        for part in text.split(',').filter(|&part| part != "all") {
+            let (name, argument) = part.split_once(':').unwrap_or((part, ""));
+            let (.., make) = TABLE.iter().find(|(row, ..)| row.split(':').next() == Some(name)).ok_or_else(|| {
+                let names: Vec<_> = TABLE.iter().map(|(name, ..)| *name).collect();
+                format!("no selection '{part}'; there are all, {}", names.join(", "))
+            })?;
+            chain.push(make(argument, tokenizer).map_err(|what| format!("{name}: {what}"))?);
+        }
+        chain.sort_by_key(|select| select.name());
+        chain.dedup_by_key(|select| select.name());
+        Ok(Self { chain: chain.into(), keep: Vec::new() })
+    }
+
+    /// As the scheme has it.
+    pub fn name(&self) -> String {
+        if self.chain.is_empty() {
+            return "all".to_owned();
+        }
+        self.chain.iter().map(|select| select.name()).collect::<Vec<_>>().join(",")
+    }
+
+    /// Takes out of `blots` what is not chosen.
+    pub fn apply(&mut self, tokens: &Tokens, blots: &mut Blots) {
+        if self.chain.is_empty() {
+            return;
+        }
+        self.keep.clear();
+        self.keep.resize(blots.len(), true);
+        self.chain.iter().for_each(|select| select.reject(tokens, blots, &mut self.keep));
+        let (mut values, mut positions) = (self.keep.iter(), self.keep.iter());
+        blots.values.retain(|_| values.next() == Some(&true));
+        blots.positions.retain(|_| positions.next() == Some(&true));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::Rule;
+
+    fn parse(text: &str) -> Result<Selection, String> {
+        Selection::parse(text, &Tokenizer::new(Rule::Word, false))
+    }
+
+    fn select(text: &str, values: &[u64]) -> Vec<u64> {
+        let mut blots = Blots { values: values.to_vec(), positions: (0..values.len() as u32).collect(), tokens: 0 };
+        parse(text).unwrap().apply(&Tokens::default(), &mut blots);
+        blots.values
+    }
+
+    #[test]
+    fn a_chain_keeps_what_all_of_it_keep() {
+        let values: Vec<u64> = (0..24).collect();
+        assert_eq!(select("all", &values), values);
+        assert_eq!(select("mod:4", &values), [0, 4, 8, 12, 16, 20]);
+        assert_eq!(select("every:3", &values), [0, 3, 6, 9, 12, 15, 18, 21]);
+        assert_eq!(select("mod:4,every:3", &values), [0, 12]);
+        assert_eq!(select("every:3,mod:4", &values), [0, 12]);
+    }
+
+    #[test]
+    fn names_are_canonical() {
+        for (text, name) in [("all", "all"), ("winnow:4,mod:2", "mod:2,winnow:4"), ("all,mod:07,mod:7", "mod:7")] {
+            assert_eq!(parse(text).unwrap().name(), name);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_explained() {
+        let explain = |text| parse(text).err().unwrap();
+        assert_eq!(explain("mood:4"), "no selection 'mood:4'; there are all, mod:N, every:N, winnow:W, anchor:FILE");
+        assert_eq!(explain("mod:0"), "mod: '0' is not a number above 0");
+        assert_eq!(explain("mod"), "mod: '' is not a number above 0");
+        assert!(explain("anchor:/no/such/file").starts_with("anchor: /no/such/file: "));
+    }
+}
