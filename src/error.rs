@@ -9,8 +9,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Something that ends the run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{file}: {source}")]
-    Io { file: String, source: io::Error },
+    #[error("{file}: {cause}")]
+    Io { file: String, cause: io::Error },
     /// A stream that is cut, altered or not ours.
     #[error("{place}: {what}")]
     Damaged { place: Place, what: String },
@@ -29,8 +29,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub fn io(file: impl fmt::Display, source: io::Error) -> Self {
-        Self::Io { file: file.to_string(), source }
+    pub fn io(file: impl fmt::Display, cause: io::Error) -> Self {
+        Self::Io { file: file.to_string(), cause }
     }
 
     pub fn output(source: io::Error) -> Self {
@@ -68,7 +68,7 @@ pub struct Place {
     pub at: At,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum At {
     Whole,
     /// Counted from 1.

@@ -40,12 +40,19 @@ impl Batch {
     }
 }
 
+/// A block of the binary form ends with the first record that brings it to this size: so its bytes depend on the records only,
+/// not on how they were batched.
+const BLOCK_BYTES: usize = 1 << 18;
+
 /// Writes the header at once and the end record on [`StreamWriter::finish`]; without the latter every reader
 /// will refuse the stream.
 pub struct StreamWriter<W> {
     out: W,
     form: Form,
+    /// Of all blocks that are written, or of all lines.
     records: u64,
+    block: Vec<u8>,
+    block_records: u64,
 }
 
 impl<W: Write> StreamWriter<W> {
@@ -65,19 +72,24 @@ impl<W: Write> StreamWriter<W> {
                 out.write_all(&bytes)?;
             }
         }
-        Ok(Self { out, form, records: 0 })
+        Ok(Self { out, form, records: 0, block: Vec::new(), block_records: 0 })
     }
 
     pub fn write(&mut self, batch: &Batch) -> io::Result<()> {
-        let records = batch.ends.len() as u64;
-        if records == 0 {
-            return Ok(());
+        if self.form == Form::Ndjson {
+            self.records += batch.ends.len() as u64;
+            return self.out.write_all(&batch.bytes);
         }
-        if self.form == Form::Binary {
-            self.write_head(&batch.bytes, records)?;
+        let mut start = 0;
+        for &end in &batch.ends {
+            self.block_records += 1;
+            if self.block.len() + end - start >= BLOCK_BYTES {
+                self.block.extend_from_slice(&batch.bytes[start..end]);
+                start = end;
+                self.write_block()?;
+            }
         }
-        self.out.write_all(&batch.bytes)?;
-        self.records += records;
+        self.block.extend_from_slice(&batch.bytes[start..]);
         Ok(())
     }
 
@@ -85,18 +97,31 @@ impl<W: Write> StreamWriter<W> {
     pub fn finish(mut self) -> io::Result<W> {
         match self.form {
             Form::Ndjson => writeln!(self.out, "{{\"end\":{{\"records\":{}}}}}", self.records)?,
-            Form::Binary => self.write_head(&[], 0)?,
+            Form::Binary => {
+                if self.block_records > 0 {
+                    self.write_block()?;
+                }
+                // A block without records is the end.
+                self.write_block()?;
+            }
         }
         self.out.flush()?;
         Ok(self.out)
     }
 
-    fn write_head(&mut self, payload: &[u8], records: u64) -> io::Result<()> {
+    fn write_block(&mut self) -> io::Result<()> {
         let mut head = Vec::with_capacity(super::reader::HEAD_BYTES);
-        for word in [payload.len() as u64, records, self.records, checksum(payload)] {
+        for word in [self.block.len() as u64, self.block_records, self.records, checksum(&self.block)] {
             head.extend_from_slice(&word.to_le_bytes());
         }
         head.extend_from_slice(&checksum(&head).to_le_bytes());
-        self.out.write_all(&head)
+        self.out.write_all(&head)?;
+        self.out.write_all(&self.block)?;
+        self.records += std::mem::take(&mut self.block_records);
+        self.block.clear();
+        if self.block.capacity() > 4 * BLOCK_BYTES {
+            self.block = Vec::new();
+        }
+        Ok(())
     }
 }

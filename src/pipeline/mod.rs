@@ -81,7 +81,7 @@ fn run(
 struct Worked {
     batch: Batch,
     /// Of each record in the batch.
-    ids: Vec<(u128, Place)>,
+    ids: Vec<(Box<str>, Place)>,
     problems: Vec<Problem>,
     bytes: u64,
 }
@@ -102,7 +102,7 @@ impl Worked {
         match stage.encode(item, &mut self.batch.bytes) {
             Ok(()) => {
                 self.batch.finish_record();
-                self.ids.push((SeenIds::hash(item.id), item.place()));
+                self.ids.push((item.id.into(), item.place()));
             }
             Err(what) => {
                 self.batch.bytes.truncate(start);
@@ -114,14 +114,15 @@ impl Worked {
     /// Of documents with one id the first is kept.
     fn drop_duplicates(&mut self, seen: &mut SeenIds) -> Result<()> {
         let mut dropped = Vec::new();
-        for (index, (hash, place)) in self.ids.iter().enumerate() {
-            if !seen.insert(*hash)? {
+        for (index, (id, place)) in self.ids.iter().enumerate() {
+            if !seen.insert(SeenIds::hash(id))? {
                 dropped.push(index);
-                self.problems.push(Problem::new(place.clone(), "a document with this id came before; the first one is kept"));
+                self.problems.push(Problem::new(place.clone(), format!("a document with the id '{id}' came before; the first one is kept")));
             }
         }
         if !dropped.is_empty() {
             self.batch.drop_records(&dropped);
+            self.problems.sort_by_key(|problem| problem.place.at);
         }
         Ok(())
     }

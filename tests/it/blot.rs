@@ -1,0 +1,122 @@
+//! dedup-blot: what blots come out.
+
+use crate::work::{Work, records};
+use std::collections::BTreeSet;
+
+fn blots(arguments: &[&str], text: &str) -> Vec<String> {
+    let ran = Work::new().run_with("dedup-blot", arguments, text.as_bytes());
+    records(&ran.ok())[1]["blots"].as_array().unwrap().iter().map(|blot| blot.as_str().unwrap().to_owned()).collect()
+}
+
+const TEXT: &str = "lorem ipsum dolor sit amet";
+
+#[test]
+fn a_whole_stream() {
+    let ran = Work::with(&[("a.txt", TEXT)]).run("dedup-blot", &["-k", "3", "--positions", "a.txt"]);
+    assert_eq!(
+        ran.ok_text(),
+        r#"{"dedup":"blots","version":1,"scheme":"word@18.0 ordered:3:32 all"}
+{"doc":"a.txt","bytes":26,"hash":"72c1a3dd9a84d69efa92a935498285dc","tokens":5,"blots":["d96da365","17faaf25","68072423"],"positions":[0,1,2]}
+{"end":{"records":1}}
+"#
+    );
+}
+
+#[test]
+fn every_window_is_there() {
+    assert_eq!(blots(&["-k", "2"], "a b c").len(), 2);
+    assert_eq!(blots(&[], "a b c").len(), 1);
+    assert_eq!(blots(&[], "").len(), 0);
+    assert_eq!(blots(&["-k", "3", "--bits", "18"], TEXT), ["365b6", "05fea", "1a01c"]);
+    assert_eq!(blots(&["-k", "3", "--bits", "64"], TEXT)[0], "d96da3656b6147c1");
+    assert_eq!(blots(&["-k", "2", "--interleave", "2", "--bits", "18"], TEXT), ["28c89", "01bfd", "3186a"]);
+    assert_eq!(blots(&["-k", "3", "--scheme", "xor"], TEXT), ["91fefd89", "22b44be8", "30a82272"]);
+}
+
+#[test]
+fn order_counts_in_ordered_only() {
+    for (scheme, agree) in [("ordered", false), ("xor", true)] {
+        let of = |text| blots(&["-k", "3", "--scheme", scheme], text);
+        assert_eq!(of("one two three") == of("three one two"), agree);
+    }
+}
+
+#[test]
+fn selections() {
+    let text: String = (0..500).map(|n| format!("w{n} ")).collect();
+    let all = blots(&[], &text);
+    let number = |blot: &String| u64::from_str_radix(blot, 16).unwrap();
+    let kept = |which| blots(&["--select", which], &text);
+    assert_eq!(kept("mod:4"), all.iter().filter(|blot| number(blot) % 4 == 0).cloned().collect::<Vec<_>>());
+    assert_eq!(kept("every:10"), all.iter().step_by(10).cloned().collect::<Vec<_>>());
+    let winnowed = kept("winnow:4");
+    assert!((150..250).contains(&winnowed.len()), "{}", winnowed.len());
+    assert!(all.windows(4).all(|window| window.iter().any(|blot| winnowed.contains(blot))));
+    let chain: BTreeSet<_> = kept("winnow:4,mod:4").into_iter().collect();
+    assert_eq!(chain, kept("mod:4").into_iter().filter(|blot| winnowed.contains(blot)).collect());
+}
+
+#[test]
+fn anchors_select_by_first_words() {
+    let work = Work::with(&[("anchors", "The\nin part*\n"), ("a.txt", "the first of the parts, in particular the last")]);
+    let ran = work.run("dedup-blot", &["-k", "2", "--positions", "--select", "anchor:anchors", "a.txt"]);
+    let found = records(&ran.ok());
+    assert_eq!(found[1]["positions"].to_string(), "[0,3,5,7]");
+    assert_eq!(found[0]["scheme"], "word@18.0 ordered:2:32 anchor:=563d1a65c3d49379");
+}
+
+#[test]
+fn strands_share_blots() {
+    let forward = "ACGTTGCAACGGTACCATTGACGTAGCTAGGCTATTACGGAT";
+    let reverse: String = forward.chars().rev().map(|base| match base { 'A' => 'T', 'C' => 'G', 'G' => 'C', _ => 'A' }).collect();
+    let work = Work::with(&[("both.fa", format!(">one x\n{forward}\n>two\n{}\n{}\n", &reverse[..20], &reverse[20..]))]);
+    let found = records(&work.run("dedup-blot", &["--tokenizer", "dna", "both.fa"]).ok());
+    let set = |record: &serde_json::Value| record["blots"].as_array().unwrap().iter().map(|blot| blot.as_str().unwrap().to_owned()).collect::<BTreeSet<_>>();
+    assert_eq!((found[1]["doc"].as_str(), found[2]["doc"].as_str()), (Some("one"), Some("two")));
+    assert_eq!(set(&found[1]), set(&found[2]));
+    assert_eq!(set(&found[1]).len(), forward.len() - 30);
+    assert_eq!(found[0]["scheme"], "dna@18.0 ordered:31:32 all");
+}
+
+#[test]
+fn another_program_can_make_the_tokens() {
+    let lines = "{\"doc\":\"x\",\"tokens\":[\"lorem\",\"ipsum\",\"dolor\"]}\n{\"doc\":\"y\",\"tokens\":[]}\n";
+    let ran = Work::new().run_with("dedup-blot", &["-k", "3"], lines.as_bytes());
+    assert_eq!(
+        ran.ok_text(),
+        r#"{"dedup":"blots","version":1,"scheme":"word@18.0 ordered:3:32 all"}
+{"doc":"x","hash":"2395a67e0e829f0a2ef6533ab30585d3","tokens":3,"blots":["d96da365"]}
+{"doc":"y","hash":"99aa06d3014798d86001c324468d497f","tokens":0,"blots":[]}
+{"end":{"records":2}}
+"#
+    );
+    let stream = format!("{{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"mine@2\"}}\n{lines}{{\"end\":{{\"records\":2}}}}\n");
+    let ran = Work::new().run_with("dedup-blot", &["-k", "3"], stream.as_bytes());
+    assert_eq!(records(&ran.ok())[0]["scheme"], "mine@2 ordered:3:32 all");
+}
+
+#[test]
+fn another_scheme_is_refused_with_both_named() {
+    let work = Work::with(&[("a.txt", TEXT)]);
+    work.run("dedup-tokenize", &["--tokenizer", "char:3", "-o", "t", "a.txt"]).ok();
+    let ran = work.run("dedup-blot", &["--tokenizer", "word", "t"]);
+    assert_eq!(ran.code(), 2);
+    assert_eq!(ran.stderr(), "dedup-blot: t: scheme is 'char:3@18.0', expected 'word@18.0'; give the same options to both, or leave them out to take those of the stream\n");
+    work.run("dedup-blot", &["-k", "3", "-o", "b", "t"]).ok();
+    let ran = work.run("dedup-blot", &["--bits", "20", "b"]);
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (2, "dedup-blot: input: scheme is 'char:3@18.0 ordered:3:32 all', expected 'char:3@18.0 ordered:3:20 all'; blots cannot be made into others: start from the documents\n")
+    );
+    let ran = work.run("dedup-tokenize", &["b"]);
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-tokenize: b: a stream of blots, which this program does not read\n"));
+}
+
+#[test]
+fn arguments_out_of_range_are_refused() {
+    for arguments in [&["-k", "0"][..], &["--bits", "15"], &["--bits", "65"], &["--interleave", "0"], &["--scheme", "sum"], &["--select", "mod:x"]] {
+        let ran = Work::new().run_with("dedup-blot", arguments, b"x");
+        assert_eq!((ran.code(), ran.stdout().as_str()), (2, ""), "{arguments:?}");
+        assert!(ran.stderr().contains(arguments[1].split(':').next().unwrap()), "{}", ran.stderr());
+    }
+}

@@ -1,0 +1,126 @@
+//! Cut, altered and foreign streams: an error with a place, never a panic, a hang or a silently short result.
+
+use crate::work::{Work, docs};
+
+fn stream(tool: &str, form: &[&str]) -> (Work, Vec<u8>) {
+    let work = Work::with(&[("a", "some words of a text"), ("b", "other words"), ("c", "")]);
+    let bytes = work.run(tool, &[form, &["a", "b", "c"]].concat()).ok();
+    (work, bytes)
+}
+
+fn streams() -> Vec<(Work, Vec<u8>)> {
+    let tokens = [&["--spans"][..], &["--spans", "--binary"]].map(|form| stream("dedup-tokenize", form));
+    let blots = [&["--positions"][..], &["--positions", "--binary"]].map(|form| stream("dedup-blot", form));
+    tokens.into_iter().chain(blots).collect()
+}
+
+#[test]
+fn every_cut_is_an_error() {
+    for (work, bytes) in streams() {
+        let is_binary = bytes[0] != b'{';
+        let end = bytes.len() - usize::from(!is_binary);
+        // Cutting all, or all of the header line, leaves an empty or a foreign text: a document like any other.
+        let first = if is_binary { 8 } else { bytes.iter().position(|&byte| byte == b'\n').unwrap() };
+        for cut in first..end {
+            let ran = work.run_with("dedup-blot", &["--threads", "1"], &bytes[..cut]);
+            assert_eq!(ran.code(), 2, "{cut}");
+            assert!(ran.stderr().starts_with("dedup-blot: stdin"), "{cut}: {}", ran.stderr());
+            assert!(!ran.stdout().contains("{\"end\""), "{cut}");
+        }
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_a_binary_stream_is_an_error() {
+    for (work, bytes) in streams().into_iter().filter(|(_, bytes)| bytes[0] != b'{') {
+        for at in 8..bytes.len() {
+            let mut altered = bytes.clone();
+            altered[at] ^= 1 << (at % 8);
+            let ran = work.run_with("dedup-blot", &["--threads", "1"], &altered);
+            assert_eq!(ran.code(), 2, "{at}");
+            assert!(ran.stderr().starts_with("dedup-blot: stdin: byte "), "{at}: {}", ran.stderr());
+        }
+    }
+}
+
+#[test]
+fn altered_lines_never_crash_a_reader() {
+    for (work, bytes) in streams().into_iter().filter(|(_, bytes)| bytes[0] == b'{') {
+        for at in (0..bytes.len()).step_by(3) {
+            let mut altered = bytes.clone();
+            altered[at] ^= 1 << (at % 7);
+            let ran = work.run_with("dedup-blot", &["--threads", "1"], &altered);
+            assert!([0, 2].contains(&ran.code()), "{at}: {}", ran.stderr());
+            assert!(!ran.stderr().contains("panicked"), "{at}");
+        }
+    }
+}
+
+#[test]
+fn missing_and_swapped_blocks_are_seen() {
+    let words = "many different words ".repeat(30_000);
+    let work = Work::with(&[("a", &words), ("b", &words), ("c", &words)]);
+    let whole = work.run("dedup-tokenize", &["--binary", "a", "b", "c"]).ok();
+    let head = 24 + b"{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}".len();
+    let block = (whole.len() - head - 40) / 3;
+    let [one, two, three] = [0, 1, 2].map(|n| &whole[head + n * block..head + (n + 1) * block]);
+    for blocks in [[one, three].concat(), [one, three, two].concat(), [one, one, two, three].concat()] {
+        let ran = work.run_with("dedup-tokenize", &[], &[&whole[..head], &blocks, &whole[whole.len() - 40..]].concat());
+        assert_eq!(ran.code(), 2);
+        assert!(ran.stderr().contains("blocks are missing or swapped"), "{}", ran.stderr());
+    }
+}
+
+#[test]
+fn what_the_order_of_lines_tells() {
+    let header = r#"{"dedup":"tokens","version":1,"scheme":"word@18.0"}"#;
+    let record = |doc: &str| format!(r#"{{"doc":"{doc}","tokens":["x"]}}"#);
+    let end = |n: u32| format!(r#"{{"end":{{"records":{n}}}}}"#);
+    for (lines, line, what) in [
+        (vec![header.to_owned(), record("a")], 3, "the stream ends without an end record; the program that wrote it did not finish"),
+        (vec![header.to_owned(), record("a"), end(2)], 3, "the end record counts 2 records, but 1 are here"),
+        (vec![header.to_owned(), end(0), record("a")], 3, "a record after the end record"),
+        (vec![header.to_owned(), end(0), end(0)], 3, "a second end record"),
+        (vec![header.to_owned(), header.to_owned()], 2, "a second header before the end record; the program that wrote the first stream did not finish"),
+        (vec![header.replace(":1,", ":9,")], 1, "stream version is 9, this program reads version 1"),
+        (vec![header.replace("tokens", "toking")], 1, "not the header of a dedup stream"),
+    ] {
+        let ran = Work::new().run_with("dedup-blot", &[], (lines.join("\n") + "\n").as_bytes());
+        assert_eq!(ran.code(), 2);
+        assert!(ran.stderr().starts_with(&format!("dedup-blot: stdin:{line}: {what}")), "{}", ran.stderr());
+    }
+}
+
+#[test]
+fn a_bad_record_in_a_stream_is_named_and_the_rest_read() {
+    let lines = "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}\n{\"doc\":\"a\",\"tokens\":[\"x\"]}\n{\"doc\":\"b\",\"tokens\":[7]}\n{\"doc\":\"c\",\"tokens\":[]}\n{\"end\":{\"records\":3}}\n";
+    let ran = Work::new().run_with("dedup-blot", &[], lines.as_bytes());
+    assert_eq!((ran.code(), docs(&ran.0.stdout)), (2, vec!["a".to_owned(), "c".to_owned()]));
+    assert_eq!(ran.stderr(), "dedup-blot: stdin:3: unexpected JSON: invalid type: integer `7`, expected a string at column 22\n");
+    assert!(ran.stdout().ends_with("{\"end\":{\"records\":2}}\n"));
+}
+
+#[test]
+fn a_dead_upstream_is_an_error() {
+    let work = Work::with(&[("a", "some words")]);
+    for form in ["", "--binary"] {
+        let ran = work.shell(&format!("dedup-tokenize {form} a | head -c 80 | dedup-blot"));
+        assert_eq!(ran.code(), 2);
+        assert!(ran.stderr().contains("did not finish"), "{}", ran.stderr());
+    }
+}
+
+#[test]
+fn absurd_lengths_do_not_allocate() {
+    // A block head that is right in itself, but promises 2^60 bytes.
+    let (work, bytes) = stream("dedup-tokenize", &["--binary"]);
+    let head = 24 + b"{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}".len();
+    let mut altered = bytes[..head].to_vec();
+    let words = [1_u64 << 60, 1, 0, 0].map(u64::to_le_bytes).concat();
+    altered.extend_from_slice(&words);
+    altered.extend_from_slice(&xxhash_rust::xxh3::xxh3_64(&words).to_le_bytes());
+    altered.extend_from_slice(b"short");
+    let ran = work.run_with("dedup-blot", &[], &altered);
+    assert_eq!(ran.code(), 2);
+    assert!(ran.stderr().contains("the stream ends within a block"), "{}", ran.stderr());
+}

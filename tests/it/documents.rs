@@ -1,0 +1,185 @@
+//! Documents in: every way to name and pack them, and every way they can be bad.
+
+use crate::work::{Work, docs, records};
+use std::io::Write;
+
+fn gz(text: &str) -> Vec<u8> {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    packed.write_all(text.as_bytes()).unwrap();
+    packed.finish().unwrap()
+}
+
+fn zst(text: &str) -> Vec<u8> {
+    zstd::encode_all(text.as_bytes(), 3).unwrap()
+}
+
+#[test]
+fn directories_are_walked_in_order() {
+    let work = Work::with(&[
+        ("c/b/z.txt", "one"), ("c/b.txt", "two"), ("c/a.txt", "three"), ("c/B.txt", "four"), ("c/.hidden", "five"), ("c/.git/x", "six"), ("c/bin", "\0\x01\x02"),
+    ]);
+    assert_eq!(work.run("dedup-tokenize", &["c"]).docs(), ["c/B.txt", "c/a.txt", "c/b/z.txt", "c/b.txt"]);
+    assert_eq!(work.run("dedup-tokenize", &["c/"]).docs(), ["c/B.txt", "c/a.txt", "c/b/z.txt", "c/b.txt"]);
+    assert_eq!(work.run("dedup-tokenize", &["--relative", "c"]).docs(), ["B.txt", "a.txt", "b/z.txt", "b.txt"]);
+    let ran = work.run("dedup-tokenize", &["c/.hidden", "c/bin", "c/a.txt"]);
+    assert_eq!(ran.ok_text().lines().count(), 5);
+    assert_eq!(ran.docs(), ["c/.hidden", "c/bin", "c/a.txt"]);
+}
+
+#[test]
+fn a_stray_nul_does_not_make_a_text_binary() {
+    let text = format!("{}\0{}", "word ".repeat(200), "more ".repeat(200));
+    assert_eq!(Work::with(&[("c/a", text)]).run("dedup-tokenize", &["c"]).docs(), ["c/a"]);
+}
+
+#[test]
+fn links_are_followed_only_when_named() {
+    let work = Work::with(&[("c/a", "x"), ("d/b", "y")]);
+    std::os::unix::fs::symlink(work.path("d"), work.path("c/d")).unwrap();
+    std::os::unix::fs::symlink(work.path("d/b"), work.path("c/e")).unwrap();
+    assert_eq!(work.run("dedup-tokenize", &["c"]).docs(), ["c/a"]);
+    assert_eq!(work.run("dedup-tokenize", &["c/e", "c/d"]).docs(), ["c/e", "c/d/b"]);
+}
+
+#[test]
+fn packed_files_are_what_is_inside() {
+    let line = |id: &str| format!("{{\"id\":\"{id}\",\"text\":\"some words\"}}\n");
+    let work = Work::with(&[("a.txt.gz", gz("some words")), ("b.zst", zst("some words")), ("c.jsonl.gz", gz(&line("c"))), ("d.ndjson.zst", zst(&line("d"))), ("e.jsonl", line("e").into())]);
+    let two_members = [gz("some "), gz("words")].concat();
+    work.write("f.gz", two_members);
+    work.write("g.zst", [zst("some "), zst("words")].concat());
+    work.write("unnamed", gz("some words"));
+    let ran = work.run("dedup-tokenize", &["."]);
+    assert_eq!(ran.docs(), ["./a.txt.gz", "./b.zst", "c", "d", "e", "./f.gz", "./g.zst", "./unnamed"]);
+    assert!(records(&ran.ok()).iter().filter(|record| record["doc"].is_string()).all(|record| record["tokens"].to_string() == r#"["some","words"]"# && record["bytes"] == 10));
+    for packed in [gz(&line("x")), zst(&line("x"))] {
+        assert_eq!(docs(&work.run_with("dedup-tokenize", &[], &packed).ok()), ["x"]);
+    }
+}
+
+#[test]
+fn damaged_packing_is_named_and_the_rest_read() {
+    let whole = gz(&"some words ".repeat(1000));
+    let work = Work::with(&[("a.gz", &whole[..whole.len() / 2]), ("b.zst", b"plain text".as_slice()), ("c.jsonl.zst", b"(\xb5/\xfdxxxx".as_slice()), ("d.txt", b"fine".as_slice())]);
+    let ran = work.run("dedup-tokenize", &["."]);
+    assert_eq!((ran.code(), ran.docs()), (2, vec!["./d.txt".to_owned()]));
+    let errors = ran.stderr();
+    assert!(errors.contains("dedup-tokenize: ./a.gz: "), "{errors}");
+    assert!(errors.contains("dedup-tokenize: ./b.zst: its name promises zstd, its first bytes are not that\n"), "{errors}");
+    assert!(errors.contains("dedup-tokenize: ./c.jsonl.zst: "), "{errors}");
+}
+
+#[test]
+fn lists_of_files() {
+    let work = Work::with(&[("a", "x"), ("b\nb", "y"), ("c/d", "z")]);
+    work.write("list", "c\n\na\n");
+    work.write("list0", "b\nb\0a\0");
+    assert_eq!(work.run("dedup-tokenize", &["--files-from", "list"]).docs(), ["c/d", "a"]);
+    assert_eq!(work.run("dedup-tokenize", &["--files-from", "list0", "-0"]).docs(), ["b\nb", "a"]);
+    assert_eq!(work.run_with("dedup-tokenize", &["--files-from", "-"], b"a\n").docs(), ["a"]);
+    assert_eq!(work.run("dedup-tokenize", &["a", "--files-from", "nolist"]).stderr(), "dedup-tokenize: nolist: No such file or directory (os error 2)\n");
+}
+
+#[test]
+fn stdin_is_a_document_or_many() {
+    let work = Work::with(&[("a", "x")]);
+    assert_eq!(work.run_with("dedup-tokenize", &[], b"some text").docs(), ["-"]);
+    assert_eq!(work.run_with("dedup-tokenize", &["a", "-"], b"some text").docs(), ["a", "-"]);
+    assert_eq!(work.run_with("dedup-tokenize", &[], b"{\"id\":1,\"text\":\"x\"}\n{\"text\":\"y\"}").docs(), ["1", "-:2"]);
+    assert_eq!(work.run_with("dedup-tokenize", &[], b"{ not json }\n").docs(), ["-"]);
+    assert_eq!(work.run_with("dedup-tokenize", &["--records", "text"], b"{\"id\":1,\"text\":\"x\"}").docs(), ["-"]);
+    assert_eq!(work.run_with("dedup-tokenize", &["--records", "lines"], b"one\n\r\ntwo\r\n").docs(), ["-:1", "-:3"]);
+    assert_eq!(work.run("dedup-tokenize", &[]).docs(), ["-"]);
+}
+
+#[test]
+fn fields_of_ndjson() {
+    let work = Work::with(&[("a.jsonl", "{\"name\":\"n\",\"body\":\"some words\",\"text\":1}\n\n{\"body\":\"\\u017eluť\"}\n")]);
+    let ran = work.run("dedup-tokenize", &["--id-field", "name", "--text-field", "body", "a.jsonl"]);
+    assert_eq!(ran.docs(), ["n", "a.jsonl:3"]);
+    assert_eq!(records(&ran.ok())[2]["tokens"].to_string(), "[\"žluť\"]");
+}
+
+#[test]
+fn bad_lines_are_named_and_the_rest_read() {
+    let lines: &[&[u8]] = &[
+        b"\xef\xbb\xbf{\"id\":\"a\",\"text\":\"x\"}", b"{\"id\":\"b\",\"text\":", b"{\"id\":\"c\"}", b"{\"id\":\"a\",\"text\":\"y\"}", b"[1]", b"{\"id\":\"d\",\"text\":\"\xff\"}",
+        b"{\"id\":\"e\",\"text\":\"z\"}", b"{\"id\":\"f\",\"text\":\"\\ud800\"}",
+    ];
+    let work = Work::with(&[("a.jsonl", lines.join(&b'\n'))]);
+    let ran = work.run("dedup-tokenize", &["a.jsonl"]);
+    assert_eq!((ran.code(), ran.docs()), (2, vec!["a".to_owned(), "e".to_owned()]));
+    let errors = ran.stderr();
+    let expected = [
+        "a.jsonl:2: not JSON: EOF while parsing a value at column 17",
+        "a.jsonl:3: no field 'text' with a text",
+        "a.jsonl:4: a document with the id 'a' came before; the first one is kept",
+        "a.jsonl:5: unexpected JSON: invalid type: sequence, expected a JSON object at column 0",
+        "a.jsonl:6: not UTF-8 at byte 18; convert it with iconv, or read it as it is with --lossy",
+        "a.jsonl:8: not JSON: unexpected end of hex escape at column 25",
+    ];
+    assert_eq!(errors.lines().collect::<Vec<_>>(), expected.map(|line| format!("dedup-tokenize: {line}")));
+    assert_eq!(work.run("dedup-tokenize", &["--skip-bad", "a.jsonl"]).code(), 0);
+    assert!(work.run("dedup-tokenize", &["--skip-bad", "a.jsonl"]).stderr().starts_with("dedup-tokenize: warning: a.jsonl:2: "));
+    let quiet = work.run("dedup-tokenize", &["-q", "a.jsonl"]);
+    assert_eq!((quiet.code(), quiet.stderr().as_str()), (2, ""));
+}
+
+#[test]
+fn text_that_is_not_utf8() {
+    let work = Work::with(&[("a.txt", b"caf\xe9 au lait".as_slice()), ("b.txt", b"\xff\xfex\0".as_slice()), ("c.txt", b"fine".as_slice())]);
+    let ran = work.run("dedup-tokenize", &["a.txt", "b.txt", "c.txt"]);
+    assert_eq!((ran.code(), ran.docs()), (2, vec!["c.txt".to_owned()]));
+    assert_eq!(
+        ran.stderr(),
+        "dedup-tokenize: a.txt: not UTF-8 at byte 3; convert it with iconv, or read it as it is with --lossy\n\
+         dedup-tokenize: b.txt: not UTF-8 at byte 0; it is UTF-16: convert it with iconv -f UTF-16 -t UTF-8\n"
+    );
+    let ran = work.run("dedup-tokenize", &["--lossy", "--spans", "a.txt"]);
+    let record = &records(&ran.ok())[1];
+    assert_eq!((record["tokens"].to_string(), record["spans"].to_string()), (r#"["caf","au","lait"]"#.to_owned(), "[[0,3],[5,7],[8,12]]".to_owned()));
+}
+
+#[test]
+fn what_is_not_there_or_not_readable() {
+    let work = Work::with(&[("a", "x")]);
+    let ran = work.run("dedup-tokenize", &["nothing", "a"]);
+    assert_eq!((ran.code(), ran.docs(), ran.stderr().as_str()), (2, vec!["a".to_owned()], "dedup-tokenize: nothing: No such file or directory (os error 2)\n"));
+    let ran = work.run("dedup-tokenize", &["a", "./a", "a"]);
+    assert_eq!((ran.code(), ran.docs()), (2, vec!["a".to_owned(), "./a".to_owned()]));
+    assert_eq!(ran.stderr(), "dedup-tokenize: a: a document with the id 'a' came before; the first one is kept\n");
+}
+
+#[test]
+fn names_that_are_not_utf8_are_reported() {
+    use std::os::unix::ffi::OsStrExt;
+    let work = Work::with(&[("c/a", "x")]);
+    std::fs::write(work.path("c").join(std::ffi::OsStr::from_bytes(b"b\xff")), "y").unwrap();
+    let ran = work.run("dedup-tokenize", &["c"]);
+    assert_eq!((ran.code(), ran.docs()), (2, vec!["c/a".to_owned()]));
+    assert!(ran.stderr().contains("the file's name is not UTF-8"), "{}", ran.stderr());
+}
+
+#[test]
+fn fasta_records() {
+    let work = Work::with(&[("a.fa", ">one first\nACGT\nAC\n>two\n\n>\nGG"), ("b.fa.gz", "")]);
+    work.write("b.fa.gz", gz(">three\nTT\n"));
+    let ran = work.run("dedup-tokenize", &["--records", "fasta", "--tokenizer", "dna", "--spans", "a.fa", "b.fa.gz"]);
+    assert_eq!(ran.docs(), ["one", "two", "a.fa:6", "three"]);
+    assert_eq!(records(&ran.ok())[1]["spans"].to_string(), "[[0,1],[1,2],[2,3],[3,4],[5,6],[6,7]]");
+    assert_eq!(work.run("dedup-tokenize", &["--tokenizer", "dna", "a.fa"]).docs(), ["one", "two", "a.fa:6"]);
+    let ran = work.run_with("dedup-tokenize", &["--records", "fasta"], b"ACGT\n>x\nA\n");
+    assert_eq!((ran.code(), ran.docs()), (2, vec!["x".to_owned()]));
+    assert_eq!(ran.stderr(), "dedup-tokenize: stdin:1: text before the first '>'; for plain sequences use --records text\n");
+}
+
+#[test]
+fn large_documents_and_many_lines() {
+    let text = "The quick brown fox jumps over the lazy dog. ".repeat(300_000);
+    let work = Work::with(&[("large.txt", &text)]);
+    assert_eq!(records(&work.run("dedup-blot", &["--select", "mod:1000000", "large.txt"]).ok())[1]["tokens"], 2_700_000);
+    let lines: String = (0..50_000).map(|n| format!("{{\"id\":{n},\"text\":\"document number {n} {}\"}}\n", "x".repeat(n % 40))).collect();
+    work.write("many.jsonl", &lines);
+    let ran = work.run("dedup-tokenize", &["many.jsonl"]);
+    assert_eq!(ran.docs(), (0..50_000).map(|n| n.to_string()).collect::<Vec<_>>());
+}

@@ -1,0 +1,10 @@
+//! The tools from outside: every test runs the binaries in a directory of its own.
+
+mod blot;
+mod damage;
+mod documents;
+mod manners;
+mod manual;
+mod pipeline;
+mod tokenize;
+mod work;

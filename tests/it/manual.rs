@@ -1,0 +1,1 @@
+//! What the manual shows is what the tools do.

@@ -1,0 +1,119 @@
+//! A private directory, and what a run of a tool left behind.
+
+use assert_cmd::cargo::cargo_bin;
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+use tempfile::TempDir;
+
+pub struct Work {
+    pub dir: TempDir,
+}
+
+impl Work {
+    pub fn new() -> Self {
+        Self { dir: TempDir::new().unwrap() }
+    }
+
+    /// A directory with these files.
+    pub fn with(files: &[(&str, impl AsRef<[u8]>)]) -> Self {
+        let work = Self::new();
+        for (name, content) in files {
+            work.write(name, content);
+        }
+        work
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+
+    pub fn command(&self, tool: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(cargo_bin(tool));
+        command.args(arguments).current_dir(self.dir.path());
+        command
+    }
+
+    pub fn run(&self, tool: &str, arguments: &[&str]) -> Ran {
+        self.run_with(tool, arguments, b"")
+    }
+
+    /// Runs a tool with something on stdin.
+    pub fn run_with(&self, tool: &str, arguments: &[&str], stdin: &[u8]) -> Ran {
+        let mut command = self.command(tool, arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (mut input, bytes) = (child.stdin.take().unwrap(), stdin.to_vec());
+        // A tool that ends early closes the pipe: that is its right.
+        let writer = std::thread::spawn(move || drop(input.write_all(&bytes)));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        Ran(output)
+    }
+
+    /// Runs a line of shell with the tools on the path.
+    pub fn shell(&self, line: &str) -> Ran {
+        let bin = cargo_bin("dedup-blot").parent().unwrap().to_owned();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        Ran(Command::new("bash").args(["-c", line]).env("PATH", path).current_dir(self.dir.path()).stdin(Stdio::null()).output().unwrap())
+    }
+}
+
+pub struct Ran(pub Output);
+
+impl Ran {
+    /// What it wrote, once it ended well and without a word.
+    #[track_caller]
+    pub fn ok(&self) -> Vec<u8> {
+        assert_eq!((self.code(), self.stderr().as_str()), (0, ""), "{}", self.stdout());
+        self.0.stdout.clone()
+    }
+
+    #[track_caller]
+    pub fn ok_text(&self) -> String {
+        String::from_utf8(self.ok()).unwrap()
+    }
+
+    pub fn code(&self) -> i32 {
+        self.0.status.code().unwrap_or(-1)
+    }
+
+    pub fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.0.stdout).into_owned()
+    }
+
+    pub fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.0.stderr).into_owned()
+    }
+
+    /// The ids of the documents that came out, in order.
+    pub fn docs(&self) -> Vec<String> {
+        docs(&self.0.stdout)
+    }
+}
+
+/// The records of an NDJSON stream.
+pub fn records(stream: &[u8]) -> Vec<serde_json::Value> {
+    stream.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(|line| serde_json::from_slice(line).unwrap()).collect()
+}
+
+pub fn docs(stream: &[u8]) -> Vec<String> {
+    records(stream).iter().filter_map(|record| record["doc"].as_str().map(str::to_owned)).collect()
+}
+
+/// The project's root.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
