@@ -17,10 +17,10 @@
 
 // The ground.
 pub mod error;
-/// Records on the wire: NDJSON and binary twins, headers, checksums, end records.
-pub mod format;
 pub mod parallel;
 pub mod scheme;
+/// Records on the wire: NDJSON and binary twins, headers, checksums, end records.
+pub mod format;
 
 // Corpus to tokens.
 /// Documents in: files, directories, NDJSON, FASTA, stdin, compressed or not.

@@ -49,7 +49,7 @@ pub fn generate<T: Tool>(what: What) -> Result<(), anyhow::Error> {
 fn write_manual(command: Command, manual: &Manual, out: &mut Vec<u8>) -> std::io::Result<()> {
     // The examples have a section of their own here.
     let command = command.after_help("").after_long_help("");
-    let man = Man::new(command).section("1").source("dedup").manual("dedup").date("");
+    let man = Man::new(command).section("1").source("dedup").manual("dedup").date("\\&");
     man.render_title(out)?;
     man.render_name_section(out)?;
     man.render_synopsis_section(out)?;
@@ -58,8 +58,11 @@ fn write_manual(command: Command, manual: &Manual, out: &mut Vec<u8>) -> std::io
     let mut roff = Roff::new();
     for (title, paragraphs) in manual.sections.iter().chain(SECTIONS) {
         roff.control("SH", [*title]);
-        for paragraph in *paragraphs {
-            roff.control("PP", []).text([roman(*paragraph)]);
+        for (index, paragraph) in paragraphs.iter().enumerate() {
+            if index > 0 {
+                roff.control("PP", []);
+            }
+            roff.text([roman(*paragraph)]);
         }
     }
     roff.control("SH", ["EXAMPLES"]);

@@ -56,8 +56,11 @@ pub fn unpack(input: impl BufRead + Send + 'static) -> io::Result<Input> {
     })
 }
 
+/// An input of which the beginning was read, and put back.
+pub type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
+
 /// The first `count` bytes, and the input as if they had not been read. A pipe may give them in drops.
-pub fn peek<R: BufRead>(mut input: R, count: u64) -> io::Result<(Vec<u8>, Chain<Cursor<Vec<u8>>, R>)> {
+pub fn peek<R: BufRead>(mut input: R, count: u64) -> io::Result<(Vec<u8>, Peeked<R>)> {
     let mut head = Vec::new();
     input.by_ref().take(count).read_to_end(&mut head)?;
     Ok((head.clone(), Cursor::new(head).chain(input)))

@@ -117,7 +117,8 @@ impl Worked {
         for (index, (id, place)) in self.ids.iter().enumerate() {
             if !seen.insert(SeenIds::hash(id))? {
                 dropped.push(index);
-                self.problems.push(Problem::new(place.clone(), format!("a document with the id '{id}' came before; the first one is kept")));
+                self.problems
+                    .push(Problem::new(place.clone(), format!("a document with the id '{id}' came before; the first one is kept")));
             }
         }
         if !dropped.is_empty() {

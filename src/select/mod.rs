@@ -25,7 +25,9 @@ pub trait Select: Send + Sync {
 type Made = Result<Box<dyn Select>, String>;
 
 /// Name, what it does, and how its argument is read.
-pub const TABLE: [(&str, &str, fn(&str, &Tokenizer) -> Made); 4] = [
+type Row = (&'static str, &'static str, fn(&str, &Tokenizer) -> Made);
+
+pub const TABLE: [Row; 4] = [
     ("mod:N", "blots that N divides: one in N", |n, _| Ok(Box::new(modulo::Modulo(number(n)?)))),
     ("every:N", "the first of each N blots", |n, _| Ok(Box::new(every::Every(number(n)?)))),
     ("winnow:W", "the least of each W neighbours: none of W+k-1 shared tokens is missed", |w, _| Ok(Box::new(winnow::Winnow(number(w)?)))),

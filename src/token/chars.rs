@@ -8,7 +8,7 @@
 use std::sync::OnceLock;
 use unicase::UniCase;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, char::canonical_combining_class, is_nfc_quick};
-use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
+use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
 /// The version of Unicode behind the tables; part of every scheme.
 pub const UNICODE: &str = "18.0";
@@ -126,21 +126,13 @@ fn classify(c: char) -> Class {
     }
     match c.general_category_group() {
         GeneralCategoryGroup::Letter if is_written_without_spaces(c) => Class::Solo,
-        GeneralCategoryGroup::Number if is_written_without_spaces(c) && !c.is_numeric_digit() => Class::Solo,
+        GeneralCategoryGroup::Number if is_written_without_spaces(c) && c.general_category() != GeneralCategory::DecimalNumber => {
+            Class::Solo
+        }
         GeneralCategoryGroup::Letter => Class::Letter,
         GeneralCategoryGroup::Number => Class::Digit,
         GeneralCategoryGroup::Mark => Class::Mark,
         _ => Class::Separator,
-    }
-}
-
-trait NumericDigit {
-    fn is_numeric_digit(self) -> bool;
-}
-
-impl NumericDigit for char {
-    fn is_numeric_digit(self) -> bool {
-        self.general_category() == unicode_properties::GeneralCategory::DecimalNumber
     }
 }
 

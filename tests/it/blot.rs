@@ -68,10 +68,21 @@ fn anchors_select_by_first_words() {
 #[test]
 fn strands_share_blots() {
     let forward = "ACGTTGCAACGGTACCATTGACGTAGCTAGGCTATTACGGAT";
-    let reverse: String = forward.chars().rev().map(|base| match base { 'A' => 'T', 'C' => 'G', 'G' => 'C', _ => 'A' }).collect();
+    let reverse: String = forward
+        .chars()
+        .rev()
+        .map(|base| match base {
+            'A' => 'T',
+            'C' => 'G',
+            'G' => 'C',
+            _ => 'A',
+        })
+        .collect();
     let work = Work::with(&[("both.fa", format!(">one x\n{forward}\n>two\n{}\n{}\n", &reverse[..20], &reverse[20..]))]);
     let found = records(&work.run("dedup-blot", &["--tokenizer", "dna", "both.fa"]).ok());
-    let set = |record: &serde_json::Value| record["blots"].as_array().unwrap().iter().map(|blot| blot.as_str().unwrap().to_owned()).collect::<BTreeSet<_>>();
+    let set = |record: &serde_json::Value| {
+        record["blots"].as_array().unwrap().iter().map(|blot| blot.as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+    };
     assert_eq!((found[1]["doc"].as_str(), found[2]["doc"].as_str()), (Some("one"), Some("two")));
     assert_eq!(set(&found[1]), set(&found[2]));
     assert_eq!(set(&found[1]).len(), forward.len() - 30);
@@ -101,12 +112,18 @@ fn another_scheme_is_refused_with_both_named() {
     work.run("dedup-tokenize", &["--tokenizer", "char:3", "-o", "t", "a.txt"]).ok();
     let ran = work.run("dedup-blot", &["--tokenizer", "word", "t"]);
     assert_eq!(ran.code(), 2);
-    assert_eq!(ran.stderr(), "dedup-blot: t: scheme is 'char:3@18.0', expected 'word@18.0'; give the same options to both, or leave them out to take those of the stream\n");
+    assert_eq!(
+        ran.stderr(),
+        "dedup-blot: t: scheme is 'char:3@18.0', expected 'word@18.0'; give the same options to both, or leave them out to take those of the stream\n"
+    );
     work.run("dedup-blot", &["-k", "3", "-o", "b", "t"]).ok();
     let ran = work.run("dedup-blot", &["--bits", "20", "b"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
-        (2, "dedup-blot: input: scheme is 'char:3@18.0 ordered:3:32 all', expected 'char:3@18.0 ordered:3:20 all'; blots cannot be made into others: start from the documents\n")
+        (
+            2,
+            "dedup-blot: input: scheme is 'char:3@18.0 ordered:3:32 all', expected 'char:3@18.0 ordered:3:20 all'; blots cannot be made into others: start from the documents\n"
+        )
     );
     let ran = work.run("dedup-tokenize", &["b"]);
     assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-tokenize: b: a stream of blots, which this program does not read\n"));
@@ -114,7 +131,9 @@ fn another_scheme_is_refused_with_both_named() {
 
 #[test]
 fn arguments_out_of_range_are_refused() {
-    for arguments in [&["-k", "0"][..], &["--bits", "15"], &["--bits", "65"], &["--interleave", "0"], &["--scheme", "sum"], &["--select", "mod:x"]] {
+    for arguments in
+        [&["-k", "0"][..], &["--bits", "15"], &["--bits", "65"], &["--interleave", "0"], &["--scheme", "sum"], &["--select", "mod:x"]]
+    {
         let ran = Work::new().run_with("dedup-blot", arguments, b"x");
         assert_eq!((ran.code(), ran.stdout().as_str()), (2, ""), "{arguments:?}");
         assert!(ran.stderr().contains(arguments[1].split(':').next().unwrap()), "{}", ran.stderr());

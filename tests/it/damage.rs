@@ -81,7 +81,11 @@ fn what_the_order_of_lines_tells() {
         (vec![header.to_owned(), record("a"), end(2)], 3, "the end record counts 2 records, but 1 are here"),
         (vec![header.to_owned(), end(0), record("a")], 3, "a record after the end record"),
         (vec![header.to_owned(), end(0), end(0)], 3, "a second end record"),
-        (vec![header.to_owned(), header.to_owned()], 2, "a second header before the end record; the program that wrote the first stream did not finish"),
+        (
+            vec![header.to_owned(), header.to_owned()],
+            2,
+            "a second header before the end record; the program that wrote the first stream did not finish",
+        ),
         (vec![header.replace(":1,", ":9,")], 1, "stream version is 9, this program reads version 1"),
         (vec![header.replace("tokens", "toking")], 1, "not the header of a dedup stream"),
     ] {

@@ -16,7 +16,13 @@ fn zst(text: &str) -> Vec<u8> {
 #[test]
 fn directories_are_walked_in_order() {
     let work = Work::with(&[
-        ("c/b/z.txt", "one"), ("c/b.txt", "two"), ("c/a.txt", "three"), ("c/B.txt", "four"), ("c/.hidden", "five"), ("c/.git/x", "six"), ("c/bin", "\0\x01\x02"),
+        ("c/b/z.txt", "one"),
+        ("c/b.txt", "two"),
+        ("c/a.txt", "three"),
+        ("c/B.txt", "four"),
+        ("c/.hidden", "five"),
+        ("c/.git/x", "six"),
+        ("c/bin", "\0\x01\x02"),
     ]);
     assert_eq!(work.run("dedup-tokenize", &["c"]).docs(), ["c/B.txt", "c/a.txt", "c/b/z.txt", "c/b.txt"]);
     assert_eq!(work.run("dedup-tokenize", &["c/"]).docs(), ["c/B.txt", "c/a.txt", "c/b/z.txt", "c/b.txt"]);
@@ -44,14 +50,25 @@ fn links_are_followed_only_when_named() {
 #[test]
 fn packed_files_are_what_is_inside() {
     let line = |id: &str| format!("{{\"id\":\"{id}\",\"text\":\"some words\"}}\n");
-    let work = Work::with(&[("a.txt.gz", gz("some words")), ("b.zst", zst("some words")), ("c.jsonl.gz", gz(&line("c"))), ("d.ndjson.zst", zst(&line("d"))), ("e.jsonl", line("e").into())]);
+    let work = Work::with(&[
+        ("a.txt.gz", gz("some words")),
+        ("b.zst", zst("some words")),
+        ("c.jsonl.gz", gz(&line("c"))),
+        ("d.ndjson.zst", zst(&line("d"))),
+        ("e.jsonl", line("e").into()),
+    ]);
     let two_members = [gz("some "), gz("words")].concat();
     work.write("f.gz", two_members);
     work.write("g.zst", [zst("some "), zst("words")].concat());
     work.write("unnamed", gz("some words"));
     let ran = work.run("dedup-tokenize", &["."]);
     assert_eq!(ran.docs(), ["./a.txt.gz", "./b.zst", "c", "d", "e", "./f.gz", "./g.zst", "./unnamed"]);
-    assert!(records(&ran.ok()).iter().filter(|record| record["doc"].is_string()).all(|record| record["tokens"].to_string() == r#"["some","words"]"# && record["bytes"] == 10));
+    assert!(
+        records(&ran.ok())
+            .iter()
+            .filter(|record| record["doc"].is_string())
+            .all(|record| record["tokens"].to_string() == r#"["some","words"]"# && record["bytes"] == 10)
+    );
     for packed in [gz(&line("x")), zst(&line("x"))] {
         assert_eq!(docs(&work.run_with("dedup-tokenize", &[], &packed).ok()), ["x"]);
     }
@@ -60,7 +77,12 @@ fn packed_files_are_what_is_inside() {
 #[test]
 fn damaged_packing_is_named_and_the_rest_read() {
     let whole = gz(&"some words ".repeat(1000));
-    let work = Work::with(&[("a.gz", &whole[..whole.len() / 2]), ("b.zst", b"plain text".as_slice()), ("c.jsonl.zst", b"(\xb5/\xfdxxxx".as_slice()), ("d.txt", b"fine".as_slice())]);
+    let work = Work::with(&[
+        ("a.gz", &whole[..whole.len() / 2]),
+        ("b.zst", b"plain text".as_slice()),
+        ("c.jsonl.zst", b"(\xb5/\xfdxxxx".as_slice()),
+        ("d.txt", b"fine".as_slice()),
+    ]);
     let ran = work.run("dedup-tokenize", &["."]);
     assert_eq!((ran.code(), ran.docs()), (2, vec!["./d.txt".to_owned()]));
     let errors = ran.stderr();
@@ -77,7 +99,10 @@ fn lists_of_files() {
     assert_eq!(work.run("dedup-tokenize", &["--files-from", "list"]).docs(), ["c/d", "a"]);
     assert_eq!(work.run("dedup-tokenize", &["--files-from", "list0", "-0"]).docs(), ["b\nb", "a"]);
     assert_eq!(work.run_with("dedup-tokenize", &["--files-from", "-"], b"a\n").docs(), ["a"]);
-    assert_eq!(work.run("dedup-tokenize", &["a", "--files-from", "nolist"]).stderr(), "dedup-tokenize: nolist: No such file or directory (os error 2)\n");
+    assert_eq!(
+        work.run("dedup-tokenize", &["a", "--files-from", "nolist"]).stderr(),
+        "dedup-tokenize: nolist: No such file or directory (os error 2)\n"
+    );
 }
 
 #[test]
@@ -103,8 +128,14 @@ fn fields_of_ndjson() {
 #[test]
 fn bad_lines_are_named_and_the_rest_read() {
     let lines: &[&[u8]] = &[
-        b"\xef\xbb\xbf{\"id\":\"a\",\"text\":\"x\"}", b"{\"id\":\"b\",\"text\":", b"{\"id\":\"c\"}", b"{\"id\":\"a\",\"text\":\"y\"}", b"[1]", b"{\"id\":\"d\",\"text\":\"\xff\"}",
-        b"{\"id\":\"e\",\"text\":\"z\"}", b"{\"id\":\"f\",\"text\":\"\\ud800\"}",
+        b"\xef\xbb\xbf{\"id\":\"a\",\"text\":\"x\"}",
+        b"{\"id\":\"b\",\"text\":",
+        b"{\"id\":\"c\"}",
+        b"{\"id\":\"a\",\"text\":\"y\"}",
+        b"[1]",
+        b"{\"id\":\"d\",\"text\":\"\xff\"}",
+        b"{\"id\":\"e\",\"text\":\"z\"}",
+        b"{\"id\":\"f\",\"text\":\"\\ud800\"}",
     ];
     let work = Work::with(&[("a.jsonl", lines.join(&b'\n'))]);
     let ran = work.run("dedup-tokenize", &["a.jsonl"]);
@@ -137,14 +168,20 @@ fn text_that_is_not_utf8() {
     );
     let ran = work.run("dedup-tokenize", &["--lossy", "--spans", "a.txt"]);
     let record = &records(&ran.ok())[1];
-    assert_eq!((record["tokens"].to_string(), record["spans"].to_string()), (r#"["caf","au","lait"]"#.to_owned(), "[[0,3],[5,7],[8,12]]".to_owned()));
+    assert_eq!(
+        (record["tokens"].to_string(), record["spans"].to_string()),
+        (r#"["caf","au","lait"]"#.to_owned(), "[[0,3],[5,7],[8,12]]".to_owned())
+    );
 }
 
 #[test]
 fn what_is_not_there_or_not_readable() {
     let work = Work::with(&[("a", "x")]);
     let ran = work.run("dedup-tokenize", &["nothing", "a"]);
-    assert_eq!((ran.code(), ran.docs(), ran.stderr().as_str()), (2, vec!["a".to_owned()], "dedup-tokenize: nothing: No such file or directory (os error 2)\n"));
+    assert_eq!(
+        (ran.code(), ran.docs(), ran.stderr().as_str()),
+        (2, vec!["a".to_owned()], "dedup-tokenize: nothing: No such file or directory (os error 2)\n")
+    );
     let ran = work.run("dedup-tokenize", &["a", "./a", "a"]);
     assert_eq!((ran.code(), ran.docs()), (2, vec!["a".to_owned(), "./a".to_owned()]));
     assert_eq!(ran.stderr(), "dedup-tokenize: a: a document with the id 'a' came before; the first one is kept\n");

@@ -32,7 +32,11 @@ fn output_files_appear_whole_or_not_at_all() {
 #[test]
 fn output_that_cannot_be_written() {
     let work = Work::with(&[("a", "some words")]);
-    for (output, what) in [("no/t", "dedup-tokenize: no/t: No such file or directory"), ("/dev/full", "dedup-tokenize: /dev/full: No space left on device"), (".", "dedup-tokenize: .: is a directory; give -o the name of a file")] {
+    for (output, what) in [
+        ("no/t", "dedup-tokenize: no/t: No such file or directory"),
+        ("/dev/full", "dedup-tokenize: /dev/full: No space left on device"),
+        (".", "dedup-tokenize: .: is a directory; give -o the name of a file"),
+    ] {
         let ran = work.run("dedup-tokenize", &["-o", output, "a"]);
         assert_eq!(ran.code(), 2);
         assert!(ran.stderr().starts_with(what), "{}", ran.stderr());

@@ -1,1 +1,146 @@
 //! What the manual shows is what the tools do.
+
+use crate::work::{Work, root};
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+fn read(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap()
+}
+
+/// The literal blocks of a page, without the markup.
+fn literals(page: &str) -> Vec<String> {
+    page.split("\n.Bd -literal")
+        .skip(1)
+        .map(|rest| rest.split_once('\n').unwrap().1.split("\n.Ed").next().unwrap().to_owned() + "\n")
+        .collect()
+}
+
+/// The bytes of a block such as `hexdump -C` prints.
+fn bytes_of(dump: &str) -> Vec<u8> {
+    dump.lines().flat_map(|line| line.split_whitespace().skip(1).map(|byte| u8::from_str_radix(byte, 16).unwrap())).collect()
+}
+
+#[test]
+fn the_streams_of_the_format_page_are_what_the_tools_write_and_read() {
+    let page = read("man/dedup-stream.5");
+    let [_, tokens, blots, token_bytes, blot_bytes] = &literals(&page)[..] else { panic!("other blocks than there were") };
+    let work = Work::with(&[("a", "Lorem, ipsum!")]);
+    for (tool, options, text, dump) in
+        [("dedup-tokenize", &["--spans"][..], tokens, token_bytes), ("dedup-blot", &["-k", "1", "--positions"], blots, blot_bytes)]
+    {
+        assert_eq!(work.run(tool, &[options, &["a"]].concat()).ok_text(), *text);
+        assert_eq!(work.run(tool, &[options, &["--binary", "a"]].concat()).ok(), bytes_of(dump));
+        assert_eq!(work.run_with(tool, &options[options.len() - 1..], &bytes_of(dump)).ok_text(), *text);
+    }
+}
+
+#[test]
+fn golden_streams_are_read_and_written_as_ever() {
+    let work = Work::new();
+    symlink(root().join("testdata"), work.path("testdata")).unwrap();
+    for (tool, name, options) in [
+        ("dedup-tokenize", "word-spans.tokens", &["--spans"][..]),
+        ("dedup-tokenize", "char-16.tokens", &["--tokenizer", "char:16"]),
+        ("dedup-tokenize", "code-norm.tokens", &["--tokenizer", "code-norm"]),
+        ("dedup-tokenize", "html.tokens", &["--strip-html", "--spans"]),
+        ("dedup-blot", "ordered-8-32.blots", &["--positions"]),
+        (
+            "dedup-blot",
+            "xor-10x2-18-winnow.blots",
+            &["--scheme", "xor", "-k", "10", "--interleave", "2", "--bits", "18", "--select", "winnow:4"],
+        ),
+        ("dedup-blot", "dna-31-64.blots", &["--tokenizer", "dna", "--records", "fasta", "--bits", "64"]),
+    ] {
+        let corpus = if name.starts_with("dna") { "testdata/corpus/formats/strands.fa" } else { "testdata/corpus" };
+        let golden = root().join("testdata/golden/v1").join(name);
+        let made = work.run(tool, &[options, &["--binary", corpus]].concat()).ok();
+        if std::env::var_os("UPDATE_GOLDEN").is_some() && !golden.exists() {
+            fs::create_dir_all(golden.parent().unwrap()).unwrap();
+            fs::write(&golden, &made).unwrap();
+        }
+        assert!(made == fs::read(&golden).unwrap(), "{name} is not what it was; golden files are never edited");
+        let detail = options.iter().filter(|option| ["--spans", "--positions"].contains(option)).copied().collect::<Vec<_>>();
+        let text = work.run(tool, &[options, &[corpus]].concat()).ok();
+        assert!(work.run(tool, &[detail, vec![golden.to_str().unwrap()]].concat()).ok() == text, "{name}");
+    }
+}
+
+#[test]
+fn damaged_files_are_refused_for_their_flaw() {
+    let mut names: Vec<_> = fs::read_dir(root().join("testdata/damaged")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    assert!(names.len() >= 6);
+    for path in names {
+        let flaw = path.file_stem().unwrap().to_str().unwrap().replace('-', " ");
+        let ran = Work::new().run("dedup-blot", &[path.to_str().unwrap()]);
+        assert_eq!(ran.code(), 2, "{flaw}");
+        assert!(ran.stderr().contains(&flaw), "{flaw}: {}", ran.stderr());
+    }
+}
+
+/// Commands and their output in ```console blocks: `$ ` starts a command, what follows is what it prints.
+fn sessions(page: &str) -> Vec<(String, String)> {
+    let blocks = page.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let mut found: Vec<(String, String)> = Vec::new();
+    for line in blocks.flat_map(str::lines) {
+        match (line.strip_prefix("$ "), line.strip_prefix("> "), found.last_mut()) {
+            (Some(command), ..) => found.push((command.to_owned(), String::new())),
+            (None, Some(more), Some((command, output))) if output.is_empty() => *command += &format!("\n{more}"),
+            (None, _, Some((_, output))) => *output += &format!("{line}\n"),
+            _ => panic!("output before a command: {line}"),
+        }
+    }
+    found
+}
+
+#[test]
+fn the_examples_of_the_readme_do_what_they_show() {
+    let work = Work::new();
+    for name in ["testdata", "scripts"] {
+        symlink(root().join(name), work.path(name)).unwrap();
+    }
+    let sessions = sessions(&read("README.md"));
+    assert!(sessions.len() > 5);
+    for (command, expected) in sessions {
+        let ran = work.shell(&format!("set -o pipefail; {command}"));
+        assert_eq!(ran.stdout() + &ran.stderr(), expected, "$ {command}");
+    }
+}
+
+#[test]
+fn the_examples_of_help_and_manual_run() {
+    let files = [
+        ("corpus/a", "words and words"),
+        ("essay.txt", "words"),
+        ("scans/x", "words"),
+        ("src/a.rs", "fn a() {}"),
+        ("genomes.fa", ">a\nACGT\n"),
+    ];
+    for tool in ["dedup-tokenize", "dedup-blot"] {
+        let work = Work::with(&files);
+        work.shell("echo '{\"text\":\"x\"}' | zstd -q > articles.jsonl.zst; gzip genomes.fa").ok();
+        let help = work.run(tool, &["--help"]).ok_text();
+        let examples: Vec<_> = help.split("Examples:").nth(1).unwrap().lines().filter_map(|line| line.strip_prefix("    ")).collect();
+        assert!(examples.len() >= 4);
+        for example in examples {
+            assert_eq!(work.shell(&format!("set -o pipefail; {example} > /dev/null")).stderr(), "", "{example}");
+        }
+        let page = work.run(tool, &["--generate", "man"]).ok_text();
+        assert!(page == read(&format!("man/{tool}.1")), "man/{tool}.1 is not current; run make man");
+    }
+}
+
+#[test]
+fn every_page_that_is_named_exists() {
+    for entry in fs::read_dir(root().join("man")).unwrap() {
+        let page = fs::read_to_string(entry.unwrap().path()).unwrap();
+        for word in page.split(|c: char| !(c.is_alphanumeric() || "-()\\".contains(c))) {
+            let word = word.replace('\\', "");
+            if let Some((name, section)) =
+                word.strip_suffix(')').and_then(|word| word.split_once('(')).filter(|(name, _)| name.starts_with("dedup"))
+            {
+                assert!(Path::new(&root().join(format!("man/{name}.{section}"))).exists(), "{word}");
+            }
+        }
+    }
+}
