@@ -13,6 +13,7 @@ pub use line::{Line, LineParser, Parsed, parse_record};
 pub use reader::{Block, BlockReader};
 pub use record::{BlotCodec, Record, TokenCodec};
 pub use tokens::{Span, Tokens};
+pub use varint::Fields;
 pub use writer::{Batch, Form, StreamWriter};
 
 use xxhash_rust::xxh3::xxh3_64;

@@ -16,6 +16,7 @@ pub fn put_signed(out: &mut Vec<u8>, value: i64) {
 }
 
 /// Reads a record front to back; every step says what was missing.
+#[derive(Debug, Clone)]
 pub struct Fields<'a> {
     rest: &'a [u8],
 }
