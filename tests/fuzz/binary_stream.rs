@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
 fn read_records(fields: Fields<'_>) {
     let mut tokens = Tokens::default();
     let mut left = fields.clone();
-    while !left.is_empty() && TokenCodec { with_spans: true }.read_binary(&mut left, &mut tokens).is_ok() {
+    while !left.is_empty() && (TokenCodec { with_spans: true }).read_binary(&mut left, &mut tokens).is_ok() {
         assert!(tokens.spans().is_none_or(|spans| spans.len() == tokens.len()));
     }
     let mut blots = Blots::default();
