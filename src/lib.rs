@@ -34,6 +34,14 @@ pub mod blot;
 /// Which blots are kept: one file a heuristic.
 pub mod select;
 
+// Blots to postings.
+/// Postings sorted by blot, within bounded memory.
+pub mod posting;
+
+// Postings to an index.
+/// The index on disk.
+pub mod index;
+
 // The stages, each one verb.
 pub mod pipeline;
 

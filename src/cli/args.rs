@@ -2,10 +2,12 @@
 
 use super::generate::What;
 use crate::{
+    blot,
     corpus::{self, Records},
     format::{Form, LineParser},
     parallel::Limits,
-    pipeline::Settings,
+    pipeline::{BlotOptions, Settings},
+    scheme::BITS,
     token::{Rule, Tokenizer},
 };
 use clap::{Args, builder::PossibleValuesParser};
@@ -54,32 +56,46 @@ pub struct InputArgs {
 pub struct RunArgs {
     #[command(flatten)]
     pub input: InputArgs,
+    /// How many threads work [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Option<u32>,
+    /// No progress bar, and no word on inputs that could not be used
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// How to write a stream.
+#[derive(Args, Debug, Clone)]
+pub struct StreamArgs {
+    #[command(flatten)]
+    pub run: RunArgs,
     /// Write the binary form of the stream: smaller, faster, checked
     #[arg(long = "binary")]
     pub is_binary: bool,
     /// Write to FILE: beside it first, renamed when all is done
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// How many threads work [default: one a core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub threads: Option<u32>,
     /// How much memory to aim at, the largest document aside: 64M, 1G
     #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = parse_size)]
     pub memory: u64,
-    /// No progress bar, and no word on inputs that could not be used
-    #[arg(short, long)]
-    pub quiet: bool,
     #[arg(long, value_name = "WHAT", hide = true)]
     pub generate: Option<What>,
 }
 
-impl RunArgs {
+impl StreamArgs {
     pub fn settings(&self, prefer_fasta: bool) -> Settings {
+        let form = if self.is_binary { Form::Binary } else { Form::Ndjson };
+        self.run.settings(form, self.memory, prefer_fasta)
+    }
+}
+
+impl RunArgs {
+    pub fn settings(&self, form: Form, memory_bytes: u64, prefer_fasta: bool) -> Settings {
         let threads = self.threads.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), |threads| threads as usize);
         Settings {
-            form: if self.is_binary { Form::Binary } else { Form::Ndjson },
+            form,
             // What is made of the input, and the input itself, take about eight times what is under way.
-            limits: Limits::new(threads, self.memory / 8),
+            limits: Limits::new(threads, memory_bytes / 8),
             corpus: self.input.options(prefer_fasta),
         }
     }
@@ -127,6 +143,49 @@ impl TokenArgs {
     pub fn is_dna(&self) -> bool {
         self.tokenizer == Some(Rule::Dna)
     }
+}
+
+/// How tokens become blots.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Blots")]
+pub struct BlotArgs {
+    /// Tokens of a window [default: 8, for dna 31]
+    #[arg(short, value_name = "N", value_parser = clap::value_parser!(u32).range(range(blot::K)))]
+    pub k: Option<u32>,
+    /// ordered or xor [default: ordered]
+    ///
+    /// ordered: the order of tokens counts. xor: it does not, and words that occur twice in a window cancel (as dupi does it).
+    #[arg(long, value_name = "NAME")]
+    pub scheme: Option<String>,
+    /// Make windows of every Nth token: N streams, token i in stream i mod N [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(range(blot::INTERLEAVE)))]
+    pub interleave: Option<u32>,
+    /// Width of a blot, 16 to 64 [default: 32]
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(i64::from(*BITS.start())..=i64::from(*BITS.end())))]
+    pub bits: Option<u8>,
+    /// Which blots to keep: all, mod:N, every:N, winnow:W, anchor:FILE, or several with commas [default: all]
+    ///
+    /// mod:N: blots that N divides. every:N: the first of each N. winnow:W: the least of each W neighbours, so that W+k-1 shared tokens in a row always share a blot.
+    /// anchor:FILE: windows that start with a phrase of FILE, one a line; a * at its end stands for any ending. A chain keeps what all of it keep.
+    #[arg(long, value_name = "WHICH")]
+    pub select: Option<String>,
+}
+
+impl BlotArgs {
+    pub fn options(&self, tokens: &TokenArgs) -> BlotOptions {
+        BlotOptions {
+            tokenizer: tokens.tokenizer(),
+            scheme: self.scheme.clone(),
+            k: self.k,
+            interleave: self.interleave,
+            bits: self.bits,
+            select: self.select.clone(),
+        }
+    }
+}
+
+fn range(range: std::ops::RangeInclusive<u32>) -> std::ops::RangeInclusive<i64> {
+    i64::from(*range.start())..=i64::from(*range.end())
 }
 
 /// Reads 512, 64K, 256M, 2G; K is 1024.

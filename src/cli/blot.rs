@@ -2,17 +2,13 @@
 
 use super::{
     Manual, Tool,
-    args::{RunArgs, TokenArgs},
-    generate::examples,
-    main_of,
+    args::{BlotArgs, StreamArgs, TokenArgs},
+    generate::{What, examples},
+    main_of, run_stream,
 };
-use crate::{
-    blot,
-    pipeline::{self, BlotOptions, Summary, Watch},
-    scheme::BITS,
-};
+use crate::pipeline;
 use clap::Parser;
-use std::{io::Write, process::ExitCode};
+use std::process::ExitCode;
 
 /// Turn documents or tokens into blots
 ///
@@ -23,42 +19,13 @@ use std::{io::Write, process::ExitCode};
 struct Arguments {
     #[command(flatten)]
     blots: BlotArgs,
+    /// Add the number of each window's first token
+    #[arg(long, help_heading = "Blots")]
+    positions: bool,
     #[command(flatten)]
     tokens: TokenArgs,
     #[command(flatten)]
-    run: RunArgs,
-}
-
-#[derive(clap::Args, Debug)]
-#[command(next_help_heading = "Blots")]
-struct BlotArgs {
-    /// Tokens of a window [default: 8, for dna 31]
-    #[arg(short, value_name = "N", value_parser = clap::value_parser!(u32).range(range(blot::K)))]
-    k: Option<u32>,
-    /// ordered or xor [default: ordered]
-    ///
-    /// ordered: the order of tokens counts. xor: it does not, and words that occur twice in a window cancel (as dupi does it).
-    #[arg(long, value_name = "NAME")]
-    scheme: Option<String>,
-    /// Make windows of every Nth token: N streams, token i in stream i mod N [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(range(blot::INTERLEAVE)))]
-    interleave: Option<u32>,
-    /// Width of a blot, 16 to 64 [default: 32]
-    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(i64::from(*BITS.start())..=i64::from(*BITS.end())))]
-    bits: Option<u8>,
-    /// Which blots to keep: all, mod:N, every:N, winnow:W, anchor:FILE, or several with commas [default: all]
-    ///
-    /// mod:N: blots that N divides. every:N: the first of each N. winnow:W: the least of each W neighbours, so that W+k-1 shared tokens in a row always share a blot.
-    /// anchor:FILE: windows that start with a phrase of FILE, one a line; a * at its end stands for any ending. A chain keeps what all of it keep.
-    #[arg(long, value_name = "WHICH")]
-    select: Option<String>,
-    /// Add the number of each window's first token
-    #[arg(long)]
-    positions: bool,
-}
-
-fn range(range: std::ops::RangeInclusive<u32>) -> std::ops::RangeInclusive<i64> {
-    i64::from(*range.start())..=i64::from(*range.end())
+    stream: StreamArgs,
 }
 
 const MANUAL: Manual = Manual {
@@ -85,22 +52,14 @@ const MANUAL: Manual = Manual {
 impl Tool for Arguments {
     const MANUAL: Manual = MANUAL;
 
-    fn run_args(&self) -> &RunArgs {
-        &self.run
+    fn generate(&self) -> Option<What> {
+        self.stream.generate
     }
 
-    fn run(&self, out: &mut dyn Write, watch: &mut dyn Watch) -> Result<Summary, anyhow::Error> {
-        let blots = &self.blots;
-        let options = BlotOptions {
-            tokenizer: self.tokens.tokenizer(),
-            scheme: blots.scheme.clone(),
-            k: blots.k,
-            interleave: blots.interleave,
-            bits: blots.bits,
-            select: blots.select.clone(),
-            with_positions: blots.positions,
-        };
-        Ok(pipeline::blot(&options, &self.run.settings(self.tokens.is_dna()), out, watch)?)
+    fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        let options = self.blots.options(&self.tokens);
+        let settings = self.stream.settings(self.tokens.is_dna());
+        run_stream::<Self>(&self.stream, |out, watch| Ok(pipeline::blot(&options, self.positions, &settings, out, watch)?))
     }
 }
 

@@ -5,53 +5,65 @@
 mod args;
 mod blot;
 mod generate;
+mod index;
 mod output;
 mod progress;
 mod tokenize;
 
 pub use blot::main as blot;
+pub use index::main as index;
 pub use tokenize::main as tokenize;
 
 use crate::{
     error::Error,
     pipeline::{Summary, Watch},
 };
-use args::RunArgs;
+use args::{RunArgs, StreamArgs};
 use clap::{CommandFactory, Parser};
-use generate::Manual;
+use generate::{Manual, What};
 use output::Output;
 use progress::Progress;
-use std::{io::Write, process::ExitCode};
+use std::process::ExitCode;
 
 /// What every tool has: its arguments, its manual, its work.
 trait Tool: Parser + CommandFactory {
     const MANUAL: Manual;
 
-    fn run_args(&self) -> &RunArgs;
-    /// Does the work; the problems that were met are counted in the summary.
-    fn run(&self, out: &mut dyn Write, watch: &mut dyn Watch) -> Result<Summary, anyhow::Error>;
+    /// A page or a completion is wanted instead of work.
+    fn generate(&self) -> Option<What>;
+    fn run(&self) -> Result<ExitCode, anyhow::Error>;
 }
 
 /// Parses, runs, reports.
 fn main_of<T: Tool>() -> ExitCode {
     let tool = T::parse();
-    let run = tool.run_args();
-    if let Some(what) = run.generate {
-        return finish::<T>(generate::generate::<T>(what).map(|()| ExitCode::SUCCESS));
-    }
-    finish::<T>(run_tool(&tool))
+    finish::<T>(match tool.generate() {
+        Some(what) => generate::generate::<T>(what).map(|()| ExitCode::SUCCESS),
+        None => tool.run(),
+    })
 }
 
-fn run_tool<T: Tool>(tool: &T) -> Result<ExitCode, anyhow::Error> {
-    let run = tool.run_args();
-    let mut output = Output::open(run.output.as_deref(), run.is_binary)?;
-    let mut watch = Progress::new(name::<T>(), run);
-    let done = tool.run(&mut output, &mut watch);
-    watch.finish();
-    let summary = done?;
+/// Runs a stage that writes a stream.
+fn run_stream<T: Tool>(
+    args: &StreamArgs,
+    work: impl FnOnce(&mut Output, &mut dyn Watch) -> Result<Summary, anyhow::Error>,
+) -> Result<ExitCode, anyhow::Error> {
+    let mut output = Output::open(args.output.as_deref(), args.is_binary)?;
+    let summary = watched::<T>(&args.run, |watch| work(&mut output, watch))?;
     output.commit()?;
-    let is_clean = summary.problems == 0 || run.input.skip_bad;
-    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::from(2) })
+    Ok(exit_code(&summary, &args.run))
+}
+
+/// Runs something that takes a while, with a progress bar.
+fn watched<T: Tool>(args: &RunArgs, work: impl FnOnce(&mut dyn Watch) -> Result<Summary, anyhow::Error>) -> Result<Summary, anyhow::Error> {
+    let mut watch = Progress::new(name::<T>(), args);
+    let done = work(&mut watch);
+    watch.finish();
+    done
+}
+
+fn exit_code(summary: &Summary, args: &RunArgs) -> ExitCode {
+    if summary.problems == 0 || args.input.skip_bad { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }
 
 fn finish<T: Tool>(done: Result<ExitCode, anyhow::Error>) -> ExitCode {

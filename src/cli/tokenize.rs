@@ -2,13 +2,13 @@
 
 use super::{
     Manual, Tool,
-    args::{RunArgs, TokenArgs},
-    generate::examples,
-    main_of,
+    args::{StreamArgs, TokenArgs},
+    generate::{What, examples},
+    main_of, run_stream,
 };
-use crate::pipeline::{Summary, TokenizeOptions, Watch, tokenize};
+use crate::pipeline::{TokenizeOptions, tokenize};
 use clap::Parser;
-use std::{io::Write, process::ExitCode};
+use std::process::ExitCode;
 
 /// Turn documents into tokens
 ///
@@ -23,7 +23,7 @@ struct Arguments {
     #[arg(long, help_heading = "Tokens")]
     spans: bool,
     #[command(flatten)]
-    run: RunArgs,
+    stream: StreamArgs,
 }
 
 const MANUAL: Manual = Manual {
@@ -53,13 +53,14 @@ const MANUAL: Manual = Manual {
 impl Tool for Arguments {
     const MANUAL: Manual = MANUAL;
 
-    fn run_args(&self) -> &RunArgs {
-        &self.run
+    fn generate(&self) -> Option<What> {
+        self.stream.generate
     }
 
-    fn run(&self, out: &mut dyn Write, watch: &mut dyn Watch) -> Result<Summary, anyhow::Error> {
+    fn run(&self) -> Result<ExitCode, anyhow::Error> {
         let options = TokenizeOptions { tokenizer: self.tokens.tokenizer(), with_spans: self.spans };
-        Ok(tokenize(&options, &self.run.settings(self.tokens.is_dna()), out, watch)?)
+        let settings = self.stream.settings(self.tokens.is_dna());
+        run_stream::<Self>(&self.stream, |out, watch| Ok(tokenize(&options, &settings, out, watch)?))
     }
 }
 

@@ -1,19 +1,23 @@
+mod bits;
 mod blots;
 mod header;
 mod line;
 mod reader;
 mod record;
+mod sealed;
 mod tokens;
 mod varint;
 mod writer;
 
+pub use bits::{BitReader, BitWriter, NumberCode};
 pub use blots::Blots;
 pub use header::{Header, Kind, MAGIC, MAX_HEADER_BYTES, VERSION};
 pub use line::{Line, LineParser, Parsed, parse_record};
 pub use reader::{Block, BlockReader};
 pub use record::{BlotCodec, Record, TokenCodec};
+pub use sealed::{Sealed, SealedWriter, sync_files};
 pub use tokens::{Span, Tokens};
-pub use varint::Fields;
+pub use varint::{Fields, put as put_varint};
 pub use writer::{Batch, Form, StreamWriter};
 
 use xxhash_rust::xxh3::xxh3_64;

@@ -5,9 +5,13 @@
 //! largest single document, and by [`SeenIds`].
 
 mod blot;
+mod build;
+mod dump;
 mod tokenize;
 
 pub use blot::{BlotOptions, blot};
+pub use build::{BuildOptions, build};
+pub use dump::{dump, dump_blot};
 pub use tokenize::{TokenizeOptions, tokenize};
 
 use crate::{
@@ -41,14 +45,32 @@ pub struct Summary {
     pub problems: u64,
 }
 
-/// One document in, one record out; a copy works on each thread.
+/// Turns documents into something that is gathered by chunk; a copy works on each thread.
 trait Stage: Clone + Send + Sync {
-    fn encode(&mut self, item: &Item<'_>, out: &mut Vec<u8>) -> Result<(), String>;
+    type Out: Gathered;
+
+    /// Adds a document to what is gathered, or says why it cannot.
+    fn take(&mut self, item: &Item<'_>, out: &mut Self::Out) -> Result<(), String>;
+
+    /// The chunk is at its end.
+    fn finish(&self, _out: &mut Self::Out) {}
 }
 
-/// Runs a stage over a corpus, and writes a whole stream.
-fn run(
-    stage: &impl Stage,
+/// What a stage makes of a chunk.
+trait Gathered: Default + Send {
+    /// Takes documents out again, given by their place in rising order.
+    fn drop_documents(&mut self, dropped: &[usize]);
+}
+
+impl Gathered for Batch {
+    fn drop_documents(&mut self, dropped: &[usize]) {
+        self.drop_records(dropped);
+    }
+}
+
+/// Runs a stage over a corpus and writes a whole stream.
+fn run_to_stream(
+    stage: &impl Stage<Out = Batch>,
     source: Source,
     header: &Header,
     settings: &Settings,
@@ -56,58 +78,63 @@ fn run(
     watch: &mut dyn Watch,
 ) -> Result<Summary> {
     let mut stream = StreamWriter::new(out, settings.form, header).map_err(Error::output)?;
+    let summary = run(stage, source, settings, watch, |batch| stream.write(&batch).map_err(Error::output))?;
+    stream.finish().map_err(Error::output)?;
+    Ok(summary)
+}
+
+/// Runs a stage over a corpus; the sink gets what was gathered, in order.
+fn run<S: Stage>(
+    stage: &S,
+    source: Source,
+    settings: &Settings,
+    watch: &mut dyn Watch,
+    mut sink: impl FnMut(S::Out) -> Result<()>,
+) -> Result<Summary> {
     let (mut seen, mut summary) = (SeenIds::default(), Summary::default());
     let worker = || {
         let (mut stage, mut reader) = (stage.clone(), Reader::new(&settings.corpus));
         move |chunk| work(&mut stage, &mut reader, chunk)
     };
-    parallel::ordered(settings.limits, source, worker, |worked: Result<Worked>| {
+    parallel::ordered(settings.limits, source, worker, |worked: Result<Worked<S::Out>>| {
         let mut worked = worked?;
         worked.drop_duplicates(&mut seen)?;
         worked.problems.iter().for_each(|problem| watch.problem(problem));
-        stream.write(&worked.batch).map_err(Error::output)?;
-        let documents = worked.batch.ends.len() as u64;
+        let documents = worked.ids.len() as u64;
         summary.documents += documents;
         summary.problems += worked.problems.len() as u64;
         watch.progress(worked.bytes, documents);
-        Ok(())
+        sink(worked.out)
     })?;
-    stream.finish().map_err(Error::output)?;
     Ok(summary)
 }
 
 /// What became of a chunk.
 #[derive(Default)]
-struct Worked {
-    batch: Batch,
-    /// Of each record in the batch.
+struct Worked<O> {
+    out: O,
+    /// Of each document that was gathered.
     ids: Vec<(Box<str>, Place)>,
     problems: Vec<Problem>,
     bytes: u64,
 }
 
-fn work(stage: &mut impl Stage, reader: &mut Reader, chunk: Chunk) -> Result<Worked> {
+fn work<S: Stage>(stage: &mut S, reader: &mut Reader, chunk: Chunk) -> Result<Worked<S::Out>> {
     let mut worked = Worked::default();
     reader.read(chunk, &mut |found| match found {
         Err(problem) => worked.problems.push(problem),
         Ok(item) => worked.add(stage, &item),
     })?;
+    stage.finish(&mut worked.out);
     Ok(worked)
 }
 
-impl Worked {
-    fn add(&mut self, stage: &mut impl Stage, item: &Item<'_>) {
-        let start = self.batch.bytes.len();
+impl<O: Gathered> Worked<O> {
+    fn add<S: Stage<Out = O>>(&mut self, stage: &mut S, item: &Item<'_>) {
         self.bytes += item.bytes.unwrap_or_default();
-        match stage.encode(item, &mut self.batch.bytes) {
-            Ok(()) => {
-                self.batch.finish_record();
-                self.ids.push((item.id.into(), item.place()));
-            }
-            Err(what) => {
-                self.batch.bytes.truncate(start);
-                self.problems.push(Problem::new(item.place(), what));
-            }
+        match stage.take(item, &mut self.out) {
+            Ok(()) => self.ids.push((item.id.into(), item.place())),
+            Err(what) => self.problems.push(Problem::new(item.place(), what)),
         }
     }
 
@@ -122,8 +149,10 @@ impl Worked {
             }
         }
         if !dropped.is_empty() {
-            self.batch.drop_records(&dropped);
+            self.out.drop_documents(&dropped);
             self.problems.sort_by_key(|problem| problem.place.at);
+            let mut dropped = dropped.iter().rev();
+            dropped.by_ref().for_each(|&index| drop(self.ids.remove(index)));
         }
         Ok(())
     }

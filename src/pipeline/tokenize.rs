@@ -1,10 +1,10 @@
 //! Documents to tokens.
 
-use super::{Settings, Stage, Summary, Watch, run};
+use super::{Settings, Stage, Summary, Watch, run_to_stream};
 use crate::{
     corpus::{Content, Item, Source},
     error::{Error, Place, Result},
-    format::{Form, Header, Kind, Record, TokenCodec, Tokens},
+    format::{Batch, Form, Header, Kind, Record, TokenCodec, Tokens},
     scheme::TokenScheme,
     token::{Rule, Tokenizer},
 };
@@ -29,7 +29,7 @@ pub fn tokenize(options: &TokenizeOptions, settings: &Settings, out: impl Write,
         form: settings.form,
         tokenize: ToTokens::new(&scheme),
     };
-    run(&stage, source, &header, settings, out, watch)
+    run_to_stream(&stage, source, &header, settings, out, watch)
 }
 
 /// The scheme that was asked for, else that of the stream, else words.
@@ -71,7 +71,9 @@ struct Tokenize {
 }
 
 impl Stage for Tokenize {
-    fn encode(&mut self, item: &Item<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+    type Out = Batch;
+
+    fn take(&mut self, item: &Item<'_>, out: &mut Batch) -> Result<(), String> {
         let tokens = match item.content {
             Content::Text(text) => {
                 self.tokenize.tokenize(text, &mut self.tokens)?;
@@ -82,9 +84,10 @@ impl Stage for Tokenize {
         };
         let record = Record { doc: item.id, bytes: item.bytes, hash: Some(item.hash.unwrap_or_else(|| tokens.hash())) };
         match self.form {
-            Form::Ndjson => self.codec.write_ndjson(out, &record, tokens),
-            Form::Binary => self.codec.write_binary(out, &record, tokens),
+            Form::Ndjson => self.codec.write_ndjson(&mut out.bytes, &record, tokens),
+            Form::Binary => self.codec.write_binary(&mut out.bytes, &record, tokens),
         }
+        out.finish_record();
         Ok(())
     }
 }

@@ -37,6 +37,5 @@ fn run(bytes: &[u8], records: Option<Records>, form: Form, lossy: bool) -> Optio
     let corpus = corpus::Options { paths, files_from: None, nul_separated: false, records, fields, relative: false, lossy, prefer_fasta: false };
     let settings = Settings { form, limits: Limits::new(1, 1 << 20), corpus };
     let mut out = Vec::new();
-    let options = BlotOptions { with_positions: true, ..BlotOptions::default() };
-    blot(&options, &settings, &mut out, &mut Deaf).ok().map(|_| out)
+    blot(&BlotOptions::default(), true, &settings, &mut out, &mut Deaf).ok().map(|_| out)
 }

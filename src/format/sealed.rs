@@ -1,0 +1,261 @@
+//! Files of an index: written once, mapped by readers, every byte under a checksum.
+//!
+//! ```text
+//! magic | body … | description (JSON) | a checksum for each 64 KiB of all that | footer
+//! ```
+//!
+//! The footer is read when the file is opened; a block is checked when it is first touched. So opening costs the same
+//! whatever the size, and no flipped byte goes unnoticed by whoever uses it.
+
+use super::checksum;
+use crate::error::{Error, Place, Result};
+use memmap2::Mmap;
+use serde::{Serialize, de::DeserializeOwned};
+use std::{
+    fs::File,
+    io::{self, Write},
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// What each file of an index starts with; the last two bytes tell a copy in text mode from a whole one.
+const MAGIC: [u8; 8] = *b"\x89DEDIX\r\n";
+pub const VERSION: u64 = 1;
+const BLOCK_BYTES: usize = 1 << 16;
+/// Body, description, version, checksum of the checksums, checksum of the four numbers before.
+const FOOTER_BYTES: usize = 40;
+
+/// Writes such a file; under its own name at once, as nobody reads what no manifest names.
+pub struct SealedWriter<W> {
+    out: W,
+    block: Vec<u8>,
+    checksums: Vec<u64>,
+    written: u64,
+}
+
+impl SealedWriter<io::BufWriter<File>> {
+    pub fn create(path: &Path) -> io::Result<Self> {
+        Self::new(io::BufWriter::with_capacity(1 << 18, File::create(path)?))
+    }
+}
+
+impl<W: Write> SealedWriter<W> {
+    pub fn new(out: W) -> io::Result<Self> {
+        let mut writer = Self { out, block: Vec::with_capacity(BLOCK_BYTES), checksums: Vec::new(), written: 0 };
+        writer.write_all(&MAGIC)?;
+        Ok(writer)
+    }
+
+    /// Where the next byte goes.
+    pub fn position(&self) -> u64 {
+        self.written
+    }
+
+    /// Adds the description and the footer, and gives back the output.
+    pub fn finish(mut self, description: &impl Serialize) -> io::Result<W> {
+        let described = self.written;
+        self.write_all(&serde_json::to_vec(description)?)?;
+        if !self.block.is_empty() {
+            self.end_block()?;
+        }
+        let sums: Vec<u8> = self.checksums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
+        let mut footer: Vec<u8> = [self.written, described, VERSION, checksum(&sums)].iter().flat_map(|word| word.to_le_bytes()).collect();
+        footer.extend_from_slice(&checksum(&footer).to_le_bytes());
+        self.out.write_all(&sums)?;
+        self.out.write_all(&footer)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn end_block(&mut self) -> io::Result<()> {
+        self.checksums.push(checksum(&self.block));
+        self.out.write_all(&self.block)?;
+        self.block.clear();
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for SealedWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(BLOCK_BYTES - self.block.len());
+        self.block.extend_from_slice(&bytes[..taken]);
+        self.written += taken as u64;
+        if self.block.len() == BLOCK_BYTES {
+            self.end_block()?;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// A file that is mapped and checked as it is used.
+pub struct Sealed {
+    map: Mmap,
+    file: Arc<str>,
+    body: usize,
+    description: Range<usize>,
+    /// A bit for each block that was found right.
+    checked: Vec<AtomicU64>,
+}
+
+impl Sealed {
+    pub fn open(path: &Path) -> Result<Self> {
+        let name: Arc<str> = path.display().to_string().into();
+        let file = File::open(path).map_err(|error| Error::io(&name, error))?;
+        // SAFETY: files of an index are never changed once a manifest names them; a writer makes new ones.
+        let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io(&name, error))?;
+        let mut sealed = Self { map, file: name, body: 0, description: 0..0, checked: Vec::new() };
+        sealed.read_footer()?;
+        Ok(sealed)
+    }
+
+    fn read_footer(&mut self) -> Result<()> {
+        let short = || self.damaged(0, "not a file of a dedup index, or cut");
+        let at = self.map.len().checked_sub(FOOTER_BYTES).ok_or_else(short)?;
+        let [body, described, version, sums, own] = words(&self.map[at..]);
+        if !self.map.starts_with(&MAGIC) || checksum(&self.map[at..at + FOOTER_BYTES - 8]) != own {
+            return Err(short());
+        }
+        if version != VERSION {
+            return Err(self.damaged(at as u64 + 16, format!("version {version}, this program reads version {VERSION}")));
+        }
+        let blocks = body.div_ceil(BLOCK_BYTES as u64);
+        if body < described || blocks.checked_mul(8).and_then(|bytes| bytes.checked_add(body)) != Some(at as u64) {
+            return Err(self.damaged(at as u64, "the footer does not fit the file's size; the file was cut or joined"));
+        }
+        if checksum(&self.map[body as usize..at]) != sums {
+            return Err(self.damaged(body, "the checksums do not match their own checksum; the file was altered"));
+        }
+        self.body = body as usize;
+        self.description = described as usize..body as usize;
+        self.checked = (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Ok(())
+    }
+
+    pub fn name(&self) -> &Arc<str> {
+        &self.file
+    }
+
+    /// Bytes of the whole file.
+    pub fn file_bytes(&self) -> u64 {
+        self.map.len() as u64
+    }
+
+    /// What tells this file from all others: the checksum that covers the checksums of all its blocks.
+    pub fn seal(&self) -> String {
+        let [own] = words(&self.map[self.map.len() - 8..]);
+        format!("{own:016x}")
+    }
+
+    pub fn describe<T: DeserializeOwned>(&self) -> Result<T> {
+        let json = self.bytes(self.description.start as u64, self.description.len() as u64)?;
+        serde_json::from_slice(json)
+            .map_err(|error| self.damaged(self.description.start as u64, format!("the description does not fit: {error}")))
+    }
+
+    /// Bytes of the body, once their blocks were found right.
+    pub fn bytes(&self, start: u64, length: u64) -> Result<&[u8]> {
+        let end = start.checked_add(length).filter(|&end| end <= self.body as u64);
+        let Some(end) = end else {
+            return Err(self.damaged(start, format!("{length} bytes are expected here, the file is too short")));
+        };
+        let (start, end) = (start as usize, end as usize);
+        if start < end {
+            for block in start / BLOCK_BYTES..=(end - 1) / BLOCK_BYTES {
+                self.ensure_block(block)?;
+            }
+        }
+        Ok(&self.map[start..end])
+    }
+
+    /// Checks every block.
+    pub fn verify(&self) -> Result<()> {
+        (0..self.body.div_ceil(BLOCK_BYTES)).try_for_each(|block| self.ensure_block(block))
+    }
+
+    fn ensure_block(&self, block: usize) -> Result<()> {
+        let (word, bit) = (&self.checked[block / 64], 1 << (block % 64));
+        if word.load(Ordering::Relaxed) & bit != 0 {
+            return Ok(());
+        }
+        let start = block * BLOCK_BYTES;
+        let bytes = &self.map[start..self.body.min(start + BLOCK_BYTES)];
+        let [sum] = words(&self.map[self.body + 8 * block..]);
+        if checksum(bytes) != sum {
+            return Err(
+                self.damaged(start as u64, format!("a block of {} bytes does not match its checksum; the file was altered", bytes.len()))
+            );
+        }
+        word.fetch_or(bit, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub fn damaged(&self, at: u64, what: impl Into<String>) -> Error {
+        Error::damaged(Place::byte(&self.file, at), what)
+    }
+}
+
+fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
+    std::array::from_fn(|index| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * index + byte])))
+}
+
+/// Makes files last: their contents, then their names.
+pub fn sync_files(directory: &Path, files: &[PathBuf]) -> Result<()> {
+    for path in files.iter().map(PathBuf::as_path).chain([directory]) {
+        File::open(path).and_then(|file| file.sync_all()).map_err(|error| Error::io(path.display(), error))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn sealed(content: &[u8]) -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let mut writer = SealedWriter::create(&path).unwrap();
+        writer.write_all(content).unwrap();
+        assert_eq!(writer.position(), 8 + content.len() as u64);
+        writer.finish(&vec![1, 2, 3]).unwrap();
+        (directory, path)
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for length in [0, 1, BLOCK_BYTES - 8, BLOCK_BYTES, 3 * BLOCK_BYTES + 17] {
+            let content: Vec<u8> = (0..length).map(|n| (n * 7) as u8).collect();
+            let (_directory, path) = sealed(&content);
+            let file = Sealed::open(&path).unwrap();
+            assert_eq!(file.bytes(8, length as u64).unwrap(), content);
+            assert_eq!(file.describe::<Vec<u8>>().unwrap(), [1, 2, 3]);
+            file.verify().unwrap();
+            assert!(file.bytes(8, length as u64 + 100).is_err() && file.bytes(u64::MAX, 2).is_err());
+        }
+    }
+
+    #[test]
+    fn every_flip_and_every_cut_is_seen() {
+        let (_directory, path) = sealed(b"some content");
+        let bytes = fs::read(&path).unwrap();
+        let is_refused = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            Sealed::open(&path).and_then(|file| file.verify()).is_err()
+        };
+        for at in 0..bytes.len() {
+            let mut altered = bytes.clone();
+            altered[at] ^= 1 << (at % 8);
+            assert!(is_refused(&altered), "{at}");
+            assert!(is_refused(&bytes[..at]), "{at}");
+        }
+        assert!(is_refused(&[bytes.clone(), bytes].concat()));
+    }
+}

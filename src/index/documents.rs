@@ -1,0 +1,286 @@
+//! The documents of a segment: a row each, their ids, and the orders in which they are looked up.
+//!
+//! A row has 48 bytes: number, representative, size, tokens, blots, hash, hash of the id. Rows stand by rising number. Ids are front-coded,
+//! [`BLOCK_IDS`] to a block. Two lists of row numbers, by the hash of the id and by the hash of the content, find a document without reading the rest.
+
+use crate::{
+    error::Result,
+    format::{Fields, Sealed, SealedWriter, put_varint},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    io::{self, Write},
+    path::Path,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// What an index knows of a document, but for its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    pub number: u32,
+    /// The document of the same content that stands for it in postings; itself, mostly.
+    pub representative: u32,
+    /// Of the text; none if the program that made the blots did not tell.
+    pub bytes: Option<u64>,
+    pub tokens: u32,
+    /// Distinct ones.
+    pub blots: u32,
+    /// Over the tokens; none if it was not told.
+    pub hash: Option<u128>,
+    id_hash: u64,
+}
+
+const ROW_BYTES: usize = 48;
+const BLOCK_IDS: usize = 16;
+const UNKNOWN_BYTES: u64 = u64::MAX;
+
+/// A row and its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    pub id: String,
+    pub row: Row,
+}
+
+impl Row {
+    /// A document that has no number yet.
+    pub fn new(bytes: Option<u64>, tokens: u32, hash: Option<u128>) -> Self {
+        Self { number: 0, representative: 0, bytes, tokens, blots: 0, hash, id_hash: 0 }
+    }
+
+    pub(super) fn numbered(self, number: u32, representative: u32) -> Self {
+        Self { number, representative, ..self }
+    }
+
+    pub(super) fn id_hash(&self) -> u64 {
+        self.id_hash
+    }
+
+    pub fn is_alias(&self) -> bool {
+        self.number != self.representative
+    }
+
+    fn append_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.number.to_le_bytes());
+        out.extend_from_slice(&self.representative.to_le_bytes());
+        out.extend_from_slice(&self.bytes.unwrap_or(UNKNOWN_BYTES).to_le_bytes());
+        out.extend_from_slice(&self.tokens.to_le_bytes());
+        out.extend_from_slice(&self.blots.to_le_bytes());
+        out.extend_from_slice(&self.hash.unwrap_or_default().to_le_bytes());
+        out.extend_from_slice(&self.id_hash.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
+        let wide = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        let hash = u128::from(wide(24)) | u128::from(wide(32)) << 64;
+        Self {
+            number: word(0),
+            representative: word(4),
+            bytes: Some(wide(8)).filter(|&bytes| bytes != UNKNOWN_BYTES),
+            tokens: word(16),
+            blots: word(20),
+            hash: Some(hash).filter(|&hash| hash != 0),
+            id_hash: wide(40),
+        }
+    }
+}
+
+/// Where a section starts, and its length in bytes.
+pub type Section = [u64; 2];
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Description {
+    kind: String,
+    rows: u64,
+    row_section: Section,
+    id_section: Section,
+    id_blocks: Section,
+    by_id: Section,
+    by_hash: Section,
+}
+
+/// Writes the documents of a segment, given by rising number.
+pub fn write(path: &Path, documents: &mut [Document]) -> io::Result<()> {
+    let mut out = SealedWriter::create(path)?;
+    let mut bytes = Vec::new();
+    for document in documents.iter_mut() {
+        document.row.id_hash = xxh3_64(document.id.as_bytes());
+        document.row.append_to(&mut bytes);
+    }
+    let row_section = section(&mut out, &bytes)?;
+    let (ids, blocks) = front_code(documents);
+    let id_section = section(&mut out, &ids)?;
+    let id_blocks = section(&mut out, &blocks)?;
+    let mut order: Vec<u32> = (0..documents.len() as u32).collect();
+    order.sort_by_key(|&row| documents[row as usize].row.id_hash);
+    let by_id = section(&mut out, &words(&order))?;
+    order.retain(|&row| !documents[row as usize].row.is_alias() && documents[row as usize].row.hash.is_some());
+    order.sort_by_key(|&row| documents[row as usize].row.hash);
+    let by_hash = section(&mut out, &words(&order))?;
+    let rows = documents.len() as u64;
+    out.finish(&Description { kind: KIND.to_owned(), rows, row_section, id_section, id_blocks, by_id, by_hash })?;
+    Ok(())
+}
+
+const KIND: &str = "documents";
+
+fn words(numbers: &[u32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+/// Writes a section and says where it is.
+pub(super) fn section<W: Write>(out: &mut SealedWriter<W>, bytes: &[u8]) -> io::Result<Section> {
+    let start = out.position();
+    out.write_all(bytes)?;
+    Ok([start, bytes.len() as u64])
+}
+
+/// Each id as the length it shares with the one before, and the rest; and where each block starts.
+fn front_code(documents: &[Document]) -> (Vec<u8>, Vec<u8>) {
+    let (mut ids, mut blocks, mut last) = (Vec::new(), Vec::new(), "");
+    for (index, document) in documents.iter().enumerate() {
+        if index % BLOCK_IDS == 0 {
+            blocks.extend_from_slice(&(ids.len() as u64).to_le_bytes());
+            last = "";
+        }
+        let shared = last.bytes().zip(document.id.bytes()).take_while(|(one, two)| one == two).count();
+        put_varint(&mut ids, shared as u64);
+        put_varint(&mut ids, (document.id.len() - shared) as u64);
+        ids.extend_from_slice(&document.id.as_bytes()[shared..]);
+        last = &document.id;
+    }
+    (ids, blocks)
+}
+
+/// The documents of a segment, read as they are asked for.
+pub struct Documents {
+    file: Sealed,
+    description: Description,
+}
+
+impl Documents {
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = Sealed::open(path)?;
+        let description: Description = file.describe()?;
+        let Description { rows, row_section, id_blocks, by_id, .. } = &description;
+        let fits = description.kind == KIND
+            && row_section[1].checked_div(ROW_BYTES as u64) == Some(*rows)
+            && id_blocks[1] == 8 * rows.div_ceil(BLOCK_IDS as u64)
+            && by_id[1] == 4 * rows
+            && *rows <= u64::from(u32::MAX);
+        if !fits {
+            return Err(file.damaged(0, "the description of the documents contradicts itself"));
+        }
+        Ok(Self { file, description })
+    }
+
+    pub fn file(&self) -> &Sealed {
+        &self.file
+    }
+
+    pub fn len(&self) -> u32 {
+        self.description.rows as u32
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The row at a place, which may be any below `len`.
+    pub fn row(&self, place: u32) -> Result<Row> {
+        Ok(Row::read(self.file.bytes(self.description.row_section[0] + u64::from(place) * ROW_BYTES as u64, ROW_BYTES as u64)?))
+    }
+
+    /// The place of a document by its number.
+    pub fn place_of(&self, number: u32) -> Result<Option<u32>> {
+        // Most segments hold neighbouring numbers: the guess is right at once.
+        if let Some(guess) = self.len().checked_sub(1).map(|last| last.min(number))
+            && self.row(guess)?.number == number
+        {
+            return Ok(Some(guess));
+        }
+        self.search(self.len(), Ok, |row| row.number.cmp(&number))
+    }
+
+    /// The place of a document by its id.
+    pub fn find_id(&self, id: &str) -> Result<Option<u32>> {
+        let hash = xxh3_64(id.as_bytes());
+        let first = self.first_at_least(self.len(), |at| self.listed(&self.description.by_id, at), |row| row.id_hash >= hash)?;
+        for at in first..self.len() {
+            let place = self.listed(&self.description.by_id, at)?;
+            if self.row(place)?.id_hash != hash {
+                break;
+            }
+            if self.id(place)? == id {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The place of the representative with this content.
+    pub fn find_hash(&self, hash: u128) -> Result<Option<u32>> {
+        let by_hash = &self.description.by_hash;
+        self.search((by_hash[1] / 4) as u32, |at| self.listed(by_hash, at), |row| row.hash.cmp(&Some(hash)))
+    }
+
+    pub fn id(&self, place: u32) -> Result<String> {
+        let block = u64::from(place) / BLOCK_IDS as u64;
+        let [blocks, _] = self.description.id_blocks;
+        let start = self.word(blocks + 8 * block)?;
+        let [ids, length] = self.description.id_section;
+        let left = length.checked_sub(start).ok_or_else(|| self.damaged(blocks + 8 * block))?;
+        let end = if block + 1 < self.description.rows.div_ceil(BLOCK_IDS as u64) { self.word(blocks + 8 * block + 8)? } else { length };
+        let taken = end.checked_sub(start).filter(|&taken| taken <= left).ok_or_else(|| self.damaged(blocks + 8 * block))?;
+        let mut fields = Fields::new(self.file.bytes(ids + start, taken)?);
+        let mut id = Vec::new();
+        for _ in 0..=u64::from(place) % BLOCK_IDS as u64 {
+            let mut next = || -> Result<(), String> {
+                let shared = fields.varint("length of an id's beginning")?;
+                let more = fields.varint("length of an id")?;
+                id.truncate(shared as usize);
+                id.extend_from_slice(fields.take(more, "id")?);
+                Ok(())
+            };
+            next().map_err(|what| self.file.damaged(ids + start, what))?;
+        }
+        String::from_utf8(id).map_err(|_| self.damaged(ids + start))
+    }
+
+    fn word(&self, at: u64) -> Result<u64> {
+        let bytes = self.file.bytes(at, 8)?;
+        Ok(u64::from_le_bytes(std::array::from_fn(|index| bytes[index])))
+    }
+
+    fn listed(&self, list: &Section, at: u32) -> Result<u32> {
+        let bytes = self.file.bytes(list[0] + 4 * u64::from(at), 4)?;
+        let place = u32::from_le_bytes(std::array::from_fn(|index| bytes[index]));
+        if place < self.len() { Ok(place) } else { Err(self.damaged(list[0] + 4 * u64::from(at))) }
+    }
+
+    fn damaged(&self, at: u64) -> crate::error::Error {
+        self.file.damaged(at, "a reference leads out of its section; the file was not made by this program")
+    }
+
+    fn first_at_least(&self, count: u32, place: impl Fn(u32) -> Result<u32>, is_at_least: impl Fn(&Row) -> bool) -> Result<u32> {
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_at_least(&self.row(place(middle)?)?) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(low)
+    }
+
+    fn search(&self, count: u32, place: impl Fn(u32) -> Result<u32>, compare: impl Fn(&Row) -> std::cmp::Ordering) -> Result<Option<u32>> {
+        let at = self.first_at_least(count, &place, |row| compare(row).is_ge())?;
+        if at == count {
+            return Ok(None);
+        }
+        let found = place(at)?;
+        Ok(compare(&self.row(found)?).is_eq().then_some(found))
+    }
+}

@@ -1,0 +1,355 @@
+//! The postings of one range of the blot space.
+//!
+//! Two sections of blots in rising order: those of several documents with the number of their set, and those of one document with its
+//! number. A section is cut into buckets by the top bits of the blot, about 128 to 256 blots each; a list of bucket starts makes a look-up
+//! one step. In a bucket stands the number of its blots as a varint, then for each the gap to the one before less one (to the bucket's start
+//! for the first) in a Rice code, then the number: of a set in a prefix code, of a document in a fixed width.
+
+use super::documents::{Section, section};
+use crate::{
+    error::Result,
+    format::{BitReader, BitWriter, Fields, NumberCode, Sealed, SealedWriter, put_varint},
+    parallel::{self, Limits, Weighted},
+    posting::{BUCKETS, FINE_POSTINGS, Inverted, Key},
+};
+use serde::{Deserialize, Serialize};
+use std::{borrow::Cow, fs::File, io::BufWriter, io::Write, ops::Range, path::Path};
+
+const KIND: &str = "part";
+/// Blots in a bucket: this many, up to twice that.
+const BUCKET_BLOTS: u64 = 128;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Description {
+    kind: String,
+    scheme: String,
+    bits: u8,
+    /// Which of how many.
+    part: u32,
+    parts: u32,
+    shared: Shape,
+    single: Shape,
+}
+
+/// How a section is laid out.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Shape {
+    blots: u64,
+    /// A bucket is what agrees in so many top bits.
+    bucket_bits: u8,
+    rice: u8,
+    numbers: NumberShape,
+    data: Section,
+    directory: Section,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum NumberShape {
+    /// The widths of the prefix code.
+    Code(Vec<u8>),
+    Fixed(u8),
+}
+
+#[derive(Debug, Clone)]
+enum Numbers {
+    Code(NumberCode),
+    Fixed(u32),
+}
+
+impl Numbers {
+    fn shape(&self) -> NumberShape {
+        match self {
+            Self::Code(code) => NumberShape::Code(code.widths().to_vec()),
+            Self::Fixed(width) => NumberShape::Fixed(*width as u8),
+        }
+    }
+
+    fn of(shape: &NumberShape) -> Option<Self> {
+        match shape {
+            NumberShape::Code(widths) => NumberCode::of_widths(widths).map(Self::Code),
+            NumberShape::Fixed(width) => (*width <= 32).then_some(Self::Fixed(u32::from(*width))),
+        }
+    }
+
+    fn put(&self, out: &mut BitWriter, number: u32) {
+        match self {
+            Self::Code(code) => code.put(out, number),
+            Self::Fixed(width) => out.put(u64::from(number), *width),
+        }
+    }
+
+    fn take(&self, bits: &mut BitReader<'_>) -> Option<u32> {
+        match self {
+            Self::Code(code) => code.take(bits),
+            Self::Fixed(width) => Some(bits.take(*width) as u32),
+        }
+    }
+}
+
+/// What a blot leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Posted {
+    /// The number of a set of documents.
+    Set(u32),
+    /// The only document.
+    One(u32),
+}
+
+/// The buckets of part `part` of `parts`.
+pub fn buckets_of(part: u32, parts: u32) -> Range<usize> {
+    let border = |part: u32| part as usize * BUCKETS / parts as usize;
+    border(part)..border(part + 1)
+}
+
+/// Writes part `part` of `parts`.
+pub fn write<K: Key>(path: &Path, inverted: &Inverted<K>, scheme: &str, part: u32, parts: u32, limits: Limits) -> Result<()> {
+    let failed = |error| crate::error::Error::io(path.display(), error);
+    let mut out = SealedWriter::create(path).map_err(failed)?;
+    let units = inverted.units_in(&buckets_of(part, parts));
+    let is_fine = inverted.postings >= FINE_POSTINGS;
+    let writer = SectionWriter { bits: inverted.bits, part, parts, is_fine, limits, failed: &failed };
+    let count = |kind: usize| units.clone().map(|unit| inverted.lengths(unit)[kind]).sum();
+    let shared = writer.write(&mut out, set_numbers(inverted), &units, count(0), |unit| inverted.shared(unit).map(Cow::Owned))?;
+    let width = 32 - (inverted.blots_of.len() as u32).saturating_sub(1).leading_zeros();
+    let single = writer.write(&mut out, Numbers::Fixed(width), &units, count(1), |unit| inverted.single(unit))?;
+    let description = Description { kind: KIND.to_owned(), scheme: scheme.to_owned(), bits: inverted.bits, part, parts, shared, single };
+    out.finish(&description).map_err(failed)?;
+    Ok(())
+}
+
+/// The code that fits how often each set is used.
+fn set_numbers<K: Key>(inverted: &Inverted<K>) -> Numbers {
+    let mut counts = [0; 33];
+    for (number, uses) in inverted.sets.uses().iter().enumerate() {
+        counts[32 - (number as u32).leading_zeros() as usize] += uses;
+    }
+    Numbers::Code(NumberCode::for_counts(&counts))
+}
+
+struct SectionWriter<'a> {
+    bits: u8,
+    part: u32,
+    parts: u32,
+    is_fine: bool,
+    limits: Limits,
+    failed: &'a dyn Fn(std::io::Error) -> crate::error::Error,
+}
+
+impl SectionWriter<'_> {
+    /// Writes a section: units are encoded in parallel, and written in order.
+    fn write<'k, K: Key>(
+        &self,
+        out: &mut SealedWriter<BufWriter<File>>,
+        numbers: Numbers,
+        units: &Range<usize>,
+        blots: u64,
+        keys: impl Fn(usize) -> Result<Cow<'k, [K]>> + Sync,
+    ) -> Result<Shape> {
+        let (bucket_bits, rice) = self.layout(blots);
+        let shift = self.bits - bucket_bits;
+        let start = out.position();
+        let first_bucket = (buckets_of(self.part, self.parts).start as u64) << (bucket_bits - 8);
+        let mut directory: Vec<u64> = Vec::new();
+        let source = units.clone().map(|item| Ok(Weighted { item, bytes: 1 }));
+        let encode = |unit| keys(unit).map(|keys| encode(&keys, shift, u32::from(rice), &numbers));
+        parallel::ordered(
+            self.limits,
+            source,
+            || encode,
+            |encoded: Result<Encoded>| {
+                let encoded = encoded?;
+                let mut at = out.position() - start;
+                for (bucket, length) in encoded.buckets {
+                    directory.resize((bucket - first_bucket) as usize + 1, at);
+                    at += u64::from(length);
+                }
+                out.write_all(&encoded.bytes).map_err(self.failed)
+            },
+        )?;
+        let length = out.position() - start;
+        let buckets = buckets_of(self.part, self.parts).len() << (bucket_bits - 8);
+        directory.resize(buckets + 1, length);
+        let directory: Vec<u8> = directory.iter().flat_map(|at| at.to_le_bytes()).collect();
+        let directory = section(out, &directory).map_err(self.failed)?;
+        Ok(Shape { blots, bucket_bits, rice, numbers: numbers.shape(), data: [start, length], directory })
+    }
+
+    /// How many top bits make a bucket, and the parameter of the Rice code: about log2 of 0.69 times the mean gap.
+    fn layout(&self, blots: u64) -> (u8, u8) {
+        let all = blots * BUCKETS as u64 / buckets_of(self.part, self.parts).len() as u64;
+        let least = if self.is_fine { 12 } else { 8 };
+        let bucket_bits = ((all / BUCKET_BLOTS).max(1).ilog2() as u8).clamp(least, self.bits.min(40));
+        let gap = ((709_u128 << self.bits) / 1024 / u128::from(all.max(1))).max(1);
+        (bucket_bits, gap.ilog2().min(u32::from(self.bits - bucket_bits)) as u8)
+    }
+}
+
+struct Encoded {
+    bytes: Vec<u8>,
+    /// The number and length of each bucket that is not empty.
+    buckets: Vec<(u64, u32)>,
+}
+
+fn encode<K: Key>(keys: &[K], shift: u8, rice: u32, numbers: &Numbers) -> Encoded {
+    let (mut out, mut buckets) = (BitWriter::default(), Vec::new());
+    for bucket in keys.chunk_by(|one, two| one.blot() >> shift == two.blot() >> shift) {
+        let (start, number) = (out.bytes.len(), bucket[0].blot() >> shift);
+        put_varint(&mut out.bytes, bucket.len() as u64);
+        let mut next = number << shift;
+        for key in bucket {
+            out.put_rice(key.blot() - next, rice);
+            numbers.put(&mut out, key.number());
+            next = key.blot().wrapping_add(1);
+        }
+        out.align();
+        buckets.push((number, (out.bytes.len() - start) as u32));
+    }
+    Encoded { bytes: out.bytes, buckets }
+}
+
+/// A part, read as it is asked.
+pub struct Part {
+    file: Sealed,
+    description: Description,
+    shared: Numbers,
+    single: Numbers,
+}
+
+impl Part {
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = Sealed::open(path)?;
+        let description: Description = file.describe()?;
+        let wrong = || file.damaged(0, "the description of the part contradicts itself");
+        let Description { bits, part, parts, shared, single, .. } = &description;
+        let fits = description.kind == KIND && crate::scheme::BITS.contains(bits) && part < parts && *parts as usize <= BUCKETS;
+        if !fits || ![shared, single].iter().all(|shape| shape.fits(*bits, &buckets_of(*part, *parts))) {
+            return Err(wrong());
+        }
+        let (shared, single) = (Numbers::of(&shared.numbers).ok_or_else(wrong)?, Numbers::of(&single.numbers).ok_or_else(wrong)?);
+        Ok(Self { file, description, shared, single })
+    }
+
+    pub fn file(&self) -> &Sealed {
+        &self.file
+    }
+
+    pub fn scheme(&self) -> &str {
+        &self.description.scheme
+    }
+
+    /// Which of how many.
+    pub fn place(&self) -> (u32, u32) {
+        (self.description.part, self.description.parts)
+    }
+
+    pub fn shared_blots(&self) -> u64 {
+        self.description.shared.blots
+    }
+
+    pub fn single_blots(&self) -> u64 {
+        self.description.single.blots
+    }
+
+    /// Bytes of shared data, shared directory, single data, single directory.
+    pub fn section_bytes(&self) -> [u64; 4] {
+        let Description { shared, single, .. } = &self.description;
+        [shared.data[1], shared.directory[1], single.data[1], single.directory[1]]
+    }
+
+    /// What a blot leads to.
+    pub fn find(&self, blot: u64) -> Result<Option<Posted>> {
+        let mut found = None;
+        for (shape, numbers, posted) in self.sections() {
+            let Some(bucket) = (blot >> (self.description.bits - shape.bucket_bits)).checked_sub(self.first_bucket(shape)) else {
+                continue;
+            };
+            if bucket < shape.buckets() {
+                self.read_bucket(shape, numbers, bucket, |seen, number| {
+                    if seen == blot {
+                        found = Some(posted(number));
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Calls `each` with every blot of several documents and its set, in order.
+    pub fn for_each_shared(&self, each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
+        self.for_each(&self.description.shared, &self.shared, each)
+    }
+
+    /// Calls `each` with every blot of one document and that document, in order.
+    pub fn for_each_single(&self, each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
+        self.for_each(&self.description.single, &self.single, each)
+    }
+
+    fn sections(&self) -> [(&Shape, &Numbers, fn(u32) -> Posted); 2] {
+        [(&self.description.shared, &self.shared, Posted::Set), (&self.description.single, &self.single, Posted::One)]
+    }
+
+    fn first_bucket(&self, shape: &Shape) -> u64 {
+        (buckets_of(self.description.part, self.description.parts).start as u64) << (shape.bucket_bits - 8)
+    }
+
+    fn for_each(&self, shape: &Shape, numbers: &Numbers, mut each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
+        let mut blots = 0;
+        for bucket in 0..shape.buckets() {
+            self.read_bucket(shape, numbers, bucket, |blot, number| {
+                blots += 1;
+                each(blot, number)
+            })?;
+        }
+        if blots == shape.blots {
+            return Ok(());
+        }
+        Err(self.file.damaged(shape.data[0], format!("{blots} blots are here, the description says {}", shape.blots)))
+    }
+
+    fn read_bucket(&self, shape: &Shape, numbers: &Numbers, bucket: u64, mut each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
+        let at = shape.directory[0] + 8 * bucket;
+        let borders = self.file.bytes(at, 16)?;
+        let border = |from: usize| u64::from_le_bytes(std::array::from_fn(|index| borders[from + index]));
+        let (start, end) = (border(0), border(8));
+        if start > end || end > shape.data[1] {
+            return Err(self.file.damaged(at, "a bucket lies outside of its section"));
+        }
+        if start == end {
+            return Ok(());
+        }
+        let place = shape.data[0] + start;
+        let damaged = || self.file.damaged(place, "a bucket does not decode; the file was not made by this program");
+        let bytes = self.file.bytes(place, end - start)?;
+        let mut fields = Fields::new(bytes);
+        let count = fields.varint("number of blots in a bucket").map_err(|what| self.file.damaged(place, what))?;
+        let mut bits = BitReader::new(&bytes[bytes.len() - fields.left() as usize..]);
+        let shift = self.description.bits - shape.bucket_bits;
+        let first = (self.first_bucket(shape) + bucket) << shift;
+        let last = first + (((1_u128 << shift) - 1) as u64);
+        let mut next = first;
+        for index in 0..count {
+            let blot = next.checked_add(bits.take_rice(u32::from(shape.rice))).filter(|&blot| blot <= last).ok_or_else(damaged)?;
+            let number = numbers.take(&mut bits).filter(|_| !bits.is_beyond()).ok_or_else(damaged)?;
+            each(blot, number)?;
+            next = if index + 1 < count { blot.checked_add(1).ok_or_else(damaged)? } else { blot };
+        }
+        Ok(())
+    }
+}
+
+impl Shape {
+    fn buckets(&self) -> u64 {
+        (self.directory[1] / 8).saturating_sub(1)
+    }
+
+    fn fits(&self, bits: u8, buckets: &Range<usize>) -> bool {
+        (8..=bits).contains(&self.bucket_bits)
+            && self.bucket_bits <= 40
+            && self.rice < 60
+            && (buckets.len() as u64)
+                .checked_shl(u32::from(self.bucket_bits) - 8)
+                .is_some_and(|buckets| self.directory[1] == 8 * buckets + 8)
+    }
+}

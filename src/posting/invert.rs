@@ -1,0 +1,307 @@
+//! From collected postings to sorted blots with their sets.
+
+use super::{
+    collect::{Bucket, Collector, Run, SLICES},
+    key::{BUCKETS, Key},
+    sets::{SetDictionary, Sets},
+    spill::Spill,
+};
+use crate::{
+    error::Result,
+    parallel::{self, Limits, Weighted},
+};
+use std::{
+    borrow::Cow,
+    ops::Range,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// Blots of a range of the blot space, in order.
+#[derive(Debug, Default)]
+pub struct Unit<K> {
+    /// Blots of several documents, with the number of their set.
+    pub shared: Vec<K>,
+    /// Blots of one document, with its number.
+    pub single: Vec<K>,
+}
+
+/// The whole, cut into units that are small enough to be worked on one by one.
+///
+/// A unit never crosses the border of a bucket; and if there are fewer than [`FINE_POSTINGS`], none is smaller than a bucket.
+pub struct Inverted<K> {
+    pub bits: u8,
+    pub sets: Sets,
+    /// How many blots each document has.
+    pub blots_of: Vec<u32>,
+    pub postings: u64,
+    pub shared: u64,
+    pub single: u64,
+    units: Vec<Stored<K>>,
+    spill: Option<Spill<K>>,
+    /// For each dictionary, the final numbers of its sets.
+    numbers: Vec<Vec<u32>>,
+}
+
+struct Stored<K> {
+    bucket: usize,
+    /// Whose numbers the sets have.
+    dictionary: usize,
+    kept: Kept<K>,
+}
+
+enum Kept<K> {
+    Here(Unit<K>),
+    Spilled { shared: Range<u64>, single: Range<u64> },
+}
+
+/// With fewer postings than this, buckets are not cut.
+pub const FINE_POSTINGS: u64 = 1 << 22;
+/// A range of at most this many keys is not cut further.
+const UNIT_KEYS: u64 = 1 << 16;
+
+/// Inverts all postings, within about `memory_bytes` and what the sets take. Of what was written to disk each range is read back once.
+pub fn invert<K: Key>(mut collector: Collector<K>, documents: usize, memory_bytes: u64) -> Result<Inverted<K>> {
+    let (limits, bits) = (collector.limits, collector.bits);
+    let is_spilled = !collector.runs.is_empty();
+    if is_spilled {
+        collector.spill()?;
+    }
+    let Collector { buckets, runs, directory, .. } = collector;
+    let keys_limit = memory_bytes / (4 * limits.threads as u64 * size_of::<K>() as u64);
+    let ranges = if is_spilled { ranges_of(&runs, keys_limit) } else { whole_buckets() };
+    let sources = Sources { buckets: buckets.into_iter().map(Mutex::new).collect(), runs };
+    let mut units = Units { stored: Vec::new(), spill: is_spilled.then(|| Spill::new(&directory)).transpose()?, shared: 0, single: 0 };
+    let groupers = group_all(limits, &ranges, &sources, documents, &mut units)?;
+    let mut blots_of = vec![0; documents];
+    for grouper in &groupers {
+        blots_of.iter_mut().zip(&grouper.blots_of).for_each(|(sum, count)| *sum += count);
+    }
+    let postings = blots_of.iter().map(|&count| u64::from(count)).sum();
+    let (sets, numbers) = Sets::join(groupers.into_iter().map(|grouper| grouper.dictionary).collect());
+    let Units { stored, spill, shared, single } = units;
+    Ok(Inverted { bits, sets, blots_of, postings, shared, single, units: stored, spill, numbers })
+}
+
+impl<K: Key> Inverted<K> {
+    /// The units of a range of buckets, by number.
+    pub fn units_in(&self, buckets: &Range<usize>) -> Range<usize> {
+        let place = |bucket: usize| self.units.partition_point(|unit| unit.bucket < bucket);
+        place(buckets.start)..place(buckets.end)
+    }
+
+    /// How many blots of several documents, and of one, a unit has.
+    pub fn lengths(&self, unit: usize) -> [u64; 2] {
+        match &self.units[unit].kept {
+            Kept::Here(unit) => [unit.shared.len() as u64, unit.single.len() as u64],
+            Kept::Spilled { shared, single } => [shared.end - shared.start, single.end - single.start],
+        }
+    }
+
+    /// Blots of several documents, with the final numbers of their sets.
+    pub fn shared(&self, unit: usize) -> Result<Vec<K>> {
+        let stored = &self.units[unit];
+        let mut keys = match (&stored.kept, &self.spill) {
+            (Kept::Spilled { shared, .. }, Some(spill)) => read_back(spill, shared)?,
+            (Kept::Here(unit), _) => unit.shared.clone(),
+            (Kept::Spilled { .. }, None) => Vec::new(),
+        };
+        let numbers = &self.numbers[stored.dictionary];
+        keys.iter_mut().for_each(|key| *key = K::new(key.blot(), numbers[key.number() as usize]));
+        Ok(keys)
+    }
+
+    /// Blots of one document, with its number.
+    pub fn single(&self, unit: usize) -> Result<Cow<'_, [K]>> {
+        match (&self.units[unit].kept, &self.spill) {
+            (Kept::Spilled { single, .. }, Some(spill)) => read_back(spill, single).map(Cow::Owned),
+            (Kept::Here(unit), _) => Ok(Cow::Borrowed(&unit.single)),
+            (Kept::Spilled { .. }, None) => Ok(Cow::Borrowed(&[])),
+        }
+    }
+}
+
+fn read_back<K: Key>(spill: &Spill<K>, range: &Range<u64>) -> Result<Vec<K>> {
+    let mut keys = Vec::with_capacity((range.end - range.start) as usize);
+    spill.read(range.clone(), &mut keys)?;
+    Ok(keys)
+}
+
+/// What becomes of the ranges, in memory or on disk.
+struct Units<K> {
+    stored: Vec<Stored<K>>,
+    spill: Option<Spill<K>>,
+    shared: u64,
+    single: u64,
+}
+
+impl<K: Key> Units<K> {
+    fn push(&mut self, bucket: usize, dictionary: usize, unit: Unit<K>) -> Result<()> {
+        self.shared += unit.shared.len() as u64;
+        self.single += unit.single.len() as u64;
+        let kept = match &mut self.spill {
+            None => Kept::Here(unit),
+            Some(spill) => Kept::Spilled { shared: spill.write(&unit.shared)?, single: spill.write(&unit.single)? },
+        };
+        self.stored.push(Stored { bucket, dictionary, kept });
+        Ok(())
+    }
+}
+
+/// Groups all ranges in parallel; each thread has a dictionary of its own.
+fn group_all<K: Key>(
+    limits: Limits,
+    ranges: &[Range<usize>],
+    sources: &Sources<K>,
+    documents: usize,
+    units: &mut Units<K>,
+) -> Result<Vec<Grouper>> {
+    let groupers: Vec<_> = (0..limits.threads).map(|_| Mutex::new(Grouper::new(documents))).collect();
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let me = next.fetch_add(1, Ordering::Relaxed);
+        let grouper = &groupers[me];
+        move |range: &Range<usize>| -> Result<(usize, usize, Unit<K>)> {
+            let keys = sources.sorted(range)?;
+            let unit = grouper.lock().unwrap_or_else(PoisonError::into_inner).group(&keys);
+            Ok((range.start / (SLICES / BUCKETS), me, unit))
+        }
+    };
+    let source = ranges.iter().map(|item| Ok(Weighted { item, bytes: 1 }));
+    parallel::ordered(limits, source, worker, |grouped: Result<_>| {
+        let (bucket, dictionary, unit) = grouped?;
+        units.push(bucket, dictionary, unit)
+    })?;
+    Ok(groupers.into_iter().map(|grouper| grouper.into_inner().unwrap_or_else(PoisonError::into_inner)).collect())
+}
+
+/// Puts the documents of each blot together.
+struct Grouper {
+    dictionary: SetDictionary,
+    blots_of: Vec<u32>,
+    set: Vec<u32>,
+}
+
+impl Grouper {
+    fn new(documents: usize) -> Self {
+        Self { dictionary: SetDictionary::default(), blots_of: vec![0; documents], set: Vec::new() }
+    }
+
+    fn group<K: Key>(&mut self, keys: &[K]) -> Unit<K> {
+        let mut unit = Unit { shared: Vec::new(), single: Vec::new() };
+        for group in keys.chunk_by(|one, two| one.blot() == two.blot()) {
+            group.iter().for_each(|key| self.blots_of[key.number() as usize] += 1);
+            if let [key] = group {
+                unit.single.push(*key);
+                continue;
+            }
+            self.set.clear();
+            self.set.extend(group.iter().map(|key| key.number()));
+            unit.shared.push(K::new(group[0].blot(), self.dictionary.number(&self.set)));
+        }
+        unit
+    }
+}
+
+/// Where sorted keys come from.
+struct Sources<K> {
+    buckets: Vec<Mutex<Bucket<K>>>,
+    runs: Vec<Run<K>>,
+}
+
+impl<K: Key> Sources<K> {
+    fn sorted(&self, slices: &Range<usize>) -> Result<Vec<K>> {
+        if self.runs.is_empty() {
+            let bucket = &self.buckets[slices.start / (SLICES / BUCKETS)];
+            return Ok(bucket.lock().unwrap_or_else(PoisonError::into_inner).sorted());
+        }
+        let mut keys = Vec::with_capacity(self.runs.iter().map(|run| run.keys(slices) as usize).sum());
+        for run in &self.runs {
+            run.read(slices, &mut keys)?;
+        }
+        // Each run is sorted: the stable sort finds and merges them.
+        keys.sort();
+        keys.dedup();
+        Ok(keys)
+    }
+}
+
+fn whole_buckets() -> Vec<Range<usize>> {
+    let width = SLICES / BUCKETS;
+    (0..BUCKETS).map(|bucket| bucket * width..(bucket + 1) * width).collect()
+}
+
+/// Neighbouring slices of a bucket, as many as fit.
+fn ranges_of<K: Key>(runs: &[Run<K>], keys_limit: u64) -> Vec<Range<usize>> {
+    let whole = runs.iter().map(|run| run.keys(&(0..SLICES))).sum::<u64>();
+    let limit = if whole < FINE_POSTINGS { u64::MAX } else { keys_limit.max(UNIT_KEYS) };
+    let keys = |slice: usize| runs.iter().map(|run| run.keys(&(slice..slice + 1))).sum::<u64>();
+    let mut ranges: Vec<(Range<usize>, u64)> = Vec::new();
+    for slice in 0..SLICES {
+        let more = keys(slice);
+        match ranges.last_mut() {
+            Some((range, have)) if slice % (SLICES / BUCKETS) != 0 && *have + more <= limit => {
+                range.end = slice + 1;
+                *have += more;
+            }
+            _ => ranges.push((slice..slice + 1, more)),
+        }
+    }
+    ranges.into_iter().map(|(range, _)| range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::posting::{Postings, TempDir};
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    type Simple = BTreeMap<u64, Vec<u32>>;
+
+    fn inverted<K: Key>(documents: &[Vec<u64>], bits: u8, memory: u64, threads: usize) -> (Simple, Vec<u32>, Vec<Vec<u32>>) {
+        let mut collector = Collector::<K>::new(bits, memory, threads, TempDir(None));
+        for (first, pair) in documents.chunks(2).enumerate() {
+            let keys: Vec<K> =
+                pair.iter().enumerate().flat_map(|(at, blots)| blots.iter().map(move |&blot| K::new(blot, at as u32))).collect();
+            collector.add(&Postings::new(&keys, bits), 2 * first as u32, |_| true).unwrap();
+        }
+        let inverted = invert(collector, documents.len(), memory).unwrap();
+        let mut found = Vec::new();
+        for unit in inverted.units_in(&(0..BUCKETS)) {
+            let shared = inverted.shared(unit).unwrap();
+            found.extend(shared.iter().map(|key| (key.blot(), inverted.sets.get(key.number() as usize).to_vec())));
+            found.extend(inverted.single(unit).unwrap().iter().map(|key| (key.blot(), vec![key.number()])));
+        }
+        assert_eq!(found.len() as u64, inverted.shared + inverted.single);
+        let sets = (0..inverted.sets.len()).map(|number| inverted.sets.get(number).to_vec()).collect();
+        (found.into_iter().collect(), inverted.blots_of, sets)
+    }
+
+    fn simple(documents: &[Vec<u64>]) -> (Simple, Vec<u32>) {
+        let mut found = Simple::new();
+        let distinct: Vec<BTreeSet<u64>> = documents.iter().map(|blots| blots.iter().copied().collect()).collect();
+        for (number, blots) in distinct.iter().enumerate() {
+            blots.iter().for_each(|&blot| found.entry(blot).or_default().push(number as u32));
+        }
+        (found, distinct.iter().map(|blots| blots.len() as u32).collect())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+        #[test]
+        fn it_is_the_simple_inverted_index(
+            documents in prop::collection::vec(prop::collection::vec(0_u64..60, 0..40), 0..12), bits in prop::sample::select(vec![16_u8, 32, 33, 64]),
+        ) {
+            let spread: Vec<Vec<u64>> = documents.iter().map(|blots| blots.iter().map(|blot| blot.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)).collect()).collect();
+            let mut sets = None;
+            for (memory, threads) in [(1, 1), (200, 2), (1 << 20, 3)] {
+                let (found, counts, numbered) = if bits <= 32 { inverted::<u64>(&spread, bits, memory, threads) } else { inverted::<u128>(&spread, bits, memory, threads) };
+                prop_assert_eq!((&found, &counts), (&simple(&spread).0, &simple(&spread).1));
+                prop_assert_eq!(sets.get_or_insert(numbered.clone()), &numbered);
+            }
+        }
+    }
+}

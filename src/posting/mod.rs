@@ -1,0 +1,24 @@
+//!
+//! Inversion in bounded memory: blots come document by document and leave sorted by blot, each with its set of documents.
+//!
+//! ```text
+//! (blot, document) ──► buckets by range ──► sorted runs on disk ──► ranges ──► (blot, set) and (blot, document)
+//!                       [Collector]          only when they exceed   [invert]    shared          singletons
+//!                                            the memory
+//! ```
+//!
+//! Windows of one copied passage all occur in the same documents, so there are far fewer distinct sets than blots: a
+//! [`SetDictionary`] keeps each once. Sets are numbered by falling use, which makes their numbers cheap to write, and
+//! canonical: the same postings give the same numbers however they were cut into ranges.
+
+mod collect;
+mod invert;
+mod key;
+mod sets;
+mod spill;
+
+pub use collect::{Collector, Postings};
+pub use invert::{FINE_POSTINGS, Inverted, invert};
+pub use key::{BUCKETS, Key, bucket_of};
+pub use sets::{SetDictionary, Sets};
+pub use spill::TempDir;
