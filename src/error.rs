@@ -57,7 +57,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.what)
+        write!(f, "{}: {}", self.place, Plain(&self.what))
     }
 }
 
@@ -98,9 +98,29 @@ impl Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.at {
-            At::Whole => write!(f, "{}", self.file),
-            At::Line(line) => write!(f, "{}:{line}", self.file),
-            At::Byte(byte) => write!(f, "{}: byte {byte}", self.file),
+            At::Whole => write!(f, "{}", Plain(&self.file)),
+            At::Line(line) => write!(f, "{}:{line}", Plain(&self.file)),
+            At::Byte(byte) => write!(f, "{}: byte {byte}", Plain(&self.file)),
         }
+    }
+}
+
+/// Text from outside, for a message: control characters are escaped, so that it stays on its line and cannot command a terminal.
+struct Plain<'a>(&'a str);
+
+impl fmt::Display for Plain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| if c.is_control() { write!(f, "{}", c.escape_debug()) } else { write!(f, "{c}") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_stay_on_their_line() {
+        let problem = Problem::new(Place::file("a\nb"), "the id '\u{1b}[2J' is odd, é is not");
+        assert_eq!(problem.to_string(), "a\\nb: the id '\\u{1b}[2J' is odd, é is not");
     }
 }

@@ -32,13 +32,15 @@ pub struct Weighted<T> {
 
 /// Draws every item of `source`, runs a worker on it, gives the results to `sink` in order.
 ///
-/// `worker` is called once a thread, so a worker may own scratch space. The first error, of the
+/// `worker` is called once a thread, so a worker may own scratch space. What `weigh` says of a result counts from when it is made: it
+/// may be much more than what went in. The first error, of the
 /// source or of the sink, ends the run; results before it have reached the sink. With one thread
 /// everything happens on the calling thread.
 pub fn ordered<T, R, E, W>(
     limits: Limits,
     mut source: impl Iterator<Item = Result<Weighted<T>, E>> + Send,
     worker: impl Fn() -> W + Sync,
+    weigh: impl Fn(&R) -> u64 + Sync,
     mut sink: impl FnMut(R) -> Result<(), E>,
 ) -> Result<(), E>
 where
@@ -60,8 +62,12 @@ where
                 let mut work = worker();
                 while let Some((turn, next)) = draw(&source, &queue) {
                     match next {
-                        Ok(next) => queue.put(turn, Ok(work(next.item)), next.bytes),
-                        Err(error) => queue.put(turn, Err(error), 0),
+                        Ok(next) => {
+                            let result = work(next.item);
+                            let bytes = weigh(&result);
+                            queue.put(turn, Ok(result), next.bytes, bytes);
+                        }
+                        Err(error) => queue.put(turn, Err(error), 0, 0),
                     }
                 }
             });
@@ -133,11 +139,16 @@ impl<R> Queue<R> {
         !state.stopped
     }
 
-    fn put(&self, turn: u64, result: R, bytes: u64) {
+    /// Takes a result that weighs so much, made of an item that weighed so much.
+    fn put(&self, turn: u64, result: R, was_bytes: u64, bytes: u64) {
         let mut state = lock(&self.state);
+        state.bytes = state.bytes - was_bytes + bytes;
         state.results.insert(turn, (result, bytes));
         if turn == state.next_turn {
             self.ready.notify_one();
+        }
+        if bytes < was_bytes {
+            self.room.notify_all();
         }
     }
 
@@ -211,6 +222,7 @@ mod tests {
                 Limits::new(threads, 5),
                 numbers(1000, 1),
                 || uneven,
+                |_| 1,
                 |n| {
                     seen.push(n);
                     Ok(())
@@ -232,6 +244,7 @@ mod tests {
             Limits::new(8, 30),
             numbers(500, 10),
             || work,
+            |_| 10,
             |_| {
                 now.fetch_sub(10, Ordering::SeqCst);
                 Ok(())
@@ -248,6 +261,7 @@ mod tests {
             Limits::new(4, 1),
             numbers(20, 100),
             || |n| n,
+            |_| 1,
             |_| {
                 count += 1;
                 Ok(())
@@ -266,14 +280,20 @@ mod tests {
                 Limits::new(threads, 8),
                 source,
                 || |n| n,
+                |_| 1,
                 |_| {
                     count += 1;
                     Ok(())
                 },
             );
             assert_eq!((end, count), (Err("source".to_owned()), 50));
-            let end =
-                ordered(Limits::new(threads, 8), numbers(100_000, 1), || |n| n, |n| if n == 7 { Err("sink".to_owned()) } else { Ok(()) });
+            let end = ordered(
+                Limits::new(threads, 8),
+                numbers(100_000, 1),
+                || |n| n,
+                |_| 1,
+                |n| if n == 7 { Err("sink".to_owned()) } else { Ok(()) },
+            );
             assert_eq!(end, Err("sink".to_owned()));
         }
     }
@@ -281,6 +301,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "a scoped thread panicked")]
     fn a_panic_of_a_worker_is_not_a_hang() {
-        let _ = ordered(Limits::new(2, 8), numbers(100, 1), || |n| assert_ne!(n, 50), |()| Ok(()));
+        let _ = ordered(Limits::new(2, 8), numbers(100, 1), || |n| assert_ne!(n, 50), |()| 1, |()| Ok(()));
     }
 }

@@ -9,10 +9,10 @@ mod ordered;
 mod xor;
 
 use crate::{
-    format::{Blots, Tokens},
+    format::{Blots, Tokens, empty},
     token::dna,
 };
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Appends a number for each window of `k` token hashes, or one for all of them if there are fewer.
@@ -50,15 +50,28 @@ impl Window {
     }
 }
 
+impl Window {
+    /// The scheme, k and interleaving of a name such as `ordered:8` or `xor:10x2`.
+    pub fn parse_name(name: &str) -> Option<(&str, u32, u32)> {
+        let (scheme, windows) = name.rsplit_once(':')?;
+        let (k, interleave) = windows.split_once('x').unwrap_or((windows, "1"));
+        Some((scheme, k.parse().ok()?, interleave.parse().ok()?))
+    }
+}
+
 /// Turns tokens into blots; owns the buffers that are used again and again.
 #[derive(Debug, Clone)]
 pub struct Blotter {
     window: Window,
     windows: Windows,
     hashes: Vec<u64>,
-    facing: Vec<u64>,
     streams: Vec<Stream>,
+    /// A stretch of a sequence, and of the other strand.
+    strands: [Stream; 2],
 }
+
+/// Windows of a sequence that are made at a time.
+const BLOCK_WINDOWS: usize = 1 << 12;
 
 /// One of the interleaved streams of a document.
 #[derive(Debug, Clone, Default)]
@@ -73,26 +86,24 @@ impl Blotter {
         let names: Vec<_> = TABLE.iter().map(|(name, ..)| *name).collect();
         let &(.., windows) = found.ok_or_else(|| format!("no scheme '{}'; there are {}", window.scheme, names.join(", ")))?;
         let streams = vec![Stream::default(); window.interleave as usize];
-        Ok(Self { window, windows, hashes: Vec::new(), facing: Vec::new(), streams })
-    }
-
-    pub fn window(&self) -> &Window {
-        &self.window
+        Ok(Self { window, windows, hashes: Vec::new(), streams, strands: Default::default() })
     }
 
     /// Replaces `out` by the blots of `tokens`.
     pub fn blot(&mut self, tokens: &Tokens, out: &mut Blots) {
         out.clear();
         out.tokens = tokens.len() as u64;
-        self.hashes.clear();
-        self.hashes.extend(tokens.iter().map(xxh3_64));
         if self.window.is_dna {
             self.blot_strands(tokens, out);
-        } else if self.window.interleave == 1 {
-            (self.windows)(&self.hashes, self.window.k as usize, &mut out.values);
-            out.positions.extend(0..out.values.len() as u32);
         } else {
-            self.blot_streams(out);
+            empty(&mut self.hashes);
+            self.hashes.extend(tokens.iter().map(xxh3_64));
+            if self.window.interleave == 1 {
+                (self.windows)(&self.hashes, self.window.k as usize, &mut out.values);
+                out.positions.extend(0..out.values.len() as u32);
+            } else {
+                self.blot_streams(out);
+            }
         }
         let shift = 64 - u32::from(self.window.bits);
         out.values.iter_mut().for_each(|value| *value >>= shift);
@@ -102,9 +113,9 @@ impl Blotter {
     fn blot_streams(&mut self, out: &mut Blots) {
         let streams = self.streams.len();
         for (index, stream) in self.streams.iter_mut().enumerate() {
-            stream.hashes.clear();
+            empty(&mut stream.hashes);
             stream.hashes.extend(self.hashes.iter().skip(index).step_by(streams));
-            stream.values.clear();
+            empty(&mut stream.values);
             (self.windows)(&stream.hashes, self.window.k as usize, &mut stream.values);
         }
         for position in 0..self.hashes.len() {
@@ -115,30 +126,44 @@ impl Blotter {
     }
 
     /// For each window the smaller of two numbers: its own, and that of the window that faces it on the other strand.
-    /// Windows with unknown bases are left out.
+    /// Windows with unknown bases are left out. Sequences are long, so this goes block by block.
     fn blot_strands(&mut self, tokens: &Tokens, out: &mut Blots) {
-        let mut facing = std::mem::take(&mut self.facing);
-        facing.clear();
-        facing.extend(tokens.iter().map(|base| xxh3_64(dna::complement(base))));
-        let (streams, k, unknown) = (self.window.interleave as usize, self.window.k as usize, xxh3_64(dna::UNKNOWN));
-        let (mut own, mut other) = (Stream::default(), Stream::default());
-        for index in 0..streams {
-            own.refill(self.hashes.iter().skip(index).step_by(streams), k, self.windows);
-            other.refill(facing.iter().skip(index).step_by(streams).rev(), k, self.windows);
-            let width = k.min(own.hashes.len());
-            for (at, (&one, &two)) in own.values.iter().zip(other.values.iter().rev()).enumerate() {
-                if !own.hashes[at..at + width].contains(&unknown) {
-                    out.push(one.min(two), (index + at * streams) as u32);
-                }
+        let (streams, k) = (self.window.interleave as usize, self.window.k as usize);
+        for first in 0..streams {
+            let bases = (tokens.len().saturating_sub(first)).div_ceil(streams);
+            let windows = if bases == 0 { 0 } else { (bases + 1).saturating_sub(k).max(1) };
+            for start in (0..windows).step_by(BLOCK_WINDOWS) {
+                let end = (start + BLOCK_WINDOWS.min(windows - start) + k - 1).min(bases);
+                self.blot_block(tokens, first, start..end, out);
             }
         }
         sort_by_position(out);
-        self.facing = facing;
+    }
+
+    /// The windows within some bases of a stream.
+    fn blot_block(&mut self, tokens: &Tokens, first: usize, bases: Range<usize>, out: &mut Blots) {
+        let (streams, k) = (self.window.interleave as usize, self.window.k as usize);
+        let base = |at: usize| tokens.get(first + at * streams);
+        let [own, other] = &mut self.strands;
+        own.refill(bases.clone().map(|at| xxh3_64(base(at))), k, self.windows);
+        other.refill(bases.clone().rev().map(|at| xxh3_64(dna::complement(base(at)))), k, self.windows);
+        let width = k.min(bases.len());
+        let unknown = xxh3_64(dna::UNKNOWN);
+        // Behind the last unknown base.
+        let mut known = (0..width - 1).rev().find(|&at| own.hashes[at] == unknown).map_or(0, |at| at + 1);
+        for (at, (&one, &two)) in own.values.iter().zip(other.values.iter().rev()).enumerate() {
+            if own.hashes[at + width - 1] == unknown {
+                known = at + width;
+            }
+            if known <= at {
+                out.push(one.min(two), (first + (bases.start + at) * streams) as u32);
+            }
+        }
     }
 }
 
 impl Stream {
-    fn refill<'h>(&mut self, hashes: impl Iterator<Item = &'h u64>, k: usize, windows: Windows) {
+    fn refill(&mut self, hashes: impl Iterator<Item = u64>, k: usize, windows: Windows) {
         self.hashes.clear();
         self.hashes.extend(hashes);
         self.values.clear();
@@ -240,7 +265,7 @@ mod tests {
         }
 
         #[test]
-        fn both_strands_give_the_same_blots(strand in "[acgtn]{0,60}", k in 1_u32..9, interleave in 1_u32..4, xor: bool) {
+        fn both_strands_give_the_same_blots(strand in "([acgt]{0,30}n?){0,8}", k in 1_u32..9, interleave in 1_u32..4, xor: bool) {
             let window = Window { is_dna: true, ..window(if xor { "xor" } else { "ordered" }, k, interleave, 32) };
             let bases: Vec<_> = strand.chars().map(String::from).collect();
             let facing: Vec<_> = bases.iter().rev().map(|base| String::from_utf8_lossy(dna::complement(base.as_bytes())).into_owned()).collect();

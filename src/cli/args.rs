@@ -102,6 +102,11 @@ impl RunArgs {
 }
 
 impl InputArgs {
+    pub fn reads_stdin(&self) -> bool {
+        let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
+        (self.paths.is_empty() && self.files_from.is_none()) || self.paths.iter().chain(&self.files_from).any(is_stdin)
+    }
+
     pub fn options(&self, prefer_fasta: bool) -> corpus::Options {
         let named = |name: &String| Records::NAMES.iter().find(|(known, _)| known == name).map(|&(_, records)| records);
         corpus::Options {

@@ -22,7 +22,7 @@ use args::{RunArgs, StreamArgs};
 use clap::{CommandFactory, Parser};
 use generate::{Manual, What};
 use output::Output;
-use progress::Progress;
+use progress::{Progress, say};
 use std::process::ExitCode;
 
 /// What every tool has: its arguments, its manual, its work.
@@ -71,7 +71,7 @@ fn finish<T: Tool>(done: Result<ExitCode, anyhow::Error>) -> ExitCode {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}: {error:#}", name::<T>());
+            say(&format!("{}: {error:#}", name::<T>()));
             ExitCode::from(2)
         }
     }

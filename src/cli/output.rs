@@ -1,9 +1,13 @@
 //! Where results go: stdout, or a file that appears when it is whole.
 
 use anyhow::{Context, bail};
-use signal_hook::{consts::TERM_SIGNALS, iterator::Signals, low_level::emulate_default_handler};
+use signal_hook::{
+    consts::{SIGHUP, TERM_SIGNALS},
+    iterator::Signals,
+    low_level::emulate_default_handler,
+};
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, IsTerminal, Write},
     os::fd::AsFd,
     path::{Path, PathBuf},
@@ -34,6 +38,8 @@ impl Output {
         if path.is_dir() {
             bail!("{}: is a directory; give -o the name of a file", path.display());
         }
+        // What a link leads to is replaced, not the link.
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let beside = temporary(path).with_context(context)?;
         remove_on_signal(beside.path().to_owned());
         Ok(Self::Beside(Box::new(beside), path.to_owned()))
@@ -69,12 +75,12 @@ fn temporary(path: &Path) -> io::Result<NamedTempFile> {
 
 /// An interrupted run leaves nothing behind.
 fn remove_on_signal(path: PathBuf) {
-    let Ok(mut signals) = Signals::new(TERM_SIGNALS) else {
+    let Ok(mut signals) = Signals::new(TERM_SIGNALS.iter().chain(&[SIGHUP])) else {
         return;
     };
     thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            let _ = std::fs::remove_file(path);
+            let _ = fs::remove_file(path);
             let _ = emulate_default_handler(signal);
         }
     });

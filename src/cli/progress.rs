@@ -5,7 +5,7 @@ use crate::{corpus::total_bytes, error::Problem, pipeline::Watch};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::{
     fmt::Write,
-    io::{IsTerminal, stderr, stdin},
+    io::{IsTerminal, Write as _, stderr, stdin, stdout},
     thread,
     time::Duration,
 };
@@ -20,11 +20,12 @@ pub struct Progress {
 
 impl Progress {
     pub fn new(tool: String, run: &RunArgs) -> Self {
-        let reads_terminal = run.input.paths.is_empty() && run.input.files_from.is_none() && stdin().is_terminal();
+        let reads_terminal = run.input.reads_stdin() && stdin().is_terminal();
         if reads_terminal && !run.quiet {
-            eprintln!("{tool}: reading from the terminal; Ctrl-D ends it, --help tells more");
+            say(&format!("{tool}: reading from the terminal; Ctrl-D ends it, --help tells more"));
         }
-        let shows_bar = stderr().is_terminal() && !run.quiet && !reads_terminal;
+        // A bar amid results, or amid what is typed, is a nuisance.
+        let shows_bar = stderr().is_terminal() && !stdout().is_terminal() && !run.quiet && !reads_terminal;
         let bar = if shows_bar { bar(run) } else { ProgressBar::hidden() };
         let severity = if run.input.skip_bad { "warning: " } else { "" };
         Self { tool, quiet: run.quiet, severity, bar, documents: 0 }
@@ -38,7 +39,7 @@ impl Progress {
 impl Watch for Progress {
     fn problem(&mut self, problem: &Problem) {
         if !self.quiet {
-            self.bar.suspend(|| eprintln!("{}: {}{problem}", self.tool, self.severity));
+            self.bar.suspend(|| say(&format!("{}: {}{problem}", self.tool, self.severity)));
         }
     }
 
@@ -49,6 +50,11 @@ impl Watch for Progress {
             self.bar.set_message(self.documents.to_string());
         }
     }
+}
+
+/// A line on stderr; if that is closed or full, nobody wants to know.
+pub fn say(line: &str) {
+    let _ = writeln!(stderr(), "{line}");
 }
 
 /// A spinner, and a bar with the time left as soon as the sizes of all files are known: they are added up meanwhile.

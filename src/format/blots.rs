@@ -1,5 +1,7 @@
 //! The blots of one document.
 
+use super::empty;
+
 /// The blots of one document in the order of their windows.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Blots {
@@ -12,8 +14,8 @@ pub struct Blots {
 
 impl Blots {
     pub fn clear(&mut self) {
-        self.values.clear();
-        self.positions.clear();
+        empty(&mut self.values);
+        empty(&mut self.positions);
         self.tokens = 0;
     }
 

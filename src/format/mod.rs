@@ -22,6 +22,17 @@ pub use writer::{Batch, Form, StreamWriter};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+/// Past this a buffer is given back instead of kept for the next document: one giant must not be paid for ever after.
+const KEPT_BYTES: usize = 4 << 20;
+
+/// Empties a buffer that will be used again.
+pub fn empty<T>(buffer: &mut Vec<T>) {
+    buffer.clear();
+    if buffer.capacity() * size_of::<T>() > KEPT_BYTES {
+        *buffer = Vec::new();
+    }
+}
+
 /// The checksum of every block and header.
 fn checksum(bytes: &[u8]) -> u64 {
     xxh3_64(bytes)

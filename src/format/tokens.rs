@@ -1,5 +1,6 @@
 //! The tokens of one document, in one piece of memory.
 
+use super::empty;
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Bytes `start..end` of the original text.
@@ -32,11 +33,11 @@ impl Tokens {
     }
 
     pub fn clear(&mut self) {
-        self.text.clear();
-        self.ends.clear();
+        empty(&mut self.text);
+        empty(&mut self.ends);
         self.overflowed = false;
         if let Some(spans) = &mut self.spans {
-            spans.clear();
+            empty(spans);
         }
     }
 

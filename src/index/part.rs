@@ -157,6 +157,7 @@ impl SectionWriter<'_> {
             self.limits,
             source,
             || encode,
+            |_| 1,
             |encoded: Result<Encoded>| {
                 let encoded = encoded?;
                 let mut at = out.position() - start;

@@ -9,7 +9,7 @@ use crate::{
     corpus::{Content, Item, Source},
     error::{Error, Place, Result},
     format::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, Tokens},
-    scheme::BlotScheme,
+    scheme::{BlotScheme, TokenScheme},
     select::Selection,
     token::{Rule, Tokenizer},
 };
@@ -24,6 +24,17 @@ pub struct BlotOptions {
     pub interleave: Option<u32>,
     pub bits: Option<u8>,
     pub select: Option<String>,
+}
+
+impl BlotOptions {
+    fn is_empty(&self) -> bool {
+        self.tokenizer.is_none()
+            && self.scheme.is_none()
+            && self.k.is_none()
+            && self.interleave.is_none()
+            && self.bits.is_none()
+            && self.select.is_none()
+    }
 }
 
 /// Windows of words, and of bases.
@@ -43,37 +54,28 @@ pub fn blot(options: &BlotOptions, with_positions: bool, settings: &Settings, ou
 pub(super) fn open(options: &BlotOptions, settings: &Settings) -> Result<(Source, ToBlots)> {
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     let first = source.first_header().cloned();
-    let mut blots = ToBlots::new(options, first.as_ref())?;
-    if let Some(header) = first.filter(|header| header.kind == Kind::Blots) {
-        blots.scheme = scheme_of_stream(options, &blots.scheme, &header)?;
-    }
+    let blots = match first.as_ref().filter(|header| header.kind == Kind::Blots) {
+        Some(header) => ToBlots::as_stream(options, header)?,
+        None => ToBlots::new(options, token_scheme(options.tokenizer.as_ref(), first.as_ref())?)?,
+    };
     let expected = [(Kind::Tokens, blots.scheme.tokens.to_string()), (Kind::Blots, blots.scheme.to_string())];
     source.expect(expected.map(|(kind, scheme)| Header::new(kind, scheme)).to_vec());
     Ok((source, blots))
 }
 
-/// A blot stream comes in: its scheme counts, unless options ask for another one.
-fn scheme_of_stream(options: &BlotOptions, asked: &BlotScheme, header: &Header) -> Result<BlotScheme> {
-    let place = Place::file("input");
-    let found: BlotScheme = header.scheme.parse().map_err(|what: String| Error::damaged(place.clone(), what))?;
-    let mut expected = asked.clone();
-    if options.tokenizer.is_none() {
-        expected.tokens = found.tokens.clone();
+impl BlotOptions {
+    /// What was not asked for is as in a stream.
+    fn completed_by(&self, scheme: &BlotScheme) -> Self {
+        let (name, k, interleave) = Window::parse_name(&scheme.window).unwrap_or((&scheme.window, DEFAULT_K, 1));
+        Self {
+            tokenizer: self.tokenizer.clone(),
+            scheme: self.scheme.clone().or_else(|| Some(name.to_owned())),
+            k: self.k.or(Some(k)),
+            interleave: self.interleave.or(Some(interleave)),
+            bits: self.bits.or(Some(scheme.bits)),
+            select: self.select.clone().or_else(|| Some(scheme.select.clone())),
+        }
     }
-    if options.scheme.is_none() && options.k.is_none() && options.interleave.is_none() {
-        expected.window.clone_from(&found.window);
-    }
-    if options.bits.is_none() {
-        expected.bits = found.bits;
-    }
-    if options.select.is_none() {
-        expected.select.clone_from(&found.select);
-    }
-    if expected == found {
-        return Ok(found);
-    }
-    let remedy = "blots cannot be made into others: start from the documents";
-    Err(Error::Scheme { place, found: header.scheme.clone(), expected: expected.to_string(), remedy })
 }
 
 /// Makes blots of whatever a document comes as.
@@ -81,6 +83,7 @@ fn scheme_of_stream(options: &BlotOptions, asked: &BlotScheme, header: &Header) 
 pub(super) struct ToBlots {
     pub scheme: BlotScheme,
     tokenize: ToTokens,
+    can_blot: bool,
     blotter: Blotter,
     selection: Selection,
     tokens: Tokens,
@@ -88,8 +91,30 @@ pub(super) struct ToBlots {
 }
 
 impl ToBlots {
-    fn new(options: &BlotOptions, first: Option<&Header>) -> Result<Self> {
-        let tokens = token_scheme(options.tokenizer.as_ref(), first)?;
+    /// As a stream of blots has it, which comes first: documents that follow must give the same kind of blots.
+    fn as_stream(options: &BlotOptions, header: &Header) -> Result<Self> {
+        let place = Place::file("input");
+        let found: BlotScheme = header.scheme.parse().map_err(|what: String| Error::damaged(place.clone(), what))?;
+        let tokens = options.tokenizer.as_ref().map_or_else(|| found.tokens.clone(), Tokenizer::scheme);
+        match Self::new(&options.completed_by(&found), tokens.clone()) {
+            Ok(blots) if blots.scheme == found => Ok(blots),
+            // Blots that this program cannot make, such as those of phrases in a file it was not given, can still pass.
+            Err(_) if options.is_empty() => {
+                let mut blots = Self::new(&BlotOptions::default(), tokens)?;
+                blots.tokenize = ToTokens::refusing(format!("this program cannot make blots of scheme '{found}' without its options"));
+                blots.can_blot = false;
+                blots.scheme = found;
+                Ok(blots)
+            }
+            Err(error) => Err(error),
+            Ok(blots) => {
+                let remedy = "blots cannot be made into others: start from the documents";
+                Err(Error::Scheme { place, found: header.scheme.clone(), expected: blots.scheme.to_string(), remedy })
+            }
+        }
+    }
+
+    fn new(options: &BlotOptions, tokens: TokenScheme) -> Result<Self> {
         let is_dna = Tokenizer::of_scheme(&tokens).is_some_and(|tokenizer| tokenizer.rule() == Rule::Dna);
         let window = Window {
             scheme: options.scheme.clone().unwrap_or_else(|| "ordered".to_owned()),
@@ -104,7 +129,7 @@ impl ToBlots {
         let tokenize = ToTokens::new(&tokens);
         let scheme = BlotScheme { tokens, window: window.name(), bits: window.bits, select: selection.name() };
         let blotter = Blotter::new(window).map_err(Error::Usage)?;
-        Ok(Self { scheme, tokenize, blotter, selection, tokens: Tokens::default(), blots: Blots::default() })
+        Ok(Self { scheme, tokenize, can_blot: true, blotter, selection, tokens: Tokens::default(), blots: Blots::default() })
     }
 
     /// The blots of a document, and the hash over its tokens.
@@ -114,7 +139,8 @@ impl ToBlots {
                 BlotCodec { bits: self.scheme.bits, with_positions: false }.ensure_width(blots)?;
                 return Ok((blots, item.hash));
             }
-            Content::Tokens(tokens) => tokens,
+            Content::Tokens(tokens) if self.can_blot => tokens,
+            Content::Tokens(_) => return Err(format!("this program cannot make blots of scheme '{}' without its options", self.scheme)),
             Content::Text(text) => {
                 self.tokenize.tokenize(text, &mut self.tokens)?;
                 &self.tokens
@@ -138,6 +164,9 @@ impl Stage for Encode {
 
     fn take(&mut self, item: &Item<'_>, out: &mut Batch) -> Result<(), String> {
         let (blots, hash) = self.blots.blots(item)?;
+        if self.codec.with_positions && blots.positions.len() != blots.len() {
+            return Err("its blots came without positions; start from the documents, or leave out --positions".to_owned());
+        }
         let record = Record { doc: item.id, bytes: item.bytes, hash };
         match self.form {
             Form::Ndjson => self.codec.write_ndjson(&mut out.bytes, &record, blots),

@@ -84,6 +84,10 @@ impl<K: Key> Default for Documents<K> {
 }
 
 impl<K: Key> Gathered for Documents<K> {
+    fn weight(&self) -> u64 {
+        (size_of_val(self.postings.keys()) + self.rows.len() * (size_of::<(Box<str>, Row)>() + 40)) as u64
+    }
+
     fn drop_documents(&mut self, dropped: &[usize]) {
         let is_dropped = |number: u32| dropped.binary_search(&(number as usize)).is_ok();
         let before = |number: u32| dropped.partition_point(|&dropped| dropped < number as usize) as u32;

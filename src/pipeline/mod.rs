@@ -41,7 +41,7 @@ pub trait Watch {
 /// What a stage did.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Summary {
-    pub documents: u64,
+    /// Inputs that could not be used.
     pub problems: u64,
 }
 
@@ -60,11 +60,18 @@ trait Stage: Clone + Send + Sync {
 trait Gathered: Default + Send {
     /// Takes documents out again, given by their place in rising order.
     fn drop_documents(&mut self, dropped: &[usize]);
+
+    /// Bytes of memory, about.
+    fn weight(&self) -> u64;
 }
 
 impl Gathered for Batch {
     fn drop_documents(&mut self, dropped: &[usize]) {
         self.drop_records(dropped);
+    }
+
+    fn weight(&self) -> u64 {
+        (self.bytes.capacity() + size_of_val(&self.ends[..])) as u64
     }
 }
 
@@ -96,12 +103,12 @@ fn run<S: Stage>(
         let (mut stage, mut reader) = (stage.clone(), Reader::new(&settings.corpus));
         move |chunk| work(&mut stage, &mut reader, chunk)
     };
-    parallel::ordered(settings.limits, source, worker, |worked: Result<Worked<S::Out>>| {
+    let weigh = |worked: &Result<Worked<S::Out>>| worked.as_ref().map_or(0, Worked::weight);
+    parallel::ordered(settings.limits, source, worker, weigh, |worked| {
         let mut worked = worked?;
         worked.drop_duplicates(&mut seen)?;
         worked.problems.iter().for_each(|problem| watch.problem(problem));
         let documents = worked.ids.len() as u64;
-        summary.documents += documents;
         summary.problems += worked.problems.len() as u64;
         watch.progress(worked.bytes, documents);
         sink(worked.out)
@@ -130,6 +137,12 @@ fn work<S: Stage>(stage: &mut S, reader: &mut Reader, chunk: Chunk) -> Result<Wo
 }
 
 impl<O: Gathered> Worked<O> {
+    /// Bytes of memory, about: an id or a message takes some forty on the heap.
+    fn weight(&self) -> u64 {
+        let parts = self.ids.len() * (size_of::<(Box<str>, Place)>() + 40) + self.problems.len() * (size_of::<Problem>() + 120);
+        self.out.weight() + parts as u64
+    }
+
     fn add<S: Stage<Out = O>>(&mut self, stage: &mut S, item: &Item<'_>) {
         self.bytes += item.bytes.unwrap_or_default();
         match stage.take(item, &mut self.out) {

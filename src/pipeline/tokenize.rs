@@ -53,6 +53,11 @@ impl ToTokens {
         Self { tokenizer: Tokenizer::of_scheme(scheme).ok_or_else(foreign) }
     }
 
+    /// Says this of every text.
+    pub fn refusing(what: String) -> Self {
+        Self { tokenizer: Err(what) }
+    }
+
     pub fn tokenize(&mut self, text: &str, tokens: &mut Tokens) -> Result<(), String> {
         self.tokenizer.as_mut().map_err(|what| what.clone())?.tokenize(text, tokens);
         if tokens.overflowed() {
@@ -78,6 +83,9 @@ impl Stage for Tokenize {
             Content::Text(text) => {
                 self.tokenize.tokenize(text, &mut self.tokens)?;
                 &self.tokens
+            }
+            Content::Tokens(tokens) if self.codec.with_spans && tokens.spans().is_none() && !tokens.is_empty() => {
+                return Err("its tokens came without spans; start from the documents, or leave out --spans".to_owned());
             }
             Content::Tokens(tokens) => tokens,
             Content::Blots(_) => return Err("blots, where documents or tokens are expected".to_owned()),

@@ -138,6 +138,7 @@ impl<K: Key> Collector<K> {
             limits,
             buckets,
             || |bucket: &mut Bucket<K>| bucket.sorted(),
+            |_| 1,
             |keys| {
                 let bucket = starts.len() / (SLICES / BUCKETS);
                 let written = spill.write(&keys)?;

@@ -170,10 +170,16 @@ fn group_all<K: Key>(
         }
     };
     let source = ranges.iter().map(|item| Ok(Weighted { item, bytes: 1 }));
-    parallel::ordered(limits, source, worker, |grouped: Result<_>| {
-        let (bucket, dictionary, unit) = grouped?;
-        units.push(bucket, dictionary, unit)
-    })?;
+    parallel::ordered(
+        limits,
+        source,
+        worker,
+        |_| 1,
+        |grouped: Result<_>| {
+            let (bucket, dictionary, unit) = grouped?;
+            units.push(bucket, dictionary, unit)
+        },
+    )?;
     Ok(groupers.into_iter().map(|grouper| grouper.into_inner().unwrap_or_else(PoisonError::into_inner)).collect())
 }
 

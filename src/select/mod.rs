@@ -8,7 +8,7 @@ mod modulo;
 mod winnow;
 
 use crate::{
-    format::{Blots, Tokens},
+    format::{Blots, Tokens, empty},
     token::Tokenizer,
 };
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Selection {
         if self.chain.is_empty() {
             return;
         }
-        self.keep.clear();
+        empty(&mut self.keep);
         self.keep.resize(blots.len(), true);
         self.chain.iter().for_each(|select| select.reject(tokens, blots, &mut self.keep));
         let (mut values, mut positions) = (self.keep.iter(), self.keep.iter());

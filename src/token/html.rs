@@ -14,7 +14,7 @@ use std::{borrow::Cow, ops::Range};
 
 use memchr::{memchr, memchr_iter, memchr3, memmem};
 
-use crate::format::Span;
+use crate::format::{Span, empty};
 
 /// The text of a page. A buffer is reused from document to document; besides the text it holds at most 32 bytes for each
 /// tag or entity.
@@ -39,8 +39,10 @@ struct Piece {
 impl Stripped {
     /// Replaces the text by that of `html`.
     pub fn strip(&mut self, html: &str) {
-        self.text.clear();
-        self.pieces.clear();
+        let mut text = std::mem::take(&mut self.text).into_bytes();
+        empty(&mut text);
+        self.text = String::from_utf8(text).unwrap_or_default();
+        empty(&mut self.pieces);
         let mut done = 0;
         for (markup, range) in (Scanner { html, bytes: html.as_bytes(), ..Scanner::default() }) {
             self.copy(html, done..range.start);

@@ -3,6 +3,7 @@
 mod blot;
 mod damage;
 mod documents;
+mod index;
 mod manners;
 mod manual;
 mod pipeline;

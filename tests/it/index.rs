@@ -1,0 +1,178 @@
+//! dedup-index: the same index whichever way, right by brute force, and damage seen.
+
+use crate::work::{Work, records};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+/// A corpus with copies, exact duplicates, an empty and a short document.
+fn corpus() -> Work {
+    let work = Work::new();
+    let mut seed = 11_u64;
+    let mut number = |below: u64| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) % below
+    };
+    let passage: String = (0..60).map(|n| format!("copied{n} ")).collect();
+    for n in 0..60 {
+        let words: String = (0..number(400)).map(|_| format!("w{} ", number(300))).collect();
+        let copy = if n % 3 == 0 { passage.as_str() } else { "" };
+        work.write(&format!("c/{n:02}.txt"), format!("{words}{copy}{words}"));
+    }
+    work.write("c/same-1.txt", passage.to_uppercase());
+    work.write("c/same-2.txt", passage.replace(' ', ", "));
+    work.write("c/empty-1.txt", "");
+    work.write("c/empty-2.txt", "…");
+    work.write("c/short.txt", "just three words");
+    work
+}
+
+/// The bytes of all files of an index, by name.
+fn bytes_of(index: &Path) -> BTreeMap<String, Vec<u8>> {
+    fs::read_dir(index)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap()))
+        .collect()
+}
+
+#[test]
+fn every_way_gives_the_same_bytes() {
+    let work = corpus();
+    work.run("dedup-index", &["build", "-o", "fused", "c"]).ok();
+    let expected = bytes_of(&work.path("fused"));
+    assert_eq!(expected.keys().collect::<Vec<_>>(), ["000001.000.part", "000001.docs", "000001.sets", "manifest.json"]);
+    for (name, line) in [
+        ("one-thread", "dedup-index build -o one-thread --threads 1 c"),
+        ("eight-threads", "dedup-index build -o eight-threads --threads 8 c"),
+        ("no-memory", "dedup-index build -o no-memory --memory 1 --tmp-dir . c"),
+        ("little-memory", "dedup-index build -o little-memory --memory 40K --threads 3 c"),
+        ("tokens", "dedup-tokenize c | dedup-index build -o tokens"),
+        ("binary-tokens", "dedup-tokenize --binary c | dedup-index build -o binary-tokens"),
+        ("blots", "dedup-blot c | dedup-index build -o blots"),
+        ("binary-blots", "dedup-blot --binary --positions c | dedup-index build -o binary-blots --memory 1"),
+        ("dumped", "dedup-index dump fused | dedup-index build -o dumped"),
+        ("dumped-by-lots", "dedup-index dump --memory 1K fused | dedup-index build -o dumped-by-lots"),
+    ] {
+        work.shell(&format!("set -o pipefail; {line}")).ok();
+        assert!(bytes_of(&work.path(name)) == expected, "{name}");
+    }
+    assert_eq!(work.shell("ls -A | grep -v '^c$' | wc -l").ok_text(), "11\n");
+}
+
+/// What dump says of each document: its blots as a set.
+fn dumped(work: &Work, index: &str) -> BTreeMap<String, BTreeSet<String>> {
+    blots(&work.run("dedup-index", &["dump", index]).ok())
+}
+
+fn blots(stream: &[u8]) -> BTreeMap<String, BTreeSet<String>> {
+    let found = records(stream).into_iter().filter(|record| record["doc"].is_string());
+    found
+        .map(|record| {
+            let blots = record["blots"].as_array().unwrap().iter().map(|blot| blot.as_str().unwrap().to_owned()).collect();
+            (record["doc"].as_str().unwrap().to_owned(), blots)
+        })
+        .collect()
+}
+
+#[test]
+fn an_index_holds_what_the_stream_holds() {
+    let work = corpus();
+    for (number, options) in
+        ["", "--parts 7", "--parts 256 --bits 16", "--bits 64 --parts 3", "--bits 33 -k 2", "--select winnow:4", "--tokenizer char:5 -k 1"]
+            .iter()
+            .enumerate()
+    {
+        let stream = work.shell(&format!(
+            "dedup-blot {} c",
+            options.split("--parts").next().unwrap().to_owned()
+                + options.split("--parts").nth(1).map_or("", |rest| rest.trim_start().split_once(' ').map_or("", |(_, more)| more))
+        ));
+        work.shell(&format!("dedup-index build -o i{number} {options} c && dedup-index verify i{number}")).ok();
+        assert_eq!(dumped(&work, &format!("i{number}")), blots(&stream.ok()), "{options}");
+    }
+}
+
+#[test]
+fn stats_count_aliases_as_documents() {
+    let work = corpus();
+    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    let stats: serde_json::Value = serde_json::from_slice(&work.run("dedup-index", &["stats", "--json", "i"]).ok()).unwrap();
+    let truth = blots(&work.run("dedup-blot", &["c"]).ok());
+    let mut df: BTreeMap<&String, u64> = BTreeMap::new();
+    truth.values().flatten().for_each(|blot| *df.entry(blot).or_default() += 1);
+    assert_eq!((stats["documents"].as_u64(), stats["aliases"].as_u64()), (Some(65), Some(2)));
+    assert_eq!(stats["postings"], truth.values().map(|blots| blots.len() as u64).sum::<u64>());
+    assert_eq!(stats["blots"], df.len());
+    assert_eq!(stats["singletons"], df.values().filter(|&&df| df == 1).count());
+    assert_eq!(stats["df"]["top"][0][0], *df.values().max().unwrap());
+    let table = work.run("dedup-index", &["stats", "i"]).ok_text();
+    assert!(
+        table.starts_with("scheme                  word@18.0 ordered:8:32 all\n")
+            && table.contains("documents                             65\n"),
+        "{table}"
+    );
+}
+
+#[test]
+fn one_blot_leads_to_its_documents() {
+    let work = corpus();
+    work.run("dedup-index", &["build", "-o", "i", "--parts", "5", "c"]).ok();
+    let truth = blots(&work.run("dedup-blot", &["c"]).ok());
+    for blot in truth.values().flatten().step_by(397) {
+        let expected: Vec<_> = truth.iter().filter(|(_, blots)| blots.contains(blot)).map(|(doc, _)| doc.clone()).collect();
+        let found = records(&work.run("dedup-index", &["dump", "--blot", blot, "i"]).ok());
+        assert_eq!(found.iter().map(|record| record["doc"].as_str().unwrap().to_owned()).collect::<Vec<_>>(), expected, "{blot}");
+    }
+    assert_eq!(work.run("dedup-index", &["dump", "--blot", "00000000", "i"]).ok(), b"");
+    let ran = work.run("dedup-index", &["dump", "--blot", "123456789", "i"]);
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: '123456789' is not a blot of 32 bits in hex\n"));
+}
+
+#[test]
+fn every_flip_and_every_cut_is_reported() {
+    let work = Work::with(&[
+        ("c/a", "some words that are copied into another text"),
+        ("c/b", "some words that are copied into another text too"),
+        ("c/c", "Some words that are copied into another text!"),
+    ]);
+    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    let truth = dumped(&work, "i");
+    for (name, bytes) in bytes_of(&work.path("i")) {
+        let path = work.path("i").join(&name);
+        for at in (0..bytes.len()).step_by(7) {
+            let mut altered = bytes.clone();
+            altered[at] ^= 1 << (at % 8);
+            for damage in [altered, bytes[..at].to_vec()] {
+                fs::write(&path, damage).unwrap();
+                let ran = work.run("dedup-index", &["verify", "i"]);
+                assert_eq!(ran.code(), 2, "{name} {at}");
+                assert!(ran.stderr().starts_with("dedup-index: i") && !ran.stderr().contains("panicked"), "{name} {at}: {}", ran.stderr());
+                let dump = work.run("dedup-index", &["dump", "i"]);
+                assert!(dump.code() == 2 || blots(&dump.0.stdout) == truth, "{name} {at}");
+            }
+        }
+        fs::write(&path, bytes).unwrap();
+    }
+    work.run("dedup-index", &["verify", "i"]).ok();
+}
+
+#[test]
+fn what_is_not_an_index_or_in_the_way() {
+    let work = Work::with(&[("c/a", "some words"), ("full/x", "")]);
+    let ran = work.run("dedup-index", &["stats", "c"]);
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: c: no dedup index is here (there is no manifest.json)\n"));
+    let ran = work.run("dedup-index", &["build", "-o", "full", "c"]);
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (2, "dedup-index: full: is there already and not empty; choose another name, or remove it first\n")
+    );
+    let ran = work.run_with("dedup-index", &["build", "-o", "i", "-k", "4"], &work.run("dedup-blot", &["c"]).ok());
+    assert_eq!(ran.code(), 2);
+    assert!(ran.stderr().contains("scheme is 'word@18.0 ordered:8:32 all', expected 'word@18.0 ordered:4:32 all'"), "{}", ran.stderr());
+    assert!(!work.path("i").exists());
+    work.run("dedup-index", &["build", "-o", "empty", "-q", "/dev/null"]).ok();
+    work.run("dedup-index", &["verify", "empty"]).ok();
+}
