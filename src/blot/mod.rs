@@ -21,8 +21,13 @@ type Windows = fn(hashes: &[u64], k: usize, out: &mut Vec<u64>);
 /// Name, what it does, how windows are hashed.
 pub const TABLE: [(&str, &str, Windows); 2] = [
     ("ordered", "the order of tokens counts", ordered::windows),
-    ("xor", "the order does not count, and repeated words cancel (as dupi does it)", xor::windows),
+    ("xor", "it does not, and words that occur twice in a window cancel (as dupi does it)", xor::windows),
 ];
+
+/// What there is, for a help text.
+pub fn help() -> String {
+    TABLE.map(|(name, what, _)| format!("{name}: {what}")).join("\n")
+}
 
 /// The windows that make sense.
 pub const K: RangeInclusive<u32> = 1..=1024;

@@ -8,7 +8,8 @@ use crate::{
     parallel::Limits,
     pipeline::{BlotOptions, Settings},
     scheme::BITS,
-    token::{Rule, Tokenizer},
+    select,
+    token::{self, Rule, Tokenizer},
 };
 use clap::{Args, builder::PossibleValuesParser};
 use std::{path::PathBuf, thread};
@@ -127,11 +128,7 @@ impl InputArgs {
 #[command(next_help_heading = "Tokens")]
 pub struct TokenArgs {
     /// word, char:N, line, code, code-norm or dna [default: word]
-    ///
-    /// word: words of any script, case folded, apostrophes inside dropped; characters where a script has no spaces. char:N: overlapping runs of N letters, for text
-    /// from scanners. line: lines, white space folded. code: names, numbers, strings, operators of source code, comments dropped. code-norm: the same with
-    /// names and literals reduced to classes. dna: bases of FASTA records; a strand and its reverse complement give the same blots.
-    #[arg(long, value_name = "NAME", value_parser = Rule::parse)]
+    #[arg(long, value_name = "NAME", value_parser = Rule::parse, long_help = long_help("How text becomes tokens", &token::help(), "word"))]
     pub tokenizer: Option<Rule>,
     /// Take tags, scripts and styles out of HTML and decode its entities first
     #[arg(long)]
@@ -158,9 +155,7 @@ pub struct BlotArgs {
     #[arg(short, value_name = "N", value_parser = clap::value_parser!(u32).range(range(blot::K)))]
     pub k: Option<u32>,
     /// ordered or xor [default: ordered]
-    ///
-    /// ordered: the order of tokens counts. xor: it does not, and words that occur twice in a window cancel (as dupi does it).
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", long_help = long_help("Whether the order of tokens in a window counts", &blot::help(), "ordered"))]
     pub scheme: Option<String>,
     /// Make windows of every Nth token: N streams, token i in stream i mod N [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(range(blot::INTERLEAVE)))]
@@ -169,10 +164,7 @@ pub struct BlotArgs {
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(i64::from(*BITS.start())..=i64::from(*BITS.end())))]
     pub bits: Option<u8>,
     /// Which blots to keep: all, mod:N, every:N, winnow:W, anchor:FILE, or several with commas [default: all]
-    ///
-    /// mod:N: blots that N divides. every:N: the first of each N. winnow:W: the least of each W neighbours, so that W+k-1 shared tokens in a row always share a blot.
-    /// anchor:FILE: windows that start with a phrase of FILE, one a line; a * at its end stands for any ending. A chain keeps what all of it keep.
-    #[arg(long, value_name = "WHICH")]
+    #[arg(long, value_name = "WHICH", long_help = long_help("Which blots to keep", &select::help(), "all"))]
     pub select: Option<String>,
 }
 
@@ -191,6 +183,10 @@ impl BlotArgs {
 
 fn range(range: std::ops::RangeInclusive<u32>) -> std::ops::RangeInclusive<i64> {
     i64::from(*range.start())..=i64::from(*range.end())
+}
+
+fn long_help(what: &str, rows: &str, default: &str) -> String {
+    format!("{what}\n\n{rows}\n\n[default: {default}]")
 }
 
 /// Reads 512, 64K, 256M, 2G; K is 1024.

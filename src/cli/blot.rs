@@ -43,7 +43,7 @@ const MANUAL: Manual = Manual {
              one. How they are computed is in dedup-stream(5), and will not change.",
             "ordered is the right scheme for most work. xor finds windows whose words were swapped, at the price of many more chance matches. --interleave N makes windows of every Nth token, so that one \
              wrong token spoils fewer neighbours.",
-            "winnow is the right way to keep fewer blots: unlike mod and every it guarantees that no long enough copy is missed. It keeps about 2/(W+1) of them.",
+            "winnow is the right way to keep fewer blots: unlike mod and every it guarantees that no long enough copy is missed: W+k\u{2212}1 tokens in a row, or with --interleave N, W+(k\u{2212}1)·N. It keeps about 2/(W+1) of them.",
         ],
     )],
     see_also: &[("dedup", 7), ("dedup-tokenize", 1), ("dedup-stream", 5)],

@@ -29,7 +29,7 @@ pub fn write(path: &Path, sets: &Sets) -> io::Result<()> {
     let mut out = SealedWriter::create(path)?;
     let (mut bytes, mut blocks, mut numbers) = (Vec::new(), Vec::new(), 0);
     for index in 0..sets.len() {
-        if index as u64 % BLOCK_SETS == 0 {
+        if (index as u64).is_multiple_of(BLOCK_SETS) {
             blocks.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
         }
         let set = sets.get(index);

@@ -209,6 +209,9 @@ fn encode<K: Key>(keys: &[K], shift: u8, rice: u32, numbers: &Numbers) -> Encode
     Encoded { bytes: out.bytes, buckets }
 }
 
+/// A section, its numbers, and what they stand for.
+type SectionOf<'a> = (&'a Shape, &'a Numbers, fn(u32) -> Posted);
+
 /// A part, read as it is asked.
 pub struct Part {
     file: Sealed,
@@ -287,7 +290,7 @@ impl Part {
         self.for_each(&self.description.single, &self.single, each)
     }
 
-    fn sections(&self) -> [(&Shape, &Numbers, fn(u32) -> Posted); 2] {
+    fn sections(&self) -> [SectionOf<'_>; 2] {
         [(&self.description.shared, &self.shared, Posted::Set), (&self.description.single, &self.single, Posted::One)]
     }
 

@@ -75,12 +75,12 @@ impl<K: Key> SegmentBuilder<K> {
             part::write(&files[files.len() - 1], &inverted, &scheme.to_string(), part, self.parts, limits)?;
         }
         sync_files(directory, &files)?;
-        let files = files.iter().map(|path| seal_of(path)).collect::<Result<_>>()?;
+        let files = files.iter().map(PathBuf::as_path).map(seal_of).collect::<Result<_>>()?;
         Ok(SegmentEntry { name: name.to_owned(), parts: self.parts, files })
     }
 }
 
-fn seal_of(path: &PathBuf) -> Result<FileSeal> {
+fn seal_of(path: &Path) -> Result<FileSeal> {
     let file = Sealed::open(path)?;
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| Error::damaged(Place::path(path), "no name"))?;
     Ok(FileSeal { name: name.to_owned(), bytes: file.file_bytes(), seal: file.seal() })

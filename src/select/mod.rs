@@ -30,9 +30,17 @@ type Row = (&'static str, &'static str, fn(&str, &Tokenizer) -> Made);
 pub const TABLE: [Row; 4] = [
     ("mod:N", "blots that N divides: one in N", |n, _| Ok(Box::new(modulo::Modulo(number(n)?)))),
     ("every:N", "the first of each N blots", |n, _| Ok(Box::new(every::Every(number(n)?)))),
-    ("winnow:W", "the least of each W neighbours: none of W+k-1 shared tokens is missed", |w, _| Ok(Box::new(winnow::Winnow(number(w)?)))),
+    ("winnow:W", "the least of each W neighbours; no shared run of W+k-1 tokens is missed (with --interleave N, of W+(k-1)*N)", |w, _| {
+        Ok(Box::new(winnow::Winnow(number(w)?)))
+    }),
     ("anchor:FILE", "windows that start with a phrase of FILE, one a line (a last * stands for any ending)", anchor::read),
 ];
+
+/// What there is, for a help text.
+pub fn help() -> String {
+    let rows = TABLE.map(|(name, what, _)| format!("{name}: {what}"));
+    format!("all: every blot\n{}\nSeveral with commas: what all of them keep", rows.join("\n"))
+}
 
 fn number(text: &str) -> Result<u64, String> {
     text.parse().ok().filter(|&n| n > 0).ok_or_else(|| format!("'{text}' is not a number above 0"))

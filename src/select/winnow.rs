@@ -1,6 +1,6 @@
 //! Winnowing (Schleimer, Wilkerson, Aiken 2003): of each W neighbouring blots the least is chosen.
 //!
-//! Guarantee: documents that share W+k−1 tokens in a row share a chosen blot. About 2/(W+1) of all blots are chosen.
+//! Guarantee: documents that share W+k−1 tokens in a row share a chosen blot (of N interleaved streams, W+(k−1)·N tokens). About 2/(W+1) of all blots are chosen.
 //! "Least" is by the blot's bits in another order, so that the chosen blots stay evenly spread over their range;
 //! of equal ones the last chosen goes on counting, else the rightmost is taken.
 

@@ -28,15 +28,22 @@ pub enum Rule {
 type Row = (&'static str, &'static str, fn(Option<&str>) -> Option<Rule>);
 
 pub const TABLE: [Row; 6] = [
-    ("word", "words of any script, case folded; characters where a script has no spaces", |n| plain(n, Rule::Word)),
+    ("word", "words of any script, case folded, apostrophes inside dropped; single characters where a script has no spaces", |n| {
+        plain(n, Rule::Word)
+    }),
     ("char:N", "overlapping runs of N letters, for noisy text such as OCR", |n| {
         Some(Rule::Char(n?.parse().ok().filter(|n| (1..=255).contains(n))?))
     }),
     ("line", "lines, white space folded", |n| plain(n, Rule::Line)),
     ("code", "source code: names, numbers, strings, operators; comments dropped", |n| plain(n, Rule::Code)),
     ("code-norm", "as code, with names and literals reduced to classes", |n| plain(n, Rule::CodeNorm)),
-    ("dna", "bases of FASTA records, either strand", |n| plain(n, Rule::Dna)),
+    ("dna", "bases of FASTA records; a strand and its reverse complement give the same blots", |n| plain(n, Rule::Dna)),
 ];
+
+/// What there is, for a help text.
+pub fn help() -> String {
+    TABLE.map(|(name, what, _)| format!("{name}: {what}")).join("\n")
+}
 
 fn plain(argument: Option<&str>, rule: Rule) -> Option<Rule> {
     argument.is_none().then_some(rule)
