@@ -26,7 +26,7 @@ pub const TABLE: [(&str, &str, Windows); 2] = [
 
 /// What there is, for a help text.
 pub fn help() -> String {
-    TABLE.map(|(name, what, _)| format!("{name}: {what}")).join("\n")
+    TABLE.map(|(name, what, _)| format!("{name}: {what}")).join(";\n")
 }
 
 /// The windows that make sense.

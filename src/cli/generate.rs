@@ -49,12 +49,15 @@ pub fn generate<T: Tool>(what: What) -> Result<(), anyhow::Error> {
 fn write_manual(command: Command, manual: &Manual, out: &mut Vec<u8>) -> std::io::Result<()> {
     // The examples have a section of their own here.
     let command = command.after_help("").after_long_help("");
-    let man = Man::new(command).section("1").source("dedup").manual("dedup").date("\\&");
+    let man = Man::new(command.clone()).section("1").source("dedup").manual("dedup").date(RELEASED);
     man.render_title(out)?;
     man.render_name_section(out)?;
     man.render_synopsis_section(out)?;
     man.render_description_section(out)?;
     man.render_options_section(out)?;
+    for subcommand in command.get_subcommands() {
+        write_subcommand(command.get_name(), subcommand, out)?;
+    }
     let mut roff = Roff::new();
     for (title, paragraphs) in manual.sections.iter().chain(SECTIONS) {
         roff.control("SH", [*title]);
@@ -74,6 +77,20 @@ fn write_manual(command: Command, manual: &Manual, out: &mut Vec<u8>) -> std::io
     roff.text([roman(pages.collect::<Vec<_>>().join(", "))]);
     roff.to_writer(out)
 }
+
+/// A section for each thing a tool can do, its options below.
+fn write_subcommand(tool: &str, subcommand: &Command, out: &mut Vec<u8>) -> std::io::Result<()> {
+    let title = format!("{tool} {}", subcommand.get_name());
+    let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
+    Roff::new().control("SH", [title.to_uppercase().as_str()]).text([roman(about)]).to_writer(out)?;
+    let mut options = Vec::new();
+    Man::new(subcommand.clone().disable_help_flag(true)).render_options_section(&mut options)?;
+    let options = String::from_utf8_lossy(&options).replace(".SH OPTIONS\n", "").replace(".SH ", ".SS ");
+    out.write_all(options.as_bytes())
+}
+
+/// The date of the release, in the head of each page.
+const RELEASED: &str = "2026-11-16";
 
 /// What holds for every tool.
 const SECTIONS: &[(&str, &[&str])] = &[

@@ -39,7 +39,7 @@ pub const TABLE: [Row; 4] = [
 /// What there is, for a help text.
 pub fn help() -> String {
     let rows = TABLE.map(|(name, what, _)| format!("{name}: {what}"));
-    format!("all: every blot\n{}\nSeveral with commas: what all of them keep", rows.join("\n"))
+    format!("all: every blot;\n{};\nseveral with commas: what all of them keep", rows.join(";\n"))
 }
 
 fn number(text: &str) -> Result<u64, String> {

@@ -42,7 +42,7 @@ pub const TABLE: [Row; 6] = [
 
 /// What there is, for a help text.
 pub fn help() -> String {
-    TABLE.map(|(name, what, _)| format!("{name}: {what}")).join("\n")
+    TABLE.map(|(name, what, _)| format!("{name}: {what}")).join(";\n")
 }
 
 fn plain(argument: Option<&str>, rule: Rule) -> Option<Rule> {
