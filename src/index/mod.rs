@@ -3,6 +3,7 @@
 
 mod documents;
 mod lists;
+mod lock;
 mod manifest;
 mod open;
 mod part;
@@ -12,6 +13,7 @@ mod verify;
 
 pub use documents::{Document, Documents, Row};
 pub use lists::SetFile;
+pub use lock::{WriteLock, ensure_new, sweep};
 pub use manifest::{FileSeal, Manifest, SegmentEntry};
 pub use open::{Index, Segment};
 pub use part::{Part, Posted};

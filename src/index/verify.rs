@@ -10,7 +10,7 @@ pub fn verify(index: &Index) -> Result<()> {
     for segment in &index.segments {
         segment.files().try_for_each(|file| file.verify())?;
         verify_documents(&segment.documents, index.manifest.numbers)?;
-        let lengths = verify_sets(segment, index.manifest.numbers)?;
+        let lengths = verify_sets(segment)?;
         verify_postings(segment, &lengths)?;
     }
     Ok(())
@@ -52,10 +52,10 @@ fn verify_alias(documents: &Documents, place: u32, wrong: &dyn Fn(String) -> Err
 }
 
 /// The length of each set.
-fn verify_sets(segment: &Segment, numbers: u32) -> Result<Vec<u32>> {
+fn verify_sets(segment: &Segment) -> Result<Vec<u32>> {
     let (mut lengths, mut members) = (Vec::new(), 0);
     segment.sets.for_each(|number, set| {
-        if set.last().is_some_and(|&last| last >= numbers) {
+        if set.last().is_some_and(|&last| last >= segment.documents.len()) {
             return Err(segment.sets.file().damaged(0, format!("set {number} holds a document that is not there")));
         }
         lengths.push(set.len() as u32);
@@ -104,13 +104,13 @@ fn verify_postings(segment: &Segment, lengths: &[u32]) -> Result<()> {
     Ok(())
 }
 
-fn count(segment: &Segment, blots_of: &mut [u64], number: u32, blots: u64) -> Result<()> {
-    match segment.documents.place_of(number)? {
-        Some(place) => {
-            blots_of[place as usize] += blots;
+fn count(segment: &Segment, blots_of: &mut [u64], place: u32, blots: u64) -> Result<()> {
+    match blots_of.get_mut(place as usize) {
+        Some(sum) => {
+            *sum += blots;
             Ok(())
         }
-        None => Err(segment.documents.file().damaged(0, format!("a blot leads to document {number}, which is not there"))),
+        None => Err(segment.documents.file().damaged(0, format!("a blot leads to the document at place {place}, which is not there"))),
     }
 }
 

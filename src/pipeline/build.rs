@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     corpus::{Item, Source},
-    error::{Error, Place, Result},
-    index::{Row, SegmentBuilder, first_manifest},
+    error::Result,
+    index::{Row, SegmentBuilder, WriteLock, ensure_new, first_manifest, sweep},
     posting::{Key, Postings, TempDir},
 };
 use std::{fs, path::Path, path::PathBuf};
@@ -22,14 +22,30 @@ pub struct BuildOptions {
     pub tmp_dir: Option<PathBuf>,
 }
 
-/// Builds an index in a directory that has none.
+/// Builds an index in a directory that has none. What a build that died left there is swept away.
 pub fn build(options: &BuildOptions, settings: &Settings, directory: &Path, watch: &mut dyn Watch) -> Result<Summary> {
-    ensure_free(directory)?;
+    ensure_new(directory)?;
+    let lock = WriteLock::take(directory)?;
+    // Again, now that nobody else can write.
+    let summary = ensure_new(directory).and_then(|()| sweep(directory)).and_then(|()| build_locked(options, settings, directory, watch));
+    lock.release(directory)?;
+    summary.inspect_err(|_| leave_nothing(directory))
+}
+
+fn build_locked(options: &BuildOptions, settings: &Settings, directory: &Path, watch: &mut dyn Watch) -> Result<Summary> {
     let (source, blots) = open(&options.blots, settings)?;
     if blots.scheme.bits <= 32 {
         build_as::<u64>(options, settings, directory, source, blots, watch)
     } else {
         build_as::<u128>(options, settings, directory, source, blots, watch)
+    }
+}
+
+/// A build that failed takes away what it made: there was nothing before.
+fn leave_nothing(directory: &Path) {
+    if ensure_new(directory).is_ok() {
+        let _ = sweep(directory);
+        let _ = fs::remove_dir(directory);
     }
 }
 
@@ -50,23 +66,9 @@ fn build_as<K: Key>(
         numbers += documents.rows.len() as u32;
         builder.add(documents.rows, &documents.postings)
     })?;
-    fs::create_dir_all(directory).map_err(|error| Error::io(directory.display(), error))?;
     let segment = builder.write(directory, "000001", &scheme)?;
     first_manifest(&scheme, segment, numbers).commit(directory)?;
     Ok(summary)
-}
-
-fn ensure_free(directory: &Path) -> Result<()> {
-    match fs::read_dir(directory) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::io(directory.display(), error)),
-        Ok(mut entries) => match entries.next() {
-            None => Ok(()),
-            Some(_) => {
-                Err(Error::damaged(Place::path(directory), "is there already and not empty; choose another name, or remove it first"))
-            }
-        },
-    }
 }
 
 /// Rows and postings of some documents, numbered from 0.

@@ -165,9 +165,12 @@ fn what_is_not_an_index_or_in_the_way() {
     let ran = work.run("dedup-index", &["stats", "c"]);
     assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: c: no dedup index is here (there is no manifest.json)\n"));
     let ran = work.run("dedup-index", &["build", "-o", "full", "c"]);
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: full: holds 'x', which is not of an index; choose another name\n"));
+    work.run("dedup-index", &["build", "-o", "there", "c"]).ok();
+    let ran = work.run("dedup-index", &["build", "-o", "there", "c"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
-        (2, "dedup-index: full: is there already and not empty; choose another name, or remove it first\n")
+        (2, "dedup-index: there: holds an index already; choose another name, or remove it first\n")
     );
     let ran = work.run_with("dedup-index", &["build", "-o", "i", "-k", "4"], &work.run("dedup-blot", &["c"]).ok());
     assert_eq!(ran.code(), 2);
@@ -175,4 +178,61 @@ fn what_is_not_an_index_or_in_the_way() {
     assert!(!work.path("i").exists());
     work.run("dedup-index", &["build", "-o", "empty", "-q", "/dev/null"]).ok();
     work.run("dedup-index", &["verify", "empty"]).ok();
+}
+
+#[test]
+fn a_killed_build_leaves_no_index_and_the_next_one_sweeps() {
+    let work = corpus();
+    work.run("dedup-index", &["build", "-o", "whole", "c"]).ok();
+    let expected = bytes_of(&work.path("whole"));
+    let (mut died, mut done) = (0, 0);
+    // The instants to die at, from the first system call to well after the end.
+    for instant in 0..40 {
+        let mut child = work.command("dedup-index", &["build", "-o", "i", "c"]).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(instant * 1500));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if work.path("i/manifest.json").exists() {
+            done += 1;
+            work.run("dedup-index", &["verify", "i"]).ok();
+            fs::remove_dir_all(work.path("i")).unwrap();
+        } else {
+            died += 1;
+        }
+    }
+    assert!(died > 0 && done > 0, "{died} {done}");
+    if work.path("i").exists() {
+        work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+        assert!(bytes_of(&work.path("i")) == expected);
+    }
+}
+
+#[test]
+fn a_second_writer_is_refused_with_the_first_ones_pid() {
+    let work = Work::with(&[("c/a", "some words")]);
+    let ran = work.shell(
+        "mkfifo p; dedup-index build -o i p & first=$!; exec 3> p
+         until [ -s i/lock ]; do :; done
+         dedup-index build -o i c 2>&1 | sed \"s/process $first /process FIRST /\"
+         echo some words >&3; exec 3>&-; wait $first && dedup-index verify i && ls i",
+    );
+    assert_eq!(
+        ran.stdout(),
+        "dedup-index: i: process FIRST is writing this index; wait for it to end\n000001.000.part\n000001.docs\n000001.sets\nmanifest.json\n"
+    );
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_leaves_nothing() {
+    let work = corpus();
+    let mounted = work.shell("mkdir small && mount -t tmpfs -o size=24k none small 2>/dev/null");
+    if mounted.code() != 0 {
+        return eprintln!("no right to mount a small disk here: skipped");
+    }
+    let ran = work.run("dedup-index", &["build", "-o", "small/i", "c"]);
+    let left = work.shell("ls -A small");
+    work.shell("umount small").ok();
+    assert_eq!(ran.code(), 2);
+    assert!(ran.stderr().starts_with("dedup-index: small/i/") && ran.stderr().contains("No space left on device"), "{}", ran.stderr());
+    assert_eq!(left.ok_text(), "");
 }
