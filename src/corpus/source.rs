@@ -7,7 +7,7 @@ use super::{
     Options, Records,
     chunk::{CHUNK_BYTES, Chunk, Chunks, Container, Layout},
     unpack::{Input, Packing, peek, unpack},
-    walk::{Entries, Entry},
+    walk::{Entries, Entry, Found},
 };
 use crate::{
     error::{Error, Place, Problem, Result},
@@ -91,12 +91,16 @@ impl Source {
     /// Looks ahead as far as there are threads to use it.
     fn fill(&mut self) {
         while self.pending.len() < self.ahead {
-            let Some(entry) = self.entries.next() else {
+            let Some(found) = self.entries.next() else {
                 return self.flush_batch();
             };
-            match entry {
-                Err(problem) => self.push_problem(problem),
-                Ok(entry) => self.see(entry),
+            match found {
+                Found::Problem(problem) => self.push_problem(problem),
+                Found::File(entry) => self.see(entry),
+                Found::Failed(error) => {
+                    self.flush_batch();
+                    self.pending.push_back(Pending::Failed(error));
+                }
             }
         }
     }

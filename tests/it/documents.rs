@@ -106,6 +106,23 @@ fn lists_of_files() {
 }
 
 #[test]
+fn a_list_that_cannot_be_read_ends_the_run() {
+    let work = Work::with(&[("a", "x"), ("c/d", "z")]);
+    let ran = work.shell("timeout 20 dedup-tokenize a --files-from c");
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-tokenize: c: Is a directory (os error 21)\n"));
+}
+
+#[test]
+fn stdin_is_a_list_or_a_document() {
+    let work = Work::with(&[("a", "x")]);
+    let what = "stdin is the list of files, it cannot be a document as well; give the list as a file";
+    let ran = work.run_with("dedup-tokenize", &["--files-from", "-", "-"], b"a\n");
+    assert_eq!((ran.code(), ran.stdout().as_str(), ran.stderr()), (2, "", format!("dedup-tokenize: {what}\n")));
+    let ran = work.run_with("dedup-tokenize", &["--files-from", "-"], b"-\na\n");
+    assert_eq!((ran.code(), ran.docs(), ran.stderr()), (2, vec!["a".to_owned()], format!("dedup-tokenize: -: {what}\n")));
+}
+
+#[test]
 fn stdin_is_a_document_or_many() {
     let work = Work::with(&[("a", "x")]);
     assert_eq!(work.run_with("dedup-tokenize", &[], b"some text").docs(), ["-"]);
