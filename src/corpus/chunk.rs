@@ -7,7 +7,7 @@
 use super::{unpack::Input, walk::Entry};
 use crate::{
     error::{Error, Place, Problem, Result},
-    format::{Block, BlockReader, Header},
+    format::{Block, BlockReader, Header, Line},
     parallel::Weighted,
 };
 use memchr::{memchr_iter, memmem, memrchr};
@@ -174,7 +174,7 @@ impl EndCheck {
             }
             let seen = if Header::is_likely(line) {
                 self.see_header(line)
-            } else if line.starts_with(b"{\"end\"") {
+            } else if Line::is_end(line) {
                 self.see_end(line)
             } else if self.is_open {
                 self.records += 1;

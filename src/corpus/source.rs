@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Problem, Result},
-    format::{BlockReader, Header, Kind, MAGIC},
+    format::{BlockReader, Header, MAGIC},
     parallel::Weighted,
 };
 use serde::de::IgnoredAny;
@@ -221,15 +221,6 @@ impl Feed {
         match self {
             Self::Here(chunks) => chunks.next(),
             Self::Ahead(receive) => receive.recv().ok(),
-        }
-    }
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Tokens => "tokens",
-            Self::Blots => "blots",
         }
     }
 }

@@ -35,7 +35,36 @@ fn directories_are_walked_in_order() {
 #[test]
 fn a_stray_nul_does_not_make_a_text_binary() {
     let text = format!("{}\0{}", "word ".repeat(200), "more ".repeat(200));
-    assert_eq!(Work::with(&[("c/a", text)]).run("dedup-tokenize", &["c"]).docs(), ["c/a"]);
+    let work = Work::with(&[
+        ("c/a", text.as_str()),
+        ("c/b", "a short text with one \0 in its midst"),
+        ("c/c", "two \0 \0 in a few words, that is not text"),
+    ]);
+    assert_eq!(work.run("dedup-tokenize", &["c"]).docs(), ["c/a", "c/b"]);
+}
+
+/// /proc tells a size of 0, and /sys a page where there are a few bytes.
+#[test]
+fn files_that_do_not_tell_their_size_are_read_to_the_end() {
+    let work = Work::new();
+    for file in ["/proc/kallsyms", "/proc/self/status", "/sys/kernel/mm/transparent_hugepage/enabled"] {
+        let Ok(bytes) = std::fs::read(file) else { continue };
+        let ran = work.run("dedup-tokenize", &["--tokenizer", "line", file]);
+        let size = records(&ran.ok())[1]["bytes"].as_u64().unwrap();
+        assert!(size.abs_diff(bytes.len() as u64) < 200 && size > 0, "{file}: {size}");
+    }
+}
+
+#[test]
+fn what_is_too_large_is_not_read() {
+    let work = Work::with(&[("c/a", "x")]);
+    std::fs::File::create(work.path("large")).unwrap().set_len(5 << 30).unwrap();
+    let ran = work.run("dedup-tokenize", &["large", "c/a"]);
+    assert_eq!((ran.code(), ran.docs()), (2, vec!["c/a".to_owned()]));
+    assert_eq!(ran.stderr(), "dedup-tokenize: large: a document of 5368709120 bytes; 4 GiB is the most, split it\n");
+    // In a directory its head alone shows that it is no text.
+    std::fs::rename(work.path("large"), work.path("c/b")).unwrap();
+    assert_eq!(docs(&work.run("dedup-tokenize", &["c"]).ok()), ["c/a"]);
 }
 
 #[test]
@@ -225,6 +254,15 @@ fn fasta_records() {
     let ran = work.run_with("dedup-tokenize", &["--records", "fasta"], b"ACGT\n>x\nA\n");
     assert_eq!((ran.code(), ran.docs()), (2, vec!["x".to_owned()]));
     assert_eq!(ran.stderr(), "dedup-tokenize: stdin:1: text before the first '>'; for plain sequences use --records text\n");
+}
+
+#[test]
+fn fasta_names_obey_the_rule_for_what_is_not_utf8() {
+    let work = Work::with(&[("a.fa", b">caf\xe9 x\nAC\n>two\nGG\n")]);
+    let ran = work.run("dedup-tokenize", &["--records", "fasta", "a.fa"]);
+    assert_eq!((ran.code(), ran.docs()), (2, vec!["two".to_owned()]));
+    assert_eq!(ran.stderr(), "dedup-tokenize: a.fa:1: not UTF-8 at byte 4; convert it with iconv, or read it as it is with --lossy\n");
+    assert_eq!(docs(&work.run("dedup-tokenize", &["--records", "fasta", "--lossy", "a.fa"]).ok()), ["caf?", "two"]);
 }
 
 #[test]
