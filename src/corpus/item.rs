@@ -122,9 +122,6 @@ impl Reader {
     }
 
     fn read_records(&mut self, of: &Container, first_line: u64, mut bytes: Vec<u8>, visit: &mut Visit<'_>) -> Result<()> {
-        if first_line == 1 && bytes.starts_with(BOM) {
-            bytes[..BOM.len()].fill(b' ');
-        }
         if of.layout == Layout::Fasta {
             read_fasta(of, first_line, &mut bytes, self.lossy, visit);
             return Ok(());
@@ -275,8 +272,6 @@ fn read_some(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
 }
-
-const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// Files found in a directory are left out when they hold no text: NUL bytes amid bytes that are not UTF-8, or more than one
 /// NUL in 32 bytes. A stray NUL in a text is no reason to lose it.

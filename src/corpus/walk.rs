@@ -4,7 +4,7 @@
 //! files left out, symbolic links not followed. Memory grows with the depth of the tree and the size of
 //! its largest directory, not with the number of files.
 
-use super::Options;
+use super::{Options, unpack::Once};
 use crate::error::{Error, Place, Problem, Result};
 use std::{
     ffi::OsString,
@@ -189,7 +189,7 @@ fn walk_problem(error: &walkdir::Error, root: &Path) -> Problem {
 /// The paths in a list, one after the other as they are asked for; an error is the last of them.
 fn listed(list: &Path, separator: u8) -> Result<impl Iterator<Item = Result<PathBuf>> + Send + use<>> {
     let input: Box<dyn BufRead + Send> = if is_stdin(list) {
-        Box::new(BufReader::new(io::stdin()))
+        Box::new(BufReader::new(Once::new(io::stdin())))
     } else {
         Box::new(BufReader::new(File::open(list).map_err(|error| Error::io(list.display(), error))?))
     };

@@ -133,6 +133,29 @@ fn an_end_record_may_have_spaces_but_not_lack_its_header() {
     assert_eq!(ran.stderr(), "dedup-blot: stdin:2: an end record without its header\n");
 }
 
+/// A bad path before a stream has no say in what the stream is, on any number of threads.
+#[test]
+fn problems_before_the_first_stream_do_not_hide_its_scheme() {
+    let work = Work::with(&[("a.txt", "some words of a text")]);
+    work.write("c4.tokens", work.run("dedup-tokenize", &["--tokenizer", "char:4", "a.txt"]).ok());
+    let [one, four] = ["1", "4"].map(|threads| work.run("dedup-blot", &["--threads", threads, "missing", "gone", "c4.tokens"]));
+    assert_eq!((one.code(), one.docs()), (2, vec!["a.txt".to_owned()]), "{}", one.stderr());
+    assert!(one.0 == four.0);
+}
+
+#[test]
+fn a_damaged_packed_stream_ends_the_run() {
+    use std::io::Write;
+    let work = Work::with(&[("a.txt", "some words of a text".repeat(1000)), ("b.txt", String::new())]);
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    packed.write_all(&work.run("dedup-tokenize", &["a.txt"]).ok()).unwrap();
+    let packed = packed.finish().unwrap();
+    work.write("a.tokens.gz", &packed[..packed.len() / 2]);
+    let ran = work.run("dedup-tokenize", &["a.tokens.gz", "b.txt"]);
+    assert_eq!((ran.code(), ran.docs()), (2, vec![]));
+    assert!(!ran.stdout().contains("{\"end\"") && ran.stderr().contains("a.tokens.gz"), "{}", ran.stderr());
+}
+
 #[test]
 fn a_field_named_dedup_makes_no_header() {
     let lines = "{\"dedup\":true,\"id\":\"a\",\"text\":\"x\"}\n{\"dedup\":\"no\",\"id\":\"b\",\"text\":\"y\"}\n";

@@ -121,6 +121,22 @@ fn damaged_packing_is_named_and_the_rest_read() {
 }
 
 #[test]
+fn a_damaged_file_of_many_records_is_named_and_the_rest_read() {
+    let lines: String = (0..20_000).map(|n| format!("{{\"id\":{n},\"text\":\"number {}\"}}\n", n * 7919 % 10_007)).collect();
+    let whole = gz(&lines);
+    let work = Work::with(&[("cut.jsonl.gz", &whole[..whole.len() / 2]), ("ok.jsonl", b"{\"id\":\"ok\",\"text\":\"x\"}\n")]);
+    let ran = work.run("dedup-tokenize", &["--threads", "1", "cut.jsonl.gz", "ok.jsonl"]);
+    let docs = ran.docs();
+    assert_eq!((ran.code(), docs.last().unwrap().as_str()), (2, "ok"));
+    assert!(docs.len() > 5000, "what came before the damage is read: {}", docs.len());
+    assert_eq!(
+        ran.stderr(),
+        format!("dedup-tokenize: cut.jsonl.gz:{}: incomplete deflate stream; the file is left out from here on\n", docs.len())
+    );
+    assert!(ran.0 == work.run("dedup-tokenize", &["--threads", "4", "cut.jsonl.gz", "ok.jsonl"]).0);
+}
+
+#[test]
 fn lists_of_files() {
     let work = Work::with(&[("a", "x"), ("b\nb", "y"), ("c/d", "z")]);
     work.write("list", "c\n\na\n");
@@ -160,7 +176,58 @@ fn stdin_is_a_document_or_many() {
     assert_eq!(work.run_with("dedup-tokenize", &[], b"{ not json }\n").docs(), ["-"]);
     assert_eq!(work.run_with("dedup-tokenize", &["--records", "text"], b"{\"id\":1,\"text\":\"x\"}").docs(), ["-"]);
     assert_eq!(work.run_with("dedup-tokenize", &["--records", "lines"], b"one\n\r\ntwo\r\n").docs(), ["-:1", "-:3"]);
-    assert_eq!(work.run("dedup-tokenize", &[]).docs(), ["-"]);
+}
+
+/// A program before us that failed has written nothing; an empty file is a document.
+#[test]
+fn an_empty_stdin_is_no_document() {
+    let work = Work::with(&[("empty", "")]);
+    assert_eq!(
+        work.run("dedup-tokenize", &[]).ok_text(),
+        "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}\n{\"end\":{\"records\":0}}\n"
+    );
+    assert!(work.shell("false | dedup-blot").ok_text().ends_with("all\"}\n{\"end\":{\"records\":0}}\n"));
+    assert_eq!(docs(&work.run("dedup-tokenize", &["--records", "text"]).ok()), ["-"]);
+    assert_eq!(docs(&work.run("dedup-tokenize", &["-", "empty"]).ok()), ["empty"]);
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_record() {
+    let mark = |text: &str| [b"\xef\xbb\xbf", text.as_bytes()].concat();
+    let work = Work::with(&[("a.fa", mark(">one\nAC\n>two\nG\n"))]);
+    let line = "{\"id\":1,\"text\":\"x\"}\n";
+    assert_eq!(docs(&work.run_with("dedup-tokenize", &[], &mark(line)).ok()), ["1"]);
+    assert_eq!(docs(&work.run("dedup-tokenize", &["--tokenizer", "dna", "a.fa"]).ok()), ["one", "two"]);
+    let lines = work.run_with("dedup-tokenize", &["--records", "lines"], &mark("one\ntwo\n"));
+    assert_eq!(records(&lines.ok())[1]["bytes"], 3);
+    let tokens = work.run_with("dedup-tokenize", &[], line.as_bytes()).ok_text();
+    assert_eq!(work.run_with("dedup-tokenize", &[], &mark(&tokens)).ok_text(), tokens);
+    // A text is what its bytes are, wherever it comes from.
+    work.write("a.txt", mark("word"));
+    for ran in [work.run("dedup-tokenize", &["a.txt"]), work.run_with("dedup-tokenize", &[], &mark("word"))] {
+        assert_eq!(records(&ran.ok())[1]["bytes"], 7);
+    }
+}
+
+#[test]
+fn pipes_are_read_one_after_the_other() {
+    let work = Work::new();
+    let ran = work.shell(
+        "mkfifo p q; (yes '{\"text\":\"x\"}' | head -n 300000 > p; echo '{\"id\":\"last\",\"text\":\"y\"}' > q) & \
+         timeout 60 dedup-tokenize --threads 4 p q | tail -n 2",
+    );
+    assert!(ran.ok_text().ends_with("{\"end\":{\"records\":300001}}\n"), "{}", ran.stdout());
+    assert_eq!(ran.docs(), ["last"]);
+}
+
+#[test]
+fn ids_may_be_any_number() {
+    let ran = Work::new().run_with(
+        "dedup-tokenize",
+        &[],
+        b"{\"id\":1.50,\"text\":\"x\"}\n{\"id\":123456789012345678901234567890,\"text\":\"x\"}\n",
+    );
+    assert_eq!(docs(&ran.ok()), ["1.50", "123456789012345678901234567890"]);
 }
 
 #[test]
