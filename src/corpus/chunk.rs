@@ -4,14 +4,20 @@
 //! boundary of each chunk, counts lines, and checks what only the order of lines can tell, namely that a
 //! stream that opened with a header closes with an end record.
 
-use super::{unpack::Input, walk::Entry};
+use super::{
+    unpack::{Input, MOST_BYTES, too_large},
+    walk::Entry,
+};
 use crate::{
     error::{Error, Place, Problem, Result},
-    format::{Block, BlockReader, Header},
+    format::{Block, BlockReader, Header, Line},
     parallel::Weighted,
 };
 use memchr::{memchr_iter, memmem, memrchr};
-use std::{io::Read, sync::Arc};
+use std::{
+    io::{self, BufRead, Read},
+    sync::Arc,
+};
 
 /// A piece of work: one or more documents.
 #[derive(Debug)]
@@ -34,6 +40,8 @@ pub struct Container {
     pub id: Arc<str>,
     pub file: Arc<str>,
     pub layout: Layout,
+    /// A pipe or a terminal: what has come is handed on before more is waited for.
+    pub is_live: bool,
     /// How it opened, if it is a stream of ours.
     pub header: Option<Header>,
 }
@@ -48,11 +56,14 @@ pub enum Layout {
 
 /// Large enough to make the hand-over cheap, small enough to stay in the cache.
 pub const CHUNK_BYTES: usize = 1 << 18;
+/// What one read asks for. A pipe that gives less holds no more: its writer is slower than we are.
+pub const READ_BYTES: usize = 1 << 16;
 
 /// The chunks of one container, in order.
 pub struct Chunks {
     of: Arc<Container>,
     reading: Reading,
+    is_done: bool,
 }
 
 enum Reading {
@@ -64,11 +75,12 @@ impl Chunks {
     pub fn lines(of: Container, input: Input) -> Self {
         let check = of.header.clone().map(EndCheck::new);
         let boundary = if of.layout == Layout::Fasta { Boundary::Fasta } else { Boundary::Line };
-        Self { of: of.into(), reading: Reading::Lines { cutter: Cutter::new(input, boundary), check } }
+        let cutter = Cutter::new(input, boundary, of.is_live);
+        Self { of: of.into(), reading: Reading::Lines { cutter, check }, is_done: false }
     }
 
     pub fn blocks(of: Container, reader: BlockReader<Input>) -> Self {
-        Self { of: of.into(), reading: Reading::Blocks(Box::new(reader)) }
+        Self { of: of.into(), reading: Reading::Blocks(Box::new(reader)), is_done: false }
     }
 
     pub fn container(&self) -> &Container {
@@ -84,13 +96,19 @@ impl Chunks {
             }
             Reading::Lines { cutter, check } => {
                 let first_line = cutter.line;
-                let cut = cutter.next_piece().map_err(|error| Error::io(&of.file, error))?;
-                match (cut, check) {
-                    (None, Some(check)) => check.ensure_ended(&of.file, first_line).map(|()| None),
-                    (None, None) => Ok(None),
-                    (Some(bytes), check) => {
+                match (cutter.next_piece(), check) {
+                    (Ok(None), check) => check.as_ref().map_or(Ok(()), |check| check.ensure_ended(&of.file, first_line)).map(|()| None),
+                    (Ok(Some(bytes)), check) => {
                         check.as_mut().map_or(Ok(()), |check| check.see(&of.file, first_line, &bytes))?;
                         Ok(Some(Weighted { bytes: bytes.len() as u64, item: Chunk::Records { of, first_line, bytes } }))
+                    }
+                    (Err(error), Some(_)) => Err(Error::io(&of.file, error)),
+                    (Err(error), None) => {
+                        // Documents of others: what came before the damage is good, and so are the other files.
+                        self.is_done = true;
+                        let problem =
+                            Problem::new(Place::line(&of.file, first_line), format!("{error}; the file is left out from here on"));
+                        Ok(Some(Weighted { bytes: 0, item: Chunk::Problem(problem) }))
                     }
                 }
             }
@@ -102,7 +120,12 @@ impl Iterator for Chunks {
     type Item = Result<Weighted<Chunk>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_chunk().transpose()
+        if self.is_done {
+            return None;
+        }
+        let next = self.next_chunk().transpose();
+        self.is_done |= !matches!(next, Some(Ok(_)));
+        next
     }
 }
 
@@ -118,30 +141,75 @@ enum Boundary {
 struct Cutter {
     input: Input,
     boundary: Boundary,
-    /// Read already, but of the next piece.
+    is_live: bool,
+    /// Read already, but of the next piece. There is no boundary in it.
     carry: Vec<u8>,
     /// The number of the next piece's first line.
     line: u64,
+    /// What comes after the pieces that could be read.
+    failed: Option<io::Error>,
+    most_bytes: u64,
 }
 
 impl Cutter {
-    fn new(input: Input, boundary: Boundary) -> Self {
-        Self { input, boundary, carry: Vec::new(), line: 1 }
+    fn new(input: Input, boundary: Boundary, is_live: bool) -> Self {
+        Self { input, boundary, is_live, carry: Vec::new(), line: 1, failed: None, most_bytes: MOST_BYTES }
     }
 
-    fn next_piece(&mut self) -> std::io::Result<Option<Vec<u8>>> {
+    fn next_piece(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut piece = std::mem::take(&mut self.carry);
-        loop {
-            let wanted = CHUNK_BYTES.max(piece.len());
-            piece.reserve(wanted);
-            let at_end = self.input.by_ref().take(wanted as u64).read_to_end(&mut piece)? < wanted;
-            let cut = if at_end { Some(piece.len()) } else { self.last_boundary(&piece) };
+        while self.failed.is_none() {
+            let searched = piece.len().saturating_sub(1);
+            let filled = self.fill(&mut piece);
+            let boundary = self.last_boundary(&piece[searched..]).map(|at| searched + at);
+            let cut = match filled {
+                Ok(true) if boundary.is_none() && piece.len() as u64 > self.most_bytes => return Err(too_large(self.most_bytes)),
+                Ok(true) => boundary,
+                Ok(false) => Some(piece.len()),
+                Err(error) => {
+                    self.failed = Some(error);
+                    boundary
+                }
+            };
             if let Some(cut) = cut {
                 self.carry = piece.split_off(cut);
                 self.line += memchr_iter(b'\n', &piece).count() as u64;
                 return Ok((!piece.is_empty()).then_some(piece));
             }
         }
+        self.failed.take().map_or(Ok(None), Err)
+    }
+
+    /// Reads another chunk, or more where a record is longer than that; false at the end.
+    fn fill(&mut self, piece: &mut Vec<u8>) -> io::Result<bool> {
+        if self.is_live {
+            return self.fill_with_what_comes(piece);
+        }
+        let room = (self.most_bytes + 1).saturating_sub(piece.len() as u64);
+        let wanted = (CHUNK_BYTES.max(piece.len()) as u64).min(room);
+        piece.try_reserve(wanted as usize)?;
+        Ok(self.input.by_ref().take(wanted).read_to_end(piece)? as u64 == wanted)
+    }
+
+    /// Reads as long as there is something to read at once, up to a chunk; false at the end.
+    fn fill_with_what_comes(&mut self, piece: &mut Vec<u8>) -> io::Result<bool> {
+        let full = piece.len() + CHUNK_BYTES;
+        while piece.len() < full {
+            let count = match self.input.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+                Ok(came) => {
+                    piece.try_reserve(came.len())?;
+                    piece.extend_from_slice(came);
+                    came.len()
+                }
+            };
+            self.input.consume(count);
+            if count < READ_BYTES {
+                return Ok(count > 0);
+            }
+        }
+        Ok(true)
     }
 
     fn last_boundary(&self, piece: &[u8]) -> Option<usize> {
@@ -174,7 +242,7 @@ impl EndCheck {
             }
             let seen = if Header::is_likely(line) {
                 self.see_header(line)
-            } else if line.starts_with(b"{\"end\"") {
+            } else if Line::is_end(line) {
                 self.see_end(line)
             } else if self.is_open {
                 self.records += 1;
@@ -230,5 +298,68 @@ impl EndCheck {
             ));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::BufReader;
+
+    fn pieces(cutter: &mut Cutter) -> Vec<String> {
+        std::iter::from_fn(|| cutter.next_piece().unwrap()).map(|piece| String::from_utf8(piece).unwrap()).collect()
+    }
+
+    /// A read for each of the drops, and an error after them.
+    fn drops(drops: &'static [&'static str]) -> Input {
+        let (last, first) = drops.split_last().unwrap();
+        let ended: Box<dyn Read + Send> = Box::new(last.as_bytes().chain(Broken));
+        Box::new(BufReader::with_capacity(READ_BYTES, first.iter().rev().fold(ended, |rest, drop| Box::new(drop.as_bytes().chain(rest)))))
+    }
+
+    struct Broken;
+
+    impl Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("broken"))
+        }
+    }
+
+    #[test]
+    fn a_live_input_gives_whole_lines_as_they_come() {
+        let mut cutter = Cutter::new(drops(&["a\nb", "c", "\n", "d\ne\nf"]), Boundary::Line, true);
+        for (piece, line) in [("a\n", 2), ("bc\n", 3), ("d\ne\n", 5)] {
+            assert_eq!((cutter.next_piece().unwrap().as_deref(), cutter.line), (Some(piece.as_bytes()), line));
+        }
+        assert_eq!(cutter.next_piece().unwrap_err().to_string(), "broken");
+    }
+
+    #[test]
+    fn what_came_before_an_error_is_kept() {
+        for is_live in [false, true] {
+            let mut cutter = Cutter::new(drops(&["a\nb\nc"]), Boundary::Line, is_live);
+            assert_eq!(cutter.next_piece().unwrap().as_deref(), Some(&b"a\nb\n"[..]));
+            assert_eq!(cutter.next_piece().unwrap_err().to_string(), "broken");
+        }
+    }
+
+    #[test]
+    fn boundaries_are_found_across_reads() {
+        let text = ">a\nA\n>b\nB\n>c\nC";
+        for (boundary, is_live) in [(Boundary::Line, false), (Boundary::Line, true), (Boundary::Fasta, false), (Boundary::Fasta, true)] {
+            for size in 1..6 {
+                let input = Box::new(BufReader::with_capacity(size, text.as_bytes()));
+                assert_eq!(pieces(&mut Cutter::new(input, boundary, is_live)).concat(), text);
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_has_a_greatest_size() {
+        for is_live in [false, true] {
+            let mut cutter = Cutter::new(Box::new(&b"123456789"[..]), Boundary::Line, is_live);
+            cutter.most_bytes = 4;
+            assert!(cutter.next_piece().unwrap_err().to_string().ends_with("4 GiB is the most, split it"));
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Problem, Result},
-    format::{Block, BlotCodec, Blots, Kind, Line, LineParser, TokenCodec, Tokens, parse_record},
+    format::{Block, BlotCodec, Blots, Header, Kind, Line, LineParser, Parsed, TokenCodec, Tokens, parse_record},
     scheme::BlotScheme,
 };
 use std::{
@@ -60,6 +60,8 @@ pub struct Reader {
 const KEPT_BYTES: usize = 8 << 20;
 /// How much of a file is looked at to tell text from other data.
 const HEAD_BYTES: usize = 8192;
+/// Past this a file in a directory is read only once its head was found to be text.
+const SNIFF_BYTES: u64 = 1 << 20;
 
 impl Reader {
     pub fn new(options: &Options) -> Self {
@@ -86,19 +88,26 @@ impl Reader {
     }
 
     fn read_file(&mut self, entry: &Entry, visit: &mut Visit<'_>) {
-        let packing = match read_whole(entry, &mut self.file_bytes).and_then(|()| self.unpack(entry)) {
-            Ok(packing) => packing,
-            Err(error) => return visit(Err(Problem::new(Place::path(&entry.path), error.to_string()))),
-        };
-        let bytes = if packing == Packing::Plain { &mut self.file_bytes } else { &mut self.unpacked };
-        if entry.is_named || !is_binary(bytes) {
-            visit_text(&entry.id, &entry.name(), None, bytes, self.lossy, visit);
+        match self.load(entry) {
+            Err(error) => visit(Err(Problem::new(Place::path(&entry.path), error.to_string()))),
+            Ok(None) => {}
+            Ok(Some(packing)) => {
+                let bytes = if packing == Packing::Plain { &mut self.file_bytes } else { &mut self.unpacked };
+                if entry.is_named || !is_binary(bytes) {
+                    visit_text(&entry.id, &entry.name(), None, bytes, self.lossy, visit);
+                }
+            }
         }
         for buffer in [&mut self.file_bytes, &mut self.unpacked] {
             if buffer.capacity() > KEPT_BYTES {
                 *buffer = Vec::new();
             }
         }
+    }
+
+    /// Where the text of a file is now; none if its head shows that it has none.
+    fn load(&mut self, entry: &Entry) -> io::Result<Option<Packing>> {
+        if read_whole(entry, &mut self.file_bytes)? { self.unpack(entry).map(Some) } else { Ok(None) }
     }
 
     fn unpack(&mut self, entry: &Entry) -> io::Result<Packing> {
@@ -113,9 +122,6 @@ impl Reader {
     }
 
     fn read_records(&mut self, of: &Container, first_line: u64, mut bytes: Vec<u8>, visit: &mut Visit<'_>) -> Result<()> {
-        if first_line == 1 && bytes.starts_with(BOM) {
-            bytes[..BOM.len()].fill(b' ');
-        }
         if of.layout == Layout::Fasta {
             read_fasta(of, first_line, &mut bytes, self.lossy, visit);
             return Ok(());
@@ -141,17 +147,18 @@ impl Reader {
             return visit(Err(problem(what)));
         }
         let parsed = match &of.header {
-            Some(_) => parse_record(line, &mut self.tokens, &mut self.blots),
+            Some(header) => parse_record(line, &mut self.tokens, &mut self.blots).and_then(|line| ensure_belongs(header, line)),
             None => self.fields.parse(line, &mut self.tokens, &mut self.blots),
         };
         let item = |id, bytes, hash, content| Item { id, file: &of.file, line: Some(number), bytes, hash, content };
         match parsed {
             Err(what) => visit(Err(problem(what))),
             Ok(Line::Header(_)) if of.header.is_none() => visit(Err(problem("the header of a stream amid other lines".to_owned()))),
+            Ok(Line::End { .. }) if of.header.is_none() => visit(Err(problem("an end record without its header".to_owned()))),
             Ok(Line::Header(_) | Line::End { .. }) => {}
             Ok(Line::Document { id, text }) => {
                 let id = id.unwrap_or_else(|| format!("{}:{number}", of.id).into());
-                match ensure_size(text.len()) {
+                match ensure_size(text.len() as u64) {
                     Err(what) => visit(Err(problem(what))),
                     Ok(()) => visit(Ok(item(&id, Some(text.len() as u64), None, Content::Text(&text)))),
                 }
@@ -185,6 +192,26 @@ impl Reader {
     }
 }
 
+/// Refuses a record that cannot be of the stream it stands in: what follows would take it for something else.
+fn ensure_belongs<'a>(header: &Header, line: Line<'a>) -> Result<Line<'a>, String> {
+    let kind = match &line {
+        Line::Tokens(_) => Kind::Tokens,
+        Line::Blots(_) => Kind::Blots,
+        Line::Header(_) | Line::End { .. } | Line::Document { .. } => return Ok(line),
+    };
+    if kind != header.kind {
+        return Err(format!("a record of {} in a stream of {}", kind.name(), header.kind.name()));
+    }
+    if let Line::Blots(Parsed { digits: Some((least, greatest)), .. }) = line {
+        let bits = header.scheme.parse::<BlotScheme>()?.bits;
+        let expected = BlotCodec { bits, with_positions: false }.digits();
+        if let Some(wrong) = [least, greatest].into_iter().find(|&digits| digits != expected) {
+            return Err(format!("a blot of {wrong} hex digits, the scheme's {bits} bits are {expected}"));
+        }
+    }
+    Ok(line)
+}
+
 impl Packing {
     fn name(self) -> &'static str {
         match self {
@@ -195,44 +222,68 @@ impl Packing {
     }
 }
 
-/// Reads a file in one go; a regular file ends where a read falls short.
-fn read_whole(entry: &Entry, buffer: &mut Vec<u8>) -> io::Result<()> {
+/// Reads a file; false if it lies in a directory and its head shows that it holds no text, so that the rest is left unread.
+///
+/// An ordinary file takes one read: it ended if as much came as was promised, though there was room for a byte more. Where the
+/// size is told as 0 (/proc) or a read falls short, only a read of nothing is the end.
+fn read_whole(entry: &Entry, buffer: &mut Vec<u8>) -> io::Result<bool> {
     buffer.clear();
     let mut file = File::open(&entry.path)?;
-    let expected = usize::try_from(entry.bytes).map_err(io::Error::other)?;
-    buffer.reserve(expected + 1);
-    buffer.resize(expected + 1, 0);
     let mut filled = 0;
-    loop {
-        match file.read(&mut buffer[filled..]) {
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
+    if !entry.is_named && entry.bytes > SNIFF_BYTES {
+        offer(buffer, HEAD_BYTES)?;
+        filled = read_some(&mut file, buffer)?;
+        if Packing::of(&buffer[..filled]) == Packing::Plain && is_binary(&buffer[..filled]) {
+            return Ok(false);
         }
-        if filled < buffer.len() {
+    }
+    ensure_size(entry.bytes).map_err(io::Error::other)?;
+    let expected = entry.bytes as usize;
+    offer(buffer, if expected == 0 { HEAD_BYTES } else { expected + 1 })?;
+    loop {
+        let count = read_some(&mut file, &mut buffer[filled..])?;
+        filled += count;
+        if count == 0 || (filled == expected && expected > 0) {
             break;
         }
-        // It grew meanwhile.
-        buffer.resize(2 * filled, 0);
+        if filled == buffer.len() {
+            // It grew meanwhile, or never told its size.
+            ensure_size(filled as u64).map_err(io::Error::other)?;
+            offer(buffer, 2 * filled)?;
+        }
     }
     buffer.truncate(filled);
-    // A short read is the end on local file systems; others are asked once more.
-    if filled < expected { file.read_to_end(buffer).map(|_| ()) } else { Ok(()) }
+    Ok(true)
 }
 
-const BOM: &[u8] = b"\xef\xbb\xbf";
+/// Makes room without aborting where there is no memory for it: the size comes from outside.
+fn offer(buffer: &mut Vec<u8>, bytes: usize) -> io::Result<()> {
+    buffer.try_reserve_exact(bytes.saturating_sub(buffer.len()))?;
+    buffer.resize(bytes.max(buffer.len()), 0);
+    Ok(())
+}
 
-/// Files found in a directory are left out when they hold no text: NUL bytes amid bytes that are not UTF-8, or many of them.
-/// A stray NUL in a text is no reason to lose it.
+/// One read that no signal disturbs.
+fn read_some(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match file.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
+/// Files found in a directory are left out when they hold no text: NUL bytes amid bytes that are not UTF-8, or more than one
+/// NUL in 32 bytes. A stray NUL in a text is no reason to lose it.
 fn is_binary(bytes: &[u8]) -> bool {
     let head = &bytes[..bytes.len().min(HEAD_BYTES)];
     let nuls = memchr::memchr_iter(0, head).count();
-    nuls > 0 && (nuls > head.len() / 512 || std::str::from_utf8(head).is_err_and(|error| error.error_len().is_some()))
+    nuls > 0 && (32 * nuls > head.len() || std::str::from_utf8(head).is_err_and(|error| error.error_len().is_some()))
 }
 
 fn visit_text(id: &str, file: &Arc<str>, line: Option<u64>, bytes: &mut [u8], lossy: bool, visit: &mut Visit<'_>) {
     let place = || line.map_or_else(|| Place::file(file.clone()), |line| Place::line(file, line));
-    if let Err(what) = ensure_size(bytes.len()).and_then(|()| ensure_utf8(bytes, lossy)) {
+    if let Err(what) = ensure_size(bytes.len() as u64).and_then(|()| ensure_utf8(bytes, lossy)) {
         return visit(Err(Problem::new(place(), what)));
     }
     // Checked right above.
@@ -241,8 +292,8 @@ fn visit_text(id: &str, file: &Arc<str>, line: Option<u64>, bytes: &mut [u8], lo
 }
 
 /// Spans are 32 bits wide.
-fn ensure_size(bytes: usize) -> Result<(), String> {
-    if bytes >= u32::MAX as usize {
+fn ensure_size(bytes: u64) -> Result<(), String> {
+    if bytes >= u64::from(u32::MAX) {
         return Err(format!("a document of {bytes} bytes; 4 GiB is the most, split it"));
     }
     Ok(())
@@ -275,18 +326,25 @@ fn read_fasta(of: &Container, first_line: u64, bytes: &mut [u8], lossy: bool, vi
         let next = memchr::memmem::find(&bytes[at..], b"\n>").map_or(bytes.len(), |found| at + found + 1);
         let record = &mut bytes[at..next];
         let lines = memchr::memchr_iter(b'\n', record).count() as u64;
-        let head_end = memchr::memchr(b'\n', record).map_or(record.len(), |end| end + 1);
-        let (head, sequence) = record.split_at_mut(head_end);
-        if head.first() != Some(&b'>') {
-            if !(head.trim_ascii().is_empty() && sequence.trim_ascii().is_empty()) {
-                visit(Err(Problem::new(Place::line(&of.file, line), "text before the first '>'; for plain sequences use --records text")));
-            }
-        } else {
-            let name = String::from_utf8_lossy(&head[1..]);
-            let id = name.split_ascii_whitespace().next().map_or_else(|| format!("{}:{line}", of.id), str::to_owned);
-            visit_text(&id, &of.file, Some(line), sequence, lossy, visit);
+        if record.first() == Some(&b'>') {
+            read_sequence(of, line, record, lossy, visit);
+        } else if !record.trim_ascii().is_empty() {
+            visit(Err(Problem::new(Place::line(&of.file, line), "text before the first '>'; for plain sequences use --records text")));
         }
         at = next;
         line += lines;
     }
+}
+
+/// One record of FASTA, its head included: the first word of that is the id.
+fn read_sequence(of: &Container, line: u64, record: &mut [u8], lossy: bool, visit: &mut Visit<'_>) {
+    let head_end = memchr::memchr(b'\n', record).map_or(record.len(), |end| end + 1);
+    let (head, sequence) = record.split_at_mut(head_end);
+    if let Err(what) = ensure_utf8(head, lossy) {
+        return visit(Err(Problem::new(Place::line(&of.file, line), what)));
+    }
+    // Checked right above.
+    let name = std::str::from_utf8(&head[1..]).unwrap_or_default();
+    let id = name.split_ascii_whitespace().next().map_or_else(|| format!("{}:{line}", of.id), str::to_owned);
+    visit_text(&id, &of.file, Some(line), sequence, lossy, visit);
 }

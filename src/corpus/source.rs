@@ -1,17 +1,18 @@
 //! All documents of a corpus as chunks, in order.
 //!
 //! Small files are only named here and read by the workers. A file of many records is cut into chunks; with
-//! several threads, the next few such files are read and unpacked ahead, each on a thread of its own.
+//! several threads, the next few such files are read and unpacked ahead, each on a thread of its own. A pipe is opened
+//! only when its turn comes, and nothing past it is: its writer may be waiting for us to be done with another one.
 
 use super::{
     Options, Records,
-    chunk::{CHUNK_BYTES, Chunk, Chunks, Container, Layout},
-    unpack::{Input, Packing, peek, unpack},
-    walk::{Entries, Entry},
+    chunk::{CHUNK_BYTES, Chunk, Chunks, Container, Layout, READ_BYTES},
+    unpack::{Input, MOST_BYTES, Once, Packing, peek, read_bounded, too_large, unpack},
+    walk::{Entries, Entry, Found},
 };
 use crate::{
     error::{Error, Place, Problem, Result},
-    format::{BlockReader, Header, Kind, MAGIC},
+    format::{BlockReader, Header, MAGIC},
     parallel::Weighted,
 };
 use serde::de::IgnoredAny;
@@ -20,12 +21,14 @@ use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read},
     path::Path,
-    sync::mpsc,
+    sync::{Arc, mpsc},
     thread,
 };
 
 /// Chunks of one file that wait for a worker.
-const AHEAD_CHUNKS: usize = 8;
+const AHEAD_CHUNKS: usize = 4;
+/// Files that are open at once. With the chunks that wait, about 5 MiB are read ahead, or as many times the longest record.
+const AHEAD_FILES: usize = 4;
 /// Files of one chunk: a bound for corpora of many tiny ones.
 const CHUNK_FILES: usize = 64;
 
@@ -35,6 +38,7 @@ pub struct Source {
     /// Files that are one document each, not yet enough for a chunk.
     batch: Vec<Entry>,
     batch_bytes: u64,
+    /// A pipe is always the last of them.
     pending: VecDeque<Pending>,
     ahead: usize,
     schemes: Vec<Header>,
@@ -43,27 +47,66 @@ pub struct Source {
 enum Pending {
     Ready(Weighted<Chunk>),
     Failed(Error),
+    /// Not a regular file, and not opened yet.
+    Later(Entry),
     Container(Option<(Header, Place)>, Feed),
 }
 
-/// Chunks made on demand, or by a thread that runs ahead.
-enum Feed {
+impl Pending {
+    fn problem(problem: Problem) -> Self {
+        Self::Ready(Weighted { item: Chunk::Problem(problem), bytes: 0 })
+    }
+
+    fn is_problem(&self) -> bool {
+        matches!(self, Self::Ready(Weighted { item: Chunk::Problem(_), .. }))
+    }
+
+    fn is_live(&self) -> bool {
+        match self {
+            Self::Later(_) => true,
+            Self::Container(_, feed) => feed.is_live,
+            Self::Ready(_) | Self::Failed(_) => false,
+        }
+    }
+}
+
+struct Feed {
+    file: Arc<str>,
+    is_live: bool,
+    chunks: Feeding,
+}
+
+/// Chunks made on demand, or by a thread that runs ahead and sends a `None` at the end.
+enum Feeding {
     Here(Box<Chunks>),
-    Ahead(mpsc::Receiver<Result<Weighted<Chunk>>>),
+    Ahead(mpsc::Receiver<Option<Result<Weighted<Chunk>>>>),
 }
 
 impl Source {
     pub fn new(options: Options, threads: usize) -> Result<Self> {
-        let entries = Entries::new(&options)?;
-        Ok(Self { entries, options, batch: Vec::new(), batch_bytes: 0, pending: VecDeque::new(), ahead: threads, schemes: Vec::new() })
+        let (entries, ahead) = (Entries::new(&options)?, threads.min(AHEAD_FILES));
+        Ok(Self { entries, options, batch: Vec::new(), batch_bytes: 0, pending: VecDeque::new(), ahead, schemes: Vec::new() })
     }
 
-    /// How the corpus opens, if it opens with a stream of ours.
+    /// How the corpus opens, if it opens with a stream of ours. To be asked before anything is read.
     pub fn first_header(&mut self) -> Option<&Header> {
-        self.fill();
-        let first = self.pending.iter().find(|pending| !matches!(pending, Pending::Ready(Weighted { item: Chunk::Problem(_), .. })));
-        match first {
-            Some(Pending::Container(Some((header, _)), _)) => Some(header),
+        // What cannot be read is passed over, however much it is: so all but the last are problems.
+        while self.batch.is_empty() {
+            match self.pending.pop_back() {
+                Some(Pending::Later(entry)) => self.pending.extend(self.open_now(&entry)),
+                Some(last) => {
+                    let is_problem = last.is_problem();
+                    self.pending.push_back(last);
+                    if !(is_problem && self.see_next()) {
+                        break;
+                    }
+                }
+                None if self.see_next() => {}
+                None => break,
+            }
+        }
+        match self.pending.back() {
+            Some(Pending::Container(Some((header, _)), _)) if self.batch.is_empty() => Some(header),
             _ => None,
         }
     }
@@ -90,15 +133,23 @@ impl Source {
 
     /// Looks ahead as far as there are threads to use it.
     fn fill(&mut self) {
-        while self.pending.len() < self.ahead {
-            let Some(entry) = self.entries.next() else {
+        while self.pending.len() < self.ahead && !self.pending.back().is_some_and(Pending::is_live) {
+            if !self.see_next() {
                 return self.flush_batch();
-            };
-            match entry {
-                Err(problem) => self.push_problem(problem),
-                Ok(entry) => self.see(entry),
             }
         }
+    }
+
+    /// False if there is nothing left.
+    fn see_next(&mut self) -> bool {
+        match self.entries.next() {
+            None => return false,
+            Some(Found::Problem(problem)) => self.push(Pending::problem(problem)),
+            Some(Found::Failed(error)) => self.push(Pending::Failed(error)),
+            Some(Found::File(entry)) if entry.is_regular => self.see(entry),
+            Some(Found::File(entry)) => self.push(Pending::Later(entry)),
+        }
+        true
     }
 
     fn see(&mut self, entry: Entry) {
@@ -110,17 +161,19 @@ impl Source {
                     self.flush_batch();
                 }
             }
-            Ok(Some(pending)) => {
-                self.flush_batch();
-                self.pending.push_back(pending);
-            }
-            Err(error) => self.push_problem(Problem::new(Place::file(entry.name()), error.to_string())),
+            Ok(Some(pending)) => self.push(pending),
+            Err(error) => self.push(Pending::problem(Problem::new(Place::file(entry.name()), error.to_string()))),
         }
     }
 
-    fn push_problem(&mut self, problem: Problem) {
+    /// Opens a pipe whose turn has come; it may hold nothing at all.
+    fn open_now(&self, entry: &Entry) -> Option<Pending> {
+        self.open(entry).unwrap_or_else(|error| Some(Pending::problem(Problem::new(Place::file(entry.name()), error.to_string()))))
+    }
+
+    fn push(&mut self, pending: Pending) {
         self.flush_batch();
-        self.pending.push_back(Pending::Ready(Weighted { item: Chunk::Problem(problem), bytes: 0 }));
+        self.pending.push_back(pending);
     }
 
     fn flush_batch(&mut self) {
@@ -130,13 +183,14 @@ impl Source {
         }
     }
 
-    /// Opens what must be read here: files of many records, streams, pipes. None for a plain document.
+    /// Opens what must be read here: files of many records, streams, pipes. None for a file that is a plain document, and for a stdin
+    /// without a byte: that is no document but a program before us that had none.
     fn open(&self, entry: &Entry) -> io::Result<Option<Pending>> {
         let records = self.options.records.or_else(|| records_of_name(&entry.path));
         if !entry.is_named && matches!(records, None | Some(Records::Text)) && !self.options.prefer_fasta {
             return Ok(None);
         }
-        let (head, input) = sniff(open_input(entry)?)?;
+        let Sniffed { head, has_bom, input } = sniff(open_input(entry)?)?;
         if head.starts_with(&MAGIC) {
             return Ok(Some(self.open_blocks(entry, input)));
         }
@@ -147,8 +201,9 @@ impl Source {
             Some(Records::Fasta) => Layout::Fasta,
             None if guess => Layout::Fasta,
             None if entry.is_named && is_ndjson(&head, entry) => Layout::Ndjson,
+            None if entry.is_stdin() && head.is_empty() && !has_bom => return Ok(None),
             _ if entry.is_regular => return Ok(None),
-            _ => return whole(entry, input).map(Some),
+            _ => return whole(entry, has_bom, input).map(Some),
         };
         Ok(Some(self.open_lines(entry, layout, &head, input)))
     }
@@ -158,31 +213,25 @@ impl Source {
             Err(error) => Pending::Failed(error),
             Ok(reader) => {
                 let header = Some(reader.header().clone());
-                let of = Container { id: entry.id.clone(), file: entry.name(), layout: Layout::Binary, header };
-                self.feed(Chunks::blocks(of, reader))
+                self.feed(Chunks::blocks(container(entry, Layout::Binary, header), reader))
             }
         }
     }
 
     fn open_lines(&self, entry: &Entry, layout: Layout, head: &[u8], input: Input) -> Pending {
         let is_stream = layout == Layout::Ndjson && Header::is_likely(head);
-        let header = match is_stream.then(|| Header::parse(head.split(|&byte| byte == b'\n').next().unwrap_or_default())).transpose() {
-            Ok(header) => header,
-            Err(what) => return Pending::Failed(Error::damaged(Place::line(&entry.name(), 1), what)),
-        };
-        self.feed(Chunks::lines(Container { id: entry.id.clone(), file: entry.name(), layout, header }, input))
+        match is_stream.then(|| Header::parse(head)).transpose() {
+            Ok(header) => self.feed(Chunks::lines(container(entry, layout, header), input)),
+            Err(what) => Pending::Failed(Error::damaged(Place::line(&entry.name(), 1), what)),
+        }
     }
 
     fn feed(&self, chunks: Chunks) -> Pending {
         let of = chunks.container();
         let header = of.header.clone().map(|header| (header, Place::file(of.file.clone())));
-        if self.ahead <= 1 {
-            return Pending::Container(header, Feed::Here(Box::new(chunks)));
-        }
-        let (send, receive) = mpsc::sync_channel(AHEAD_CHUNKS);
-        // The thread ends with the file, or when nobody receives any more.
-        thread::spawn(move || chunks.map(|chunk| send.send(chunk)).take_while(Result::is_ok).for_each(drop));
-        Pending::Container(header, Feed::Ahead(receive))
+        let (file, is_live) = (of.file.clone(), of.is_live);
+        let chunks = if self.ahead <= 1 { Feeding::Here(Box::new(chunks)) } else { run_ahead(chunks) };
+        Pending::Container(header, Feed { file, is_live, chunks })
     }
 }
 
@@ -195,6 +244,7 @@ impl Iterator for Source {
             match self.pending.pop_front()? {
                 Pending::Ready(chunk) => return Some(Ok(chunk)),
                 Pending::Failed(error) => return Some(Err(error)),
+                Pending::Later(entry) => self.pending.extend(self.open_now(&entry)),
                 Pending::Container(Some((header, place)), feed) => {
                     if let Err(error) = self.ensure_expected(&header, &place) {
                         return Some(Err(error));
@@ -212,22 +262,28 @@ impl Iterator for Source {
     }
 }
 
+/// The thread ends with the file, or when nobody receives any more.
+fn run_ahead(chunks: Chunks) -> Feeding {
+    let (send, receive) = mpsc::sync_channel(AHEAD_CHUNKS);
+    thread::spawn(move || chunks.map(Some).chain([None]).try_for_each(|chunk| send.send(chunk)));
+    Feeding::Ahead(receive)
+}
+
 impl Feed {
     fn next(&mut self) -> Option<Result<Weighted<Chunk>>> {
-        match self {
-            Self::Here(chunks) => chunks.next(),
-            Self::Ahead(receive) => receive.recv().ok(),
+        match &mut self.chunks {
+            Feeding::Here(chunks) => chunks.next(),
+            // A thread that died has sent no end: what it read must not pass for all there is.
+            Feeding::Ahead(receive) => receive.recv().unwrap_or_else(|_| {
+                let cause = io::Error::other("the thread that read it died");
+                Some(Err(Error::io(&self.file, cause)))
+            }),
         }
     }
 }
 
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Tokens => "tokens",
-            Self::Blots => "blots",
-        }
-    }
+fn container(entry: &Entry, layout: Layout, header: Option<Header>) -> Container {
+    Container { id: entry.id.clone(), file: entry.name(), layout, is_live: !entry.is_regular, header }
 }
 
 /// What a name promises: `.jsonl` and `.ndjson`, packed or not.
@@ -238,21 +294,45 @@ fn records_of_name(path: &Path) -> Option<Records> {
 
 fn open_input(entry: &Entry) -> io::Result<Input> {
     if entry.is_stdin() {
-        return unpack(BufReader::with_capacity(1 << 16, io::stdin()));
+        return unpack(BufReader::with_capacity(READ_BYTES, Once::new(io::stdin())));
     }
-    unpack(BufReader::with_capacity(1 << 16, File::open(&entry.path)?))
+    unpack(BufReader::with_capacity(READ_BYTES, Once::new(File::open(&entry.path)?)))
 }
 
-/// The first bytes of an input, the whole first line where it may be JSON, and the input as if they had not been read.
-fn sniff(input: Input) -> io::Result<(Vec<u8>, Input)> {
-    let (mut head, mut input) = peek(input, MAGIC.len() as u64)?;
-    if head.trim_ascii_start().starts_with(b"{") {
-        let mut line = Vec::new();
-        input.read_until(b'\n', &mut line)?;
-        head.clone_from(&line);
-        return Ok((head, Box::new(io::Cursor::new(line).chain(input))));
+/// What was learned of an input from its beginning.
+struct Sniffed {
+    /// The first bytes, the whole first line where it may be JSON.
+    head: Vec<u8>,
+    /// A byte-order mark came before them, and was taken away.
+    has_bom: bool,
+    /// As if the head had not been read.
+    input: Input,
+}
+
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+fn sniff(input: Input) -> io::Result<Sniffed> {
+    let (mut head, mut input) = peek(input, is_undecided)?;
+    let has_bom = head.starts_with(BOM);
+    if has_bom {
+        input.consume(BOM.len());
+        head.drain(..BOM.len());
     }
-    Ok((head, Box::new(input)))
+    if !head.trim_ascii_start().starts_with(b"{") {
+        return Ok(Sniffed { head, has_bom, input: Box::new(input) });
+    }
+    head.clear();
+    if input.by_ref().take(MOST_BYTES + 1).read_until(b'\n', &mut head)? as u64 > MOST_BYTES {
+        return Err(too_large(MOST_BYTES));
+    }
+    Ok(Sniffed { head: head.clone(), has_bom, input: Box::new(io::Cursor::new(head).chain(input)) })
+}
+
+/// Whether more bytes are needed to tell what an input is: a binary stream, something that may be JSON, or neither.
+fn is_undecided(head: &[u8]) -> bool {
+    let rest = head.strip_prefix(BOM).unwrap_or(head);
+    let may_be_bom = head.len() < BOM.len() && BOM.starts_with(head);
+    may_be_bom || (rest.len() < MAGIC.len() && (MAGIC.starts_with(rest) || rest.trim_ascii().is_empty()))
 }
 
 /// Whether a pipe, or a file that a user named, holds NDJSON though nothing says so: a stream of ours always does, and so does a
@@ -262,10 +342,51 @@ fn is_ndjson(head: &[u8], entry: &Entry) -> bool {
         || (!entry.is_regular && head.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(head).is_ok())
 }
 
-fn whole(entry: &Entry, mut input: Input) -> io::Result<Pending> {
-    let mut bytes = Vec::new();
-    input.read_to_end(&mut bytes)?;
+/// All of a pipe as one document; a byte-order mark is part of it, as it is in a file.
+fn whole(entry: &Entry, has_bom: bool, input: Input) -> io::Result<Pending> {
+    let mut bytes = if has_bom { BOM.to_vec() } else { Vec::new() };
+    read_bounded(input, MOST_BYTES, &mut bytes)?;
     let weight = bytes.len() as u64;
     let item = Chunk::Whole { id: entry.id.clone(), file: entry.name(), bytes };
     Ok(Pending::Ready(Weighted { item, bytes: weight }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives one line, and must not be asked for another.
+    struct OneLine(Option<&'static [u8]>);
+
+    impl Read for OneLine {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let line = self.0.take().expect("a read too many");
+            buffer[..line.len()].copy_from_slice(line);
+            Ok(line.len())
+        }
+    }
+
+    #[test]
+    fn a_line_that_has_come_is_enough_to_tell() {
+        for (line, head, has_bom) in [
+            (&b"x\n"[..], &b"x"[..], false),
+            (b"{}\n", b"{}\n", false),
+            (b"\xef\xbb\xbf{}\n", b"{}\n", true),
+            (b"\xef\xbb\xbfx", b"x", true),
+            (b"\x89D\n", b"\x89D\n", false),
+        ] {
+            let sniffed = sniff(Box::new(BufReader::new(OneLine(Some(line))))).unwrap();
+            assert_eq!((&sniffed.head[..], sniffed.has_bom), (head, has_bom));
+        }
+    }
+
+    #[test]
+    fn a_thread_that_dies_is_not_the_end_of_a_file() {
+        let (send, receive) = mpsc::sync_channel(1);
+        let mut feed = Feed { file: "a".into(), is_live: false, chunks: Feeding::Ahead(receive) };
+        send.send(None).unwrap();
+        assert!(feed.next().is_none());
+        drop(send);
+        assert_eq!(feed.next().unwrap().err().unwrap().to_string(), "a: the thread that read it died");
+    }
 }

@@ -34,6 +34,12 @@ impl Packing {
         }
     }
 
+    /// Whether more bytes may show that these begin something packed.
+    fn is_undecided(head: &[u8]) -> bool {
+        let may_skip = head.first().is_none_or(|first| first & 0xf0 == 0x50 && ZSTD_SKIPPABLE.starts_with(&head[1..]));
+        head.len() < 4 && (Self::of(head) == Self::Plain) && (GZIP.starts_with(head) || ZSTD.starts_with(head) || may_skip)
+    }
+
     /// What a file's name promises.
     pub fn of_name(path: &Path) -> Self {
         match path.extension().and_then(|extension| extension.to_str()) {
@@ -48,7 +54,7 @@ pub type Input = Box<dyn BufRead + Send>;
 
 /// The contents of `input`, unpacked where they are packed.
 pub fn unpack(input: impl BufRead + Send + 'static) -> io::Result<Input> {
-    let (head, input) = peek(input, 4)?;
+    let (head, input) = peek(input, Packing::is_undecided)?;
     Ok(match Packing::of(&head) {
         Packing::Plain => Box::new(input),
         Packing::Gzip => Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(input))),
@@ -59,10 +65,19 @@ pub fn unpack(input: impl BufRead + Send + 'static) -> io::Result<Input> {
 /// An input of which the beginning was read, and put back.
 pub type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
 
-/// The first `count` bytes, and the input as if they had not been read. A pipe may give them in drops.
-pub fn peek<R: BufRead>(mut input: R, count: u64) -> io::Result<(Vec<u8>, Peeked<R>)> {
+/// The first bytes, and the input as if they had not been read. No byte is waited for that is not needed: whoever types
+/// a line, or writes one to a pipe, wants its answer.
+pub fn peek<R: BufRead>(mut input: R, needs_more: impl Fn(&[u8]) -> bool) -> io::Result<(Vec<u8>, Peeked<R>)> {
     let mut head = Vec::new();
-    input.by_ref().take(count).read_to_end(&mut head)?;
+    while needs_more(&head) {
+        match input.fill_buf() {
+            Ok([]) => break,
+            Ok([first, ..]) => head.push(*first),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        }
+        input.consume(1);
+    }
     Ok((head.clone(), Cursor::new(head).chain(input)))
 }
 
@@ -70,9 +85,91 @@ pub fn peek<R: BufRead>(mut input: R, count: u64) -> io::Result<(Vec<u8>, Peeked
 pub fn unpack_all(packed: &[u8], packing: Packing, out: &mut Vec<u8>) -> io::Result<()> {
     out.clear();
     match packing {
-        Packing::Plain => out.extend_from_slice(packed),
-        Packing::Gzip => drop(MultiGzDecoder::new(packed).read_to_end(out)?),
-        Packing::Zstd => drop(zstd::Decoder::with_buffer(packed)?.read_to_end(out)?),
+        Packing::Plain => read_bounded(packed, MOST_BYTES, out),
+        Packing::Gzip => read_bounded(MultiGzDecoder::new(packed), MOST_BYTES, out),
+        Packing::Zstd => read_bounded(zstd::Decoder::with_buffer(packed)?, MOST_BYTES, out),
     }
-    Ok(())
+}
+
+/// The most bytes of a document, and of a record: spans are 32 bits wide. A few packed bytes can hold far more.
+pub const MOST_BYTES: u64 = u32::MAX as u64 - 1;
+
+/// Reads to the end, unless that is too far.
+pub fn read_bounded(input: impl Read, most_bytes: u64, out: &mut Vec<u8>) -> io::Result<()> {
+    if input.take(most_bytes + 1).read_to_end(out)? as u64 > most_bytes { Err(too_large(most_bytes)) } else { Ok(()) }
+}
+
+pub fn too_large(most_bytes: u64) -> io::Error {
+    io::Error::other(format!("a document of more than {most_bytes} bytes; 4 GiB is the most, split it"))
+}
+
+/// An input that is not read again after its end: a terminal would ask for another one.
+pub struct Once<R> {
+    input: R,
+    has_ended: bool,
+}
+
+impl<R> Once<R> {
+    pub fn new(input: R) -> Self {
+        Self { input, has_ended: false }
+    }
+}
+
+impl<R: Read> Read for Once<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.has_ended {
+            return Ok(0);
+        }
+        let count = self.input.read(buffer)?;
+        self.has_ended = count == 0 && !buffer.is_empty();
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives each piece to one read; an empty one is the end, more may follow.
+    struct Drops(std::collections::VecDeque<&'static [u8]>);
+
+    impl Read for Drops {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let drop = self.0.pop_front().expect("a read too many");
+            buffer[..drop.len()].copy_from_slice(drop);
+            Ok(drop.len())
+        }
+    }
+
+    fn drops(drops: &[&'static [u8]]) -> Drops {
+        Drops(drops.iter().copied().collect())
+    }
+
+    #[test]
+    fn no_byte_is_waited_for_that_decides_nothing() {
+        unpack(BufReader::new(drops(&[b"a"]))).unwrap();
+        unpack(BufReader::new(drops(&[b"\x1f", b"x"]))).unwrap();
+        unpack(BufReader::new(drops(&[b"P\n"]))).unwrap();
+        let mut text = String::new();
+        unpack(BufReader::new(drops(&[b"\x1f", b"", b"", b""]))).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "\x1f");
+    }
+
+    #[test]
+    fn nothing_is_read_after_the_end() {
+        let mut input = Once::new(drops(&[b"ab", b""]));
+        let mut text = String::new();
+        input.read_to_string(&mut text).unwrap();
+        input.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "ab");
+    }
+
+    #[test]
+    fn there_is_a_bound_to_unpacking() {
+        let mut out = Vec::new();
+        read_bounded(&b"four"[..], 4, &mut out).unwrap();
+        assert_eq!(out, b"four");
+        let error = read_bounded(&b"fives"[..], 4, &mut Vec::new()).unwrap_err();
+        assert_eq!(error.to_string(), "a document of more than 4 bytes; 4 GiB is the most, split it");
+    }
 }

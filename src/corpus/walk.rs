@@ -4,11 +4,13 @@
 //! files left out, symbolic links not followed. Memory grows with the depth of the tree and the size of
 //! its largest directory, not with the number of files.
 
-use super::Options;
+use super::{Options, unpack::Once};
 use crate::error::{Error, Place, Problem, Result};
 use std::{
+    ffi::OsString,
     fs::{self, File, Metadata},
     io::{self, BufRead, BufReader},
+    os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -32,7 +34,7 @@ impl Entry {
     }
 
     pub fn is_stdin(&self) -> bool {
-        self.path.as_os_str() == "-"
+        is_stdin(&self.path)
     }
 
     /// For messages: stdin by name.
@@ -41,15 +43,35 @@ impl Entry {
     }
 }
 
-type Roots = Box<dyn Iterator<Item = Result<PathBuf, Problem>> + Send>;
+type Roots = Box<dyn Iterator<Item = Result<PathBuf>> + Send>;
 type Walk = FilterEntry<IntoIter, fn(&DirEntry) -> bool>;
+
+/// What comes next in the order of the corpus.
+#[derive(Debug)]
+pub enum Found {
+    File(Entry),
+    /// A path that cannot be read; the others can.
+    Problem(Problem),
+    /// The list of paths cannot be read on: nobody knows what is missing.
+    Failed(Error),
+}
+
+impl From<Result<Entry, Problem>> for Found {
+    fn from(found: Result<Entry, Problem>) -> Self {
+        found.map_or_else(Self::Problem, Self::File)
+    }
+}
 
 /// Every file that the options name, in order.
 pub struct Entries {
     roots: Roots,
     walk: Option<(PathBuf, Walk)>,
     relative: bool,
+    /// The list of paths is on stdin, so no document can be.
+    stdin_is_list: bool,
 }
+
+const STDIN_IS_LIST: &str = "stdin is the list of files, it cannot be a document as well; give the list as a file";
 
 impl Entries {
     pub fn new(options: &Options) -> Result<Self> {
@@ -57,16 +79,20 @@ impl Entries {
         if paths.is_empty() && options.files_from.is_none() {
             paths.push("-".into());
         }
+        let stdin_is_list = options.files_from.as_deref().is_some_and(is_stdin);
+        if stdin_is_list && paths.iter().any(|path| is_stdin(path)) {
+            return Err(Error::Usage(STDIN_IS_LIST.to_owned()));
+        }
         let mut roots: Roots = Box::new(paths.into_iter().map(Ok));
         if let Some(list) = &options.files_from {
             roots = Box::new(roots.chain(listed(list, if options.nul_separated { 0 } else { b'\n' })?));
         }
-        Ok(Self { roots, walk: None, relative: options.relative })
+        Ok(Self { roots, walk: None, relative: options.relative, stdin_is_list })
     }
 
     fn open_root(&mut self, path: PathBuf) -> Option<Result<Entry, Problem>> {
-        if path.as_os_str() == "-" {
-            return Some(Ok(Entry::stdin()));
+        if is_stdin(&path) {
+            return Some(if self.stdin_is_list { Err(Problem::new(Place::path(&path), STDIN_IS_LIST)) } else { Ok(Entry::stdin()) });
         }
         match fs::metadata(&path) {
             Err(error) => Some(Err(Problem::new(Place::path(&path), error.to_string()))),
@@ -100,31 +126,44 @@ impl Entries {
 }
 
 impl Iterator for Entries {
-    type Item = Result<Entry, Problem>;
+    type Item = Found;
 
-    fn next(&mut self) -> Option<Self::Item> {
+    fn next(&mut self) -> Option<Found> {
         loop {
             if let Some(found) = self.walk_on() {
-                return Some(found);
+                return Some(found.into());
             }
-            let found = match self.roots.next()? {
-                Ok(path) => self.open_root(path),
-                Err(problem) => Some(Err(problem)),
-            };
-            if found.is_some() {
-                return found;
+            match self.roots.next()? {
+                Err(error) => return Some(Found::Failed(error)),
+                Ok(path) => {
+                    if let Some(found) = self.open_root(path) {
+                        return Some(found.into());
+                    }
+                }
             }
         }
     }
 }
 
 /// The size of all files together, as far as it can be told without reading: for a progress bar.
+///
+/// A list that is a pipe can be read but once, and not for this.
 pub fn total_bytes(options: &Options) -> Option<u64> {
-    if options.files_from.as_ref().is_some_and(|list| list.as_os_str() == "-") {
+    let is_regular = |list: &PathBuf| fs::metadata(list).is_ok_and(|metadata| metadata.is_file());
+    if options.files_from.as_ref().is_some_and(|list| is_stdin(list) || !is_regular(list)) {
         return None;
     }
-    let sizes = Entries::new(options).ok()?.filter_map(Result::ok);
-    sizes.map(|entry| entry.is_regular.then_some(entry.bytes)).sum()
+    Entries::new(options)
+        .ok()?
+        .filter_map(|found| match found {
+            Found::File(entry) => Some(entry.is_regular.then_some(entry.bytes)),
+            Found::Problem(_) | Found::Failed(_) => None,
+        })
+        .sum()
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
 
 fn is_visible(entry: &DirEntry) -> bool {
@@ -147,29 +186,52 @@ fn walk_problem(error: &walkdir::Error, root: &Path) -> Problem {
     Problem::new(Place::path(error.path().unwrap_or(root)), what)
 }
 
-/// The paths in a list, one after the other as they are asked for.
-fn listed(list: &Path, separator: u8) -> Result<impl Iterator<Item = Result<PathBuf, Problem>> + Send + use<>> {
-    let input: Box<dyn BufRead + Send> = if list.as_os_str() == "-" {
-        Box::new(BufReader::new(io::stdin()))
+/// The paths in a list, one after the other as they are asked for; an error is the last of them.
+fn listed(list: &Path, separator: u8) -> Result<impl Iterator<Item = Result<PathBuf>> + Send + use<>> {
+    let input: Box<dyn BufRead + Send> = if is_stdin(list) {
+        Box::new(BufReader::new(Once::new(io::stdin())))
     } else {
         Box::new(BufReader::new(File::open(list).map_err(|error| Error::io(list.display(), error))?))
     };
-    let name: Arc<str> = list.display().to_string().into();
-    let lines = input.split(separator).zip(1..).filter_map(move |(line, number)| match line {
-        Ok(line) if line.is_empty() => None,
-        Ok(line) => Some(path_of(line).ok_or_else(|| Problem::new(Place::line(&name, number), "the path is not UTF-8"))),
-        Err(error) => Some(Err(Problem::new(Place::line(&name, number), error.to_string()))),
-    });
-    Ok(lines)
+    let name = list.display().to_string();
+    let mut lines = Some(input.split(separator));
+    Ok(std::iter::from_fn(move || {
+        let line = lines.as_mut()?.find(|line| line.as_ref().map_or(true, |line| !line.is_empty()));
+        if !matches!(line, Some(Ok(_))) {
+            lines = None;
+        }
+        Some(line?.map(|line| OsString::from_vec(line).into()).map_err(|error| Error::io(&name, error)))
+    }))
 }
 
-#[cfg(unix)]
-fn path_of(bytes: Vec<u8>) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStringExt;
-    Some(std::ffi::OsString::from_vec(bytes).into())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::LineParser;
 
-#[cfg(not(unix))]
-fn path_of(bytes: Vec<u8>) -> Option<PathBuf> {
-    Some(String::from_utf8(bytes).ok()?.into())
+    fn options(list: PathBuf) -> Options {
+        let fields = LineParser { id_field: "id".into(), text_field: "text".into() };
+        Options {
+            paths: Vec::new(),
+            files_from: Some(list),
+            nul_separated: false,
+            records: None,
+            fields,
+            relative: false,
+            lossy: false,
+            prefer_fasta: false,
+        }
+    }
+
+    /// Opening a pipe would wait for its writer, and take what is for the run.
+    #[test]
+    fn a_list_in_a_pipe_is_not_read_for_its_sizes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, pipe) = (dir.path().join("list"), dir.path().join("pipe"));
+        fs::write(&file, file.to_str().unwrap()).unwrap();
+        assert_eq!(total_bytes(&options(file.clone())), Some(file.to_str().unwrap().len() as u64));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert_eq!(total_bytes(&options(pipe)), None);
+        assert_eq!(total_bytes(&options("-".into())), None);
+    }
 }

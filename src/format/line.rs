@@ -2,7 +2,7 @@
 
 use super::{
     blots::Blots,
-    header::Header,
+    header::{Header, opens_with},
     record::BlotCodec,
     tokens::{Span, Tokens},
 };
@@ -10,6 +10,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
+use serde_json::value::RawValue;
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
 /// What a line turned out to be. Tokens and blots are left in the buffers that were given.
@@ -22,12 +23,21 @@ pub enum Line<'a> {
     End { records: u64 },
 }
 
+impl Line<'_> {
+    /// Whether a line of a stream is its end record, right or wrong.
+    pub fn is_end(line: &[u8]) -> bool {
+        opens_with(line, "end")
+    }
+}
+
 /// [`super::Record`], with an id that may have held escapes.
 #[derive(Debug, Default, PartialEq)]
 pub struct Parsed<'a> {
     pub doc: Cow<'a, str>,
     pub bytes: Option<u64>,
     pub hash: Option<u128>,
+    /// The least and the greatest number of hex digits of a blot; none without blots.
+    pub digits: Option<(usize, usize)>,
 }
 
 /// The names of the two fields that make a document.
@@ -60,14 +70,14 @@ pub fn parse_record<'a>(line: &'a [u8], tokens: &mut Tokens, blots: &mut Blots) 
     let found = read(line, seed)?;
     match found {
         Found { end: Some(records), .. } => Ok(Line::End { records }),
-        Found { is_header: true, .. } => Header::parse(line).map(Line::Header),
+        Found { has_dedup: true, .. } if Header::is_likely(line) => Header::parse(line).map(Line::Header),
         Found { doc: None, tokens: Some(_), .. } | Found { doc: None, has_blots: true, .. } => Err("a record without 'doc'".to_owned()),
-        Found { doc: Some(doc), bytes, hash, has_blots: true, tokens: count, has_positions, .. } => {
+        Found { doc: Some(doc), bytes, hash, has_blots: true, digits, tokens: count, has_positions, .. } => {
             if has_positions && blots.positions.len() != blots.values.len() {
                 return Err(format!("{} blots but {} positions", blots.values.len(), blots.positions.len()));
             }
             blots.tokens = count.unwrap_or(blots.values.len() as u64);
-            Ok(Line::Blots(Parsed { doc, bytes, hash }))
+            Ok(Line::Blots(Parsed { doc, bytes, hash, digits }))
         }
         Found { doc: Some(doc), bytes, hash, tokens: Some(count), has_spans, .. } => {
             if count != tokens.len() as u64 {
@@ -77,7 +87,7 @@ pub fn parse_record<'a>(line: &'a [u8], tokens: &mut Tokens, blots: &mut Blots) 
                 return Err(format!("{} tokens but {} spans", tokens.len(), spans.len()));
             }
             tokens.spans = has_spans.then_some(spans);
-            Ok(Line::Tokens(Parsed { doc, bytes, hash }))
+            Ok(Line::Tokens(Parsed { doc, bytes, hash, digits: None }))
         }
         _ => Err(NO_RECORD.to_owned()),
     }
@@ -134,42 +144,39 @@ struct Text<'a>(Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Text<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(NameVisitor).map(|name| Self(name.0))
+        deserializer.deserialize_str(TextVisitor)
     }
 }
 
-/// An id: a string, or a number as it is written.
-struct Name<'a>(Cow<'a, str>);
+struct TextVisitor;
 
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NameVisitor)
-    }
-}
-
-struct NameVisitor;
-
-impl<'de> Visitor<'de> for NameVisitor {
-    type Value = Name<'de>;
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a string")
     }
 
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Name<'de>, E> {
-        Ok(Name(Cow::Borrowed(text)))
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Borrowed(text)))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Name<'de>, E> {
-        Ok(Name(Cow::Owned(text.to_owned())))
+    fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Owned(text.to_owned())))
     }
+}
 
-    fn visit_u64<E>(self, number: u64) -> Result<Name<'de>, E> {
-        Ok(Name(Cow::Owned(number.to_string())))
-    }
+/// An id: a string, or a number as it is written, however long.
+struct Name<'a>(Cow<'a, str>);
 
-    fn visit_i64<E>(self, number: i64) -> Result<Name<'de>, E> {
-        Ok(Name(Cow::Owned(number.to_string())))
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(deserializer)?.get();
+        match raw.as_bytes().first() {
+            Some(b'"') => serde_json::from_str(raw).map(|Text(text)| Self(text)).map_err(|error| de::Error::custom(explain(&error))),
+            Some(b'-' | b'0'..=b'9') => Ok(Self(Cow::Borrowed(raw))),
+            _ => Err(de::Error::custom("an id that is neither a string nor a number")),
+        }
     }
 }
 
@@ -189,7 +196,8 @@ struct Found<'a> {
     has_spans: bool,
     has_blots: bool,
     has_positions: bool,
-    is_header: bool,
+    digits: Option<(usize, usize)>,
+    has_dedup: bool,
     end: Option<u64>,
 }
 
@@ -222,7 +230,13 @@ impl<'de> Visitor<'de> for RecordSeed<'_> {
                 "hash" => found.hash = map.next_value::<Option<Text<'de>>>()?.map(|hash| parse_hash(&hash.0)).transpose()?,
                 "tokens" => found.tokens = Some(map.next_value_seed(TokensSeed(self.tokens))?),
                 "spans" => found.has_spans = map.next_value_seed(each(|(start, end): (u32, u32)| push_span(self.spans, start, end)))?,
-                "blots" => found.has_blots = map.next_value_seed(each(|Text(hex): Text<'de>| push_blot(self.blots, &hex)))?,
+                "blots" => {
+                    found.has_blots = map.next_value_seed(each(|Text(hex): Text<'de>| {
+                        let (least, greatest) = found.digits.unwrap_or((hex.len(), hex.len()));
+                        found.digits = Some((least.min(hex.len()), greatest.max(hex.len())));
+                        push_blot(self.blots, &hex)
+                    }))?
+                }
                 "positions" => {
                     found.has_positions = map.next_value_seed(each(|position| {
                         self.blots.positions.push(position);
@@ -232,7 +246,7 @@ impl<'de> Visitor<'de> for RecordSeed<'_> {
                 "end" => found.end = Some(map.next_value::<End>()?.records),
                 "dedup" => {
                     map.next_value::<IgnoredAny>()?;
-                    found.is_header = true;
+                    found.has_dedup = true;
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
@@ -357,6 +371,16 @@ mod tests {
     fn documents_have_a_text() {
         assert_eq!(parse(r#"{"id":"a","text":"b\n","tokens":[1]}"#), r#"Document { id: Some("a"), text: "b\n" } [] None []"#);
         assert_eq!(parse(r#"{"text":"b","id":7}"#), r#"Document { id: Some("7"), text: "b" } [] None []"#);
+        for id in ["1.50", "1e5", "-0", "123456789012345678901234567890"] {
+            assert_eq!(
+                parse(&format!(r#"{{"text":"b","id": {id} }}"#)),
+                format!(r#"Document {{ id: Some("{id}"), text: "b" }} [] None []"#)
+            );
+        }
+        assert_eq!(parse(r#"{"text":"b","id":"\u0061"}"#), r#"Document { id: Some("a"), text: "b" } [] None []"#);
+        assert_eq!(parse(r#"{"text":"b","id":null}"#), r#"Document { id: None, text: "b" } [] None []"#);
+        assert!(parse(r#"{"text":"b","id":[1]}"#).contains("an id that is neither a string nor a number"));
+        assert_eq!(parse(r#"{"dedup":true,"id":"a","text":"b"}"#), r#"Document { id: Some("a"), text: "b" } [] None []"#);
         assert_eq!(parse(r#"{"text":""}"#), r#"Document { id: None, text: "" } [] None []"#);
         assert_eq!(parse(r#"{"id":"a"}"#), "no field 'text' with a text");
         assert_eq!(parse(r#"{"id":"a","text":null}"#), "no field 'text' with a text");
@@ -368,13 +392,15 @@ mod tests {
 
     #[test]
     fn records_of_other_programs_may_be_bare() {
-        let parsed = |hash: &str| format!(r#"Parsed {{ doc: "a", bytes: None, hash: {hash} }}"#);
+        let parsed_blots = |hash: &str, digits: &str| format!(r#"Parsed {{ doc: "a", bytes: None, hash: {hash}, digits: {digits} }}"#);
+        let parsed = |hash: &str| parsed_blots(hash, "None");
         assert_eq!(parse(r#"{"doc":"a","tokens":["x","y"]}"#), format!(r#"Tokens({}) ["x", "y"] None []"#, parsed("None")));
         assert_eq!(
             parse(r#"{"doc":"a","tokens":["x"],"spans":[[0,1]],"hash":"000000000000000000000000000000ff"}"#),
             format!(r#"Tokens({}) ["x"] Some([Span {{ start: 0, end: 1 }}]) []"#, parsed("Some(255)"))
         );
-        assert_eq!(parse(r#"{"doc":"a","blots":["ff","0"]}"#), format!("Blots({}) [] None [255, 0]", parsed("None")));
+        assert_eq!(parse(r#"{"doc":"a","blots":["ff","0"]}"#), format!("Blots({}) [] None [255, 0]", parsed_blots("None", "Some((1, 2))")));
+        assert_eq!(parse(r#"{"dedup":1,"doc":"a","tokens":["x"]}"#), format!(r#"Tokens({}) ["x"] None []"#, parsed("None")));
         assert_eq!(parse(r#"{"end":{"records":3}}"#), "End { records: 3 } [] None []");
         assert_eq!(
             parse(r#"{"dedup":"tokens","version":1,"scheme":"word@18.0"}"#),

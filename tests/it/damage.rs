@@ -104,6 +104,67 @@ fn a_bad_record_in_a_stream_is_named_and_the_rest_read() {
     assert!(ran.stdout().ends_with("{\"end\":{\"records\":2}}\n"));
 }
 
+const TOKENS: &str = r#"{"dedup":"tokens","version":1,"scheme":"word@18.0"}"#;
+const BLOTS: &str = r#"{"dedup":"blots","version":1,"scheme":"word@18.0 ordered:8:32 all"}"#;
+
+#[test]
+fn a_record_of_another_kind_is_refused() {
+    for (header, record, what) in [
+        (TOKENS, r#"{"doc":"a","tokens":1,"blots":["00000001"]}"#, "a record of blots in a stream of tokens"),
+        (BLOTS, r#"{"doc":"a","tokens":["x"]}"#, "a record of tokens in a stream of blots"),
+        (BLOTS, r#"{"doc":"a","tokens":1,"blots":["00000001","1"]}"#, "a blot of 1 hex digits, the scheme's 32 bits are 8"),
+        (BLOTS, r#"{"doc":"a","tokens":1,"blots":["0000000001"]}"#, "a blot of 10 hex digits, the scheme's 32 bits are 8"),
+    ] {
+        let ran = Work::new().run_with("dedup-blot", &[], format!("{header}\n{record}\n{{\"end\":{{\"records\":1}}}}\n").as_bytes());
+        assert_eq!((ran.code(), ran.docs(), ran.stderr()), (2, vec![], format!("dedup-blot: stdin:2: {what}\n")));
+    }
+    // Without a header there is nothing to compare with.
+    let ran = Work::new().run_with("dedup-blot", &[], b"{\"doc\":\"a\",\"blots\":[\"1\"]}\n");
+    assert!(ran.ok_text().contains(r#""blots":["00000001"]"#));
+}
+
+#[test]
+fn an_end_record_may_have_spaces_but_not_lack_its_header() {
+    let record = r#"{"doc":"a","tokens":["x"]}"#;
+    let ran = Work::new().run_with("dedup-blot", &[], format!("{TOKENS}\n{record}\n{{ \"end\": {{ \"records\": 1 }} }}\n").as_bytes());
+    assert_eq!(docs(&ran.ok()), ["a"]);
+    let ran = Work::new().run_with("dedup-blot", &[], format!("{record}\n{{\"end\":{{\"records\":1}}}}\n").as_bytes());
+    assert_eq!((ran.code(), ran.docs()), (2, vec!["a".to_owned()]));
+    assert_eq!(ran.stderr(), "dedup-blot: stdin:2: an end record without its header\n");
+}
+
+/// A bad path before a stream has no say in what the stream is, on any number of threads.
+#[test]
+fn problems_before_the_first_stream_do_not_hide_its_scheme() {
+    let work = Work::with(&[("a.txt", "some words of a text")]);
+    work.write("c4.tokens", work.run("dedup-tokenize", &["--tokenizer", "char:4", "a.txt"]).ok());
+    let [one, four] = ["1", "4"].map(|threads| work.run("dedup-blot", &["--threads", threads, "missing", "gone", "c4.tokens"]));
+    assert_eq!((one.code(), one.docs()), (2, vec!["a.txt".to_owned()]), "{}", one.stderr());
+    assert!(one.0 == four.0);
+}
+
+#[test]
+fn a_damaged_packed_stream_ends_the_run() {
+    use std::io::Write;
+    let work = Work::with(&[("a.txt", "some words of a text".repeat(1000)), ("b.txt", String::new())]);
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    packed.write_all(&work.run("dedup-tokenize", &["a.txt"]).ok()).unwrap();
+    let packed = packed.finish().unwrap();
+    work.write("a.tokens.gz", &packed[..packed.len() / 2]);
+    let ran = work.run("dedup-tokenize", &["a.tokens.gz", "b.txt"]);
+    assert_eq!((ran.code(), ran.docs()), (2, vec![]));
+    assert!(!ran.stdout().contains("{\"end\"") && ran.stderr().contains("a.tokens.gz"), "{}", ran.stderr());
+}
+
+#[test]
+fn a_field_named_dedup_makes_no_header() {
+    let lines = "{\"dedup\":true,\"id\":\"a\",\"text\":\"x\"}\n{\"dedup\":\"no\",\"id\":\"b\",\"text\":\"y\"}\n";
+    assert_eq!(docs(&Work::new().run_with("dedup-blot", &[], lines.as_bytes()).ok()), ["a", "b"]);
+    let ran = Work::new().run_with("dedup-blot", &[], &TOKENS.as_bytes()[..30]);
+    assert_eq!(ran.code(), 2);
+    assert!(ran.stderr().starts_with("dedup-blot: stdin:1: not the header of a dedup stream"), "{}", ran.stderr());
+}
+
 #[test]
 fn a_dead_upstream_is_an_error() {
     let work = Work::with(&[("a", "some words")]);

@@ -35,7 +35,36 @@ fn directories_are_walked_in_order() {
 #[test]
 fn a_stray_nul_does_not_make_a_text_binary() {
     let text = format!("{}\0{}", "word ".repeat(200), "more ".repeat(200));
-    assert_eq!(Work::with(&[("c/a", text)]).run("dedup-tokenize", &["c"]).docs(), ["c/a"]);
+    let work = Work::with(&[
+        ("c/a", text.as_str()),
+        ("c/b", "a short text with one \0 in its midst"),
+        ("c/c", "two \0 \0 in a few words, that is not text"),
+    ]);
+    assert_eq!(work.run("dedup-tokenize", &["c"]).docs(), ["c/a", "c/b"]);
+}
+
+/// /proc tells a size of 0, and /sys a page where there are a few bytes.
+#[test]
+fn files_that_do_not_tell_their_size_are_read_to_the_end() {
+    let work = Work::new();
+    for file in ["/proc/kallsyms", "/proc/self/status", "/sys/kernel/mm/transparent_hugepage/enabled"] {
+        let Ok(bytes) = std::fs::read(file) else { continue };
+        let ran = work.run("dedup-tokenize", &["--tokenizer", "line", file]);
+        let size = records(&ran.ok())[1]["bytes"].as_u64().unwrap();
+        assert!(size.abs_diff(bytes.len() as u64) < 200 && size > 0, "{file}: {size}");
+    }
+}
+
+#[test]
+fn what_is_too_large_is_not_read() {
+    let work = Work::with(&[("c/a", "x")]);
+    std::fs::File::create(work.path("large")).unwrap().set_len(5 << 30).unwrap();
+    let ran = work.run("dedup-tokenize", &["large", "c/a"]);
+    assert_eq!((ran.code(), ran.docs()), (2, vec!["c/a".to_owned()]));
+    assert_eq!(ran.stderr(), "dedup-tokenize: large: a document of 5368709120 bytes; 4 GiB is the most, split it\n");
+    // In a directory its head alone shows that it is no text.
+    std::fs::rename(work.path("large"), work.path("c/b")).unwrap();
+    assert_eq!(docs(&work.run("dedup-tokenize", &["c"]).ok()), ["c/a"]);
 }
 
 #[test]
@@ -92,6 +121,22 @@ fn damaged_packing_is_named_and_the_rest_read() {
 }
 
 #[test]
+fn a_damaged_file_of_many_records_is_named_and_the_rest_read() {
+    let lines: String = (0..20_000).map(|n| format!("{{\"id\":{n},\"text\":\"number {}\"}}\n", n * 7919 % 10_007)).collect();
+    let whole = gz(&lines);
+    let work = Work::with(&[("cut.jsonl.gz", &whole[..whole.len() / 2]), ("ok.jsonl", b"{\"id\":\"ok\",\"text\":\"x\"}\n")]);
+    let ran = work.run("dedup-tokenize", &["--threads", "1", "cut.jsonl.gz", "ok.jsonl"]);
+    let docs = ran.docs();
+    assert_eq!((ran.code(), docs.last().unwrap().as_str()), (2, "ok"));
+    assert!(docs.len() > 5000, "what came before the damage is read: {}", docs.len());
+    assert_eq!(
+        ran.stderr(),
+        format!("dedup-tokenize: cut.jsonl.gz:{}: incomplete deflate stream; the file is left out from here on\n", docs.len())
+    );
+    assert!(ran.0 == work.run("dedup-tokenize", &["--threads", "4", "cut.jsonl.gz", "ok.jsonl"]).0);
+}
+
+#[test]
 fn lists_of_files() {
     let work = Work::with(&[("a", "x"), ("b\nb", "y"), ("c/d", "z")]);
     work.write("list", "c\n\na\n");
@@ -106,6 +151,23 @@ fn lists_of_files() {
 }
 
 #[test]
+fn a_list_that_cannot_be_read_ends_the_run() {
+    let work = Work::with(&[("a", "x"), ("c/d", "z")]);
+    let ran = work.shell("timeout 20 dedup-tokenize a --files-from c");
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-tokenize: c: Is a directory (os error 21)\n"));
+}
+
+#[test]
+fn stdin_is_a_list_or_a_document() {
+    let work = Work::with(&[("a", "x")]);
+    let what = "stdin is the list of files, it cannot be a document as well; give the list as a file";
+    let ran = work.run_with("dedup-tokenize", &["--files-from", "-", "-"], b"a\n");
+    assert_eq!((ran.code(), ran.stdout().as_str(), ran.stderr()), (2, "", format!("dedup-tokenize: {what}\n")));
+    let ran = work.run_with("dedup-tokenize", &["--files-from", "-"], b"-\na\n");
+    assert_eq!((ran.code(), ran.docs(), ran.stderr()), (2, vec!["a".to_owned()], format!("dedup-tokenize: -: {what}\n")));
+}
+
+#[test]
 fn stdin_is_a_document_or_many() {
     let work = Work::with(&[("a", "x")]);
     assert_eq!(work.run_with("dedup-tokenize", &[], b"some text").docs(), ["-"]);
@@ -114,7 +176,58 @@ fn stdin_is_a_document_or_many() {
     assert_eq!(work.run_with("dedup-tokenize", &[], b"{ not json }\n").docs(), ["-"]);
     assert_eq!(work.run_with("dedup-tokenize", &["--records", "text"], b"{\"id\":1,\"text\":\"x\"}").docs(), ["-"]);
     assert_eq!(work.run_with("dedup-tokenize", &["--records", "lines"], b"one\n\r\ntwo\r\n").docs(), ["-:1", "-:3"]);
-    assert_eq!(work.run("dedup-tokenize", &[]).docs(), ["-"]);
+}
+
+/// A program before us that failed has written nothing; an empty file is a document.
+#[test]
+fn an_empty_stdin_is_no_document() {
+    let work = Work::with(&[("empty", "")]);
+    assert_eq!(
+        work.run("dedup-tokenize", &[]).ok_text(),
+        "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}\n{\"end\":{\"records\":0}}\n"
+    );
+    assert!(work.shell("false | dedup-blot").ok_text().ends_with("all\"}\n{\"end\":{\"records\":0}}\n"));
+    assert_eq!(docs(&work.run("dedup-tokenize", &["--records", "text"]).ok()), ["-"]);
+    assert_eq!(docs(&work.run("dedup-tokenize", &["-", "empty"]).ok()), ["empty"]);
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_record() {
+    let mark = |text: &str| [b"\xef\xbb\xbf", text.as_bytes()].concat();
+    let work = Work::with(&[("a.fa", mark(">one\nAC\n>two\nG\n"))]);
+    let line = "{\"id\":1,\"text\":\"x\"}\n";
+    assert_eq!(docs(&work.run_with("dedup-tokenize", &[], &mark(line)).ok()), ["1"]);
+    assert_eq!(docs(&work.run("dedup-tokenize", &["--tokenizer", "dna", "a.fa"]).ok()), ["one", "two"]);
+    let lines = work.run_with("dedup-tokenize", &["--records", "lines"], &mark("one\ntwo\n"));
+    assert_eq!(records(&lines.ok())[1]["bytes"], 3);
+    let tokens = work.run_with("dedup-tokenize", &[], line.as_bytes()).ok_text();
+    assert_eq!(work.run_with("dedup-tokenize", &[], &mark(&tokens)).ok_text(), tokens);
+    // A text is what its bytes are, wherever it comes from.
+    work.write("a.txt", mark("word"));
+    for ran in [work.run("dedup-tokenize", &["a.txt"]), work.run_with("dedup-tokenize", &[], &mark("word"))] {
+        assert_eq!(records(&ran.ok())[1]["bytes"], 7);
+    }
+}
+
+#[test]
+fn pipes_are_read_one_after_the_other() {
+    let work = Work::new();
+    let ran = work.shell(
+        "mkfifo p q; (yes '{\"text\":\"x\"}' | head -n 300000 > p; echo '{\"id\":\"last\",\"text\":\"y\"}' > q) & \
+         timeout 60 dedup-tokenize --threads 4 p q | tail -n 2",
+    );
+    assert!(ran.ok_text().ends_with("{\"end\":{\"records\":300001}}\n"), "{}", ran.stdout());
+    assert_eq!(ran.docs(), ["last"]);
+}
+
+#[test]
+fn ids_may_be_any_number() {
+    let ran = Work::new().run_with(
+        "dedup-tokenize",
+        &[],
+        b"{\"id\":1.50,\"text\":\"x\"}\n{\"id\":123456789012345678901234567890,\"text\":\"x\"}\n",
+    );
+    assert_eq!(docs(&ran.ok()), ["1.50", "123456789012345678901234567890"]);
 }
 
 #[test]
@@ -208,6 +321,15 @@ fn fasta_records() {
     let ran = work.run_with("dedup-tokenize", &["--records", "fasta"], b"ACGT\n>x\nA\n");
     assert_eq!((ran.code(), ran.docs()), (2, vec!["x".to_owned()]));
     assert_eq!(ran.stderr(), "dedup-tokenize: stdin:1: text before the first '>'; for plain sequences use --records text\n");
+}
+
+#[test]
+fn fasta_names_obey_the_rule_for_what_is_not_utf8() {
+    let work = Work::with(&[("a.fa", b">caf\xe9 x\nAC\n>two\nGG\n")]);
+    let ran = work.run("dedup-tokenize", &["--records", "fasta", "a.fa"]);
+    assert_eq!((ran.code(), ran.docs()), (2, vec!["two".to_owned()]));
+    assert_eq!(ran.stderr(), "dedup-tokenize: a.fa:1: not UTF-8 at byte 4; convert it with iconv, or read it as it is with --lossy\n");
+    assert_eq!(docs(&work.run("dedup-tokenize", &["--records", "fasta", "--lossy", "a.fa"]).ok()), ["caf?", "two"]);
 }
 
 #[test]
