@@ -100,7 +100,9 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "A document is an id and a text. The id of a file is its path as it was given, or below the directory it was found in with --relative; the id of a line of NDJSON is its \
              id field, or FILE:LINE where it has none. Of two documents with one id the first is kept and the other reported.",
             "Documents are read in parallel and written in a fixed order: paths as given, directories sorted by name, byte by byte. Symbolic links in directories are not followed. A file in a \
-             directory counts as binary when its first 8 KiB hold NUL bytes and are not UTF-8, or hold many of them; a file that is named is always read.",
+             directory counts as binary when its first 8 KiB hold NUL bytes and are not UTF-8, or hold more than one NUL in 32 bytes; a file that is named is always read.",
+            "NDJSON on stdin or another pipe is recognised by its first line, a JSON object; --records decides otherwise. A stdin without a single byte is no document; with --records text it is an empty \
+             one.",
         ],
     ),
     (

@@ -34,6 +34,18 @@ pub enum Chunk {
     Problem(Problem),
 }
 
+impl Chunk {
+    /// Bytes of input that it stands for, as they lie on disk where that is known.
+    pub fn input_bytes(&self) -> u64 {
+        match self {
+            Self::Files(entries) => entries.iter().map(|entry| entry.bytes).sum(),
+            Self::Whole { bytes, .. } | Self::Records { bytes, .. } => bytes.len() as u64,
+            Self::Block { block, .. } => block.bytes(),
+            Self::Problem(_) => 0,
+        }
+    }
+}
+
 /// A file that holds many records.
 #[derive(Debug)]
 pub struct Container {
@@ -56,6 +68,8 @@ pub enum Layout {
 
 /// Large enough to make the hand-over cheap, small enough to stay in the cache.
 pub const CHUNK_BYTES: usize = 1 << 18;
+/// Records of one chunk, at most.
+const CHUNK_RECORDS: usize = 4096;
 /// What one read asks for. A pipe that gives less holds no more: its writer is slower than we are.
 pub const READ_BYTES: usize = 1 << 16;
 
@@ -158,6 +172,9 @@ impl Cutter {
 
     fn next_piece(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut piece = std::mem::take(&mut self.carry);
+        if let Some(cut) = self.record_limit(&piece) {
+            return Ok(self.cut(piece, cut));
+        }
         while self.failed.is_none() {
             let searched = piece.len().saturating_sub(1);
             let filled = self.fill(&mut piece);
@@ -172,12 +189,26 @@ impl Cutter {
                 }
             };
             if let Some(cut) = cut {
-                self.carry = piece.split_off(cut);
-                self.line += memchr_iter(b'\n', &piece).count() as u64;
-                return Ok((!piece.is_empty()).then_some(piece));
+                let cut = self.record_limit(&piece[..cut]).unwrap_or(cut);
+                return Ok(self.cut(piece, cut));
             }
         }
         self.failed.take().map_or(Ok(None), Err)
+    }
+
+    fn cut(&mut self, mut piece: Vec<u8>, cut: usize) -> Option<Vec<u8>> {
+        self.carry = piece.split_off(cut);
+        self.line += memchr_iter(b'\n', &piece).count() as u64;
+        (!piece.is_empty()).then_some(piece)
+    }
+
+    /// Where a piece has as many records as a chunk may have: of tiny ones much more memory is made than they take.
+    fn record_limit(&self, piece: &[u8]) -> Option<usize> {
+        match self.boundary {
+            Boundary::Line => memchr_iter(b'\n', piece).nth(CHUNK_RECORDS - 1),
+            Boundary::Fasta => memmem::find_iter(piece, b"\n>").nth(CHUNK_RECORDS - 1),
+        }
+        .map(|at| at + 1)
     }
 
     /// Reads another chunk, or more where a record is longer than that; false at the end.

@@ -21,8 +21,13 @@ use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read},
     path::Path,
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
     thread,
+    time::Duration,
 };
 
 /// Chunks of one file that wait for a worker.
@@ -31,6 +36,11 @@ const AHEAD_CHUNKS: usize = 4;
 const AHEAD_FILES: usize = 4;
 /// Files of one chunk: a bound for corpora of many tiny ones.
 const CHUNK_FILES: usize = 64;
+
+/// About what a message takes.
+const PROBLEM_BYTES: u64 = 256;
+/// How often a reader that waits for input looks whether it is still wanted.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 pub struct Source {
     entries: Entries,
@@ -42,6 +52,7 @@ pub struct Source {
     pending: VecDeque<Pending>,
     ahead: usize,
     schemes: Vec<Header>,
+    stop: Arc<AtomicBool>,
 }
 
 enum Pending {
@@ -54,7 +65,7 @@ enum Pending {
 
 impl Pending {
     fn problem(problem: Problem) -> Self {
-        Self::Ready(Weighted { item: Chunk::Problem(problem), bytes: 0 })
+        Self::Ready(Weighted { item: Chunk::Problem(problem), bytes: PROBLEM_BYTES })
     }
 
     fn is_problem(&self) -> bool {
@@ -85,11 +96,20 @@ enum Feeding {
 impl Source {
     pub fn new(options: Options, threads: usize) -> Result<Self> {
         let (entries, ahead) = (Entries::new(&options)?, threads.min(AHEAD_FILES));
-        Ok(Self { entries, options, batch: Vec::new(), batch_bytes: 0, pending: VecDeque::new(), ahead, schemes: Vec::new() })
+        Ok(Self {
+            entries,
+            options,
+            batch: Vec::new(),
+            batch_bytes: 0,
+            pending: VecDeque::new(),
+            ahead,
+            schemes: Vec::new(),
+            stop: Arc::default(),
+        })
     }
 
     /// How the corpus opens, if it opens with a stream of ours. To be asked before anything is read.
-    pub fn first_header(&mut self) -> Option<&Header> {
+    pub fn first_header(&mut self) -> Option<&(Header, Place)> {
         // What cannot be read is passed over, however much it is: so all but the last are problems.
         while self.batch.is_empty() {
             match self.pending.pop_back() {
@@ -106,9 +126,14 @@ impl Source {
             }
         }
         match self.pending.back() {
-            Some(Pending::Container(Some((header, _)), _)) if self.batch.is_empty() => Some(header),
+            Some(Pending::Container(header, _)) if self.batch.is_empty() => header.as_ref(),
             _ => None,
         }
+    }
+
+    /// Set it, and a reader that waits for input gives up: nobody wants what may still come.
+    pub fn stop(&self) -> Arc<AtomicBool> {
+        self.stop.clone()
     }
 
     /// Refuses streams with other headers than these.
@@ -252,7 +277,7 @@ impl Iterator for Source {
                     self.pending.push_front(Pending::Container(None, feed));
                 }
                 Pending::Container(None, mut feed) => {
-                    if let Some(chunk) = feed.next() {
+                    if let Some(chunk) = feed.next(&self.stop) {
                         self.pending.push_front(Pending::Container(None, feed));
                         return Some(chunk);
                     }
@@ -270,15 +295,23 @@ fn run_ahead(chunks: Chunks) -> Feeding {
 }
 
 impl Feed {
-    fn next(&mut self) -> Option<Result<Weighted<Chunk>>> {
-        match &mut self.chunks {
-            Feeding::Here(chunks) => chunks.next(),
-            // A thread that died has sent no end: what it read must not pass for all there is.
-            Feeding::Ahead(receive) => receive.recv().unwrap_or_else(|_| {
-                let cause = io::Error::other("the thread that read it died");
-                Some(Err(Error::io(&self.file, cause)))
-            }),
+    fn next(&mut self, stop: &AtomicBool) -> Option<Result<Weighted<Chunk>>> {
+        let receive = match &mut self.chunks {
+            Feeding::Here(chunks) => return chunks.next(),
+            Feeding::Ahead(receive) => receive,
+        };
+        while !stop.load(Ordering::Relaxed) {
+            match receive.recv_timeout(PATIENCE) {
+                Ok(chunk) => return chunk,
+                Err(RecvTimeoutError::Timeout) => {}
+                // A thread that died has sent no end: what it read must not pass for all there is.
+                Err(RecvTimeoutError::Disconnected) => {
+                    let cause = io::Error::other("the thread that read it died");
+                    return Some(Err(Error::io(&self.file, cause)));
+                }
+            }
         }
+        None
     }
 }
 
@@ -385,8 +418,8 @@ mod tests {
         let (send, receive) = mpsc::sync_channel(1);
         let mut feed = Feed { file: "a".into(), is_live: false, chunks: Feeding::Ahead(receive) };
         send.send(None).unwrap();
-        assert!(feed.next().is_none());
+        assert!(feed.next(&AtomicBool::new(false)).is_none());
         drop(send);
-        assert_eq!(feed.next().unwrap().err().unwrap().to_string(), "a: the thread that read it died");
+        assert_eq!(feed.next(&AtomicBool::new(false)).unwrap().err().unwrap().to_string(), "a: the thread that read it died");
     }
 }

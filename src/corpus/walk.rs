@@ -4,7 +4,10 @@
 //! files left out, symbolic links not followed. Memory grows with the depth of the tree and the size of
 //! its largest directory, not with the number of files.
 
-use super::{Options, unpack::Once};
+use super::{
+    Options,
+    unpack::{Once, Packing},
+};
 use crate::error::{Error, Place, Problem, Result};
 use std::{
     ffi::OsString,
@@ -156,7 +159,8 @@ pub fn total_bytes(options: &Options) -> Option<u64> {
     Entries::new(options)
         .ok()?
         .filter_map(|found| match found {
-            Found::File(entry) => Some(entry.is_regular.then_some(entry.bytes)),
+            // How much is in a packed file of many records cannot be told from its size.
+            Found::File(entry) => Some((entry.is_regular && !is_packed_records(&entry.path)).then_some(entry.bytes)),
             Found::Problem(_) | Found::Failed(_) => None,
         })
         .sum()
@@ -164,6 +168,11 @@ pub fn total_bytes(options: &Options) -> Option<u64> {
 
 fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
+}
+
+fn is_packed_records(path: &Path) -> bool {
+    let inner = path.file_stem().map(Path::new).and_then(Path::extension);
+    Packing::of_name(path) != Packing::Plain && inner.is_some_and(|inner| inner == "jsonl" || inner == "ndjson")
 }
 
 fn is_visible(entry: &DirEntry) -> bool {

@@ -54,8 +54,8 @@ pub fn blot(options: &BlotOptions, with_positions: bool, settings: &Settings, ou
 pub(super) fn open(options: &BlotOptions, settings: &Settings) -> Result<(Source, ToBlots)> {
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     let first = source.first_header().cloned();
-    let blots = match first.as_ref().filter(|header| header.kind == Kind::Blots) {
-        Some(header) => ToBlots::as_stream(options, header)?,
+    let blots = match first.as_ref().filter(|(header, _)| header.kind == Kind::Blots) {
+        Some((header, place)) => ToBlots::as_stream(options, header, place)?,
         None => ToBlots::new(options, token_scheme(options.tokenizer.as_ref(), first.as_ref())?)?,
     };
     let expected = [(Kind::Tokens, blots.scheme.tokens.to_string()), (Kind::Blots, blots.scheme.to_string())];
@@ -92,8 +92,7 @@ pub(super) struct ToBlots {
 
 impl ToBlots {
     /// As a stream of blots has it, which comes first: documents that follow must give the same kind of blots.
-    fn as_stream(options: &BlotOptions, header: &Header) -> Result<Self> {
-        let place = Place::file("input");
+    fn as_stream(options: &BlotOptions, header: &Header, place: &Place) -> Result<Self> {
         let found: BlotScheme = header.scheme.parse().map_err(|what: String| Error::damaged(place.clone(), what))?;
         let tokens = options.tokenizer.as_ref().map_or_else(|| found.tokens.clone(), Tokenizer::scheme);
         match Self::new(&options.completed_by(&found), tokens.clone()) {
@@ -109,7 +108,7 @@ impl ToBlots {
             Err(error) => Err(error),
             Ok(blots) => {
                 let remedy = "blots cannot be made into others: start from the documents";
-                Err(Error::Scheme { place, found: header.scheme.clone(), expected: blots.scheme.to_string(), remedy })
+                Err(Error::Scheme { place: place.clone(), found: header.scheme.clone(), expected: blots.scheme.to_string(), remedy })
             }
         }
     }

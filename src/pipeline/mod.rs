@@ -1,8 +1,8 @@
 //! The stages, one verb each: read, work in parallel, write in order.
 //!
 //! Output depends on input and options only, never on the number of threads. Memory is bounded by
-//! [`Limits::budget_bytes`] of input under way (what is made of it takes a few times that), by the
-//! largest single document, and by [`SeenIds`].
+//! [`Limits::budget_bytes`] of input and results under way, by what each thread works on, by the largest
+//! single document, by some 5 MiB that are read ahead, and by [`SeenIds`].
 
 mod blot;
 mod build;
@@ -20,7 +20,7 @@ use crate::{
     format::{Batch, Form, Header, StreamWriter},
     parallel::{self, Limits},
 };
-use std::io::Write;
+use std::{io::Write, sync::atomic::Ordering};
 
 /// How a stage runs, whatever it does.
 #[derive(Debug, Clone)]
@@ -98,7 +98,7 @@ fn run<S: Stage>(
     watch: &mut dyn Watch,
     mut sink: impl FnMut(S::Out) -> Result<()>,
 ) -> Result<Summary> {
-    let (mut seen, mut summary) = (SeenIds::default(), Summary::default());
+    let (mut seen, mut summary, stop) = (SeenIds::default(), Summary::default(), source.stop());
     let worker = || {
         let (mut stage, mut reader) = (stage.clone(), Reader::new(&settings.corpus));
         move |chunk| work(&mut stage, &mut reader, chunk)
@@ -111,7 +111,8 @@ fn run<S: Stage>(
         let documents = worked.ids.len() as u64;
         summary.problems += worked.problems.len() as u64;
         watch.progress(worked.bytes, documents);
-        sink(worked.out)
+        // Who waits for input would not hear of an error, such as a closed pipe.
+        sink(worked.out).inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
     Ok(summary)
 }
@@ -127,7 +128,7 @@ struct Worked<O> {
 }
 
 fn work<S: Stage>(stage: &mut S, reader: &mut Reader, chunk: Chunk) -> Result<Worked<S::Out>> {
-    let mut worked = Worked::default();
+    let mut worked = Worked { bytes: chunk.input_bytes(), ..Worked::default() };
     reader.read(chunk, &mut |found| match found {
         Err(problem) => worked.problems.push(problem),
         Ok(item) => worked.add(stage, &item),
@@ -144,7 +145,6 @@ impl<O: Gathered> Worked<O> {
     }
 
     fn add<S: Stage<Out = O>>(&mut self, stage: &mut S, item: &Item<'_>) {
-        self.bytes += item.bytes.unwrap_or_default();
         match stage.take(item, &mut self.out) {
             Ok(()) => self.ids.push((item.id.into(), item.place())),
             Err(what) => self.problems.push(Problem::new(item.place(), what)),

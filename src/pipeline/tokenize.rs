@@ -33,11 +33,11 @@ pub fn tokenize(options: &TokenizeOptions, settings: &Settings, out: impl Write,
 }
 
 /// The scheme that was asked for, else that of the stream, else words.
-pub(super) fn token_scheme(asked: Option<&Tokenizer>, stream: Option<&Header>) -> Result<TokenScheme> {
-    match (asked, stream.filter(|header| header.kind == Kind::Tokens)) {
+pub(super) fn token_scheme(asked: Option<&Tokenizer>, stream: Option<&(Header, Place)>) -> Result<TokenScheme> {
+    match (asked, stream.filter(|(header, _)| header.kind == Kind::Tokens)) {
         (Some(tokenizer), _) => Ok(tokenizer.scheme()),
         (None, None) => Ok(Tokenizer::new(Rule::Word, false).scheme()),
-        (None, Some(header)) => header.scheme.parse().map_err(|what: String| Error::damaged(Place::file("input"), what)),
+        (None, Some((header, place))) => header.scheme.parse().map_err(|what: String| Error::damaged(place.clone(), what)),
     }
 }
 

@@ -122,7 +122,7 @@ fn another_scheme_is_refused_with_both_named() {
         (ran.code(), ran.stderr().as_str()),
         (
             2,
-            "dedup-blot: input: scheme is 'char:3@18.0 ordered:3:32 all', expected 'char:3@18.0 ordered:3:20 all'; blots cannot be made into others: start from the documents\n"
+            "dedup-blot: b: scheme is 'char:3@18.0 ordered:3:32 all', expected 'char:3@18.0 ordered:3:20 all'; blots cannot be made into others: start from the documents\n"
         )
     );
     let ran = work.run("dedup-tokenize", &["b"]);
@@ -138,4 +138,56 @@ fn arguments_out_of_range_are_refused() {
         assert_eq!((ran.code(), ran.stdout().as_str()), (2, ""), "{arguments:?}");
         assert!(ran.stderr().contains(arguments[1].split(':').next().unwrap()), "{}", ran.stderr());
     }
+}
+
+#[test]
+fn documents_after_a_blot_stream_get_its_scheme() {
+    let work = Work::with(&[("a", TEXT), ("b", "lorem ipsum dolor")]);
+    work.run("dedup-blot", &["-k", "3", "--scheme", "xor", "--bits", "64", "-o", "a.blots", "a"]).ok();
+    let expected = work.run("dedup-blot", &["-k", "3", "--scheme", "xor", "--bits", "64", "a", "b"]).ok();
+    assert_eq!(work.run("dedup-blot", &["a.blots", "b"]).ok(), expected);
+    assert_eq!(work.run("dedup-blot", &["-k", "3", "a.blots", "b"]).ok(), expected);
+    work.write("phrases", "lorem");
+    work.run("dedup-blot", &["--select", "anchor:phrases", "-o", "c.blots", "a"]).ok();
+    work.run("dedup-blot", &["c.blots"]).ok();
+    let ran = work.run("dedup-blot", &["c.blots", "b"]);
+    assert_eq!(ran.code(), 2);
+    assert!(
+        ran.stderr().starts_with("dedup-blot: b: this program cannot make blots of scheme 'word@18.0 ordered:8:32 anchor:="),
+        "{}",
+        ran.stderr()
+    );
+}
+
+#[test]
+fn details_that_are_not_there_cannot_be_asked_for() {
+    let work = Work::with(&[("a", TEXT)]);
+    let tokens = work.run("dedup-tokenize", &["a"]).ok();
+    let ran = work.run_with("dedup-tokenize", &["--spans"], &tokens);
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (2, "dedup-tokenize: stdin:2: its tokens came without spans; start from the documents, or leave out --spans\n")
+    );
+    let blots = work.run("dedup-blot", &["a"]).ok();
+    let ran = work.run_with("dedup-blot", &["--positions"], &blots);
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (2, "dedup-blot: stdin:2: its blots came without positions; start from the documents, or leave out --positions\n")
+    );
+}
+
+#[test]
+fn winnowing_interleaved_windows_keeps_its_promise() {
+    let run: Vec<String> = (0..18).map(|n| format!("shared{n}")).collect();
+    let around = |name: &str| (0..25).map(|n| format!("{name}{n}")).collect::<Vec<_>>().join(" ");
+    // W + (k - 1) * N tokens: 4 + 7 * 2.
+    let work = Work::with(&[
+        ("a", format!("{} {} {}", around("a"), run.join(" "), around("b"))),
+        ("b", format!("{} {} {}", around("c"), run.join(" "), around("d"))),
+    ]);
+    let found = records(&work.run("dedup-blot", &["--interleave", "2", "--select", "winnow:4", "a", "b"]).ok());
+    let set = |record: &serde_json::Value| {
+        record["blots"].as_array().unwrap().iter().map(|blot| blot.as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+    };
+    assert!(!set(&found[1]).is_disjoint(&set(&found[2])));
 }

@@ -82,3 +82,21 @@ fn completions_are_made_for_three_shells() {
         }
     }
 }
+
+#[test]
+fn a_closed_pipe_ends_a_tool_that_waits_for_input() {
+    // The fifo stays open for writing to the end: only the closed output can end the tool.
+    let ran = Work::new().shell(
+        "mkfifo p; exec 3<> p; seq 100000 >&3 2>&1 & writer=$!
+         timeout 20 dedup-tokenize --records lines p | head -1; echo ${PIPESTATUS[0]}; kill $writer; wait",
+    );
+    assert!(ran.stdout().ends_with("}\n0\n"), "{}", ran.stdout());
+}
+
+#[test]
+fn a_closed_stderr_is_no_panic() {
+    for redirect in ["2>/dev/full", "2>&-"] {
+        let ran = Work::new().shell(&format!("dedup-tokenize /nonexistent {redirect} > /dev/null; echo $?"));
+        assert_eq!(ran.stdout(), "2\n", "{redirect}");
+    }
+}
