@@ -114,6 +114,15 @@ impl Blotter {
         out.values.iter_mut().for_each(|value| *value >>= shift);
     }
 
+    /// Gives back large buffers.
+    pub fn give_back(&mut self) {
+        empty(&mut self.hashes);
+        for stream in &mut self.streams {
+            empty(&mut stream.hashes);
+            empty(&mut stream.values);
+        }
+    }
+
     /// The blots of all streams, in the order of their first tokens.
     fn blot_streams(&mut self, out: &mut Blots) {
         let streams = self.streams.len();

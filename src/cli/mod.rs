@@ -37,10 +37,21 @@ trait Tool: Parser + CommandFactory {
 /// Parses, runs, reports.
 fn main_of<T: Tool>() -> ExitCode {
     let tool = T::parse();
+    return_large_buffers();
     finish::<T>(match tool.generate() {
         Some(what) => generate::generate::<T>(what).map(|()| ExitCode::SUCCESS),
         None => tool.run(),
     })
+}
+
+/// glibc learns to keep freed buffers of up to 32 MB, once for each thread: with large documents that is many times what is in use.
+/// A fixed threshold makes it give back all above a megabyte.
+fn return_large_buffers() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: sets a parameter of the allocator, before any other thread runs.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
+    }
 }
 
 /// Runs a stage that writes a stream.

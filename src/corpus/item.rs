@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Problem, Result},
-    format::{Block, BlotCodec, Blots, Header, Kind, Line, LineParser, Parsed, TokenCodec, Tokens, parse_record},
+    format::{Block, BlotCodec, Blots, Header, Kind, Line, LineParser, Parsed, TokenCodec, Tokens, empty, parse_record},
     scheme::BlotScheme,
 };
 use std::{
@@ -56,8 +56,6 @@ pub struct Reader {
     blots: Blots,
 }
 
-/// Past this a buffer is given back instead of kept for the next document.
-const KEPT_BYTES: usize = 8 << 20;
 /// How much of a file is looked at to tell text from other data.
 const HEAD_BYTES: usize = 8192;
 /// Past this a file in a directory is read only once its head was found to be text.
@@ -84,6 +82,9 @@ impl Reader {
             Chunk::Block { of, block } => self.read_block(&of, &block, visit)?,
             Chunk::Problem(problem) => visit(Err(problem)),
         }
+        // One giant must not be kept for ever after.
+        self.tokens.clear();
+        self.blots.clear();
         Ok(())
     }
 
@@ -98,11 +99,8 @@ impl Reader {
                 }
             }
         }
-        for buffer in [&mut self.file_bytes, &mut self.unpacked] {
-            if buffer.capacity() > KEPT_BYTES {
-                *buffer = Vec::new();
-            }
-        }
+        empty(&mut self.file_bytes);
+        empty(&mut self.unpacked);
     }
 
     /// Where the text of a file is now; none if its head shows that it has none.

@@ -131,6 +131,14 @@ impl ToBlots {
         Ok(Self { scheme, tokenize, can_blot: true, blotter, selection, tokens: Tokens::default(), blots: Blots::default() })
     }
 
+    /// Gives back large buffers.
+    pub fn give_back(&mut self) {
+        self.tokens.clear();
+        self.blots.clear();
+        self.tokenize.give_back();
+        self.blotter.give_back();
+    }
+
     /// The blots of a document, and the hash over its tokens.
     pub fn blots<'s>(&'s mut self, item: &'s Item<'_>) -> Result<(&'s Blots, Option<u128>), String> {
         let tokens = match item.content {
@@ -173,5 +181,9 @@ impl Stage for Encode {
         }
         out.finish_record();
         Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Batch) {
+        self.blots.give_back();
     }
 }

@@ -127,7 +127,8 @@ impl<K: Key> Stage for Gather<K> {
         Ok(())
     }
 
-    fn finish(&self, out: &mut Documents<K>) {
+    fn finish(&mut self, out: &mut Documents<K>) {
+        self.blots.give_back();
         out.bits = self.blots.scheme.bits;
         out.postings = Postings::new(&std::mem::take(&mut out.keys), out.bits);
     }

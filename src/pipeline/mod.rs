@@ -52,8 +52,8 @@ trait Stage: Clone + Send + Sync {
     /// Adds a document to what is gathered, or says why it cannot.
     fn take(&mut self, item: &Item<'_>, out: &mut Self::Out) -> Result<(), String>;
 
-    /// The chunk is at its end.
-    fn finish(&self, _out: &mut Self::Out) {}
+    /// The chunk is at its end: large buffers are given back, and what is gathered may be put in order.
+    fn finish(&mut self, out: &mut Self::Out);
 }
 
 /// What a stage makes of a chunk.

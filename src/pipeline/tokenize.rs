@@ -53,6 +53,13 @@ impl ToTokens {
         Self { tokenizer: Tokenizer::of_scheme(scheme).ok_or_else(foreign) }
     }
 
+    /// Gives back large buffers.
+    pub fn give_back(&mut self) {
+        if let Ok(tokenizer) = &mut self.tokenizer {
+            tokenizer.give_back();
+        }
+    }
+
     /// Says this of every text.
     pub fn refusing(what: String) -> Self {
         Self { tokenizer: Err(what) }
@@ -97,5 +104,10 @@ impl Stage for Tokenize {
         }
         out.finish_record();
         Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Batch) {
+        self.tokens.clear();
+        self.tokenize.give_back();
     }
 }

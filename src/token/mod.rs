@@ -101,6 +101,11 @@ impl Tokenizer {
         (unicode == chars::UNICODE).then(|| Some(Self::new(Rule::parse(name).ok()?, strips_html)))?
     }
 
+    /// Gives back large buffers.
+    pub fn give_back(&mut self) {
+        self.stripped.strip("");
+    }
+
     /// Replaces `out` by the tokens of `text`.
     pub fn tokenize(&mut self, text: &str, out: &mut Tokens) {
         out.clear();
