@@ -45,12 +45,13 @@ fn main_of<T: Tool>() -> ExitCode {
 }
 
 /// glibc learns to keep freed buffers of up to 32 MB, once for each thread: with large documents that is many times what is in use.
-/// A fixed threshold makes it give back all above a megabyte.
+/// A fixed threshold makes it give back all above a few megabytes; what is smaller stays, as giving it back costs more.
 fn return_large_buffers() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: sets a parameter of the allocator, before any other thread runs.
     unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 4 << 20);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 32 << 20);
     }
 }
 
