@@ -248,3 +248,59 @@ fn put_hex(out: &mut Vec<u8>, value: u64, digits: usize) {
         out.push(DIGITS[(value >> (4 * digit)) as usize & 15]);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Line, parse_record};
+    use proptest::prelude::*;
+
+    fn record(doc: &str, bytes: Option<u64>, hash: Option<u128>) -> Record<'_> {
+        Record { doc, bytes, hash }
+    }
+
+    proptest! {
+        #[test]
+        fn token_records_are_twins(
+            doc in ".{0,20}", bytes: Option<u64>, hash: Option<u128>, with_spans: bool,
+            list in prop::collection::vec(("[^\n]{0,12}", any::<u32>(), any::<u32>()), 0..30),
+        ) {
+            let mut tokens = Tokens::new(with_spans);
+            list.iter().for_each(|(token, one, two)| tokens.push(token, Span { start: *one.min(two), end: *one.max(two) }));
+            let (codec, record) = (TokenCodec { with_spans }, record(&doc, bytes, hash));
+            let (mut text, mut binary, mut again) = (Vec::new(), Vec::new(), Vec::new());
+            codec.write_ndjson(&mut text, &record, &tokens);
+            codec.write_binary(&mut binary, &record, &tokens);
+            let mut read = Tokens::default();
+            let found = codec.read_binary(&mut Fields::new(&binary), &mut read).unwrap();
+            codec.write_ndjson(&mut again, &found, &read);
+            prop_assert_eq!(&text, &again);
+            let mut read = Tokens::default();
+            let Ok(Line::Tokens(found)) = parse_record(&text, &mut read, &mut Blots::default()) else { panic!("not read") };
+            again.clear();
+            codec.write_binary(&mut again, &Record { doc: &found.doc, bytes: found.bytes, hash: found.hash }, &read);
+            prop_assert_eq!(binary, again);
+        }
+
+        #[test]
+        fn blot_records_are_twins(
+            doc in ".{0,20}", bytes: Option<u64>, hash: Option<u128>, with_positions: bool, bits in 16_u8..=64, count: u64,
+            list in prop::collection::vec((any::<u64>(), any::<u32>()), 0..30),
+        ) {
+            let mut blots = Blots { tokens: count, ..Blots::default() };
+            list.iter().for_each(|&(value, position)| blots.push(value >> (64 - bits), position));
+            let (codec, record) = (BlotCodec { bits, with_positions }, record(&doc, bytes, hash));
+            let (mut text, mut binary, mut again) = (Vec::new(), Vec::new(), Vec::new());
+            codec.write_ndjson(&mut text, &record, &blots);
+            codec.write_binary(&mut binary, &record, &blots);
+            let mut read = Blots::default();
+            let found = codec.read_binary(&mut Fields::new(&binary), &mut read).unwrap();
+            codec.write_ndjson(&mut again, &found, &read);
+            prop_assert_eq!(&text, &again);
+            let Ok(Line::Blots(found)) = parse_record(&text, &mut Tokens::default(), &mut read) else { panic!("not read") };
+            again.clear();
+            codec.write_binary(&mut again, &Record { doc: &found.doc, bytes: found.bytes, hash: found.hash }, &read);
+            prop_assert_eq!(binary, again);
+        }
+    }
+}

@@ -170,3 +170,60 @@ impl<O: Gathered> Worked<O> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::LineParser;
+    use proptest::prelude::*;
+
+    /// Keeps what it was told.
+    #[derive(Default)]
+    struct Notes(Vec<String>);
+
+    impl Watch for Notes {
+        fn problem(&mut self, problem: &Problem) {
+            self.0.push(problem.to_string());
+        }
+
+        fn progress(&mut self, _: u64, _: u64) {}
+    }
+
+    fn run_with(paths: &[std::path::PathBuf], threads: usize, form: Form) -> (Vec<u8>, Vec<String>) {
+        let fields = LineParser { id_field: "id".into(), text_field: "text".into() };
+        let paths = paths.to_vec();
+        let corpus = corpus::Options {
+            paths,
+            files_from: None,
+            nul_separated: false,
+            records: None,
+            fields,
+            relative: true,
+            lossy: false,
+            prefer_fasta: false,
+        };
+        let settings = Settings { form, limits: Limits::new(threads, 1 << 12), corpus };
+        let (mut out, mut notes) = (Vec::new(), Notes::default());
+        blot(&BlotOptions { k: Some(3), ..BlotOptions::default() }, true, &settings, &mut out, &mut notes).unwrap();
+        (out, notes.0)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn any_number_of_threads_gives_the_same(
+            texts in prop::collection::vec("([a-c]{1,2}[ \n]){0,30}", 0..60), lines in prop::collection::vec((0_u8..40, "[a-z ]{0,20}"), 0..200), binary: bool,
+        ) {
+            let directory = tempfile::tempdir().unwrap();
+            for (number, text) in texts.iter().enumerate() {
+                std::fs::write(directory.path().join(format!("{number}.txt")), text).unwrap();
+            }
+            let lines: Vec<_> = lines.iter().map(|(id, text)| format!("{{\"id\":{id},\"text\":\"{text}\"}}\n")).collect();
+            std::fs::write(directory.path().join("a.jsonl"), lines.concat()).unwrap();
+            let form = if binary { Form::Binary } else { Form::Ndjson };
+            let [one, two, eight] = [1, 2, 8].map(|threads| run_with(&[directory.path().to_owned()], threads, form));
+            prop_assert_eq!(&one, &two);
+            prop_assert_eq!(&one, &eight);
+        }
+    }
+}
