@@ -4,6 +4,7 @@ use super::generate::What;
 use crate::{
     blot,
     corpus::{self, Records},
+    error::Error,
     format::{Form, LineParser},
     parallel::Limits,
     pipeline::{BlotOptions, Settings},
@@ -12,7 +13,12 @@ use crate::{
     token::{self, Rule, Tokenizer},
 };
 use clap::{Args, builder::PossibleValuesParser};
-use std::{path::PathBuf, thread};
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader},
+    path::{Path, PathBuf},
+    thread,
+};
 
 /// Which documents to read.
 #[derive(Args, Debug, Clone)]
@@ -92,14 +98,34 @@ impl StreamArgs {
 
 impl RunArgs {
     pub fn settings(&self, form: Form, memory_bytes: u64, prefer_fasta: bool) -> Settings {
-        let threads = self.threads.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), |threads| threads as usize);
         Settings {
             form,
             // What is made of the input, and the input itself, take about eight times what is under way.
-            limits: Limits::new(threads, memory_bytes / 8),
+            limits: Limits::new(threads_of(self.threads), memory_bytes / 8),
             corpus: self.input.options(prefer_fasta),
         }
     }
+}
+
+/// As many threads as were asked for, or one a core.
+pub fn threads_of(asked: Option<u32>) -> usize {
+    asked.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), |threads| threads as usize)
+}
+
+/// The entries of a list, one a line, as they are asked for.
+pub fn read_list(list: &Path, is_nul_separated: bool) -> Result<impl Iterator<Item = Result<String, Error>> + use<>, Error> {
+    let input: Box<dyn BufRead> = if list.as_os_str() == "-" {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(BufReader::new(File::open(list).map_err(|error| Error::io(list.display(), error))?))
+    };
+    let name = list.display().to_string();
+    let lines = input.split(if is_nul_separated { 0 } else { b'\n' });
+    let text = move |line: io::Result<Vec<u8>>| {
+        let line = line.map_err(|error| Error::io(&name, error))?;
+        String::from_utf8(line).map_err(|_| Error::io(&name, io::Error::other("an entry of the list is not UTF-8")))
+    };
+    Ok(lines.map(text).filter(|line| !line.as_ref().is_ok_and(String::is_empty)))
 }
 
 impl InputArgs {

@@ -2,23 +2,30 @@
 
 use super::{
     Manual, Tool,
-    args::{BlotArgs, RunArgs, TokenArgs, parse_size},
+    args::{BlotArgs, RunArgs, TokenArgs, parse_size, read_list, threads_of},
     exit_code,
     generate::{What, examples},
-    main_of,
+    main_of, name,
     output::Output,
+    progress::Complaints,
     watched,
 };
 use crate::{
     format::Form,
-    index::{Index, Stats, stats, verify},
-    pipeline::{BuildOptions, build, dump, dump_blot},
+    index::{Index, Manifest, Means, Stats, stats, verify},
+    parallel::Limits,
+    pipeline::{
+        BlotOptions, BuildOptions, ChangeOptions, Changed, Settings, SyncOptions, add, build, compact, dump, dump_blot, merge, remove,
+        split, sync,
+    },
+    posting::TempDir,
+    token::{Rule, Tokenizer},
 };
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use std::{
     io::{BufWriter, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -39,12 +46,50 @@ struct Arguments {
 enum Command {
     /// Build an index of documents, or of a token or blot stream
     Build(Box<BuildArgs>),
+    /// Add documents to an index: one with a known id and another text replaces the old one
+    Add(Box<AddArgs>),
+    /// Remove documents from an index, by id
+    Remove(RemoveArgs),
+    /// Make an index follow its files: add what is new, replace what has changed, remove what is gone
+    Sync(Box<SyncArgs>),
+    /// Join indexes of one scheme, or all range parts of one index
+    Merge(MergeArgs),
+    /// Cut an index into range parts, which merge joins again
+    Split(SplitArgs),
+    /// Make all segments of an index into one
+    Compact(CompactArgs),
     /// Show what an index holds: documents, blots, sets, bytes on disk
     Stats(StatsArgs),
     /// Check every checksum, order, count and cross-reference of an index
     Verify(IndexArgs),
     /// Write an index as a blot stream that build reads back, or what one blot leads to
     Dump(DumpArgs),
+}
+
+/// How much to use.
+#[derive(Args, Debug)]
+struct MeansArgs {
+    /// How much memory to use before sorted runs go to disk: 256M, 4G [default: a quarter of what there is]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<u64>,
+    /// Where sorted runs go [default: $TMPDIR or /tmp]
+    #[arg(long, value_name = "DIR")]
+    tmp_dir: Option<PathBuf>,
+}
+
+impl MeansArgs {
+    fn memory_bytes(&self) -> u64 {
+        self.memory.unwrap_or_else(|| machine_memory() / 4)
+    }
+
+    fn means(&self, threads: Option<u32>) -> Means {
+        Means { memory_bytes: self.memory_bytes(), threads: threads_of(threads), tmp_dir: TempDir(self.tmp_dir.clone()) }
+    }
+
+    /// What is under way takes its share, but needs no more than this.
+    fn under_way(&self) -> u64 {
+        (self.memory_bytes() / 4).min(128 << 20)
+    }
 }
 
 #[derive(Args, Debug)]
@@ -55,18 +100,143 @@ struct BuildArgs {
     /// Cut the postings into N range parts, 1 to 256
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     parts: u32,
-    /// How much memory to use before sorted runs go to disk: 256M, 4G [default: a quarter of what there is]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    memory: Option<u64>,
-    /// Where sorted runs go [default: $TMPDIR or /tmp]
-    #[arg(long, value_name = "DIR")]
-    tmp_dir: Option<PathBuf>,
+    #[command(flatten)]
+    means: MeansArgs,
     #[command(flatten)]
     blots: BlotArgs,
     #[command(flatten)]
     tokens: TokenArgs,
     #[command(flatten)]
     run: RunArgs,
+}
+
+/// What add and sync have in common.
+#[derive(Args, Debug)]
+struct ChangeArgs {
+    #[command(flatten)]
+    means: MeansArgs,
+    /// Leave segments as they are, however many there are
+    #[arg(long)]
+    no_compact: bool,
+    #[command(flatten)]
+    blots: BlotArgs,
+    #[command(flatten)]
+    tokens: TokenArgs,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+impl ChangeArgs {
+    fn options(&self) -> ChangeOptions {
+        ChangeOptions { blots: self.blots.options(&self.tokens), means: self.means.means(self.run.threads), compacts: !self.no_compact }
+    }
+
+    /// Documents of an index of DNA are read as FASTA.
+    fn settings(&self, directory: &Path) -> Result<Settings, anyhow::Error> {
+        let scheme = Manifest::read(directory)?.scheme(directory)?;
+        let is_dna = Tokenizer::of_scheme(&scheme.tokens).is_some_and(|tokenizer| tokenizer.rule() == Rule::Dna);
+        Ok(self.run.settings(Form::Binary, self.means.under_way(), is_dna))
+    }
+}
+
+#[derive(Args, Debug)]
+struct AddArgs {
+    #[command(flatten)]
+    of: IndexArgs,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+#[derive(Args, Debug)]
+struct RemoveArgs {
+    #[command(flatten)]
+    of: IndexArgs,
+    /// Ids of documents
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    /// Read more ids from LIST, one a line (- for stdin)
+    #[arg(long, value_name = "LIST")]
+    files_from: Option<PathBuf>,
+    /// The ids in LIST end with NUL
+    #[arg(short = '0', requires = "files_from")]
+    null: bool,
+    #[command(flatten)]
+    means: MeansArgs,
+    /// Leave segments as they are, however many there are
+    #[arg(long)]
+    no_compact: bool,
+    /// Exit with 0 although the index lacks some of the documents
+    #[arg(long)]
+    skip_bad: bool,
+    /// No word on documents that the index does not have, nor on what was done
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(Args, Debug)]
+struct SyncArgs {
+    #[command(flatten)]
+    of: IndexArgs,
+    /// Read every file, though its size and time are as they were
+    #[arg(long)]
+    checksum: bool,
+    /// Only say what would be done
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+#[derive(Args, Debug)]
+struct MergeArgs {
+    /// The directory to make; it must not be there yet
+    #[arg(short, long, value_name = "IDX")]
+    output: PathBuf,
+    /// Indexes, or all parts of one
+    #[arg(value_name = "IDX", required = true)]
+    inputs: Vec<PathBuf>,
+    /// Cut the postings into N range parts, 1 to 256 [default: as many as the first has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    parts: Option<u32>,
+    #[command(flatten)]
+    means: MeansArgs,
+    /// How many threads work [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// Exit with 0 although some documents have the id of another
+    #[arg(long)]
+    skip_bad: bool,
+    /// No word on documents that have the id of another
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(Args, Debug)]
+struct SplitArgs {
+    #[command(flatten)]
+    of: IndexArgs,
+    /// How many parts, 1 to 256
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    parts: u32,
+    /// Where the parts go: DIR/000, DIR/001 and so on
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    #[command(flatten)]
+    means: MeansArgs,
+    /// How many threads work [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+}
+
+#[derive(Args, Debug)]
+struct CompactArgs {
+    #[command(flatten)]
+    of: IndexArgs,
+    #[command(flatten)]
+    means: MeansArgs,
+    /// How many threads work [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
 }
 
 #[derive(Args, Debug)]
@@ -125,21 +295,83 @@ impl Tool for Arguments {
     fn run(&self) -> Result<ExitCode, anyhow::Error> {
         match &self.command {
             Some(Command::Build(args)) => run_build(args),
+            Some(Command::Add(args)) => run_add(args),
+            Some(Command::Remove(args)) => run_remove(args),
+            Some(Command::Sync(args)) => run_sync(args),
+            Some(Command::Merge(args)) => run_merge(args),
+            Some(Command::Split(args)) => {
+                split(&args.of.index, args.parts, &args.output, &args.means.means(args.threads))?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Some(Command::Compact(args)) => Ok(compact(&args.of.index, &args.means.means(args.threads)).map(|()| ExitCode::SUCCESS)?),
             Some(Command::Stats(args)) => run_stats(args),
             Some(Command::Verify(args)) => Ok(verify(&Index::open(&args.index)?).map(|()| ExitCode::SUCCESS)?),
             Some(Command::Dump(args)) => run_dump(args),
-            None => anyhow::bail!("say what to do: build, stats, verify or dump"),
+            None => anyhow::bail!("say what to do: build, add, remove, sync, merge, split, compact, stats, verify or dump"),
         }
     }
 }
 
 fn run_build(args: &BuildArgs) -> Result<ExitCode, anyhow::Error> {
-    let memory_bytes = args.memory.unwrap_or_else(|| machine_memory() / 4);
-    let options = BuildOptions { blots: args.blots.options(&args.tokens), parts: args.parts, memory_bytes, tmp_dir: args.tmp_dir.clone() };
-    // What is under way takes its share, but needs no more than this.
-    let settings = args.run.settings(Form::Binary, (memory_bytes / 4).min(128 << 20), args.tokens.is_dna());
-    let summary = watched::<Arguments>(&args.run, |watch| Ok(build(&options, &settings, &args.output, watch)?))?;
-    Ok(exit_code(&summary, &args.run))
+    let options = BuildOptions { blots: args.blots.options(&args.tokens), parts: args.parts, means: args.means.means(args.run.threads) };
+    let settings = args.run.settings(Form::Binary, args.means.under_way(), args.tokens.is_dna());
+    let summary = watched::<Arguments, _>(&args.run, false, |watch| Ok(build(&options, &settings, &args.output, watch)?))?;
+    Ok(exit_code(summary.problems, args.run.input.skip_bad))
+}
+
+fn run_add(args: &AddArgs) -> Result<ExitCode, anyhow::Error> {
+    let (options, settings) = (args.change.options(), args.change.settings(&args.of.index)?);
+    let run = &args.change.run;
+    let changed = watched::<Arguments, _>(run, false, |watch| Ok(add(&options, &settings, &args.of.index, watch)?))?;
+    tell(&changed, &args.of.index, run.quiet, false);
+    Ok(exit_code(changed.problems, run.input.skip_bad))
+}
+
+fn run_sync(args: &SyncArgs) -> Result<ExitCode, anyhow::Error> {
+    let run = &args.change.run;
+    if run.input.reads_stdin() {
+        anyhow::bail!("say which files and directories the index is to follow");
+    }
+    let options = SyncOptions { change: args.change.options(), checksum: args.checksum, dry_run: args.dry_run };
+    let settings = args.change.settings(&args.of.index)?;
+    let changed = watched::<Arguments, _>(run, false, |watch| Ok(sync(&options, &settings, &args.of.index, watch)?))?;
+    tell(&changed, &args.of.index, run.quiet, args.dry_run);
+    Ok(exit_code(changed.problems, run.input.skip_bad))
+}
+
+fn run_remove(args: &RemoveArgs) -> Result<ExitCode, anyhow::Error> {
+    let options = ChangeOptions { blots: BlotOptions::default(), means: args.means.means(Some(1)), compacts: !args.no_compact };
+    let listed = args.files_from.as_ref().map(|list| read_list(list, args.null)).transpose()?;
+    if listed.is_none() && args.ids.is_empty() {
+        anyhow::bail!("say which documents to remove");
+    }
+    let ids = args.ids.iter().cloned().map(Ok).chain(listed.into_iter().flatten());
+    let changed = remove(&options, ids, &args.of.index, &mut Complaints::new(name::<Arguments>(), args.quiet))?;
+    tell(&changed, &args.of.index, args.quiet, false);
+    Ok(exit_code(changed.problems, args.skip_bad))
+}
+
+fn run_merge(args: &MergeArgs) -> Result<ExitCode, anyhow::Error> {
+    let means = args.means.means(args.threads);
+    let complaints = &mut Complaints::new(name::<Arguments>(), args.quiet);
+    let summary = merge(&args.inputs, args.parts, &args.output, &means, complaints)?;
+    Ok(exit_code(summary.problems, args.skip_bad))
+}
+
+/// One line on what a commit did.
+fn tell(changed: &Changed, directory: &Path, quiet: bool, is_dry: bool) {
+    if quiet {
+        return;
+    }
+    let Changed { added, known, removed, generation, .. } = changed;
+    let counts: Vec<String> = [(added, "added or replaced"), (removed, "removed"), (known, "known already")]
+        .into_iter()
+        .filter(|(count, _)| **count > 0)
+        .map(|(count, what)| format!("{} {what}", grouped(*count)))
+        .collect();
+    let what = if counts.is_empty() { "nothing to do".to_owned() } else { counts.join(", ") };
+    let when = if is_dry { "nothing was written".to_owned() } else { format!("generation {generation}") };
+    let _ = writeln!(std::io::stdout(), "{}: {what}; {when}", directory.display());
 }
 
 /// Bytes of memory of this machine, or a guess.
@@ -150,7 +382,8 @@ fn machine_memory() -> u64 {
 }
 
 fn run_stats(args: &StatsArgs) -> Result<ExitCode, anyhow::Error> {
-    let stats = stats(&Index::open(&args.of.index)?)?;
+    let threads = threads_of(None);
+    let stats = stats(&Index::open(&args.of.index)?, Limits::new(threads, 2 * threads as u64))?;
     let mut out = Output::open(None, false)?;
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&stats)?)?;
@@ -169,6 +402,7 @@ fn stats_table(stats: &Stats) -> String {
         ("parts", stats.parts),
         ("documents", stats.documents),
         ("  aliases", stats.aliases),
+        ("free numbers", stats.free_numbers),
         ("bytes of text", stats.bytes),
         ("tokens", stats.tokens),
         ("postings", stats.postings),

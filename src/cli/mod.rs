@@ -61,21 +61,25 @@ fn run_stream<T: Tool>(
     work: impl FnOnce(&mut Output, &mut dyn Watch) -> Result<Summary, anyhow::Error>,
 ) -> Result<ExitCode, anyhow::Error> {
     let mut output = Output::open(args.output.as_deref(), args.is_binary)?;
-    let summary = watched::<T>(&args.run, |watch| work(&mut output, watch))?;
+    let summary = watched::<T, _>(&args.run, true, |watch| work(&mut output, watch))?;
     output.commit()?;
-    Ok(exit_code(&summary, &args.run))
+    Ok(exit_code(summary.problems, args.run.input.skip_bad))
 }
 
-/// Runs something that takes a while, with a progress bar.
-fn watched<T: Tool>(args: &RunArgs, work: impl FnOnce(&mut dyn Watch) -> Result<Summary, anyhow::Error>) -> Result<Summary, anyhow::Error> {
-    let mut watch = Progress::new(name::<T>(), args);
+/// Runs something that takes a while, with a progress bar. `has_results`: something goes to stdout meanwhile.
+fn watched<T: Tool, D>(
+    args: &RunArgs,
+    has_results: bool,
+    work: impl FnOnce(&mut dyn Watch) -> Result<D, anyhow::Error>,
+) -> Result<D, anyhow::Error> {
+    let mut watch = Progress::new(name::<T>(), args, has_results);
     let done = work(&mut watch);
     watch.finish();
     done
 }
 
-fn exit_code(summary: &Summary, args: &RunArgs) -> ExitCode {
-    if summary.problems == 0 || args.input.skip_bad { ExitCode::SUCCESS } else { ExitCode::from(2) }
+fn exit_code(problems: u64, skip_bad: bool) -> ExitCode {
+    if problems == 0 || skip_bad { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }
 
 fn finish<T: Tool>(done: Result<ExitCode, anyhow::Error>) -> ExitCode {

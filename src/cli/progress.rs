@@ -19,13 +19,15 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn new(tool: String, run: &RunArgs) -> Self {
+    /// `has_results`: something goes to stdout meanwhile.
+    pub fn new(tool: String, run: &RunArgs, has_results: bool) -> Self {
         let reads_terminal = run.input.reads_stdin() && stdin().is_terminal();
         if reads_terminal && !run.quiet {
             say(&format!("{tool}: reading from the terminal; Ctrl-D ends it, --help tells more"));
         }
         // A bar amid results, or amid what is typed, is a nuisance.
-        let shows_bar = stderr().is_terminal() && !stdout().is_terminal() && !run.quiet && !reads_terminal;
+        let is_amid_results = has_results && stdout().is_terminal();
+        let shows_bar = stderr().is_terminal() && !is_amid_results && !run.quiet && !reads_terminal;
         let bar = if shows_bar { bar(run) } else { ProgressBar::hidden() };
         let severity = if run.input.skip_bad { "warning: " } else { "" };
         Self { tool, quiet: run.quiet, severity, bar, documents: 0 }
@@ -50,6 +52,28 @@ impl Watch for Progress {
             self.bar.set_message(self.documents.to_string());
         }
     }
+}
+
+/// Only says what could not be used.
+pub struct Complaints {
+    tool: String,
+    quiet: bool,
+}
+
+impl Complaints {
+    pub fn new(tool: String, quiet: bool) -> Self {
+        Self { tool, quiet }
+    }
+}
+
+impl Watch for Complaints {
+    fn problem(&mut self, problem: &Problem) {
+        if !self.quiet {
+            say(&format!("{}: {problem}", self.tool));
+        }
+    }
+
+    fn progress(&mut self, _: u64, _: u64) {}
 }
 
 /// A line on stderr; if that is closed or full, nobody wants to know.

@@ -9,7 +9,7 @@ pub use chunk::Chunk;
 pub use item::{Content, Item, Reader};
 pub use seen::SeenIds;
 pub use source::Source;
-pub use walk::{Entry, total_bytes};
+pub use walk::{Entries, Entry, Found, total_bytes};
 
 use crate::format::LineParser;
 use std::path::PathBuf;

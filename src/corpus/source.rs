@@ -43,7 +43,7 @@ const PROBLEM_BYTES: u64 = 256;
 const PATIENCE: Duration = Duration::from_millis(50);
 
 pub struct Source {
-    entries: Entries,
+    entries: Box<dyn Iterator<Item = Found> + Send>,
     options: Options,
     /// Files that are one document each, not yet enough for a chunk.
     batch: Vec<Entry>,
@@ -95,17 +95,26 @@ enum Feeding {
 
 impl Source {
     pub fn new(options: Options, threads: usize) -> Result<Self> {
-        let (entries, ahead) = (Entries::new(&options)?, threads.min(AHEAD_FILES));
-        Ok(Self {
+        let entries = Entries::new(&options)?;
+        Ok(Self::over(Box::new(entries), options, threads))
+    }
+
+    /// Reads these files only.
+    pub fn of(entries: Vec<Entry>, options: Options, threads: usize) -> Self {
+        Self::over(Box::new(entries.into_iter().map(Found::File)), options, threads)
+    }
+
+    fn over(entries: Box<dyn Iterator<Item = Found> + Send>, options: Options, threads: usize) -> Self {
+        Self {
             entries,
             options,
             batch: Vec::new(),
             batch_bytes: 0,
             pending: VecDeque::new(),
-            ahead,
+            ahead: threads.min(AHEAD_FILES),
             schemes: Vec::new(),
             stop: Arc::default(),
-        })
+        }
     }
 
     /// How the corpus opens, if it opens with a stream of ours. To be asked before anything is read.

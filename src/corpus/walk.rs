@@ -13,7 +13,7 @@ use std::{
     ffi::OsString,
     fs::{self, File, Metadata},
     io::{self, BufRead, BufReader},
-    os::unix::ffi::OsStringExt,
+    os::unix::{ffi::OsStringExt, fs::MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -29,11 +29,13 @@ pub struct Entry {
     pub is_named: bool,
     pub is_regular: bool,
     pub bytes: u64,
+    /// When its content, and what the file system says of it, last changed: nanoseconds since 1970.
+    pub modified: [i64; 2],
 }
 
 impl Entry {
     pub fn stdin() -> Self {
-        Self { path: "-".into(), id: "-".into(), is_named: true, is_regular: false, bytes: 0 }
+        Self { path: "-".into(), id: "-".into(), is_named: true, is_regular: false, bytes: 0, modified: [0; 2] }
     }
 
     pub fn is_stdin(&self) -> bool {
@@ -187,7 +189,9 @@ fn entry(path: PathBuf, id: &Path, metadata: &Metadata, is_named: bool) -> Resul
         ));
     };
     let id = id.into();
-    Ok(Entry { path, id, is_named, is_regular: metadata.is_file(), bytes: metadata.len() })
+    let nanoseconds = |seconds: i64, more: i64| seconds.saturating_mul(1_000_000_000).saturating_add(more);
+    let modified = [nanoseconds(metadata.mtime(), metadata.mtime_nsec()), nanoseconds(metadata.ctime(), metadata.ctime_nsec())];
+    Ok(Entry { path, id, is_named, is_regular: metadata.is_file(), bytes: metadata.len(), modified })
 }
 
 fn walk_problem(error: &walkdir::Error, root: &Path) -> Problem {

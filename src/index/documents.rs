@@ -1,24 +1,25 @@
 //! The documents of a segment: a row each, their ids, and the orders in which they are looked up.
 //!
-//! A row has 48 bytes: number, representative, size, tokens, blots, hash, hash of the id. Rows stand by rising number. Ids are front-coded,
-//! [`BLOCK_IDS`] to a block. Two lists of row numbers, by the hash of the id and by the hash of the content, find a document without reading the rest.
+//! A row has 48 bytes: number, representative, size, tokens, blots, hash, hash of the id. Rows stand by rising number. Two lists of row numbers, by the hash of the id and by the hash of the content, find a document without reading the rest.
+//! What the commit did to documents of older segments stands here as well: see [`Effects`].
 
+use super::{
+    ids::{Ids, Section, section},
+    numbers::NumberSet,
+};
 use crate::{
     error::Result,
-    format::{Fields, Sealed, SealedWriter, put_varint},
+    format::{Sealed, SealedWriter},
 };
 use serde::{Deserialize, Serialize};
-use std::{
-    io::{self, Write},
-    path::Path,
-};
+use std::{io, path::Path, sync::OnceLock};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// What an index knows of a document, but for its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
     pub number: u32,
-    /// The document of the same content that stands for it in postings; itself, mostly.
+    /// Whose postings are those of this content: the first document that had it. It may be gone itself, its number stays taken.
     pub representative: u32,
     /// Of the text; none if the program that made the blots did not tell.
     pub bytes: Option<u64>,
@@ -31,7 +32,6 @@ pub struct Row {
 }
 
 const ROW_BYTES: usize = 48;
-const BLOCK_IDS: usize = 16;
 const UNKNOWN_BYTES: u64 = u64::MAX;
 
 /// A row and its id.
@@ -49,6 +49,10 @@ impl Row {
 
     pub(super) fn numbered(self, number: u32, representative: u32) -> Self {
         Self { number, representative, ..self }
+    }
+
+    pub(super) fn with_blots(self, blots: u32) -> Self {
+        Self { blots, ..self }
     }
 
     pub(super) fn id_hash(&self) -> u64 {
@@ -85,22 +89,34 @@ impl Row {
     }
 }
 
-/// Where a section starts, and its length in bytes.
-pub type Section = [u64; 2];
-
 #[derive(Debug, Serialize, Deserialize)]
 struct Description {
     kind: String,
     rows: u64,
     row_section: Section,
-    id_section: Section,
-    id_blocks: Section,
+    #[serde(flatten)]
+    ids: Ids,
     by_id: Section,
     by_hash: Section,
+    aliases: Section,
+    retired: Section,
+    gone: Section,
+    free: Section,
+}
+
+/// What a commit does to older segments, and to the numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// In older segments neither the rows nor the postings of these numbers count any more.
+    pub retired: NumberSet,
+    /// In older segments the rows of these numbers do not count any more, but their postings do: other documents have the same content.
+    pub gone: NumberSet,
+    /// The numbers that no document has, after this commit.
+    pub free: NumberSet,
 }
 
 /// Writes the documents of a segment, given by rising number.
-pub fn write(path: &Path, documents: &mut [Document]) -> io::Result<()> {
+pub fn write(path: &Path, documents: &mut [Document], effects: &Effects) -> io::Result<()> {
     let mut out = SealedWriter::create(path)?;
     let mut bytes = Vec::new();
     for document in documents.iter_mut() {
@@ -108,18 +124,28 @@ pub fn write(path: &Path, documents: &mut [Document]) -> io::Result<()> {
         document.row.append_to(&mut bytes);
     }
     let row_section = section(&mut out, &bytes)?;
-    let (ids, blocks) = front_code(documents);
-    let id_section = section(&mut out, &ids)?;
-    let id_blocks = section(&mut out, &blocks)?;
+    let ids = Ids::write(&mut out, documents.iter().map(|document| document.id.as_str()))?;
     let mut order: Vec<u32> = (0..documents.len() as u32).collect();
     order.sort_by_key(|&row| documents[row as usize].row.id_hash);
     let by_id = section(&mut out, &words(&order))?;
     order.retain(|&row| !documents[row as usize].row.is_alias() && documents[row as usize].row.hash.is_some());
     order.sort_by_key(|&row| documents[row as usize].row.hash);
     let by_hash = section(&mut out, &words(&order))?;
-    let rows = documents.len() as u64;
-    out.finish(&Description { kind: KIND.to_owned(), rows, row_section, id_section, id_blocks, by_id, by_hash })?;
+    let aliases = section(&mut out, &words(&alias_pairs(documents)))?;
+    let retired = section(&mut out, &effects.retired.to_bytes())?;
+    let gone = section(&mut out, &effects.gone.to_bytes())?;
+    let free = section(&mut out, &effects.free.to_bytes())?;
+    let (kind, rows) = (KIND.to_owned(), documents.len() as u64);
+    out.finish(&Description { kind, rows, row_section, ids, by_id, by_hash, aliases, retired, gone, free })?;
     Ok(())
+}
+
+/// Of each alias the representative and its own place, in that order.
+fn alias_pairs(documents: &[Document]) -> Vec<u32> {
+    let aliases = (0..).zip(documents).filter(|(_, document)| document.row.is_alias());
+    let mut pairs: Vec<[u32; 2]> = aliases.map(|(place, document)| [document.row.representative, place]).collect();
+    pairs.sort_unstable();
+    pairs.concat()
 }
 
 const KIND: &str = "documents";
@@ -128,54 +154,46 @@ fn words(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Writes a section and says where it is.
-pub(super) fn section<W: Write>(out: &mut SealedWriter<W>, bytes: &[u8]) -> io::Result<Section> {
-    let start = out.position();
-    out.write_all(bytes)?;
-    Ok([start, bytes.len() as u64])
-}
-
-/// Each id as the length it shares with the one before, and the rest; and where each block starts.
-fn front_code(documents: &[Document]) -> (Vec<u8>, Vec<u8>) {
-    let (mut ids, mut blocks, mut last) = (Vec::new(), Vec::new(), "");
-    for (index, document) in documents.iter().enumerate() {
-        if index % BLOCK_IDS == 0 {
-            blocks.extend_from_slice(&(ids.len() as u64).to_le_bytes());
-            last = "";
-        }
-        let shared = last.bytes().zip(document.id.bytes()).take_while(|(one, two)| one == two).count();
-        put_varint(&mut ids, shared as u64);
-        put_varint(&mut ids, (document.id.len() - shared) as u64);
-        ids.extend_from_slice(&document.id.as_bytes()[shared..]);
-        last = &document.id;
-    }
-    (ids, blocks)
-}
-
 /// The documents of a segment, read as they are asked for.
 pub struct Documents {
     file: Sealed,
     description: Description,
+    effects: OnceLock<Effects>,
 }
 
 impl Documents {
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
         let description: Description = file.describe()?;
-        let Description { rows, row_section, id_blocks, by_id, .. } = &description;
+        let Description { rows, row_section, ids, by_id, by_hash, aliases, .. } = &description;
         let fits = description.kind == KIND
             && row_section[1].checked_div(ROW_BYTES as u64) == Some(*rows)
-            && id_blocks[1] == 8 * rows.div_ceil(BLOCK_IDS as u64)
+            && ids.fits(*rows)
             && by_id[1] == 4 * rows
+            && by_hash[1] <= 4 * rows
+            && aliases[1] <= 8 * rows
             && *rows <= u64::from(u32::MAX);
         if !fits {
             return Err(file.damaged(0, "the description of the documents contradicts itself"));
         }
-        Ok(Self { file, description })
+        Ok(Self { file, description, effects: OnceLock::new() })
     }
 
     pub fn file(&self) -> &Sealed {
         &self.file
+    }
+
+    /// What the commit did to older segments; read when it is first asked for.
+    pub fn effects(&self) -> Result<&Effects> {
+        if let Some(effects) = self.effects.get() {
+            return Ok(effects);
+        }
+        let Description { retired, gone, free, .. } = &self.description;
+        let set = |[start, length]: Section| -> Result<NumberSet> {
+            NumberSet::read(self.file.bytes(start, length)?).map_err(|what| self.file.damaged(start, what))
+        };
+        let effects = Effects { retired: set(*retired)?, gone: set(*gone)?, free: set(*free)? };
+        Ok(self.effects.get_or_init(|| effects))
     }
 
     pub fn len(&self) -> u32 {
@@ -224,27 +242,30 @@ impl Documents {
         self.search((by_hash[1] / 4) as u32, |at| self.listed(by_hash, at), |row| row.hash.cmp(&Some(hash)))
     }
 
-    pub fn id(&self, place: u32) -> Result<String> {
-        let block = u64::from(place) / BLOCK_IDS as u64;
-        let [blocks, _] = self.description.id_blocks;
-        let start = self.word(blocks + 8 * block)?;
-        let [ids, length] = self.description.id_section;
-        let left = length.checked_sub(start).ok_or_else(|| self.damaged(blocks + 8 * block))?;
-        let end = if block + 1 < self.description.rows.div_ceil(BLOCK_IDS as u64) { self.word(blocks + 8 * block + 8)? } else { length };
-        let taken = end.checked_sub(start).filter(|&taken| taken <= left).ok_or_else(|| self.damaged(blocks + 8 * block))?;
-        let mut fields = Fields::new(self.file.bytes(ids + start, taken)?);
-        let mut id = Vec::new();
-        for _ in 0..=u64::from(place) % BLOCK_IDS as u64 {
-            let mut next = || -> Result<(), String> {
-                let shared = fields.varint("length of an id's beginning")?;
-                let more = fields.varint("length of an id")?;
-                id.truncate(shared as usize);
-                id.extend_from_slice(fields.take(more, "id")?);
-                Ok(())
-            };
-            next().map_err(|what| self.file.damaged(ids + start, what))?;
+    /// Calls `each` with the place of every alias of a representative, which may be of another segment.
+    pub fn for_each_alias(&self, representative: u32, mut each: impl FnMut(u32) -> Result<()>) -> Result<()> {
+        let [start, length] = self.description.aliases;
+        let pair = |at: u64| -> Result<(u32, u32)> {
+            let both = self.word(start + 8 * at)?;
+            Ok((both as u32, (both >> 32) as u32))
+        };
+        let (mut low, mut high) = (0, length / 8);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if pair(middle)?.0 < representative { low = middle + 1 } else { high = middle }
         }
-        String::from_utf8(id).map_err(|_| self.damaged(ids + start))
+        for at in low..length / 8 {
+            match pair(at)? {
+                (found, place) if found == representative && place < self.len() => each(place)?,
+                (found, _) if found == representative => return Err(self.damaged(start + 8 * at)),
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    pub fn id(&self, place: u32) -> Result<String> {
+        self.description.ids.get(&self.file, place)
     }
 
     fn word(&self, at: u64) -> Result<u64> {

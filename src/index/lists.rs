@@ -3,7 +3,7 @@
 //! A set is its length less two, its first number, and the gaps between neighbours less one, as varints. Every
 //! [`BLOCK_SETS`]th set has its place in a list.
 
-use super::documents::{Section, section};
+use super::ids::{Section, section};
 use crate::{
     error::Result,
     format::{Fields, Sealed, SealedWriter, put_varint},

@@ -1,10 +1,11 @@
 //! One writer at a time; and what a writer that died left behind.
 
-use super::manifest::NAME;
+use super::manifest::{Manifest, NAME};
 use crate::error::{Error, Place, Result};
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{Read, Seek, Write},
+    os::unix::fs::MetadataExt,
     path::Path,
 };
 
@@ -21,25 +22,37 @@ impl WriteLock {
         fs::create_dir_all(directory).map_err(|error| Error::io(directory.display(), error))?;
         let path = directory.join(LOCK);
         let failed = |error| Error::io(path.display(), error);
-        let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                let _ = file.read_to_string(&mut holder);
-                let what = format!("process {} is writing this index; wait for it to end", holder.trim());
-                return Err(Error::damaged(Place::path(directory), what));
+        loop {
+            let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(refusal(directory, &mut file)),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
+            // Its last holder may have removed the file after we opened it: then the lock is on nothing.
+            if !is_at(&file, &path) {
+                continue;
+            }
+            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write!(file, "{}", std::process::id())).map_err(failed)?;
+            return Ok(Self { _file: file });
         }
-        file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write!(file, "{}", std::process::id())).map_err(failed)?;
-        Ok(Self { _file: file })
     }
 
     /// Done: the lock file is no part of the index.
     pub fn release(self, directory: &Path) -> Result<()> {
         fs::remove_file(directory.join(LOCK)).map_err(|error| Error::io(directory.display(), error))
     }
+}
+
+fn refusal(directory: &Path, file: &mut File) -> Error {
+    let mut holder = String::new();
+    let _ = file.read_to_string(&mut holder);
+    Error::damaged(Place::path(directory), format!("process {} is writing this index; wait for it to end", holder.trim()))
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    let both = (file.metadata(), fs::metadata(path));
+    matches!(both, (Ok(one), Ok(two)) if (one.dev(), one.ino()) == (two.dev(), two.ino()))
 }
 
 /// Refuses a directory that holds an index, or anything that is not ours.
@@ -54,9 +67,10 @@ pub fn ensure_new(directory: &Path) -> Result<()> {
     }
 }
 
-/// Removes what no manifest names.
-pub fn sweep(directory: &Path) -> Result<()> {
-    for name in names_in(directory)?.iter().filter(|name| is_ours(name) && *name != LOCK && *name != NAME) {
+/// Removes the files of an index that its manifest does not name: those of a writer that died, or that were replaced.
+pub fn sweep(directory: &Path, manifest: Option<&Manifest>) -> Result<()> {
+    let is_kept = |name: &str| name == LOCK || name == NAME || manifest.is_some_and(|manifest| manifest.names(name));
+    for name in names_in(directory)?.iter().filter(|name| is_ours(name) && !is_kept(name)) {
         fs::remove_file(directory.join(name)).map_err(|error| Error::io(directory.join(name).display(), error))?;
     }
     Ok(())

@@ -2,18 +2,20 @@
 
 use crate::{
     error::{Error, Place, Result},
+    posting::BUCKETS,
     scheme::BlotScheme,
 };
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
     io::Write,
+    ops::Range,
     path::Path,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
 pub const NAME: &str = "manifest.json";
-const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -23,15 +25,31 @@ pub struct Manifest {
     pub scheme: String,
     /// Counts commits.
     pub generation: u64,
-    /// One more than the largest number of a document.
+    /// One more than the largest number that a document ever had.
     pub numbers: u32,
+    /// Only a range of the blots is here; the rest is elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<PartOf>,
+    /// The oldest first.
     pub segments: Vec<SegmentEntry>,
 }
 
-/// What one commit added.
+/// What part of an index this is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartOf {
+    /// The top eight bits of its blots are from the first to, but not including, the second.
+    pub buckets: [u32; 2],
+    /// In how many parts the postings of the whole were.
+    pub parts: u32,
+}
+
+/// What one commit added, or several that were made into one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentEntry {
+    /// The generation that made it.
     pub name: String,
+    /// The first and the last generation whose changes it holds.
+    pub changes: [u64; 2],
     pub parts: u32,
     pub files: Vec<FileSeal>,
 }
@@ -53,7 +71,30 @@ struct Checked {
 
 impl Manifest {
     pub fn new(scheme: &BlotScheme) -> Self {
-        Self { dedup: "index".to_owned(), version: VERSION, scheme: scheme.to_string(), generation: 0, numbers: 0, segments: Vec::new() }
+        Self {
+            dedup: "index".to_owned(),
+            version: VERSION,
+            scheme: scheme.to_string(),
+            generation: 0,
+            numbers: 0,
+            range: None,
+            segments: Vec::new(),
+        }
+    }
+
+    /// What the segment of a generation is called.
+    pub fn segment_name(generation: u64) -> String {
+        format!("{generation:06}")
+    }
+
+    /// Whether a file belongs to the index.
+    pub fn names(&self, file: &str) -> bool {
+        self.segments.iter().flat_map(|segment| &segment.files).any(|listed| listed.name == file)
+    }
+
+    /// The top eight bits of its blots.
+    pub fn buckets(&self) -> Range<usize> {
+        self.range.as_ref().map_or(0..BUCKETS, |range| range.buckets[0] as usize..range.buckets[1] as usize)
     }
 
     pub fn read(directory: &Path) -> Result<Self> {
@@ -71,6 +112,11 @@ impl Manifest {
         if checked.manifest.dedup != "index" || checked.manifest.version != VERSION {
             let found = checked.manifest.version;
             return Err(Error::damaged(place(), format!("an index of version {found}, this program reads version {VERSION}")));
+        }
+        if let Some(PartOf { buckets: [first, end], .. }) = checked.manifest.range
+            && (first >= end || end as usize > BUCKETS)
+        {
+            return Err(Error::damaged(place(), format!("a part of an index from {first} to {end}, of {BUCKETS}")));
         }
         Ok(checked.manifest)
     }
@@ -92,7 +138,8 @@ impl Manifest {
         self.scheme.parse().map_err(|what: String| Error::damaged(Place::path(&directory.join(NAME)), what))
     }
 
-    fn checksum(&self) -> String {
+    /// What tells this state of this index from all others.
+    pub fn checksum(&self) -> String {
         format!("{:016x}", xxh3_64(&serde_json::to_vec(self).unwrap_or_default()))
     }
 }

@@ -1,22 +1,34 @@
 //!
 //! A directory of files that are written once, and a manifest whose replacement is a commit. `man 5 dedup-index` has it byte by byte.
 
+mod ids;
+mod numbers;
 mod documents;
 mod lists;
-mod lock;
-mod manifest;
-mod open;
 mod part;
+mod manifest;
+mod lock;
+mod open;
+mod merge;
+mod view;
+mod change;
 mod segment;
+mod compact;
+mod known;
 mod stats;
 mod verify;
 
-pub use documents::{Document, Documents, Row};
+pub use change::Change;
+pub use compact::Rewritten;
+pub use documents::{Document, Documents, Effects, Row};
+pub use known::{FileState, Known, Stamp, write_known};
 pub use lists::SetFile;
 pub use lock::{WriteLock, ensure_new, sweep};
-pub use manifest::{FileSeal, Manifest, SegmentEntry};
-pub use open::{Index, Segment};
+pub use manifest::{FileSeal, Manifest, PartOf, SegmentEntry};
+pub use numbers::NumberSet;
+pub use open::{At, Index, Segment};
 pub use part::{Part, Posted};
-pub use segment::{SegmentBuilder, first_manifest};
+pub use segment::{Means, SegmentBuilder, SegmentFiles, Taken};
 pub use stats::{Stats, stats};
 pub use verify::verify;
+pub use view::{Content, View};

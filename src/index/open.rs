@@ -1,15 +1,15 @@
 //! An index that is open for reading, as it was when its manifest was read.
 
 use super::{
-    documents::Documents,
+    documents::{Documents, Row},
     lists::SetFile,
     manifest::{Manifest, NAME, SegmentEntry},
-    part::{Part, Posted},
+    part::{Part, Posted, buckets_of},
 };
 use crate::{
     error::{Error, Place, Result},
     format::Sealed,
-    posting::BUCKETS,
+    posting::{BUCKETS, bucket_of},
     scheme::BlotScheme,
 };
 use std::path::{Path, PathBuf};
@@ -19,6 +19,7 @@ pub struct Index {
     pub directory: PathBuf,
     pub manifest: Manifest,
     pub scheme: BlotScheme,
+    /// The oldest first.
     pub segments: Vec<Segment>,
 }
 
@@ -26,30 +27,174 @@ pub struct Segment {
     pub documents: Documents,
     pub sets: SetFile,
     pub parts: Vec<Part>,
+    range: std::ops::Range<usize>,
+}
+
+/// Where a row stands: its segment, and its place there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct At {
+    pub segment: usize,
+    pub place: u32,
 }
 
 impl Index {
     pub fn open(directory: &Path) -> Result<Self> {
-        let manifest = Manifest::read(directory)?;
-        let scheme = manifest.scheme(directory)?;
-        let segments = manifest.segments.iter().map(|entry| Segment::open(directory, entry, &manifest.scheme)).collect::<Result<_>>()?;
-        Ok(Self { directory: directory.to_owned(), manifest, scheme, segments })
+        let mut manifest = Manifest::read(directory)?;
+        loop {
+            let opened = Self::open_as(directory, &manifest);
+            // A writer may have replaced files between the reading of the manifest and their opening: then there is a newer manifest.
+            let now = if opened.is_err() { Manifest::read(directory)? } else { return opened };
+            if now == manifest {
+                return opened;
+            }
+            manifest = now;
+        }
     }
 
-    /// Every file of the index but the manifest.
-    pub fn files(&self) -> impl Iterator<Item = &Sealed> {
-        self.segments.iter().flat_map(Segment::files)
+    fn open_as(directory: &Path, manifest: &Manifest) -> Result<Self> {
+        let scheme = manifest.scheme(directory)?;
+        let segments = manifest.segments.iter().map(|entry| Segment::open(directory, entry, manifest)).collect::<Result<_>>()?;
+        Ok(Self { directory: directory.to_owned(), manifest: manifest.clone(), scheme, segments })
+    }
+
+    /// As it was after an earlier commit.
+    pub fn open_at(directory: &Path, generation: u64) -> Result<Self> {
+        let index = Self::open(directory)?;
+        let mut manifest = index.manifest;
+        manifest.segments.retain(|segment| segment.changes[0] <= generation);
+        let is_there =
+            generation <= manifest.generation && manifest.segments.last().is_some_and(|segment| segment.changes[1] <= generation);
+        if !is_there {
+            let first = manifest.segments.first().map_or(0, |segment| segment.changes[1]);
+            let what =
+                format!("generation {generation} is not there any more, or not yet: the index has {first} to {}", manifest.generation);
+            return Err(Error::damaged(Place::path(directory), what));
+        }
+        Self::open_as(directory, &manifest)
+    }
+
+    /// An index of all blots, not of a range of them.
+    pub fn open_whole(directory: &Path) -> Result<Self> {
+        let index = Self::open(directory)?;
+        if index.manifest.range.is_some() {
+            let what = "a part of an index; join all of them with dedup-index merge first";
+            return Err(Error::damaged(Place::path(directory), what));
+        }
+        Ok(index)
+    }
+
+    pub fn row(&self, at: At) -> Result<Row> {
+        self.segments[at.segment].documents.row(at.place)
+    }
+
+    pub fn id(&self, at: At) -> Result<String> {
+        self.segments[at.segment].documents.id(at.place)
+    }
+
+    /// Whether the postings of a number in a segment still count.
+    pub fn is_posted(&self, segment: usize, number: u32) -> Result<bool> {
+        for newer in &self.segments[segment + 1..] {
+            if newer.documents.effects()?.retired.contains(number) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether the row of a number in a segment is still a document.
+    pub fn is_listed(&self, segment: usize, number: u32) -> Result<bool> {
+        for newer in &self.segments[segment + 1..] {
+            let effects = newer.documents.effects()?;
+            if effects.retired.contains(number) || effects.gone.contains(number) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The document with this id.
+    pub fn find_id(&self, id: &str) -> Result<Option<At>> {
+        for (segment, found) in self.segments.iter().enumerate().rev() {
+            if let Some(place) = found.documents.find_id(id)?
+                && self.is_listed(segment, found.documents.row(place)?.number)?
+            {
+                return Ok(Some(At { segment, place }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where the postings of this content are.
+    pub fn find_content(&self, hash: u128) -> Result<Option<At>> {
+        for (segment, found) in self.segments.iter().enumerate().rev() {
+            if let Some(place) = found.documents.find_hash(hash)?
+                && self.is_posted(segment, found.documents.row(place)?.number)?
+            {
+                return Ok(Some(At { segment, place }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where the postings of this number are.
+    pub fn find_number(&self, number: u32) -> Result<Option<At>> {
+        for (segment, found) in self.segments.iter().enumerate().rev() {
+            if let Some(place) = found.documents.place_of(number)? {
+                return Ok(self.is_posted(segment, number)?.then_some(At { segment, place }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// All documents of a content, given by where its postings are: by rising number, never none.
+    pub fn documents_of(&self, content: At) -> Result<Vec<At>> {
+        let number = self.row(content)?.number;
+        let mut found = Vec::new();
+        if self.is_listed(content.segment, number)? {
+            found.push((number, content));
+        }
+        for (segment, searched) in self.segments.iter().enumerate().skip(content.segment) {
+            searched.documents.for_each_alias(number, |place| {
+                let alias = searched.documents.row(place)?.number;
+                if self.is_listed(segment, alias)? {
+                    found.push((alias, At { segment, place }));
+                }
+                Ok(())
+            })?;
+        }
+        found.sort_unstable();
+        Ok(found.into_iter().map(|(_, at)| at).collect())
+    }
+
+    /// Where the postings are of all contents that have a blot.
+    pub fn find(&self, blot: u64, out: &mut Vec<At>) -> Result<()> {
+        out.clear();
+        let mut places = Vec::new();
+        for (segment, searched) in self.segments.iter().enumerate() {
+            searched.find(blot, self.scheme.bits, &mut places)?;
+            for &place in &places {
+                if self.is_posted(segment, searched.documents.row(place)?.number)? {
+                    out.push(At { segment, place });
+                }
+            }
+        }
+        Ok(())
     }
 }
 
 impl Segment {
-    fn open(directory: &Path, entry: &SegmentEntry, scheme: &str) -> Result<Self> {
-        let manifest = || Place::path(&directory.join(NAME));
+    fn open(directory: &Path, entry: &SegmentEntry, manifest: &Manifest) -> Result<Self> {
+        let damaged = |what: String| Error::damaged(Place::path(&directory.join(NAME)), what);
+        let most = if manifest.range.is_some() { 1 } else { BUCKETS };
+        if entry.parts == 0 || entry.parts as usize > most {
+            return Err(damaged(format!("segment {} has {} parts", entry.name, entry.parts)));
+        }
         let path = |ending: &str| directory.join(format!("{}.{ending}", entry.name));
         let parts = (0..entry.parts).map(|part| Part::open(&path(&format!("{part:03}.part")))).collect::<Result<Vec<_>>>()?;
-        let segment = Self { documents: Documents::open(&path("docs"))?, sets: SetFile::open(&path("sets"))?, parts };
+        let range = manifest.buckets();
+        let segment = Self { documents: Documents::open(&path("docs"))?, sets: SetFile::open(&path("sets"))?, parts, range: range.clone() };
         if entry.files.len() != segment.files().count() {
-            return Err(Error::damaged(manifest(), format!("segment {} has another number of files than it lists", entry.name)));
+            return Err(damaged(format!("segment {} has another number of files than it lists", entry.name)));
         }
         for (file, listed) in segment.files().zip(&entry.files) {
             if file.file_bytes() != listed.bytes || file.seal() != listed.seal {
@@ -57,7 +202,8 @@ impl Segment {
             }
         }
         for (number, part) in (0..).zip(&segment.parts) {
-            if part.place() != (number, entry.parts) || part.scheme() != scheme {
+            let buckets = if manifest.range.is_some() { range.clone() } else { buckets_of(number, entry.parts) };
+            if part.buckets() != buckets || part.scheme() != manifest.scheme {
                 return Err(Error::damaged(Place::file(part.file().name().clone()), "a part of another range or scheme"));
             }
         }
@@ -69,19 +215,22 @@ impl Segment {
         [self.documents.file(), self.sets.file()].into_iter().chain(self.parts.iter().map(Part::file))
     }
 
-    /// The documents of a blot that are posted, by number.
-    pub fn find(&self, blot: u64, bits: u8, out: &mut Vec<u32>) -> Result<()> {
+    /// The places of a blot's postings, whether they still count or not.
+    fn find(&self, blot: u64, bits: u8, out: &mut Vec<u32>) -> Result<()> {
         out.clear();
-        let bucket = crate::posting::bucket_of(blot, bits);
-        // Part p of n starts at bucket p·256/n, rounded down.
-        let part = ((bucket + 1) * self.parts.len() - 1) / BUCKETS;
-        match self.parts[part].find(blot)? {
+        let bucket = bucket_of(blot, bits);
+        if !self.range.contains(&bucket) {
+            return Ok(());
+        }
+        let part = &self.parts[self.parts.partition_point(|part| part.buckets().end <= bucket)];
+        match part.find(blot)? {
+            None => {}
+            Some(Posted::One(place)) => out.push(place),
+            Some(Posted::Set(set)) => self.sets.read(u64::from(set), out)?,
+        }
+        match out.iter().find(|&&place| place >= self.documents.len()) {
+            Some(place) => Err(part.file().damaged(0, format!("a blot leads to the document at place {place}, which is not there"))),
             None => Ok(()),
-            Some(Posted::One(number)) => {
-                out.push(number);
-                Ok(())
-            }
-            Some(Posted::Set(set)) => self.sets.read(u64::from(set), out),
         }
     }
 }

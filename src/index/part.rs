@@ -5,7 +5,7 @@
 //! one step. In a bucket stands the number of its blots as a varint, then for each the gap to the one before less one (to the bucket's start
 //! for the first) in a Rice code, then the number: of a set in a prefix code, of a document in a fixed width.
 
-use super::documents::{Section, section};
+use super::ids::{Section, section};
 use crate::{
     error::Result,
     format::{BitReader, BitWriter, Fields, NumberCode, Sealed, SealedWriter, put_varint},
@@ -24,9 +24,8 @@ struct Description {
     kind: String,
     scheme: String,
     bits: u8,
-    /// Which of how many.
-    part: u32,
-    parts: u32,
+    /// The top eight bits of its blots are from the first to, but not including, the second.
+    buckets: [u32; 2],
     shared: Shape,
     single: Shape,
 }
@@ -102,18 +101,19 @@ pub fn buckets_of(part: u32, parts: u32) -> Range<usize> {
     border(part)..border(part + 1)
 }
 
-/// Writes part `part` of `parts`.
-pub fn write<K: Key>(path: &Path, inverted: &Inverted<K>, scheme: &str, part: u32, parts: u32, limits: Limits) -> Result<()> {
+/// Writes the postings of a range of buckets.
+pub fn write<K: Key>(path: &Path, inverted: &Inverted<K>, scheme: &str, buckets: Range<usize>, limits: Limits) -> Result<()> {
     let failed = |error| crate::error::Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
-    let units = inverted.units_in(&buckets_of(part, parts));
+    let units = inverted.units_in(&buckets);
     let is_fine = inverted.postings >= FINE_POSTINGS;
-    let writer = SectionWriter { bits: inverted.bits, part, parts, is_fine, limits, failed: &failed };
+    let writer = SectionWriter { bits: inverted.bits, buckets: buckets.clone(), is_fine, limits, failed: &failed };
     let count = |kind: usize| units.clone().map(|unit| inverted.lengths(unit)[kind]).sum();
     let shared = writer.write(&mut out, set_numbers(inverted), &units, count(0), |unit| inverted.shared(unit).map(Cow::Owned))?;
-    let width = 32 - (inverted.blots_of.len() as u32).saturating_sub(1).leading_zeros();
+    let width = 32 - inverted.documents.saturating_sub(1).leading_zeros();
     let single = writer.write(&mut out, Numbers::Fixed(width), &units, count(1), |unit| inverted.single(unit))?;
-    let description = Description { kind: KIND.to_owned(), scheme: scheme.to_owned(), bits: inverted.bits, part, parts, shared, single };
+    let buckets = [buckets.start as u32, buckets.end as u32];
+    let description = Description { kind: KIND.to_owned(), scheme: scheme.to_owned(), bits: inverted.bits, buckets, shared, single };
     out.finish(&description).map_err(failed)?;
     Ok(())
 }
@@ -129,8 +129,7 @@ fn set_numbers<K: Key>(inverted: &Inverted<K>) -> Numbers {
 
 struct SectionWriter<'a> {
     bits: u8,
-    part: u32,
-    parts: u32,
+    buckets: Range<usize>,
     is_fine: bool,
     limits: Limits,
     failed: &'a dyn Fn(std::io::Error) -> crate::error::Error,
@@ -149,7 +148,7 @@ impl SectionWriter<'_> {
         let (bucket_bits, rice) = self.layout(blots);
         let shift = self.bits - bucket_bits;
         let start = out.position();
-        let first_bucket = (buckets_of(self.part, self.parts).start as u64) << (bucket_bits - 8);
+        let first_bucket = (self.buckets.start as u64) << (bucket_bits - 8);
         let mut directory: Vec<u64> = Vec::new();
         let source = units.clone().map(|item| Ok(Weighted { item, bytes: 1 }));
         let encode = |unit| keys(unit).map(|keys| encode(&keys, shift, u32::from(rice), &numbers));
@@ -169,7 +168,7 @@ impl SectionWriter<'_> {
             },
         )?;
         let length = out.position() - start;
-        let buckets = buckets_of(self.part, self.parts).len() << (bucket_bits - 8);
+        let buckets = self.buckets.len() << (bucket_bits - 8);
         directory.resize(buckets + 1, length);
         let directory: Vec<u8> = directory.iter().flat_map(|at| at.to_le_bytes()).collect();
         let directory = section(out, &directory).map_err(self.failed)?;
@@ -178,7 +177,7 @@ impl SectionWriter<'_> {
 
     /// How many top bits make a bucket, and the parameter of the Rice code: about log2 of 0.69 times the mean gap.
     fn layout(&self, blots: u64) -> (u8, u8) {
-        let all = blots * BUCKETS as u64 / buckets_of(self.part, self.parts).len() as u64;
+        let all = blots * BUCKETS as u64 / self.buckets.len() as u64;
         let least = if self.is_fine { 12 } else { 8 };
         let bucket_bits = ((all / BUCKET_BLOTS).max(1).ilog2() as u8).clamp(least, self.bits.min(40));
         let gap = ((709_u128 << self.bits) / 1024 / u128::from(all.max(1))).max(1);
@@ -225,9 +224,9 @@ impl Part {
         let file = Sealed::open(path)?;
         let description: Description = file.describe()?;
         let wrong = || file.damaged(0, "the description of the part contradicts itself");
-        let Description { bits, part, parts, shared, single, .. } = &description;
-        let fits = description.kind == KIND && crate::scheme::BITS.contains(bits) && part < parts && *parts as usize <= BUCKETS;
-        if !fits || ![shared, single].iter().all(|shape| shape.fits(*bits, &buckets_of(*part, *parts))) {
+        let Description { bits, buckets: [first, end], shared, single, .. } = &description;
+        let fits = description.kind == KIND && crate::scheme::BITS.contains(bits) && first < end && *end as usize <= BUCKETS;
+        if !fits || ![shared, single].iter().all(|shape| shape.fits(*bits, u64::from(end - first))) {
             return Err(wrong());
         }
         let (shared, single) = (Numbers::of(&shared.numbers).ok_or_else(wrong)?, Numbers::of(&single.numbers).ok_or_else(wrong)?);
@@ -242,9 +241,10 @@ impl Part {
         &self.description.scheme
     }
 
-    /// Which of how many.
-    pub fn place(&self) -> (u32, u32) {
-        (self.description.part, self.description.parts)
+    /// The range of its blots, by their top eight bits.
+    pub fn buckets(&self) -> Range<usize> {
+        let [first, end] = self.description.buckets;
+        first as usize..end as usize
     }
 
     pub fn shared_blots(&self) -> u64 {
@@ -295,7 +295,24 @@ impl Part {
     }
 
     fn first_bucket(&self, shape: &Shape) -> u64 {
-        (buckets_of(self.description.part, self.description.parts).start as u64) << (shape.bucket_bits - 8)
+        u64::from(self.description.buckets[0]) << (shape.bucket_bits - 8)
+    }
+
+    /// Calls `each` with every blot from `first` to `last` and what it leads to: first those of several documents, then those of one.
+    pub fn for_each_between(&self, first: u64, last: u64, mut each: impl FnMut(u64, Posted) -> Result<()>) -> Result<()> {
+        for (shape, numbers, posted) in self.sections() {
+            let shift = self.description.bits - shape.bucket_bits;
+            let start = self.first_bucket(shape);
+            for bucket in (first >> shift).max(start)..=last >> shift {
+                if bucket - start >= shape.buckets() {
+                    break;
+                }
+                self.read_bucket(shape, numbers, bucket - start, |blot, number| {
+                    if (first..=last).contains(&blot) { each(blot, posted(number)) } else { Ok(()) }
+                })?;
+            }
+        }
+        Ok(())
     }
 
     fn for_each(&self, shape: &Shape, numbers: &Numbers, mut each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
@@ -348,12 +365,10 @@ impl Shape {
         (self.directory[1] / 8).saturating_sub(1)
     }
 
-    fn fits(&self, bits: u8, buckets: &Range<usize>) -> bool {
+    fn fits(&self, bits: u8, buckets: u64) -> bool {
         (8..=bits).contains(&self.bucket_bits)
             && self.bucket_bits <= 40
             && self.rice < 60
-            && (buckets.len() as u64)
-                .checked_shl(u32::from(self.bucket_bits) - 8)
-                .is_some_and(|buckets| self.directory[1] == 8 * buckets + 8)
+            && buckets.checked_shl(u32::from(self.bucket_bits) - 8).is_some_and(|buckets| self.directory[1] == 8 * buckets + 8)
     }
 }

@@ -1,82 +1,184 @@
 //! Makes a segment: documents come in order, with their blots; files come out.
 
 use super::{
-    documents::{self, Document, Row},
+    change::{Change, Met},
+    documents::{self, Document, Effects, Row},
     lists,
-    manifest::{FileSeal, Manifest, SegmentEntry},
+    manifest::{FileSeal, SegmentEntry},
+    open::At,
     part,
 };
 use crate::{
     error::{Error, Place, Result},
     format::{Sealed, sync_files},
     parallel::Limits,
-    posting::{BUCKETS, Collector, Key, Postings, TempDir, invert},
-    scheme::BlotScheme,
+    posting::{BUCKETS, Collector, Inverted, Key, Postings, TempDir, invert},
 };
 use std::{
     collections::HashMap,
+    ops::Range,
     path::{Path, PathBuf},
 };
 
-/// Takes documents by rising number.
-///
-/// Memory: `memory_bytes`, about a hundred bytes and its id for each document, and the distinct sets.
-pub struct SegmentBuilder<K> {
-    documents: Vec<Document>,
-    by_hash: HashMap<u128, u32>,
-    collector: Collector<K>,
-    memory_bytes: u64,
-    threads: usize,
-    parts: u32,
+/// How much a writer may use.
+#[derive(Debug, Clone)]
+pub struct Means {
+    pub memory_bytes: u64,
+    pub threads: usize,
+    /// Where temporary files go, if there must be any.
+    pub tmp_dir: TempDir,
 }
 
-impl<K: Key> SegmentBuilder<K> {
-    pub fn new(bits: u8, memory_bytes: u64, threads: usize, parts: u32, directory: TempDir) -> Result<Self> {
-        if parts == 0 || parts as usize > BUCKETS {
-            return Err(Error::Usage(format!("{parts} parts; there can be 1 to {BUCKETS}")));
-        }
+impl Means {
+    pub fn limits(&self) -> Limits {
+        Limits::new(self.threads, 2 * self.threads as u64)
+    }
+}
+
+/// Takes documents in order.
+///
+/// Memory: `memory_bytes`, about a hundred bytes and its id for each document, and the distinct sets.
+pub struct SegmentBuilder<'i, K> {
+    /// Numbered by their place, for now.
+    documents: Vec<Document>,
+    by_hash: HashMap<u128, u32>,
+    /// Places of documents whose content is posted in an older segment, and its number.
+    posted_before: HashMap<u32, u32>,
+    change: Option<Change<'i>>,
+    collector: Collector<K>,
+    means: Means,
+}
+
+/// What became of documents that were added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// It is the next of the segment.
+    Added,
+    /// The index has this id with this text already.
+    Known,
+}
+
+impl<'i, K: Key> SegmentBuilder<'i, K> {
+    /// The first segment of an index, or one that changes it.
+    pub fn new(bits: u8, means: Means, change: Option<Change<'i>>) -> Self {
         // What is sorted takes as much again, and what comes in, too.
-        let collector = Collector::new(bits, memory_bytes / 2, threads, directory);
-        Ok(Self { documents: Vec::new(), by_hash: HashMap::new(), collector, memory_bytes, threads, parts })
+        let collector = Collector::new(bits, means.memory_bytes / 2, means.threads, means.tmp_dir.clone());
+        Self { documents: Vec::new(), by_hash: HashMap::new(), posted_before: HashMap::new(), change, collector, means }
     }
 
     /// Takes the next documents and their postings, numbered from 0 among themselves. Those whose content came before are aliases, and not posted.
-    pub fn add(&mut self, rows: Vec<(Box<str>, Row)>, postings: &Postings<K>) -> Result<()> {
-        let first = self.documents.len() as u32;
-        if self.documents.len() + rows.len() >= u32::MAX as usize {
+    pub fn add(&mut self, documents: Vec<(Box<str>, Row)>, postings: &Postings<K>) -> Result<Vec<Taken>> {
+        if self.documents.len() + documents.len() >= u32::MAX as usize {
             return Err(Error::Usage("more than 4 G documents; split the collection".to_owned()));
         }
-        let mut is_posted = Vec::with_capacity(rows.len());
-        for (id, row) in rows {
-            let number = self.documents.len() as u32;
-            let representative = row.hash.map_or(number, |hash| *self.by_hash.entry(hash).or_insert(number));
-            is_posted.push(representative == number);
-            self.documents.push(Document { id: id.into(), row: row.numbered(number, representative) });
+        let (mut taken, mut places) = (Vec::with_capacity(documents.len()), Vec::with_capacity(documents.len()));
+        for (id, row) in documents {
+            let met = match &mut self.change {
+                Some(change) => change.meet(&id, &row)?,
+                None => Met::New,
+            };
+            taken.push(if met == Met::Known { Taken::Known } else { Taken::Added });
+            places.push(if met == Met::Known { None } else { self.push(id, row, met) });
         }
-        self.collector.add(postings, first, |at| is_posted[at as usize])
+        self.collector.add(postings, |at| places[at as usize])?;
+        Ok(taken)
     }
 
-    /// Writes all files of the segment, and says what the manifest must say.
-    pub fn write(mut self, directory: &Path, name: &str, scheme: &BlotScheme) -> Result<SegmentEntry> {
-        let inverted = invert(self.collector, self.documents.len(), self.memory_bytes / 2)?;
-        for index in 0..self.documents.len() {
-            let representative = self.documents[index].row.representative as usize;
-            self.documents[index].row.blots = inverted.blots_of[representative];
+    /// The place under which the document is posted, if it must be.
+    fn push(&mut self, id: Box<str>, row: Row, met: Met) -> Option<u32> {
+        let place = self.documents.len() as u32;
+        let (representative, row) = match met {
+            Met::Posted { number, blots } => {
+                self.posted_before.insert(place, number);
+                (None, row.with_blots(blots))
+            }
+            _ => (Some(row.hash.map_or(place, |hash| *self.by_hash.entry(hash).or_insert(place))), row),
+        };
+        self.documents.push(Document { id: id.into(), row: row.numbered(place, representative.unwrap_or(place)) });
+        (representative == Some(place)).then_some(place)
+    }
+
+    /// Takes a document away from the index; false if it has none with this id.
+    pub fn remove(&mut self, id: &str) -> Result<bool> {
+        self.change.as_mut().map_or(Ok(false), |change| change.remove(id))
+    }
+
+    pub fn remove_at(&mut self, at: At) {
+        if let Some(change) = &mut self.change {
+            change.remove_at(at);
         }
-        let path = |ending: &str| directory.join(format!("{name}.{ending}"));
+    }
+
+    /// How many documents of the index are removed or replaced.
+    pub fn removals(&self) -> u64 {
+        self.change.as_ref().map_or(0, Change::removals)
+    }
+
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.documents.is_empty() && self.change.as_ref().is_none_or(Change::is_empty)
+    }
+
+    /// Writes all files of the segment, and says what the manifest must say: of the segment, and of numbers. Also gives the number of each document.
+    pub fn write(self, files: &SegmentFiles<'_>) -> Result<(SegmentEntry, u32, Vec<u32>)> {
+        let Self { mut documents, posted_before, change, collector, means, .. } = self;
+        let count = documents.len() as u32;
+        let (inverted, blots_of) = invert(collector, count, means.memory_bytes / 2)?;
+        let (effects, numbers, next) = match change {
+            None => (Effects::default(), (0..count).collect(), count),
+            Some(change) => change.settle(count, posted_before.values().copied())?,
+        };
+        for place in 0..documents.len() {
+            let row = &mut documents[place].row;
+            let (own, first) = (numbers[place], row.representative as usize);
+            *row = match posted_before.get(&(place as u32)) {
+                Some(&number) => row.numbered(own, number),
+                None => row.numbered(own, numbers[first]).with_blots(blots_of[first]),
+            };
+        }
+        Ok((files.write(documents, &effects, &inverted, means.limits())?, next, numbers))
+    }
+}
+
+/// Where the files of a segment go, and what they are called.
+pub struct SegmentFiles<'a> {
+    pub directory: &'a Path,
+    pub name: &'a str,
+    pub changes: [u64; 2],
+    pub scheme: &'a str,
+    /// The range of each part.
+    pub parts: Vec<Range<usize>>,
+}
+
+impl SegmentFiles<'_> {
+    /// The ranges of so many parts of everything.
+    pub fn parts(parts: u32) -> Result<Vec<Range<usize>>> {
+        if parts == 0 || parts as usize > BUCKETS {
+            return Err(Error::Usage(format!("{parts} parts; there can be 1 to {BUCKETS}")));
+        }
+        Ok((0..parts).map(|part| part::buckets_of(part, parts)).collect())
+    }
+
+    pub fn write<K: Key>(
+        &self,
+        mut documents: Vec<Document>,
+        effects: &Effects,
+        inverted: &Inverted<K>,
+        limits: Limits,
+    ) -> Result<SegmentEntry> {
+        let path = |ending: &str| self.directory.join(format!("{}.{ending}", self.name));
         let mut files = vec![path("docs"), path("sets")];
         let failed = |path: &Path, error| Error::io(path.display(), error);
-        documents::write(&files[0], &mut self.documents).map_err(|error| failed(&files[0], error))?;
-        drop(self.documents);
+        documents::write(&files[0], &mut documents, effects).map_err(|error| failed(&files[0], error))?;
+        drop(documents);
         lists::write(&files[1], &inverted.sets).map_err(|error| failed(&files[1], error))?;
-        for part in 0..self.parts {
+        for (part, buckets) in self.parts.iter().enumerate() {
             files.push(path(&format!("{part:03}.part")));
-            let limits = Limits::new(self.threads, 2 * self.threads as u64);
-            part::write(&files[files.len() - 1], &inverted, &scheme.to_string(), part, self.parts, limits)?;
+            part::write(&files[files.len() - 1], inverted, self.scheme, buckets.clone(), limits)?;
         }
-        sync_files(directory, &files)?;
+        sync_files(self.directory, &files)?;
         let files = files.iter().map(PathBuf::as_path).map(seal_of).collect::<Result<_>>()?;
-        Ok(SegmentEntry { name: name.to_owned(), parts: self.parts, files })
+        Ok(SegmentEntry { name: self.name.to_owned(), changes: self.changes, parts: self.parts.len() as u32, files })
     }
 }
 
@@ -84,9 +186,4 @@ fn seal_of(path: &Path) -> Result<FileSeal> {
     let file = Sealed::open(path)?;
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| Error::damaged(Place::path(path), "no name"))?;
     Ok(FileSeal { name: name.to_owned(), bytes: file.file_bytes(), seal: file.seal() })
-}
-
-/// The manifest of a new index with one segment.
-pub fn first_manifest(scheme: &BlotScheme, segment: SegmentEntry, numbers: u32) -> Manifest {
-    Manifest { generation: 1, numbers, segments: vec![segment], ..Manifest::new(scheme) }
 }

@@ -1,9 +1,16 @@
 //! What an index holds, in numbers.
 
-use super::{Index, Segment};
-use crate::error::Result;
+use super::{
+    Index, Segment, View,
+    merge::{Found, Merger},
+};
+use crate::{
+    error::Result,
+    parallel::Limits,
+    posting::{Key, MakeUnits, SetDictionary, Sorting, Unit},
+};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 /// All counts take aliases for the full documents they are, but for `postings_stored`.
 #[derive(Debug, Default, Serialize)]
@@ -13,6 +20,8 @@ pub struct Stats {
     pub segments: u64,
     pub parts: u64,
     pub documents: u64,
+    /// Numbers of removed documents, which the next ones will get.
+    pub free_numbers: u64,
     /// Documents that have the same content as another one, which stands for them.
     pub aliases: u64,
     pub bytes: u64,
@@ -46,73 +55,60 @@ pub struct DfStats {
 
 const TOP: usize = 10;
 
-/// Reads the sets and the rows; of the parts only what blots have which set.
-pub fn stats(index: &Index) -> Result<Stats> {
+/// Reads everything once.
+pub fn stats(index: &Index, limits: Limits) -> Result<Stats> {
     let mut stats = Stats { scheme: index.manifest.scheme.clone(), generation: index.manifest.generation, ..Stats::default() };
-    let mut lengths = BTreeMap::new();
     for segment in &index.segments {
-        stats.add_segment(segment, &mut lengths)?;
+        stats.segments += 1;
+        stats.parts += segment.parts.len() as u64;
+        stats.add_disk(segment);
     }
+    let view = View::of(index)?;
+    stats.free_numbers = index.free_numbers()?.len();
+    stats.add_documents(&view)?;
+    let lengths = stats.add_blots(&view, limits)?;
     stats.disk_total = stats.disk.values().sum();
     let per = |bytes: u64, of: u64| if of == 0 { 0.0 } else { 8.0 * bytes as f64 / of as f64 };
     let section = |name: &str| stats.disk.get(name).copied().unwrap_or_default();
     stats.bits_per_posting = per(stats.disk_total - section("documents"), stats.postings_stored);
-    stats.bits_per_shared_blot = per(section("shared blots") + section("shared directory"), stats.blots - stats.singletons);
-    stats.bits_per_singleton = per(section("singletons") + section("singleton directory"), stats.singletons);
+    let shared = |segment: &Segment| segment.parts.iter().map(|part| [part.shared_blots(), part.single_blots()]).collect::<Vec<_>>();
+    let stored: Vec<[u64; 2]> = index.segments.iter().flat_map(shared).collect();
+    stats.bits_per_shared_blot = per(section("shared blots") + section("shared directory"), stored.iter().map(|blots| blots[0]).sum());
+    stats.bits_per_singleton = per(section("singletons") + section("singleton directory"), stored.iter().map(|blots| blots[1]).sum());
     stats.df = df_stats(&lengths);
     Ok(stats)
 }
 
 impl Stats {
-    fn add_segment(&mut self, segment: &Segment, lengths: &mut BTreeMap<u64, u64>) -> Result<()> {
-        self.segments += 1;
-        self.parts += segment.parts.len() as u64;
-        let mut weights = vec![0_u64; segment.documents.len() as usize];
-        for place in 0..segment.documents.len() {
-            let row = segment.documents.row(place)?;
-            self.documents += 1;
-            self.aliases += u64::from(row.is_alias());
+    fn add_documents(&mut self, view: &View<'_>) -> Result<()> {
+        self.documents = view.documents() as u64;
+        self.aliases = self.documents - view.contents().len() as u64;
+        self.postings_stored = view.postings();
+        for document in 0..view.documents() {
+            let row = view.row(document)?;
             self.bytes += row.bytes.unwrap_or_default();
             self.tokens += u64::from(row.tokens);
             self.postings += u64::from(row.blots);
-            self.postings_stored += if row.is_alias() { 0 } else { u64::from(row.blots) };
-            if let Some(weight) = weights.get_mut(row.representative as usize) {
-                *weight += 1;
-            }
         }
-        self.sets += segment.sets.len();
-        self.set_members += segment.sets.numbers();
-        self.add_lengths(segment, &weights, lengths)?;
-        self.add_disk(segment);
         Ok(())
     }
 
-    /// How long the lists are, when every alias counts.
-    fn add_lengths(&mut self, segment: &Segment, weights: &[u64], lengths: &mut BTreeMap<u64, u64>) -> Result<()> {
-        let weight = |number: u32| weights.get(number as usize).copied().unwrap_or_default();
-        let mut of_set = Vec::with_capacity(segment.sets.len().min(1 << 24) as usize);
-        segment.sets.for_each(|_, set| {
-            of_set.push(set.iter().map(|&number| weight(number)).sum::<u64>());
-            Ok(())
-        })?;
-        let mut uses = vec![0_u64; of_set.len()];
-        for part in &segment.parts {
-            self.blots += part.shared_blots() + part.single_blots();
-            part.for_each_shared(|_, set| {
-                match uses.get_mut(set as usize) {
-                    Some(uses) => *uses += 1,
-                    None => return Err(part.file().damaged(0, format!("a blot has set {set}, there are {}", of_set.len()))),
-                }
-                Ok(())
-            })?;
-            part.for_each_single(|_, number| {
-                *lengths.entry(weight(number)).or_default() += 1;
-                self.singletons += u64::from(weight(number) == 1);
-                Ok(())
-            })?;
+    /// How many blots have how many documents, when every alias counts.
+    fn add_blots(&mut self, view: &View<'_>, limits: Limits) -> Result<BTreeMap<u64, u64>> {
+        let weights: Vec<u64> = (0..view.contents().len() as u32).map(|content| view.documents_of(content).len() as u64).collect();
+        let ranges = view.ranges();
+        let sorting = Sorting { bits: view.bits, documents: 0, limits, ranges: &ranges, spill: None };
+        let counter = || Counter { merger: view.merger(), weights: &weights, of_set: Vec::new(), lengths: BTreeMap::new() };
+        let (inverted, counters) = sorting.run::<u64, _>(counter)?;
+        let mut lengths = BTreeMap::new();
+        for (length, blots) in counters.iter().flat_map(|counter| &counter.lengths) {
+            *lengths.entry(*length).or_default() += blots;
         }
-        of_set.iter().zip(uses).for_each(|(&length, uses)| *lengths.entry(length).or_default() += uses);
-        Ok(())
+        self.blots = lengths.values().sum();
+        self.singletons = lengths.get(&1).copied().unwrap_or_default();
+        self.sets = inverted.sets.len() as u64;
+        self.set_members = (0..inverted.sets.len()).map(|set| inverted.sets.get(set).len() as u64).sum();
+        Ok(lengths)
     }
 
     fn add_disk(&mut self, segment: &Segment) {
@@ -124,6 +120,41 @@ impl Stats {
             names.into_iter().zip(part.section_bytes()).for_each(|(name, bytes)| add(name, bytes));
             add("checksums", part.file().file_bytes() - part.section_bytes().iter().sum::<u64>());
         }
+    }
+}
+
+/// Counts blots by how many documents they have.
+struct Counter<'v> {
+    merger: Merger<'v>,
+    /// How many documents a content has.
+    weights: &'v [u64],
+    /// How many documents the contents of a set have, as far as the dictionary goes.
+    of_set: Vec<u64>,
+    lengths: BTreeMap<u64, u64>,
+}
+
+impl<K: Key> MakeUnits<K> for Counter<'_> {
+    fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
+        let Self { merger, weights, of_set, lengths } = self;
+        let weight = |content: u32| weights.get(content as usize).copied().unwrap_or_default();
+        merger.for_each(slices, |_, found, dictionary| {
+            let length = match found {
+                Found::One(content) => weight(content),
+                Found::Set(set) => {
+                    while of_set.len() <= set as usize {
+                        of_set.push(dictionary.get(of_set.len() as u32).iter().map(|&content| weight(content)).sum());
+                    }
+                    of_set[set as usize]
+                }
+            };
+            *lengths.entry(length).or_default() += 1;
+            Ok(())
+        })?;
+        Ok(Unit { shared: Vec::new(), single: Vec::new() })
+    }
+
+    fn take_dictionary(&mut self) -> SetDictionary {
+        MakeUnits::<K>::take_dictionary(&mut self.merger)
     }
 }
 

@@ -9,11 +9,12 @@ use crate::{
     corpus::{Content, Item, Source},
     error::{Error, Place, Result},
     format::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, Tokens},
+    index::Manifest,
     scheme::{BlotScheme, TokenScheme},
     select::Selection,
     token::{Rule, Tokenizer},
 };
-use std::io::Write;
+use std::{io::Write, path::Path};
 
 /// What is None is taken from the stream that comes in, or is the default.
 #[derive(Debug, Clone, Default)]
@@ -58,8 +59,7 @@ pub(super) fn open(options: &BlotOptions, settings: &Settings) -> Result<(Source
         Some((header, place)) => ToBlots::as_stream(options, header, place)?,
         None => ToBlots::new(options, token_scheme(options.tokenizer.as_ref(), first.as_ref())?)?,
     };
-    let expected = [(Kind::Tokens, blots.scheme.tokens.to_string()), (Kind::Blots, blots.scheme.to_string())];
-    source.expect(expected.map(|(kind, scheme)| Header::new(kind, scheme)).to_vec());
+    blots.expect_in(&mut source);
     Ok((source, blots))
 }
 
@@ -91,6 +91,18 @@ pub(super) struct ToBlots {
 }
 
 impl ToBlots {
+    /// As an index has it.
+    pub fn as_index(options: &BlotOptions, manifest: &Manifest, directory: &Path) -> Result<Self> {
+        let place = Place::path(directory);
+        Self::as_stream(options, &Header::new(Kind::Blots, manifest.scheme.clone()), &place)
+    }
+
+    /// Streams of another scheme will be refused.
+    pub fn expect_in(&self, source: &mut Source) {
+        let expected = [(Kind::Tokens, self.scheme.tokens.to_string()), (Kind::Blots, self.scheme.to_string())];
+        source.expect(expected.map(|(kind, scheme)| Header::new(kind, scheme)).to_vec());
+    }
+
     /// As a stream of blots has it, which comes first: documents that follow must give the same kind of blots.
     fn as_stream(options: &BlotOptions, header: &Header, place: &Place) -> Result<Self> {
         let found: BlotScheme = header.scheme.parse().map_err(|what: String| Error::damaged(place.clone(), what))?;

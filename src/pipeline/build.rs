@@ -1,50 +1,54 @@
 //! Documents, tokens or blots to an index.
 
 use super::{
-    BlotOptions, Gathered, Settings, Stage, Summary, Watch,
+    BlotOptions, Gathered, Ids, Settings, Stage, Summary, Watch,
     blot::{ToBlots, open},
     run,
 };
 use crate::{
     corpus::{Item, Source},
     error::Result,
-    index::{Row, SegmentBuilder, WriteLock, ensure_new, first_manifest, sweep},
-    posting::{Key, Postings, TempDir},
+    index::{Manifest, Means, Row, SegmentBuilder, SegmentFiles, WriteLock, ensure_new, sweep},
+    posting::{Key, Postings},
 };
-use std::{fs, path::Path, path::PathBuf};
+use std::{fs, marker::PhantomData, path::Path};
 
 #[derive(Debug, Clone)]
 pub struct BuildOptions {
     pub blots: BlotOptions,
     pub parts: u32,
-    pub memory_bytes: u64,
-    /// Where temporary files go, if there must be any.
-    pub tmp_dir: Option<PathBuf>,
+    pub means: Means,
 }
 
 /// Builds an index in a directory that has none. What a build that died left there is swept away.
 pub fn build(options: &BuildOptions, settings: &Settings, directory: &Path, watch: &mut dyn Watch) -> Result<Summary> {
+    write_new(directory, || {
+        let (source, blots) = open(&options.blots, settings)?;
+        if blots.scheme.bits <= 32 {
+            build_as::<u64>(options, settings, directory, source, blots, watch)
+        } else {
+            build_as::<u128>(options, settings, directory, source, blots, watch)
+        }
+    })
+}
+
+/// Makes an index in a directory that has none: `work` writes the files and gives the manifest.
+pub(super) fn write_new<T>(directory: &Path, work: impl FnOnce() -> Result<(Manifest, T)>) -> Result<T> {
     ensure_new(directory)?;
     let lock = WriteLock::take(directory)?;
     // Again, now that nobody else can write.
-    let summary = ensure_new(directory).and_then(|()| sweep(directory)).and_then(|()| build_locked(options, settings, directory, watch));
+    let done = ensure_new(directory).and_then(|()| sweep(directory, None)).and_then(|()| work()).and_then(|(manifest, done)| {
+        manifest.commit(directory)?;
+        Ok(done)
+    });
     lock.release(directory)?;
-    summary.inspect_err(|_| leave_nothing(directory))
+    done.inspect_err(|_| leave_nothing(directory))
 }
 
-fn build_locked(options: &BuildOptions, settings: &Settings, directory: &Path, watch: &mut dyn Watch) -> Result<Summary> {
-    let (source, blots) = open(&options.blots, settings)?;
-    if blots.scheme.bits <= 32 {
-        build_as::<u64>(options, settings, directory, source, blots, watch)
-    } else {
-        build_as::<u128>(options, settings, directory, source, blots, watch)
-    }
-}
-
-/// A build that failed takes away what it made: there was nothing before.
+/// A writer that failed takes away what it made: there was nothing before.
 fn leave_nothing(directory: &Path) {
     if ensure_new(directory).is_ok() {
-        let _ = sweep(directory);
+        let _ = sweep(directory, None);
         let _ = fs::remove_dir(directory);
     }
 }
@@ -56,26 +60,26 @@ fn build_as<K: Key>(
     source: Source,
     blots: ToBlots,
     watch: &mut dyn Watch,
-) -> Result<Summary> {
-    let (scheme, threads) = (blots.scheme.clone(), settings.limits.threads);
-    let mut builder =
-        SegmentBuilder::<K>::new(scheme.bits, options.memory_bytes, threads, options.parts, TempDir(options.tmp_dir.clone()))?;
-    let stage = Gather::<K> { blots, of: std::marker::PhantomData };
-    let mut numbers = 0;
-    let summary = run(&stage, source, settings, watch, |documents| {
-        numbers += documents.rows.len() as u32;
-        builder.add(documents.rows, &documents.postings)
+) -> Result<(Manifest, Summary)> {
+    let scheme = blots.scheme.to_string();
+    let mut builder = SegmentBuilder::<K>::new(blots.scheme.bits, options.means.clone(), None);
+    let parts = SegmentFiles::parts(options.parts)?;
+    let mut manifest = Manifest { generation: 1, ..Manifest::new(&blots.scheme) };
+    let summary = run(&Gather::new(blots), source, settings, watch, |documents, ids| {
+        builder.add(documents.named(ids), &documents.postings).map(drop)
     })?;
-    let segment = builder.write(directory, "000001", &scheme)?;
-    first_manifest(&scheme, segment, numbers).commit(directory)?;
-    Ok(summary)
+    let name = Manifest::segment_name(1);
+    let (segment, numbers, _) = builder.write(&SegmentFiles { directory, name: &name, changes: [1, 1], scheme: &scheme, parts })?;
+    manifest.segments.push(segment);
+    manifest.numbers = numbers;
+    Ok((manifest, summary))
 }
 
 /// Rows and postings of some documents, numbered from 0.
-struct Documents<K> {
-    rows: Vec<(Box<str>, Row)>,
+pub(super) struct Documents<K> {
+    rows: Vec<Row>,
     keys: Vec<K>,
-    postings: Postings<K>,
+    pub postings: Postings<K>,
     bits: u8,
 }
 
@@ -85,9 +89,16 @@ impl<K: Key> Default for Documents<K> {
     }
 }
 
+impl<K> Documents<K> {
+    /// The rows with their ids.
+    pub fn named(&self, ids: Ids) -> Vec<(Box<str>, Row)> {
+        ids.into_iter().map(|(id, _)| id).zip(self.rows.iter().copied()).collect()
+    }
+}
+
 impl<K: Key> Gathered for Documents<K> {
     fn weight(&self) -> u64 {
-        (size_of_val(self.postings.keys()) + self.rows.len() * (size_of::<(Box<str>, Row)>() + 40)) as u64
+        (size_of_val(self.postings.keys()) + size_of_val(&self.rows[..])) as u64
     }
 
     fn drop_documents(&mut self, dropped: &[usize]) {
@@ -104,9 +115,16 @@ impl<K: Key> Gathered for Documents<K> {
     }
 }
 
-struct Gather<K> {
+/// Gathers rows and postings.
+pub(super) struct Gather<K> {
     blots: ToBlots,
-    of: std::marker::PhantomData<fn() -> K>,
+    of: PhantomData<fn() -> K>,
+}
+
+impl<K> Gather<K> {
+    pub fn new(blots: ToBlots) -> Self {
+        Self { blots, of: PhantomData }
+    }
 }
 
 impl<K> Clone for Gather<K> {
@@ -122,7 +140,7 @@ impl<K: Key> Stage for Gather<K> {
         let (blots, hash) = self.blots.blots(item)?;
         let tokens = u32::try_from(blots.tokens).map_err(|_| "a document of more than 4 G tokens; split it")?;
         let number = out.rows.len() as u32;
-        out.rows.push((item.id.into(), Row::new(item.bytes, tokens, hash)));
+        out.rows.push(Row::new(item.bytes, tokens, hash));
         out.keys.extend(blots.values.iter().map(|&blot| K::new(blot, number)));
         Ok(())
     }

@@ -6,12 +6,18 @@
 
 mod blot;
 mod build;
+mod change;
 mod dump;
+mod reorganise;
+mod sync;
 mod tokenize;
 
 pub use blot::{BlotOptions, blot};
 pub use build::{BuildOptions, build};
+pub use change::{ChangeOptions, Changed, add, remove};
 pub use dump::{dump, dump_blot};
+pub use reorganise::{compact, merge, split};
+pub use sync::{SyncOptions, sync};
 pub use tokenize::{TokenizeOptions, tokenize};
 
 use crate::{
@@ -85,18 +91,21 @@ fn run_to_stream(
     watch: &mut dyn Watch,
 ) -> Result<Summary> {
     let mut stream = StreamWriter::new(out, settings.form, header).map_err(Error::output)?;
-    let summary = run(stage, source, settings, watch, |batch| stream.write(&batch).map_err(Error::output))?;
+    let summary = run(stage, source, settings, watch, |batch, _| stream.write(&batch).map_err(Error::output))?;
     stream.finish().map_err(Error::output)?;
     Ok(summary)
 }
 
-/// Runs a stage over a corpus; the sink gets what was gathered, in order.
+/// Ids of documents, and where each was found.
+type Ids = Vec<(Box<str>, Place)>;
+
+/// Runs a stage over a corpus; the sink gets what was gathered, in order, and of which documents.
 fn run<S: Stage>(
     stage: &S,
     source: Source,
     settings: &Settings,
     watch: &mut dyn Watch,
-    mut sink: impl FnMut(S::Out) -> Result<()>,
+    mut sink: impl FnMut(S::Out, Ids) -> Result<()>,
 ) -> Result<Summary> {
     let (mut seen, mut summary, stop) = (SeenIds::default(), Summary::default(), source.stop());
     let worker = || {
@@ -112,7 +121,7 @@ fn run<S: Stage>(
         summary.problems += worked.problems.len() as u64;
         watch.progress(worked.bytes, documents);
         // Who waits for input would not hear of an error, such as a closed pipe.
-        sink(worked.out).inspect_err(|_| stop.store(true, Ordering::Relaxed))
+        sink(worked.out, worked.ids).inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
     Ok(summary)
 }
@@ -122,7 +131,7 @@ fn run<S: Stage>(
 struct Worked<O> {
     out: O,
     /// Of each document that was gathered.
-    ids: Vec<(Box<str>, Place)>,
+    ids: Ids,
     problems: Vec<Problem>,
     bytes: u64,
 }

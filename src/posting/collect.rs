@@ -119,11 +119,11 @@ impl<K: Key> Collector<K> {
         Self { bits, buckets, runs: Vec::new(), limits: Limits::new(threads, 2 * threads as u64), directory, keys: 0, keys_limit }
     }
 
-    /// Takes the postings of documents `first`, `first` + 1, …, but for those that `is_kept` rejects, told by their place among them.
-    pub fn add(&mut self, postings: &Postings<K>, first: u32, is_kept: impl Fn(u32) -> bool) -> Result<()> {
+    /// Takes the postings of some documents, each under a new number; those that get none are left out.
+    pub fn add(&mut self, postings: &Postings<K>, number_of: impl Fn(u32) -> Option<u32>) -> Result<()> {
         for (bucket, into) in self.buckets.iter_mut().enumerate() {
-            let kept = postings.bucket(bucket).iter().filter(|key| is_kept(key.number()));
-            into.extend(kept.map(|key| K::new(key.blot(), first + key.number())));
+            let kept = postings.bucket(bucket).iter();
+            into.extend(kept.filter_map(|key| number_of(key.number()).map(|number| K::new(key.blot(), number))));
         }
         self.keys += postings.keys.len() as u64;
         if self.keys >= self.keys_limit { self.spill() } else { Ok(()) }
@@ -159,4 +159,10 @@ impl<K: Key> Collector<K> {
 /// The least blot of a slice.
 fn first_blot(slice: usize, bits: u8) -> u64 {
     (slice as u64) << (bits - SLICES.trailing_zeros() as u8)
+}
+
+/// The least and the greatest blot of some slices.
+pub fn blots_of(slices: &Range<usize>, bits: u8) -> (u64, u64) {
+    let width = 1_u64 << (bits - SLICES.trailing_zeros() as u8);
+    (first_blot(slices.start, bits), first_blot(slices.end - 1, bits) + (width - 1))
 }

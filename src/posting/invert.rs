@@ -4,7 +4,7 @@ use super::{
     collect::{Bucket, Collector, Run, SLICES},
     key::{BUCKETS, Key},
     sets::{SetDictionary, Sets},
-    spill::Spill,
+    spill::{Spill, TempDir},
 };
 use crate::{
     error::Result,
@@ -33,9 +33,8 @@ pub struct Unit<K> {
 /// A unit never crosses the border of a bucket; and if there are fewer than [`FINE_POSTINGS`], none is smaller than a bucket.
 pub struct Inverted<K> {
     pub bits: u8,
+    pub documents: u32,
     pub sets: Sets,
-    /// How many blots each document has.
-    pub blots_of: Vec<u32>,
     pub postings: u64,
     pub shared: u64,
     pub single: u64,
@@ -63,7 +62,9 @@ pub const FINE_POSTINGS: u64 = 1 << 22;
 const UNIT_KEYS: u64 = 1 << 16;
 
 /// Inverts all postings, within about `memory_bytes` and what the sets take. Of what was written to disk each range is read back once.
-pub fn invert<K: Key>(mut collector: Collector<K>, documents: usize, memory_bytes: u64) -> Result<Inverted<K>> {
+///
+/// Also gives how many blots each document has.
+pub fn invert<K: Key>(mut collector: Collector<K>, documents: u32, memory_bytes: u64) -> Result<(Inverted<K>, Vec<u32>)> {
     let (limits, bits) = (collector.limits, collector.bits);
     let is_spilled = !collector.runs.is_empty();
     if is_spilled {
@@ -73,16 +74,67 @@ pub fn invert<K: Key>(mut collector: Collector<K>, documents: usize, memory_byte
     let keys_limit = memory_bytes / (4 * limits.threads as u64 * size_of::<K>() as u64);
     let ranges = if is_spilled { ranges_of(&runs, keys_limit) } else { whole_buckets() };
     let sources = Sources { buckets: buckets.into_iter().map(Mutex::new).collect(), runs };
-    let mut units = Units { stored: Vec::new(), spill: is_spilled.then(|| Spill::new(&directory)).transpose()?, shared: 0, single: 0 };
-    let groupers = group_all(limits, &ranges, &sources, documents, &mut units)?;
-    let mut blots_of = vec![0; documents];
-    for grouper in &groupers {
-        blots_of.iter_mut().zip(&grouper.blots_of).for_each(|(sum, count)| *sum += count);
+    let sorting = Sorting { bits, documents, limits, ranges: &ranges, spill: is_spilled.then_some(&directory) };
+    let (mut inverted, sorters) = sorting.run(|| Sorter { sources: &sources, grouper: Grouper::new(documents) })?;
+    let mut blots_of = vec![0; documents as usize];
+    for sorter in &sorters {
+        blots_of.iter_mut().zip(&sorter.grouper.blots_of).for_each(|(sum, count)| *sum += count);
     }
-    let postings = blots_of.iter().map(|&count| u64::from(count)).sum();
-    let (sets, numbers) = Sets::join(groupers.into_iter().map(|grouper| grouper.dictionary).collect());
-    let Units { stored, spill, shared, single } = units;
-    Ok(Inverted { bits, sets, blots_of, postings, shared, single, units: stored, spill, numbers })
+    inverted.postings = blots_of.iter().map(|&count| u64::from(count)).sum();
+    Ok((inverted, blots_of))
+}
+
+/// Makes the units of ranges; each thread has one, with a dictionary of its own.
+pub trait MakeUnits<K>: Send {
+    /// The blots of some slices, with sets numbered as in the dictionary.
+    fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>>;
+
+    fn take_dictionary(&mut self) -> SetDictionary;
+}
+
+/// How to sort, whatever the postings come from.
+pub struct Sorting<'a> {
+    pub bits: u8,
+    pub documents: u32,
+    pub limits: Limits,
+    /// Slices of the blot space, in rising order; see [`Inverted`].
+    pub ranges: &'a [Range<usize>],
+    /// Where units go, unless they stay in memory.
+    pub spill: Option<&'a TempDir>,
+}
+
+impl Sorting<'_> {
+    /// Makes the units of all ranges in parallel. The number of postings is left at 0; the makers are given back.
+    pub fn run<K: Key, M: MakeUnits<K>>(&self, make: impl Fn() -> M) -> Result<(Inverted<K>, Vec<M>)> {
+        let makers: Vec<_> = (0..self.limits.threads).map(|_| Mutex::new(make())).collect();
+        let next = AtomicUsize::new(0);
+        let worker = || {
+            let me = next.fetch_add(1, Ordering::Relaxed);
+            let maker = &makers[me];
+            move |range: &Range<usize>| -> Result<(usize, usize, Unit<K>)> {
+                let unit = maker.lock().unwrap_or_else(PoisonError::into_inner).unit(range)?;
+                Ok((range.start / (SLICES / BUCKETS), me, unit))
+            }
+        };
+        let mut units = Units { stored: Vec::new(), spill: self.spill.map(Spill::new).transpose()?, shared: 0, single: 0 };
+        let source = self.ranges.iter().map(|item| Ok(Weighted { item, bytes: 1 }));
+        parallel::ordered(
+            self.limits,
+            source,
+            worker,
+            |_| 1,
+            |made: Result<_>| {
+                let (bucket, dictionary, unit) = made?;
+                units.push(bucket, dictionary, unit)
+            },
+        )?;
+        let mut makers: Vec<M> = makers.into_iter().map(|maker| maker.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
+        let (sets, numbers) = Sets::join(makers.iter_mut().map(M::take_dictionary).collect());
+        let Units { stored, spill, shared, single } = units;
+        let inverted =
+            Inverted { bits: self.bits, documents: self.documents, sets, postings: 0, shared, single, units: stored, spill, numbers };
+        Ok((inverted, makers))
+    }
 }
 
 impl<K: Key> Inverted<K> {
@@ -150,37 +202,20 @@ impl<K: Key> Units<K> {
     }
 }
 
-/// Groups all ranges in parallel; each thread has a dictionary of its own.
-fn group_all<K: Key>(
-    limits: Limits,
-    ranges: &[Range<usize>],
-    sources: &Sources<K>,
-    documents: usize,
-    units: &mut Units<K>,
-) -> Result<Vec<Grouper>> {
-    let groupers: Vec<_> = (0..limits.threads).map(|_| Mutex::new(Grouper::new(documents))).collect();
-    let next = AtomicUsize::new(0);
-    let worker = || {
-        let me = next.fetch_add(1, Ordering::Relaxed);
-        let grouper = &groupers[me];
-        move |range: &Range<usize>| -> Result<(usize, usize, Unit<K>)> {
-            let keys = sources.sorted(range)?;
-            let unit = grouper.lock().unwrap_or_else(PoisonError::into_inner).group(&keys);
-            Ok((range.start / (SLICES / BUCKETS), me, unit))
-        }
-    };
-    let source = ranges.iter().map(|item| Ok(Weighted { item, bytes: 1 }));
-    parallel::ordered(
-        limits,
-        source,
-        worker,
-        |_| 1,
-        |grouped: Result<_>| {
-            let (bucket, dictionary, unit) = grouped?;
-            units.push(bucket, dictionary, unit)
-        },
-    )?;
-    Ok(groupers.into_iter().map(|grouper| grouper.into_inner().unwrap_or_else(PoisonError::into_inner)).collect())
+/// Sorts what was collected.
+struct Sorter<'a, K> {
+    sources: &'a Sources<K>,
+    grouper: Grouper,
+}
+
+impl<K: Key> MakeUnits<K> for Sorter<'_, K> {
+    fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
+        Ok(self.grouper.group(&self.sources.sorted(slices)?))
+    }
+
+    fn take_dictionary(&mut self) -> SetDictionary {
+        std::mem::take(&mut self.grouper.dictionary)
+    }
 }
 
 /// Puts the documents of each blot together.
@@ -191,8 +226,8 @@ struct Grouper {
 }
 
 impl Grouper {
-    fn new(documents: usize) -> Self {
-        Self { dictionary: SetDictionary::default(), blots_of: vec![0; documents], set: Vec::new() }
+    fn new(documents: u32) -> Self {
+        Self { dictionary: SetDictionary::default(), blots_of: vec![0; documents as usize], set: Vec::new() }
     }
 
     fn group<K: Key>(&mut self, keys: &[K]) -> Unit<K> {
@@ -234,7 +269,8 @@ impl<K: Key> Sources<K> {
     }
 }
 
-fn whole_buckets() -> Vec<Range<usize>> {
+/// The slices of each bucket.
+pub fn whole_buckets() -> Vec<Range<usize>> {
     let width = SLICES / BUCKETS;
     (0..BUCKETS).map(|bucket| bucket * width..(bucket + 1) * width).collect()
 }
@@ -272,9 +308,9 @@ mod tests {
         for (first, pair) in documents.chunks(2).enumerate() {
             let keys: Vec<K> =
                 pair.iter().enumerate().flat_map(|(at, blots)| blots.iter().map(move |&blot| K::new(blot, at as u32))).collect();
-            collector.add(&Postings::new(&keys, bits), 2 * first as u32, |_| true).unwrap();
+            collector.add(&Postings::new(&keys, bits), |number| Some(2 * first as u32 + number)).unwrap();
         }
-        let inverted = invert(collector, documents.len(), memory).unwrap();
+        let (inverted, blots_of) = invert(collector, documents.len() as u32, memory).unwrap();
         let mut found = Vec::new();
         for unit in inverted.units_in(&(0..BUCKETS)) {
             let shared = inverted.shared(unit).unwrap();
@@ -283,7 +319,7 @@ mod tests {
         }
         assert_eq!(found.len() as u64, inverted.shared + inverted.single);
         let sets = (0..inverted.sets.len()).map(|number| inverted.sets.get(number).to_vec()).collect();
-        (found.into_iter().collect(), inverted.blots_of, sets)
+        (found.into_iter().collect(), blots_of, sets)
     }
 
     fn simple(documents: &[Vec<u64>]) -> (Simple, Vec<u32>) {

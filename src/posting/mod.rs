@@ -17,8 +17,8 @@ mod key;
 mod sets;
 mod spill;
 
-pub use collect::{Collector, Postings};
-pub use invert::{FINE_POSTINGS, Inverted, invert};
+pub use collect::{Collector, Postings, SLICES, blots_of};
+pub use invert::{FINE_POSTINGS, Inverted, MakeUnits, Sorting, Unit, invert, whole_buckets};
 pub use key::{BUCKETS, Key, bucket_of};
 pub use sets::{SetDictionary, Sets};
 pub use spill::TempDir;

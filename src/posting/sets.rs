@@ -41,6 +41,15 @@ impl SetDictionary {
         self.count(set, 1)
     }
 
+    /// Counts a set once more that has this number.
+    pub fn again(&mut self, number: u32) {
+        self.uses[number as usize] += 1;
+    }
+
+    pub fn get(&self, number: u32) -> &[u32] {
+        self.sets.get(number as usize)
+    }
+
     fn count(&mut self, set: &[u32], uses: u64) -> u32 {
         if 2 * self.sets.len() >= self.table.len() {
             self.grow();

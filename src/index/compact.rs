@@ -1,0 +1,152 @@
+//! Several segments, or several indexes, written anew as one segment.
+//!
+//! Of a whole index the documents are numbered anew, without gaps: what comes out is, byte for byte, what `build` makes of the same documents.
+
+use super::{
+    documents::Effects,
+    manifest::{Manifest, PartOf, SegmentEntry},
+    merge::Merger,
+    numbers::NumberSet,
+    open::Index,
+    segment::{Means, SegmentFiles},
+    view::View,
+};
+use crate::{
+    error::Result,
+    posting::{BUCKETS, Key, SLICES, Sorting},
+};
+use std::{ops::Range, path::Path};
+
+/// Segments are made into one when there are so many.
+const MOST_SEGMENTS: usize = 8;
+
+impl Index {
+    /// The numbers that no document has.
+    pub fn free_numbers(&self) -> Result<NumberSet> {
+        Ok(match self.segments.last() {
+            Some(newest) => newest.documents.effects()?.free.clone(),
+            None => NumberSet::default(),
+        })
+    }
+
+    /// From which segment on they should be made into one, if they pile up: small ones go together, until the next one is more than
+    /// twice as large as all that are newer. So a posting is written anew only as often as the index doubles.
+    pub fn piled_up(&self) -> Option<usize> {
+        let sizes: Vec<u64> =
+            self.manifest.segments.iter().map(|segment| segment.files.iter().map(|file| file.bytes).sum::<u64>()).collect();
+        if sizes.len() < MOST_SEGMENTS {
+            return None;
+        }
+        let (mut from, mut newer) = (sizes.len() - 1, sizes[sizes.len() - 1]);
+        while from > 0 && sizes[from - 1] <= 2 * newer {
+            from -= 1;
+            newer += sizes[from];
+        }
+        // With sizes that double from one to the next there is no pile, but the last two are still one too many.
+        Some(from.min(sizes.len() - 2))
+    }
+
+    /// Whether compaction would change nothing.
+    pub fn is_compact(&self) -> bool {
+        self.segments.len() <= 1
+    }
+
+    /// Writes the segments from one on as one, and gives the manifest that names it.
+    pub fn compacted(&self, from: usize, means: &Means) -> Result<Manifest> {
+        let view = View::of_newest(self, from)?;
+        let generation = self.manifest.generation + 1;
+        let replaced = &self.manifest.segments[from..];
+        let changes = [replaced[0].changes[0], replaced[replaced.len() - 1].changes[1]];
+        let parts = SegmentFiles::parts(replaced[0].parts)?;
+        let name = Manifest::segment_name(generation);
+        let files = SegmentFiles { directory: &self.directory, name: &name, changes, scheme: &self.manifest.scheme, parts };
+        let effects = if from == 0 { Effects::default() } else { self.effects_from(from)? };
+        let segment = write(&view, &files, &effects, means)?;
+        let numbers = if from == 0 { view.documents() as u32 } else { self.manifest.numbers };
+        let segments = self.manifest.segments[..from].iter().cloned().chain([segment]).collect();
+        Ok(Manifest { generation, numbers, segments, ..self.manifest.clone() })
+    }
+
+    /// What the segments from one on together do to the older ones.
+    fn effects_from(&self, from: usize) -> Result<Effects> {
+        let is_older = |number: u32| -> Result<bool> {
+            for segment in &self.segments[..from] {
+                if segment.documents.place_of(number)?.is_some() {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        let (mut retired, mut gone) = (Vec::new(), Vec::new());
+        let mut free: Vec<u32> = self.free_numbers()?.iter().collect();
+        for (segment, newer) in self.segments.iter().enumerate().skip(from) {
+            let effects = newer.documents.effects()?;
+            for (numbers, kept) in [(&effects.retired, &mut retired), (&effects.gone, &mut gone)] {
+                for number in numbers.iter() {
+                    if is_older(number)? {
+                        kept.push(number);
+                    }
+                }
+            }
+            // Another document will stand for what is posted under the number of one that is gone.
+            for place in 0..newer.documents.len() {
+                let row = newer.documents.row(place)?;
+                if !row.is_alias() && self.is_posted(segment, row.number)? && !self.is_listed(segment, row.number)? {
+                    free.push(row.number);
+                }
+            }
+        }
+        Ok(Effects { retired: retired.into_iter().collect(), gone: gone.into_iter().collect(), free: free.into_iter().collect() })
+    }
+}
+
+/// Where an index is written that is made of others.
+pub struct Rewritten<'a> {
+    pub directory: &'a Path,
+    pub generation: u64,
+    /// The first and the last generation whose changes it holds.
+    pub changes: [u64; 2],
+    pub scheme: &'a str,
+    pub parts: u32,
+    /// Only a range of the blots.
+    pub range: Option<PartOf>,
+}
+
+impl Rewritten<'_> {
+    /// Writes all files of the index, and gives the manifest that names them.
+    pub fn write(&self, view: &View<'_>, means: &Means) -> Result<Manifest> {
+        let parts = match &self.range {
+            Some(range) => [range.buckets].map(|[first, end]| first as usize..end as usize).to_vec(),
+            None => SegmentFiles::parts(self.parts)?,
+        };
+        let name = Manifest::segment_name(self.generation);
+        let files = SegmentFiles { directory: self.directory, name: &name, changes: self.changes, scheme: self.scheme, parts };
+        let segment = write(view, &files, &Effects::default(), means)?;
+        Ok(Manifest {
+            dedup: "index".to_owned(),
+            version: super::manifest::VERSION,
+            scheme: self.scheme.to_owned(),
+            generation: self.generation,
+            numbers: view.documents() as u32,
+            range: self.range.clone(),
+            segments: vec![segment],
+        })
+    }
+}
+
+fn write(view: &View<'_>, files: &SegmentFiles<'_>, effects: &Effects, means: &Means) -> Result<SegmentEntry> {
+    if view.bits <= 32 { write_as::<u64>(view, files, effects, means) } else { write_as::<u128>(view, files, effects, means) }
+}
+
+fn write_as<K: Key>(view: &View<'_>, files: &SegmentFiles<'_>, effects: &Effects, means: &Means) -> Result<SegmentEntry> {
+    let is_large = view.stored_blots().saturating_mul(size_of::<K>() as u64) > means.memory_bytes / 2;
+    let targets = view.document_at();
+    let (mut ranges, limits) = (view.ranges(), means.limits());
+    let is_wanted = |slices: &Range<usize>| files.parts.iter().any(|part| part.contains(&(slices.start / (SLICES / BUCKETS))));
+    ranges.retain(is_wanted);
+    let spill = is_large.then_some(&means.tmp_dir);
+    let sorting = Sorting { bits: view.bits, documents: view.documents() as u32, limits, ranges: &ranges, spill };
+    let (mut inverted, _) = sorting.run::<K, _>(|| Merger::new(view.bits, &view.segments, &targets))?;
+    inverted.postings = view.postings();
+    files.write(view.to_documents()?, effects, &inverted, limits)
+}

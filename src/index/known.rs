@@ -1,0 +1,174 @@
+//! What `sync` knows of files: kept beside an index, no part of it.
+//!
+//! Of each file its size, its times and its documents. It is believed if it was written for the very state that the index is in; else
+//! each document is looked up and its content compared. If it is lost, all files are read again: nothing else depends on it.
+
+use super::ids::{Ids, Section, section};
+use crate::{
+    error::{Error, Result},
+    format::{Sealed, SealedWriter, sync_files},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+use xxhash_rust::xxh3::xxh3_128;
+
+const KIND: &str = "sync";
+const FILE_BYTES: usize = 48;
+const DOCUMENT_BYTES: usize = 12;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Description {
+    kind: String,
+    /// The checksum of the manifest that it was written for.
+    manifest: String,
+    /// How the files were read.
+    options: String,
+    files: u64,
+    documents: u64,
+    file_section: Section,
+    document_section: Section,
+    #[serde(flatten)]
+    ids: Ids,
+}
+
+/// What tells whether a file has changed; none for one that must be read again in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    pub bytes: u64,
+    pub modified: [i64; 2],
+}
+
+/// A file and its documents.
+#[derive(Debug, Clone)]
+pub struct FileState {
+    /// Of its path.
+    pub hash: u128,
+    pub stamp: Option<Stamp>,
+    /// Number, check of the content, id.
+    pub documents: Vec<(u32, u64, Box<str>)>,
+}
+
+impl FileState {
+    pub fn hash(path: &Path) -> u128 {
+        xxh3_128(path.as_os_str().as_encoded_bytes())
+    }
+}
+
+/// Modification times that no file has.
+const NO_STAMP: i64 = i64::MIN;
+
+/// Writes what is known, beside first.
+pub fn write_known(path: &Path, manifest: String, options: String, mut files: Vec<FileState>) -> Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    files.sort_unstable_by_key(|file| file.hash);
+    write_file(&beside, manifest, options, &files).map_err(|error| Error::io(beside.display(), error))?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    sync_files(directory, std::slice::from_ref(&beside))?;
+    fs::rename(&beside, path).map_err(|error| Error::io(path.display(), error))
+}
+
+fn write_file(path: &Path, manifest: String, options: String, files: &[FileState]) -> io::Result<()> {
+    let mut out = SealedWriter::create(path)?;
+    let (mut rows, mut documents, mut first) = (Vec::new(), Vec::new(), 0_u32);
+    for file in files {
+        let stamp = file.stamp.unwrap_or(Stamp { bytes: 0, modified: [NO_STAMP; 2] });
+        rows.extend_from_slice(&file.hash.to_le_bytes());
+        rows.extend_from_slice(&stamp.bytes.to_le_bytes());
+        stamp.modified.iter().for_each(|time| rows.extend_from_slice(&time.to_le_bytes()));
+        rows.extend_from_slice(&first.to_le_bytes());
+        rows.extend_from_slice(&(file.documents.len() as u32).to_le_bytes());
+        first += file.documents.len() as u32;
+        for (number, check, _) in &file.documents {
+            documents.extend_from_slice(&number.to_le_bytes());
+            documents.extend_from_slice(&check.to_le_bytes());
+        }
+    }
+    let file_section = section(&mut out, &rows)?;
+    let document_section = section(&mut out, &documents)?;
+    let ids = Ids::write(&mut out, files.iter().flat_map(|file| &file.documents).map(|(_, _, id)| &**id))?;
+    let (kind, files) = (KIND.to_owned(), files.len() as u64);
+    let description = Description { kind, manifest, options, files, documents: first.into(), file_section, document_section, ids };
+    out.finish(&description)?;
+    Ok(())
+}
+
+/// What is known, read as it is asked for.
+pub struct Known {
+    file: Sealed,
+    description: Description,
+}
+
+impl Known {
+    /// None if there is nothing, or nothing of use.
+    pub fn open(path: &Path, options: &str) -> Option<Self> {
+        let file = Sealed::open(path).ok()?;
+        let description: Description = file.describe().ok()?;
+        let fits = description.kind == KIND
+            && description.options == options
+            && description.file_section[1] == description.files.checked_mul(FILE_BYTES as u64)?
+            && description.document_section[1] == description.documents.checked_mul(DOCUMENT_BYTES as u64)?
+            && description.documents <= u64::from(u32::MAX)
+            && description.ids.fits(description.documents)
+            && file.verify().is_ok();
+        fits.then_some(Self { file, description })
+    }
+
+    pub fn files(&self) -> u64 {
+        self.description.files
+    }
+
+    /// Whether it was written for this state of this index.
+    pub fn is_of(&self, manifest: &str) -> bool {
+        self.description.manifest == manifest
+    }
+
+    /// The place of a file by its path.
+    pub fn find(&self, path: &Path) -> Result<Option<u64>> {
+        let hash = FileState::hash(path);
+        let (mut low, mut high) = (0, self.description.files);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.hash(middle)? < hash { low = middle + 1 } else { high = middle }
+        }
+        Ok((low < self.description.files && self.hash(low)? == hash).then_some(low))
+    }
+
+    fn hash(&self, file: u64) -> Result<u128> {
+        Ok(u128::from_le_bytes(take(self.row(file)?, 0)))
+    }
+
+    pub fn stamp(&self, file: u64) -> Result<Option<Stamp>> {
+        let row = self.row(file)?;
+        let modified = [i64::from_le_bytes(take(row, 24)), i64::from_le_bytes(take(row, 32))];
+        Ok(Some(Stamp { bytes: u64::from_le_bytes(take(row, 16)), modified }).filter(|stamp| stamp.modified[0] != NO_STAMP))
+    }
+
+    /// Calls `each` with the number, the check and the place of every document of a file.
+    pub fn for_each_document(&self, file: u64, mut each: impl FnMut(u32, u64, u32) -> Result<()>) -> Result<()> {
+        let row = self.row(file)?;
+        let (first, count) = (u32::from_le_bytes(take(row, 40)), u32::from_le_bytes(take(row, 44)));
+        let [start, _] = self.description.document_section;
+        let all = self.file.bytes(start + u64::from(first) * DOCUMENT_BYTES as u64, u64::from(count) * DOCUMENT_BYTES as u64)?;
+        for (place, document) in (first..).zip(all.chunks_exact(DOCUMENT_BYTES)) {
+            each(u32::from_le_bytes(take(document, 0)), u64::from_le_bytes(take(document, 4)), place)?;
+        }
+        Ok(())
+    }
+
+    pub fn id(&self, document: u32) -> Result<String> {
+        self.description.ids.get(&self.file, document)
+    }
+
+    fn row(&self, file: u64) -> Result<&[u8]> {
+        self.file.bytes(self.description.file_section[0] + file * FILE_BYTES as u64, FILE_BYTES as u64)
+    }
+}
+
+fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    std::array::from_fn(|index| bytes[at + index])
+}

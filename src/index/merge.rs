@@ -1,0 +1,176 @@
+//! One rising stream of blots out of several segments.
+//!
+//! A blot that stands in one segment only, as most do, keeps its set, translated once. The sets of a blot that stands in several are united.
+
+use super::{open::Segment, part::Posted};
+use crate::{
+    error::Result,
+    posting::{Key, MakeUnits, SetDictionary, Unit, blots_of},
+};
+use std::ops::Range;
+
+/// No number: what was posted does not count any more.
+pub const NONE: u32 = u32::MAX;
+
+/// What a blot leads to, of what still counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    One(u32),
+    /// A set of the merger's dictionary.
+    Set(u32),
+}
+
+/// What became of a set.
+#[derive(Debug, Clone, Copy)]
+enum Known {
+    NotYet,
+    Nothing,
+    Found(Found),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    blot: u64,
+    segment: u32,
+    posted: Posted,
+}
+
+/// Memory: the sets, and eight bytes for each set of each segment.
+pub struct Merger<'v> {
+    bits: u8,
+    segments: &'v [&'v Segment],
+    /// For each segment and place, the new number, or `NONE`.
+    targets: &'v [Vec<u32>],
+    dictionary: SetDictionary,
+    known: Vec<Vec<Known>>,
+    list: Vec<u32>,
+    entries: Vec<Entry>,
+}
+
+impl<'v> Merger<'v> {
+    pub fn new(bits: u8, segments: &'v [&'v Segment], targets: &'v [Vec<u32>]) -> Self {
+        let known = segments.iter().map(|segment| vec![Known::NotYet; segment.sets.len() as usize]).collect();
+        let (list, entries) = (Vec::new(), Vec::new());
+        Self { bits, segments, targets, dictionary: SetDictionary::default(), known, list, entries }
+    }
+
+    /// Calls `each` with every blot of some slices that still leads to something, in rising order.
+    pub fn for_each(&mut self, slices: &Range<usize>, mut each: impl FnMut(u64, Found, &SetDictionary) -> Result<()>) -> Result<()> {
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.clear();
+        let (first, last) = blots_of(slices, self.bits);
+        for (segment, searched) in (0..).zip(self.segments) {
+            for part in &searched.parts {
+                part.for_each_between(first, last, |blot, posted| {
+                    entries.push(Entry { blot, segment, posted });
+                    Ok(())
+                })?;
+            }
+        }
+        // Runs that are sorted already: the stable sort finds and merges them.
+        entries.sort_by_key(|entry| entry.blot);
+        for group in entries.chunk_by(|one, two| one.blot == two.blot) {
+            let found = if let [entry] = group { self.translate(entry)? } else { self.unite(group)? };
+            if let Some(found) = found {
+                each(group[0].blot, found, &self.dictionary)?;
+            }
+        }
+        self.entries = entries;
+        Ok(())
+    }
+
+    fn translate(&mut self, entry: &Entry) -> Result<Option<Found>> {
+        let set = match entry.posted {
+            Posted::One(_) => {
+                self.list.clear();
+                self.add_targets(entry)?;
+                return Ok(self.list.first().map(|&target| Found::One(target)));
+            }
+            Posted::Set(set) => set as usize,
+        };
+        match self.known[entry.segment as usize].get(set).copied() {
+            Some(Known::Nothing) => Ok(None),
+            Some(Known::Found(found)) => {
+                if let Found::Set(number) = found {
+                    self.dictionary.again(number);
+                }
+                Ok(Some(found))
+            }
+            // A number beyond all sets is refused when it is read.
+            Some(Known::NotYet) | None => {
+                let found = self.unite(std::slice::from_ref(entry))?;
+                self.known[entry.segment as usize][set] = found.map_or(Known::Nothing, Known::Found);
+                Ok(found)
+            }
+        }
+    }
+
+    fn unite(&mut self, entries: &[Entry]) -> Result<Option<Found>> {
+        self.list.clear();
+        for entry in entries {
+            self.add_targets(entry)?;
+        }
+        self.list.sort_unstable();
+        self.list.dedup();
+        Ok(match *self.list {
+            [] => None,
+            [only] => Some(Found::One(only)),
+            _ => Some(Found::Set(self.dictionary.number(&self.list))),
+        })
+    }
+
+    fn add_targets(&mut self, entry: &Entry) -> Result<()> {
+        let (segment, targets) = (self.segments[entry.segment as usize], &self.targets[entry.segment as usize]);
+        let start = self.list.len();
+        match entry.posted {
+            Posted::One(place) => self.list.push(place),
+            Posted::Set(set) => {
+                let mut places = Vec::new();
+                segment.sets.read(u64::from(set), &mut places)?;
+                self.list.extend(places);
+            }
+        }
+        for place in &mut self.list[start..] {
+            let Some(target) = targets.get(*place as usize) else {
+                let what = format!("blot {:x} leads to the document at place {place}, which is not there", entry.blot);
+                return Err(segment.documents.file().damaged(0, what));
+            };
+            *place = *target;
+        }
+        self.list.retain(|&target| target != NONE);
+        Ok(())
+    }
+}
+
+/// Postings are rewritten.
+impl<K: Key> MakeUnits<K> for Merger<'_> {
+    fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
+        let mut unit = Unit { shared: Vec::new(), single: Vec::new() };
+        self.for_each(slices, |blot, found, _| {
+            match found {
+                Found::One(number) => unit.single.push(K::new(blot, number)),
+                Found::Set(set) => unit.shared.push(K::new(blot, set)),
+            }
+            Ok(())
+        })?;
+        Ok(unit)
+    }
+
+    fn take_dictionary(&mut self) -> SetDictionary {
+        std::mem::take(&mut self.dictionary)
+    }
+}
+
+/// Only the sets are wanted, and how many blots have each.
+pub struct CountSets<'v>(pub Merger<'v>);
+
+impl<K: Key> MakeUnits<K> for CountSets<'_> {
+    fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
+        self.0.for_each(slices, |_, _, _| Ok(()))?;
+        Ok(Unit { shared: Vec::new(), single: Vec::new() })
+    }
+
+    fn take_dictionary(&mut self) -> SetDictionary {
+        std::mem::take(&mut self.0.dictionary)
+    }
+}

@@ -1,0 +1,330 @@
+//! What is live of an index, or of several as if they were one: documents, contents, and who has which postings.
+//!
+//! Documents are counted in the order of their numbers, which is the order of the corpus in an index that nothing was added to. Contents are
+//! distinct texts, each posted once, counted in the order of their first document.
+
+use super::{
+    documents::{Document, Row},
+    merge::{CountSets, Found, Merger, NONE},
+    open::{At, Index, Segment},
+};
+use crate::{
+    error::{Error, Place, Result},
+    parallel::Limits,
+    posting::{BUCKETS, FINE_POSTINGS, SLICES, Sets, Sorting, whole_buckets},
+};
+use std::ops::Range;
+
+/// A range has about this many blots, where there are many.
+const RANGE_BLOTS: u64 = 1 << 15;
+
+/// Memory: some 40 bytes a document.
+pub struct View<'i> {
+    pub(super) bits: u8,
+    pub(super) segments: Vec<&'i Segment>,
+    documents: Vec<Listed>,
+    contents: Vec<Content>,
+    /// The documents of all contents, one after the other, and where each content's end.
+    members: Vec<u32>,
+    ends: Vec<usize>,
+    /// For each segment and place, the content whose postings stand there; `NONE` if they do not count any more.
+    pub(super) content_at: Vec<Vec<u32>>,
+    numbering: Numbering,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Listed {
+    segment: u32,
+    place: u32,
+    content: u32,
+}
+
+/// A distinct text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Content {
+    pub tokens: u32,
+    /// Distinct ones.
+    pub blots: u32,
+    pub hash: Option<u128>,
+}
+
+/// What numbers documents get when they are written anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Numbering {
+    /// From 0, without gaps.
+    Dense,
+    /// Those they have: there are older segments, which are left as they are.
+    Kept,
+}
+
+impl<'i> View<'i> {
+    pub fn of(index: &'i Index) -> Result<Self> {
+        Self::over(&[index], &mut |_, _| {})
+    }
+
+    /// Several indexes as one. Of documents with one id the first is kept; of others with another content `refused` is told.
+    pub fn over(indexes: &[&'i Index], refused: &mut dyn FnMut(&Index, &str)) -> Result<Self> {
+        let mut building = Building::new(indexes.iter().map(|index| (*index, 0)).collect(), Numbering::Dense);
+        for number in 0..indexes.len() {
+            building.list(number, refused)?;
+        }
+        building.finish()
+    }
+
+    /// Range parts of one index, which have the same documents.
+    pub fn of_parts(indexes: &[&'i Index]) -> Result<Self> {
+        let mut view = Self::of(indexes[0])?;
+        for index in &indexes[1..] {
+            view.segments.extend(&index.segments);
+            view.content_at.push(view.content_at[0].clone());
+        }
+        Ok(view)
+    }
+
+    /// The segments from one on, which are to become one.
+    pub(super) fn of_newest(index: &'i Index, from: usize) -> Result<Self> {
+        let numbering = if from == 0 { Numbering::Dense } else { Numbering::Kept };
+        let mut building = Building::new(vec![(index, from)], numbering);
+        building.list(0, &mut |_, _| {})?;
+        building.finish()
+    }
+
+    /// By number, in the order of their first document.
+    pub fn contents(&self) -> &[Content] {
+        &self.contents
+    }
+
+    /// How many; they are counted from 0.
+    pub fn documents(&self) -> usize {
+        self.documents.len()
+    }
+
+    pub fn content_of(&self, document: usize) -> u32 {
+        self.documents[document].content
+    }
+
+    /// In rising order, and never none; the first is the representative.
+    pub fn documents_of(&self, content: u32) -> &[u32] {
+        let start = if content == 0 { 0 } else { self.ends[content as usize - 1] };
+        &self.members[start..self.ends[content as usize]]
+    }
+
+    pub fn id(&self, document: usize) -> Result<String> {
+        let Listed { segment, place, .. } = self.documents[document];
+        self.segments[segment as usize].documents.id(place)
+    }
+
+    pub fn row(&self, document: usize) -> Result<Row> {
+        let Listed { segment, place, .. } = self.documents[document];
+        self.segments[segment as usize].documents.row(place)
+    }
+
+    /// All sets of two or more contents, each with the number of blots that lead to it.
+    pub fn sets(&self, limits: Limits) -> Result<Sets> {
+        let ranges = self.ranges();
+        let sorting = Sorting { bits: self.bits, documents: 0, limits, ranges: &ranges, spill: None };
+        Ok(sorting.run::<u64, _>(|| CountSets(self.merger()))?.0.sets)
+    }
+
+    /// Calls `each` with every blot and its contents, one or more, in rising order of both.
+    pub fn for_each_blot(&self, mut each: impl FnMut(u64, &[u32]) -> Result<()>) -> Result<()> {
+        let mut merger = self.merger();
+        for slices in self.ranges() {
+            merger.for_each(&slices, |blot, found, dictionary| match found {
+                Found::One(content) => each(blot, &[content]),
+                Found::Set(set) => each(blot, dictionary.get(set)),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Merges blots with the numbers of contents.
+    pub(super) fn merger(&self) -> Merger<'_> {
+        Merger::new(self.bits, &self.segments, &self.content_at)
+    }
+
+    /// All slices, in ranges to be worked on one by one; none crosses the border of a bucket.
+    pub(super) fn ranges(&self) -> Vec<Range<usize>> {
+        if self.postings() < FINE_POSTINGS {
+            return whole_buckets();
+        }
+        let width = (SLICES as u64 * RANGE_BLOTS / self.stored_blots().max(1)).clamp(1, (SLICES / BUCKETS) as u64).ilog2();
+        (0..SLICES >> width).map(|range| range << width..(range + 1) << width).collect()
+    }
+
+    /// Blots of all segments, whether they still count or not.
+    pub(super) fn stored_blots(&self) -> u64 {
+        self.segments.iter().flat_map(|segment| &segment.parts).map(|part| part.shared_blots() + part.single_blots()).sum()
+    }
+
+    /// All documents as they are written anew, in order.
+    pub(super) fn to_documents(&self) -> Result<Vec<Document>> {
+        let first = |content: u32| self.documents_of(content)[0];
+        let written = |document: usize| -> Result<Document> {
+            let (row, content) = (self.row(document)?, self.content_of(document));
+            let row = match self.numbering {
+                Numbering::Dense => row.numbered(document as u32, first(content)),
+                Numbering::Kept if content == NONE => row,
+                Numbering::Kept => row.numbered(row.number, self.row(first(content) as usize)?.number),
+            };
+            Ok(Document { id: self.id(document)?, row })
+        };
+        (0..self.documents.len()).map(written).collect()
+    }
+
+    /// For each segment and place, the document that stands for the content there when it is written anew.
+    pub(super) fn document_at(&self) -> Vec<Vec<u32>> {
+        let of = |&content: &u32| if content == NONE { NONE } else { self.documents_of(content)[0] };
+        self.content_at.iter().map(|places| places.iter().map(of).collect()).collect()
+    }
+
+    /// Pairs of a content and a blot.
+    pub fn postings(&self) -> u64 {
+        self.contents.iter().map(|content| u64::from(content.blots)).sum()
+    }
+}
+
+/// A view in the making.
+struct Building<'i> {
+    /// Each with the first segment that is looked at.
+    indexes: Vec<(&'i Index, usize)>,
+    numbering: Numbering,
+    documents: Vec<Listed>,
+    contents: Vec<Content>,
+    /// For each index and number, the content whose postings it has.
+    content_of: Vec<Vec<u32>>,
+}
+
+/// A live row: its number comes first, for the order.
+type Live = (u32, At);
+
+impl<'i> Building<'i> {
+    fn new(indexes: Vec<(&'i Index, usize)>, numbering: Numbering) -> Self {
+        let content_of = indexes.iter().map(|(index, _)| vec![NONE; index.manifest.numbers as usize]).collect();
+        Self { indexes, numbering, documents: Vec::new(), contents: Vec::new(), content_of }
+    }
+
+    /// Takes the documents of an index.
+    fn list(&mut self, number: usize, refused: &mut dyn FnMut(&Index, &str)) -> Result<()> {
+        let (index, from) = self.indexes[number];
+        let first_segment: usize = self.indexes[..number].iter().map(|(index, from)| index.segments.len() - from).sum();
+        let mut live = Vec::<Live>::new();
+        let mut is_owned = vec![false; index.manifest.numbers as usize];
+        for segment in from..index.segments.len() {
+            let documents = &index.segments[segment].documents;
+            for place in 0..documents.len() {
+                let row = documents.row(place)?;
+                if row.number.max(row.representative) >= index.manifest.numbers {
+                    return Err(documents.file().damaged(0, format!("document {} is beyond all numbers", row.number)));
+                }
+                if !row.is_alias() && index.is_posted(segment, row.number)? {
+                    is_owned[row.number as usize] = true;
+                }
+                if index.is_listed(segment, row.number)? {
+                    live.push((row.number, At { segment, place }));
+                }
+            }
+        }
+        live.sort_unstable();
+        for (_, at) in live {
+            let row = index.row(at)?;
+            if self.is_known(number, at, &row, refused)? {
+                continue;
+            }
+            let content = match self.owner(number, &row)? {
+                owner if owner.0 != number || is_owned[row.representative as usize] => self.content(owner, &row),
+                _ if self.numbering == Numbering::Kept => NONE,
+                _ => return Err(lost(index, at, &row)),
+            };
+            let segment = (first_segment + at.segment - from) as u32;
+            self.documents.push(Listed { segment, place: at.place, content });
+        }
+        Ok(())
+    }
+
+    /// Whether an earlier index has a document with this id.
+    fn is_known(&self, number: usize, at: At, row: &Row, refused: &mut dyn FnMut(&Index, &str)) -> Result<bool> {
+        for (earlier, _) in &self.indexes[..number] {
+            let id = self.indexes[number].0.id(at)?;
+            if let Some(found) = earlier.find_id(&id)? {
+                if row.hash.is_none() || earlier.row(found)?.hash != row.hash {
+                    refused(self.indexes[number].0, &id);
+                }
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Which index has the postings of a content, and under what number.
+    fn owner(&self, number: usize, row: &Row) -> Result<(usize, u32)> {
+        for (at, (earlier, _)) in self.indexes[..number].iter().enumerate() {
+            if let Some(hash) = row.hash
+                && let Some(found) = earlier.find_content(hash)?
+            {
+                return Ok((at, earlier.row(found)?.number));
+            }
+        }
+        Ok((number, row.representative))
+    }
+
+    fn content(&mut self, (index, number): (usize, u32), row: &Row) -> u32 {
+        let content = &mut self.content_of[index][number as usize];
+        if *content == NONE {
+            *content = self.contents.len() as u32;
+            self.contents.push(Content { tokens: row.tokens, blots: row.blots, hash: row.hash });
+        }
+        *content
+    }
+
+    fn finish(self) -> Result<View<'i>> {
+        let mut content_at = Vec::new();
+        for ((index, from), content_of) in self.indexes.iter().zip(&self.content_of) {
+            for segment in *from..index.segments.len() {
+                let documents = &index.segments[segment].documents;
+                let content = |place: u32| -> Result<u32> {
+                    let row = documents.row(place)?;
+                    Ok(if !row.is_alias() && index.is_posted(segment, row.number)? { content_of[row.number as usize] } else { NONE })
+                };
+                content_at.push((0..documents.len()).map(content).collect::<Result<_>>()?);
+            }
+        }
+        let (members, ends) = members_of(&self.documents, self.contents.len());
+        let segments = self.indexes.iter().flat_map(|(index, from)| &index.segments[*from..]).collect();
+        let bits = self.indexes.first().map_or(32, |(index, _)| index.scheme.bits);
+        Ok(View {
+            bits,
+            segments,
+            documents: self.documents,
+            contents: self.contents,
+            members,
+            ends,
+            content_at,
+            numbering: self.numbering,
+        })
+    }
+}
+
+fn lost(index: &Index, at: At, row: &Row) -> Error {
+    let place = Place::file(index.segments[at.segment].documents.file().name().clone());
+    Error::damaged(place, format!("document {} stands for {}, and is not there", row.representative, row.number))
+}
+
+/// The documents of each content: counting, then placing.
+fn members_of(documents: &[Listed], contents: usize) -> (Vec<u32>, Vec<usize>) {
+    let mut ends = vec![0; contents];
+    let posted = || documents.iter().enumerate().filter(|(_, listed)| listed.content != NONE);
+    posted().for_each(|(_, listed)| ends[listed.content as usize] += 1);
+    let mut sum = 0;
+    for end in &mut ends {
+        sum += *end;
+        *end = sum - *end;
+    }
+    let mut members = vec![0; sum];
+    for (document, listed) in posted() {
+        let end = &mut ends[listed.content as usize];
+        members[*end] = document as u32;
+        *end += 1;
+    }
+    (members, ends)
+}

@@ -1,0 +1,135 @@
+//! An index in another shape: the same documents, the same answers.
+
+use super::{
+    Summary, Watch,
+    build::write_new,
+    change::{refused, write_to},
+};
+use crate::{
+    error::{Error, Place, Problem, Result},
+    index::{Index, Means, PartOf, Rewritten, SegmentFiles, View},
+    posting::BUCKETS,
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Makes all segments into one.
+pub fn compact(directory: &Path, means: &Means) -> Result<()> {
+    write_to(directory, |index| Ok((if index.is_compact() { None } else { Some(index.compacted(0, means)?) }, ())))
+}
+
+/// Cuts an index into range parts, each a directory of its own under `output`: 000, 001, …
+pub fn split(directory: &Path, parts: u32, output: &Path, means: &Means) -> Result<()> {
+    let index = Index::open_whole(directory)?;
+    let view = View::of(&index)?;
+    let ranges = SegmentFiles::parts(parts)?;
+    let targets: Vec<PathBuf> = (0..ranges.len()).map(|part| output.join(format!("{part:03}"))).collect();
+    fs::create_dir_all(output).map_err(|error| Error::io(output.display(), error))?;
+    let segments = &index.manifest.segments;
+    let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
+        return Err(refused(directory, "has no segments; it was not made by this program"));
+    };
+    for (range, target) in ranges.iter().zip(&targets) {
+        let range = PartOf { buckets: [range.start as u32, range.end as u32], parts: first.parts };
+        let rewritten = Rewritten {
+            directory: target,
+            // A part of an index that is one segment is called as that is: joined again, they are the same, byte for byte.
+            generation: index.manifest.generation,
+            changes: [first.changes[0], last.changes[1]],
+            scheme: &index.manifest.scheme,
+            parts: 1,
+            range: Some(range),
+        };
+        write_new(target, || Ok((rewritten.write(&view, means)?, ())))?;
+    }
+    Ok(())
+}
+
+/// Joins indexes of one scheme, or all range parts of one index.
+pub fn merge(inputs: &[PathBuf], parts: Option<u32>, output: &Path, means: &Means, watch: &mut dyn Watch) -> Result<Summary> {
+    let indexes = inputs.iter().map(|input| Index::open(input)).collect::<Result<Vec<_>>>()?;
+    let Some(first) = indexes.first() else {
+        return Err(Error::Usage("nothing to merge".to_owned()));
+    };
+    for other in &indexes[1..] {
+        ensure_same_scheme(first, other)?;
+        if first.manifest.range.is_some() != other.manifest.range.is_some() {
+            let (part, whole) = if first.manifest.range.is_some() { (first, other) } else { (other, first) };
+            return Err(refused(&part.directory, format!("a part of an index, and {} a whole one", whole.directory.display())));
+        }
+    }
+    if first.manifest.range.is_some() { join_parts(&indexes, parts, output, means) } else { join(&indexes, parts, output, means, watch) }
+}
+
+fn ensure_same_scheme(one: &Index, other: &Index) -> Result<()> {
+    if one.manifest.scheme == other.manifest.scheme {
+        return Ok(());
+    }
+    let remedy = "only indexes of one scheme can be joined; build them with the same options";
+    Err(Error::Scheme {
+        place: Place::path(&other.directory),
+        found: other.manifest.scheme.clone(),
+        expected: one.manifest.scheme.clone(),
+        remedy,
+    })
+}
+
+/// Indexes of different documents. Of documents with one id the first is kept, the others are told.
+fn join(indexes: &[Index], parts: Option<u32>, output: &Path, means: &Means, watch: &mut dyn Watch) -> Result<Summary> {
+    let indexes: Vec<&Index> = indexes.iter().collect();
+    let mut problems = 0;
+    let view = View::over(&indexes, &mut |index, id| {
+        problems += 1;
+        let what = format!("a document with the id '{id}' and another text came before; the first one is kept");
+        watch.problem(&Problem::new(Place::path(&index.directory), what));
+    })?;
+    let parts = parts.unwrap_or_else(|| indexes[0].manifest.segments.first().map_or(1, |segment| segment.parts));
+    let (scheme, changes) = (&indexes[0].manifest.scheme, [1, 1]);
+    let rewritten = Rewritten { directory: output, generation: 1, changes, scheme, parts, range: None };
+    write_new(output, || Ok((rewritten.write(&view, means)?, Summary { problems })))
+}
+
+/// Parts of one index, in any order: they must fit.
+fn join_parts(indexes: &[Index], parts: Option<u32>, output: &Path, means: &Means) -> Result<Summary> {
+    let mut indexes: Vec<&Index> = indexes.iter().collect();
+    indexes.sort_by_key(|index| index.manifest.buckets().start);
+    let hex = |bucket: usize| format!("{bucket:02x}");
+    let mut next = 0;
+    for index in &indexes {
+        let buckets = index.manifest.buckets();
+        let what = match buckets.start.cmp(&next) {
+            std::cmp::Ordering::Less => format!("blots that begin with {} are in another part already", hex(buckets.start)),
+            std::cmp::Ordering::Greater => {
+                format!(
+                    "the blots that begin with {} to {} are missing: no part before this one has them",
+                    hex(next),
+                    hex(buckets.start - 1)
+                )
+            }
+            std::cmp::Ordering::Equal => {
+                next = buckets.end;
+                continue;
+            }
+        };
+        return Err(refused(&index.directory, what));
+    }
+    let last = indexes[indexes.len() - 1];
+    if next < BUCKETS {
+        let what = format!("the blots that begin with {} to ff are missing: no part after this one has them", hex(next));
+        return Err(refused(&last.directory, what));
+    }
+    let documents = |index: &Index| index.manifest.segments.first().and_then(|segment| segment.files.first().map(|file| file.seal.clone()));
+    let first = indexes[0];
+    if let Some(other) = indexes.iter().find(|index| {
+        documents(index) != documents(first) || index.manifest.generation != first.manifest.generation || index.segments.len() != 1
+    }) {
+        return Err(refused(&other.directory, format!("a part of another index than {}", first.directory.display())));
+    }
+    let parts = parts.or(first.manifest.range.as_ref().map(|range| range.parts)).unwrap_or(1);
+    let (generation, changes, scheme) = (first.manifest.generation, first.manifest.segments[0].changes, &first.manifest.scheme);
+    let rewritten = Rewritten { directory: output, generation, changes, scheme, parts, range: None };
+    let view = View::of_parts(&indexes)?;
+    write_new(output, || Ok((rewritten.write(&view, means)?, Summary::default())))
+}

@@ -1,0 +1,240 @@
+//! An index that changes is, at any moment, the index of the documents it holds.
+
+use crate::work::Work;
+use dedup::{
+    corpus,
+    error::Problem,
+    format::{Form, LineParser},
+    index::{At, Index, Manifest, Means, View, sweep, verify},
+    parallel::Limits,
+    pipeline::{self, BlotOptions, BuildOptions, ChangeOptions, Settings, Watch},
+    posting::TempDir,
+};
+use proptest::prelude::*;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+struct Silent;
+
+impl Watch for Silent {
+    fn problem(&mut self, _: &Problem) {}
+    fn progress(&mut self, _: u64, _: u64) {}
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Ids and texts.
+    Add(Vec<(u8, u8)>),
+    Remove(Vec<u8>),
+    /// From which segment on, of so many hundredths of them.
+    Compact(u8),
+    Merge,
+    SplitAndMerge(u32),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let add = prop::collection::vec((0_u8..14, 0_u8..12), 0..6).prop_map(Step::Add);
+    let remove = prop::collection::vec(0_u8..14, 0..5).prop_map(Step::Remove);
+    let other = prop_oneof![(0_u8..100).prop_map(Step::Compact), Just(Step::Merge), (1_u32..6).prop_map(Step::SplitAndMerge)];
+    prop::collection::vec(prop_oneof![5 => add, 4 => remove, 2 => other], 1..14)
+}
+
+/// Few texts, which share passages; some differ in nothing but the commas, some are too short to have a blot.
+fn text(number: u8) -> String {
+    let words = |from: u32, count: u32| (from..from + count).map(|n| format!("w{n}")).collect::<Vec<_>>();
+    let number = u32::from(number);
+    let separator = if number % 4 == 3 { ", " } else { " " };
+    let all = match number / 2 {
+        0 => words(0, 2 * number),
+        1 => Vec::new(),
+        pair => [words(3 * pair, 9), words(100 * pair, 5 * pair), words(7, 8)].concat(),
+    };
+    all.join(separator)
+}
+
+fn means(memory_bytes: u64) -> Means {
+    Means { memory_bytes, threads: 2, tmp_dir: TempDir(None) }
+}
+
+fn settings(paths: Vec<PathBuf>) -> Settings {
+    let fields = LineParser { id_field: "id".into(), text_field: "text".into() };
+    let corpus = corpus::Options {
+        paths,
+        files_from: None,
+        nul_separated: false,
+        records: None,
+        fields,
+        relative: false,
+        lossy: false,
+        prefer_fasta: false,
+    };
+    Settings { form: Form::Binary, limits: Limits::new(2, 1 << 16), corpus }
+}
+
+fn blots() -> BlotOptions {
+    BlotOptions { k: Some(4), bits: Some(24), ..BlotOptions::default() }
+}
+
+fn change() -> ChangeOptions {
+    ChangeOptions { blots: BlotOptions::default(), means: means(1 << 20), compacts: false }
+}
+
+fn write_documents(path: &Path, documents: impl Iterator<Item = (String, String)>) {
+    let lines: Vec<_> = documents.map(|(id, text)| format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n")).collect();
+    fs::write(path, lines.concat()).unwrap();
+}
+
+/// An index of some documents, made at once.
+fn build(work: &Work, name: &str, documents: &[(String, String)]) -> PathBuf {
+    let (file, directory) = (work.path(&format!("{name}.jsonl")), work.path(name));
+    write_documents(&file, documents.iter().cloned());
+    let _ = fs::remove_dir_all(&directory);
+    let options = BuildOptions { blots: blots(), parts: 3, means: means(1) };
+    pipeline::build(&options, &settings(vec![file]), &directory, &mut Silent).unwrap();
+    directory
+}
+
+fn dump(index: &Index) -> Vec<u8> {
+    let mut out = Vec::new();
+    pipeline::dump(index, 1 << 10, &mut out).unwrap();
+    out
+}
+
+/// The files of an index by their endings, but for the manifest.
+fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let files = names.filter(|name| !name.contains("json")).map(|name| (name[6..].to_owned(), fs::read(directory.join(&name)).unwrap()));
+    files.collect()
+}
+
+type Model = BTreeMap<String, String>;
+
+fn id(number: u8) -> String {
+    format!("doc{number}")
+}
+
+fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Step) {
+    match step {
+        Step::Add(documents) => {
+            // Of documents with one id the first is kept.
+            let mut added = Model::new();
+            for &(number, of) in documents {
+                added.entry(id(number)).or_insert_with(|| text(of));
+            }
+            let file = work.path("add.jsonl");
+            write_documents(&file, documents.iter().map(|&(number, of)| (id(number), text(of))));
+            let known = added.iter().filter(|(id, text)| model.get(*id) == Some(text)).count();
+            let changed = pipeline::add(&change(), &settings(vec![file]), index, &mut Silent).unwrap();
+            assert_eq!((changed.added as usize, changed.known as usize), (added.len() - known, known));
+            model.extend(added);
+        }
+        Step::Remove(numbers) => {
+            let there: Vec<_> = numbers.iter().filter_map(|&number| model.remove(&id(number))).collect();
+            let changed = pipeline::remove(&change(), numbers.iter().map(|&number| Ok(id(number))), index, &mut Silent).unwrap();
+            assert_eq!(changed.removed as usize, there.len());
+        }
+        Step::Compact(share) => {
+            let open = Index::open(index).unwrap();
+            let from = open.segments.len() * usize::from(*share) / 100;
+            let manifest = open.compacted(from, &means(u64::from(*share))).unwrap();
+            manifest.commit(index).unwrap();
+            sweep(index, Some(&manifest)).unwrap();
+        }
+        Step::Merge => {
+            // With another index, that holds a document of this one under another name, one under the same name, and a new one.
+            let same = model.first_key_value().map(|(id, text)| (id.clone(), text.clone()));
+            let other: Vec<_> = [("doc90".to_owned(), text(11)), ("doc91".to_owned(), text(9))].into_iter().chain(same).collect();
+            let (other, target) = (build(work, "other", &other), work.path(&format!("{}m", index.display())));
+            let summary = pipeline::merge(&[index.clone(), other], None, &target, &means(1 << 20), &mut Silent).unwrap();
+            let refused =
+                [("doc90", 11), ("doc91", 9)].iter().filter(|(id, of)| model.get(*id).is_some_and(|known| *known != text(*of))).count();
+            assert_eq!(summary.problems as usize, refused);
+            for (id, of) in [("doc90", 11), ("doc91", 9)] {
+                model.entry(id.to_owned()).or_insert_with(|| text(of));
+            }
+            *index = target;
+        }
+        Step::SplitAndMerge(parts) => {
+            let (pieces, target) = (work.path(&format!("{}p", index.display())), work.path(&format!("{}s", index.display())));
+            pipeline::split(index, *parts, &pieces, &means(1 << 20)).unwrap();
+            let inputs: Vec<_> = (0..*parts).rev().map(|part| pieces.join(format!("{part:03}"))).collect();
+            inputs.iter().for_each(|input| verify(&Index::open(input).unwrap()).unwrap());
+            pipeline::merge(&inputs, None, &target, &means(1), &mut Silent).unwrap();
+            if Index::open(index).unwrap().is_compact() {
+                assert_eq!(files(index), files(&target));
+                assert_eq!(fs::read(index.join("manifest.json")).unwrap(), fs::read(target.join("manifest.json")).unwrap());
+            }
+            *index = target;
+        }
+    }
+}
+
+/// The index is whole, and holds what a new one of the same documents holds.
+fn ensure_right(work: &Work, directory: &Path, model: &Model) {
+    let index = Index::open(directory).unwrap();
+    verify(&index).unwrap();
+    let view = View::of(&index).unwrap();
+    let ids: Vec<String> = (0..view.documents()).map(|document| view.id(document).unwrap()).collect();
+    let documents: Vec<_> = ids.iter().map(|id| (id.clone(), model[id].clone())).collect();
+    assert_eq!(documents.len(), model.len());
+    let fresh = build(work, "fresh", &documents);
+    assert_eq!(String::from_utf8(dump(&index)).unwrap(), String::from_utf8(dump(&Index::open(&fresh).unwrap())).unwrap());
+    ensure_lookups(&index, &view);
+    if index.is_compact() {
+        assert_eq!(files(directory), files(&fresh));
+    }
+}
+
+/// Looking up one by one tells what looking at all tells.
+fn ensure_lookups(index: &Index, view: &View<'_>) {
+    for document in 0..view.documents() {
+        let (id, row) = (view.id(document).unwrap(), view.row(document).unwrap());
+        let at = index.find_id(&id).unwrap().unwrap();
+        assert_eq!(index.row(at).unwrap(), row);
+        let content = index.find_content(row.hash.unwrap()).unwrap().unwrap();
+        let name = |at: &At| index.id(*at).unwrap();
+        let same: Vec<String> = index.documents_of(content).unwrap().iter().map(name).collect();
+        let expected = view.documents_of(view.content_of(document)).iter().map(|&document| view.id(document as usize).unwrap());
+        assert_eq!(same, expected.collect::<Vec<_>>());
+    }
+    let (mut found, mut seen) = (Vec::new(), 0);
+    view.for_each_blot(|blot, contents| {
+        index.find(blot, &mut found)?;
+        let mut owners: Vec<_> =
+            found.iter().map(|&at| index.documents_of(at).unwrap().iter().map(|&at| index.id(at).unwrap()).collect::<Vec<_>>()).collect();
+        owners.sort();
+        let mut expected: Vec<_> = contents
+            .iter()
+            .map(|&content| view.documents_of(content).iter().map(|&of| view.id(of as usize).unwrap()).collect::<Vec<_>>())
+            .collect();
+        expected.sort();
+        assert_eq!(owners, expected);
+        seen += contents.len() as u64;
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(seen, view.postings());
+    let sets = view.sets(Limits::new(2, 4)).unwrap();
+    let shared: u64 = (0..sets.len()).map(|set| sets.uses()[set] * sets.get(set).len() as u64).sum();
+    assert!(shared <= seen);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn any_sequence_of_changes_gives_the_index_of_what_is_left(steps in steps()) {
+        let work = Work::new();
+        let mut model = Model::new();
+        let mut index = build(&work, "i", &[]);
+        for step in &steps {
+            take_step(&work, &mut index, &mut model, step);
+            ensure_right(&work, &index, &model);
+        }
+        pipeline::compact(&index, &means(1 << 20)).unwrap();
+        ensure_right(&work, &index, &model);
+        prop_assert_eq!(Manifest::read(&index).unwrap().numbers as usize, model.len());
+    }
+}
