@@ -244,24 +244,39 @@ impl Documents {
 
     /// Calls `each` with the place of every alias of a representative, which may be of another segment.
     pub fn for_each_alias(&self, representative: u32, mut each: impl FnMut(u32) -> Result<()>) -> Result<()> {
-        let [start, length] = self.description.aliases;
-        let pair = |at: u64| -> Result<(u32, u32)> {
-            let both = self.word(start + 8 * at)?;
-            Ok((both as u32, (both >> 32) as u32))
-        };
-        let (mut low, mut high) = (0, length / 8);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if pair(middle)?.0 < representative { low = middle + 1 } else { high = middle }
-        }
-        for at in low..length / 8 {
-            match pair(at)? {
-                (found, place) if found == representative && place < self.len() => each(place)?,
-                (found, _) if found == representative => return Err(self.damaged(start + 8 * at)),
+        for at in self.first_alias([representative, 0])?..self.aliases() {
+            match self.alias(at)? {
+                [found, place] if found == representative && place < self.len() => each(place)?,
+                [found, _] if found == representative => return Err(self.damaged(self.description.aliases[0] + 8 * at)),
                 _ => break,
             }
         }
         Ok(())
+    }
+
+    /// Whether the document at a place is found as an alias of a representative.
+    pub fn has_alias(&self, representative: u32, place: u32) -> Result<bool> {
+        let at = self.first_alias([representative, place])?;
+        Ok(at < self.aliases() && self.alias(at)? == [representative, place])
+    }
+
+    fn aliases(&self) -> u64 {
+        self.description.aliases[1] / 8
+    }
+
+    fn alias(&self, at: u64) -> Result<[u32; 2]> {
+        let both = self.word(self.description.aliases[0] + 8 * at)?;
+        Ok([both as u32, (both >> 32) as u32])
+    }
+
+    /// The first alias that is not less.
+    fn first_alias(&self, alias: [u32; 2]) -> Result<u64> {
+        let (mut low, mut high) = (0, self.aliases());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.alias(middle)? < alias { low = middle + 1 } else { high = middle }
+        }
+        Ok(low)
     }
 
     pub fn id(&self, place: u32) -> Result<String> {

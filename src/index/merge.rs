@@ -4,7 +4,7 @@
 
 use super::{open::Segment, part::Posted};
 use crate::{
-    error::Result,
+    error::{Error, Result},
     posting::{Key, MakeUnits, SetDictionary, Unit, blots_of},
 };
 use std::ops::Range;
@@ -79,12 +79,32 @@ impl<'v> Merger<'v> {
         Ok(())
     }
 
+    /// The same in any order, for who only counts: with one segment nothing must be sorted.
+    pub fn for_each_unordered(&mut self, slices: &Range<usize>, mut each: impl FnMut(Found, &SetDictionary)) -> Result<()> {
+        let [only] = self.segments else {
+            return self.for_each(slices, |_, found, dictionary| {
+                each(found, dictionary);
+                Ok(())
+            });
+        };
+        let (first, last) = blots_of(slices, self.bits);
+        for part in &only.parts {
+            part.for_each_between(first, last, |blot, posted| {
+                if let Some(found) = self.translate(&Entry { blot, segment: 0, posted })? {
+                    each(found, &self.dictionary);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
     fn translate(&mut self, entry: &Entry) -> Result<Option<Found>> {
         let set = match entry.posted {
-            Posted::One(_) => {
-                self.list.clear();
-                self.add_targets(entry)?;
-                return Ok(self.list.first().map(|&target| Found::One(target)));
+            Posted::One(place) => {
+                let target = self.targets[entry.segment as usize].get(place as usize);
+                let target = *target.ok_or_else(|| self.beyond(entry, place))?;
+                return Ok((target != NONE).then_some(Found::One(target)));
             }
             Posted::Set(set) => set as usize,
         };
@@ -131,14 +151,21 @@ impl<'v> Merger<'v> {
             }
         }
         for place in &mut self.list[start..] {
-            let Some(target) = targets.get(*place as usize) else {
-                let what = format!("blot {:x} leads to the document at place {place}, which is not there", entry.blot);
-                return Err(segment.documents.file().damaged(0, what));
-            };
-            *place = *target;
+            match targets.get(*place as usize) {
+                Some(target) => *place = *target,
+                None => {
+                    let place = *place;
+                    return Err(self.beyond(entry, place));
+                }
+            }
         }
         self.list.retain(|&target| target != NONE);
         Ok(())
+    }
+
+    fn beyond(&self, entry: &Entry, place: u32) -> Error {
+        let what = format!("blot {:x} leads to the document at place {place}, which is not there", entry.blot);
+        self.segments[entry.segment as usize].documents.file().damaged(0, what)
     }
 }
 
@@ -166,7 +193,7 @@ pub struct CountSets<'v>(pub Merger<'v>);
 
 impl<K: Key> MakeUnits<K> for CountSets<'_> {
     fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
-        self.0.for_each(slices, |_, _, _| Ok(()))?;
+        self.0.for_each_unordered(slices, |_, _| ())?;
         Ok(Unit { shared: Vec::new(), single: Vec::new() })
     }
 

@@ -98,11 +98,13 @@ impl Stats {
         let weights: Vec<u64> = (0..view.contents().len() as u32).map(|content| view.documents_of(content).len() as u64).collect();
         let ranges = view.ranges();
         let sorting = Sorting { bits: view.bits, documents: 0, limits, ranges: &ranges, spill: None };
-        let counter = || Counter { merger: view.merger(), weights: &weights, of_set: Vec::new(), lengths: BTreeMap::new() };
+        let counter =
+            || Counter { merger: view.merger(), weights: &weights, of_set: Vec::new(), short: vec![0; SHORT], long: BTreeMap::new() };
         let (inverted, counters) = sorting.run::<u64, _>(counter)?;
         let mut lengths = BTreeMap::new();
-        for (length, blots) in counters.iter().flat_map(|counter| &counter.lengths) {
-            *lengths.entry(*length).or_default() += blots;
+        for counter in counters {
+            let short = (0..).zip(counter.short).filter(|&(_, blots)| blots > 0);
+            short.chain(counter.long).for_each(|(length, blots)| *lengths.entry(length).or_default() += blots);
         }
         self.blots = lengths.values().sum();
         self.singletons = lengths.get(&1).copied().unwrap_or_default();
@@ -130,14 +132,18 @@ struct Counter<'v> {
     weights: &'v [u64],
     /// How many documents the contents of a set have, as far as the dictionary goes.
     of_set: Vec<u64>,
-    lengths: BTreeMap<u64, u64>,
+    /// How many blots have how many documents, few and many.
+    short: Vec<u64>,
+    long: BTreeMap<u64, u64>,
 }
+
+const SHORT: usize = 1 << 12;
 
 impl<K: Key> MakeUnits<K> for Counter<'_> {
     fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
-        let Self { merger, weights, of_set, lengths } = self;
+        let Self { merger, weights, of_set, short, long } = self;
         let weight = |content: u32| weights.get(content as usize).copied().unwrap_or_default();
-        merger.for_each(slices, |_, found, dictionary| {
+        merger.for_each_unordered(slices, |found, dictionary| {
             let length = match found {
                 Found::One(content) => weight(content),
                 Found::Set(set) => {
@@ -147,8 +153,7 @@ impl<K: Key> MakeUnits<K> for Counter<'_> {
                     of_set[set as usize]
                 }
             };
-            *lengths.entry(length).or_default() += 1;
-            Ok(())
+            *short.get_mut(length as usize).unwrap_or_else(|| long.entry(length).or_default()) += 1;
         })?;
         Ok(Unit { shared: Vec::new(), single: Vec::new() })
     }

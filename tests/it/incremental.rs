@@ -238,3 +238,162 @@ proptest! {
         prop_assert_eq!(Manifest::read(&index).unwrap().numbers as usize, model.len());
     }
 }
+
+fn small() -> Work {
+    Work::with(&[
+        ("c/a.txt", "one passage of quite some words that is copied here and there"),
+        ("c/b.txt", "see: one passage of quite some words that is copied here and there, too"),
+        ("c/sub/c.txt", "One passage of quite some words that is copied here and there!"),
+        (
+            "c/lines.jsonl",
+            "{\"id\":\"l1\",\"text\":\"a document of a few words in a line of its own\"}\n{\"id\":\"l2\",\"text\":\"another one\"}\n",
+        ),
+    ])
+}
+
+/// Makes all files old enough to be believed.
+fn age(work: &Work) {
+    work.shell("find c -exec touch -d '2020-01-01 00:00:00' {} +; sleep 2.1").ok();
+}
+
+fn sync(work: &Work, more: &str) -> String {
+    let ran = work.shell(&format!("dedup-index sync i c {more} && dedup-index verify i"));
+    ran.ok_text()
+}
+
+/// What sync made is what a new build makes of the same files.
+fn ensure_follows(work: &Work) {
+    let ids = "dedup-index dump {} | jq -rc 'select(.doc) | [.doc, .bytes, .hash, .blots]' | LC_ALL=C sort";
+    work.shell("rm -rf new; dedup-index build -o new c").ok();
+    assert_eq!(work.shell(&ids.replace("{}", "i")).ok_text(), work.shell(&ids.replace("{}", "new")).ok_text());
+}
+
+#[test]
+fn sync_follows_the_files() {
+    let work = small();
+    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    assert_eq!(sync(&work, ""), "i: 5 known already; generation 1\n");
+    age(&work);
+    // Their times changed: they are read once more, and believed from now on.
+    assert_eq!(sync(&work, ""), "i: 5 known already; generation 1\n");
+    assert_eq!(sync(&work, ""), "i: nothing to do; generation 1\n");
+    // Not opened any more: a file that nobody may read is no problem.
+    let traced = work.shell("strace -f -e trace=openat -o trace dedup-index sync i c > /dev/null && ! grep -q '\"c/a.txt\"' trace");
+    assert!(traced.code() == 0 || traced.stderr().contains("strace: command not found"), "{}", traced.stderr());
+
+    work.write("c/a.txt", "another text altogether");
+    work.write("c/lines.jsonl", "{\"id\":\"l2\",\"text\":\"another one\"}\n{\"id\":\"l3\",\"text\":\"a third\"}\n");
+    work.write("c/new.txt", "something new");
+    fs::remove_file(work.path("c/sub/c.txt")).unwrap();
+    assert_eq!(sync(&work, "--dry-run"), "i: 3 added or replaced, 2 removed, 1 known already; nothing was written\n");
+    assert_eq!(sync(&work, ""), "i: 3 added or replaced, 2 removed, 1 known already; generation 2\n");
+    ensure_follows(&work);
+    assert_eq!(sync(&work, "--checksum"), "i: 6 known already; generation 2\n".replace('6', "5"));
+
+    // Changed by other means: what is known is not believed blindly.
+    work.shell("dedup-index remove i c/new.txt && dedup-index add i /dev/stdin <<< '{\"id\":\"c/b.txt\",\"text\":\"forged\"}' && dedup-index compact i").ok_text();
+    age(&work);
+    assert_eq!(sync(&work, "-q"), "");
+    ensure_follows(&work);
+    // An index that was made anew under the same name.
+    work.shell("rm -r i; mkdir d; echo x > d/x; dedup-index build -o i d").ok();
+    assert_eq!(sync(&work, "-q"), "");
+    ensure_follows(&work);
+}
+
+#[test]
+fn sync_sees_what_size_and_time_do_not_tell() {
+    let work = small();
+    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    age(&work);
+    sync(&work, "");
+    // The same size and time; the file system still knows that something was done to it.
+    work.shell("printf 'One' | dd of=c/a.txt conv=notrunc status=none; touch -d '2020-01-01 00:00:00' c/a.txt").ok();
+    assert_eq!(sync(&work, ""), "i: 1 known already; generation 1\n");
+    work.shell("printf 'Two' | dd of=c/a.txt conv=notrunc status=none; touch -d '2020-01-01 00:00:00' c/a.txt").ok();
+    assert_eq!(sync(&work, "--checksum"), "i: 1 added or replaced, 4 known already; generation 2\n");
+    ensure_follows(&work);
+}
+
+#[test]
+fn sync_removes_nothing_that_it_could_not_look_for() {
+    let work = small();
+    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    sync(&work, "");
+    let documents = |work: &Work| work.shell("dedup-index stats --json i | jq .documents").ok_text();
+    let ran = work.run("dedup-index", &["sync", "i", "c", "not-there"]);
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: not-there: No such file or directory (os error 2)\n"));
+    work.shell("rm c/b.txt; mv c/sub away").ok();
+    work.run("dedup-index", &["sync", "i", "c", "not-there"]);
+    assert_eq!(documents(&work), "5\n");
+    // A file that is not text any more, and a line that is not JSON: what they had is kept, until they can be read again.
+    fs::write(work.path("c/a.txt"), b"one \xff passage").unwrap();
+    work.write("c/lines.jsonl", "{\"id\":\"l2\",\"text\":\"another one\"}\n{\"id\":\"l1\",\"te\n");
+    for _ in 0..2 {
+        let ran = work.run("dedup-index", &["sync", "i", "c"]);
+        assert_eq!(ran.code(), 2);
+        assert_eq!(ran.stderr().lines().count(), 2, "{}", ran.stderr());
+        assert_eq!(documents(&work), "3\n");
+    }
+    work.write("c/lines.jsonl", "{\"id\":\"l2\",\"text\":\"another one\"}\n");
+    work.write("c/a.txt", "now it is");
+    assert_eq!(sync(&work, ""), "i: 1 added or replaced, 1 removed, 1 known already; generation 3\n");
+    ensure_follows(&work);
+    let ran = work.run("dedup-index", &["sync", "i"]);
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: say which files and directories the index is to follow\n"));
+}
+
+#[test]
+fn of_one_id_in_two_files_one_is_kept() {
+    let work =
+        Work::with(&[("c/one.jsonl", "{\"id\":\"x\",\"text\":\"first\"}\n"), ("c/two.jsonl", "{\"id\":\"y\",\"text\":\"second\"}\n")]);
+    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    age(&work);
+    sync(&work, "");
+    work.write("c/two.jsonl", "{\"id\":\"x\",\"text\":\"third\"}\n{\"id\":\"y\",\"text\":\"second\"}\n");
+    let ran = work.run("dedup-index", &["sync", "i", "c"]);
+    let expected = "dedup-index: c/two.jsonl:1: a document with the id 'x' is in another file, which did not change; that one is kept\n";
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, expected));
+    assert_eq!(ran.stdout(), "i: 1 known already; generation 1\n");
+}
+
+#[test]
+fn segments_that_pile_up_are_made_into_one() {
+    let work = small();
+    work.shell("dedup-index build -o i c && cp -r i loose").ok();
+    for number in 0..12 {
+        let line = format!(
+            "echo 'a new text with number {number} in it' > n{number}; dedup-index add -q i n{number}; dedup-index add -q --no-compact loose n{number}"
+        );
+        work.shell(&line).ok();
+    }
+    let segments = |name: &str| work.shell(&format!("dedup-index verify {name}; dedup-index stats --json {name} | jq .segments")).ok_text();
+    assert_eq!((segments("loose").as_str(), segments("i").trim().parse::<u32>().unwrap() < 8), ("13\n", true));
+    work.shell("dedup-index compact i; dedup-index compact loose").ok();
+    assert_eq!((segments("loose"), files(&work.path("i"))), ("1\n".to_owned(), files(&work.path("loose"))));
+    let sizes = work.shell("ls i loose; dedup-index stats --json i | jq .generation").ok_text();
+    assert!(sizes.contains("000014.docs\n"), "{sizes}");
+}
+
+#[test]
+fn numbers_are_recycled_and_an_alias_takes_over() {
+    let work = small();
+    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    let blot = work.shell("dedup-blot c/a.txt | jq -r 'select(.doc) | .blots[0]'").ok_text();
+    let holders = |work: &Work| work.shell(&format!("dedup-index dump --blot {} i | jq -r .doc", blot.trim())).ok_text();
+    assert_eq!(holders(&work), "c/a.txt\nc/b.txt\nc/sub/c.txt\n");
+    // Nothing of the files is read for it: they are not there any more.
+    work.shell("rm -r c; dedup-index remove i c/a.txt").ok_text();
+    assert_eq!(holders(&work), "c/b.txt\nc/sub/c.txt\n");
+    work.shell("dedup-index remove i l1 l2 && dedup-index verify i").ok_text();
+    let numbers =
+        |work: &Work| work.shell("dedup-index stats --json i | jq -c '[.documents, .free_numbers]'; jq .numbers i/manifest.json").ok_text();
+    assert_eq!(numbers(&work), "[2,2]\n5\n");
+    work.shell("for n in 1 2 3; do echo \"text number $n\" > n$n; done; dedup-index add i n1 n2 n3 && dedup-index verify i").ok_text();
+    assert_eq!(numbers(&work), "[5,0]\n6\n");
+    let ran = work.run("dedup-index", &["remove", "i", "n1", "nobody"]);
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: i: has no document 'nobody'\n"));
+    assert_eq!(ran.stdout(), "i: 1 removed; generation 5\n");
+    let ran = work.shell("printf 'n2\\0n3\\0' | dedup-index remove i --files-from - -0");
+    assert_eq!(ran.ok_text(), "i: 2 removed; generation 6\n");
+}
