@@ -82,7 +82,7 @@ bench: | deps-dev                       ## speed and memory, on the linuxdocs co
 	@$(MAKE) --no-print-directory --silent build
 	@scripts/bench
 
-soak: | deps-dev                        ## fuzz each target for FUZZ_SECONDS (60)
+soak: | deps-dev                        ## kill writers at every instant, then fuzz each target for FUZZ_SECONDS (60)
 	@scripts/soak
 
 clean:                                  ## remove what was built

@@ -56,8 +56,9 @@ where
     let queue = Queue::new(limits.budget_bytes);
     let source = Mutex::new((0, source));
     thread::scope(|scope| {
+        let mut started = 0;
         for _ in 0..limits.threads {
-            scope.spawn(|| {
+            let body = || {
                 let _end = WorkerEnd(&queue);
                 let mut work = worker();
                 while let Some((turn, next)) = draw(&source, &queue) {
@@ -70,10 +71,16 @@ where
                         Err(error) => queue.put(turn, Err(error), 0, 0),
                     }
                 }
-            });
+            };
+            // With fewer threads than were asked for it takes longer, that is all.
+            started += usize::from(thread::Builder::new().spawn_scoped(scope, body).is_ok());
         }
-        queue.workers_started(limits.threads);
+        queue.workers_started(started);
         let _stop = StopOnDrop(&queue);
+        if started == 0 {
+            let mut work = worker();
+            return lock(&source).1.try_for_each(|next| sink(work(next?.item)));
+        }
         while let Some((result, bytes)) = queue.take() {
             sink(result?)?;
             queue.release(bytes);

@@ -272,16 +272,40 @@ const MANUAL: Manual = Manual {
         ("dedup-index build -o my.idx corpus/", "An index of all files in a directory"),
         ("dedup-tokenize corpus/ | dedup-blot | dedup-index build -o piped.idx", "The same index, byte for byte, step by step"),
         ("dedup-index build -o small.idx --select winnow:4 --memory 256M corpus/", "Fewer blots, little memory"),
+        ("dedup-index sync my.idx corpus/", "Bring it up to date with its files"),
+        ("dedup-index add my.idx new/ && dedup-index remove my.idx new/old.txt", "Documents in and out, one commit each"),
         ("dedup-index stats my.idx", "What it holds"),
         ("dedup-index verify my.idx", "Whether it is whole"),
         ("dedup-index dump my.idx | dedup-index build -o copy.idx", "Out and in again"),
+        (
+            "dedup-index split my.idx --parts 4 -o parts && dedup-index merge -o joined.idx parts/*",
+            "Into range parts, and the same index again",
+        ),
     ],
-    sections: &[(
-        "EXACT DUPLICATES",
-        &[
-            "Documents with the same tokens are posted once: the first is the representative, the others are its aliases, which every count still includes.",
-        ],
-    )],
+    sections: &[
+        (
+            "EXACT DUPLICATES",
+            &[
+                "Documents with the same tokens are posted once: the first is the representative, the others are its aliases, which every count still includes. If the representative is removed, an alias takes its place, and nothing is read again.",
+            ],
+        ),
+        (
+            "CHANGES",
+            &[
+                "add, remove and sync make one commit each, and cost as much as what they change, whatever the size of the index. A crash at any instant leaves the index as it was or as it was to be. One process can write at a time; another is refused at once, and told which one is at work. Readers are never in the way, nor are they disturbed.",
+                "add: a document with an id that the index has replaces the one that had it, unless its text is the same. remove: by id. Numbers of removed documents are used again.",
+                "sync makes the index hold the documents of the given files and directories, and no others. Files whose size and times are those of the last sync are not read; --checksum reads them all. What is known of files is kept beside the index, in IDX.sync; without it all files are read. If a directory cannot be read, nothing is removed; a file that cannot be used keeps the documents it had.",
+                "Each commit adds a segment. When eight of them pile up the smaller ones are made into one, before the next commit; --no-compact leaves that to compact, which makes one of all. What compact leaves is what build makes of the same documents.",
+            ],
+        ),
+        (
+            "PARTS",
+            &[
+                "split cuts an index by ranges of blots; each part is a directory that can be copied to another machine, looked at with stats, verify and dump, and joined with the others by merge. Parts that overlap, that leave a gap, or that are of another index are refused.",
+                "merge also joins whole indexes of one scheme. Of documents with one id the first is kept; if the others have another text they are named, and the exit status is 2.",
+            ],
+        ),
+    ],
     see_also: &[("dedup", 7), ("dedup-blot", 1), ("dedup-index", 5), ("dedup-stream", 5)],
 };
 
@@ -402,7 +426,6 @@ fn stats_table(stats: &Stats) -> String {
         ("parts", stats.parts),
         ("documents", stats.documents),
         ("  aliases", stats.aliases),
-        ("free numbers", stats.free_numbers),
         ("bytes of text", stats.bytes),
         ("tokens", stats.tokens),
         ("postings", stats.postings),
@@ -411,6 +434,7 @@ fn stats_table(stats: &Stats) -> String {
         ("  singletons", stats.singletons),
         ("document sets", stats.sets),
         ("  members", stats.set_members),
+        ("free numbers", stats.free_numbers),
         ("bytes on disk", stats.disk_total),
     ] {
         table += &number(name, value);

@@ -38,6 +38,7 @@ trait Tool: Parser + CommandFactory {
 fn main_of<T: Tool>() -> ExitCode {
     let tool = T::parse();
     return_large_buffers();
+    report_file_limits();
     finish::<T>(match tool.generate() {
         Some(what) => generate::generate::<T>(what).map(|()| ExitCode::SUCCESS),
         None => tool.run(),
@@ -52,6 +53,15 @@ fn return_large_buffers() {
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 4 << 20);
         libc::mallopt(libc::M_TRIM_THRESHOLD, 32 << 20);
+    }
+}
+
+/// A file that grows beyond `ulimit -f` is an error like a full disk, not the end of the process.
+fn report_file_limits() {
+    #[cfg(unix)]
+    // SAFETY: ignores a signal, before any other thread runs.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
 }
 

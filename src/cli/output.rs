@@ -78,7 +78,7 @@ fn remove_on_signal(path: PathBuf) {
     let Ok(mut signals) = Signals::new(TERM_SIGNALS.iter().chain(&[SIGHUP])) else {
         return;
     };
-    thread::spawn(move || {
+    let _ = thread::Builder::new().spawn(move || {
         if let Some(signal) = signals.forever().next() {
             let _ = fs::remove_file(path);
             let _ = emulate_default_handler(signal);

@@ -87,7 +87,7 @@ fn bar(run: &RunArgs) -> ProgressBar {
     bar.set_style(style("{spinner} {bytes} read, {msg} documents, {rate}, {elapsed}"));
     bar.enable_steady_tick(Duration::from_millis(200));
     let (options, handle) = (run.input.options(false), bar.downgrade());
-    thread::spawn(move || {
+    let _ = thread::Builder::new().spawn(move || {
         let total = total_bytes(&options).filter(|&total| total > 0);
         if let (Some(total), Some(bar)) = (total, handle.upgrade()) {
             bar.set_length(total);

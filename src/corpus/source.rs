@@ -299,7 +299,8 @@ impl Iterator for Source {
 /// The thread ends with the file, or when nobody receives any more.
 fn run_ahead(chunks: Chunks) -> Feeding {
     let (send, receive) = mpsc::sync_channel(AHEAD_CHUNKS);
-    thread::spawn(move || chunks.map(Some).chain([None]).try_for_each(|chunk| send.send(chunk)));
+    // If there is no thread to be had, nobody sends, and the reader says so.
+    let _ = thread::Builder::new().spawn(move || chunks.map(Some).chain([None]).try_for_each(|chunk| send.send(chunk)));
     Feeding::Ahead(receive)
 }
 

@@ -223,7 +223,7 @@ fn ensure_lookups(index: &Index, view: &View<'_>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(if std::env::var_os("DEDUP_SOAK").is_some() { 1000 } else { 24 }))]
     #[test]
     fn any_sequence_of_changes_gives_the_index_of_what_is_left(steps in steps()) {
         let work = Work::new();

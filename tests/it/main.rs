@@ -3,6 +3,7 @@
 mod blot;
 mod damage;
 mod documents;
+mod faults;
 mod incremental;
 mod index;
 mod manners;

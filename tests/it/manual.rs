@@ -65,6 +65,20 @@ fn golden_streams_are_read_and_written_as_ever() {
     }
 }
 
+/// An index as it always was: read, and made again.
+#[test]
+fn the_golden_index_is_read_and_made_again() {
+    let (work, golden) = (Work::new(), root().join("testdata/golden/v1/corpus.idx"));
+    symlink(root().join("testdata/corpus"), work.path("corpus")).unwrap();
+    work.run("dedup-index", &["build", "-o", "made.idx", "--parts", "2", "corpus/"]).ok();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() && !golden.exists() {
+        work.shell(&format!("cp -r made.idx {}", golden.display())).ok();
+    }
+    work.shell(&format!("diff -r made.idx {0} && dedup-index verify {0}", golden.display())).ok();
+    work.shell(&format!("dedup-index dump {0} | dedup-index build -o again.idx --parts 2 && diff -r made.idx again.idx", golden.display()))
+        .ok();
+}
+
 #[test]
 fn damaged_files_are_refused_for_their_flaw() {
     let mut names: Vec<_> = fs::read_dir(root().join("testdata/damaged")).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -115,8 +129,9 @@ fn the_examples_of_help_and_manual_run() {
         ("scans/x", "words"),
         ("src/a.rs", "fn a() {}"),
         ("genomes.fa", ">a\nACGT\n"),
+        ("new/old.txt", "new words"),
     ];
-    for tool in ["dedup-tokenize", "dedup-blot"] {
+    for tool in ["dedup-tokenize", "dedup-blot", "dedup-index"] {
         let work = Work::with(&files);
         work.shell("echo '{\"text\":\"x\"}' | zstd -q > articles.jsonl.zst; gzip genomes.fa").ok();
         let help = work.run(tool, &["--help"]).ok_text();

@@ -1,0 +1,271 @@
+//! Writers that die, and disks, directories and limits that fail them: the index is the old one or the new one, and whole.
+//!
+//! With `DEDUP_SOAK=1` writers are killed at 200 instants each, and at every system call they make.
+
+use crate::work::{Ran, Work};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+fn is_soak() -> bool {
+    std::env::var_os("DEDUP_SOAK").is_some()
+}
+
+/// Some documents, an index of them with several segments, and what would change it.
+fn prepared() -> Work {
+    let work = Work::new();
+    let text = |from: usize, count: usize| (from..from + count).map(|n| format!("word{} ", n * n % 977)).collect::<String>();
+    for number in 0..40 {
+        work.write(&format!("c/{number:02}.txt"), text(number * 13, 300));
+    }
+    for number in 0..15 {
+        work.write(&format!("more/{number:02}.txt"), text(number * 17 + 5, 300));
+    }
+    work.write("more/same.txt", text(13, 300));
+    work.shell("dedup-index build -o old c && dedup-index remove -q old c/01.txt c/02.txt && dedup-index add -q old c/02.txt c/05.txt")
+        .ok();
+    work.shell("cp -r c s; cp more/0* s; rm s/03.txt; echo changed > s/04.txt").ok();
+    work
+}
+
+/// A writer: its arguments, and whether it makes the index or changes it.
+const WRITERS: [(&str, bool); 5] = [
+    ("build -o i c more", true),
+    ("add i more", false),
+    ("sync i s --relative", false),
+    ("compact i", false),
+    ("merge -o i old old", true),
+];
+
+/// Makes the index as it is before the writer comes.
+fn reset(work: &Work, is_new: bool) {
+    let _ = fs::remove_dir_all(work.path("i"));
+    let _ = fs::remove_file(work.path("i.sync"));
+    if !is_new {
+        work.shell("cp -r old i").ok();
+    }
+}
+
+/// What the index holds; none if there is none. It must be whole.
+fn state(work: &Work) -> Option<Vec<u8>> {
+    if !work.path("i/manifest.json").exists() {
+        return None;
+    }
+    work.run("dedup-index", &["verify", "i"]).ok();
+    Some(work.run("dedup-index", &["dump", "i"]).ok())
+}
+
+/// Files that the manifest does not name.
+fn leftovers(work: &Work) -> BTreeSet<String> {
+    let manifest = fs::read_to_string(work.path("i/manifest.json")).unwrap();
+    let names = fs::read_dir(work.path("i")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name != "manifest.json" && !manifest.contains(name.as_str())).collect()
+}
+
+/// Whatever happened to the writer, the index is as it was or as it was to be; and the next writer finishes and sweeps.
+fn ensure_safe(work: &Work, writer: &str, before: &Option<Vec<u8>>, after: &Option<Vec<u8>>, when: &str) -> bool {
+    let now = state(work);
+    assert!(now == *before || now == *after, "{writer}, {when}");
+    let is_done = now == *after;
+    let arguments: Vec<&str> = writer.split(' ').collect();
+    if now.is_some() && before.is_none() {
+        assert_eq!(leftovers(work).into_iter().filter(|name| name != "lock").count(), 0);
+        return is_done;
+    }
+    let again = work.run("dedup-index", &arguments);
+    assert_eq!((again.code(), again.stderr().as_str()), (0, ""), "{writer}, again, {when}");
+    assert_eq!(state(work), *after, "{writer}, again, {when}");
+    assert_eq!(leftovers(work), BTreeSet::new(), "{writer}, {when}");
+    is_done
+}
+
+#[test]
+fn a_writer_that_is_killed_leaves_the_old_index_or_the_new_one() {
+    let work = prepared();
+    let instants = if is_soak() { 200 } else { 12 };
+    for (writer, is_new) in WRITERS {
+        reset(&work, is_new);
+        let before = state(&work);
+        let arguments: Vec<&str> = writer.split(' ').collect();
+        let started = Instant::now();
+        assert_eq!(work.run("dedup-index", &arguments).code(), 0, "{writer}");
+        let took = started.elapsed();
+        let after = state(&work);
+        let mut done = 0;
+        for instant in 0..instants {
+            reset(&work, is_new);
+            let mut child = work.command("dedup-index", &arguments).stdout(std::process::Stdio::null()).spawn().unwrap();
+            std::thread::sleep(took.mul_f64(1.3 * f64::from(instant) / f64::from(instants)).max(Duration::from_micros(50)));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            done += u32::from(ensure_safe(&work, writer, &before, &after, &format!("killed at instant {instant} of {instants}")));
+        }
+        eprintln!("{writer}: of {instants}, {done} had committed");
+    }
+}
+
+/// Runs a writer under strace, which does something at its Nth call of some kind.
+fn inject(work: &Work, writer: &str, calls: &str, what: &str, number: u32) -> Ran {
+    work.shell(&format!("strace -f -qq -o /dev/null -e trace={calls} -e inject={calls}:{what}:when={number} dedup-index {writer}"))
+}
+
+fn can_trace(work: &Work) -> bool {
+    let can = work.shell("strace -f -qq -o /dev/null true").code() == 0;
+    if !can {
+        eprintln!("no strace here, or no right to use it: skipped");
+    }
+    can
+}
+
+/// The kinds of calls that change what is on disk.
+const CALLS: &str = "write,pwrite64,fsync,rename,renameat,renameat2,unlink,unlinkat,ftruncate,openat,mkdir";
+
+#[test]
+fn a_writer_that_dies_at_a_system_call_leaves_the_old_index_or_the_new_one() {
+    let work = prepared();
+    if !can_trace(&work) {
+        return;
+    }
+    for (writer, is_new) in WRITERS {
+        reset(&work, is_new);
+        let before = state(&work);
+        let arguments: Vec<&str> = writer.split(' ').collect();
+        work.run("dedup-index", &arguments);
+        let after = state(&work);
+        let step = if is_soak() { 1 } else { 23 };
+        for number in (1..).step_by(step) {
+            reset(&work, is_new);
+            let ran = inject(&work, writer, CALLS, "signal=KILL", number);
+            let died = ran.code() != 0;
+            ensure_safe(&work, writer, &before, &after, &format!("killed at call {number}"));
+            if !died {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_call_that_fails_is_an_error_and_the_index_is_as_it_was() {
+    let work = prepared();
+    if !can_trace(&work) {
+        return;
+    }
+    for (writer, is_new) in WRITERS {
+        reset(&work, is_new);
+        let before = state(&work);
+        let arguments: Vec<&str> = writer.split(' ').collect();
+        work.run("dedup-index", &arguments);
+        let after = state(&work);
+        for (calls, error) in [("write", "ENOSPC"), ("fsync", "EIO"), ("rename", "EIO"), ("mmap", "ENOMEM")] {
+            for number in (1..).step_by(if is_soak() { 1 } else { 13 }) {
+                reset(&work, is_new);
+                let ran = inject(&work, writer, calls, &format!("error={error}"), number);
+                let now = state(&work);
+                assert!(now == before || now == after, "{writer}: {calls} {number}");
+                assert!(!ran.stderr().contains("panicked"), "{writer}: {calls} {number}: {}", ran.stderr());
+                if ran.code() == 0 && now == after {
+                    break;
+                }
+                // mmap also serves the loader and the allocator, which know other ways out.
+                assert!(ran.code() == 2 || calls == "mmap", "{writer}: {calls} {number}: {} {}", ran.code(), ran.stderr());
+                assert!(number < 3000, "{writer}: {calls}");
+            }
+        }
+    }
+}
+
+#[test]
+fn limits_are_errors_and_the_index_is_as_it_was() {
+    let work = prepared();
+    reset(&work, false);
+    let before = state(&work);
+    for (limit, writer, message) in [
+        // A write that comes back short, and then fails.
+        ("ulimit -f 2", "add i more", "File too large"),
+        ("ulimit -f 2", "compact i", "File too large"),
+        ("ulimit -n 4", "add i more", "Too many open files"),
+        ("ulimit -n 4", "compact i", "Too many open files"),
+    ] {
+        let ran = work.shell(&format!("{limit}; exec dedup-index {writer}"));
+        assert_eq!(ran.code(), 2, "{limit}: {writer}: {}", ran.stderr());
+        assert!(ran.stderr().starts_with("dedup-index: i") && ran.stderr().contains(message), "{limit}: {}", ran.stderr());
+        assert_eq!(state(&work), before, "{limit}: {writer}");
+        assert_eq!(leftovers(&work), BTreeSet::new(), "{limit}: {writer}");
+    }
+}
+
+/// Mounts something for the time of a test, where that is allowed.
+fn with_mount(work: &Work, mount: &str, test: impl FnOnce()) {
+    if work.shell(&format!("mkdir -p disk && {mount} 2> /dev/null")).code() != 0 {
+        return eprintln!("no right to mount here: skipped");
+    }
+    test();
+    work.shell("umount disk").ok();
+}
+
+#[test]
+fn a_full_disk_leaves_the_index_as_it_was() {
+    let work = prepared();
+    with_mount(&work, "mount -t tmpfs -o size=256k none disk", || {
+        work.shell("cp -r old disk/i").ok();
+        let before = bytes(&work.path("disk/i"));
+        work.shell("head -c 200K /dev/zero > disk/ballast; :");
+        for writer in ["add disk/i more", "compact disk/i", "sync disk/i s --relative"] {
+            let ran = work.run("dedup-index", &writer.split(' ').collect::<Vec<_>>());
+            assert!(
+                ran.stderr().starts_with("dedup-index: disk/i") && ran.stderr().contains("No space left on device"),
+                "{}",
+                ran.stderr()
+            );
+            assert_eq!((ran.code(), bytes(&work.path("disk/i")) == before), (2, true), "{writer}");
+        }
+    });
+}
+
+#[test]
+fn a_read_only_directory_is_an_error_for_writers_only() {
+    let work = prepared();
+    with_mount(&work, "mount --bind old disk && mount -o remount,ro,bind disk", || {
+        for writer in ["add disk more", "remove disk c/00.txt", "compact disk", "sync disk s"] {
+            let ran = work.run("dedup-index", &writer.split(' ').collect::<Vec<_>>());
+            let expected = "dedup-index: disk/lock: Read-only file system (os error 30)\n";
+            assert_eq!((ran.code(), ran.stderr().as_str()), (2, expected), "{writer}");
+        }
+        work.shell("dedup-index verify disk && dedup-index stats disk > /dev/null").ok();
+    });
+}
+
+fn bytes(directory: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all: Vec<_> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap()))
+        .collect();
+    all.sort();
+    all
+}
+
+/// A reader that has an index open, or opens it while writers come and go, sees one state or another, never a mixture.
+#[test]
+fn readers_keep_their_snapshot() {
+    let work = prepared();
+    reset(&work, false);
+    let truth = |work: &Work| work.run("dedup-index", &["dump", "i"]).ok();
+    let one = truth(&work);
+    // Its output is not taken yet: it stays in the middle of reading while the index is changed and compacted.
+    let script = "mkfifo p; dedup-index dump i > p & exec 3< p
+         dedup-index add -q i more && dedup-index compact i && dedup-index remove -q i more/00.txt && dedup-index compact i
+         cat <&3 > seen; wait $! && dedup-index dump i > now";
+    work.shell(script).ok();
+    assert!(work.read("seen") == one && work.read("now") != one);
+    let writer = "for n in 1 2 3 4 5 6; do dedup-index add -q i more/00.txt; dedup-index compact i; dedup-index remove -q i more/00.txt; dedup-index compact i; done; touch done";
+    let readers =
+        "until [ -e done ]; do dedup-index verify i || echo bad >> bad; dedup-index dump i | jq -c 'select(.end)' >> seen-ends; done";
+    let ran = work
+        .shell(&format!("rm -f seen-ends; ({readers}) & ({readers}) & {writer}; wait; cat bad 2> /dev/null; sort -u seen-ends | wc -l"));
+    assert_eq!(ran.ok_text(), "2\n");
+}
