@@ -143,7 +143,7 @@ fn run_build(args: &BuildArgs) -> Result<ExitCode, anyhow::Error> {
 }
 
 /// Bytes of memory of this machine, or a guess.
-fn machine_memory() -> u64 {
+pub(super) fn machine_memory() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     total.map_or(4 << 30, |kilobytes| kilobytes << 10)

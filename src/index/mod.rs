@@ -10,6 +10,7 @@ mod part;
 mod segment;
 mod stats;
 mod verify;
+mod view;
 
 pub use documents::{Document, Documents, Row};
 pub use lists::SetFile;
@@ -20,3 +21,4 @@ pub use part::{Part, Posted};
 pub use segment::{SegmentBuilder, first_manifest};
 pub use stats::{Stats, stats};
 pub use verify::verify;
+pub use view::{Content, View};

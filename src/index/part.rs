@@ -290,6 +290,40 @@ impl Part {
         self.for_each(&self.description.single, &self.single, each)
     }
 
+    /// Cuts the blots of several documents into so many pieces for [`Part::for_each_shared_in`], or fewer.
+    pub fn pieces(&self, count: usize) -> Vec<Range<u64>> {
+        let (buckets, count) = (self.description.shared.buckets(), count.max(1) as u64);
+        (0..count).map(|piece| buckets * piece / count..buckets * (piece + 1) / count).filter(|piece| !piece.is_empty()).collect()
+    }
+
+    /// Calls `each` with every blot of several documents in a piece, and its set, in order.
+    pub fn for_each_shared_in(&self, piece: Range<u64>, mut each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
+        piece.into_iter().try_for_each(|bucket| self.read_bucket(&self.description.shared, &self.shared, bucket, &mut each))
+    }
+
+    /// Calls `each` with every blot and what it leads to, in order.
+    pub fn for_each_posted(&self, mut each: impl FnMut(u64, Posted) -> Result<()>) -> Result<()> {
+        let sections = self.sections();
+        let steps = sections.iter().map(|(shape, ..)| shape.buckets()).min().unwrap_or(0);
+        // Buckets of both sections are powers of two: each of the coarser one spans whole ones of the other.
+        let mut blots = Vec::new();
+        for step in 0..steps {
+            blots.clear();
+            for (shape, numbers, posted) in sections {
+                let width = shape.buckets() / steps;
+                for bucket in step * width..(step + 1) * width {
+                    self.read_bucket(shape, numbers, bucket, |blot, number| {
+                        blots.push((blot, posted(number)));
+                        Ok(())
+                    })?;
+                }
+            }
+            blots.sort_unstable_by_key(|&(blot, _)| blot);
+            blots.iter().try_for_each(|&(blot, posted)| each(blot, posted))?;
+        }
+        Ok(())
+    }
+
     fn sections(&self) -> [SectionOf<'_>; 2] {
         [(&self.description.shared, &self.shared, Posted::Set), (&self.description.single, &self.single, Posted::One)]
     }

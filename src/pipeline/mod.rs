@@ -7,11 +7,13 @@
 mod blot;
 mod build;
 mod dump;
+mod extract;
 mod tokenize;
 
 pub use blot::{BlotOptions, blot};
 pub use build::{BuildOptions, build};
 pub use dump::{dump, dump_blot};
+pub use extract::{Extract, ExtractOptions, extract};
 pub use tokenize::{TokenizeOptions, tokenize};
 
 use crate::{

@@ -108,6 +108,12 @@ impl Sets {
         (sets, joined.into_iter().map(|numbers| numbers.into_iter().map(|old| place[old as usize]).collect()).collect())
     }
 
+    /// Adds a set, which must come after the others in their order.
+    pub fn push(&mut self, set: &[u32], uses: u64) {
+        self.lists.push(set);
+        self.uses.push(uses);
+    }
+
     pub fn len(&self) -> usize {
         self.lists.len()
     }
