@@ -1,5 +1,6 @@
 //! The tools from outside: every test runs the binaries in a directory of its own.
 
+mod alike;
 mod blot;
 mod damage;
 mod documents;

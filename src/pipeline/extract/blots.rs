@@ -129,6 +129,6 @@ mod tests {
         let counts = BTreeMap::from([(1, 90), (2, 50), (3, 7), (4, 3), (9, 1)]);
         assert_eq!(lots(&counts, 2..=u64::MAX, 10), [(4..=9, true), (3..=3, false), (2..=2, false)]);
         assert_eq!(lots(&counts, 2..=u64::MAX, 11), [(3..=9, true), (2..=2, false)]);
-        assert_eq!(lots(&counts, 5..=4, 11), []);
+        assert_eq!(lots(&counts, RangeInclusive::new(5, 4), 11), []);
     }
 }
