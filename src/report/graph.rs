@@ -19,16 +19,14 @@ pub enum GraphFormat {
 pub struct Graph {
     format: GraphFormat,
     edges: File,
-    has_edge: Vec<bool>,
 }
 
 /// The numbers of an edge.
 const KEYS: [&str; 4] = ["shared", "a_in_b", "b_in_a", "score"];
 
 impl Graph {
-    pub fn new(format: GraphFormat, documents: usize) -> Result<Self> {
-        let edges = tempfile::tempfile().map_err(failed)?;
-        Ok(Self { format, edges, has_edge: vec![false; documents] })
+    pub fn new(format: GraphFormat) -> Result<Self> {
+        Ok(Self { format, edges: tempfile::tempfile().map_err(failed)? })
     }
 
     /// Appends an edge as it will be written.
@@ -53,20 +51,24 @@ impl Graph {
         out.extend_from_slice(close.as_bytes());
     }
 
-    /// Takes edges that were put, and the documents at their ends.
-    pub fn add(&mut self, edges: &[u8], documents: &[u32]) -> Result<()> {
-        documents.iter().for_each(|&document| self.has_edge[document as usize] = true);
+    /// Takes edges that were put.
+    pub fn add(&mut self, edges: &[u8]) -> Result<()> {
         self.edges.write_all(edges).map_err(failed)
     }
 
-    /// Writes the whole. `label` gives the id and the length in tokens of a document.
-    pub fn write(mut self, mut label: impl FnMut(usize) -> Result<(String, u32)>, out: &mut impl Write) -> Result<()> {
+    /// Writes the whole. `nodes` are the documents at the ends of edges, `label` gives the id and the length in tokens of each.
+    pub fn write(
+        mut self,
+        nodes: impl Iterator<Item = usize>,
+        mut label: impl FnMut(usize) -> Result<(String, u32)>,
+        out: &mut impl Write,
+    ) -> Result<()> {
         let (head, foot) = match self.format {
             GraphFormat::Dot => ("graph dedup {\n".to_owned(), "}\n"),
             GraphFormat::Graphml => (graphml_head(), "  </graph>\n</graphml>\n"),
         };
         out.write_all(head.as_bytes()).map_err(Error::output)?;
-        for document in (0..self.has_edge.len()).filter(|&document| self.has_edge[document]) {
+        for document in nodes {
             let (id, tokens) = label(document)?;
             let node = match self.format {
                 GraphFormat::Dot => format!("  d{document} [label=\"{}\" tokens={tokens}];\n", dot_label(&id)),

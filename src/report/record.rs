@@ -92,7 +92,13 @@ pub fn put_number(out: &mut Vec<u8>, number: f64) {
     while decimals.is_multiple_of(10) {
         (decimals, width) = (decimals / 10, width - 1);
     }
-    out.extend_from_slice(format!(".{decimals:0width$}").as_bytes());
+    out.push(b'.');
+    let start = out.len();
+    out.resize(start + width, b'0');
+    for digit in out[start..].iter_mut().rev() {
+        *digit += (decimals % 10) as u8;
+        decimals /= 10;
+    }
 }
 
 /// The ids of all documents, ready to be written. Memory: as many bytes as they have, and eight each.

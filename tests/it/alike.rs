@@ -8,7 +8,7 @@ use dedup::{
     index::{Index, View},
     parallel::Limits,
     pipeline::{BlotOptions, BuildOptions, Extract, ExtractOptions, Settings, Watch, build, extract},
-    report::{Format, put_number},
+    report::{Format, GraphFormat, put_number},
     similar::{Discovery, Join, Keep, Measure, Options, Score, Scratch},
 };
 use proptest::prelude::*;
@@ -254,6 +254,21 @@ proptest! {
             }
         }
         prop_assert_eq!(clusters.into_values().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_graph_has_the_pairs_as_edges(documents in documents(), threshold in prop::sample::select(vec![0.0, 0.3, 1.0])) {
+        let work = Work::new();
+        let index = index_of(&work, &documents);
+        let pairs = Truth::new(&documents, u64::MAX).pairs(Score::Jaccard, threshold);
+        let nodes: BTreeSet<usize> = pairs.iter().flat_map(|pair| [pair.a, pair.b]).collect();
+        let node = |document: &usize| format!("  d{document} [label=\"d{document}\" tokens={}];\n", documents[*document].1);
+        let edge = |pair: &Pair| {
+            let numbers = [pair.a_in_b, pair.b_in_a, pair.score].map(number);
+            format!("  d{} -- d{} [shared={} a_in_b={} b_in_a={} score={}];\n", pair.a, pair.b, pair.shared, numbers[0], numbers[1], numbers[2])
+        };
+        let expected = ["graph dedup {\n".to_owned(), nodes.iter().map(node).collect(), pairs.iter().map(edge).collect(), "}\n".to_owned()].concat();
+        prop_assert_eq!(extracted(&index, Extract::Graph(GraphFormat::Dot), Score::Jaccard, threshold, None), expected);
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod alike;
 mod blot;
 mod damage;
 mod documents;
+mod extract;
 mod index;
 mod manners;
 mod manual;
