@@ -7,6 +7,7 @@ use super::{
     index::machine_memory,
     main_of,
     output::Output,
+    progress::document_bar,
 };
 use crate::{
     index::Index,
@@ -67,7 +68,7 @@ struct Arguments {
     /// How much memory to aim at, the sets and documents of the index aside: 64M, 1G [default: a quarter of what there is]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
-    /// Say nothing but errors
+    /// No progress bar
     #[arg(short, long)]
     quiet: bool,
     #[arg(long, value_name = "WHAT", hide = true)]
@@ -156,7 +157,13 @@ impl Tool for Arguments {
         let options = self.options()?;
         let index = Index::open(self.index.as_deref().context("say which index")?)?;
         let mut out = BufWriter::with_capacity(1 << 18, Output::open(self.output.as_deref(), false)?);
-        extract(&options, &index, &mut out)?;
+        let bar = document_bar(self.quiet);
+        let done = extract(&options, &index, &mut out, &mut |done, all| {
+            bar.set_length(all);
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        done?;
         out.flush()?;
         out.into_inner().map_err(|error| error.into_error())?.commit()?;
         Ok(ExitCode::SUCCESS)

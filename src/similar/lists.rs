@@ -171,7 +171,8 @@ fn df(view: &View<'_>, set: &[u32]) -> u64 {
 
 /// The sets that count, by df and number.
 fn rarest_first(view: &View<'_>, sets: &Sets, max_df: u64) -> Vec<(u64, usize)> {
-    let mut order: Vec<_> = (0..sets.len()).map(|set| (df(view, sets.get(set)), set)).filter(|&(df, _)| df <= max_df).collect();
+    let used = (0..sets.len()).filter(|&set| sets.uses()[set] > 0);
+    let mut order: Vec<_> = used.map(|set| (df(view, sets.get(set)), set)).filter(|&(df, _)| df <= max_df).collect();
     order.sort_unstable();
     order
 }

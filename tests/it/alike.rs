@@ -157,7 +157,7 @@ fn extracted(index: &Index, what: Extract, score: Score, threshold: f64, max_df:
     let mut all: Vec<String> = Vec::new();
     for limits in [Limits::new(1, 1 << 24), Limits::new(3, 1 << 24), Limits::new(2, 64), Limits::new(1, 0)] {
         let mut out = Vec::new();
-        extract(&ExtractOptions { what, score, threshold, max_df, limits }, index, &mut out).unwrap();
+        extract(&ExtractOptions { what, score, threshold, max_df, limits }, index, &mut out, &mut |_, _| ()).unwrap();
         all.push(String::from_utf8(out).unwrap());
     }
     assert!(all.iter().all(|out| *out == all[0]), "{what:?} depends on threads or memory");

@@ -164,6 +164,32 @@ fn documents_without_blots_are_exact_duplicates_and_nothing_else() {
 }
 
 #[test]
+fn damage_is_an_error_or_does_no_harm() {
+    let work = Work::with(&[
+        ("c/a", "some words that are copied into another text"),
+        ("c/b", "some words that are copied into another text too"),
+        ("c/c", "Some words that are copied into another text!"),
+    ]);
+    work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
+    let commands = [&["i"][..], &["i", "--as", "clusters"], &["i", "--as", "blots"]];
+    let whole = commands.map(|arguments| work.run("dedup-extract", arguments).ok());
+    for name in ["000001.000.part", "000001.docs", "000001.sets", "manifest.json"] {
+        let bytes = work.read(&format!("i/{name}"));
+        for at in (0..bytes.len()).step_by(23) {
+            let mut altered = bytes.clone();
+            altered[at] ^= 1 << (at % 8);
+            for damage in [altered, bytes[..at].to_vec()] {
+                work.write(&format!("i/{name}"), damage);
+                let ran = work.run("dedup-extract", commands[at % 3]);
+                assert!(ran.code() == 2 || ran.0.stdout == whole[at % 3], "{name} {at}");
+                assert!(!ran.stderr().contains("panicked"), "{name} {at}: {}", ran.stderr());
+            }
+        }
+        work.write(&format!("i/{name}"), bytes);
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let work = demo("");
     for (arguments, message) in [

@@ -1,6 +1,9 @@
 //! Clusters, and groups of exact duplicates.
 
-use super::{pairs::with_estimate, put};
+use super::{
+    pairs::{ESTIMATE, shown},
+    put,
+};
 use crate::{
     error::Result,
     index::View,
@@ -12,7 +15,7 @@ use std::io::Write;
 pub fn write(discovery: &Discovery<'_>, keep: Keep, format: Format, out: &mut impl Write) -> Result<()> {
     let writer = Writer { discovery, ids: Ids::new(discovery.view, format)? };
     let mut lines = Vec::new();
-    put_names(&mut lines, format, &with_estimate(discovery, &["cluster", "doc", "kept", "duplicate_of", "shared", "score"], "estimate"));
+    put_names(&mut lines, format, shown(discovery, &["cluster", "doc", "kept", "duplicate_of", "shared", "score", "estimate"]));
     put(out, &lines)?;
     let mut number = 0;
     clusters(discovery, keep, |cluster| {
@@ -56,16 +59,24 @@ impl Writer<'_> {
             ("kept", Value::Id(self.ids.get(cluster.kept))),
             ("members", Value::Ids(&members)),
             ("dropped", Value::Ids(&dropped)),
+            ESTIMATE,
         ];
-        put_record(out, Format::Ndjson, &with_estimate(self.discovery, &fields, ("estimate", Value::Flag(true))));
+        put_record(out, Format::Ndjson, shown(self.discovery, &fields));
     }
 
     /// A row for each document, the one that is kept first.
     fn put_rows(&self, out: &mut Vec<u8>, number: u64, cluster: &Cluster) {
         let row = |out: &mut Vec<u8>, document: u32, rest: [(&str, Value<'_>); 4]| {
-            let fields =
-                [("cluster", Value::Count(number)), ("doc", Value::Id(self.ids.get(document))), rest[0], rest[1], rest[2], rest[3]];
-            put_record(out, Format::Tsv, &with_estimate(self.discovery, &fields, ("estimate", Value::Flag(true))));
+            let fields = [
+                ("cluster", Value::Count(number)),
+                ("doc", Value::Id(self.ids.get(document))),
+                rest[0],
+                rest[1],
+                rest[2],
+                rest[3],
+                ESTIMATE,
+            ];
+            put_record(out, Format::Tsv, shown(self.discovery, &fields));
         };
         let nothing = Value::None;
         row(out, cluster.kept, [("kept", Value::Count(1)), ("duplicate_of", nothing), ("shared", nothing), ("score", nothing)]);

@@ -42,15 +42,18 @@ pub struct ExtractOptions {
     pub limits: Limits,
 }
 
+/// Is told how many documents are done, of how many.
+pub type Done<'w> = dyn FnMut(u64, u64) + 'w;
+
 /// Writes what is asked for. The same index and options give the same bytes, whatever the limits.
-pub fn extract(options: &ExtractOptions, index: &Index, out: &mut impl Write) -> Result<()> {
+pub fn extract(options: &ExtractOptions, index: &Index, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
     let view = View::of(index)?;
     match options.what {
         Extract::Exact(format) => clusters::write_exact(&view, format, out),
         Extract::Blots { sigma, format } => blots::write(&view, index.scheme.bits, sigma, options, format, out),
-        Extract::Pairs(format) => pairs::write_pairs(&discovery(options, index, &view)?, format, out),
-        Extract::Table { top, format } => pairs::write_table(&discovery(options, index, &view)?, top, format, out),
-        Extract::Graph(format) => pairs::write_graph(&discovery(options, index, &view)?, format, out),
+        Extract::Pairs(format) => pairs::write_pairs(&discovery(options, index, &view)?, format, out, done),
+        Extract::Table { top, format } => pairs::write_table(&discovery(options, index, &view)?, top, format, out, done),
+        Extract::Graph(format) => pairs::write_graph(&discovery(options, index, &view)?, format, out, done),
         Extract::Clusters { keep, format } => clusters::write(&discovery(options, index, &view)?, keep, format, out),
     }
 }

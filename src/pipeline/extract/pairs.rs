@@ -1,6 +1,6 @@
 //! Pairs, the table, the graph.
 
-use super::put;
+use super::{Done, put};
 use crate::{
     error::Result,
     parallel::Limits,
@@ -33,10 +33,11 @@ impl Numbers {
     }
 }
 
-/// An estimate says so.
-pub(super) fn with_estimate<T: Copy>(discovery: &Discovery<'_>, fields: &[T], estimate: T) -> Vec<T> {
-    let more = discovery.options.measure.selection.map(|_| estimate);
-    fields.iter().copied().chain(more).collect()
+pub(super) const ESTIMATE: (&str, Value<'_>) = ("estimate", Value::Flag(true));
+
+/// An estimate says so: the last field is for estimates only.
+pub(super) fn shown<'f, T>(discovery: &Discovery<'_>, fields: &'f [T]) -> &'f [T] {
+    &fields[..fields.len() - usize::from(discovery.options.measure.selection.is_none())]
 }
 
 /// The documents after `document` that are its pairs, in order, each with the neighbour it is of.
@@ -59,6 +60,7 @@ type PutRow<'d> = dyn Fn(&mut Vec<u8>, usize, usize, (u32, &Neighbour)) + Sync +
 /// What became of a few documents.
 #[derive(Default)]
 struct Made {
+    documents: u64,
     bytes: Vec<u8>,
     /// Documents with so many rows that they are written piece by piece; and those after them.
     late: Vec<(usize, Arc<[Neighbour]>)>,
@@ -75,10 +77,12 @@ fn write_rows(
     rows_of: &RowsOf<'_>,
     put_row: &PutRow<'_>,
     mut emit: impl FnMut(&[u8]) -> Result<()>,
+    done: &mut Done<'_>,
 ) -> Result<()> {
     let Limits { threads, budget_bytes } = discovery.options.limits;
     let limit = (budget_bytes / (8 * threads as u64)).min(8 << 20);
     let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
+        made.documents += 1;
         let documents = |neighbour: &Neighbour| discovery.view.documents_of(neighbour.content).len() as u64;
         let most_rows: u64 = neighbours.iter().map(documents).sum();
         if !made.late.is_empty() || made.bytes.len() as u64 + most_rows * ROW_BYTES > limit {
@@ -92,7 +96,10 @@ fn write_rows(
         let late: usize = made.late.iter().map(|(_, neighbours)| size_of_val(&neighbours[..])).sum();
         (made.bytes.capacity() + late) as u64
     };
+    let mut documents = 0;
     discovery.for_each_document(work, weigh, |made| {
+        documents += made.documents;
+        done(documents, discovery.view.documents() as u64);
         emit(&made.bytes)?;
         let mut piece = Vec::new();
         for (document, neighbours) in made.late {
@@ -108,10 +115,10 @@ fn write_rows(
     })
 }
 
-pub fn write_pairs(discovery: &Discovery<'_>, format: Format, out: &mut impl Write) -> Result<()> {
+pub fn write_pairs(discovery: &Discovery<'_>, format: Format, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
     let ids = Ids::new(discovery.view, format)?;
     let mut names = Vec::new();
-    put_names(&mut names, format, &with_estimate(discovery, &["a", "b", "shared", "a_in_b", "b_in_a", "score"], "estimate"));
+    put_names(&mut names, format, shown(discovery, &["a", "b", "shared", "a_in_b", "b_in_a", "score", "estimate"]));
     put(out, &names)?;
     let put_row = |out: &mut Vec<u8>, document: usize, _: usize, (other, neighbour): (u32, &Neighbour)| {
         let numbers = Numbers::of(discovery, discovery.view.content_of(document), neighbour);
@@ -122,16 +129,17 @@ pub fn write_pairs(discovery: &Discovery<'_>, format: Format, out: &mut impl Wri
             ("a_in_b", Value::Number(numbers.a_in_b)),
             ("b_in_a", Value::Number(numbers.b_in_a)),
             ("score", Value::Number(neighbour.score)),
+            ESTIMATE,
         ];
-        put_record(out, format, &with_estimate(discovery, &fields, ("estimate", Value::Flag(true))));
+        put_record(out, format, shown(discovery, &fields));
     };
-    write_rows(discovery, &|document, neighbours| partners(discovery, document, neighbours), &put_row, |bytes| put(out, bytes))
+    write_rows(discovery, &|document, neighbours| partners(discovery, document, neighbours), &put_row, |bytes| put(out, bytes), done)
 }
 
-pub fn write_table(discovery: &Discovery<'_>, count: usize, format: Format, out: &mut impl Write) -> Result<()> {
+pub fn write_table(discovery: &Discovery<'_>, count: usize, format: Format, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
     let ids = Ids::new(discovery.view, format)?;
     let mut names = Vec::new();
-    put_names(&mut names, format, &with_estimate(discovery, &["a", "rank", "b", "shared", "a_in_b", "b_in_a"], "estimate"));
+    put_names(&mut names, format, shown(discovery, &["a", "rank", "b", "shared", "a_in_b", "b_in_a", "estimate"]));
     put(out, &names)?;
     let put_row = |out: &mut Vec<u8>, document: usize, at: usize, (other, neighbour): (u32, &Neighbour)| {
         let numbers = Numbers::of(discovery, discovery.view.content_of(document), neighbour);
@@ -142,13 +150,14 @@ pub fn write_table(discovery: &Discovery<'_>, count: usize, format: Format, out:
             ("shared", Value::Count(numbers.shared)),
             ("a_in_b", Value::Number(numbers.a_in_b)),
             ("b_in_a", Value::Number(numbers.b_in_a)),
+            ESTIMATE,
         ];
-        put_record(out, format, &with_estimate(discovery, &fields, ("estimate", Value::Flag(true))));
+        put_record(out, format, shown(discovery, &fields));
     };
-    write_rows(discovery, &|document, neighbours| top(discovery.view, neighbours, document, count), &put_row, |bytes| put(out, bytes))
+    write_rows(discovery, &|document, neighbours| top(discovery.view, neighbours, document, count), &put_row, |bytes| put(out, bytes), done)
 }
 
-pub fn write_graph(discovery: &Discovery<'_>, format: GraphFormat, out: &mut impl Write) -> Result<()> {
+pub fn write_graph(discovery: &Discovery<'_>, format: GraphFormat, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
     let mut graph = Graph::new(format)?;
     let has_edge: Vec<AtomicBool> = (0..discovery.view.documents()).map(|_| AtomicBool::new(false)).collect();
     let put_row = |out: &mut Vec<u8>, document: usize, _: usize, (other, neighbour): (u32, &Neighbour)| {
@@ -156,7 +165,7 @@ pub fn write_graph(discovery: &Discovery<'_>, format: GraphFormat, out: &mut imp
         Graph::put_edge(format, out, document as u32, other, [shared as f64, a_in_b, b_in_a, neighbour.score]);
         [document, other as usize].iter().for_each(|&end| has_edge[end].store(true, Ordering::Relaxed));
     };
-    write_rows(discovery, &|document, neighbours| partners(discovery, document, neighbours), &put_row, |bytes| graph.add(bytes))?;
+    write_rows(discovery, &|document, neighbours| partners(discovery, document, neighbours), &put_row, |bytes| graph.add(bytes), done)?;
     let nodes = (0..has_edge.len()).filter(|&document| has_edge[document].load(Ordering::Relaxed));
     graph.write(nodes, |document| Ok((discovery.view.id(document)?, discovery.view.row(document)?.tokens)), out)
 }
