@@ -4,9 +4,9 @@
 //! (`scripts/check-layers` holds them to it):
 //!
 //! ```text
-//! corpus ──► tokens ──► blots ──► …
-//!   files      dedup-     dedup-
-//!   NDJSON     tokenize   blot
+//! corpus ──► tokens ──► blots ──► index ──► pairs, table, clusters, …
+//!   files      dedup-     dedup-    dedup-    dedup-
+//!   NDJSON     tokenize   blot      index     extract
 //!   stdin
 //! ```
 //!
@@ -41,6 +41,14 @@ pub mod posting;
 // Postings to an index.
 /// The index on disk.
 pub mod index;
+
+// Index to likeness.
+/// Which documents are alike, and how much.
+pub mod similar;
+
+// Answers.
+/// Results as lines of JSON, as tables, as graphs.
+pub mod report;
 
 // The stages, each one verb.
 pub mod pipeline;

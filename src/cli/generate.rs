@@ -59,7 +59,8 @@ fn write_manual(command: Command, manual: &Manual, out: &mut Vec<u8>) -> std::io
         write_subcommand(command.get_name(), subcommand, out)?;
     }
     let mut roff = Roff::new();
-    for (title, paragraphs) in manual.sections.iter().chain(SECTIONS) {
+    let common = if reads_documents(&command) { SECTIONS } else { &[] };
+    for (title, paragraphs) in manual.sections.iter().chain(common) {
         roff.control("SH", [*title]);
         for (index, paragraph) in paragraphs.iter().enumerate() {
             if index > 0 {
@@ -78,6 +79,10 @@ fn write_manual(command: Command, manual: &Manual, out: &mut Vec<u8>) -> std::io
     roff.to_writer(out)
 }
 
+fn reads_documents(command: &Command) -> bool {
+    command.get_arguments().any(|argument| argument.get_id() == "skip_bad") || command.get_subcommands().any(reads_documents)
+}
+
 /// A section for each thing a tool can do, its options below.
 fn write_subcommand(tool: &str, subcommand: &Command, out: &mut Vec<u8>) -> std::io::Result<()> {
     let title = format!("{tool} {}", subcommand.get_name());
@@ -92,7 +97,7 @@ fn write_subcommand(tool: &str, subcommand: &Command, out: &mut Vec<u8>) -> std:
 /// The date of the release, in the head of each page.
 const RELEASED: &str = "2026-11-16";
 
-/// What holds for every tool.
+/// What holds for every tool that reads documents.
 const SECTIONS: &[(&str, &[&str])] = &[
     (
         "DOCUMENTS",

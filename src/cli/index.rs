@@ -399,7 +399,7 @@ fn tell(changed: &Changed, directory: &Path, quiet: bool, is_dry: bool) {
 }
 
 /// Bytes of memory of this machine, or a guess.
-fn machine_memory() -> u64 {
+pub(super) fn machine_memory() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     total.map_or(4 << 30, |kilobytes| kilobytes << 10)

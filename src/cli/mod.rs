@@ -4,6 +4,7 @@
 
 mod args;
 mod blot;
+mod extract;
 mod generate;
 mod index;
 mod output;
@@ -11,6 +12,7 @@ mod progress;
 mod tokenize;
 
 pub use blot::main as blot;
+pub use extract::main as extract;
 pub use index::main as index;
 pub use tokenize::main as tokenize;
 

@@ -81,6 +81,16 @@ pub fn say(line: &str) {
     let _ = writeln!(stderr(), "{line}");
 }
 
+/// A bar that counts documents.
+pub fn document_bar(quiet: bool) -> ProgressBar {
+    if quiet || !stderr().is_terminal() || stdout().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(5));
+    bar.set_style(style("[{bar:30}] {percent}% of {len} documents, {per_sec}, {eta} left"));
+    bar
+}
+
 /// A spinner, and a bar with the time left as soon as the sizes of all files are known: they are added up meanwhile.
 fn bar(run: &RunArgs) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));

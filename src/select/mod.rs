@@ -42,6 +42,18 @@ pub fn help() -> String {
     format!("all: every blot;\n{};\nseveral with commas: what all of them keep", rows.join(";\n"))
 }
 
+/// How many blots each that is kept stands for, by the name of a selection: `mod:16` 16, `winnow:4` 5/2, chains the product.
+///
+/// 1 where nothing can be said: which phrases are anchors, or where `every` starts to count, has nothing to do with what two documents share.
+pub fn rate(name: &str) -> f64 {
+    let of = |part: &str| match part.split_once(':') {
+        Some(("mod", n)) => n.parse().unwrap_or(1.0),
+        Some(("winnow", w)) => w.parse().map_or(1.0, |w: f64| (w + 1.0) / 2.0),
+        _ => 1.0,
+    };
+    name.split(',').map(of).product()
+}
+
 fn number(text: &str) -> Result<u64, String> {
     text.parse().ok().filter(|&n| n > 0).ok_or_else(|| format!("'{text}' is not a number above 0"))
 }
@@ -121,6 +133,15 @@ mod tests {
     fn names_are_canonical() {
         for (text, name) in [("all", "all"), ("winnow:4,mod:2", "mod:2,winnow:4"), ("all,mod:07,mod:7", "mod:7")] {
             assert_eq!(parse(text).unwrap().name(), name);
+        }
+    }
+
+    #[test]
+    fn rates_are_what_one_in_so_many_means() {
+        for (name, expected) in
+            [("all", 1.0), ("mod:16", 16.0), ("winnow:4", 2.5), ("mod:2,winnow:4", 5.0), ("every:3", 1.0), ("anchor:x", 1.0)]
+        {
+            assert_eq!(rate(name), expected, "{name}");
         }
     }
 

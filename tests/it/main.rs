@@ -1,8 +1,10 @@
 //! The tools from outside: every test runs the binaries in a directory of its own.
 
+mod alike;
 mod blot;
 mod damage;
 mod documents;
+mod extract;
 mod faults;
 mod incremental;
 mod index;

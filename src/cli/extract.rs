@@ -1,0 +1,231 @@
+//! dedup-extract: what is alike in an index.
+
+use super::{
+    Manual, Tool,
+    args::parse_size,
+    generate::{What, examples},
+    index::machine_memory,
+    main_of,
+    output::Output,
+    progress::document_bar,
+};
+use crate::{
+    index::Index,
+    parallel::Limits,
+    pipeline::{Extract, ExtractOptions, extract},
+    report::{Format, GraphFormat},
+    similar::{Keep, Score},
+};
+use anyhow::{Context, bail};
+use clap::{Parser, ValueEnum, builder::PossibleValuesParser};
+use std::{
+    io::{BufWriter, Write},
+    path::PathBuf,
+    process::ExitCode,
+    thread,
+};
+
+/// Find everything that is alike in an index
+///
+/// Writes every pair of documents that share enough text, exactly: nothing is sampled and nothing is missed at the threshold. Or, of the same pairs, a table of the most similar
+/// documents of each, clusters with the document to keep, a graph; or exact duplicates, or the blots that most documents have.
+#[derive(Parser, Debug)]
+#[command(name = "dedup-extract", version, after_help = examples(&MANUAL), max_term_width = 110, arg_required_else_help = true)]
+struct Arguments {
+    /// The directory of the index
+    #[arg(value_name = "IDX", required_unless_present = "generate")]
+    index: Option<PathBuf>,
+    /// What to write
+    #[arg(long = "as", value_name = "WHAT", default_value = "pairs")]
+    what: Kind,
+    /// How to write it: ndjson or tsv; for graph dot or graphml [default: ndjson, dot]
+    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["ndjson", "tsv", "dot", "graphml"]))]
+    format: Option<String>,
+    /// What a pair is judged by: containment, jaccard, s1, s2, s3, s4 [default: containment]
+    #[arg(long, value_name = "SCORE", value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)), long_help = score_help())]
+    score: Option<String>,
+    /// The least score that counts [default: 0.5 for containment and jaccard, 20 for s1, 0.1 for s2, s3 and table, 0.05 for s4]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    threshold: Option<f64>,
+    /// Rows of the table for each document [default: 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    top: Option<u32>,
+    /// Which document of a cluster is kept; length is in tokens [default: first]
+    #[arg(long, value_name = "WHICH", value_parser = PossibleValuesParser::new(Keep::NAMES.map(|(name, _)| name)))]
+    keep: Option<String>,
+    /// Only blots of so many standard deviations more documents than the mean
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    sigma: Option<f64>,
+    /// Leave out blots of more than N documents: they count neither as shared nor as blots of a document [default: no limit]
+    #[arg(long, value_name = "N")]
+    max_df: Option<u64>,
+    /// Write to FILE: beside it first, renamed when all is done
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// How many threads work [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// How much memory to aim at, the sets and documents of the index aside: 64M, 1G [default: a quarter of what there is]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<u64>,
+    /// No progress bar
+    #[arg(short, long)]
+    quiet: bool,
+    #[arg(long, value_name = "WHAT", hide = true)]
+    generate: Option<What>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// Every pair of documents, once
+    Pairs,
+    /// The most similar documents of each document, both ways
+    Table,
+    /// Groups that hang together by pairs, and which document of each to keep
+    Clusters,
+    /// Groups of documents with the same tokens
+    Exact,
+    /// The pairs as a graph
+    Graph,
+    /// Blots by falling number of documents
+    Blots,
+}
+
+fn score_help() -> String {
+    "What a pair is judged by\n\n\
+     containment: shared blots ÷ those of the document that has fewer;\n\
+     jaccard: shared blots ÷ those of either;\n\
+     s1: shared blots;\n\
+     s2: shared blots ÷ the lesser length in tokens;\n\
+     s3: shared blots ÷ the mean length in tokens;\n\
+     s4: the sum of 1/df over shared blots ÷ the mean length in tokens\n\n\
+     [default: containment]"
+        .to_owned()
+}
+
+const MANUAL: Manual = Manual {
+    examples: &[
+        ("dedup-extract my.idx", "Every pair of which one document is half in the other"),
+        ("dedup-extract my.idx --score jaccard --threshold 0.8 --format tsv", "Near-duplicates, as a table"),
+        ("dedup-extract my.idx --as table --top 10 --format tsv -o similar.tsv", "The ten most similar documents of each"),
+        ("dedup-extract my.idx --as clusters --keep longest", "What to drop, and what it duplicates"),
+        ("dedup-extract my.idx --as graph --format graphml -o similar.graphml", "A graph for Gephi"),
+        ("dedup-extract my.idx --as blots --sigma 3 --format tsv", "The most repeated windows of text"),
+    ],
+    sections: &[
+        (
+            "RECORDS",
+            &[
+                "pairs: a, b (ids; a comes first in the corpus), shared (distinct blots that both have), a_in_b (shared ÷ blots of a), b_in_a, score. Ordered by a, then b, as the corpus is.",
+                "table: a, rank, b, shared, a_in_b, b_in_a. For each document those with the highest a_in_b; of equal ones the first in the corpus. Every pair that is near enough stands in both directions.",
+                "clusters: cluster, size, kept, members, and dropped, a list of doc, duplicate_of, shared, score: what a document duplicates is the one that is kept, if they are a pair; else a document through \
+                 which they hang together. In TSV a row for each document: cluster, doc, kept (1 or 0), duplicate_of, shared, score.",
+                "exact: group, size, tokens, docs; in TSV a row for each document: group, doc. blots: blot, df, docs; in TSV, too, docs is a JSON array.",
+                "Exact duplicates are full documents everywhere: each is named, and counts, df and pairs are what they would be had every copy been indexed by itself. A document without tokens has no blots, and is no pair of any other; \
+                 it is found by exact only.",
+                "Numbers have six decimals at most. In TSV the first line names the columns; a tab, a line break, a backslash and a double quote in an id are written \\t, \\n, \\r, \\\\ and \\\".",
+            ],
+        ),
+        (
+            "THRESHOLDS",
+            &[
+                "Half of the smaller document is what most would call a copy. The thresholds of s1 to s4 are those with which Bernstein and Zobel (2005) found most pairs of Linux documentation at fewest wrong ones. \
+                 A pair has at least one blot in common, even at threshold 0.",
+                "--max-df is off unless asked for: text that many documents have is slow to compare only where the threshold lets it count.",
+            ],
+        ),
+        (
+            "ESTIMATES",
+            &[
+                "An index of selected blots gives estimates, and each record says so (\"estimate\":true). shared and s1 to s4 are multiplied by N for mod:N, by (W+1)/2 for winnow:W, by the product for chains; for every:N and anchor \
+                 no factor is known, and there is none. containment, jaccard, a_in_b and b_in_a need none.",
+            ],
+        ),
+        ("EXIT STATUS", &["0: all was done, also if nothing was found. 2: there was an error."]),
+    ],
+    see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-index", 5)],
+};
+
+impl Tool for Arguments {
+    const MANUAL: Manual = MANUAL;
+
+    fn generate(&self) -> Option<What> {
+        self.generate
+    }
+
+    fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        let options = self.options()?;
+        let index = Index::open_whole(self.index.as_deref().context("say which index")?)?;
+        let mut out = BufWriter::with_capacity(1 << 18, Output::open(self.output.as_deref(), false)?);
+        let bar = document_bar(self.quiet);
+        let done = extract(&options, &index, &mut out, &mut |done, all| {
+            bar.set_length(all);
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        done?;
+        out.flush()?;
+        out.into_inner().map_err(|error| error.into_error())?.commit()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Arguments {
+    fn options(&self) -> Result<ExtractOptions, anyhow::Error> {
+        let is = |kinds: &[Kind]| kinds.contains(&self.what);
+        let pairs = [Kind::Pairs, Kind::Clusters, Kind::Graph];
+        for (flag, is_given, fits) in [
+            ("--score", self.score.is_some(), is(&pairs)),
+            ("--threshold", self.threshold.is_some(), is(&pairs) || is(&[Kind::Table])),
+            ("--top", self.top.is_some(), is(&[Kind::Table])),
+            ("--keep", self.keep.is_some(), is(&[Kind::Clusters])),
+            ("--sigma", self.sigma.is_some(), is(&[Kind::Blots])),
+            ("--max-df", self.max_df.is_some(), !is(&[Kind::Exact])),
+        ] {
+            if is_given && !fits {
+                bail!("{flag} has no meaning with --as {}; leave it out", name(self.what));
+            }
+        }
+        let find = |given: &Option<String>| Score::NAMES.iter().find(|row| Some(row.0) == given.as_deref()).map(|row| row.1);
+        let score = find(&self.score).unwrap_or(if is(&[Kind::Table]) { Score::Inclusion } else { Score::Containment });
+        let threshold = self.threshold.unwrap_or_else(|| score.default_threshold());
+        if !threshold.is_finite() {
+            bail!("the threshold is {threshold}; it must be a number");
+        }
+        let threads = self.threads.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), |threads| threads as usize);
+        let limits = Limits::new(threads, self.memory.unwrap_or_else(|| machine_memory() / 4));
+        Ok(ExtractOptions { what: self.extract()?, score, threshold, max_df: self.max_df, limits })
+    }
+
+    fn extract(&self) -> Result<Extract, anyhow::Error> {
+        let graph = match self.format.as_deref() {
+            None | Some("dot") => Some(GraphFormat::Dot),
+            Some("graphml") => Some(GraphFormat::Graphml),
+            _ => None,
+        };
+        let format = match self.format.as_deref() {
+            None | Some("ndjson") => Some(Format::Ndjson),
+            Some("tsv") => Some(Format::Tsv),
+            _ => None,
+        };
+        let (given, what) = (self.format.as_deref().unwrap_or_default(), name(self.what));
+        let records = || format.with_context(|| format!("--as {what} is written as ndjson or tsv, not as {given}"));
+        let keep = Keep::NAMES.iter().find(|row| Some(row.0) == self.keep.as_deref()).map_or(Keep::First, |row| row.1);
+        Ok(match self.what {
+            Kind::Pairs => Extract::Pairs(records()?),
+            Kind::Table => Extract::Table { top: self.top.unwrap_or(100) as usize, format: records()? },
+            Kind::Clusters => Extract::Clusters { keep, format: records()? },
+            Kind::Exact => Extract::Exact(records()?),
+            Kind::Graph => Extract::Graph(graph.with_context(|| format!("--as graph is written as dot or graphml, not as {given}"))?),
+            Kind::Blots => Extract::Blots { sigma: self.sigma, format: records()? },
+        })
+    }
+}
+
+fn name(kind: Kind) -> String {
+    kind.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+pub fn main() -> ExitCode {
+    main_of::<Arguments>()
+}

@@ -1,0 +1,171 @@
+//! Pairs, the table, the graph.
+
+use super::{Done, put};
+use crate::{
+    error::Result,
+    parallel::Limits,
+    report::{Format, Graph, GraphFormat, Ids, Value, put_names, put_record},
+    similar::{Discovery, Neighbour, top},
+};
+use std::{
+    io::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// What is written of a pair, but for its ids.
+pub(super) struct Numbers {
+    pub shared: u64,
+    pub a_in_b: f64,
+    pub b_in_a: f64,
+}
+
+impl Numbers {
+    pub fn of(discovery: &Discovery<'_>, a: u32, neighbour: &Neighbour) -> Self {
+        let part_of = |content: u32| {
+            let side = discovery.lists.side(discovery.lists.rank_of(content));
+            f64::from(neighbour.shared) / f64::from(side.blots)
+        };
+        let shared = discovery.options.measure.scaled(neighbour.shared);
+        Self { shared, a_in_b: part_of(a), b_in_a: part_of(neighbour.content) }
+    }
+}
+
+pub(super) const ESTIMATE: (&str, Value<'_>) = ("estimate", Value::Flag(true));
+
+/// An estimate says so: the last field is for estimates only.
+pub(super) fn shown<'f, T>(discovery: &Discovery<'_>, fields: &'f [T]) -> &'f [T] {
+    &fields[..fields.len() - usize::from(discovery.options.measure.selection.is_none())]
+}
+
+/// The documents after `document` that are its pairs, in order, each with the neighbour it is of.
+fn partners<'n>(discovery: &Discovery<'_>, document: usize, neighbours: &'n [Neighbour]) -> Vec<(u32, &'n Neighbour)> {
+    let mut partners = Vec::new();
+    for neighbour in neighbours {
+        let documents = discovery.view.documents_of(neighbour.content);
+        let after = documents.partition_point(|&other| other as usize <= document);
+        partners.extend(documents[after..].iter().map(|&other| (other, neighbour)));
+    }
+    partners.sort_unstable_by_key(|partner| partner.0);
+    partners
+}
+
+/// A document, and its pairs in the order in which they are written.
+type RowsOf<'d> = dyn for<'n> Fn(usize, &'n [Neighbour]) -> Vec<(u32, &'n Neighbour)> + Sync + 'd;
+/// Appends a row: the document, its place among the rows of the document, the other one.
+type PutRow<'d> = dyn Fn(&mut Vec<u8>, usize, usize, (u32, &Neighbour)) + Sync + 'd;
+
+/// What became of a few documents.
+#[derive(Default)]
+struct Made {
+    documents: u64,
+    bytes: Vec<u8>,
+    /// Documents with so many rows that they are written piece by piece; and those after them.
+    late: Vec<(usize, Arc<[Neighbour]>)>,
+}
+
+/// A row has about so many bytes.
+const ROW_BYTES: u64 = 160;
+/// Rows are handed on in pieces of about so many bytes.
+const PIECE_BYTES: usize = 1 << 18;
+
+/// Writes the rows of all documents in order. Rows are made in parallel, but for those of documents that have too many to be kept.
+fn write_rows(
+    discovery: &Discovery<'_>,
+    rows_of: &RowsOf<'_>,
+    put_row: &PutRow<'_>,
+    mut emit: impl FnMut(&[u8]) -> Result<()>,
+    done: &mut Done<'_>,
+) -> Result<()> {
+    let Limits { threads, budget_bytes } = discovery.options.limits;
+    let limit = (budget_bytes / (8 * threads as u64)).min(8 << 20);
+    let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
+        made.documents += 1;
+        let documents = |neighbour: &Neighbour| discovery.view.documents_of(neighbour.content).len() as u64;
+        let most_rows: u64 = neighbours.iter().map(documents).sum();
+        if !made.late.is_empty() || made.bytes.len() as u64 + most_rows * ROW_BYTES > limit {
+            made.late.push((document, neighbours.clone()));
+            return;
+        }
+        let rows = rows_of(document, neighbours);
+        rows.into_iter().enumerate().for_each(|(at, row)| put_row(&mut made.bytes, document, at, row));
+    };
+    let weigh = |made: &Made| {
+        let late: usize = made.late.iter().map(|(_, neighbours)| size_of_val(&neighbours[..])).sum();
+        (made.bytes.capacity() + late) as u64
+    };
+    let mut documents = 0;
+    discovery.for_each_document(work, weigh, |made| {
+        documents += made.documents;
+        done(documents, discovery.view.documents() as u64);
+        emit(&made.bytes)?;
+        let mut piece = Vec::new();
+        for (document, neighbours) in made.late {
+            for (at, row) in rows_of(document, &neighbours).into_iter().enumerate() {
+                put_row(&mut piece, document, at, row);
+                if piece.len() >= PIECE_BYTES {
+                    emit(&piece)?;
+                    piece.clear();
+                }
+            }
+        }
+        emit(&piece)
+    })
+}
+
+pub fn write_pairs(discovery: &Discovery<'_>, format: Format, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+    let ids = Ids::new(discovery.view, format)?;
+    let mut names = Vec::new();
+    put_names(&mut names, format, shown(discovery, &["a", "b", "shared", "a_in_b", "b_in_a", "score", "estimate"]));
+    put(out, &names)?;
+    let put_row = |out: &mut Vec<u8>, document: usize, _: usize, (other, neighbour): (u32, &Neighbour)| {
+        let numbers = Numbers::of(discovery, discovery.view.content_of(document), neighbour);
+        let fields = [
+            ("a", Value::Id(ids.get(document as u32))),
+            ("b", Value::Id(ids.get(other))),
+            ("shared", Value::Count(numbers.shared)),
+            ("a_in_b", Value::Number(numbers.a_in_b)),
+            ("b_in_a", Value::Number(numbers.b_in_a)),
+            ("score", Value::Number(neighbour.score)),
+            ESTIMATE,
+        ];
+        put_record(out, format, shown(discovery, &fields));
+    };
+    write_rows(discovery, &|document, neighbours| partners(discovery, document, neighbours), &put_row, |bytes| put(out, bytes), done)
+}
+
+pub fn write_table(discovery: &Discovery<'_>, count: usize, format: Format, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+    let ids = Ids::new(discovery.view, format)?;
+    let mut names = Vec::new();
+    put_names(&mut names, format, shown(discovery, &["a", "rank", "b", "shared", "a_in_b", "b_in_a", "estimate"]));
+    put(out, &names)?;
+    let put_row = |out: &mut Vec<u8>, document: usize, at: usize, (other, neighbour): (u32, &Neighbour)| {
+        let numbers = Numbers::of(discovery, discovery.view.content_of(document), neighbour);
+        let fields = [
+            ("a", Value::Id(ids.get(document as u32))),
+            ("rank", Value::Count(at as u64 + 1)),
+            ("b", Value::Id(ids.get(other))),
+            ("shared", Value::Count(numbers.shared)),
+            ("a_in_b", Value::Number(numbers.a_in_b)),
+            ("b_in_a", Value::Number(numbers.b_in_a)),
+            ESTIMATE,
+        ];
+        put_record(out, format, shown(discovery, &fields));
+    };
+    write_rows(discovery, &|document, neighbours| top(discovery.view, neighbours, document, count), &put_row, |bytes| put(out, bytes), done)
+}
+
+pub fn write_graph(discovery: &Discovery<'_>, format: GraphFormat, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+    let mut graph = Graph::new(format)?;
+    let has_edge: Vec<AtomicBool> = (0..discovery.view.documents()).map(|_| AtomicBool::new(false)).collect();
+    let put_row = |out: &mut Vec<u8>, document: usize, _: usize, (other, neighbour): (u32, &Neighbour)| {
+        let Numbers { shared, a_in_b, b_in_a } = Numbers::of(discovery, discovery.view.content_of(document), neighbour);
+        Graph::put_edge(format, out, document as u32, other, [shared as f64, a_in_b, b_in_a, neighbour.score]);
+        [document, other as usize].iter().for_each(|&end| has_edge[end].store(true, Ordering::Relaxed));
+    };
+    write_rows(discovery, &|document, neighbours| partners(discovery, document, neighbours), &put_row, |bytes| graph.add(bytes), done)?;
+    let nodes = (0..has_edge.len()).filter(|&document| has_edge[document].load(Ordering::Relaxed));
+    graph.write(nodes, |document| Ok((discovery.view.id(document)?, discovery.view.row(document)?.tokens)), out)
+}

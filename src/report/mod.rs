@@ -1,0 +1,11 @@
+//! How results are written.
+//!
+//! A record is a JSON object a line, or a line of fields between tabs below a line of their names. Numbers have six decimals at most, and no zeros at their end:
+//! 1, 0.5, 0.333333. In tables a tab, a line break, a backslash and a double quote inside an id are written `\t`, `\n`, `\r`, `\\` and `\"`, so that
+//! a line is a row for every reader.
+
+mod graph;
+mod record;
+
+pub use graph::{Graph, GraphFormat};
+pub use record::{Format, Ids, Value, put_names, put_number, put_record};

@@ -1,0 +1,165 @@
+//! Groups of documents that hang together by pairs, and which of each to keep.
+
+use super::{
+    discovery::Discovery,
+    join::{Join, Neighbour, Scratch},
+};
+use crate::{error::Result, index::View};
+use std::{cmp::Reverse, collections::HashMap};
+
+/// Which document of a cluster is kept. Length is in tokens; of equally long ones the first in the corpus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    First,
+    Last,
+    Longest,
+    Shortest,
+}
+
+impl Keep {
+    pub const NAMES: [(&'static str, Self); 4] =
+        [("first", Self::First), ("longest", Self::Longest), ("shortest", Self::Shortest), ("last", Self::Last)];
+}
+
+/// A connected component of the graph of pairs, of two or more documents.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cluster {
+    pub kept: u32,
+    /// In the order of the corpus.
+    pub members: Vec<u32>,
+    /// All members but the one that is kept.
+    pub dropped: Vec<Dropped>,
+}
+
+/// A document that can go, and what of it is elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dropped {
+    pub document: u32,
+    /// The document that is kept, if they are a pair; else one that is nearer to it, over the fewest steps: of several the one with the highest score.
+    pub duplicate_of: u32,
+    pub shared: u32,
+    pub score: f64,
+}
+
+/// Calls `sink` with every cluster, in the order of their first documents. Memory: sixteen bytes a content, and the largest cluster for each thread.
+pub fn clusters(discovery: &Discovery<'_>, keep: Keep, mut sink: impl FnMut(Cluster) -> Result<()>) -> Result<()> {
+    let groups = groups(discovery)?;
+    let contents_of = |group: usize, each: &mut dyn FnMut(u32)| groups[group].iter().for_each(|&content| each(content));
+    let work = |join: &Join<'_>, scratch: &mut Scratch, group: usize, out: &mut Vec<Cluster>| {
+        out.push(Tracer { view: discovery.view, join, scratch }.cluster(&groups[group], keep));
+    };
+    let weigh = |made: &Vec<Cluster>| made.iter().map(|cluster| 40 * cluster.members.len() as u64).sum();
+    discovery.in_lots(groups.len(), contents_of, work, weigh, |made: Vec<Cluster>| made.into_iter().try_for_each(&mut sink))
+}
+
+/// Contents that hang together, by their first.
+fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<u32>>> {
+    let mut sets = Union::new(discovery.lists.contents());
+    discovery.for_each_content(
+        |content, neighbours, edges: &mut Vec<(u32, u32)>| {
+            // Itself, too: its documents are a pair.
+            edges.extend(neighbours.iter().filter(|other| other.content >= content).map(|other| (content, other.content)));
+        },
+        |edges| 8 * edges.len() as u64,
+        |edges| {
+            edges.into_iter().for_each(|(one, two)| sets.join(one, two));
+            Ok(())
+        },
+    )?;
+    let (mut groups, mut place): (Vec<Vec<u32>>, HashMap<u32, usize>) = (Vec::new(), HashMap::new());
+    for content in 0..discovery.lists.contents() as u32 {
+        if sets.is_joined[content as usize] {
+            let at = *place.entry(sets.root(content)).or_insert(groups.len());
+            if at == groups.len() {
+                groups.push(Vec::new());
+            }
+            groups[at].push(content);
+        }
+    }
+    Ok(groups)
+}
+
+/// Sets that are joined; the least member is the root.
+struct Union {
+    parent: Vec<u32>,
+    is_joined: Vec<bool>,
+}
+
+impl Union {
+    fn new(count: usize) -> Self {
+        Self { parent: (0..count as u32).collect(), is_joined: vec![false; count] }
+    }
+
+    fn root(&mut self, mut of: u32) -> u32 {
+        while self.parent[of as usize] != of {
+            let above = self.parent[self.parent[of as usize] as usize];
+            self.parent[of as usize] = above;
+            of = above;
+        }
+        of
+    }
+
+    fn join(&mut self, one: u32, two: u32) {
+        [one, two].iter().for_each(|&member| self.is_joined[member as usize] = true);
+        let (one, two) = (self.root(one), self.root(two));
+        self.parent[one.max(two) as usize] = one.min(two);
+    }
+}
+
+/// Goes out from the document that is kept, step by step, until every content of its cluster is reached.
+struct Tracer<'t, 'l> {
+    view: &'t View<'t>,
+    join: &'t Join<'l>,
+    scratch: &'t mut Scratch,
+}
+
+impl Tracer<'_, '_> {
+    fn cluster(&mut self, group: &[u32], keep: Keep) -> Cluster {
+        let mut members: Vec<u32> = group.iter().flat_map(|&content| self.view.documents_of(content)).copied().collect();
+        members.sort_unstable();
+        let kept = self.choose(&members, keep);
+        let reached = self.reach(group, kept);
+        let dropped = members.iter().filter(|&&document| document != kept).map(|&document| {
+            let content = self.view.content_of(document as usize);
+            let (duplicate_of, how) = reached.get(&content).copied().unwrap_or_else(|| (kept, self.join.itself(content)));
+            Dropped { document, duplicate_of, shared: how.shared, score: how.score }
+        });
+        Cluster { kept, dropped: dropped.collect(), members }
+    }
+
+    fn choose(&self, members: &[u32], keep: Keep) -> u32 {
+        let tokens = |document: u32| self.view.contents()[self.view.content_of(document as usize) as usize].tokens;
+        let chosen = match keep {
+            Keep::First => members.first(),
+            Keep::Last => members.last(),
+            Keep::Longest => members.iter().min_by_key(|&&document| Reverse(tokens(document))),
+            Keep::Shortest => members.iter().min_by_key(|&&document| tokens(document)),
+        };
+        chosen.copied().unwrap_or_default()
+    }
+
+    /// For each content of a group the document that it was reached from, and what it shares with it.
+    fn reach(&mut self, group: &[u32], kept: u32) -> HashMap<u32, (u32, Neighbour)> {
+        let centre = self.view.content_of(kept as usize);
+        let mut reached = HashMap::from([(centre, (kept, self.join.itself(centre)))]);
+        let (mut border, mut from) = (vec![centre], HashMap::from([(centre, kept)]));
+        while reached.len() < group.len() && !border.is_empty() {
+            let mut found: HashMap<u32, (u32, Neighbour)> = HashMap::new();
+            let mut neighbours = Vec::new();
+            for &content in &border {
+                self.join.neighbours(self.scratch, content, &mut neighbours);
+                for &how in neighbours.iter().filter(|other| !reached.contains_key(&other.content)) {
+                    let way = (from[&content], how);
+                    let best = found.entry(how.content).or_insert(way);
+                    if (how.score, Reverse(way.0)) > (best.1.score, Reverse(best.0)) {
+                        *best = way;
+                    }
+                }
+            }
+            border = found.keys().copied().collect();
+            from = border.iter().map(|&content| (content, self.view.documents_of(content)[0])).collect();
+            reached.extend(found);
+        }
+        reached
+    }
+}

@@ -1,0 +1,172 @@
+//! Neighbours of many contents: on many threads, in a fixed order, within bounded memory.
+
+use super::{
+    join::{Join, Neighbour, Scratch},
+    lists::{Forward, Lists},
+    scores::Measure,
+};
+use crate::{
+    error::{Error, Result},
+    index::View,
+    parallel::{self, Limits, Weighted},
+};
+use std::{
+    collections::HashMap,
+    ops::Range,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    pub measure: Measure,
+    /// Blots of more documents do not count; `u64::MAX` for no such limit.
+    pub max_df: u64,
+    /// How many threads, and how much memory to aim at besides the sets and what a view takes.
+    pub limits: Limits,
+}
+
+/// An index made ready to find what is alike in it.
+pub struct Discovery<'v> {
+    pub view: &'v View<'v>,
+    pub lists: Lists,
+    pub options: Options,
+}
+
+/// Items that a thread takes at a time.
+const CHUNK: usize = 16;
+
+impl<'v> Discovery<'v> {
+    pub fn new(view: &'v View<'v>, options: Options) -> Result<Self> {
+        let sets = view.sets(options.limits)?;
+        let lists = Lists::new(view, &sets, &options.measure, options.max_df);
+        Ok(Self { view, lists, options })
+    }
+
+    /// Calls `work` with every document and its neighbours; `sink` gets what was made of each few of them, in the order of documents.
+    pub fn for_each_document<R: Default + Send>(
+        &self,
+        work: impl Fn(usize, &Arc<[Neighbour]>, &mut R) + Sync,
+        weigh: impl Fn(&R) -> u64 + Sync,
+        sink: impl FnMut(R) -> Result<()>,
+    ) -> Result<()> {
+        let kept = Kept::new(self.options.limits.budget_bytes / 8);
+        let content_of = |document: usize, each: &mut dyn FnMut(u32)| each(self.view.content_of(document));
+        let find = |join: &Join<'_>, scratch: &mut Scratch, document: usize, out: &mut R| {
+            let content = self.view.content_of(document);
+            let documents = self.view.documents_of(content);
+            let neighbours = kept.take(content).unwrap_or_else(|| neighbours(join, scratch, content));
+            if documents.last().is_some_and(|&last| last as usize > document) {
+                kept.put(content, &neighbours);
+            }
+            work(document, &neighbours, out);
+        };
+        self.in_lots(self.view.documents(), content_of, find, weigh, sink)
+    }
+
+    /// Calls `work` with every content and its neighbours, as [`Discovery::for_each_document`] does with documents.
+    pub fn for_each_content<R: Default + Send>(
+        &self,
+        work: impl Fn(u32, &[Neighbour], &mut R) + Sync,
+        weigh: impl Fn(&R) -> u64 + Sync,
+        sink: impl FnMut(R) -> Result<()>,
+    ) -> Result<()> {
+        let itself = |content: usize, each: &mut dyn FnMut(u32)| each(content as u32);
+        let find = |join: &Join<'_>, scratch: &mut Scratch, content: usize, out: &mut R| {
+            work(content as u32, &neighbours(join, scratch, content as u32), out);
+        };
+        self.in_lots(self.lists.contents(), itself, find, weigh, sink)
+    }
+
+    /// Works on items `0..count` in parallel. Each may ask for the neighbours of its contents: those of a lot of items have their lists in memory at a time.
+    pub(super) fn in_lots<R: Default + Send>(
+        &self,
+        count: usize,
+        contents_of: impl Fn(usize, &mut dyn FnMut(u32)) + Sync,
+        work: impl Fn(&Join<'_>, &mut Scratch, usize, &mut R) + Sync,
+        weigh: impl Fn(&R) -> u64 + Sync,
+        mut sink: impl FnMut(R) -> Result<()>,
+    ) -> Result<()> {
+        let Limits { threads, budget_bytes } = self.options.limits;
+        let mut next = 0;
+        while next < count {
+            let (lot, forward) = self.next_lot(next..count, &contents_of);
+            next = lot.end;
+            let join = Join { lists: &self.lists, forward: &forward, measure: &self.options.measure };
+            let worker = || {
+                let mut scratch = Scratch::default();
+                let (work, join) = (&work, &join);
+                move |chunk: Range<usize>| {
+                    let mut out = R::default();
+                    chunk.for_each(|item| work(join, &mut scratch, item, &mut out));
+                    out
+                }
+            };
+            let chunks = lot.clone().step_by(CHUNK).map(|start| start..(start + CHUNK).min(lot.end));
+            let source = chunks.map(|item| Ok::<_, Error>(Weighted { item, bytes: 1 << 10 }));
+            parallel::ordered(Limits::new(threads, budget_bytes / 4), source, worker, &weigh, &mut sink)?;
+        }
+        Ok(())
+    }
+
+    /// As many items as there is memory for the lists of their contents, and these lists. At least one.
+    fn next_lot(&self, items: Range<usize>, contents_of: &impl Fn(usize, &mut dyn FnMut(u32))) -> (Range<usize>, Forward) {
+        let limit = self.options.limits.budget_bytes / 4 / 4;
+        let (mut is_wanted, mut sum, mut end) = (vec![false; self.lists.contents()], 0, items.start);
+        let mut added = Vec::new();
+        for item in items.clone() {
+            added.clear();
+            contents_of(item, &mut |content| {
+                let rank = self.lists.rank_of(content);
+                if !std::mem::replace(&mut is_wanted[rank as usize], true) {
+                    sum += u64::from(self.lists.set_count(rank));
+                    added.push(rank);
+                }
+            });
+            if sum > limit && end > items.start {
+                added.iter().for_each(|&rank| is_wanted[rank as usize] = false);
+                break;
+            }
+            end = item + 1;
+        }
+        (items.start..end, self.lists.forward(|rank| is_wanted[rank as usize]))
+    }
+}
+
+fn neighbours(join: &Join<'_>, scratch: &mut Scratch, content: u32) -> Arc<[Neighbour]> {
+    let mut found = Vec::new();
+    join.neighbours(scratch, content, &mut found);
+    found.into()
+}
+
+/// Neighbours of contents that have more documents to come. What does not fit is found again.
+struct Kept {
+    bytes_limit: u64,
+    kept: Mutex<ByContent>,
+}
+
+#[derive(Default)]
+struct ByContent {
+    bytes: u64,
+    neighbours: HashMap<u32, Arc<[Neighbour]>>,
+}
+
+impl Kept {
+    fn new(bytes_limit: u64) -> Self {
+        Self { bytes_limit, kept: Mutex::default() }
+    }
+
+    fn take(&self, content: u32) -> Option<Arc<[Neighbour]>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.neighbours.remove(&content)?;
+        kept.bytes -= size_of_val(&found[..]) as u64;
+        Some(found)
+    }
+
+    fn put(&self, content: u32, neighbours: &Arc<[Neighbour]>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = size_of_val(&neighbours[..]) as u64;
+        if kept.bytes + bytes <= self.bytes_limit && kept.neighbours.insert(content, neighbours.clone()).is_none() {
+            kept.bytes += bytes;
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The neighbours of a content: all others that score at least the threshold, exactly.
+//!
+//! The sets of the content are taken rarest first. A partner that is met for the first time can share no more than what is left of the content, so it
+//! is begun only if that would do; the contents for which it does are a range at the beginning of the set. In what is left of a set only partners
+//! that were begun before are counted on, by walking it or by looking each of them up, whichever is cheaper; those that
+//! cannot reach the threshold any more are dropped first. A long set comes late, when little is left to share: it costs a step, not its length.
+
+use super::{
+    lists::{Forward, Lists},
+    scores::{Measure, Overlap, Score, Side},
+};
+
+/// A content that scores at least the threshold.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Neighbour {
+    pub content: u32,
+    pub shared: u32,
+    pub score: f64,
+}
+
+/// Finds neighbours.
+#[derive(Clone, Copy)]
+pub struct Join<'l> {
+    pub lists: &'l Lists,
+    /// Must hold every content that is asked for.
+    pub forward: &'l Forward,
+    pub measure: &'l Measure,
+}
+
+/// What a thread works with: four bytes a content, twelve for s4.
+#[derive(Default)]
+pub struct Scratch {
+    shared: Vec<u32>,
+    rarity: Vec<f64>,
+    candidates: Vec<u32>,
+    /// What is left to share from each set on.
+    left: Vec<Overlap>,
+    /// Members of sets that were looked at: what the time goes into.
+    pub work: u64,
+}
+
+impl Scratch {
+    fn prepare(&mut self, join: &Join<'_>) {
+        self.shared.resize(join.lists.contents(), 0);
+        if join.measure.score == Score::S4 {
+            self.rarity.resize(join.lists.contents(), 0.0);
+        }
+    }
+
+    fn overlap(&self, rank: u32) -> Overlap {
+        Overlap { shared: self.shared[rank as usize], rarity: self.rarity.get(rank as usize).copied().unwrap_or_default() }
+    }
+
+    fn forget(&mut self, rank: u32) {
+        self.shared[rank as usize] = 0;
+        if let Some(rarity) = self.rarity.get_mut(rank as usize) {
+            *rarity = 0.0;
+        }
+    }
+
+    fn add(&mut self, rank: u32, more: Overlap) {
+        let shared = &mut self.shared[rank as usize];
+        *shared = shared.wrapping_add(more.shared);
+        if let Some(rarity) = self.rarity.get_mut(rank as usize) {
+            *rarity += more.rarity;
+        }
+    }
+}
+
+impl Join<'_> {
+    /// Replaces `out` by the neighbours of a content, by rising number; itself among them if it has several documents.
+    pub fn neighbours(&self, scratch: &mut Scratch, content: u32, out: &mut Vec<Neighbour>) {
+        out.clear();
+        scratch.prepare(self);
+        let rank = self.lists.rank_of(content);
+        self.count(scratch, rank);
+        let mut candidates = std::mem::take(&mut scratch.candidates);
+        for other in candidates.drain(..) {
+            if other != rank {
+                self.accept(rank, other, scratch.overlap(other), out);
+            }
+            scratch.forget(other);
+        }
+        scratch.candidates = candidates;
+        if self.lists.copies(rank) > 1 {
+            self.accept(rank, rank, self.overlap_with_itself(rank), out);
+        }
+        out.sort_unstable_by_key(|neighbour| neighbour.content);
+    }
+
+    /// What two documents of one content share, whether or not it is enough.
+    pub fn itself(&self, content: u32) -> Neighbour {
+        let rank = self.lists.rank_of(content);
+        let (side, overlap) = (self.lists.side(rank), self.overlap_with_itself(rank));
+        Neighbour { content, shared: overlap.shared, score: self.measure.score(side, side, overlap) }
+    }
+
+    fn overlap_with_itself(&self, rank: u32) -> Overlap {
+        let rarity = self.forward.of(rank).iter().fold(self.lists.own_rarity(rank), |sum, &set| sum + self.lists.rarity(set));
+        Overlap { shared: self.lists.side(rank).blots, rarity }
+    }
+
+    fn accept(&self, rank: u32, other: u32, overlap: Overlap, out: &mut Vec<Neighbour>) {
+        let sides = [self.lists.side(rank), self.lists.side(other)];
+        if self.measure.accepts(sides[0], sides[1], overlap) {
+            let score = self.measure.score(sides[0], sides[1], overlap);
+            out.push(Neighbour { content: self.lists.content_at(other), shared: overlap.shared, score });
+        }
+    }
+
+    /// Counts what is shared with every partner that can still reach the threshold.
+    fn count(&self, scratch: &mut Scratch, rank: u32) {
+        let (sets, side) = (self.forward.of(rank), self.lists.side(rank));
+        let partners = self.lists.large_enough(rank, self.measure);
+        let Some(smallest) = (!partners.is_empty()).then(|| self.lists.side(partners.start)) else { return };
+        self.find_left(scratch, sets);
+        for (at, &set) in sets.iter().enumerate() {
+            let left = scratch.left[at];
+            if scratch.candidates.is_empty() && !self.measure.can_reach(side, smallest, left) {
+                return;
+            }
+            let members = self.lists.members(set);
+            let members = &members[members.partition_point(|&other| other < partners.start)..];
+            let more = Overlap { shared: self.lists.weight(set), rarity: self.lists.rarity(set) };
+            let (begun, rest) = members.split_at(self.reachable(side, members, left));
+            scratch.work += 1 + begun.len() as u64;
+            for &other in begun {
+                if scratch.shared[other as usize] == 0 {
+                    scratch.candidates.push(other);
+                }
+                scratch.add(other, more);
+            }
+            if !rest.is_empty() && !scratch.candidates.is_empty() {
+                self.count_on(scratch, side, rest, left, more);
+            }
+        }
+    }
+
+    fn find_left(&self, scratch: &mut Scratch, sets: &[u32]) {
+        let mut left = Overlap::default();
+        scratch.left.clear();
+        scratch.left.extend(sets.iter().rev().map(|&set| {
+            left.shared = left.shared.saturating_add(self.lists.weight(set));
+            left.rarity += self.lists.rarity(set);
+            left
+        }));
+        scratch.left.reverse();
+    }
+
+    /// How many members can reach the threshold with no more than what is left.
+    fn reachable(&self, side: Side, members: &[u32], left: Overlap) -> usize {
+        let can_reach = |&other: &u32| self.measure.can_reach(side, self.lists.side(other), left);
+        match members {
+            [.., last] if can_reach(last) => members.len(),
+            _ => members.partition_point(can_reach),
+        }
+    }
+
+    /// Adds a set to the candidates among its members that cannot be begun any more.
+    fn count_on(&self, scratch: &mut Scratch, side: Side, members: &[u32], left: Overlap, more: Overlap) {
+        if members.len() > scratch.candidates.len() {
+            self.drop_hopeless(scratch, side, left);
+        }
+        let steps = scratch.candidates.len() * (members.len().ilog2() as usize + 2);
+        scratch.work += steps.min(members.len()) as u64;
+        if steps >= members.len() {
+            for &other in members {
+                if scratch.shared[other as usize] > 0 {
+                    scratch.add(other, more);
+                }
+            }
+            return;
+        }
+        for at in 0..scratch.candidates.len() {
+            let other = scratch.candidates[at];
+            if members.binary_search(&other).is_ok() {
+                scratch.add(other, more);
+            }
+        }
+    }
+
+    /// Those that are dropped are never begun again: with still less left it cannot do.
+    fn drop_hopeless(&self, scratch: &mut Scratch, side: Side, left: Overlap) {
+        let mut candidates = std::mem::take(&mut scratch.candidates);
+        candidates.retain(|&other| {
+            let have = scratch.overlap(other);
+            let most = Overlap { shared: have.shared.saturating_add(left.shared), rarity: have.rarity + left.rarity };
+            let is_kept = self.measure.can_reach(side, self.lists.side(other), most);
+            if !is_kept {
+                scratch.forget(other);
+            }
+            is_kept
+        });
+        scratch.candidates = candidates;
+    }
+}

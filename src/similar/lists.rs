@@ -1,0 +1,200 @@
+//! Sets in the order in which they are worth looking at.
+//!
+//! Contents are ranked by rising size, sets by rising df. So the contents of a set that can still be partners are a range of it, and the sets of a
+//! content, in order, begin with those that few others have.
+
+use super::scores::{Measure, Score, Side};
+use crate::{index::View, posting::Sets};
+use std::ops::Range;
+
+/// All contents and all sets that count. Memory: 8 bytes for each member of a set, some thirty for each set and each content.
+pub struct Lists {
+    content_at: Vec<u32>,
+    rank_of: Vec<u32>,
+    /// By rank, as are all that follow.
+    sides: Vec<Side>,
+    /// Documents of each content.
+    copies: Vec<u32>,
+    /// The sum of 1/df over the blots that no other content has.
+    own_rarity: Vec<f64>,
+    set_counts: Vec<u32>,
+    members: Vec<u32>,
+    ends: Vec<usize>,
+    weights: Vec<u32>,
+    /// The weight of each set ÷ its df.
+    rarities: Vec<f64>,
+}
+
+impl Lists {
+    /// Leaves out blots of more than `max_df` documents: they do not count, neither as shared nor as blots of a document.
+    pub fn new(view: &View<'_>, sets: &Sets, measure: &Measure, max_df: u64) -> Self {
+        let order = rarest_first(view, sets, max_df);
+        let sides = sides(view, sets, max_df);
+        let mut content_at: Vec<u32> = (0..sides.len() as u32).collect();
+        content_at.sort_by_key(|&content| measure.size(sides[content as usize]));
+        let mut rank_of = vec![0; content_at.len()];
+        content_at.iter().enumerate().for_each(|(rank, &content)| rank_of[content as usize] = rank as u32);
+        let mut lists = Self {
+            sides: content_at.iter().map(|&content| sides[content as usize]).collect(),
+            copies: content_at.iter().map(|&content| view.documents_of(content).len() as u32).collect(),
+            own_rarity: vec![0.0; content_at.len()],
+            set_counts: vec![0; content_at.len()],
+            content_at,
+            rank_of,
+            members: Vec::new(),
+            ends: Vec::with_capacity(order.len()),
+            weights: Vec::with_capacity(order.len()),
+            rarities: Vec::new(),
+        };
+        for (df, set) in order {
+            lists.push(sets.get(set), sets.uses()[set] as u32, df, measure.score == Score::S4);
+        }
+        lists.find_own_rarity();
+        lists
+    }
+
+    fn push(&mut self, set: &[u32], weight: u32, df: u64, with_rarity: bool) {
+        let start = self.members.len();
+        self.members.extend(set.iter().map(|&content| self.rank_of[content as usize]));
+        self.members[start..].sort_unstable();
+        self.members[start..].iter().for_each(|&rank| self.set_counts[rank as usize] += 1);
+        self.ends.push(self.members.len());
+        self.weights.push(weight);
+        if with_rarity {
+            self.rarities.push(f64::from(weight) / df as f64);
+        }
+    }
+
+    /// Blots that no other content has are in as many documents as the content has.
+    fn find_own_rarity(&mut self) {
+        let mut posted = vec![0_u32; self.sides.len()];
+        for set in 0..self.ends.len() {
+            let weight = self.weights[set];
+            self.members(set as u32).iter().for_each(|&rank| posted[rank as usize] = posted[rank as usize].wrapping_add(weight));
+        }
+        for (rank, posted) in posted.into_iter().enumerate() {
+            self.own_rarity[rank] = f64::from(self.sides[rank].blots.saturating_sub(posted)) / f64::from(self.copies[rank]);
+        }
+    }
+
+    pub fn contents(&self) -> usize {
+        self.sides.len()
+    }
+
+    pub fn rank_of(&self, content: u32) -> u32 {
+        self.rank_of[content as usize]
+    }
+
+    pub fn content_at(&self, rank: u32) -> u32 {
+        self.content_at[rank as usize]
+    }
+
+    pub fn side(&self, rank: u32) -> Side {
+        self.sides[rank as usize]
+    }
+
+    pub fn copies(&self, rank: u32) -> u32 {
+        self.copies[rank as usize]
+    }
+
+    pub(super) fn own_rarity(&self, rank: u32) -> f64 {
+        self.own_rarity[rank as usize]
+    }
+
+    /// How many sets a content is in.
+    pub fn set_count(&self, rank: u32) -> u32 {
+        self.set_counts[rank as usize]
+    }
+
+    /// Ranks, rising.
+    pub(super) fn members(&self, set: u32) -> &[u32] {
+        let set = set as usize;
+        let start = if set == 0 { 0 } else { self.ends[set - 1] };
+        &self.members[start..self.ends[set]]
+    }
+
+    pub(super) fn weight(&self, set: u32) -> u32 {
+        self.weights[set as usize]
+    }
+
+    /// 0 unless the score asks for it.
+    pub(super) fn rarity(&self, set: u32) -> f64 {
+        self.rarities.get(set as usize).copied().unwrap_or_default()
+    }
+
+    /// The ranks of contents that are not too small for `rank`.
+    pub(super) fn large_enough(&self, rank: u32, measure: &Measure) -> Range<u32> {
+        let side = self.side(rank);
+        self.sides.partition_point(|&other| measure.is_too_small(side, other)) as u32..self.sides.len() as u32
+    }
+
+    /// The sets of each content that is wanted, rarest first: counting, then placing.
+    pub fn forward(&self, is_wanted: impl Fn(u32) -> bool) -> Forward {
+        let mut ends = Vec::with_capacity(self.contents());
+        let mut sum = 0;
+        for rank in 0..self.contents() as u32 {
+            // For now where the content starts; it moves on to its end.
+            ends.push(sum);
+            sum += if is_wanted(rank) { self.set_count(rank) as usize } else { 0 };
+        }
+        let mut sets = vec![0; sum];
+        for set in 0..self.ends.len() as u32 {
+            for &rank in self.members(set) {
+                if is_wanted(rank) {
+                    sets[ends[rank as usize]] = set;
+                    ends[rank as usize] += 1;
+                }
+            }
+        }
+        Forward { sets, ends }
+    }
+}
+
+/// The sets of some contents, by rank.
+pub struct Forward {
+    sets: Vec<u32>,
+    ends: Vec<usize>,
+}
+
+impl Forward {
+    pub(super) fn of(&self, rank: u32) -> &[u32] {
+        let rank = rank as usize;
+        let start = if rank == 0 { 0 } else { self.ends[rank - 1] };
+        &self.sets[start..self.ends[rank]]
+    }
+}
+
+/// The df of a set, in documents.
+fn df(view: &View<'_>, set: &[u32]) -> u64 {
+    set.iter().map(|&content| view.documents_of(content).len() as u64).sum()
+}
+
+/// The sets that count, by df and number.
+fn rarest_first(view: &View<'_>, sets: &Sets, max_df: u64) -> Vec<(u64, usize)> {
+    let used = (0..sets.len()).filter(|&set| sets.uses()[set] > 0);
+    let mut order: Vec<_> = used.map(|set| (df(view, sets.get(set)), set)).filter(|&(df, _)| df <= max_df).collect();
+    order.sort_unstable();
+    order
+}
+
+/// Contents with the blots that count.
+fn sides(view: &View<'_>, sets: &Sets, max_df: u64) -> Vec<Side> {
+    let mut sides: Vec<Side> = view.contents().iter().map(|content| Side { blots: content.blots, tokens: content.tokens }).collect();
+    if max_df == u64::MAX {
+        return sides;
+    }
+    let (mut shared, mut left_out) = (vec![0_u64; sides.len()], vec![0_u64; sides.len()]);
+    for (set, &uses) in sets.uses().iter().enumerate() {
+        let is_left_out = df(view, sets.get(set)) > max_df;
+        for &content in sets.get(set) {
+            shared[content as usize] += uses;
+            left_out[content as usize] += if is_left_out { uses } else { 0 };
+        }
+    }
+    for (content, side) in sides.iter_mut().enumerate() {
+        let has_many_copies = view.documents_of(content as u32).len() as u64 > max_df;
+        let own = if has_many_copies { u64::from(side.blots).saturating_sub(shared[content]) } else { 0 };
+        side.blots = u64::from(side.blots).saturating_sub(left_out[content] + own) as u32;
+    }
+    sides
+}

@@ -1,0 +1,34 @@
+//! The most similar documents of a document.
+
+use super::join::Neighbour;
+use crate::index::View;
+
+/// The `count` documents that share most with `document`, and which neighbour each of them is of: most shared first, then in the order of documents.
+///
+/// What is shared ÷ the blots of the document is a→b, so this is the order by a→b.
+pub fn top<'n>(view: &View<'_>, neighbours: &'n [Neighbour], document: usize, count: usize) -> Vec<(u32, &'n Neighbour)> {
+    let first = |neighbour: &Neighbour| view.documents_of(neighbour.content)[0];
+    let mut order: Vec<&Neighbour> = neighbours.iter().collect();
+    let by_rank = |one: &&Neighbour, two: &&Neighbour| two.shared.cmp(&one.shared).then_with(|| first(one).cmp(&first(two)));
+    // Each has a document, and one may be the document itself: no more than count + 1 of them are needed.
+    if order.len() > count + 1 {
+        order.select_nth_unstable_by(count, by_rank);
+        order.truncate(count + 1);
+    }
+    order.sort_unstable_by(by_rank);
+    let mut rows = Vec::new();
+    for equal in order.chunk_by(|one, two| one.shared == two.shared) {
+        let start = rows.len();
+        for neighbour in equal {
+            // The first of a content's documents come before its others.
+            rows.extend(view.documents_of(neighbour.content).iter().take(count + 1).map(|&other| (other, *neighbour)));
+        }
+        rows[start..].sort_unstable_by_key(|row| row.0);
+        if rows.len() > count {
+            break;
+        }
+    }
+    rows.retain(|row| row.0 as usize != document);
+    rows.truncate(count);
+    rows
+}

@@ -1,0 +1,394 @@
+//! dedup-extract against brute force, through the library: random corpora with copies and exact duplicates.
+
+use crate::work::Work;
+use dedup::{
+    corpus,
+    error::Problem,
+    format::{Form, LineParser},
+    index::{Index, Means, View},
+    parallel::Limits,
+    pipeline::{BlotOptions, BuildOptions, Extract, ExtractOptions, Settings, Watch, build, extract},
+    posting::TempDir,
+    report::{Format, GraphFormat, put_number},
+    similar::{Discovery, Join, Keep, Measure, Options, Score, Scratch},
+};
+use proptest::prelude::*;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
+
+struct Silent;
+
+impl Watch for Silent {
+    fn problem(&mut self, problem: &Problem) {
+        panic!("{problem}");
+    }
+
+    fn progress(&mut self, _: u64, _: u64) {}
+}
+
+/// A document: its blots and its length. Equal ones are exact duplicates.
+type Document = (BTreeSet<u32>, u32);
+
+/// An index of documents d0, d1, ….
+pub fn index_of(work: &Work, documents: &[Document]) -> Index {
+    let mut stream = String::new();
+    for (number, (blots, tokens)) in documents.iter().enumerate() {
+        let first = documents.iter().position(|other| *other == documents[number]).unwrap() + 1;
+        let blots: Vec<_> = blots.iter().map(|&blot| format!("\"{:08x}\"", spread(blot))).collect();
+        stream += &format!("{{\"doc\":\"d{number}\",\"hash\":\"{first:032x}\",\"tokens\":{tokens},\"blots\":[{}]}}\n", blots.join(","));
+    }
+    build_index(work, &stream)
+}
+
+fn build_index(work: &Work, stream: &str) -> Index {
+    work.write("stream.jsonl", stream);
+    let corpus = corpus::Options {
+        paths: vec![work.path("stream.jsonl")],
+        files_from: None,
+        nul_separated: false,
+        records: None,
+        fields: LineParser { id_field: "id".into(), text_field: "text".into() },
+        relative: false,
+        lossy: false,
+        prefer_fasta: false,
+    };
+    let settings = Settings { form: Form::Binary, limits: Limits::new(2, 1 << 20), corpus };
+    let options = BuildOptions {
+        blots: BlotOptions::default(),
+        parts: 3,
+        means: Means { memory_bytes: 1 << 24, threads: 2, tmp_dir: TempDir(None) },
+    };
+    build(&options, &settings, &work.path("i"), &mut Silent).unwrap();
+    Index::open(&work.path("i")).unwrap()
+}
+
+fn spread(blot: u32) -> u32 {
+    blot.wrapping_mul(0x9e37_79b9)
+}
+
+/// What is shared by a pair, by brute force.
+struct Truth<'d> {
+    documents: &'d [Document],
+    /// The blots that count, and their df.
+    df: BTreeMap<u32, u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Pair {
+    a: usize,
+    b: usize,
+    shared: u32,
+    a_in_b: f64,
+    b_in_a: f64,
+    score: f64,
+}
+
+impl<'d> Truth<'d> {
+    fn new(documents: &'d [Document], max_df: u64) -> Self {
+        let mut df = BTreeMap::new();
+        documents.iter().flat_map(|document| &document.0).for_each(|&blot| *df.entry(blot).or_default() += 1);
+        df.retain(|_, df| *df <= max_df);
+        Self { documents, df }
+    }
+
+    fn blots(&self, document: usize) -> BTreeSet<u32> {
+        self.documents[document].0.iter().copied().filter(|blot| self.df.contains_key(blot)).collect()
+    }
+
+    /// The documents that have a blot, exact duplicates by their first.
+    fn contents(&self, blot: u32) -> Vec<usize> {
+        let has = |document: &Document| document.0.contains(&blot);
+        let is_first = |at: usize| !self.documents[..at].contains(&self.documents[at]);
+        (0..self.documents.len()).filter(|&at| has(&self.documents[at]) && is_first(at)).collect()
+    }
+
+    /// The sum of 1/df, set by set: rarest first, then by falling number of blots, then by the lesser list.
+    fn rarity(&self, shared: &BTreeSet<u32>) -> f64 {
+        let mut sets: BTreeMap<Vec<usize>, (u64, u64)> = BTreeMap::new();
+        for (&blot, &df) in &self.df {
+            let set = sets.entry(self.contents(blot)).or_default();
+            (set.0, set.1) = (df, set.1 + 1);
+        }
+        let of: BTreeSet<Vec<usize>> = shared.iter().map(|&blot| self.contents(blot)).collect();
+        let mut order: Vec<_> = of.iter().map(|set| (sets[set].0, Reverse(sets[set].1), set)).collect();
+        order.sort();
+        order.iter().fold(0.0, |sum, (df, Reverse(count), _)| sum + *count as f64 / *df as f64)
+    }
+
+    fn pair(&self, score: Score, a: usize, b: usize) -> Option<Pair> {
+        let [one, two] = [a, b].map(|document| self.blots(document));
+        let common: BTreeSet<u32> = &one & &two;
+        if common.is_empty() {
+            return None;
+        }
+        let [shared, left, right] = [&common, &one, &two].map(|blots| blots.len() as f64);
+        let [short, long] = [self.documents[a].1.min(self.documents[b].1), self.documents[a].1.max(self.documents[b].1)].map(f64::from);
+        let (a_in_b, b_in_a, mean) = (shared / left, shared / right, (short + long) / 2.0);
+        let score = match score {
+            Score::Containment => a_in_b.max(b_in_a),
+            Score::Jaccard => shared / (&one | &two).len() as f64,
+            Score::S1 => shared,
+            Score::S2 => shared / short,
+            Score::S3 => shared / mean,
+            Score::S4 => self.rarity(&common) / mean,
+            Score::Inclusion => a_in_b,
+        };
+        Some(Pair { a, b, shared: common.len() as u32, a_in_b, b_in_a, score })
+    }
+
+    fn pairs(&self, score: Score, threshold: f64) -> Vec<Pair> {
+        let all = (0..self.documents.len()).flat_map(|a| (a + 1..self.documents.len()).map(move |b| (a, b)));
+        all.filter_map(|(a, b)| self.pair(score, a, b)).filter(|pair| pair.score >= threshold).collect()
+    }
+}
+
+fn number(number: f64) -> String {
+    let mut out = Vec::new();
+    put_number(&mut out, number);
+    String::from_utf8(out).unwrap()
+}
+
+fn pair_lines(pairs: &[Pair]) -> String {
+    let line = |pair: &Pair| {
+        format!("d{}\td{}\t{}\t{}\t{}\t{}\n", pair.a, pair.b, pair.shared, number(pair.a_in_b), number(pair.b_in_a), number(pair.score))
+    };
+    "a\tb\tshared\ta_in_b\tb_in_a\tscore\n".to_owned() + &pairs.iter().map(line).collect::<String>()
+}
+
+/// Runs with several limits, which must not matter.
+fn extracted(index: &Index, what: Extract, score: Score, threshold: f64, max_df: Option<u64>) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for limits in [Limits::new(1, 1 << 24), Limits::new(3, 1 << 24), Limits::new(2, 64), Limits::new(1, 0)] {
+        let mut out = Vec::new();
+        extract(&ExtractOptions { what, score, threshold, max_df, limits }, index, &mut out, &mut |_, _| ()).unwrap();
+        all.push(String::from_utf8(out).unwrap());
+    }
+    assert!(all.iter().all(|out| *out == all[0]), "{what:?} depends on threads or memory");
+    all.swap_remove(0)
+}
+
+/// Passages are runs of blots; documents are made of passages and some text of their own; some are copied whole.
+fn documents() -> impl Strategy<Value = Vec<Document>> {
+    let made = (prop::collection::vec(0_u32..9, 0..5), 0_u32..6, 0_u32..4, any::<prop::sample::Index>(), 0_u8..4);
+    prop::collection::vec(made, 0..14).prop_map(|made| {
+        let mut documents: Vec<Document> = Vec::new();
+        for (number, (passages, own, extra, copied, kind)) in (0_u32..).zip(made) {
+            let passage = |passage: u32| (0..passage % 4 * 3 + 1).map(move |at| passage * 20 + at);
+            let blots: BTreeSet<u32> = passages.into_iter().flat_map(passage).chain((0..own).map(|at| 1000 + number * 20 + at)).collect();
+            let tokens = blots.len() as u32 + extra;
+            let copy = (kind == 0 && !documents.is_empty()).then(|| copied.get(&documents).clone());
+            documents.push(copy.unwrap_or((blots, tokens)));
+        }
+        documents
+    })
+}
+
+fn scores() -> impl Iterator<Item = Score> {
+    Score::NAMES.into_iter().map(|(_, score, _)| score)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn pairs_are_those_of_brute_force(documents in documents(), at in any::<prop::sample::Index>(), limit in 0_u64..9) {
+        let work = Work::new();
+        let index = index_of(&work, &documents);
+        for score in scores() {
+            for max_df in [None, (limit > 0).then_some(limit)] {
+                let truth = Truth::new(&documents, max_df.unwrap_or(u64::MAX));
+                let all = truth.pairs(score, 0.0);
+                // A score that is just reached, one that is just missed by others, and the usual.
+                let reached = if all.is_empty() { 0.3 } else { at.get(&all).score };
+                for threshold in [0.0, reached, reached * (1.0 + f64::EPSILON), score.default_threshold(), 1.0, 5.0] {
+                    let found = extracted(&index, Extract::Pairs(Format::Tsv), score, threshold, max_df);
+                    prop_assert_eq!(found, pair_lines(&truth.pairs(score, threshold)), "{:?} {} {:?}", score, threshold, max_df);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_is_that_of_brute_force(documents in documents(), top in 1_usize..6, threshold in prop::sample::select(vec![0.0, 0.1, 0.25, 0.5, 1.0])) {
+        let work = Work::new();
+        let index = index_of(&work, &documents);
+        let truth = Truth::new(&documents, u64::MAX);
+        let mut expected = "a\trank\tb\tshared\ta_in_b\tb_in_a\n".to_owned();
+        for a in 0..documents.len() {
+            let mut rows: Vec<Pair> = (0..documents.len()).filter(|&b| b != a).filter_map(|b| truth.pair(Score::Inclusion, a, b)).collect();
+            rows.retain(|pair| pair.a_in_b >= threshold);
+            rows.sort_by(|one, two| two.a_in_b.total_cmp(&one.a_in_b).then(one.b.cmp(&two.b)));
+            for (rank, pair) in rows.iter().take(top).enumerate() {
+                expected += &format!("d{a}\t{}\td{}\t{}\t{}\t{}\n", rank + 1, pair.b, pair.shared, number(pair.a_in_b), number(pair.b_in_a));
+            }
+        }
+        prop_assert_eq!(extracted(&index, Extract::Table { top, format: Format::Tsv }, Score::Inclusion, threshold, None), expected);
+    }
+
+    #[test]
+    fn clusters_are_connected_and_lead_to_what_is_kept(documents in documents(), score in prop::sample::select(scores().collect::<Vec<_>>()), which in 0_usize..4) {
+        let work = Work::new();
+        let index = index_of(&work, &documents);
+        let (truth, threshold, keep) = (Truth::new(&documents, u64::MAX), score.default_threshold(), Keep::NAMES[which].1);
+        let pairs = truth.pairs(score, threshold);
+        let found = extracted(&index, Extract::Clusters { keep, format: Format::Tsv }, score, threshold, None);
+        let rows: Vec<Vec<&str>> = found.lines().skip(1).map(|line| line.split('\t').collect()).collect();
+        let number_of = |id: &str| id[1..].parse::<usize>().unwrap();
+        let expected = components(documents.len(), &pairs);
+        let mut clusters: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        rows.iter().for_each(|row| clusters.entry(row[0].parse().unwrap()).or_default().push(number_of(row[1])));
+        for (cluster, members) in &mut clusters {
+            let kept = rows.iter().find(|row| row[0] == cluster.to_string() && row[2] == "1").map(|row| number_of(row[1])).unwrap();
+            let length = |&document: &usize| documents[document].1;
+            members.sort_unstable();
+            let expected = match keep {
+                Keep::First => members[0],
+                Keep::Last => members[members.len() - 1],
+                Keep::Longest => *members.iter().rev().max_by_key(|&document| length(document)).unwrap(),
+                Keep::Shortest => *members.iter().min_by_key(|&document| length(document)).unwrap(),
+            };
+            prop_assert_eq!(kept, expected);
+            let steps = steps_from(kept, documents.len(), &pairs);
+            for row in rows.iter().filter(|row| row[0] == cluster.to_string() && row[2] == "0") {
+                let [document, of] = [row[1], row[3]].map(number_of);
+                let pair = truth.pair(score, document.min(of), document.max(of)).unwrap();
+                prop_assert_eq!(row[4..].join(" "), format!("{} {}", pair.shared, number(pair.score)));
+                prop_assert!(documents[document] == documents[kept] && of == kept || steps[of] + 1 == steps[document], "{} of {}", document, of);
+            }
+        }
+        prop_assert_eq!(clusters.into_values().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_graph_has_the_pairs_as_edges(documents in documents(), threshold in prop::sample::select(vec![0.0, 0.3, 1.0])) {
+        let work = Work::new();
+        let index = index_of(&work, &documents);
+        let pairs = Truth::new(&documents, u64::MAX).pairs(Score::Jaccard, threshold);
+        let nodes: BTreeSet<usize> = pairs.iter().flat_map(|pair| [pair.a, pair.b]).collect();
+        let node = |document: &usize| format!("  d{document} [label=\"d{document}\" tokens={}];\n", documents[*document].1);
+        let edge = |pair: &Pair| {
+            let numbers = [pair.a_in_b, pair.b_in_a, pair.score].map(number);
+            format!("  d{} -- d{} [shared={} a_in_b={} b_in_a={} score={}];\n", pair.a, pair.b, pair.shared, numbers[0], numbers[1], numbers[2])
+        };
+        let expected = ["graph dedup {\n".to_owned(), nodes.iter().map(node).collect(), pairs.iter().map(edge).collect(), "}\n".to_owned()].concat();
+        prop_assert_eq!(extracted(&index, Extract::Graph(GraphFormat::Dot), Score::Jaccard, threshold, None), expected);
+    }
+
+    #[test]
+    fn exact_groups_and_blots_are_those_of_brute_force(documents in documents(), sigma in prop::option::of(-1.0..3.0)) {
+        let work = Work::new();
+        let index = index_of(&work, &documents);
+        let mut exact = "group\tdoc\n".to_owned();
+        let groups: BTreeSet<Vec<usize>> = (0..documents.len()).map(|at| (0..documents.len()).filter(|&other| documents[other] == documents[at]).collect()).collect();
+        for (number, group) in groups.iter().filter(|group| group.len() > 1).enumerate() {
+            group.iter().for_each(|document| exact += &format!("{}\td{document}\n", number + 1));
+        }
+        prop_assert_eq!(extracted(&index, Extract::Exact(Format::Tsv), Score::Containment, 0.5, None), exact);
+
+        let truth = Truth::new(&documents, u64::MAX);
+        let count = truth.df.len().max(1) as f64;
+        let mean = truth.df.values().sum::<u64>() as f64 / count;
+        let deviation = (truth.df.values().map(|&df| (df as f64 - mean).powi(2)).sum::<f64>() / count).sqrt();
+        let mut blots: Vec<_> = truth.df.iter().filter(|(_, df)| **df >= 2 && sigma.is_none_or(|sigma| **df as f64 >= mean + sigma * deviation)).map(|(&blot, &df)| (Reverse(df), spread(blot), blot)).collect();
+        blots.sort_unstable();
+        let line = |&(Reverse(df), name, blot): &(Reverse<u64>, u32, u32)| {
+            let docs: Vec<_> = (0..documents.len()).filter(|&document| documents[document].0.contains(&blot)).map(|document| format!("\"d{document}\"")).collect();
+            format!("{{\"blot\":\"{name:08x}\",\"df\":{df},\"docs\":[{}]}}\n", docs.join(","))
+        };
+        let expected: String = blots.iter().map(line).collect();
+        prop_assert_eq!(extracted(&index, Extract::Blots { sigma, format: Format::Ndjson }, Score::Containment, 0.5, None), expected);
+    }
+}
+
+/// Documents that hang together by pairs, two or more, by their first.
+fn components(documents: usize, pairs: &[Pair]) -> Vec<Vec<usize>> {
+    let mut found: Vec<Vec<usize>> = Vec::new();
+    for start in 0..documents {
+        let steps = steps_from(start, documents, pairs);
+        let members: Vec<usize> = (0..documents).filter(|&document| steps[document] < usize::MAX).collect();
+        if members.len() > 1 && members[0] == start {
+            found.push(members);
+        }
+    }
+    found
+}
+
+/// How many pairs lie between a document and each other.
+fn steps_from(start: usize, documents: usize, pairs: &[Pair]) -> Vec<usize> {
+    let mut steps = vec![usize::MAX; documents];
+    steps[start] = 0;
+    for _ in 0..documents {
+        for pair in pairs {
+            for (one, two) in [(pair.a, pair.b), (pair.b, pair.a)] {
+                steps[one] = steps[one].min(steps[two].saturating_add(1));
+            }
+        }
+    }
+    steps
+}
+
+/// How many members of sets are looked at to find the neighbours of all contents, and how many there are.
+fn work_for(index: &Index, score: Score, threshold: f64) -> (u64, usize) {
+    let view = View::of(index).unwrap();
+    let measure = Measure { score, threshold, selection: None };
+    let discovery = Discovery::new(&view, Options { measure, max_df: u64::MAX, limits: Limits::new(1, 1 << 30) }).unwrap();
+    let forward = discovery.lists.forward(|_| true);
+    let join = Join { lists: &discovery.lists, forward: &forward, measure: &measure };
+    let (mut scratch, mut found, mut pairs) = (Scratch::default(), Vec::new(), 0);
+    for content in 0..view.contents().len() as u32 {
+        join.neighbours(&mut scratch, content, &mut found);
+        pairs += found.len();
+    }
+    (scratch.work, pairs)
+}
+
+#[test]
+fn a_chunk_of_20000_documents_is_no_work_where_the_threshold_rules_it_out() {
+    let mut stream = String::new();
+    for document in 0..20_000_u32 {
+        // Thirty blots that all have, sixty that its neighbour has too, ten of its own.
+        let all = 0..30;
+        let both = (0..60).map(|at| 1000 + document / 2 * 100 + at);
+        let own = (0..10).map(|at| 2_000_000 + document * 100 + at);
+        let blots: Vec<_> = all.chain(both).chain(own).map(|blot: u32| format!("\"{:08x}\"", spread(blot))).collect();
+        stream += &format!("{{\"doc\":\"d{document}\",\"tokens\":110,\"blots\":[{}]}}\n", blots.join(","));
+    }
+    let work = Work::new();
+    let index = build_index(&work, &stream);
+    for (score, threshold) in
+        [(Score::Containment, 0.5), (Score::Jaccard, 0.5), (Score::S1, 40.0), (Score::S2, 0.4), (Score::S3, 0.4), (Score::S4, 0.2)]
+    {
+        let (steps, pairs) = work_for(&index, score, threshold);
+        assert_eq!(pairs, 20_000, "{score:?}");
+        assert!(steps < 50 * 20_000, "{score:?}: {steps}");
+    }
+}
+
+#[test]
+fn documents_that_are_all_the_same() {
+    let work = Work::new();
+    let index = index_of(&work, &vec![((0..50).collect(), 57); 300]);
+    let pairs = extracted(&index, Extract::Pairs(Format::Tsv), Score::Jaccard, 1.0, None);
+    assert_eq!(pairs.lines().count(), 1 + 300 * 299 / 2);
+    assert!(pairs.lines().skip(1).all(|line| line.ends_with("\t50\t1\t1\t1")));
+    let table = extracted(&index, Extract::Table { top: 3, format: Format::Tsv }, Score::Inclusion, 0.1, None);
+    assert_eq!(table.lines().take(4).last(), Some("d0\t3\td3\t50\t1\t1"));
+    assert_eq!(work_for(&index, Score::Containment, 0.5).0, 0);
+}
+
+#[test]
+fn an_empty_index_has_nothing() {
+    let work = Work::new();
+    let index = index_of(&work, &[]);
+    for what in [
+        Extract::Pairs(Format::Ndjson),
+        Extract::Table { top: 9, format: Format::Ndjson },
+        Extract::Clusters { keep: Keep::First, format: Format::Ndjson },
+        Extract::Exact(Format::Ndjson),
+        Extract::Blots { sigma: None, format: Format::Ndjson },
+    ] {
+        assert_eq!(extracted(&index, what, Score::Containment, 0.5, None), "");
+    }
+}
