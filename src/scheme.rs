@@ -44,6 +44,14 @@ pub struct BlotScheme {
 /// The widths a blot may have.
 pub const BITS: std::ops::RangeInclusive<u8> = 16..=64;
 
+impl BlotScheme {
+    /// A blot as it is written in streams, or why it is none.
+    pub fn parse_blot(&self, hex: &str) -> Result<u64, String> {
+        let blot = u64::from_str_radix(hex, 16).ok().filter(|&blot| self.bits == 64 || blot >> self.bits == 0);
+        blot.ok_or_else(|| format!("'{hex}' is not a blot of {} bits in hex", self.bits))
+    }
+}
+
 impl fmt::Display for BlotScheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}:{} {}", self.tokens, self.window, self.bits, self.select)

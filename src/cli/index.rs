@@ -21,7 +21,6 @@ use crate::{
     posting::TempDir,
     token::{Rule, Tokenizer},
 };
-use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use std::{
     io::{BufWriter, Write},
@@ -464,8 +463,7 @@ fn run_dump(args: &DumpArgs) -> Result<ExitCode, anyhow::Error> {
     match &args.blot {
         None => dump(&index, args.memory, &mut out)?,
         Some(hex) => {
-            let blot = u64::from_str_radix(hex, 16).ok().filter(|&blot| index.scheme.bits == 64 || blot >> index.scheme.bits == 0);
-            let blot = blot.with_context(|| format!("'{hex}' is not a blot of {} bits in hex", index.scheme.bits))?;
+            let blot = index.scheme.parse_blot(hex).map_err(anyhow::Error::msg)?;
             dump_blot(&index, blot, &mut out)?;
         }
     }

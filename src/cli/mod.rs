@@ -9,11 +9,13 @@ mod generate;
 mod index;
 mod output;
 mod progress;
+mod query;
 mod tokenize;
 
 pub use blot::main as blot;
 pub use extract::main as extract;
 pub use index::main as index;
+pub use query::main as query;
 pub use tokenize::main as tokenize;
 
 use crate::{

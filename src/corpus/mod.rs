@@ -9,6 +9,7 @@ pub use chunk::Chunk;
 pub use item::{Content, Item, Reader};
 pub use seen::SeenIds;
 pub use source::Source;
+pub use unpack::read_text;
 pub use walk::{Entries, Entry, Found, total_bytes};
 
 use crate::format::LineParser;

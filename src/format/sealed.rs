@@ -1,7 +1,7 @@
 //! Files of an index: written once, mapped by readers, every byte under a checksum.
 //!
 //! ```text
-//! magic | body … | description (JSON) | a checksum for each 64 KiB of all that | footer
+//! magic | body … | description (JSON) | a checksum for each 16 KiB of all that | footer
 //! ```
 //!
 //! The footer is read when the file is opened; a block is checked when it is first touched. So opening costs the same
@@ -25,7 +25,7 @@ use std::{
 /// What each file of an index starts with; the last two bytes tell a copy in text mode from a whole one.
 const MAGIC: [u8; 8] = *b"\x89DEDIX\r\n";
 pub const VERSION: u64 = 1;
-const BLOCK_BYTES: usize = 1 << 16;
+const BLOCK_BYTES: usize = 1 << 14;
 /// Body, description, version, checksum of the checksums, checksum of the four numbers before.
 const FOOTER_BYTES: usize = 40;
 
@@ -173,6 +173,12 @@ impl Sealed {
             }
         }
         Ok(&self.map[start..end])
+    }
+
+    /// Lets go of the memory that was mapped so far; what is asked for again is mapped again.
+    pub fn release(&self) {
+        // SAFETY: pages of a file that is mapped for reading only come back as they were.
+        let _ = unsafe { self.map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
     }
 
     /// Checks every block.

@@ -83,6 +83,11 @@ impl Index {
         Ok(index)
     }
 
+    /// Lets go of the memory that was mapped so far.
+    pub fn release(&self) {
+        self.segments.iter().flat_map(Segment::files).for_each(Sealed::release);
+    }
+
     pub fn row(&self, at: At) -> Result<Row> {
         self.segments[at.segment].documents.row(at.place)
     }
@@ -171,7 +176,8 @@ impl Index {
         out.clear();
         let mut places = Vec::new();
         for (segment, searched) in self.segments.iter().enumerate() {
-            searched.find(blot, self.scheme.bits, &mut places)?;
+            let Some(posted) = searched.find(blot, self.scheme.bits)? else { continue };
+            searched.places(posted, &mut places)?;
             for &place in &places {
                 if self.is_posted(segment, searched.documents.row(place)?.number)? {
                     out.push(At { segment, place });
@@ -215,21 +221,26 @@ impl Segment {
         [self.documents.file(), self.sets.file()].into_iter().chain(self.parts.iter().map(Part::file))
     }
 
-    /// The places of a blot's postings, whether they still count or not.
-    fn find(&self, blot: u64, bits: u8, out: &mut Vec<u32>) -> Result<()> {
-        out.clear();
+    /// What a blot leads to, whether it still counts or not.
+    pub fn find(&self, blot: u64, bits: u8) -> Result<Option<Posted>> {
         let bucket = bucket_of(blot, bits);
         if !self.range.contains(&bucket) {
-            return Ok(());
+            return Ok(None);
         }
-        let part = &self.parts[self.parts.partition_point(|part| part.buckets().end <= bucket)];
-        match part.find(blot)? {
-            None => {}
-            Some(Posted::One(place)) => out.push(place),
-            Some(Posted::Set(set)) => self.sets.read(u64::from(set), out)?,
+        self.parts[self.parts.partition_point(|part| part.buckets().end <= bucket)].find(blot)
+    }
+
+    /// Replaces `out` by the places that something leads to.
+    pub fn places(&self, posted: Posted, out: &mut Vec<u32>) -> Result<()> {
+        out.clear();
+        match posted {
+            Posted::One(place) => out.push(place),
+            Posted::Set(set) => self.sets.read(u64::from(set), out)?,
         }
         match out.iter().find(|&&place| place >= self.documents.len()) {
-            Some(place) => Err(part.file().damaged(0, format!("a blot leads to the document at place {place}, which is not there"))),
+            Some(place) => {
+                Err(self.documents.file().damaged(0, format!("a blot leads to the document at place {place}, which is not there")))
+            }
             None => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! The postings of one range of the blot space.
 //!
 //! Two sections of blots in rising order: those of several documents with the number of their set, and those of one document with its
-//! number. A section is cut into buckets by the top bits of the blot, about 128 to 256 blots each; a list of bucket starts makes a look-up
+//! number. A section is cut into buckets by the top bits of the blot, about 32 to 64 blots each; a list of bucket starts makes a look-up
 //! one step. In a bucket stands the number of its blots as a varint, then for each the gap to the one before less one (to the bucket's start
 //! for the first) in a Rice code, then the number: of a set in a prefix code, of a document in a fixed width.
 
@@ -17,7 +17,7 @@ use std::{borrow::Cow, fs::File, io::BufWriter, io::Write, ops::Range, path::Pat
 
 const KIND: &str = "part";
 /// Blots in a bucket: this many, up to twice that.
-const BUCKET_BLOTS: u64 = 128;
+const BUCKET_BLOTS: u64 = 32;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Description {
@@ -170,7 +170,8 @@ impl SectionWriter<'_> {
         let length = out.position() - start;
         let buckets = self.buckets.len() << (bucket_bits - 8);
         directory.resize(buckets + 1, length);
-        let directory: Vec<u8> = directory.iter().flat_map(|at| at.to_le_bytes()).collect();
+        let width = border_bytes(length) as usize;
+        let directory: Vec<u8> = directory.iter().flat_map(|at| at.to_le_bytes().into_iter().take(width)).collect();
         let directory = section(out, &directory).map_err(self.failed)?;
         Ok(Shape { blots, bucket_bits, rice, numbers: numbers.shape(), data: [start, length], directory })
     }
@@ -183,6 +184,11 @@ impl SectionWriter<'_> {
         let gap = ((709_u128 << self.bits) / 1024 / u128::from(all.max(1))).max(1);
         (bucket_bits, gap.ilog2().min(u32::from(self.bits - bucket_bits)) as u8)
     }
+}
+
+/// Bytes of a border in the directory of so much data.
+fn border_bytes(data: u64) -> u64 {
+    if data <= u64::from(u32::MAX) { 4 } else { 8 }
 }
 
 struct Encoded {
@@ -263,21 +269,25 @@ impl Part {
 
     /// What a blot leads to.
     pub fn find(&self, blot: u64) -> Result<Option<Posted>> {
-        let mut found = None;
         for (shape, numbers, posted) in self.sections() {
             let Some(bucket) = (blot >> (self.description.bits - shape.bucket_bits)).checked_sub(self.first_bucket(shape)) else {
                 continue;
             };
-            if bucket < shape.buckets() {
-                self.read_bucket(shape, numbers, bucket, |seen, number| {
-                    if seen == blot {
-                        found = Some(posted(number));
-                    }
-                    Ok(())
-                })?;
+            if bucket >= shape.buckets() {
+                continue;
+            }
+            let mut found = None;
+            self.walk_bucket(shape, numbers, bucket, |seen, number| {
+                if seen == blot {
+                    found = Some(posted(number));
+                }
+                Ok(seen < blot)
+            })?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
-        Ok(found)
+        Ok(None)
     }
 
     /// Calls `each` with every blot of several documents and its set, in order.
@@ -330,10 +340,16 @@ impl Part {
     }
 
     fn read_bucket(&self, shape: &Shape, numbers: &Numbers, bucket: u64, mut each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
-        let at = shape.directory[0] + 8 * bucket;
-        let borders = self.file.bytes(at, 16)?;
-        let border = |from: usize| u64::from_le_bytes(std::array::from_fn(|index| borders[from + index]));
-        let (start, end) = (border(0), border(8));
+        self.walk_bucket(shape, numbers, bucket, |blot, number| each(blot, number).map(|()| true))
+    }
+
+    /// Goes through a bucket as long as `each` wants more.
+    fn walk_bucket(&self, shape: &Shape, numbers: &Numbers, bucket: u64, mut each: impl FnMut(u64, u32) -> Result<bool>) -> Result<()> {
+        let width = border_bytes(shape.data[1]);
+        let at = shape.directory[0] + width * bucket;
+        let borders = self.file.bytes(at, 2 * width)?;
+        let border = |bytes: &[u8]| bytes.iter().rev().fold(0, |border, &byte| border << 8 | u64::from(byte));
+        let (start, end) = (border(&borders[..width as usize]), border(&borders[width as usize..]));
         if start > end || end > shape.data[1] {
             return Err(self.file.damaged(at, "a bucket lies outside of its section"));
         }
@@ -353,7 +369,9 @@ impl Part {
         for index in 0..count {
             let blot = next.checked_add(bits.take_rice(u32::from(shape.rice))).filter(|&blot| blot <= last).ok_or_else(damaged)?;
             let number = numbers.take(&mut bits).filter(|_| !bits.is_beyond()).ok_or_else(damaged)?;
-            each(blot, number)?;
+            if !each(blot, number)? {
+                return Ok(());
+            }
             next = if index + 1 < count { blot.checked_add(1).ok_or_else(damaged)? } else { blot };
         }
         Ok(())
@@ -362,13 +380,14 @@ impl Part {
 
 impl Shape {
     fn buckets(&self) -> u64 {
-        (self.directory[1] / 8).saturating_sub(1)
+        (self.directory[1] / border_bytes(self.data[1])).saturating_sub(1)
     }
 
     fn fits(&self, bits: u8, buckets: u64) -> bool {
         (8..=bits).contains(&self.bucket_bits)
             && self.bucket_bits <= 40
             && self.rice < 60
-            && buckets.checked_shl(u32::from(self.bucket_bits) - 8).is_some_and(|buckets| self.directory[1] == 8 * buckets + 8)
+            && buckets.checked_shl(u32::from(self.bucket_bits) - 8).and_then(|buckets| border_bytes(self.data[1]).checked_mul(buckets + 1))
+                == Some(self.directory[1])
     }
 }

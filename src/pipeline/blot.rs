@@ -14,7 +14,7 @@ use crate::{
     select::Selection,
     token::{Rule, Tokenizer},
 };
-use std::{io::Write, path::Path};
+use std::{io::Write, ops::Range, path::Path};
 
 /// What is None is taken from the stream that comes in, or is the default.
 #[derive(Debug, Clone, Default)]
@@ -149,6 +149,19 @@ impl ToBlots {
         self.blots.clear();
         self.tokenize.give_back();
         self.blotter.give_back();
+    }
+
+    /// Where a blot comes from in a text, and the text there.
+    pub fn text_of(&mut self, text: &str, blot: u64) -> Option<(Range<usize>, String)> {
+        let mut tokens = Tokens::new(true);
+        self.tokenize.tokenize(text, &mut tokens).ok()?;
+        self.blotter.blot(&tokens, &mut self.blots);
+        let at = self.blots.values.iter().position(|&value| value == blot)?;
+        let (first, spans) = (self.blots.positions[at] as usize, tokens.spans()?);
+        let (_, k, interleave) = Window::parse_name(&self.scheme.window)?;
+        let last = (first + (k as usize - 1) * interleave as usize).min(spans.len() - 1);
+        let bytes = spans.get(first)?.start as usize..spans[last].end as usize;
+        Some((bytes.clone(), text.get(bytes)?.to_owned()))
     }
 
     /// The blots of a document, and the hash over its tokens.

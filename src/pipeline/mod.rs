@@ -9,6 +9,7 @@ mod build;
 mod change;
 mod dump;
 mod extract;
+mod query;
 mod reorganise;
 mod sync;
 mod tokenize;
@@ -18,6 +19,7 @@ pub use build::{BuildOptions, build};
 pub use change::{ChangeOptions, Changed, add, remove};
 pub use dump::{dump, dump_blot};
 pub use extract::{Extract, ExtractOptions, extract};
+pub use query::{Answers, Asked, QueryOptions, blot_text, query};
 pub use reorganise::{compact, merge, split};
 pub use sync::{SyncOptions, sync};
 pub use tokenize::{TokenizeOptions, tokenize};
@@ -56,6 +58,8 @@ pub struct Summary {
 /// Turns documents into something that is gathered by chunk; a copy works on each thread.
 trait Stage: Clone + Send + Sync {
     type Out: Gathered;
+    /// Of documents with one id only the first is wanted.
+    const IDS_ARE_UNIQUE: bool = true;
 
     /// Adds a document to what is gathered, or says why it cannot.
     fn take(&mut self, item: &Item<'_>, out: &mut Self::Out) -> Result<(), String>;
@@ -117,7 +121,9 @@ fn run<S: Stage>(
     let weigh = |worked: &Result<Worked<S::Out>>| worked.as_ref().map_or(0, Worked::weight);
     parallel::ordered(settings.limits, source, worker, weigh, |worked| {
         let mut worked = worked?;
-        worked.drop_duplicates(&mut seen)?;
+        if S::IDS_ARE_UNIQUE {
+            worked.drop_duplicates(&mut seen)?;
+        }
         worked.problems.iter().for_each(|problem| watch.problem(problem));
         let documents = worked.ids.len() as u64;
         summary.problems += worked.problems.len() as u64;

@@ -8,4 +8,4 @@ mod graph;
 mod record;
 
 pub use graph::{Graph, GraphFormat};
-pub use record::{Format, Ids, Value, put_names, put_number, put_record};
+pub use record::{Format, Ids, Value, put_id, put_names, put_number, put_record};

@@ -111,11 +111,7 @@ impl Ids {
     pub fn new(view: &View<'_>, format: Format) -> Result<Self> {
         let mut ids = Self { bytes: Vec::new(), ends: Vec::with_capacity(view.documents()) };
         for document in 0..view.documents() {
-            let id = view.id(document)?;
-            match format {
-                Format::Ndjson => put_json(&mut ids.bytes, &id),
-                Format::Tsv => put_field(&mut ids.bytes, &id),
-            }
+            put_id(&mut ids.bytes, format, &view.id(document)?);
             ids.ends.push(ids.bytes.len());
         }
         Ok(ids)
@@ -137,6 +133,14 @@ impl Ids {
             out.extend_from_slice(self.get(document));
         }
         out.push(b']');
+    }
+}
+
+/// Appends an id, as a [`Value::Id`] has it.
+pub fn put_id(out: &mut Vec<u8>, format: Format, id: &str) {
+    match format {
+        Format::Ndjson => put_json(out, id),
+        Format::Tsv => put_field(out, id),
     }
 }
 

@@ -6,6 +6,8 @@
 //!          smallest content first
 //! ```
 //!
+//! [`Search`] asks the same of one document that need not be in the index.
+//!
 //! Everything here is about contents, which are distinct texts; whoever writes results names all documents of each.
 
 mod clusters;
@@ -13,6 +15,7 @@ mod discovery;
 mod join;
 mod lists;
 mod scores;
+mod search;
 mod table;
 
 pub use clusters::{Cluster, Dropped, Keep, clusters};
@@ -20,4 +23,5 @@ pub use discovery::{Discovery, Options};
 pub use join::{Join, Neighbour, Scratch};
 pub use lists::{Forward, Lists};
 pub use scores::{Measure, Overlap, Score, Side};
+pub use search::{Excluded, Match, Search, SearchScratch};
 pub use table::top;

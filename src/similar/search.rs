@@ -1,0 +1,236 @@
+//! One document against an index: which others share text with it, ranked.
+//!
+//! Blots are looked up one by one; those that lead to the same set are counted together, so that a set is walked once, however many
+//! windows of a passage lead to it.
+
+use super::scores::{Measure, Overlap, Score, Side};
+use crate::{
+    error::Result,
+    index::{At, Index, Posted},
+};
+use std::collections::{HashMap, HashSet};
+
+/// A document that shares text with the one that was asked about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Match {
+    pub document: At,
+    pub shared: u32,
+    /// Its blots that count.
+    pub blots: u32,
+    pub score: f64,
+}
+
+/// What to look for.
+pub struct Search<'i> {
+    pub index: &'i Index,
+    pub measure: Measure,
+    /// The best so many.
+    pub top: usize,
+    /// Blots of more documents do not count.
+    pub max_df: u64,
+    pub excluded: Excluded<'i>,
+}
+
+/// Text that does not count.
+#[derive(Default)]
+pub struct Excluded<'i> {
+    blots: HashSet<u64>,
+    /// How many of these blots each content has.
+    of: HashMap<At, u32>,
+    indexes: &'i [Index],
+}
+
+impl<'i> Excluded<'i> {
+    /// Leaves out these blots, and those of whole indexes. Of the documents in `index` only the former can be taken off.
+    pub fn new(index: &Index, blots: HashSet<u64>, indexes: &'i [Index]) -> Result<Self> {
+        let (mut of, mut found) = (HashMap::new(), Vec::new());
+        for &blot in &blots {
+            index.find(blot, &mut found)?;
+            found.iter().for_each(|&at| *of.entry(at).or_default() += 1);
+        }
+        Ok(Self { blots, of, indexes })
+    }
+
+    fn contains(&self, blot: u64, found: &mut Vec<At>) -> Result<bool> {
+        if self.blots.contains(&blot) {
+            return Ok(true);
+        }
+        for index in self.indexes {
+            index.find(blot, found)?;
+            if !found.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// What a thread works with: four bytes a document, twelve for s4; touched only where something is found.
+#[derive(Default)]
+pub struct SearchScratch {
+    segments: Vec<Counts>,
+    posted: Vec<(u64, u32)>,
+    places: Vec<u32>,
+    copies: HashMap<At, u32>,
+    found: Vec<At>,
+    looked_up: u64,
+}
+
+#[derive(Default)]
+struct Counts {
+    shared: Vec<u32>,
+    rarity: Vec<f64>,
+    touched: Vec<u32>,
+}
+
+/// After so many look-ups memory that was mapped for them is let go of.
+const RELEASE_AFTER: u64 = 64;
+
+impl Search<'_> {
+    /// The best matches of a document with these distinct blots, and how many of its blots count. Those of equal score stand in the order of their numbers.
+    ///
+    /// `is_lean`: little memory is worth more than speed.
+    pub fn matches(&self, blots: &[u64], tokens: u32, scratch: &mut SearchScratch, is_lean: bool) -> Result<(Vec<Match>, u32)> {
+        self.prepare(scratch);
+        let mut counted = 0;
+        let mut kept: Vec<u64> = Vec::with_capacity(blots.len());
+        for &blot in blots {
+            if !self.excluded.contains(blot, &mut scratch.found)? {
+                kept.push(blot);
+            }
+        }
+        counted += kept.len() as u32;
+        for segment in 0..self.index.segments.len() {
+            self.count(segment, &kept, &mut counted, scratch, is_lean)?;
+        }
+        let side = Side { blots: counted, tokens };
+        let found = self.accepted(side, scratch)?;
+        Ok((self.ranked(found)?, counted))
+    }
+
+    fn prepare(&self, scratch: &mut SearchScratch) {
+        if !scratch.segments.is_empty() {
+            return;
+        }
+        for segment in &self.index.segments {
+            let documents = segment.documents.len() as usize;
+            let rarity = if self.measure.score == Score::S4 { vec![0.0; documents] } else { Vec::new() };
+            scratch.segments.push(Counts { shared: vec![0; documents], rarity, touched: Vec::new() });
+        }
+    }
+
+    /// Looks up all blots in a segment, and counts what they lead to.
+    fn count(&self, segment: usize, blots: &[u64], counted: &mut u32, scratch: &mut SearchScratch, is_lean: bool) -> Result<()> {
+        let searched = &self.index.segments[segment];
+        scratch.posted.clear();
+        for &blot in blots {
+            scratch.looked_up += 1;
+            if is_lean && scratch.looked_up.is_multiple_of(RELEASE_AFTER) {
+                self.index.release();
+            }
+            match searched.find(blot, self.index.scheme.bits)? {
+                Some(Posted::Set(set)) => scratch.posted.push((u64::from(set) << 1, 0)),
+                Some(Posted::One(place)) => scratch.posted.push((u64::from(place) << 1 | 1, 0)),
+                None => {}
+            }
+        }
+        scratch.posted.sort_unstable();
+        let posted = std::mem::take(&mut scratch.posted);
+        for group in posted.chunk_by(|one, two| one.0 == two.0) {
+            let (key, weight) = (group[0].0, group.len() as u32);
+            let of = if key & 1 == 1 { Posted::One((key >> 1) as u32) } else { Posted::Set((key >> 1) as u32) };
+            let mut places = std::mem::take(&mut scratch.places);
+            searched.places(of, &mut places)?;
+            self.add(segment, &places, weight, counted, scratch)?;
+            scratch.places = places;
+        }
+        scratch.posted = posted;
+        Ok(())
+    }
+
+    fn add(&self, segment: usize, places: &[u32], weight: u32, counted: &mut u32, scratch: &mut SearchScratch) -> Result<()> {
+        let mut rarity = 0.0;
+        if self.measure.score == Score::S4 || self.max_df < u64::MAX {
+            let df = self.df(segment, places, scratch)?;
+            if df > self.max_df {
+                *counted = counted.saturating_sub(weight);
+                return Ok(());
+            }
+            rarity = f64::from(weight) / df.max(1) as f64;
+        }
+        let counts = &mut scratch.segments[segment];
+        for &place in places {
+            let shared = &mut counts.shared[place as usize];
+            if *shared == 0 {
+                counts.touched.push(place);
+            }
+            *shared += weight;
+            if let Some(sum) = counts.rarity.get_mut(place as usize) {
+                *sum += rarity;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many documents of a segment have a blot, aliases in newer ones included.
+    fn df(&self, segment: usize, places: &[u32], scratch: &mut SearchScratch) -> Result<u64> {
+        let mut df = 0;
+        for &place in places {
+            let at = At { segment, place };
+            let copies = match scratch.copies.get(&at) {
+                Some(&copies) => copies,
+                None => {
+                    let number = self.index.row(at)?.number;
+                    let copies = if self.index.is_posted(segment, number)? { self.index.documents_of(at)?.len() as u32 } else { 0 };
+                    scratch.copies.insert(at, copies);
+                    copies
+                }
+            };
+            df += u64::from(copies);
+        }
+        Ok(df)
+    }
+
+    /// Contents that reach the threshold; the counts are at zero again.
+    fn accepted(&self, side: Side, scratch: &mut SearchScratch) -> Result<Vec<(f64, u32, At, u32, u32)>> {
+        let mut found = Vec::new();
+        for (segment, counts) in scratch.segments.iter_mut().enumerate() {
+            for place in counts.touched.drain(..) {
+                let shared = std::mem::take(&mut counts.shared[place as usize]);
+                let rarity = counts.rarity.get_mut(place as usize).map(std::mem::take).unwrap_or_default();
+                let at = At { segment, place };
+                let row = self.index.row(at)?;
+                if !self.index.is_posted(segment, row.number)? {
+                    continue;
+                }
+                let blots = row.blots.saturating_sub(self.excluded.of.get(&at).copied().unwrap_or_default()).max(shared);
+                let (other, overlap) = (Side { blots, tokens: row.tokens }, Overlap { shared, rarity });
+                if self.measure.accepts(side, other, overlap) {
+                    found.push((self.measure.score(side, other, overlap), row.number, at, shared, blots));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The best ones, each with all its documents.
+    fn ranked(&self, mut found: Vec<(f64, u32, At, u32, u32)>) -> Result<Vec<Match>> {
+        found.sort_unstable_by(|one, two| two.0.total_cmp(&one.0).then(one.1.cmp(&two.1)));
+        let mut matches = Vec::new();
+        for tied in found.chunk_by(|one, two| one.0 == two.0) {
+            let mut documents = Vec::new();
+            for &(score, _, content, shared, blots) in tied {
+                for document in self.index.documents_of(content)? {
+                    documents.push((self.index.row(document)?.number, Match { document, shared, blots, score }));
+                }
+            }
+            documents.sort_unstable_by_key(|(number, _)| *number);
+            matches.extend(documents.into_iter().map(|(_, found)| found));
+            if matches.len() >= self.top {
+                break;
+            }
+        }
+        matches.truncate(self.top);
+        Ok(matches)
+    }
+}
