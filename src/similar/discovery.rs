@@ -34,6 +34,8 @@ pub struct Discovery<'v> {
 
 /// Items that a thread takes at a time.
 const CHUNK: usize = 16;
+/// Each lot reads all sets. However little memory is asked for, a lot has one part in so many of what the sets take anyway.
+const MOST_LOTS: u64 = 64;
 
 impl<'v> Discovery<'v> {
     pub fn new(view: &'v View<'v>, options: Options) -> Result<Self> {
@@ -110,7 +112,7 @@ impl<'v> Discovery<'v> {
 
     /// As many items as there is memory for the lists of their contents, and these lists. At least one.
     fn next_lot(&self, items: Range<usize>, contents_of: &impl Fn(usize, &mut dyn FnMut(u32))) -> (Range<usize>, Forward) {
-        let limit = self.options.limits.budget_bytes / 4 / 4;
+        let limit = (self.options.limits.budget_bytes / 4 / 4).max(self.lists.members_count() / MOST_LOTS);
         let (mut is_wanted, mut sum, mut end) = (vec![false; self.lists.contents()], 0, items.start);
         let mut added = Vec::new();
         for item in items.clone() {

@@ -81,6 +81,11 @@ impl Lists {
         self.sides.len()
     }
 
+    /// Of all sets together.
+    pub(super) fn members_count(&self) -> u64 {
+        self.members.len() as u64
+    }
+
     pub fn rank_of(&self, content: u32) -> u32 {
         self.rank_of[content as usize]
     }
