@@ -69,7 +69,8 @@ impl<'i> Excluded<'i> {
 #[derive(Default)]
 pub struct SearchScratch {
     segments: Vec<Counts>,
-    posted: Vec<(u64, u32)>,
+    /// What blots lead to, as one number each.
+    posted: Vec<u64>,
     places: Vec<u32>,
     copies: HashMap<At, u32>,
     found: Vec<At>,
@@ -83,6 +84,19 @@ struct Counts {
     touched: Vec<u32>,
 }
 
+impl Counts {
+    fn add(&mut self, place: u32, weight: u32, rarity: f64) {
+        let shared = &mut self.shared[place as usize];
+        if *shared == 0 {
+            self.touched.push(place);
+        }
+        *shared += weight;
+        if let Some(sum) = self.rarity.get_mut(place as usize) {
+            *sum += rarity;
+        }
+    }
+}
+
 /// After so many look-ups memory that was mapped for them is let go of.
 const RELEASE_AFTER: u64 = 64;
 
@@ -92,16 +106,19 @@ impl Search<'_> {
     /// `is_lean`: little memory is worth more than speed.
     pub fn matches(&self, blots: &[u64], tokens: u32, scratch: &mut SearchScratch, is_lean: bool) -> Result<(Vec<Match>, u32)> {
         self.prepare(scratch);
-        let mut counted = 0;
         let mut kept: Vec<u64> = Vec::with_capacity(blots.len());
         for &blot in blots {
             if !self.excluded.contains(blot, &mut scratch.found)? {
                 kept.push(blot);
             }
         }
-        counted += kept.len() as u32;
-        for segment in 0..self.index.segments.len() {
-            self.count(segment, &kept, &mut counted, scratch, is_lean)?;
+        let mut counted = kept.len() as u32;
+        if self.measure.score == Score::S4 || self.max_df < u64::MAX {
+            self.count_with_df(&kept, &mut counted, scratch)?;
+        } else {
+            for segment in 0..self.index.segments.len() {
+                self.count(segment, &kept, scratch, is_lean)?;
+            }
         }
         let side = Side { blots: counted, tokens };
         let found = self.accepted(side, scratch)?;
@@ -120,7 +137,7 @@ impl Search<'_> {
     }
 
     /// Looks up all blots in a segment, and counts what they lead to.
-    fn count(&self, segment: usize, blots: &[u64], counted: &mut u32, scratch: &mut SearchScratch, is_lean: bool) -> Result<()> {
+    fn count(&self, segment: usize, blots: &[u64], scratch: &mut SearchScratch, is_lean: bool) -> Result<()> {
         let searched = &self.index.segments[segment];
         scratch.posted.clear();
         for &blot in blots {
@@ -129,66 +146,51 @@ impl Search<'_> {
                 self.index.release();
             }
             match searched.find(blot, self.index.scheme.bits)? {
-                Some(Posted::Set(set)) => scratch.posted.push((u64::from(set) << 1, 0)),
-                Some(Posted::One(place)) => scratch.posted.push((u64::from(place) << 1 | 1, 0)),
+                Some(Posted::Set(set)) => scratch.posted.push(u64::from(set) << 1),
+                Some(Posted::One(place)) => scratch.posted.push(u64::from(place) << 1 | 1),
                 None => {}
             }
         }
         scratch.posted.sort_unstable();
         let posted = std::mem::take(&mut scratch.posted);
-        for group in posted.chunk_by(|one, two| one.0 == two.0) {
-            let (key, weight) = (group[0].0, group.len() as u32);
+        for group in posted.chunk_by(|one, two| one == two) {
+            let (key, weight) = (group[0], group.len() as u32);
             let of = if key & 1 == 1 { Posted::One((key >> 1) as u32) } else { Posted::Set((key >> 1) as u32) };
-            let mut places = std::mem::take(&mut scratch.places);
-            searched.places(of, &mut places)?;
-            self.add(segment, &places, weight, counted, scratch)?;
-            scratch.places = places;
+            searched.places(of, &mut scratch.places)?;
+            let counts = &mut scratch.segments[segment];
+            scratch.places.iter().for_each(|&place| counts.add(place, weight, 0.0));
         }
         scratch.posted = posted;
         Ok(())
     }
 
-    fn add(&self, segment: usize, places: &[u32], weight: u32, counted: &mut u32, scratch: &mut SearchScratch) -> Result<()> {
-        let mut rarity = 0.0;
-        if self.measure.score == Score::S4 || self.max_df < u64::MAX {
-            let df = self.df(segment, places, scratch)?;
+    /// The same blot by blot, where it counts how many documents each has.
+    fn count_with_df(&self, blots: &[u64], counted: &mut u32, scratch: &mut SearchScratch) -> Result<()> {
+        let mut found = std::mem::take(&mut scratch.found);
+        for &blot in blots {
+            self.index.find(blot, &mut found)?;
+            let mut df = 0;
+            for &at in &found {
+                df += u64::from(self.copies(at, scratch)?);
+            }
             if df > self.max_df {
-                *counted = counted.saturating_sub(weight);
-                return Ok(());
+                *counted -= 1;
+                continue;
             }
-            rarity = f64::from(weight) / df.max(1) as f64;
+            found.iter().for_each(|at| scratch.segments[at.segment].add(at.place, 1, 1.0 / df as f64));
         }
-        let counts = &mut scratch.segments[segment];
-        for &place in places {
-            let shared = &mut counts.shared[place as usize];
-            if *shared == 0 {
-                counts.touched.push(place);
-            }
-            *shared += weight;
-            if let Some(sum) = counts.rarity.get_mut(place as usize) {
-                *sum += rarity;
-            }
-        }
+        scratch.found = found;
         Ok(())
     }
 
-    /// How many documents of a segment have a blot, aliases in newer ones included.
-    fn df(&self, segment: usize, places: &[u32], scratch: &mut SearchScratch) -> Result<u64> {
-        let mut df = 0;
-        for &place in places {
-            let at = At { segment, place };
-            let copies = match scratch.copies.get(&at) {
-                Some(&copies) => copies,
-                None => {
-                    let number = self.index.row(at)?.number;
-                    let copies = if self.index.is_posted(segment, number)? { self.index.documents_of(at)?.len() as u32 } else { 0 };
-                    scratch.copies.insert(at, copies);
-                    copies
-                }
-            };
-            df += u64::from(copies);
+    /// How many documents have a content.
+    fn copies(&self, at: At, scratch: &mut SearchScratch) -> Result<u32> {
+        if let Some(&copies) = scratch.copies.get(&at) {
+            return Ok(copies);
         }
-        Ok(df)
+        let copies = self.index.documents_of(at)?.len() as u32;
+        scratch.copies.insert(at, copies);
+        Ok(copies)
     }
 
     /// Contents that reach the threshold; the counts are at zero again.

@@ -11,5 +11,6 @@ mod index;
 mod manners;
 mod manual;
 mod pipeline;
+mod query;
 mod tokenize;
 mod work;
