@@ -7,12 +7,12 @@ use super::{
     index::machine_memory,
     main_of,
     output::Output,
-    progress::document_bar,
+    progress::{Complaints, document_bar},
 };
 use crate::{
     index::Index,
     parallel::Limits,
-    pipeline::{Extract, ExtractOptions, extract},
+    pipeline::{Extract, ExtractOptions, LeaveOut, extract_without},
     report::{Format, GraphFormat},
     similar::{Keep, Score},
 };
@@ -50,6 +50,9 @@ struct Arguments {
     /// Rows of the table for each document [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
+    /// Only what changed in the table since commit GEN (see generation in `dedup-index stats`): rows to delete, update and insert
+    #[arg(long, value_name = "GEN")]
+    since: Option<u64>,
     /// Which document of a cluster is kept; length is in tokens [default: first]
     #[arg(long, value_name = "WHICH", value_parser = PossibleValuesParser::new(Keep::NAMES.map(|(name, _)| name)))]
     keep: Option<String>,
@@ -57,8 +60,14 @@ struct Arguments {
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     sigma: Option<f64>,
     /// Leave out blots of more than N documents: they count neither as shared nor as blots of a document [default: no limit]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", visible_alias = "ignore-df")]
     max_df: Option<u64>,
+    /// Text of FILE, such as a template, does not count; may be given several times
+    #[arg(long, value_name = "FILE")]
+    exclude: Vec<PathBuf>,
+    /// Text that is in another index does not count; may be given several times
+    #[arg(long, value_name = "IDX")]
+    exclude_index: Vec<PathBuf>,
     /// Write to FILE: beside it first, renamed when all is done
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -108,6 +117,7 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx", "Every pair of which one document is half in the other"),
         ("dedup-extract my.idx --score jaccard --threshold 0.8 --format tsv", "Near-duplicates, as a table"),
         ("dedup-extract my.idx --as table --top 10 --format tsv -o similar.tsv", "The ten most similar documents of each"),
+        ("dedup-extract my.idx --as table --since 1 --format tsv", "What to do to a table that was made after commit 1"),
         ("dedup-extract my.idx --as clusters --keep longest", "What to drop, and what it duplicates"),
         ("dedup-extract my.idx --as graph --format graphml -o similar.graphml", "A graph for Gephi"),
         ("dedup-extract my.idx --as blots --sigma 3 --format tsv", "The most repeated windows of text"),
@@ -118,6 +128,8 @@ const MANUAL: Manual = Manual {
             &[
                 "pairs: a, b (ids; a comes first in the corpus), shared (distinct blots that both have), a_in_b (shared ÷ blots of a), b_in_a, score. Ordered by a, then b, as the corpus is.",
                 "table: a, rank, b, shared, a_in_b, b_in_a. For each document those with the highest a_in_b; of equal ones the first in the corpus. Every pair that is near enough stands in both directions.",
+                "table with --since: change (delete, update or insert), then as above; a deleted row as it was. Done to the old table, row by row, they give the new one; rows are known by a and b. Commits whose segments were made into one \
+                 cannot be told apart any more.",
                 "clusters: cluster, size, kept, members, and dropped, a list of doc, duplicate_of, shared, score: what a document duplicates is the one that is kept, if they are a pair; else a document through \
                  which they hang together. In TSV a row for each document: cluster, doc, kept (1 or 0), duplicate_of, shared, score.",
                 "exact: group, size, tokens, docs; in TSV a row for each document: group, doc. blots: blot, df, docs; in TSV, too, docs is a JSON array.",
@@ -131,6 +143,8 @@ const MANUAL: Manual = Manual {
             &[
                 "Half of the smaller document is what most would call a copy. The thresholds of s1 to s4 are those with which Bernstein and Zobel (2005) found most pairs of Linux documentation at fewest wrong ones. \
                  A pair has at least one blot in common, even at threshold 0.",
+                "--exclude, --exclude-index and --max-df (also called --ignore-df) leave out boilerplate: such blots count neither as shared nor as blots of a document. NDJSON then begins with a line that says so: dedup, version, scheme, \
+                 max_df, exclude, exclude_index.",
                 "--max-df is off unless asked for: text that many documents have is slow to compare only where the threshold lets it count.",
             ],
         ),
@@ -158,7 +172,9 @@ impl Tool for Arguments {
         let index = Index::open_whole(self.index.as_deref().context("say which index")?)?;
         let mut out = BufWriter::with_capacity(1 << 18, Output::open(self.output.as_deref(), false)?);
         let bar = document_bar(self.quiet);
-        let done = extract(&options, &index, &mut out, &mut |done, all| {
+        let leave_out = LeaveOut { files: self.exclude.clone(), indexes: self.exclude_index.clone() };
+        let mut complaints = Complaints::new(super::name::<Self>(), self.quiet);
+        let done = extract_without(&options, &leave_out, &index, &mut out, &mut complaints, &mut |done, all| {
             bar.set_length(all);
             bar.set_position(done);
         });
@@ -178,9 +194,12 @@ impl Arguments {
             ("--score", self.score.is_some(), is(&pairs)),
             ("--threshold", self.threshold.is_some(), is(&pairs) || is(&[Kind::Table])),
             ("--top", self.top.is_some(), is(&[Kind::Table])),
+            ("--since", self.since.is_some(), is(&[Kind::Table])),
             ("--keep", self.keep.is_some(), is(&[Kind::Clusters])),
             ("--sigma", self.sigma.is_some(), is(&[Kind::Blots])),
             ("--max-df", self.max_df.is_some(), !is(&[Kind::Exact])),
+            ("--exclude", !self.exclude.is_empty(), is(&pairs) || is(&[Kind::Table])),
+            ("--exclude-index", !self.exclude_index.is_empty(), is(&pairs) || is(&[Kind::Table])),
         ] {
             if is_given && !fits {
                 bail!("{flag} has no meaning with --as {}; leave it out", name(self.what));
@@ -213,7 +232,10 @@ impl Arguments {
         let keep = Keep::NAMES.iter().find(|row| Some(row.0) == self.keep.as_deref()).map_or(Keep::First, |row| row.1);
         Ok(match self.what {
             Kind::Pairs => Extract::Pairs(records()?),
-            Kind::Table => Extract::Table { top: self.top.unwrap_or(100) as usize, format: records()? },
+            Kind::Table => {
+                let (top, format) = (self.top.unwrap_or(100) as usize, records()?);
+                self.since.map_or(Extract::Table { top, format }, |generation| Extract::TableSince { top, format, generation })
+            }
             Kind::Clusters => Extract::Clusters { keep, format: records()? },
             Kind::Exact => Extract::Exact(records()?),
             Kind::Graph => Extract::Graph(graph.with_context(|| format!("--as graph is written as dot or graphml, not as {given}"))?),

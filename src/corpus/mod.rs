@@ -35,6 +35,14 @@ pub struct Options {
     pub prefer_fasta: bool,
 }
 
+impl Options {
+    /// These files, read in the usual way.
+    pub fn of_files(paths: Vec<PathBuf>) -> Self {
+        let fields = LineParser { id_field: "id".to_owned(), text_field: "text".to_owned() };
+        Self { paths, files_from: None, nul_separated: false, records: None, fields, relative: false, lossy: false, prefer_fasta: false }
+    }
+}
+
 /// What a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Records {

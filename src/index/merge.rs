@@ -201,3 +201,67 @@ impl<K: Key> MakeUnits<K> for CountSets<'_> {
         std::mem::take(&mut self.0.dictionary)
     }
 }
+
+/// As [`CountSets`], but for blots that do not count.
+pub struct CountSetsWithout<'v> {
+    pub merger: Merger<'v>,
+    pub left_out: &'v LeftOut<'v>,
+    /// Of each content, how many of its blots do not count.
+    pub of: Vec<u32>,
+}
+
+/// Blots that do not count: given ones, and those of other indexes.
+#[derive(Default)]
+pub struct LeftOut<'v> {
+    /// In rising order.
+    pub blots: Vec<u64>,
+    pub views: Vec<super::view::View<'v>>,
+}
+
+impl LeftOut<'_> {
+    pub fn is_empty(&self) -> bool {
+        self.blots.is_empty() && self.views.is_empty()
+    }
+
+    /// Those of some slices, in rising order.
+    fn blots_in(&self, slices: &Range<usize>, bits: u8) -> Result<Vec<u64>> {
+        let (first, last) = blots_of(slices, bits);
+        let place = |blot: u64| self.blots.partition_point(|&other| other < blot);
+        let mut blots = self.blots[place(first)..self.blots.partition_point(|&other| other <= last)].to_vec();
+        for view in &self.views {
+            view.merger().for_each(slices, |blot, _, _| {
+                blots.push(blot);
+                Ok(())
+            })?;
+        }
+        blots.sort_unstable();
+        Ok(blots)
+    }
+}
+
+impl<K: Key> MakeUnits<K> for CountSetsWithout<'_> {
+    fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
+        let blots = self.left_out.blots_in(slices, self.merger.bits)?;
+        let mut dropped = Vec::new();
+        self.merger.for_each(slices, |blot, found, _| {
+            if blots.binary_search(&blot).is_ok() {
+                dropped.push(found);
+            }
+            Ok(())
+        })?;
+        for found in dropped {
+            match found {
+                Found::One(content) => self.of[content as usize] += 1,
+                Found::Set(set) => {
+                    self.merger.dictionary.once_less(set);
+                    self.merger.dictionary.get(set).iter().for_each(|&content| self.of[content as usize] += 1);
+                }
+            }
+        }
+        Ok(Unit { shared: Vec::new(), single: Vec::new() })
+    }
+
+    fn take_dictionary(&mut self) -> SetDictionary {
+        std::mem::take(&mut self.merger.dictionary)
+    }
+}

@@ -25,6 +25,7 @@ pub use known::{FileState, Known, Stamp, write_known};
 pub use lists::SetFile;
 pub use lock::{WriteLock, ensure_new, sweep};
 pub use manifest::{FileSeal, Manifest, PartOf, SegmentEntry};
+pub use merge::LeftOut;
 pub use numbers::NumberSet;
 pub use open::{At, Index, Segment};
 pub use part::{Part, Posted};

@@ -5,7 +5,7 @@
 
 use super::{
     documents::{Document, Row},
-    merge::{CountSets, Found, Merger, NONE},
+    merge::{CountSets, CountSetsWithout, Found, LeftOut, Merger, NONE},
     open::{At, Index, Segment},
 };
 use crate::{
@@ -99,6 +99,12 @@ impl<'i> View<'i> {
         self.documents.len()
     }
 
+    /// Where its row stands.
+    pub fn at(&self, document: usize) -> At {
+        let Listed { segment, place, .. } = self.documents[document];
+        At { segment: segment as usize, place }
+    }
+
     pub fn content_of(&self, document: usize) -> u32 {
         self.documents[document].content
     }
@@ -124,6 +130,19 @@ impl<'i> View<'i> {
         let ranges = self.ranges();
         let sorting = Sorting { bits: self.bits, documents: 0, limits, ranges: &ranges, spill: None };
         Ok(sorting.run::<u64, _>(|| CountSets(self.merger()))?.0.sets)
+    }
+
+    /// The same without some blots, and how many of each content's blots these are.
+    pub fn sets_without(&self, left_out: &LeftOut<'_>, limits: Limits) -> Result<(Sets, Vec<u32>)> {
+        let ranges = self.ranges();
+        let sorting = Sorting { bits: self.bits, documents: 0, limits, ranges: &ranges, spill: None };
+        let counter = || CountSetsWithout { merger: self.merger(), left_out, of: vec![0; self.contents.len()] };
+        let (inverted, counters) = sorting.run::<u64, _>(counter)?;
+        let mut of = vec![0; self.contents.len()];
+        for counter in counters {
+            of.iter_mut().zip(counter.of).for_each(|(sum, more)| *sum += more);
+        }
+        Ok((inverted.sets, of))
     }
 
     /// Calls `each` with every blot and its contents, one or more, in rising order of both.

@@ -3,7 +3,7 @@
 use super::{BlotOptions, Gathered, Settings, Stage, Watch, blot::ToBlots, run};
 use crate::{
     corpus::{self, Item, Source},
-    error::{Error, Result},
+    error::{Error, Place, Result},
     index::Index,
     report::{Format, Value, put_id, put_names, put_record},
     select,
@@ -55,7 +55,7 @@ pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &m
     let selection = (index.scheme.select != "all").then(|| select::rate(&index.scheme.select));
     let measure = Measure { score: options.score, threshold: options.threshold, selection };
     let reference = options.exclude_indexes.iter().map(|path| open_reference(path, index)).collect::<Result<Vec<_>>>()?;
-    let excluded = Excluded::new(index, excluded_blots(options, &blots, settings, watch)?, &reference)?;
+    let excluded = Excluded::new(index, blots_of_files(&options.exclude, &blots, settings, watch)?, &reference)?;
     let search = Search { index, measure, top: options.top, max_df: options.max_df.unwrap_or(u64::MAX), excluded };
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     blots.expect_in(&mut source);
@@ -76,36 +76,37 @@ pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &m
     Ok(asked)
 }
 
-fn open_reference(path: &Path, index: &Index) -> Result<Index> {
+/// Opens an index whose blots are to be left out.
+pub(super) fn open_reference(path: &Path, index: &Index) -> Result<Index> {
     let reference = Index::open_whole(path)?;
     if reference.manifest.scheme == index.manifest.scheme {
         return Ok(reference);
     }
     Err(Error::Scheme {
-        place: crate::error::Place::path(path),
+        place: Place::path(path),
         found: reference.manifest.scheme.clone(),
         expected: index.manifest.scheme.clone(),
         remedy: "blots of another scheme cannot be compared; build it with the same options",
     })
 }
 
-/// The blots of all files that are to be left out.
-fn excluded_blots(options: &QueryOptions, blots: &ToBlots, settings: &Settings, watch: &mut dyn Watch) -> Result<HashSet<u64>> {
-    let mut excluded = HashSet::new();
-    if options.exclude.is_empty() {
-        return Ok(excluded);
+/// The blots of all files that are to be left out. One that cannot be read is an error: more would be found than there is.
+pub(super) fn blots_of_files(files: &[PathBuf], blots: &ToBlots, settings: &Settings, watch: &mut dyn Watch) -> Result<HashSet<u64>> {
+    let mut found = HashSet::new();
+    if files.is_empty() {
+        return Ok(found);
     }
-    let corpus = corpus::Options { paths: options.exclude.clone(), files_from: None, ..settings.corpus.clone() };
+    let corpus = corpus::Options { paths: files.to_vec(), files_from: None, ..settings.corpus.clone() };
     let mut source = Source::new(corpus, settings.limits.threads)?;
     blots.expect_in(&mut source);
     let summary = run(&Collect(blots.clone()), source, settings, watch, |collected, _| {
-        excluded.extend(collected.0);
+        found.extend(collected.0);
         Ok(())
     })?;
     if summary.problems > 0 {
         return Err(Error::Usage("some of what is to be left out could not be read: see above".to_owned()));
     }
-    Ok(excluded)
+    Ok(found)
 }
 
 /// Gathers blots, whichever document they are of.

@@ -46,6 +46,11 @@ impl SetDictionary {
         self.uses[number as usize] += 1;
     }
 
+    /// Counts a set once less.
+    pub fn once_less(&mut self, number: u32) {
+        self.uses[number as usize] -= 1;
+    }
+
     pub fn get(&self, number: u32) -> &[u32] {
         self.sets.get(number as usize)
     }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    index::View,
+    index::{LeftOut, View},
     parallel::{self, Limits, Weighted},
 };
 use std::{
@@ -44,6 +44,16 @@ impl<'v> Discovery<'v> {
         Ok(Self { view, lists, options })
     }
 
+    /// Some blots do not count, neither as shared nor as blots of a document.
+    pub fn without(left_out: &LeftOut<'_>, view: &'v View<'v>, options: Options) -> Result<Self> {
+        if left_out.is_empty() {
+            return Self::new(view, options);
+        }
+        let (sets, of) = view.sets_without(left_out, options.limits)?;
+        let lists = Lists::with_less(view, &sets, &options.measure, options.max_df, &of);
+        Ok(Self { view, lists, options })
+    }
+
     /// Calls `work` with every document and its neighbours; `sink` gets what was made of each few of them, in the order of documents.
     pub fn for_each_document<R: Default + Send>(
         &self,
@@ -51,9 +61,32 @@ impl<'v> Discovery<'v> {
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
+        self.for_each_of(self.view.documents(), |document| document, work, weigh, sink)
+    }
+
+    /// The same with some documents only, given in rising order.
+    pub fn for_each_listed<R: Default + Send>(
+        &self,
+        documents: &[usize],
+        work: impl Fn(usize, &Arc<[Neighbour]>, &mut R) + Sync,
+        weigh: impl Fn(&R) -> u64 + Sync,
+        sink: impl FnMut(R) -> Result<()>,
+    ) -> Result<()> {
+        self.for_each_of(documents.len(), |item| documents[item], work, weigh, sink)
+    }
+
+    fn for_each_of<R: Default + Send>(
+        &self,
+        count: usize,
+        document_at: impl Fn(usize) -> usize + Sync,
+        work: impl Fn(usize, &Arc<[Neighbour]>, &mut R) + Sync,
+        weigh: impl Fn(&R) -> u64 + Sync,
+        sink: impl FnMut(R) -> Result<()>,
+    ) -> Result<()> {
         let kept = Kept::new(self.options.limits.budget_bytes / 8);
-        let content_of = |document: usize, each: &mut dyn FnMut(u32)| each(self.view.content_of(document));
-        let find = |join: &Join<'_>, scratch: &mut Scratch, document: usize, out: &mut R| {
+        let content_of = |item: usize, each: &mut dyn FnMut(u32)| each(self.view.content_of(document_at(item)));
+        let find = |join: &Join<'_>, scratch: &mut Scratch, item: usize, out: &mut R| {
+            let document = document_at(item);
             let content = self.view.content_of(document);
             let documents = self.view.documents_of(content);
             let neighbours = kept.take(content).unwrap_or_else(|| neighbours(join, scratch, content));
@@ -62,7 +95,7 @@ impl<'v> Discovery<'v> {
             }
             work(document, &neighbours, out);
         };
-        self.in_lots(self.view.documents(), content_of, find, weigh, sink)
+        self.in_lots(count, content_of, find, weigh, sink)
     }
 
     /// Calls `work` with every content and its neighbours, as [`Discovery::for_each_document`] does with documents.

@@ -28,8 +28,13 @@ pub struct Lists {
 impl Lists {
     /// Leaves out blots of more than `max_df` documents: they do not count, neither as shared nor as blots of a document.
     pub fn new(view: &View<'_>, sets: &Sets, measure: &Measure, max_df: u64) -> Self {
+        Self::with_less(view, sets, measure, max_df, &[])
+    }
+
+    /// Of each content, so many blots are not in the sets and do not count.
+    pub fn with_less(view: &View<'_>, sets: &Sets, measure: &Measure, max_df: u64, less: &[u32]) -> Self {
         let order = rarest_first(view, sets, max_df);
-        let sides = sides(view, sets, max_df);
+        let sides = sides(view, sets, max_df, less);
         let mut content_at: Vec<u32> = (0..sides.len() as u32).collect();
         content_at.sort_by_key(|&content| measure.size(sides[content as usize]));
         let mut rank_of = vec![0; content_at.len()];
@@ -84,6 +89,18 @@ impl Lists {
     /// Of all sets together.
     pub(super) fn members_count(&self) -> u64 {
         self.members.len() as u64
+    }
+
+    /// The contents that share something with one of these, and these themselves.
+    pub fn sharing_with(&self, is_one: &[bool]) -> Vec<bool> {
+        let mut found = is_one.to_vec();
+        for set in 0..self.ends.len() as u32 {
+            let members = self.members(set);
+            if members.iter().any(|&rank| is_one[self.content_at(rank) as usize]) {
+                members.iter().for_each(|&rank| found[self.content_at(rank) as usize] = true);
+            }
+        }
+        found
     }
 
     pub fn rank_of(&self, content: u32) -> u32 {
@@ -183,8 +200,9 @@ fn rarest_first(view: &View<'_>, sets: &Sets, max_df: u64) -> Vec<(u64, usize)> 
 }
 
 /// Contents with the blots that count.
-fn sides(view: &View<'_>, sets: &Sets, max_df: u64) -> Vec<Side> {
+fn sides(view: &View<'_>, sets: &Sets, max_df: u64, less: &[u32]) -> Vec<Side> {
     let mut sides: Vec<Side> = view.contents().iter().map(|content| Side { blots: content.blots, tokens: content.tokens }).collect();
+    sides.iter_mut().zip(less).for_each(|(side, less)| side.blots = side.blots.saturating_sub(*less));
     if max_df == u64::MAX {
         return sides;
     }

@@ -227,3 +227,97 @@ fn the_examples_of_help_run_and_the_page_is_current() {
         "man/dedup-extract.1 is not current; run make man"
     );
 }
+
+/// The table as rows by both ids.
+fn table_rows(bytes: &[u8]) -> std::collections::BTreeMap<(String, String), Vec<String>> {
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let rows = text.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect::<Vec<_>>());
+    rows.map(|row| ((row[0].clone(), row[2].clone()), row)).collect()
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(12))]
+    /// The old table and the changes give the new table, whatever was added, replaced or removed.
+    #[test]
+    fn old_table_and_changes_give_the_new_table(
+        first in proptest::collection::vec(0_u32..12, 0..10),
+        steps in proptest::collection::vec((proptest::bool::ANY, proptest::collection::vec((0_usize..14, 0_u32..12), 1..5)), 1..4),
+        top in 1_usize..6, max_df in proptest::option::of(1_u32..6),
+    ) {
+        let work = Work::new();
+        let text = |of: u32| (0..14).map(|n| format!("w{} ", if n < 7 { of / 2 * 100 + n } else { of % 3 * 1000 + n })).collect::<String>();
+        let line = |id: usize, of: u32| format!("{{\"id\":\"d{id}\",\"text\":\"{}\"}}\n", text(of));
+        work.write("first.jsonl", first.iter().enumerate().map(|(id, &of)| line(id, of)).collect::<String>());
+        work.run("dedup-index", &["build", "-q", "-k", "3", "-o", "i", "first.jsonl"]).ok();
+        let top = top.to_string();
+        let more: Vec<String> = max_df.map_or_else(Vec::new, |df| vec!["--max-df".to_owned(), df.to_string()]);
+        let table = |since: &[&str]| {
+            let more: Vec<&str> = more.iter().map(String::as_str).collect();
+            work.run("dedup-extract", &[&["i", "--as", "table", "--format", "tsv", "--top", &top], since, &more].concat()).ok()
+        };
+        let rows = table_rows(&table(&[]));
+        for (is_removal, documents) in &steps {
+            if *is_removal {
+                let ids: Vec<_> = documents.iter().map(|(id, _)| format!("d{id}")).collect();
+                work.shell(&format!("dedup-index remove -q --skip-bad --no-compact i {}", ids.join(" "))).ok();
+            } else {
+                work.write("more.jsonl", documents.iter().map(|&(id, of)| line(id, of)).collect::<String>());
+                work.shell("dedup-index add -q --skip-bad --no-compact i more.jsonl").ok();
+            }
+            let changes = String::from_utf8(table(&["--since", "1"])).unwrap();
+            let mut after = rows.clone();
+            for change in changes.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect::<Vec<_>>()) {
+                let key = (change[1].clone(), change[3].clone());
+                let was = if change[0] == "delete" { after.remove(&key) } else { after.insert(key, change[1..].to_vec()) };
+                proptest::prop_assert_eq!(was.is_some(), change[0] != "insert", "{:?}", change);
+                proptest::prop_assert!(was != Some(change[1..].to_vec()) || change[0] == "delete", "{:?}", change);
+            }
+            proptest::prop_assert_eq!(&after, &table_rows(&table(&[])));
+        }
+    }
+}
+
+#[test]
+fn a_generation_that_is_not_there_is_refused() {
+    let work = Work::with(&[("a", "one two three"), ("b", "four five six")]);
+    work.shell("dedup-index build -o i a; dedup-index add -q i b; dedup-index compact i").ok();
+    let ran = work.run("dedup-extract", &["i", "--as", "table", "--since", "1"]);
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (2, "dedup-extract: i: generation 1 is not there any more, or not yet: the index has 2 to 3\n")
+    );
+    assert_eq!(work.run("dedup-extract", &["i", "--as", "table", "--since", "2"]).ok_text(), "");
+    let ran = work.run("dedup-extract", &["i", "--since", "2"]);
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-extract: --since has no meaning with --as pairs; leave it out\n"));
+}
+
+#[test]
+fn boilerplate_does_not_count() {
+    let licence = "permission is hereby granted free of charge to any person obtaining a copy of this software";
+    let files: Vec<(String, String)> =
+        (0..6).map(|n| (format!("c/{n}"), format!("{licence} {}", (0..20).map(|w| format!("own{n}x{w} ")).collect::<String>()))).collect();
+    let work = Work::new();
+    files.iter().for_each(|(name, text)| work.write(name, text));
+    work.write("c/copy", format!("{} and so on", files[0].1));
+    work.write("licence", licence);
+    work.shell("dedup-index build -o i c && dedup-index build -o ref licence").ok();
+    let pairs = |more: &[&str]| work.run("dedup-extract", &[&["i", "--threshold", "0.1"], more].concat()).ok_text();
+    assert_eq!(pairs(&[]).lines().count(), 21);
+    let pair = |shared: u32, part: &str| {
+        format!("{{\"a\":\"c/0\",\"b\":\"c/copy\",\"shared\":{shared},\"a_in_b\":1,\"b_in_a\":{part},\"score\":1}}\n")
+    };
+    assert_eq!(work.run("dedup-extract", &["i", "--threshold", "0.9"]).ok_text(), pair(29, "0.90625"));
+    // Nine windows are the licence alone; those that reach beyond it count.
+    let without = pair(20, "0.869565");
+    for (more, header) in [
+        (["--exclude", "licence"], "\"exclude\":[\"licence\"],\"exclude_index\":[],\"max_df\":null"),
+        (["--exclude-index", "ref"], "\"exclude\":[],\"exclude_index\":[\"ref\"],\"max_df\":null"),
+        (["--ignore-df", "3"], "\"exclude\":[],\"exclude_index\":[],\"max_df\":3"),
+    ] {
+        let head = format!("{{\"dedup\":\"extract\",{},\"scheme\":\"word@18.0 ordered:8:32 all\",\"version\":1}}\n", header);
+        assert_eq!(pairs(&more), head + &without, "{more:?}");
+    }
+    let ran = work.run("dedup-extract", &["i", "--exclude", "nothing"]);
+    assert_eq!(ran.code(), 2);
+    assert!(ran.stderr().starts_with("dedup-extract: nothing: No such file"), "{}", ran.stderr());
+}

@@ -151,6 +151,11 @@ fn every_flip_and_every_cut_is_reported() {
             for damage in [altered, bytes[..at].to_vec()] {
                 fs::write(&path, damage).unwrap();
                 let ran = work.run("dedup-index", &["verify", "i"]);
+                // White space of JSON may be this or that.
+                let is_harmless = name == "manifest.json" && ran.code() == 0 && dumped(&work, "i") == truth;
+                if is_harmless {
+                    continue;
+                }
                 assert_eq!(ran.code(), 2, "{name} {at}");
                 assert!(ran.stderr().starts_with("dedup-index: i") && !ran.stderr().contains("panicked"), "{name} {at}: {}", ran.stderr());
                 let dump = work.run("dedup-index", &["dump", "i"]);

@@ -130,10 +130,14 @@ fn the_examples_of_help_and_manual_run() {
         ("src/a.rs", "fn a() {}"),
         ("genomes.fa", ">a\nACGT\n"),
         ("new/old.txt", "new words"),
+        ("template.txt", "some words"),
     ];
-    for tool in ["dedup-tokenize", "dedup-blot", "dedup-index"] {
+    for tool in ["dedup-tokenize", "dedup-blot", "dedup-index", "dedup-query"] {
         let work = Work::with(&files);
         work.shell("echo '{\"text\":\"x\"}' | zstd -q > articles.jsonl.zst; gzip genomes.fa").ok();
+        if tool == "dedup-query" {
+            work.shell("dedup-index build -o my.idx corpus").ok();
+        }
         let help = work.run(tool, &["--help"]).ok_text();
         let examples: Vec<_> = help.split("Examples:").nth(1).unwrap().lines().filter_map(|line| line.strip_prefix("    ")).collect();
         assert!(examples.len() >= 4);

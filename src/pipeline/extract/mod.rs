@@ -3,16 +3,24 @@
 mod blots;
 mod clusters;
 mod pairs;
+mod since;
 
+use super::{
+    BlotOptions, Settings, Watch,
+    blot::ToBlots,
+    query::{blots_of_files, open_reference},
+};
 use crate::{
+    corpus,
     error::{Error, Result},
-    index::{Index, View},
+    format::Form,
+    index::{Index, LeftOut, View},
     parallel::Limits,
     report::{Format, GraphFormat},
     select,
     similar::{Discovery, Keep, Measure, Options, Score},
 };
-use std::io::Write;
+use std::{io::Write, path::PathBuf};
 
 /// What to look for, and how to write it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,6 +29,8 @@ pub enum Extract {
     Pairs(Format),
     /// The most similar documents of each document, by a→b.
     Table { top: usize, format: Format },
+    /// What changed in the table since an earlier commit.
+    TableSince { top: usize, format: Format, generation: u64 },
     /// Connected components of the pairs.
     Clusters { keep: Keep, format: Format },
     /// Documents with the same tokens.
@@ -42,26 +52,82 @@ pub struct ExtractOptions {
     pub limits: Limits,
 }
 
-/// Is told how many documents are done, of how many.
-pub type Done<'w> = dyn FnMut(u64, u64) + 'w;
-
-/// Writes what is asked for. The same index and options give the same bytes, whatever the limits.
-pub fn extract(options: &ExtractOptions, index: &Index, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
-    let view = View::of(index)?;
-    match options.what {
-        Extract::Exact(format) => clusters::write_exact(&view, format, out),
-        Extract::Blots { sigma, format } => blots::write(&view, index.scheme.bits, sigma, options, format, out),
-        Extract::Pairs(format) => pairs::write_pairs(&discovery(options, index, &view)?, format, out, done),
-        Extract::Table { top, format } => pairs::write_table(&discovery(options, index, &view)?, top, format, out, done),
-        Extract::Graph(format) => pairs::write_graph(&discovery(options, index, &view)?, format, out, done),
-        Extract::Clusters { keep, format } => clusters::write(&discovery(options, index, &view)?, keep, format, out),
+impl ExtractOptions {
+    fn is_ndjson(&self) -> bool {
+        match self.what {
+            Extract::Pairs(format) | Extract::Exact(format) => format == Format::Ndjson,
+            Extract::Table { format, .. } | Extract::TableSince { format, .. } => format == Format::Ndjson,
+            Extract::Clusters { format, .. } | Extract::Blots { format, .. } => format == Format::Ndjson,
+            Extract::Graph(_) => false,
+        }
     }
 }
 
-fn discovery<'v>(options: &ExtractOptions, index: &Index, view: &'v View<'v>) -> Result<Discovery<'v>> {
-    let score = if matches!(options.what, Extract::Table { .. }) { Score::Inclusion } else { options.score };
+/// Is told how many documents are done, of how many.
+pub type Done<'w> = dyn FnMut(u64, u64) + 'w;
+
+/// Text that does not count.
+#[derive(Debug, Clone, Default)]
+pub struct LeaveOut {
+    /// Of these files, such as templates.
+    pub files: Vec<PathBuf>,
+    /// Of the documents of these indexes.
+    pub indexes: Vec<PathBuf>,
+}
+
+/// Writes what is asked for. The same index and options give the same bytes, whatever the limits.
+pub fn extract(options: &ExtractOptions, index: &Index, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+    extract_from(options, &LeftOut::default(), index, out, done)
+}
+
+/// The same without some text: with NDJSON the first line says what was left out.
+pub fn extract_without(
+    options: &ExtractOptions,
+    leave_out: &LeaveOut,
+    index: &Index,
+    out: &mut impl Write,
+    watch: &mut dyn Watch,
+    done: &mut Done<'_>,
+) -> Result<()> {
+    let blots = ToBlots::as_index(&BlotOptions::default(), &index.manifest, &index.directory)?;
+    let settings = Settings { form: Form::Ndjson, limits: options.limits, corpus: corpus::Options::of_files(Vec::new()) };
+    let mut found: Vec<u64> = blots_of_files(&leave_out.files, &blots, &settings, watch)?.into_iter().collect();
+    found.sort_unstable();
+    let references = leave_out.indexes.iter().map(|path| open_reference(path, index)).collect::<Result<Vec<_>>>()?;
+    let views = references.iter().map(View::of).collect::<Result<_>>()?;
+    if options.is_ndjson() && (options.max_df.is_some() || !leave_out.files.is_empty() || !leave_out.indexes.is_empty()) {
+        let header = serde_json::json!({
+            "dedup": "extract", "version": 1, "scheme": index.manifest.scheme, "max_df": options.max_df, "exclude": leave_out.files, "exclude_index": leave_out.indexes,
+        });
+        writeln!(out, "{header}").map_err(Error::output)?;
+    }
+    extract_from(options, &LeftOut { blots: found, views }, index, out, done)
+}
+
+fn extract_from(options: &ExtractOptions, left_out: &LeftOut<'_>, index: &Index, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+    let view = View::of(index)?;
+    let discovery = |index: &Index, view| discovery(options, left_out, index, view);
+    match options.what {
+        Extract::Exact(format) => clusters::write_exact(&view, format, out),
+        Extract::Blots { sigma, format } => blots::write(&view, index.scheme.bits, sigma, options, format, out),
+        Extract::Pairs(format) => pairs::write_pairs(&discovery(index, &view)?, format, out, done),
+        Extract::Table { top, format } => pairs::write_table(&discovery(index, &view)?, top, format, out, done),
+        Extract::TableSince { top, format, generation } => {
+            let old = Index::open_at(&index.directory, generation)?;
+            let old_view = View::of(&old)?;
+            let (old, new) = (&discovery(&old, &old_view)?, &discovery(index, &view)?);
+            let tables = since::Tables { old, new, top, compares_all: options.max_df.is_some() || !left_out.is_empty() };
+            since::write_changes(&tables, format, out, done)
+        }
+        Extract::Graph(format) => pairs::write_graph(&discovery(index, &view)?, format, out, done),
+        Extract::Clusters { keep, format } => clusters::write(&discovery(index, &view)?, keep, format, out),
+    }
+}
+
+fn discovery<'v>(options: &ExtractOptions, left_out: &LeftOut<'_>, index: &Index, view: &'v View<'v>) -> Result<Discovery<'v>> {
+    let score = if matches!(options.what, Extract::Table { .. } | Extract::TableSince { .. }) { Score::Inclusion } else { options.score };
     let measure = Measure { score, threshold: options.threshold, selection: selection(&index.scheme.select) };
-    Discovery::new(view, Options { measure, max_df: options.max_df.unwrap_or(u64::MAX), limits: options.limits })
+    Discovery::without(left_out, view, Options { measure, max_df: options.max_df.unwrap_or(u64::MAX), limits: options.limits })
 }
 
 /// What part of all blots an index has.
