@@ -2,33 +2,35 @@
 
 use super::{
     Manual, Tool,
-    args::parse_size,
+    args::{RunArgs, parse_size, threads_of},
+    exit_code,
     generate::{What, examples},
     index::machine_memory,
-    main_of,
-    output::Output,
-    progress::document_bar,
+    main_of, name as tool_name,
+    output::Packed,
+    progress::{document_bar, say},
+    watched,
 };
 use crate::{
+    format::Form,
     index::Index,
     parallel::Limits,
-    pipeline::{Extract, ExtractOptions, extract},
+    pipeline::{Extract, ExtractOptions, Sifted, UniqueOptions, extract, unique},
     report::{Format, GraphFormat},
     similar::{Keep, Score},
 };
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum, builder::PossibleValuesParser};
 use std::{
-    io::{BufWriter, Write},
-    path::PathBuf,
+    io::Write,
+    path::{Path, PathBuf},
     process::ExitCode,
-    thread,
 };
 
 /// Find everything that is alike in an index
 ///
 /// Writes every pair of documents that share enough text, exactly: nothing is sampled and nothing is missed at the threshold. Or, of the same pairs, a table of the most similar
-/// documents of each, clusters with the document to keep, a graph; or exact duplicates, or the blots that most documents have.
+/// documents of each, clusters with the document to keep, a graph; or exact duplicates, or the blots that most documents have. With --unique, a corpus without what is alike.
 #[derive(Parser, Debug)]
 #[command(name = "dedup-extract", version, after_help = examples(&MANUAL), max_term_width = 110, arg_required_else_help = true)]
 struct Arguments {
@@ -38,6 +40,14 @@ struct Arguments {
     /// What to write
     #[arg(long = "as", value_name = "WHAT", default_value = "pairs")]
     what: Kind,
+    /// Print the lines of NDJSON files that are to be kept, each as it came: of every cluster one document, and of exact duplicates one
+    ///
+    /// The files are PATH…, or stdin. Documents are told by their ids alone. What the index does not have is kept, and counted on stderr.
+    #[arg(long, conflicts_with_all = ["what", "format"])]
+    unique: bool,
+    /// With --unique, write a record for each document that is dropped to FILE
+    #[arg(long, value_name = "FILE", requires = "unique")]
+    dropped: Option<PathBuf>,
     /// How to write it: ndjson or tsv; for graph dot or graphml [default: ndjson, dot]
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["ndjson", "tsv", "dot", "graphml"]))]
     format: Option<String>,
@@ -59,18 +69,14 @@ struct Arguments {
     /// Leave out blots of more than N documents: they count neither as shared nor as blots of a document [default: no limit]
     #[arg(long, value_name = "N")]
     max_df: Option<u64>,
-    /// Write to FILE: beside it first, renamed when all is done
+    /// Write to FILE: beside it first, renamed when all is done; .gz and .zst are packed
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// How many threads work [default: one a core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    threads: Option<u32>,
     /// How much memory to aim at, the sets and documents of the index aside: 64M, 1G [default: a quarter of what there is]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
-    /// No progress bar
-    #[arg(short, long)]
-    quiet: bool,
+    #[command(flatten)]
+    run: RunArgs,
     #[arg(long, value_name = "WHAT", hide = true)]
     generate: Option<What>,
 }
@@ -91,6 +97,9 @@ enum Kind {
     Blots,
 }
 
+/// Lines that are read, judged and written take no more, but for the longest.
+const LINES_BYTES: u64 = 64 << 20;
+
 fn score_help() -> String {
     "What a pair is judged by\n\n\
      containment: shared blots ÷ those of the document that has fewer;\n\
@@ -109,6 +118,7 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx --score jaccard --threshold 0.8 --format tsv", "Near-duplicates, as a table"),
         ("dedup-extract my.idx --as table --top 10 --format tsv -o similar.tsv", "The ten most similar documents of each"),
         ("dedup-extract my.idx --as clusters --keep longest", "What to drop, and what it duplicates"),
+        ("dedup-extract my.idx --unique articles.jsonl.zst -o clean.jsonl.zst", "A corpus without near-duplicates"),
         ("dedup-extract my.idx --as graph --format graphml -o similar.graphml", "A graph for Gephi"),
         ("dedup-extract my.idx --as blots --sigma 3 --format tsv", "The most repeated windows of text"),
     ],
@@ -127,6 +137,17 @@ const MANUAL: Manual = Manual {
             ],
         ),
         (
+            "UNIQUE",
+            &[
+                "With --unique the lines of NDJSON files that are to be kept are printed as they came, byte for byte and in their order. Of every cluster (--score, --threshold, --max-df, --keep) one document is kept; of documents with the same \
+                 tokens one, also if they are no pair, as those without tokens. Files may be packed (.gz, .zst); --records ndjson reads files of other names. A document is told by its id alone: the index must be of these files, or of more.",
+                "Nothing else is lost: a document that the index does not have is kept, and the last line on stderr counts them; a line that is no document (not JSON, no text) is kept and named, and the status is 2 (0 with --skip-bad); so is a \
+                 second line with the id of one that was dropped. A blank line is kept. A last line without a line feed gets one. A file that is cut or damaged ends the run with status 2: -o leaves no file then.",
+                "--dropped FILE gets for each line that was dropped doc, duplicate_of, shared, score, as in clusters; score is null for documents of the same tokens that are no pair. duplicate_of may be a document that is dropped itself, where \
+                 the two hang together with the one that is kept through it.",
+            ],
+        ),
+        (
             "THRESHOLDS",
             &[
                 "Half of the smaller document is what most would call a copy. The thresholds of s1 to s4 are those with which Bernstein and Zobel (2005) found most pairs of Linux documentation at fewest wrong ones. \
@@ -141,7 +162,7 @@ const MANUAL: Manual = Manual {
                  no factor is known, and there is none. containment, jaccard, a_in_b and b_in_a need none.",
             ],
         ),
-        ("EXIT STATUS", &["0: all was done, also if nothing was found. 2: there was an error."]),
+        ("EXIT STATUS", &["0: all was done, also if nothing was found. 2: there was an error, or some input could not be used."]),
     ],
     see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-index", 5)],
 };
@@ -156,23 +177,65 @@ impl Tool for Arguments {
     fn run(&self) -> Result<ExitCode, anyhow::Error> {
         let options = self.options()?;
         let index = Index::open_whole(self.index.as_deref().context("say which index")?)?;
-        let mut out = BufWriter::with_capacity(1 << 18, Output::open(self.output.as_deref(), false)?);
-        let bar = document_bar(self.quiet);
+        if self.unique {
+            return self.run_unique(&options, &index);
+        }
+        let mut out = Packed::open(self.output.as_deref())?;
+        let bar = document_bar(self.run.quiet);
         let done = extract(&options, &index, &mut out, &mut |done, all| {
             bar.set_length(all);
             bar.set_position(done);
         });
         bar.finish_and_clear();
         done?;
-        out.flush()?;
-        out.into_inner().map_err(|error| error.into_error())?.commit()?;
+        out.commit()?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
 impl Arguments {
+    fn run_unique(&self, options: &ExtractOptions, index: &Index) -> Result<ExitCode, anyhow::Error> {
+        let is_stdout = |path: Option<&Path>| path.is_none_or(|path| path.as_os_str() == "-");
+        if let Some(dropped) = &self.dropped
+            && (is_stdout(Some(dropped)) && is_stdout(self.output.as_deref()) || self.output.as_ref() == Some(dropped))
+        {
+            bail!("what is kept and what is dropped would go to one place; give -o and --dropped two files");
+        }
+        let ExtractOptions { score, threshold, max_df, limits, .. } = *options;
+        let options = UniqueOptions { score, threshold, max_df, keep: self.keep(), limits };
+        let mut out = Packed::open(self.output.as_deref())?;
+        let mut dropped = self.dropped.as_deref().map(|path| Packed::open(Some(path))).transpose()?;
+        let settings = self.run.settings(Form::Ndjson, LINES_BYTES, false);
+        let sifted = watched::<Self, _>(&self.run, true, |watch| {
+            let dropped = dropped.as_mut().map(|dropped| dropped as &mut dyn Write);
+            Ok(unique(&options, index, &settings, &mut out, dropped, watch)?)
+        })?;
+        dropped.map_or(Ok(()), Packed::commit)?;
+        out.commit()?;
+        if !self.run.quiet {
+            self.tell(&sifted);
+        }
+        Ok(exit_code(sifted.problems, self.run.input.skip_bad))
+    }
+
+    fn tell(&self, sifted: &Sifted) {
+        let Sifted { documents, unknown, .. } = *sifted;
+        if unknown > 0 {
+            let (tool, index) = (tool_name::<Self>(), self.index.as_deref().unwrap_or(Path::new("the index")).display());
+            let hint = if unknown == documents { "; is it the index of this corpus, and --id-field as it was built with?" } else { "" };
+            say(&format!("{tool}: {unknown} of {documents} documents are not in {index}, and are kept{hint}"));
+        }
+    }
+
+    fn keep(&self) -> Keep {
+        Keep::NAMES.iter().find(|row| Some(row.0) == self.keep.as_deref()).map_or(Keep::First, |row| row.1)
+    }
+
     fn options(&self) -> Result<ExtractOptions, anyhow::Error> {
-        let is = |kinds: &[Kind]| kinds.contains(&self.what);
+        // What is dropped is what clusters drop.
+        let what = if self.unique { Kind::Clusters } else { self.what };
+        let is = |kinds: &[Kind]| kinds.contains(&what);
+        let input = &self.run.input;
         let pairs = [Kind::Pairs, Kind::Clusters, Kind::Graph];
         for (flag, is_given, fits) in [
             ("--score", self.score.is_some(), is(&pairs)),
@@ -181,9 +244,12 @@ impl Arguments {
             ("--keep", self.keep.is_some(), is(&[Kind::Clusters])),
             ("--sigma", self.sigma.is_some(), is(&[Kind::Blots])),
             ("--max-df", self.max_df.is_some(), !is(&[Kind::Exact])),
+            ("PATH", !input.paths.is_empty(), self.unique),
+            ("--files-from", input.files_from.is_some(), self.unique),
         ] {
             if is_given && !fits {
-                bail!("{flag} has no meaning with --as {}; leave it out", name(self.what));
+                let with = if self.unique { "--unique".to_owned() } else { format!("--as {}", name(what)) };
+                bail!("{flag} has no meaning with {with}; leave it out");
             }
         }
         let find = |given: &Option<String>| Score::NAMES.iter().find(|row| Some(row.0) == given.as_deref()).map(|row| row.1);
@@ -192,8 +258,7 @@ impl Arguments {
         if !threshold.is_finite() {
             bail!("the threshold is {threshold}; it must be a number");
         }
-        let threads = self.threads.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), |threads| threads as usize);
-        let limits = Limits::new(threads, self.memory.unwrap_or_else(|| machine_memory() / 4));
+        let limits = Limits::new(threads_of(self.run.threads), self.memory.unwrap_or_else(|| machine_memory() / 4));
         Ok(ExtractOptions { what: self.extract()?, score, threshold, max_df: self.max_df, limits })
     }
 
@@ -210,7 +275,7 @@ impl Arguments {
         };
         let (given, what) = (self.format.as_deref().unwrap_or_default(), name(self.what));
         let records = || format.with_context(|| format!("--as {what} is written as ndjson or tsv, not as {given}"));
-        let keep = Keep::NAMES.iter().find(|row| Some(row.0) == self.keep.as_deref()).map_or(Keep::First, |row| row.1);
+        let keep = self.keep();
         Ok(match self.what {
             Kind::Pairs => Extract::Pairs(records()?),
             Kind::Table => Extract::Table { top: self.top.unwrap_or(100) as usize, format: records()? },

@@ -12,4 +12,5 @@ mod manners;
 mod manual;
 mod pipeline;
 mod tokenize;
+mod unique;
 mod work;

@@ -3,6 +3,9 @@
 mod blots;
 mod clusters;
 mod pairs;
+mod unique;
+
+pub use unique::{Sifted, UniqueOptions, unique};
 
 use crate::{
     error::{Error, Result},
@@ -69,6 +72,6 @@ fn selection(name: &str) -> Option<f64> {
     (name != "all").then(|| select::rate(name))
 }
 
-fn put(out: &mut impl Write, bytes: &[u8]) -> Result<()> {
+fn put(out: &mut (impl Write + ?Sized), bytes: &[u8]) -> Result<()> {
     out.write_all(bytes).map_err(Error::output)
 }
