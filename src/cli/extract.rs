@@ -15,9 +15,10 @@ use crate::{
     format::Form,
     index::Index,
     parallel::Limits,
-    pipeline::{Extract, ExtractOptions, Sifted, UniqueOptions, extract, unique},
+    pipeline::{Extract, ExtractOptions, Sifted, UniqueOptions, extract, spans, unique},
     report::{Format, GraphFormat},
     similar::{Keep, Score},
+    token::{Rule, Tokenizer},
 };
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum, builder::PossibleValuesParser};
@@ -30,7 +31,8 @@ use std::{
 /// Find everything that is alike in an index
 ///
 /// Writes every pair of documents that share enough text, exactly: nothing is sampled and nothing is missed at the threshold. Or, of the same pairs, a table of the most similar
-/// documents of each, clusters with the document to keep, a graph; or exact duplicates, or the blots that most documents have. With --unique, a corpus without what is alike.
+/// documents of each, clusters with the document to keep, a graph; or exact duplicates, or the blots that most documents have. With --unique, a corpus
+/// without what is alike; as spans, what of each document came before.
 #[derive(Parser, Debug)]
 #[command(name = "dedup-extract", version, after_help = examples(&MANUAL), max_term_width = 110, arg_required_else_help = true)]
 struct Arguments {
@@ -95,6 +97,8 @@ enum Kind {
     Graph,
     /// Blots by falling number of documents
     Blots,
+    /// Of each document of PATH… the byte ranges that an earlier one has
+    Spans,
 }
 
 /// Lines that are read, judged and written take no more, but for the longest.
@@ -119,6 +123,7 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx --as table --top 10 --format tsv -o similar.tsv", "The ten most similar documents of each"),
         ("dedup-extract my.idx --as clusters --keep longest", "What to drop, and what it duplicates"),
         ("dedup-extract my.idx --unique articles.jsonl.zst -o clean.jsonl.zst", "A corpus without near-duplicates"),
+        ("dedup-extract my.idx --as spans articles.jsonl.zst", "The bytes of each document that came before"),
         ("dedup-extract my.idx --as graph --format graphml -o similar.graphml", "A graph for Gephi"),
         ("dedup-extract my.idx --as blots --sigma 3 --format tsv", "The most repeated windows of text"),
     ],
@@ -131,6 +136,9 @@ const MANUAL: Manual = Manual {
                 "clusters: cluster, size, kept, members, and dropped, a list of doc, duplicate_of, shared, score: what a document duplicates is the one that is kept, if they are a pair; else a document through \
                  which they hang together. In TSV a row for each document: cluster, doc, kept (1 or 0), duplicate_of, shared, score.",
                 "exact: group, size, tokens, docs; in TSV a row for each document: group, doc. blots: blot, df, docs; in TSV, too, docs is a JSON array.",
+                "spans: doc, bytes (of its text), spans (pairs of the first byte and the one after the last), seen (bytes in spans), for each document of PATH…, or of stdin, in their order. A window of k tokens, from the start of its first token to the \
+                 end of its last, was seen if an earlier document of the index has the same blot; windows that touch or overlap are one span. Cut all spans, and no window is left in two documents. The documents must be those of the index, and the index \
+                 one of all blots. In a large corpus two windows may share a blot of 32 bits by chance; --bits 64 makes that next to impossible.",
                 "Exact duplicates are full documents everywhere: each is named, and counts, df and pairs are what they would be had every copy been indexed by itself. A document without tokens has no blots, and is no pair of any other; \
                  it is found by exact only.",
                 "Numbers have six decimals at most. In TSV the first line names the columns; a tab, a line break, a backslash and a double quote in an id are written \\t, \\n, \\r, \\\\ and \\\".",
@@ -175,8 +183,13 @@ impl Tool for Arguments {
     }
 
     fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        self.ensure_flags_fit()?;
+        let open = || Ok::<_, anyhow::Error>(Index::open_whole(self.index.as_deref().context("say which index")?)?);
+        if self.what == Kind::Spans {
+            return self.run_spans(self.format()?, &open()?);
+        }
         let options = self.options()?;
-        let index = Index::open_whole(self.index.as_deref().context("say which index")?)?;
+        let index = open()?;
         if self.unique {
             return self.run_unique(&options, &index);
         }
@@ -218,6 +231,15 @@ impl Arguments {
         Ok(exit_code(sifted.problems, self.run.input.skip_bad))
     }
 
+    fn run_spans(&self, format: Format, index: &Index) -> Result<ExitCode, anyhow::Error> {
+        let is_dna = Tokenizer::of_scheme(&index.scheme.tokens).is_some_and(|tokenizer| tokenizer.rule() == Rule::Dna);
+        let settings = self.run.settings(Form::Ndjson, LINES_BYTES, is_dna);
+        let mut out = Packed::open(self.output.as_deref())?;
+        let summary = watched::<Self, _>(&self.run, true, |watch| Ok(spans(index, format, &settings, &mut out, watch)?))?;
+        out.commit()?;
+        Ok(exit_code(summary.problems, self.run.input.skip_bad))
+    }
+
     fn tell(&self, sifted: &Sifted) {
         let Sifted { documents, unknown, .. } = *sifted;
         if unknown > 0 {
@@ -231,11 +253,11 @@ impl Arguments {
         Keep::NAMES.iter().find(|row| Some(row.0) == self.keep.as_deref()).map_or(Keep::First, |row| row.1)
     }
 
-    fn options(&self) -> Result<ExtractOptions, anyhow::Error> {
+    fn ensure_flags_fit(&self) -> Result<(), anyhow::Error> {
         // What is dropped is what clusters drop.
         let what = if self.unique { Kind::Clusters } else { self.what };
         let is = |kinds: &[Kind]| kinds.contains(&what);
-        let input = &self.run.input;
+        let (input, reads) = (&self.run.input, self.unique || is(&[Kind::Spans]));
         let pairs = [Kind::Pairs, Kind::Clusters, Kind::Graph];
         for (flag, is_given, fits) in [
             ("--score", self.score.is_some(), is(&pairs)),
@@ -243,17 +265,22 @@ impl Arguments {
             ("--top", self.top.is_some(), is(&[Kind::Table])),
             ("--keep", self.keep.is_some(), is(&[Kind::Clusters])),
             ("--sigma", self.sigma.is_some(), is(&[Kind::Blots])),
-            ("--max-df", self.max_df.is_some(), !is(&[Kind::Exact])),
-            ("PATH", !input.paths.is_empty(), self.unique),
-            ("--files-from", input.files_from.is_some(), self.unique),
+            ("--max-df", self.max_df.is_some(), !is(&[Kind::Exact, Kind::Spans])),
+            ("PATH", !input.paths.is_empty(), reads),
+            ("--files-from", input.files_from.is_some(), reads),
         ] {
             if is_given && !fits {
                 let with = if self.unique { "--unique".to_owned() } else { format!("--as {}", name(what)) };
                 bail!("{flag} has no meaning with {with}; leave it out");
             }
         }
+        Ok(())
+    }
+
+    fn options(&self) -> Result<ExtractOptions, anyhow::Error> {
+        let is_table = self.what == Kind::Table;
         let find = |given: &Option<String>| Score::NAMES.iter().find(|row| Some(row.0) == given.as_deref()).map(|row| row.1);
-        let score = find(&self.score).unwrap_or(if is(&[Kind::Table]) { Score::Inclusion } else { Score::Containment });
+        let score = find(&self.score).unwrap_or(if is_table { Score::Inclusion } else { Score::Containment });
         let threshold = self.threshold.unwrap_or_else(|| score.default_threshold());
         if !threshold.is_finite() {
             bail!("the threshold is {threshold}; it must be a number");
@@ -263,27 +290,31 @@ impl Arguments {
     }
 
     fn extract(&self) -> Result<Extract, anyhow::Error> {
-        let graph = match self.format.as_deref() {
-            None | Some("dot") => Some(GraphFormat::Dot),
-            Some("graphml") => Some(GraphFormat::Graphml),
-            _ => None,
-        };
-        let format = match self.format.as_deref() {
-            None | Some("ndjson") => Some(Format::Ndjson),
-            Some("tsv") => Some(Format::Tsv),
-            _ => None,
-        };
-        let (given, what) = (self.format.as_deref().unwrap_or_default(), name(self.what));
-        let records = || format.with_context(|| format!("--as {what} is written as ndjson or tsv, not as {given}"));
-        let keep = self.keep();
         Ok(match self.what {
-            Kind::Pairs => Extract::Pairs(records()?),
-            Kind::Table => Extract::Table { top: self.top.unwrap_or(100) as usize, format: records()? },
-            Kind::Clusters => Extract::Clusters { keep, format: records()? },
-            Kind::Exact => Extract::Exact(records()?),
-            Kind::Graph => Extract::Graph(graph.with_context(|| format!("--as graph is written as dot or graphml, not as {given}"))?),
-            Kind::Blots => Extract::Blots { sigma: self.sigma, format: records()? },
+            Kind::Pairs => Extract::Pairs(self.format()?),
+            Kind::Table => Extract::Table { top: self.top.unwrap_or(100) as usize, format: self.format()? },
+            Kind::Clusters => Extract::Clusters { keep: self.keep(), format: self.format()? },
+            Kind::Exact => Extract::Exact(self.format()?),
+            Kind::Graph => Extract::Graph(self.graph_format()?),
+            Kind::Blots => Extract::Blots { sigma: self.sigma, format: self.format()? },
+            Kind::Spans => bail!("spans are of documents, not of an index alone; say which"),
         })
+    }
+
+    fn format(&self) -> Result<Format, anyhow::Error> {
+        match self.format.as_deref() {
+            None | Some("ndjson") => Ok(Format::Ndjson),
+            Some("tsv") => Ok(Format::Tsv),
+            Some(other) => bail!("--as {} is written as ndjson or tsv, not as {other}", name(self.what)),
+        }
+    }
+
+    fn graph_format(&self) -> Result<GraphFormat, anyhow::Error> {
+        match self.format.as_deref() {
+            None | Some("dot") => Ok(GraphFormat::Dot),
+            Some("graphml") => Ok(GraphFormat::Graphml),
+            Some(other) => bail!("--as graph is written as dot or graphml, not as {other}"),
+        }
     }
 }
 

@@ -18,7 +18,7 @@ pub use blot::{BlotOptions, blot};
 pub use build::{BuildOptions, build};
 pub use change::{ChangeOptions, Changed, add, remove};
 pub use dump::{dump, dump_blot};
-pub use extract::{Extract, ExtractOptions, Sifted, UniqueOptions, extract, unique};
+pub use extract::{Extract, ExtractOptions, Sifted, UniqueOptions, extract, spans, unique};
 pub use query::{Answers, Asked, QueryOptions, blot_text, query};
 pub use reorganise::{compact, merge, split};
 pub use sync::{SyncOptions, sync};

@@ -184,3 +184,121 @@ fn many_lines_come_out_the_same_for_any_number_of_threads() {
     let ids: HashSet<_> = records(&one).iter().map(|record| record["id"].clone()).collect();
     assert_eq!(ids.len(), 701);
 }
+
+/// What `--as spans` must say, from tokens and their places: a window counts as seen if an earlier document has it.
+fn brute_spans(tokens: &[serde_json::Value], k: usize) -> Vec<Vec<[u64; 2]>> {
+    let mut before = HashSet::new();
+    let mut all = Vec::new();
+    for record in tokens {
+        let words: Vec<_> = record["tokens"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+        let places: Vec<[u64; 2]> = serde_json::from_value(record["spans"].clone()).unwrap();
+        let width = k.min(words.len()).max(1);
+        let (mut found, mut own): (Vec<[u64; 2]>, _) = (Vec::new(), Vec::new());
+        for (at, window) in words.windows(width).enumerate() {
+            let [start, end] = [places[at][0], places[at + width - 1][1]];
+            match found.last_mut() {
+                _ if !before.contains(&window.join("\n")) => {}
+                Some(last) if last[1] >= start => last[1] = end,
+                _ => found.push([start, end]),
+            }
+            own.push(window.join("\n"));
+        }
+        before.extend(own);
+        all.push(found);
+    }
+    all
+}
+
+/// Windows of k tokens that no cut went through.
+fn uncut_windows(record: &serde_json::Value, cut: &[[u64; 2]], k: usize) -> HashSet<String> {
+    let places: Vec<[u64; 2]> = serde_json::from_value(record["spans"].clone()).unwrap();
+    let words: Vec<_> = record["tokens"].as_array().unwrap().iter().zip(places).collect();
+    let is_whole = |window: &&[(&serde_json::Value, [u64; 2])]| {
+        let (start, end) = (window[0].1[0], window[k - 1].1[1]);
+        cut.iter().all(|span| span[1] <= start || end <= span[0])
+    };
+    let join = |window: &[(&serde_json::Value, [u64; 2])]| window.iter().map(|word| format!("{}\n", word.0)).collect();
+    words.windows(k).filter(is_whole).map(join).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Spans are those of brute force, however the index came about and for any number of threads; cut out, they leave nothing twice.
+    #[test]
+    fn spans_are_what_came_before(texts in corpora(), first in 0_usize..24, k in 1_usize..5) {
+        let work = Work::new();
+        write_corpus(&work, &texts);
+        let first = first.min(texts.len());
+        work.shell(&format!("head -n {first} c.jsonl > one.jsonl; tail -n +{} c.jsonl > two.jsonl", first + 1)).ok();
+        work.shell(&format!("dedup-index build -q -k {k} -o i c.jsonl && dedup-index build -q -k {k} -o j one.jsonl && dedup-index add -q j two.jsonl")).ok();
+        let tokens = records(&work.shell("dedup-tokenize --spans c.jsonl").ok());
+        let tokens = &tokens[1..tokens.len() - 1];
+        let found = work.run("dedup-extract", &["i", "--as", "spans", "c.jsonl", "--threads", "1"]).ok();
+        for (index, threads) in [("i", "8"), ("j", "2")] {
+            prop_assert_eq!(&work.run("dedup-extract", &[index, "--as", "spans", "c.jsonl", "--threads", threads]).ok(), &found);
+        }
+        let found = records(&found);
+        let spans: Vec<Vec<[u64; 2]>> = found.iter().map(|record| serde_json::from_value(record["spans"].clone()).unwrap()).collect();
+        prop_assert_eq!(&spans, &brute_spans(tokens, k));
+        let mut windows = HashSet::new();
+        for ((record, found), (spans, text)) in tokens.iter().zip(&found).zip(spans.iter().zip(&texts)) {
+            prop_assert_eq!(&found["doc"], &record["doc"]);
+            prop_assert_eq!(found["bytes"].as_u64(), Some(text.len() as u64));
+            prop_assert_eq!(found["seen"].as_u64(), Some(spans.iter().map(|span| span[1] - span[0]).sum()));
+            let left = uncut_windows(record, spans, k);
+            prop_assert!(left.is_disjoint(&windows));
+            windows.extend(left);
+        }
+    }
+}
+
+#[test]
+fn spans_of_copies() {
+    let work = copies();
+    assert_eq!(
+        work.run("dedup-extract", &["i", "--as", "spans", "c.jsonl", "--format", "tsv"]).ok_text(),
+        "doc\tbytes\tspans\tseen\n\
+         a\t48\t[]\t0\n\
+         b\t57\t[[0,50]]\t50\n\
+         c\t58\t[]\t0\n\
+         c.jsonl:4\t48\t[[0,48]]\t48\n\
+         5\t3\t[]\t0\n\
+         e\t0\t[]\t0\n\
+         f\t1\t[]\t0\n\
+         g\t27\t[]\t0\n"
+    );
+    work.write("new.jsonl", lines(&[1]) + "{\"id\":\"a\",\"text\":\"other\"}\n{\"id\":\"z\",\"text\":\"new\"}\n");
+    let ran = work.run("dedup-extract", &["i", "--as", "spans", "new.jsonl"]);
+    assert_eq!((ran.code(), ran.stdout().as_str()), (2, "{\"doc\":\"b\",\"bytes\":57,\"spans\":[[0,50]],\"seen\":50}\n"));
+    assert_eq!(
+        ran.stderr(),
+        "dedup-extract: new.jsonl:2: 'a' is not what the index has under this id; bring the index up to date first\n\
+         dedup-extract: new.jsonl:3: no document 'z' is in the index; add it first\n"
+    );
+    let ran = work.shell("dedup-blot c.jsonl | dedup-extract i --as spans");
+    assert!(ran.code() == 2 && ran.stderr().contains("stdin:2: it came without the places of its tokens"), "{}", ran.stderr());
+    let piped = work.shell("dedup-tokenize --spans c.jsonl | dedup-extract i --as spans").ok();
+    assert_eq!(piped, work.run("dedup-extract", &["i", "--as", "spans", "c.jsonl"]).ok());
+    work.run("dedup-index", &["build", "-q", "-o", "m", "--select", "mod:2", "c.jsonl"]).ok();
+    assert_eq!(
+        work.run("dedup-extract", &["m", "--as", "spans", "c.jsonl"]).stderr(),
+        "dedup-extract: m: the index has selected blots (mod:2), so that most windows are not in it; spans need one that was built with --select all\n"
+    );
+}
+
+/// Aliases, removals and interleaved windows.
+#[test]
+fn spans_follow_the_index() {
+    let work = copies();
+    work.run("dedup-index", &["remove", "-q", "i", "a"]);
+    work.write("rest.jsonl", lines(&[1, 2]) + &lines(&[3]).replace("{\"text", "{\"id\":\"c.jsonl:4\",\"text"));
+    let spans = |index: &str| {
+        let found = records(&work.run("dedup-extract", &[index, "--as", "spans", "rest.jsonl"]).ok());
+        found.into_iter().map(|record| record["spans"].to_string()).collect::<Vec<_>>()
+    };
+    // Now b is the first that has it.
+    assert_eq!(spans("i"), ["[]", "[]", "[[0,48]]"]);
+    work.run("dedup-index", &["build", "-q", "-o", "x", "-k", "3", "--scheme", "xor", "--interleave", "2", "rest.jsonl"]).ok();
+    assert_eq!(spans("x"), ["[]", "[]", "[[0,48]]"]);
+}

@@ -3,8 +3,10 @@
 mod blots;
 mod clusters;
 mod pairs;
+mod spans;
 mod unique;
 
+pub use spans::spans;
 pub use unique::{Sifted, UniqueOptions, unique};
 
 use crate::{
