@@ -2,33 +2,37 @@
 
 use super::{
     Manual, Tool,
-    args::parse_size,
+    args::{RunArgs, parse_size, threads_of},
+    exit_code,
     generate::{What, examples},
     index::machine_memory,
-    main_of,
-    output::Output,
-    progress::{Complaints, document_bar},
+    main_of, name as tool_name,
+    output::Packed,
+    progress::{Complaints, document_bar, say},
+    watched,
 };
 use crate::{
+    format::Form,
     index::Index,
     parallel::Limits,
-    pipeline::{Extract, ExtractOptions, LeaveOut, extract_without},
+    pipeline::{Extract, ExtractOptions, LeaveOut, Sifted, UniqueOptions, extract_without, spans, unique},
     report::{Format, GraphFormat},
     similar::{Keep, Score},
+    token::{Rule, Tokenizer},
 };
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum, builder::PossibleValuesParser};
 use std::{
-    io::{BufWriter, Write},
-    path::PathBuf,
+    io::Write,
+    path::{Path, PathBuf},
     process::ExitCode,
-    thread,
 };
 
 /// Find everything that is alike in an index
 ///
 /// Writes every pair of documents that share enough text, exactly: nothing is sampled and nothing is missed at the threshold. Or, of the same pairs, a table of the most similar
-/// documents of each, clusters with the document to keep, a graph; or exact duplicates, or the blots that most documents have.
+/// documents of each, clusters with the document to keep, a graph; or exact duplicates, or the blots that most documents have. With --unique, a corpus
+/// without what is alike; as spans, what of each document came before.
 #[derive(Parser, Debug)]
 #[command(name = "dedup-extract", version, after_help = examples(&MANUAL), max_term_width = 110, arg_required_else_help = true)]
 struct Arguments {
@@ -38,6 +42,14 @@ struct Arguments {
     /// What to write
     #[arg(long = "as", value_name = "WHAT", default_value = "pairs")]
     what: Kind,
+    /// Print the lines of NDJSON files that are to be kept, each as it came: of every cluster one document, and of exact duplicates one
+    ///
+    /// The files are PATH…, or stdin. Documents are told by their ids alone. What the index does not have is kept, and counted on stderr.
+    #[arg(long, conflicts_with_all = ["what", "format"])]
+    unique: bool,
+    /// With --unique, write a record for each document that is dropped to FILE
+    #[arg(long, value_name = "FILE", requires = "unique")]
+    dropped: Option<PathBuf>,
     /// How to write it: ndjson or tsv; for graph dot or graphml [default: ndjson, dot]
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["ndjson", "tsv", "dot", "graphml"]))]
     format: Option<String>,
@@ -68,18 +80,14 @@ struct Arguments {
     /// Text that is in another index does not count; may be given several times
     #[arg(long, value_name = "IDX")]
     exclude_index: Vec<PathBuf>,
-    /// Write to FILE: beside it first, renamed when all is done
+    /// Write to FILE: beside it first, renamed when all is done; .gz and .zst are packed
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// How many threads work [default: one a core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    threads: Option<u32>,
     /// How much memory to aim at, the sets and documents of the index aside: 64M, 1G [default: a quarter of what there is]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
-    /// No progress bar
-    #[arg(short, long)]
-    quiet: bool,
+    #[command(flatten)]
+    run: RunArgs,
     #[arg(long, value_name = "WHAT", hide = true)]
     generate: Option<What>,
 }
@@ -98,7 +106,12 @@ enum Kind {
     Graph,
     /// Blots by falling number of documents
     Blots,
+    /// Of each document of PATH… the byte ranges that an earlier one has
+    Spans,
 }
+
+/// Lines that are read, judged and written take no more, but for the longest.
+const LINES_BYTES: u64 = 64 << 20;
 
 fn score_help() -> String {
     "What a pair is judged by\n\n\
@@ -119,6 +132,8 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx --as table --top 10 --format tsv -o similar.tsv", "The ten most similar documents of each"),
         ("dedup-extract my.idx --as table --since 1 --format tsv", "What to do to a table that was made after commit 1"),
         ("dedup-extract my.idx --as clusters --keep longest", "What to drop, and what it duplicates"),
+        ("dedup-extract my.idx --unique articles.jsonl.zst -o clean.jsonl.zst", "A corpus without near-duplicates"),
+        ("dedup-extract my.idx --as spans articles.jsonl.zst", "The bytes of each document that came before"),
         ("dedup-extract my.idx --as graph --format graphml -o similar.graphml", "A graph for Gephi"),
         ("dedup-extract my.idx --as blots --sigma 3 --format tsv", "The most repeated windows of text"),
     ],
@@ -133,9 +148,23 @@ const MANUAL: Manual = Manual {
                 "clusters: cluster, size, kept, members, and dropped, a list of doc, duplicate_of, shared, score: what a document duplicates is the one that is kept, if they are a pair; else a document through \
                  which they hang together. In TSV a row for each document: cluster, doc, kept (1 or 0), duplicate_of, shared, score.",
                 "exact: group, size, tokens, docs; in TSV a row for each document: group, doc. blots: blot, df, docs; in TSV, too, docs is a JSON array.",
+                "spans: doc, bytes (of its text), spans (pairs of the first byte and the one after the last), seen (bytes in spans), for each document of PATH…, or of stdin, in their order. A window of k tokens, from the start of its first token to the \
+                 end of its last, was seen if an earlier document of the index has the same blot; windows that touch or overlap are one span. Cut all spans, and no window is left in two documents. The documents must be those of the index, and the index \
+                 one of all blots. In a large corpus two windows may share a blot of 32 bits by chance; --bits 64 makes that next to impossible.",
                 "Exact duplicates are full documents everywhere: each is named, and counts, df and pairs are what they would be had every copy been indexed by itself. A document without tokens has no blots, and is no pair of any other; \
                  it is found by exact only.",
                 "Numbers have six decimals at most. In TSV the first line names the columns; a tab, a line break, a backslash and a double quote in an id are written \\t, \\n, \\r, \\\\ and \\\".",
+            ],
+        ),
+        (
+            "UNIQUE",
+            &[
+                "With --unique the lines of NDJSON files that are to be kept are printed as they came, byte for byte and in their order. Of every cluster (--score, --threshold, --max-df, --keep) one document is kept; of documents with the same \
+                 tokens one, also if they are no pair, as those without tokens. Files may be packed (.gz, .zst); --records ndjson reads files of other names. A document is told by its id alone: the index must be of these files, or of more.",
+                "Nothing else is lost: a document that the index does not have is kept, and the last line on stderr counts them; a line that is no document (not JSON, no text) is kept and named, and the status is 2 (0 with --skip-bad); so is a \
+                 second line with the id of one that was dropped. A blank line is kept. A last line without a line feed gets one. A file that is cut or damaged ends the run with status 2: -o leaves no file then.",
+                "--dropped FILE gets for each line that was dropped doc, duplicate_of, shared, score, as in clusters; score is null for documents of the same tokens that are no pair. duplicate_of may be a document that is dropped itself, where \
+                 the two hang together with the one that is kept through it.",
             ],
         ),
         (
@@ -155,7 +184,7 @@ const MANUAL: Manual = Manual {
                  no factor is known, and there is none. containment, jaccard, a_in_b and b_in_a need none.",
             ],
         ),
-        ("EXIT STATUS", &["0: all was done, also if nothing was found. 2: there was an error."]),
+        ("EXIT STATUS", &["0: all was done, also if nothing was found. 2: there was an error, or some input could not be used."]),
     ],
     see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-index", 5)],
 };
@@ -168,28 +197,85 @@ impl Tool for Arguments {
     }
 
     fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        self.ensure_flags_fit()?;
+        let open = || Ok::<_, anyhow::Error>(Index::open_whole(self.index.as_deref().context("say which index")?)?);
+        if self.what == Kind::Spans {
+            return self.run_spans(self.format()?, &open()?);
+        }
         let options = self.options()?;
-        let index = Index::open_whole(self.index.as_deref().context("say which index")?)?;
-        let mut out = BufWriter::with_capacity(1 << 18, Output::open(self.output.as_deref(), false)?);
-        let bar = document_bar(self.quiet);
+        let index = open()?;
+        if self.unique {
+            return self.run_unique(&options, &index);
+        }
+        let mut out = Packed::open(self.output.as_deref())?;
+        let bar = document_bar(self.run.quiet);
         let leave_out = LeaveOut { files: self.exclude.clone(), indexes: self.exclude_index.clone() };
-        let mut complaints = Complaints::new(super::name::<Self>(), self.quiet);
+        let mut complaints = Complaints::new(tool_name::<Self>(), self.run.quiet);
         let done = extract_without(&options, &leave_out, &index, &mut out, &mut complaints, &mut |done, all| {
             bar.set_length(all);
             bar.set_position(done);
         });
         bar.finish_and_clear();
         done?;
-        out.flush()?;
-        out.into_inner().map_err(|error| error.into_error())?.commit()?;
+        out.commit()?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
 impl Arguments {
-    fn options(&self) -> Result<ExtractOptions, anyhow::Error> {
-        let is = |kinds: &[Kind]| kinds.contains(&self.what);
+    fn run_unique(&self, options: &ExtractOptions, index: &Index) -> Result<ExitCode, anyhow::Error> {
+        let is_stdout = |path: Option<&Path>| path.is_none_or(|path| path.as_os_str() == "-");
+        if let Some(dropped) = &self.dropped
+            && (is_stdout(Some(dropped)) && is_stdout(self.output.as_deref()) || self.output.as_ref() == Some(dropped))
+        {
+            bail!("what is kept and what is dropped would go to one place; give -o and --dropped two files");
+        }
+        let ExtractOptions { score, threshold, max_df, limits, .. } = *options;
+        let options = UniqueOptions { score, threshold, max_df, keep: self.keep(), limits };
+        let mut out = Packed::open(self.output.as_deref())?;
+        let mut dropped = self.dropped.as_deref().map(|path| Packed::open(Some(path))).transpose()?;
+        let settings = self.run.settings(Form::Ndjson, LINES_BYTES, false);
+        let sifted = watched::<Self, _>(&self.run, true, |watch| {
+            let dropped = dropped.as_mut().map(|dropped| dropped as &mut dyn Write);
+            Ok(unique(&options, index, &settings, &mut out, dropped, watch)?)
+        })?;
+        dropped.map_or(Ok(()), Packed::commit)?;
+        out.commit()?;
+        if !self.run.quiet {
+            self.tell(&sifted);
+        }
+        Ok(exit_code(sifted.problems, self.run.input.skip_bad))
+    }
+
+    fn run_spans(&self, format: Format, index: &Index) -> Result<ExitCode, anyhow::Error> {
+        let is_dna = Tokenizer::of_scheme(&index.scheme.tokens).is_some_and(|tokenizer| tokenizer.rule() == Rule::Dna);
+        let settings = self.run.settings(Form::Ndjson, LINES_BYTES, is_dna);
+        let mut out = Packed::open(self.output.as_deref())?;
+        let summary = watched::<Self, _>(&self.run, true, |watch| Ok(spans(index, format, &settings, &mut out, watch)?))?;
+        out.commit()?;
+        Ok(exit_code(summary.problems, self.run.input.skip_bad))
+    }
+
+    fn tell(&self, sifted: &Sifted) {
+        let Sifted { documents, unknown, .. } = *sifted;
+        if unknown > 0 {
+            let (tool, index) = (tool_name::<Self>(), self.index.as_deref().unwrap_or(Path::new("the index")).display());
+            let hint = if unknown == documents { "; is it the index of this corpus, and --id-field as it was built with?" } else { "" };
+            say(&format!("{tool}: {unknown} of {documents} documents are not in {index}, and are kept{hint}"));
+        }
+    }
+
+    fn keep(&self) -> Keep {
+        Keep::NAMES.iter().find(|row| Some(row.0) == self.keep.as_deref()).map_or(Keep::First, |row| row.1)
+    }
+
+    fn ensure_flags_fit(&self) -> Result<(), anyhow::Error> {
+        // What is dropped is what clusters drop.
+        let what = if self.unique { Kind::Clusters } else { self.what };
+        let is = |kinds: &[Kind]| kinds.contains(&what);
+        let (input, reads) = (&self.run.input, self.unique || is(&[Kind::Spans]));
         let pairs = [Kind::Pairs, Kind::Clusters, Kind::Graph];
+        let leaves_out = !self.unique && (is(&pairs) || is(&[Kind::Table]));
         for (flag, is_given, fits) in [
             ("--score", self.score.is_some(), is(&pairs)),
             ("--threshold", self.threshold.is_some(), is(&pairs) || is(&[Kind::Table])),
@@ -197,50 +283,61 @@ impl Arguments {
             ("--since", self.since.is_some(), is(&[Kind::Table])),
             ("--keep", self.keep.is_some(), is(&[Kind::Clusters])),
             ("--sigma", self.sigma.is_some(), is(&[Kind::Blots])),
-            ("--max-df", self.max_df.is_some(), !is(&[Kind::Exact])),
-            ("--exclude", !self.exclude.is_empty(), is(&pairs) || is(&[Kind::Table])),
-            ("--exclude-index", !self.exclude_index.is_empty(), is(&pairs) || is(&[Kind::Table])),
+            ("--max-df", self.max_df.is_some(), !is(&[Kind::Exact, Kind::Spans])),
+            ("PATH", !input.paths.is_empty(), reads),
+            ("--files-from", input.files_from.is_some(), reads),
+            ("--exclude", !self.exclude.is_empty(), leaves_out),
+            ("--exclude-index", !self.exclude_index.is_empty(), leaves_out),
         ] {
             if is_given && !fits {
-                bail!("{flag} has no meaning with --as {}; leave it out", name(self.what));
+                let with = if self.unique { "--unique".to_owned() } else { format!("--as {}", name(what)) };
+                bail!("{flag} has no meaning with {with}; leave it out");
             }
         }
+        Ok(())
+    }
+
+    fn options(&self) -> Result<ExtractOptions, anyhow::Error> {
+        let is_table = self.what == Kind::Table;
         let find = |given: &Option<String>| Score::NAMES.iter().find(|row| Some(row.0) == given.as_deref()).map(|row| row.1);
-        let score = find(&self.score).unwrap_or(if is(&[Kind::Table]) { Score::Inclusion } else { Score::Containment });
+        let score = find(&self.score).unwrap_or(if is_table { Score::Inclusion } else { Score::Containment });
         let threshold = self.threshold.unwrap_or_else(|| score.default_threshold());
         if !threshold.is_finite() {
             bail!("the threshold is {threshold}; it must be a number");
         }
-        let threads = self.threads.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), |threads| threads as usize);
-        let limits = Limits::new(threads, self.memory.unwrap_or_else(|| machine_memory() / 4));
+        let limits = Limits::new(threads_of(self.run.threads), self.memory.unwrap_or_else(|| machine_memory() / 4));
         Ok(ExtractOptions { what: self.extract()?, score, threshold, max_df: self.max_df, limits })
     }
 
     fn extract(&self) -> Result<Extract, anyhow::Error> {
-        let graph = match self.format.as_deref() {
-            None | Some("dot") => Some(GraphFormat::Dot),
-            Some("graphml") => Some(GraphFormat::Graphml),
-            _ => None,
-        };
-        let format = match self.format.as_deref() {
-            None | Some("ndjson") => Some(Format::Ndjson),
-            Some("tsv") => Some(Format::Tsv),
-            _ => None,
-        };
-        let (given, what) = (self.format.as_deref().unwrap_or_default(), name(self.what));
-        let records = || format.with_context(|| format!("--as {what} is written as ndjson or tsv, not as {given}"));
-        let keep = Keep::NAMES.iter().find(|row| Some(row.0) == self.keep.as_deref()).map_or(Keep::First, |row| row.1);
         Ok(match self.what {
-            Kind::Pairs => Extract::Pairs(records()?),
+            Kind::Pairs => Extract::Pairs(self.format()?),
             Kind::Table => {
-                let (top, format) = (self.top.unwrap_or(100) as usize, records()?);
+                let (top, format) = (self.top.unwrap_or(100) as usize, self.format()?);
                 self.since.map_or(Extract::Table { top, format }, |generation| Extract::TableSince { top, format, generation })
             }
-            Kind::Clusters => Extract::Clusters { keep, format: records()? },
-            Kind::Exact => Extract::Exact(records()?),
-            Kind::Graph => Extract::Graph(graph.with_context(|| format!("--as graph is written as dot or graphml, not as {given}"))?),
-            Kind::Blots => Extract::Blots { sigma: self.sigma, format: records()? },
+            Kind::Clusters => Extract::Clusters { keep: self.keep(), format: self.format()? },
+            Kind::Exact => Extract::Exact(self.format()?),
+            Kind::Graph => Extract::Graph(self.graph_format()?),
+            Kind::Blots => Extract::Blots { sigma: self.sigma, format: self.format()? },
+            Kind::Spans => bail!("spans are of documents, not of an index alone; say which"),
         })
+    }
+
+    fn format(&self) -> Result<Format, anyhow::Error> {
+        match self.format.as_deref() {
+            None | Some("ndjson") => Ok(Format::Ndjson),
+            Some("tsv") => Ok(Format::Tsv),
+            Some(other) => bail!("--as {} is written as ndjson or tsv, not as {other}", name(self.what)),
+        }
+    }
+
+    fn graph_format(&self) -> Result<GraphFormat, anyhow::Error> {
+        match self.format.as_deref() {
+            None | Some("dot") => Ok(GraphFormat::Dot),
+            Some("graphml") => Ok(GraphFormat::Graphml),
+            Some(other) => bail!("--as graph is written as dot or graphml, not as {other}"),
+        }
     }
 }
 

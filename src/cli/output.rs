@@ -1,14 +1,16 @@
 //! Where results go: stdout, or a file that appears when it is whole.
 
 use anyhow::{Context, bail};
+use flate2::{Compression, write::GzEncoder};
 use signal_hook::{
     consts::{SIGHUP, TERM_SIGNALS},
     iterator::Signals,
     low_level::emulate_default_handler,
 };
 use std::{
+    ffi::OsStr,
     fs::{self, File, OpenOptions},
-    io::{self, IsTerminal, Write},
+    io::{self, BufWriter, IntoInnerError, IsTerminal, Write},
     os::fd::AsFd,
     path::{Path, PathBuf},
     thread,
@@ -59,6 +61,63 @@ impl Output {
         match self {
             Self::Stdout(_) => "stdout".to_owned(),
             Self::Direct(_, path) | Self::Beside(_, path) => path.display().to_string(),
+        }
+    }
+}
+
+/// An output that is packed as its name says: `.gz`, `.zst`, or not at all.
+pub enum Packed {
+    Plain(BufWriter<Output>),
+    Gzip(BufWriter<GzEncoder<Output>>),
+    Zstd(BufWriter<zstd::Encoder<'static, Output>>),
+}
+
+/// Many small records make few large writes.
+const BUFFER_BYTES: usize = 1 << 18;
+
+impl Packed {
+    pub fn open(path: Option<&Path>) -> Result<Self, anyhow::Error> {
+        let output = Output::open(path, false)?;
+        Ok(match path.and_then(Path::extension).and_then(OsStr::to_str) {
+            Some("gz") => Self::Gzip(BufWriter::with_capacity(BUFFER_BYTES, GzEncoder::new(output, Compression::default()))),
+            Some("zst") => {
+                let mut encoder = zstd::Encoder::new(output, zstd::DEFAULT_COMPRESSION_LEVEL)?;
+                encoder.include_checksum(true)?;
+                Self::Zstd(BufWriter::with_capacity(BUFFER_BYTES, encoder))
+            }
+            _ => Self::Plain(BufWriter::with_capacity(BUFFER_BYTES, output)),
+        })
+    }
+
+    /// Writes what is left, and makes the file appear under its name.
+    pub fn commit(self) -> Result<(), anyhow::Error> {
+        match self {
+            Self::Plain(out) => unbuffered(out)?,
+            Self::Gzip(out) => unbuffered(out)?.finish()?,
+            Self::Zstd(out) => unbuffered(out)?.finish()?,
+        }
+        .commit()
+    }
+}
+
+fn unbuffered<W: Write>(out: BufWriter<W>) -> io::Result<W> {
+    out.into_inner().map_err(IntoInnerError::into_error)
+}
+
+impl Write for Packed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(out) => out.write(bytes),
+            Self::Gzip(out) => out.write(bytes),
+            Self::Zstd(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(out) => out.flush(),
+            Self::Gzip(out) => out.flush(),
+            Self::Zstd(out) => out.flush(),
         }
     }
 }

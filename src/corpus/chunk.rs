@@ -66,6 +66,8 @@ pub enum Layout {
     Binary,
 }
 
+/// How a message ends where a file cannot be read on, and the others can.
+pub const LEFT_OUT: &str = "; the file is left out from here on";
 /// Large enough to make the hand-over cheap, small enough to stay in the cache.
 pub const CHUNK_BYTES: usize = 1 << 18;
 /// Records of one chunk, at most.
@@ -120,8 +122,7 @@ impl Chunks {
                     (Err(error), None) => {
                         // Documents of others: what came before the damage is good, and so are the other files.
                         self.is_done = true;
-                        let problem =
-                            Problem::new(Place::line(&of.file, first_line), format!("{error}; the file is left out from here on"));
+                        let problem = Problem::new(Place::line(&of.file, first_line), format!("{error}{LEFT_OUT}"));
                         Ok(Some(Weighted { bytes: 0, item: Chunk::Problem(problem) }))
                     }
                 }

@@ -1,5 +1,6 @@
 mod chunk;
 mod item;
+mod lines;
 mod seen;
 mod source;
 mod unpack;
@@ -7,6 +8,7 @@ mod walk;
 
 pub use chunk::Chunk;
 pub use item::{Content, Item, Reader};
+pub use lines::{LineReader, RawLine};
 pub use seen::SeenIds;
 pub use source::Source;
 pub use unpack::read_text;

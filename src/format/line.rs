@@ -57,6 +57,19 @@ impl LineParser {
                 .map_err(|error| if error == NO_RECORD { format!("no field '{}' with a text", self.text_field) } else { error }),
         }
     }
+
+    /// The id of the document in a line, if it has one. The text is passed over, not decoded.
+    pub fn parse_id<'a>(&self, line: &'a [u8], tokens: &mut Tokens, blots: &mut Blots) -> Result<Option<Cow<'a, str>>, String> {
+        let (id, has_text) = read(line, IdSeed(self))?;
+        if has_text {
+            return Ok(id);
+        }
+        match self.parse(line, tokens, blots)? {
+            Line::Tokens(found) | Line::Blots(found) => Ok(Some(found.doc)),
+            Line::Document { id, .. } => Ok(id),
+            Line::Header(_) | Line::End { .. } => Err("part of a stream of tokens or blots amid documents".to_owned()),
+        }
+    }
 }
 
 const NO_RECORD: &str = "neither tokens nor blots";
@@ -136,6 +149,39 @@ impl<'de> Visitor<'de> for DocumentSeed<'_> {
             }
         }
         Ok((id, text))
+    }
+}
+
+/// The id, and whether there is a text.
+struct IdSeed<'p>(&'p LineParser);
+
+impl<'de> DeserializeSeed<'de> for IdSeed<'_> {
+    type Value = (Option<Cow<'de, str>>, bool);
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for IdSeed<'_> {
+    type Value = (Option<Cow<'de, str>>, bool);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut id, mut has_text) = (None, false);
+        while let Some(Text(key)) = map.next_key()? {
+            if key == self.0.text_field.as_str() {
+                has_text = map.next_value::<&RawValue>()?.get().starts_with('"');
+            } else if key == self.0.id_field.as_str() {
+                id = map.next_value::<Option<Name<'de>>>()?.map(|name| name.0);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok((id, has_text))
     }
 }
 

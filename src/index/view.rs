@@ -191,8 +191,8 @@ impl<'i> View<'i> {
         (0..self.documents.len()).map(written).collect()
     }
 
-    /// For each segment and place, the document that stands for the content there when it is written anew.
-    pub(super) fn document_at(&self) -> Vec<Vec<u32>> {
+    /// For each segment and place, the first document of the content there; `u32::MAX` if its postings do not count any more.
+    pub fn document_at(&self) -> Vec<Vec<u32>> {
         let of = |&content: &u32| if content == NONE { NONE } else { self.documents_of(content)[0] };
         self.content_at.iter().map(|places| places.iter().map(of).collect()).collect()
     }

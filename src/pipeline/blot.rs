@@ -8,7 +8,7 @@ use crate::{
     blot::{Blotter, Window},
     corpus::{Content, Item, Source},
     error::{Error, Place, Result},
-    format::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, Tokens},
+    format::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, Span, Tokens},
     index::Manifest,
     scheme::{BlotScheme, TokenScheme},
     select::Selection,
@@ -162,6 +162,34 @@ impl ToBlots {
         let last = (first + (k as usize - 1) * interleave as usize).min(spans.len() - 1);
         let bytes = spans.get(first)?.start as usize..spans[last].end as usize;
         Some((bytes.clone(), text.get(bytes)?.to_owned()))
+    }
+
+    /// So that windows can be asked for.
+    pub fn with_spans(mut self) -> Self {
+        self.tokens = Tokens::new(true);
+        self
+    }
+
+    /// The hash over a document's tokens, and its blots, each with the bytes of its window: from the start of the first token to the end of the last.
+    pub fn windows<'s>(&'s mut self, item: &'s Item<'_>) -> Result<(Option<u128>, impl Iterator<Item = (u64, Span)> + use<'s>), String> {
+        let (_, k, interleave) =
+            Window::parse_name(&self.scheme.window).ok_or_else(|| format!("no windows in '{}'", self.scheme.window))?;
+        let reach = (k.max(1) as usize - 1) * interleave as usize;
+        let hash = self.blots(item)?.1;
+        let spans = match item.content {
+            Content::Text(_) => self.tokens.spans(),
+            Content::Tokens(tokens) => tokens.spans(),
+            Content::Blots(_) => None,
+        };
+        let (Blots { values, positions, tokens, .. }, spans) = (&self.blots, spans.unwrap_or_default());
+        if spans.len() as u64 != *tokens || matches!(item.content, Content::Blots(_)) {
+            return Err("it came without the places of its tokens in the text; start from the documents".to_owned());
+        }
+        let window = move |(&blot, &first): (&u64, &u32)| {
+            let (first, last) = (first as usize, (first as usize + reach).min(spans.len() - 1));
+            (blot, Span { start: spans[first].start, end: spans[last].end })
+        };
+        Ok((hash, values.iter().zip(positions).map(window)))
     }
 
     /// The blots of a document, and the hash over its tokens.

@@ -18,7 +18,7 @@ pub use blot::{BlotOptions, blot};
 pub use build::{BuildOptions, build};
 pub use change::{ChangeOptions, Changed, add, remove};
 pub use dump::{dump, dump_blot};
-pub use extract::{Extract, ExtractOptions, LeaveOut, extract, extract_without};
+pub use extract::{Extract, ExtractOptions, LeaveOut, Sifted, UniqueOptions, extract, extract_without, spans, unique};
 pub use query::{Answers, Asked, QueryOptions, blot_text, query};
 pub use reorganise::{compact, merge, split};
 pub use sync::{SyncOptions, sync};

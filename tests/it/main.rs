@@ -13,4 +13,5 @@ mod manual;
 mod pipeline;
 mod query;
 mod tokenize;
+mod unique;
 mod work;

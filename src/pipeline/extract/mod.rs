@@ -4,6 +4,11 @@ mod blots;
 mod clusters;
 mod pairs;
 mod since;
+mod spans;
+mod unique;
+
+pub use spans::spans;
+pub use unique::{Sifted, UniqueOptions, unique};
 
 use super::{
     BlotOptions, Settings, Watch,
@@ -135,6 +140,6 @@ fn selection(name: &str) -> Option<f64> {
     (name != "all").then(|| select::rate(name))
 }
 
-fn put(out: &mut impl Write, bytes: &[u8]) -> Result<()> {
+fn put(out: &mut (impl Write + ?Sized), bytes: &[u8]) -> Result<()> {
     out.write_all(bytes).map_err(Error::output)
 }

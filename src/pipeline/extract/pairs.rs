@@ -5,7 +5,7 @@ use crate::{
     error::Result,
     parallel::Limits,
     report::{Format, Graph, GraphFormat, Ids, Value, put_names, put_record},
-    similar::{Discovery, Neighbour, top},
+    similar::{Discovery, Measure, Neighbour, top},
 };
 use std::{
     io::Write,
@@ -37,7 +37,11 @@ pub(super) const ESTIMATE: (&str, Value<'_>) = ("estimate", Value::Flag(true));
 
 /// An estimate says so: the last field is for estimates only.
 pub(super) fn shown<'f, T>(discovery: &Discovery<'_>, fields: &'f [T]) -> &'f [T] {
-    &fields[..fields.len() - usize::from(discovery.options.measure.selection.is_none())]
+    shown_by(&discovery.options.measure, fields)
+}
+
+pub(super) fn shown_by<'f, T>(measure: &Measure, fields: &'f [T]) -> &'f [T] {
+    &fields[..fields.len() - usize::from(measure.selection.is_none())]
 }
 
 /// The documents after `document` that are its pairs, in order, each with the neighbour it is of.

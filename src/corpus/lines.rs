@@ -1,0 +1,82 @@
+//! Lines as they came, each with the id of its document: for what passes a corpus on.
+
+use super::{
+    Options,
+    chunk::{Chunk, Container, LEFT_OUT, Layout},
+    item::ensure_utf8,
+};
+use crate::{
+    error::{Error, Place, Problem, Result},
+    format::{Blots, LineParser, Tokens, empty},
+};
+use std::ops::Range;
+
+/// A line of a piece.
+#[derive(Debug)]
+pub struct RawLine {
+    /// Its line feed included, if it has one.
+    pub bytes: Range<usize>,
+    pub place: Place,
+    /// None for a blank line.
+    pub id: Result<Option<String>, String>,
+}
+
+/// Finds ids by the rules of [`super::Reader`].
+pub struct LineReader {
+    fields: LineParser,
+    lossy: bool,
+    copy: Vec<u8>,
+    tokens: Tokens,
+    blots: Blots,
+}
+
+impl LineReader {
+    pub fn new(options: &Options) -> Self {
+        let (fields, lossy) = (options.fields.clone(), options.lossy);
+        Self { fields, lossy, copy: Vec::new(), tokens: Tokens::default(), blots: Blots::default() }
+    }
+
+    /// Visits every line of a chunk, and hands back its bytes. What is not lines is refused, and so is what cannot be read to its end.
+    pub fn read(&mut self, chunk: Chunk, visit: &mut dyn FnMut(RawLine)) -> Result<Vec<u8>> {
+        let (of, first_line, bytes) = match chunk {
+            Chunk::Records { of, first_line, bytes } if of.layout != Layout::Fasta => (of, first_line, bytes),
+            Chunk::Problem(Problem { place, what }) => {
+                return Err(Error::damaged(place, what.strip_suffix(LEFT_OUT).unwrap_or(&what)));
+            }
+            Chunk::Files(entries) => return Err(not_lines(entries.first().map_or_else(|| "a file".into(), |entry| entry.name()))),
+            Chunk::Whole { file, .. } => return Err(not_lines(file)),
+            Chunk::Records { of, .. } | Chunk::Block { of, .. } => return Err(not_lines(of.file.clone())),
+        };
+        let mut start = 0;
+        for (line, number) in bytes.split_inclusive(|&byte| byte == b'\n').zip(first_line..) {
+            let end = start + line.len();
+            visit(RawLine { bytes: start..end, place: Place::line(&of.file, number), id: self.id(&of, number, line) });
+            start = end;
+        }
+        empty(&mut self.copy);
+        self.tokens.clear();
+        self.blots.clear();
+        Ok(bytes)
+    }
+
+    fn id(&mut self, of: &Container, number: u64, line: &[u8]) -> Result<Option<String>, String> {
+        let Self { fields, lossy, copy, tokens, blots } = self;
+        if line.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        let mut line = line;
+        if std::str::from_utf8(line).is_err() {
+            copy.clear();
+            copy.extend_from_slice(line);
+            ensure_utf8(copy, *lossy)?;
+            line = copy;
+        }
+        let found = if of.layout == Layout::Lines { None } else { fields.parse_id(line, tokens, blots)? };
+        Ok(Some(found.map_or_else(|| format!("{}:{number}", of.id), Into::into)))
+    }
+}
+
+fn not_lines(file: impl Into<std::sync::Arc<str>>) -> Error {
+    let what = "not a document a line; --records ndjson reads it as if it were, --as clusters says which whole files to drop";
+    Error::damaged(Place::file(file), what)
+}
