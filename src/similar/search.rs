@@ -77,6 +77,15 @@ pub struct SearchScratch {
     looked_up: u64,
 }
 
+/// A content that reaches the threshold.
+struct Candidate {
+    score: f64,
+    number: u32,
+    content: At,
+    shared: u32,
+    blots: u32,
+}
+
 #[derive(Default)]
 struct Counts {
     shared: Vec<u32>,
@@ -194,7 +203,7 @@ impl Search<'_> {
     }
 
     /// Contents that reach the threshold; the counts are at zero again.
-    fn accepted(&self, side: Side, scratch: &mut SearchScratch) -> Result<Vec<(f64, u32, At, u32, u32)>> {
+    fn accepted(&self, side: Side, scratch: &mut SearchScratch) -> Result<Vec<Candidate>> {
         let mut found = Vec::new();
         for (segment, counts) in scratch.segments.iter_mut().enumerate() {
             for place in counts.touched.drain(..) {
@@ -208,7 +217,8 @@ impl Search<'_> {
                 let blots = row.blots.saturating_sub(self.excluded.of.get(&at).copied().unwrap_or_default()).max(shared);
                 let (other, overlap) = (Side { blots, tokens: row.tokens }, Overlap { shared, rarity });
                 if self.measure.accepts(side, other, overlap) {
-                    found.push((self.measure.score(side, other, overlap), row.number, at, shared, blots));
+                    let score = self.measure.score(side, other, overlap);
+                    found.push(Candidate { score, number: row.number, content: at, shared, blots });
                 }
             }
         }
@@ -216,12 +226,12 @@ impl Search<'_> {
     }
 
     /// The best ones, each with all its documents.
-    fn ranked(&self, mut found: Vec<(f64, u32, At, u32, u32)>) -> Result<Vec<Match>> {
-        found.sort_unstable_by(|one, two| two.0.total_cmp(&one.0).then(one.1.cmp(&two.1)));
+    fn ranked(&self, mut found: Vec<Candidate>) -> Result<Vec<Match>> {
+        found.sort_unstable_by(|one, two| two.score.total_cmp(&one.score).then(one.number.cmp(&two.number)));
         let mut matches = Vec::new();
-        for tied in found.chunk_by(|one, two| one.0 == two.0) {
+        for tied in found.chunk_by(|one, two| one.score == two.score) {
             let mut documents = Vec::new();
-            for &(score, _, content, shared, blots) in tied {
+            for &Candidate { score, content, shared, blots, .. } in tied {
                 for document in self.index.documents_of(content)? {
                     documents.push((self.index.row(document)?.number, Match { document, shared, blots, score }));
                 }

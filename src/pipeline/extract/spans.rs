@@ -16,7 +16,7 @@ use std::{
 
 /// Writes for each document of a corpus, which the index must have, the byte ranges that are in a window of an earlier document of the index.
 ///
-/// Memory: some 40 bytes a document of the index, four for each set, and the documents under way.
+/// Memory: some 40 bytes a document of the index, some 13 for each blot of several contents, and the documents under way.
 pub fn spans(index: &Index, format: Format, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Summary> {
     if index.scheme.select != "all" {
         let what = format!("the index has selected blots ({}), so that most windows are not in it", index.scheme.select);
@@ -40,6 +40,55 @@ struct Seen<'i> {
     first_at: Vec<Vec<u32>>,
     /// For each segment and set, the least of its members', once it was asked for.
     first_of: Vec<Vec<AtomicU32>>,
+    /// All that is shared, if there is memory for it: far faster than a look-up in the index for each window.
+    shared: Option<Shared>,
+}
+
+/// The blots of several contents, in rising order, and the least number of a document with each.
+struct Shared {
+    bits: u8,
+    blots: Vec<u64>,
+    first: Vec<u32>,
+    /// Where those start that agree in so many top bits.
+    starts: Vec<u32>,
+    start_bits: u8,
+}
+
+/// Shared blots are held up to this many: 12 bytes each, and half a byte to find them.
+const MOST_SHARED: usize = 1 << 28;
+
+impl Shared {
+    /// None if there are too many.
+    fn new(view: &View<'_>, bits: u8) -> Result<Option<Self>> {
+        let (mut blots, mut first) = (Vec::new(), Vec::new());
+        let mut is_too_much = false;
+        view.for_each_blot(|blot, contents| {
+            is_too_much |= blots.len() == MOST_SHARED;
+            if let ([least, _, ..], false) = (contents, is_too_much) {
+                blots.push(blot);
+                // Contents stand in the order of their first documents.
+                first.push(view.row(view.documents_of(*least)[0] as usize)?.number);
+            }
+            Ok(())
+        })?;
+        if is_too_much {
+            return Ok(None);
+        }
+        let start_bits = (blots.len().max(1).ilog2() as u8).saturating_sub(3).clamp(1, bits);
+        let mut starts: Vec<u32> = Vec::with_capacity((1 << start_bits) + 1);
+        for (at, blot) in blots.iter().enumerate() {
+            starts.resize((blot >> (bits - start_bits)) as usize + 1, at as u32);
+        }
+        starts.resize((1 << start_bits) + 1, blots.len() as u32);
+        Ok(Some(Self { bits, blots, first, starts, start_bits }))
+    }
+
+    fn first(&self, blot: u64) -> u32 {
+        let bucket = (blot >> (self.bits - self.start_bits)) as usize;
+        let range = self.starts[bucket] as usize..self.starts[bucket + 1] as usize;
+        let found = self.blots[range.clone()].binary_search(&blot);
+        found.map_or(NEVER, |at| self.first[range.start + at])
+    }
 }
 
 /// No document has it.
@@ -55,11 +104,15 @@ impl<'i> Seen<'i> {
         }
         let unknown = |sets: u64| (0..sets).map(|_| AtomicU32::new(NOT_ASKED)).collect();
         let first_of = index.segments.iter().map(|segment| unknown(segment.sets.len())).collect();
-        Ok(Self { index, first_at, first_of })
+        let shared = Shared::new(&view, index.scheme.bits)?;
+        Ok(Self { index, first_at, first_of, shared })
     }
 
-    /// The number of the first document that has a blot.
+    /// The number of the first document that has a blot, of a document that is the first with its content: others must have it to matter.
     fn first(&self, blot: u64, places: &mut Vec<u32>) -> Result<u32> {
+        if let Some(shared) = &self.shared {
+            return Ok(shared.first(blot));
+        }
         let mut first = NEVER;
         for (number, segment) in self.index.segments.iter().enumerate() {
             let Some(posted) = segment.find(blot, self.index.scheme.bits)? else { continue };
