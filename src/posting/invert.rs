@@ -60,6 +60,8 @@ enum Kept<K> {
 pub const FINE_POSTINGS: u64 = 1 << 22;
 /// A range of at most this many keys is not cut further.
 const UNIT_KEYS: u64 = 1 << 16;
+/// More than this many keys are not sorted at once where slices are small enough: they would not fit into the processor's cache.
+const MOST_UNIT_KEYS: u64 = 1 << 18;
 
 /// Inverts all postings, within about `memory_bytes`. Of what was written to disk each range is read back once.
 ///
@@ -330,7 +332,7 @@ pub fn whole_buckets() -> Vec<Range<usize>> {
 /// Neighbouring slices of a bucket, as many as fit.
 fn ranges_of<K: Key>(runs: &[Run<K>], keys_limit: u64) -> Vec<Range<usize>> {
     let whole = runs.iter().map(|run| run.keys(&(0..SLICES))).sum::<u64>();
-    let limit = if whole < FINE_POSTINGS { u64::MAX } else { keys_limit.max(UNIT_KEYS) };
+    let limit = if whole < FINE_POSTINGS { u64::MAX } else { keys_limit.clamp(UNIT_KEYS, MOST_UNIT_KEYS) };
     let keys = |slice: usize| runs.iter().map(|run| run.keys(&(slice..slice + 1))).sum::<u64>();
     let mut ranges: Vec<(Range<usize>, u64)> = Vec::new();
     for slice in 0..SLICES {
