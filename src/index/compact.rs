@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    posting::{BUCKETS, Key, SLICES, Sorting},
+    posting::{BUCKETS, Key, SLICES, Sorting, SpillTo},
 };
 use std::{ops::Range, path::Path};
 
@@ -144,9 +144,11 @@ fn write_as<K: Key>(view: &View<'_>, files: &SegmentFiles<'_>, effects: &Effects
     let (mut ranges, limits) = (view.ranges(), means.limits());
     let is_wanted = |slices: &Range<usize>| files.parts.iter().any(|part| part.contains(&(slices.start / (SLICES / BUCKETS))));
     ranges.retain(is_wanted);
-    let spill = is_large.then_some(&means.tmp_dir);
+    let share_bytes = means.memory_bytes / (8 * limits.threads as u64);
+    let spill = is_large.then_some(SpillTo { directory: &means.tmp_dir, set_bytes: share_bytes });
+    let most_known = if is_large { share_bytes as usize / 8 } else { usize::MAX };
     let sorting = Sorting { bits: view.bits, documents: view.documents() as u32, limits, ranges: &ranges, spill };
-    let (mut inverted, _) = sorting.run::<K, _>(|| Merger::new(view.bits, &view.segments, &targets))?;
+    let (mut inverted, _) = sorting.run::<K, _>(|| Merger::new(view.bits, &view.segments, &targets).remembering(most_known))?;
     inverted.postings = view.postings();
     files.write(view.to_documents()?, effects, &inverted, limits)
 }

@@ -5,12 +5,12 @@
 
 use super::ids::{Section, section};
 use crate::{
-    error::Result,
+    error::{Error, Result},
     format::{Fields, Sealed, SealedWriter, put_varint},
     posting::Sets,
 };
 use serde::{Deserialize, Serialize};
-use std::{io, path::Path};
+use std::{io::Write, path::Path};
 
 const BLOCK_SETS: u64 = 32;
 const KIND: &str = "sets";
@@ -25,22 +25,28 @@ struct Description {
     set_blocks: Section,
 }
 
-pub fn write(path: &Path, sets: &Sets) -> io::Result<()> {
-    let mut out = SealedWriter::create(path)?;
-    let (mut bytes, mut blocks, mut numbers) = (Vec::new(), Vec::new(), 0);
-    for index in 0..sets.len() {
-        if (index as u64).is_multiple_of(BLOCK_SETS) {
-            blocks.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+/// Sets are written as they are read; only the places of blocks are held.
+pub fn write(path: &Path, sets: &Sets) -> Result<()> {
+    let failed = |error| Error::io(path.display(), error);
+    let mut out = SealedWriter::create(path).map_err(failed)?;
+    let start = out.position();
+    let (mut bytes, mut blocks, mut index, mut numbers) = (Vec::new(), Vec::new(), 0_u64, 0);
+    sets.for_each(|set| {
+        if index.is_multiple_of(BLOCK_SETS) {
+            blocks.extend_from_slice(&(out.position() - start).to_le_bytes());
         }
-        let set = sets.get(index);
+        index += 1;
         numbers += set.len() as u64;
+        bytes.clear();
         put_varint(&mut bytes, set.len() as u64 - 2);
         put_varint(&mut bytes, u64::from(set[0]));
         set.windows(2).for_each(|pair| put_varint(&mut bytes, u64::from(pair[1] - pair[0] - 1)));
-    }
-    let set_section = section(&mut out, &bytes)?;
-    let set_blocks = section(&mut out, &blocks)?;
-    out.finish(&Description { kind: KIND.to_owned(), sets: sets.len() as u64, numbers, set_section, set_blocks })?;
+        out.write_all(&bytes).map_err(failed)
+    })?;
+    let set_section = [start, out.position() - start];
+    let set_blocks = section(&mut out, &blocks).map_err(failed)?;
+    let description = Description { kind: KIND.to_owned(), sets: sets.len() as u64, numbers, set_section, set_blocks };
+    out.finish(&description).map_err(failed)?;
     Ok(())
 }
 

@@ -35,7 +35,7 @@ struct Entry {
     posted: Posted,
 }
 
-/// Memory: the sets, and eight bytes for each set of each segment.
+/// Memory: the sets, and eight bytes for each set of each segment that is remembered.
 pub struct Merger<'v> {
     bits: u8,
     segments: &'v [&'v Segment],
@@ -52,6 +52,16 @@ impl<'v> Merger<'v> {
         let known = segments.iter().map(|segment| vec![Known::NotYet; segment.sets.len() as usize]).collect();
         let (list, entries) = (Vec::new(), Vec::new());
         Self { bits, segments, targets, dictionary: SetDictionary::default(), known, list, entries }
+    }
+
+    /// Remembers what became of this many sets at most. Sets are numbered by falling use, so it is the first ones that are worth it.
+    pub fn remembering(mut self, most: usize) -> Self {
+        let most = most / self.known.len().max(1);
+        for known in &mut self.known {
+            known.truncate(most);
+            known.shrink_to_fit();
+        }
+        self
     }
 
     /// Calls `each` with every blot of some slices that still leads to something, in rising order.
@@ -119,7 +129,9 @@ impl<'v> Merger<'v> {
             // A number beyond all sets is refused when it is read.
             Some(Known::NotYet) | None => {
                 let found = self.unite(std::slice::from_ref(entry))?;
-                self.known[entry.segment as usize][set] = found.map_or(Known::Nothing, Known::Found);
+                if let Some(known) = self.known[entry.segment as usize].get_mut(set) {
+                    *known = found.map_or(Known::Nothing, Known::Found);
+                }
                 Ok(found)
             }
         }
@@ -183,7 +195,12 @@ impl<K: Key> MakeUnits<K> for Merger<'_> {
         Ok(unit)
     }
 
+    fn dictionary(&self) -> &SetDictionary {
+        &self.dictionary
+    }
+
     fn take_dictionary(&mut self) -> SetDictionary {
+        self.known.iter_mut().for_each(|known| known.fill(Known::NotYet));
         std::mem::take(&mut self.dictionary)
     }
 }
@@ -197,8 +214,12 @@ impl<K: Key> MakeUnits<K> for CountSets<'_> {
         Ok(Unit { shared: Vec::new(), single: Vec::new() })
     }
 
+    fn dictionary(&self) -> &SetDictionary {
+        &self.0.dictionary
+    }
+
     fn take_dictionary(&mut self) -> SetDictionary {
-        std::mem::take(&mut self.0.dictionary)
+        MakeUnits::<K>::take_dictionary(&mut self.0)
     }
 }
 
@@ -259,6 +280,10 @@ impl<K: Key> MakeUnits<K> for CountSetsWithout<'_> {
             }
         }
         Ok(Unit { shared: Vec::new(), single: Vec::new() })
+    }
+
+    fn dictionary(&self) -> &SetDictionary {
+        &self.merger.dictionary
     }
 
     fn take_dictionary(&mut self) -> SetDictionary {

@@ -5,7 +5,7 @@
 //! one step. In a bucket stands the number of its blots as a varint, then for each the gap to the one before less one (to the bucket's start
 //! for the first) in a Rice code, then the number: of a set in a prefix code, of a document in a fixed width.
 
-use super::ids::{Section, section};
+use super::ids::Section;
 use crate::{
     error::Result,
     format::{BitReader, BitWriter, Fields, NumberCode, Sealed, SealedWriter, put_varint},
@@ -120,11 +120,7 @@ pub fn write<K: Key>(path: &Path, inverted: &Inverted<K>, scheme: &str, buckets:
 
 /// The code that fits how often each set is used.
 fn set_numbers<K: Key>(inverted: &Inverted<K>) -> Numbers {
-    let mut counts = [0; 33];
-    for (number, uses) in inverted.sets.uses().iter().enumerate() {
-        counts[32 - (number as u32).leading_zeros() as usize] += uses;
-    }
-    Numbers::Code(NumberCode::for_counts(&counts))
+    Numbers::Code(NumberCode::for_counts(&inverted.sets.uses_by_length()))
 }
 
 struct SectionWriter<'a> {
@@ -170,9 +166,9 @@ impl SectionWriter<'_> {
         let length = out.position() - start;
         let buckets = self.buckets.len() << (bucket_bits - 8);
         directory.resize(buckets + 1, length);
-        let width = border_bytes(length) as usize;
-        let directory: Vec<u8> = directory.iter().flat_map(|at| at.to_le_bytes().into_iter().take(width)).collect();
-        let directory = section(out, &directory).map_err(self.failed)?;
+        let (width, directory_start) = (border_bytes(length) as usize, out.position());
+        directory.iter().try_for_each(|at| out.write_all(&at.to_le_bytes()[..width])).map_err(self.failed)?;
+        let directory = [directory_start, out.position() - directory_start];
         Ok(Shape { blots, bucket_bits, rice, numbers: numbers.shape(), data: [start, length], directory })
     }
 

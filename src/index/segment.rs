@@ -37,7 +37,7 @@ impl Means {
 
 /// Takes documents in order.
 ///
-/// Memory: `memory_bytes`, about a hundred bytes and its id for each document, and the distinct sets.
+/// Memory: `memory_bytes`, about a hundred bytes and its id for each document, and the sets that several blots lead to.
 pub struct SegmentBuilder<'i, K> {
     /// Numbered by their place, for now.
     documents: Vec<Document>,
@@ -171,7 +171,7 @@ impl SegmentFiles<'_> {
         let failed = |path: &Path, error| Error::io(path.display(), error);
         documents::write(&files[0], &mut documents, effects).map_err(|error| failed(&files[0], error))?;
         drop(documents);
-        lists::write(&files[1], &inverted.sets).map_err(|error| failed(&files[1], error))?;
+        lists::write(&files[1], &inverted.sets)?;
         for (part, buckets) in self.parts.iter().enumerate() {
             files.push(path(&format!("{part:03}.part")));
             part::write(&files[files.len() - 1], inverted, self.scheme, buckets.clone(), limits)?;

@@ -158,6 +158,10 @@ impl<K: Key> MakeUnits<K> for Counter<'_> {
         Ok(Unit { shared: Vec::new(), single: Vec::new() })
     }
 
+    fn dictionary(&self) -> &SetDictionary {
+        MakeUnits::<K>::dictionary(&self.merger)
+    }
+
     fn take_dictionary(&mut self) -> SetDictionary {
         MakeUnits::<K>::take_dictionary(&mut self.merger)
     }

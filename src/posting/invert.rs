@@ -1,10 +1,11 @@
 //! From collected postings to sorted blots with their sets.
 
 use super::{
+    closed::{self, Closed, Numbers, SpillTo},
     collect::{Bucket, Collector, Run, SLICES},
     key::{BUCKETS, Key},
     sets::{SetDictionary, Sets},
-    spill::{Spill, TempDir},
+    spill::Spill,
 };
 use crate::{
     error::Result,
@@ -14,7 +15,7 @@ use std::{
     borrow::Cow,
     ops::Range,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -40,14 +41,13 @@ pub struct Inverted<K> {
     pub single: u64,
     units: Vec<Stored<K>>,
     spill: Option<Spill<K>>,
-    /// For each dictionary, the final numbers of its sets.
-    numbers: Vec<Vec<u32>>,
+    numbers: Numbers,
 }
 
 struct Stored<K> {
     bucket: usize,
-    /// Whose numbers the sets have.
-    dictionary: usize,
+    /// Whose numbers the sets have: a thread, and one of its dictionaries.
+    dictionary: [usize; 2],
     kept: Kept<K>,
 }
 
@@ -60,8 +60,12 @@ enum Kept<K> {
 pub const FINE_POSTINGS: u64 = 1 << 22;
 /// A range of at most this many keys is not cut further.
 const UNIT_KEYS: u64 = 1 << 16;
+/// More than this many keys are not sorted at once where slices are small enough: they would not fit into the processor's cache.
+const MOST_UNIT_KEYS: u64 = 1 << 18;
 
-/// Inverts all postings, within about `memory_bytes` and what the sets take. Of what was written to disk each range is read back once.
+/// Inverts all postings, within about `memory_bytes`. Of what was written to disk each range is read back once.
+///
+/// If nothing was written to disk, sets are held beside that; else only those that several blots lead to.
 ///
 /// Also gives how many blots each document has.
 pub fn invert<K: Key>(mut collector: Collector<K>, documents: u32, memory_bytes: u64) -> Result<(Inverted<K>, Vec<u32>)> {
@@ -71,10 +75,11 @@ pub fn invert<K: Key>(mut collector: Collector<K>, documents: u32, memory_bytes:
         collector.spill()?;
     }
     let Collector { buckets, runs, directory, .. } = collector;
-    let keys_limit = memory_bytes / (4 * limits.threads as u64 * size_of::<K>() as u64);
-    let ranges = if is_spilled { ranges_of(&runs, keys_limit) } else { whole_buckets() };
+    let share_bytes = memory_bytes / (4 * limits.threads as u64);
+    let ranges = if is_spilled { ranges_of(&runs, share_bytes / size_of::<K>() as u64) } else { whole_buckets() };
     let sources = Sources { buckets: buckets.into_iter().map(Mutex::new).collect(), runs };
-    let sorting = Sorting { bits, documents, limits, ranges: &ranges, spill: is_spilled.then_some(&directory) };
+    let spill = is_spilled.then_some(SpillTo { directory: &directory, set_bytes: share_bytes });
+    let sorting = Sorting { bits, documents, limits, ranges: &ranges, spill };
     let (mut inverted, sorters) = sorting.run(|| Sorter { sources: &sources, grouper: Grouper::new(documents) })?;
     let mut blots_of = vec![0; documents as usize];
     for sorter in &sorters {
@@ -89,6 +94,9 @@ pub trait MakeUnits<K>: Send {
     /// The blots of some slices, with sets numbered as in the dictionary.
     fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>>;
 
+    fn dictionary(&self) -> &SetDictionary;
+
+    /// Goes on with an empty one.
     fn take_dictionary(&mut self) -> SetDictionary;
 }
 
@@ -99,41 +107,80 @@ pub struct Sorting<'a> {
     pub limits: Limits,
     /// Slices of the blot space, in rising order; see [`Inverted`].
     pub ranges: &'a [Range<usize>],
-    /// Where units go, unless they stay in memory.
-    pub spill: Option<&'a TempDir>,
+    /// Where units and sets go, unless they stay in memory.
+    pub spill: Option<SpillTo<'a>>,
+}
+
+/// A thread's maker, and the dictionaries it is done with, if any may be closed.
+struct Worker<'a, M> {
+    maker: M,
+    closed: Option<Closed<'a>>,
+}
+
+impl<M> Worker<'_, M> {
+    /// The unit of some slices, and the number of its dictionary among those of this thread.
+    fn unit<K>(&mut self, slices: &Range<usize>) -> Result<(usize, Unit<K>)>
+    where
+        M: MakeUnits<K>,
+    {
+        let unit = self.maker.unit(slices)?;
+        let Some(closed) = &mut self.closed else { return Ok((0, unit)) };
+        let dictionary = closed.len();
+        if self.maker.dictionary().bytes() > closed.to.set_bytes {
+            closed.push(self.maker.take_dictionary())?;
+        }
+        Ok((dictionary, unit))
+    }
 }
 
 impl Sorting<'_> {
     /// Makes the units of all ranges in parallel. The number of postings is left at 0; the makers are given back.
     pub fn run<K: Key, M: MakeUnits<K>>(&self, make: impl Fn() -> M) -> Result<(Inverted<K>, Vec<M>)> {
-        let makers: Vec<_> = (0..self.limits.threads).map(|_| Mutex::new(make())).collect();
+        let worker = || Ok(Mutex::new(Worker { maker: make(), closed: self.spill.map(Closed::new).transpose()? }));
+        let workers = (0..self.limits.threads).map(|_| worker()).collect::<Result<Vec<_>>>()?;
         let next = AtomicUsize::new(0);
-        let worker = || {
+        let work = || {
             let me = next.fetch_add(1, Ordering::Relaxed);
-            let maker = &makers[me];
-            move |range: &Range<usize>| -> Result<(usize, usize, Unit<K>)> {
-                let unit = maker.lock().unwrap_or_else(PoisonError::into_inner).unit(range)?;
-                Ok((range.start / (SLICES / BUCKETS), me, unit))
+            let worker = &workers[me];
+            move |range: &Range<usize>| -> Result<(usize, [usize; 2], Unit<K>)> {
+                let (dictionary, unit) = worker.lock().unwrap_or_else(PoisonError::into_inner).unit(range)?;
+                Ok((range.start / (SLICES / BUCKETS), [me, dictionary], unit))
             }
         };
-        let mut units = Units { stored: Vec::new(), spill: self.spill.map(Spill::new).transpose()?, shared: 0, single: 0 };
+        let spill = self.spill.map(|spill| Spill::new(spill.directory)).transpose()?;
+        let mut units = Units { stored: Vec::new(), spill, shared: 0, single: 0 };
         let source = self.ranges.iter().map(|item| Ok(Weighted { item, bytes: 1 }));
         parallel::ordered(
             self.limits,
             source,
-            worker,
+            work,
             |_| 1,
             |made: Result<_>| {
                 let (bucket, dictionary, unit) = made?;
                 units.push(bucket, dictionary, unit)
             },
         )?;
-        let mut makers: Vec<M> = makers.into_iter().map(|maker| maker.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
-        let (sets, numbers) = Sets::join(makers.iter_mut().map(M::take_dictionary).collect());
+        let workers = workers.into_iter().map(|worker| worker.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
+        let (sets, numbers, makers) = self.join(workers)?;
         let Units { stored, spill, shared, single } = units;
         let inverted =
             Inverted { bits: self.bits, documents: self.documents, sets, postings: 0, shared, single, units: stored, spill, numbers };
         Ok((inverted, makers))
+    }
+
+    /// Joins the dictionaries of all threads: if one was closed, all are.
+    fn join<K: Key, M: MakeUnits<K>>(&self, workers: Vec<Worker<'_, M>>) -> Result<(Sets, Numbers, Vec<M>)> {
+        let (mut makers, closed): (Vec<M>, Vec<_>) = workers.into_iter().map(|worker| (worker.maker, worker.closed)).unzip();
+        let mut closed: Vec<Closed<'_>> = closed.into_iter().flatten().collect();
+        let open = makers.iter_mut().map(M::take_dictionary);
+        let (sets, numbers) = if closed.iter().all(|closed| closed.len() == 0) {
+            let (sets, numbers) = Sets::join(open.collect());
+            (sets, Numbers::Here(numbers.into_iter().map(Arc::new).collect()))
+        } else {
+            closed.iter_mut().zip(open).try_for_each(|(closed, open)| closed.push(open))?;
+            closed::join(closed)?
+        };
+        Ok((sets, numbers, makers))
     }
 }
 
@@ -160,7 +207,10 @@ impl<K: Key> Inverted<K> {
             (Kept::Here(unit), _) => unit.shared.clone(),
             (Kept::Spilled { .. }, None) => Vec::new(),
         };
-        let numbers = &self.numbers[stored.dictionary];
+        if keys.is_empty() {
+            return Ok(keys);
+        }
+        let numbers = self.numbers.of(stored.dictionary)?;
         keys.iter_mut().for_each(|key| *key = K::new(key.blot(), numbers[key.number() as usize]));
         Ok(keys)
     }
@@ -190,7 +240,7 @@ struct Units<K> {
 }
 
 impl<K: Key> Units<K> {
-    fn push(&mut self, bucket: usize, dictionary: usize, unit: Unit<K>) -> Result<()> {
+    fn push(&mut self, bucket: usize, dictionary: [usize; 2], unit: Unit<K>) -> Result<()> {
         self.shared += unit.shared.len() as u64;
         self.single += unit.single.len() as u64;
         let kept = match &mut self.spill {
@@ -211,6 +261,10 @@ struct Sorter<'a, K> {
 impl<K: Key> MakeUnits<K> for Sorter<'_, K> {
     fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
         Ok(self.grouper.group(&self.sources.sorted(slices)?))
+    }
+
+    fn dictionary(&self) -> &SetDictionary {
+        &self.grouper.dictionary
     }
 
     fn take_dictionary(&mut self) -> SetDictionary {
@@ -278,7 +332,7 @@ pub fn whole_buckets() -> Vec<Range<usize>> {
 /// Neighbouring slices of a bucket, as many as fit.
 fn ranges_of<K: Key>(runs: &[Run<K>], keys_limit: u64) -> Vec<Range<usize>> {
     let whole = runs.iter().map(|run| run.keys(&(0..SLICES))).sum::<u64>();
-    let limit = if whole < FINE_POSTINGS { u64::MAX } else { keys_limit.max(UNIT_KEYS) };
+    let limit = if whole < FINE_POSTINGS { u64::MAX } else { keys_limit.clamp(UNIT_KEYS, MOST_UNIT_KEYS) };
     let keys = |slice: usize| runs.iter().map(|run| run.keys(&(slice..slice + 1))).sum::<u64>();
     let mut ranges: Vec<(Range<usize>, u64)> = Vec::new();
     for slice in 0..SLICES {
@@ -311,14 +365,21 @@ mod tests {
             collector.add(&Postings::new(&keys, bits), |number| Some(2 * first as u32 + number)).unwrap();
         }
         let (inverted, blots_of) = invert(collector, documents.len() as u32, memory).unwrap();
+        let mut sets = Vec::new();
+        let each = |set: &[u32]| {
+            sets.push(set.to_vec());
+            Ok(())
+        };
+        inverted.sets.for_each(each).unwrap();
+        let is_closed = matches!(inverted.numbers, Numbers::Spilled(_));
+        assert_eq!((is_closed, sets.len()), (memory <= 200 && !sets.is_empty(), inverted.sets.len()));
         let mut found = Vec::new();
         for unit in inverted.units_in(&(0..BUCKETS)) {
             let shared = inverted.shared(unit).unwrap();
-            found.extend(shared.iter().map(|key| (key.blot(), inverted.sets.get(key.number() as usize).to_vec())));
+            found.extend(shared.iter().map(|key| (key.blot(), sets[key.number() as usize].clone())));
             found.extend(inverted.single(unit).unwrap().iter().map(|key| (key.blot(), vec![key.number()])));
         }
         assert_eq!(found.len() as u64, inverted.shared + inverted.single);
-        let sets = (0..inverted.sets.len()).map(|number| inverted.sets.get(number).to_vec()).collect();
         (found.into_iter().collect(), blots_of, sets)
     }
 

@@ -9,14 +9,17 @@
 //!
 //! Windows of one copied passage all occur in the same documents, so there are far fewer distinct sets than blots: a
 //! [`SetDictionary`] keeps each once. Sets are numbered by falling use, which makes their numbers cheap to write, and
-//! canonical: the same postings give the same numbers however they were cut into ranges.
+//! canonical: the same postings give the same numbers however they were cut into ranges. Dictionaries that outgrow the memory are
+//! written to disk, and merged at the end.
 
+mod closed;
 mod collect;
 mod invert;
 mod key;
 mod sets;
 mod spill;
 
+pub use closed::SpillTo;
 pub use collect::{Collector, Postings, SLICES, blots_of};
 pub use invert::{FINE_POSTINGS, Inverted, MakeUnits, Sorting, Unit, invert, whole_buckets};
 pub use key::{BUCKETS, Key, bucket_of};

@@ -1,5 +1,7 @@
 //! Sets of documents, each kept once.
 
+use super::spill::{TempFile, TempReader};
+use crate::{error::Result, format::put_varint};
 use std::cmp::Reverse;
 
 /// Finds the number of a set, and counts how often each is asked for.
@@ -13,26 +15,31 @@ pub struct SetDictionary {
 }
 
 /// Lists of numbers in one piece of memory.
-#[derive(Default, Clone)]
-struct Lists {
+#[derive(Default)]
+pub(super) struct Lists {
     numbers: Vec<u32>,
     ends: Vec<usize>,
 }
 
 impl Lists {
-    fn push(&mut self, list: &[u32]) {
+    pub fn push(&mut self, list: &[u32]) {
         self.numbers.extend_from_slice(list);
         self.ends.push(self.numbers.len());
     }
 
-    fn get(&self, index: usize) -> &[u32] {
+    pub fn get(&self, index: usize) -> &[u32] {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.numbers[start..self.ends[index]]
     }
 
-    fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.ends.len()
     }
+}
+
+/// The first two numbers of a list as one: most lists differ in them.
+pub(super) fn head_of(list: &[u32]) -> u64 {
+    u64::from(list[0]) << 32 | u64::from(list[1])
 }
 
 impl SetDictionary {
@@ -53,6 +60,25 @@ impl SetDictionary {
 
     pub fn get(&self, number: u32) -> &[u32] {
         self.sets.get(number as usize)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.uses.is_empty()
+    }
+
+    /// The memory it takes.
+    pub fn bytes(&self) -> u64 {
+        let words = self.sets.ends.capacity() + self.uses.capacity() + self.hashes.capacity();
+        (8 * words + 4 * (self.sets.numbers.capacity() + self.table.capacity())) as u64
+    }
+
+    /// The numbers of its sets in the order of their lists, and the lists with their uses.
+    pub(super) fn into_sorted(self) -> (Vec<u32>, Lists, Vec<u64>) {
+        let Self { sets, uses, .. } = self;
+        let mut order: Vec<(u64, u32)> = (0..sets.len()).map(|number| (head_of(sets.get(number)), number as u32)).collect();
+        order
+            .sort_unstable_by(|one, two| one.0.cmp(&two.0).then_with(|| sets.get(one.1 as usize)[2..].cmp(&sets.get(two.1 as usize)[2..])));
+        (order.into_iter().map(|(_, number)| number).collect(), sets, uses)
     }
 
     fn count(&mut self, set: &[u32], uses: u64) -> u32 {
@@ -96,48 +122,111 @@ fn hash(set: &[u32]) -> u64 {
 }
 
 /// All sets of a commit, numbered by falling use; of equal ones the lesser list comes first.
-#[derive(Default, Clone)]
+///
+/// If there are too many, those that only one blot leads to, which come last, are on disk. They can only be read in order.
+#[derive(Default)]
 pub struct Sets {
     lists: Lists,
+    /// Which list has which number.
+    order: Vec<u32>,
     uses: Vec<u64>,
+    tail: Option<Tail>,
+}
+
+/// Sets of one blot each, in a temporary file.
+pub(super) struct Tail {
+    pub file: TempFile,
+    pub sets: u64,
 }
 
 impl Sets {
     /// Joins dictionaries; also gives, for each of them, the number of each of its sets in the whole.
+    ///
+    /// The first one grows to hold all; the others are given back one by one.
     pub fn join(dictionaries: Vec<SetDictionary>) -> (Self, Vec<Vec<u32>>) {
-        let mut all = SetDictionary::default();
-        let joined: Vec<Vec<u32>> = dictionaries
-            .iter()
-            .map(|one| (0..one.sets.len()).map(|index| all.count(one.sets.get(index), one.uses[index])).collect())
-            .collect();
-        let mut order: Vec<u32> = (0..all.sets.len() as u32).collect();
-        order.sort_unstable_by_key(|&number| (Reverse(all.uses[number as usize]), all.sets.get(number as usize)));
+        let mut dictionaries = dictionaries.into_iter();
+        let mut all = dictionaries.next().unwrap_or_default();
+        let mut joined: Vec<Vec<u32>> = vec![(0..all.sets.len() as u32).collect()];
+        joined.extend(dictionaries.map(|one| (0..one.sets.len()).map(|index| all.count(one.sets.get(index), one.uses[index])).collect()));
+        let SetDictionary { sets, uses, .. } = all;
+        let (sets, place) = Self::ordered(sets, &uses, None);
+        joined.iter_mut().flatten().for_each(|number| *number = place[*number as usize]);
+        (sets, joined)
+    }
+
+    /// Numbers lists; also gives the number of each.
+    pub(super) fn ordered(lists: Lists, uses: &[u64], tail: Option<Tail>) -> (Self, Vec<u32>) {
+        let mut order: Vec<u32> = (0..lists.len() as u32).collect();
+        order.sort_unstable_by_key(|&list| (Reverse(uses[list as usize]), lists.get(list as usize)));
         let mut place = vec![0; order.len()];
-        let mut sets = Self::default();
-        for (number, &old) in order.iter().enumerate() {
-            place[old as usize] = number as u32;
-            sets.lists.push(all.sets.get(old as usize));
-            sets.uses.push(all.uses[old as usize]);
-        }
-        (sets, joined.into_iter().map(|numbers| numbers.into_iter().map(|old| place[old as usize]).collect()).collect())
+        (0..).zip(&order).for_each(|(number, &list)| place[list as usize] = number);
+        let uses = order.iter().map(|&list| uses[list as usize]).collect();
+        (Self { lists, order, uses, tail }, place)
     }
 
     pub fn len(&self) -> usize {
-        self.lists.len()
+        self.order.len() + self.tail.as_ref().map_or(0, |tail| tail.sets as usize)
     }
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// One that is not on disk; if nothing was spilled, none is.
     pub fn get(&self, number: usize) -> &[u32] {
-        self.lists.get(number)
+        self.lists.get(self.order[number] as usize)
     }
 
-    /// How many blots have each set.
+    /// How many blots have each set that is not on disk.
     pub fn uses(&self) -> &[u64] {
         &self.uses
     }
+
+    /// How many blots have a set whose number has each bit length.
+    pub fn uses_by_length(&self) -> [u64; 33] {
+        let mut counts = [0; 33];
+        for (number, uses) in self.uses.iter().enumerate() {
+            counts[32 - (number as u32).leading_zeros() as usize] += uses;
+        }
+        let (first, end) = (self.uses.len() as u64, self.len() as u64);
+        for (length, count) in counts.iter_mut().enumerate() {
+            let least = if length == 0 { 0 } else { 1 << (length - 1) };
+            *count += end.min(1 << length).saturating_sub(first.max(least));
+        }
+        counts
+    }
+
+    /// Calls `each` with every set in order.
+    pub fn for_each(&self, mut each: impl FnMut(&[u32]) -> Result<()>) -> Result<()> {
+        (0..self.order.len()).try_for_each(|number| each(self.get(number)))?;
+        let Some(tail) = &self.tail else { return Ok(()) };
+        let (mut reader, mut list) = (TempReader::new(&tail.file, 0..tail.file.bytes(), 1 << 16), Vec::new());
+        while !reader.is_at_end() {
+            read_list(&mut reader, &mut list)?;
+            each(&list)?;
+        }
+        Ok(())
+    }
+}
+
+/// A list in a temporary file: its length, and how much each number is more than the one before.
+pub(super) fn put_list(out: &mut Vec<u8>, list: &[u32]) {
+    put_varint(out, list.len() as u64);
+    let mut last = 0;
+    for &number in list {
+        put_varint(out, u64::from(number - last));
+        last = number;
+    }
+}
+
+pub(super) fn read_list(reader: &mut TempReader<'_>, out: &mut Vec<u32>) -> Result<()> {
+    out.clear();
+    let mut last = 0;
+    for _ in 0..reader.varint()? {
+        last += reader.varint()? as u32;
+        out.push(last);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

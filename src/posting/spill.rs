@@ -1,15 +1,8 @@
-//! Sorted keys in temporary files.
+//! Temporary files: of bytes, and of sorted keys.
 
 use super::key::Key;
 use crate::error::{Error, Result};
-use std::{
-    fs::File,
-    io::Write,
-    marker::PhantomData,
-    ops::Range,
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-};
+use std::{fs::File, marker::PhantomData, ops::Range, os::unix::fs::FileExt, path::PathBuf};
 
 /// Where temporary files go.
 #[derive(Debug, Clone)]
@@ -29,13 +22,100 @@ impl TempDir {
     }
 }
 
-/// Keys one after the other in a file that vanishes with the program.
+/// A file that vanishes with the program.
+#[derive(Debug)]
+pub(super) struct TempFile {
+    file: File,
+    bytes: u64,
+    place: PathBuf,
+}
+
+impl TempFile {
+    pub fn new(directory: &TempDir) -> Result<Self> {
+        Ok(Self { file: directory.file()?, bytes: 0, place: directory.path() })
+    }
+
+    /// How many bytes were appended.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.write_at(bytes, self.bytes)?;
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    pub fn write_at(&self, bytes: &[u8], at: u64) -> Result<()> {
+        self.file.write_all_at(bytes, at).map_err(|error| self.failed(error))
+    }
+
+    pub fn read_at(&self, bytes: &mut [u8], at: u64) -> Result<()> {
+        self.file.read_exact_at(bytes, at).map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: std::io::Error) -> Error {
+        Error::io(format!("{}: a temporary file", self.place.display()), error)
+    }
+}
+
+/// Reads a range of such a file front to back, a piece at a time.
+pub(super) struct TempReader<'a> {
+    file: &'a TempFile,
+    range: Range<u64>,
+    piece: Vec<u8>,
+    at: usize,
+    piece_bytes: usize,
+}
+
+impl<'a> TempReader<'a> {
+    pub fn new(file: &'a TempFile, range: Range<u64>, piece_bytes: usize) -> Self {
+        Self { file, range, piece: Vec::new(), at: 0, piece_bytes }
+    }
+
+    pub fn is_at_end(&self) -> bool {
+        self.at == self.piece.len() && self.range.is_empty()
+    }
+
+    pub fn varint(&mut self) -> Result<u64> {
+        let (mut value, mut shift) = (0, 0);
+        loop {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << (shift & 63);
+            if byte < 0x80 {
+                return Ok(value);
+            }
+            shift += 7;
+        }
+    }
+
+    fn byte(&mut self) -> Result<u8> {
+        if self.at == self.piece.len() {
+            self.refill()?;
+        }
+        self.at += 1;
+        Ok(self.piece[self.at - 1])
+    }
+
+    fn refill(&mut self) -> Result<()> {
+        let length = (self.range.end - self.range.start).min(self.piece_bytes as u64);
+        if length == 0 {
+            return Err(self.file.failed(std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        self.piece.resize(length as usize, 0);
+        self.file.read_at(&mut self.piece, self.range.start)?;
+        self.range.start += length;
+        self.at = 0;
+        Ok(())
+    }
+}
+
+/// Keys one after the other in a temporary file.
 #[derive(Debug)]
 pub struct Spill<K> {
-    file: File,
+    file: TempFile,
     keys: u64,
     buffer: Vec<u8>,
-    place: PathBuf,
     of: PhantomData<K>,
 }
 
@@ -44,7 +124,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 impl<K: Key> Spill<K> {
     pub fn new(directory: &TempDir) -> Result<Self> {
-        Ok(Self { file: directory.file()?, keys: 0, buffer: Vec::new(), place: directory.path(), of: PhantomData })
+        Ok(Self { file: TempFile::new(directory)?, keys: 0, buffer: Vec::new(), of: PhantomData })
     }
 
     /// Appends keys, and says which ones they are now.
@@ -53,7 +133,7 @@ impl<K: Key> Spill<K> {
         for piece in keys.chunks(BUFFER_BYTES / K::BYTES) {
             self.buffer.clear();
             piece.iter().for_each(|key| key.append_to(&mut self.buffer));
-            self.file.write_all(&self.buffer).map_err(|error| failed(&self.place, error))?;
+            self.file.append(&self.buffer)?;
             self.keys += piece.len() as u64;
         }
         Ok(start..self.keys)
@@ -66,14 +146,10 @@ impl<K: Key> Spill<K> {
         while at < range.end {
             let count = ((range.end - at) as usize).min(bytes.len() / K::BYTES);
             let piece = &mut bytes[..count * K::BYTES];
-            self.file.read_exact_at(piece, at * K::BYTES as u64).map_err(|error| failed(&self.place, error))?;
+            self.file.read_at(piece, at * K::BYTES as u64)?;
             out.extend(piece.chunks_exact(K::BYTES).map(K::read));
             at += count as u64;
         }
         Ok(())
     }
-}
-
-fn failed(place: &Path, error: std::io::Error) -> Error {
-    Error::io(format!("{}: a temporary file", place.display()), error)
 }
