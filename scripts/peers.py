@@ -188,7 +188,7 @@ class Corpus:
         owner = np.repeat(np.arange(len(lengths)), lengths)
         inside = owner[: len(five)] == owner[4:]
         five = np.unique(five[inside], return_inverse=True)[1]
-        own = np.unique(owner[: len(inside)][inside] << 32 | five)
+        own = distinct(owner[: len(inside)][inside] << 32 | five)
         self.windows, self.distinct = len(five), int(five.max()) + 1
         self.starts = np.searchsorted(own >> 32, np.arange(len(lengths) + 1))
         self.shingles = own & 0xFFFFFFFF
@@ -203,6 +203,14 @@ class Corpus:
         for number in range(len(self.names)):
             groups[self.of(number).tobytes()].append(number)
         return {numbers[0]: numbers for numbers in groups.values()}
+
+
+def distinct(values):
+    """As numpy.unique does, which is slow without an inverse."""
+    import numpy as np
+
+    values = np.sort(values)
+    return values[np.diff(values, prepend=-1) != 0]
 
 
 def gather(starts, values, numbers):
@@ -243,7 +251,7 @@ def exact_pairs(corpus):
     pairs = [pair for numbers in groups.values() for pair in itertools.combinations(numbers, 2)]
     mine = np.zeros(corpus.distinct, dtype=bool)
     for number, prefix in zip(firsts, prefixes):
-        others = np.unique(gather(starts, owners, prefix)[0])
+        others = distinct(gather(starts, owners, prefix)[0])
         size = corpus.sizes[number]
         others = others[(others < number) & (5 * np.minimum(corpus.sizes[others], size) >= 4 * np.maximum(corpus.sizes[others], size))]
         if not len(others):
