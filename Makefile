@@ -82,6 +82,9 @@ bench: | deps-dev                       ## speed and memory, on the linuxdocs co
 	@$(MAKE) --no-print-directory --silent build
 	@scripts/bench
 
+peers: | deps-dev                       ## the same question to this tool and to others, from PyPI
+	@scripts/peers
+
 soak: | deps-dev                        ## kill writers at every instant, then fuzz each target for FUZZ_SECONDS (60)
 	@scripts/soak
 
@@ -98,5 +101,5 @@ deps-dev:
 help:                                   ## this list
 	@awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } /^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: all build demo install uninstall test lint man bench soak clean deps deps-dev help
+.PHONY: all build demo install uninstall test lint man bench peers soak clean deps deps-dev help
 .DELETE_ON_ERROR:
