@@ -109,6 +109,19 @@ impl<'v> Merger<'v> {
         Ok(())
     }
 
+    /// Counts how many blots have each set, and nothing else.
+    fn count_sets(&mut self, slices: &Range<usize>) -> Result<()> {
+        let [only] = self.segments else {
+            return self.for_each(slices, |_, _, _| Ok(()));
+        };
+        let (first, last) = blots_of(slices, self.bits);
+        // What one document of a single segment has is in no set.
+        for part in &only.parts {
+            part.for_each_shared_between(first, last, |blot, posted| self.translate(&Entry { blot, segment: 0, posted }).map(drop))?;
+        }
+        Ok(())
+    }
+
     fn translate(&mut self, entry: &Entry) -> Result<Option<Found>> {
         let set = match entry.posted {
             Posted::One(place) => {
@@ -210,7 +223,7 @@ pub struct CountSets<'v>(pub Merger<'v>);
 
 impl<K: Key> MakeUnits<K> for CountSets<'_> {
     fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
-        self.0.for_each_unordered(slices, |_, _| ())?;
+        self.0.count_sets(slices)?;
         Ok(Unit { shared: Vec::new(), single: Vec::new() })
     }
 

@@ -306,17 +306,30 @@ impl Part {
 
     /// Calls `each` with every blot from `first` to `last` and what it leads to: first those of several documents, then those of one.
     pub fn for_each_between(&self, first: u64, last: u64, mut each: impl FnMut(u64, Posted) -> Result<()>) -> Result<()> {
-        for (shape, numbers, posted) in self.sections() {
-            let shift = self.description.bits - shape.bucket_bits;
-            let start = self.first_bucket(shape);
-            for bucket in (first >> shift).max(start)..=last >> shift {
-                if bucket - start >= shape.buckets() {
-                    break;
-                }
-                self.read_bucket(shape, numbers, bucket - start, |blot, number| {
-                    if (first..=last).contains(&blot) { each(blot, posted(number)) } else { Ok(()) }
-                })?;
+        self.sections().into_iter().try_for_each(|section| self.for_each_in_section(section, first, last, &mut each))
+    }
+
+    /// The same with those of several documents only.
+    pub fn for_each_shared_between(&self, first: u64, last: u64, each: impl FnMut(u64, Posted) -> Result<()>) -> Result<()> {
+        self.for_each_in_section(self.sections()[0], first, last, each)
+    }
+
+    fn for_each_in_section(
+        &self,
+        (shape, numbers, posted): SectionOf<'_>,
+        first: u64,
+        last: u64,
+        mut each: impl FnMut(u64, Posted) -> Result<()>,
+    ) -> Result<()> {
+        let shift = self.description.bits - shape.bucket_bits;
+        let start = self.first_bucket(shape);
+        for bucket in (first >> shift).max(start)..=last >> shift {
+            if bucket - start >= shape.buckets() {
+                break;
             }
+            self.read_bucket(shape, numbers, bucket - start, |blot, number| {
+                if (first..=last).contains(&blot) { each(blot, posted(number)) } else { Ok(()) }
+            })?;
         }
         Ok(())
     }
