@@ -397,3 +397,24 @@ fn numbers_are_recycled_and_an_alias_takes_over() {
     let ran = work.shell("printf 'n2\\0n3\\0' | dedup-index remove i --files-from - -0");
     assert_eq!(ran.ok_text(), "i: 2 removed; generation 6\n");
 }
+
+#[test]
+fn parts_that_do_not_fit_are_refused() {
+    let work = small();
+    work.shell("dedup-index build -o i c && dedup-index build -o other -k 5 c && dedup-index split i --parts 3 -o p").ok();
+    for (inputs, message) in [
+        ("p/000 p/002", "p/002: the blots that begin with 55 to a9 are missing: no part before this one has them"),
+        ("p/000 p/001", "p/001: the blots that begin with aa to ff are missing: no part after this one has them"),
+        ("p/000 p/001 p/001 p/002", "p/001: blots that begin with 55 are in another part already"),
+        ("p/000 i", "p/000: a part of an index, and i a whole one"),
+        (
+            "i other",
+            "other: scheme is 'word@18.0 ordered:5:32 all', expected 'word@18.0 ordered:8:32 all'; only indexes of one scheme can be joined; build them with the same options",
+        ),
+    ] {
+        let ran = work.shell(&format!("dedup-index merge -o m {inputs}"));
+        assert_eq!((ran.code(), ran.stderr()), (2, format!("dedup-index: {message}\n")), "{inputs}");
+        assert!(!work.path("m").exists());
+    }
+    work.shell("dedup-index merge -o m p/002 p/000 p/001 && diff -r i m").ok();
+}
