@@ -107,6 +107,13 @@ impl RunArgs {
     }
 }
 
+/// Bytes of memory of this machine, or a guess.
+pub fn machine_memory() -> u64 {
+    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    total.map_or(4 << 30, |kilobytes| kilobytes << 10)
+}
+
 /// As many threads as were asked for, or one a core.
 pub fn threads_of(asked: Option<u32>) -> usize {
     asked.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), |threads| threads as usize)

@@ -2,10 +2,9 @@
 
 use super::{
     Manual, Tool,
-    args::{RunArgs, parse_size, threads_of},
+    args::{RunArgs, machine_memory, parse_size, threads_of},
     exit_code,
     generate::{What, examples},
-    index::machine_memory,
     main_of, name as tool_name,
     output::Packed,
     progress::{Complaints, document_bar, say},
@@ -18,7 +17,7 @@ use crate::{
     pipeline::{Extract, ExtractOptions, LeaveOut, Sifted, UniqueOptions, extract_without, spans, unique},
     report::{Format, GraphFormat},
     similar::{Keep, Score},
-    token::{Rule, Tokenizer},
+    token::Tokenizer,
 };
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum, builder::PossibleValuesParser};
@@ -248,7 +247,7 @@ impl Arguments {
     }
 
     fn run_spans(&self, format: Format, index: &Index) -> Result<ExitCode, anyhow::Error> {
-        let is_dna = Tokenizer::of_scheme(&index.scheme.tokens).is_some_and(|tokenizer| tokenizer.rule() == Rule::Dna);
+        let is_dna = Tokenizer::is_dna(&index.scheme.tokens);
         let settings = self.run.settings(Form::Ndjson, LINES_BYTES, is_dna);
         let mut out = Packed::open(self.output.as_deref())?;
         let summary = watched::<Self, _>(&self.run, true, |watch| Ok(spans(index, format, &settings, &mut out, watch)?))?;

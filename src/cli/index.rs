@@ -2,7 +2,7 @@
 
 use super::{
     Manual, Tool,
-    args::{BlotArgs, RunArgs, TokenArgs, parse_size, read_list, threads_of},
+    args::{BlotArgs, RunArgs, TokenArgs, machine_memory, parse_size, read_list, threads_of},
     exit_code,
     generate::{What, examples},
     main_of, name,
@@ -19,7 +19,7 @@ use crate::{
         split, sync,
     },
     posting::TempDir,
-    token::{Rule, Tokenizer},
+    token::Tokenizer,
 };
 use clap::{Args, Parser, Subcommand};
 use std::{
@@ -133,7 +133,7 @@ impl ChangeArgs {
     /// Documents of an index of DNA are read as FASTA.
     fn settings(&self, directory: &Path) -> Result<Settings, anyhow::Error> {
         let scheme = Manifest::read(directory)?.scheme(directory)?;
-        let is_dna = Tokenizer::of_scheme(&scheme.tokens).is_some_and(|tokenizer| tokenizer.rule() == Rule::Dna);
+        let is_dna = Tokenizer::is_dna(&scheme.tokens);
         Ok(self.run.settings(Form::Binary, self.means.under_way(), is_dna))
     }
 }
@@ -363,7 +363,7 @@ fn run_sync(args: &SyncArgs) -> Result<ExitCode, anyhow::Error> {
 }
 
 fn run_remove(args: &RemoveArgs) -> Result<ExitCode, anyhow::Error> {
-    let options = ChangeOptions { blots: BlotOptions::default(), means: args.means.means(Some(1)), compacts: !args.no_compact };
+    let options = ChangeOptions { blots: BlotOptions::default(), means: args.means.means(None), compacts: !args.no_compact };
     let listed = args.files_from.as_ref().map(|list| read_list(list, args.null)).transpose()?;
     if listed.is_none() && args.ids.is_empty() {
         anyhow::bail!("say which documents to remove");
@@ -395,13 +395,6 @@ fn tell(changed: &Changed, directory: &Path, quiet: bool, is_dry: bool) {
     let what = if counts.is_empty() { "nothing to do".to_owned() } else { counts.join(", ") };
     let when = if is_dry { "nothing was written".to_owned() } else { format!("generation {generation}") };
     let _ = writeln!(std::io::stdout(), "{}: {what}; {when}", directory.display());
-}
-
-/// Bytes of memory of this machine, or a guess.
-pub(super) fn machine_memory() -> u64 {
-    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    total.map_or(4 << 30, |kilobytes| kilobytes << 10)
 }
 
 fn run_stats(args: &StatsArgs) -> Result<ExitCode, anyhow::Error> {

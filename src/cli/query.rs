@@ -14,7 +14,7 @@ use crate::{
     pipeline::{Answers, QueryOptions, blot_text, query},
     report::Format,
     similar::Score,
-    token::{Rule, Tokenizer},
+    token::Tokenizer,
 };
 use anyhow::{Context, bail};
 use clap::{Parser, builder::PossibleValuesParser};
@@ -121,7 +121,7 @@ impl Tool for Arguments {
             out.flush()?;
             return Ok(ExitCode::from(u8::from(!is_found)));
         }
-        let is_dna = Tokenizer::of_scheme(&index.scheme.tokens).is_some_and(|tokenizer| tokenizer.rule() == Rule::Dna);
+        let is_dna = Tokenizer::is_dna(&index.scheme.tokens);
         let settings = self.run.settings(Form::Ndjson, 64 << 20, is_dna);
         let options = self.options()?;
         let asked = watched::<Self, _>(&self.run, true, |watch| Ok(query(&options, &index, &settings, &mut out, watch)?))?;

@@ -220,20 +220,9 @@ fn listed(list: &Path, separator: u8) -> Result<impl Iterator<Item = Result<Path
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::LineParser;
 
     fn options(list: PathBuf) -> Options {
-        let fields = LineParser { id_field: "id".into(), text_field: "text".into() };
-        Options {
-            paths: Vec::new(),
-            files_from: Some(list),
-            nul_separated: false,
-            records: None,
-            fields,
-            relative: false,
-            lossy: false,
-            prefer_fasta: false,
-        }
+        Options { files_from: Some(list), ..Options::of_files(Vec::new()) }
     }
 
     /// Opening a pipe would wait for its writer, and take what is for the run.

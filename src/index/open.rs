@@ -171,6 +171,19 @@ impl Index {
         Ok(found.into_iter().map(|(_, at)| at).collect())
     }
 
+    /// The ids of all documents that have a blot, in the order of their numbers.
+    pub fn ids_with(&self, blot: u64) -> Result<Vec<String>> {
+        let (mut contents, mut documents) = (Vec::new(), Vec::new());
+        self.find(blot, &mut contents)?;
+        for content in contents {
+            for at in self.documents_of(content)? {
+                documents.push((self.row(at)?.number, self.id(at)?));
+            }
+        }
+        documents.sort_unstable();
+        Ok(documents.into_iter().map(|(_, id)| id).collect())
+    }
+
     /// Where the postings are of all contents that have a blot.
     pub fn find(&self, blot: u64, out: &mut Vec<At>) -> Result<()> {
         out.clear();

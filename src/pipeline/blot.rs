@@ -126,7 +126,7 @@ impl ToBlots {
     }
 
     fn new(options: &BlotOptions, tokens: TokenScheme) -> Result<Self> {
-        let is_dna = Tokenizer::of_scheme(&tokens).is_some_and(|tokenizer| tokenizer.rule() == Rule::Dna);
+        let is_dna = Tokenizer::is_dna(&tokens);
         let window = Window {
             scheme: options.scheme.clone().unwrap_or_else(|| "ordered".to_owned()),
             k: options.k.unwrap_or(if is_dna { DEFAULT_K_DNA } else { DEFAULT_K }),

@@ -73,16 +73,8 @@ fn blots_of(view: &View<'_>, wanted: &[u32]) -> Result<Vec<Vec<u64>>> {
 
 /// Writes the documents of one blot, a line each, aliases included, in the order of their numbers.
 pub fn dump_blot(index: &Index, blot: u64, out: &mut impl Write) -> Result<()> {
-    let (mut contents, mut documents) = (Vec::new(), Vec::new());
-    index.find(blot, &mut contents)?;
-    for content in contents {
-        for at in index.documents_of(content)? {
-            documents.push((index.row(at)?.number, index.id(at)?));
-        }
-    }
-    documents.sort_unstable();
     let digits = usize::from(index.scheme.bits.div_ceil(4));
-    for (_, id) in documents {
+    for id in index.ids_with(blot)? {
         let id = serde_json::to_string(&id).unwrap_or_default();
         writeln!(out, "{{\"blot\":\"{blot:0digits$x}\",\"doc\":{id}}}").map_err(Error::output)?;
     }

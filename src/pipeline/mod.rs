@@ -191,7 +191,6 @@ impl<O: Gathered> Worked<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::LineParser;
     use proptest::prelude::*;
 
     /// Keeps what it was told.
@@ -207,18 +206,7 @@ mod tests {
     }
 
     fn run_with(paths: &[std::path::PathBuf], threads: usize, form: Form) -> (Vec<u8>, Vec<String>) {
-        let fields = LineParser { id_field: "id".into(), text_field: "text".into() };
-        let paths = paths.to_vec();
-        let corpus = corpus::Options {
-            paths,
-            files_from: None,
-            nul_separated: false,
-            records: None,
-            fields,
-            relative: true,
-            lossy: false,
-            prefer_fasta: false,
-        };
+        let corpus = corpus::Options { relative: true, ..corpus::Options::of_files(paths.to_vec()) };
         let settings = Settings { form, limits: Limits::new(threads, 1 << 12), corpus };
         let (mut out, mut notes) = (Vec::new(), Notes::default());
         blot(&BlotOptions { k: Some(3), ..BlotOptions::default() }, true, &settings, &mut out, &mut notes).unwrap();

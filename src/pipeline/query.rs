@@ -181,8 +181,8 @@ impl Stage for Ask<'_> {
         self.distinct.extend_from_slice(&blots.values);
         self.distinct.sort_unstable();
         self.distinct.dedup();
-        // Of one document that is all there is; of many the first ones.
-        let is_lean = out.documents == 0;
+        // Whoever asks about one document wants little memory; whoever asks about many, speed.
+        let is_lean = self.answers != Answers::Documents && out.documents == 0;
         out.documents += 1;
         let start = out.bytes.len();
         let written = self.answer(item.id, tokens, is_lean, out);
@@ -258,16 +258,9 @@ impl Ask<'_> {
 /// Ids are paths, below `root` if one is given.
 pub fn blot_text(index: &Index, options: &BlotOptions, blot: u64, root: Option<&Path>, out: &mut impl Write) -> Result<bool> {
     let mut blots = ToBlots::as_index(options, &index.manifest, &index.directory)?;
-    let (mut contents, mut documents) = (Vec::new(), Vec::new());
-    index.find(blot, &mut contents)?;
-    for content in contents {
-        for at in index.documents_of(content)? {
-            documents.push((index.row(at)?.number, index.id(at)?));
-        }
-    }
-    documents.sort_unstable();
+    let documents = index.ids_with(blot)?;
     let digits = usize::from(index.scheme.bits.div_ceil(4));
-    for (_, id) in &documents {
+    for id in &documents {
         let path = root.map_or_else(|| PathBuf::from(id), |root| root.join(id));
         let mut line = serde_json::json!({ "blot": format!("{blot:0digits$x}"), "doc": id });
         // A document of a stream, or one that is elsewhere now, has no text to show.

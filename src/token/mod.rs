@@ -94,6 +94,11 @@ impl Tokenizer {
         TokenScheme(format!("{}{html}@{}", self.rule.name(), chars::UNICODE))
     }
 
+    /// Whether a scheme is that of bases, which come as FASTA.
+    pub fn is_dna(scheme: &TokenScheme) -> bool {
+        Self::of_scheme(scheme).is_some_and(|tokenizer| tokenizer.rule() == Rule::Dna)
+    }
+
     /// The tokenizer behind a scheme; none if that is another program, or another version of Unicode.
     pub fn of_scheme(scheme: &TokenScheme) -> Option<Self> {
         let (name, unicode) = scheme.0.split_once('@')?;

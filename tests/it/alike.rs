@@ -4,7 +4,7 @@ use crate::work::Work;
 use dedup::{
     corpus,
     error::Problem,
-    format::{Form, LineParser},
+    format::Form,
     index::{Index, Means, View},
     parallel::Limits,
     pipeline::{BlotOptions, BuildOptions, Extract, ExtractOptions, Settings, Watch, build, extract},
@@ -44,16 +44,7 @@ pub fn index_of(work: &Work, documents: &[Document]) -> Index {
 
 fn build_index(work: &Work, stream: &str) -> Index {
     work.write("stream.jsonl", stream);
-    let corpus = corpus::Options {
-        paths: vec![work.path("stream.jsonl")],
-        files_from: None,
-        nul_separated: false,
-        records: None,
-        fields: LineParser { id_field: "id".into(), text_field: "text".into() },
-        relative: false,
-        lossy: false,
-        prefer_fasta: false,
-    };
+    let corpus = corpus::Options::of_files(vec![work.path("stream.jsonl")]);
     let settings = Settings { form: Form::Binary, limits: Limits::new(2, 1 << 20), corpus };
     let options = BuildOptions {
         blots: BlotOptions::default(),

@@ -58,6 +58,14 @@ fn state(work: &Work) -> Option<Vec<u8>> {
     Some(work.run("dedup-index", &["dump", "i"]).ok())
 }
 
+/// What the index holds before and after a writer that nothing happens to.
+fn before_and_after(work: &Work, writer: &str, is_new: bool) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    reset(work, is_new);
+    let before = state(work);
+    assert_eq!(work.run("dedup-index", &writer.split(' ').collect::<Vec<_>>()).code(), 0, "{writer}");
+    (before, state(work))
+}
+
 /// Files that the manifest does not name.
 fn leftovers(work: &Work) -> BTreeSet<String> {
     let manifest = fs::read_to_string(work.path("i/manifest.json")).unwrap();
@@ -130,11 +138,7 @@ fn a_writer_that_dies_at_a_system_call_leaves_the_old_index_or_the_new_one() {
         return;
     }
     for (writer, is_new) in WRITERS {
-        reset(&work, is_new);
-        let before = state(&work);
-        let arguments: Vec<&str> = writer.split(' ').collect();
-        work.run("dedup-index", &arguments);
-        let after = state(&work);
+        let (before, after) = before_and_after(&work, writer, is_new);
         let step = if is_soak() { 1 } else { 23 };
         for number in (1..).step_by(step) {
             reset(&work, is_new);
@@ -155,11 +159,7 @@ fn a_call_that_fails_is_an_error_and_the_index_is_as_it_was() {
         return;
     }
     for (writer, is_new) in WRITERS {
-        reset(&work, is_new);
-        let before = state(&work);
-        let arguments: Vec<&str> = writer.split(' ').collect();
-        work.run("dedup-index", &arguments);
-        let after = state(&work);
+        let (before, after) = before_and_after(&work, writer, is_new);
         for (calls, error) in [("write", "ENOSPC"), ("fsync", "EIO"), ("rename", "EIO")] {
             for number in (1..).step_by(if is_soak() { 1 } else { 13 }) {
                 reset(&work, is_new);

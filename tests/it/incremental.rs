@@ -4,7 +4,7 @@ use crate::work::Work;
 use dedup::{
     corpus,
     error::Problem,
-    format::{Form, LineParser},
+    format::Form,
     index::{At, Index, Manifest, Means, View, sweep, verify},
     parallel::Limits,
     pipeline::{self, BlotOptions, BuildOptions, ChangeOptions, Settings, Watch},
@@ -60,18 +60,7 @@ fn means(memory_bytes: u64) -> Means {
 }
 
 fn settings(paths: Vec<PathBuf>) -> Settings {
-    let fields = LineParser { id_field: "id".into(), text_field: "text".into() };
-    let corpus = corpus::Options {
-        paths,
-        files_from: None,
-        nul_separated: false,
-        records: None,
-        fields,
-        relative: false,
-        lossy: false,
-        prefer_fasta: false,
-    };
-    Settings { form: Form::Binary, limits: Limits::new(2, 1 << 16), corpus }
+    Settings { form: Form::Binary, limits: Limits::new(2, 1 << 16), corpus: corpus::Options::of_files(paths) }
 }
 
 fn blots() -> BlotOptions {
