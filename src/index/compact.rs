@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    posting::{BUCKETS, Key, SLICES, Sorting, SpillTo},
+    posting::{BUCKETS, Key, NARROW_BITS, SLICES, Sorting, SpillTo},
 };
 use std::{ops::Range, path::Path};
 
@@ -135,7 +135,7 @@ impl Rewritten<'_> {
 }
 
 fn write(view: &View<'_>, files: &SegmentFiles<'_>, effects: &Effects, means: &Means) -> Result<SegmentEntry> {
-    if view.bits <= 32 { write_as::<u64>(view, files, effects, means) } else { write_as::<u128>(view, files, effects, means) }
+    if view.bits <= NARROW_BITS { write_as::<u64>(view, files, effects, means) } else { write_as::<u128>(view, files, effects, means) }
 }
 
 fn write_as<K: Key>(view: &View<'_>, files: &SegmentFiles<'_>, effects: &Effects, means: &Means) -> Result<SegmentEntry> {

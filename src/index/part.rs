@@ -10,7 +10,7 @@ use crate::{
     error::Result,
     format::{BitReader, BitWriter, Fields, NumberCode, Sealed, SealedWriter, put_varint},
     parallel::{self, Limits, Weighted},
-    posting::{BUCKETS, FINE_POSTINGS, Inverted, Key},
+    posting::{BUCKETS, FINE_POSTINGS, Inverted, Key, first_blot},
 };
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, fs::File, io::BufWriter, io::Write, ops::Range, path::Path};
@@ -107,7 +107,8 @@ pub fn write<K: Key>(path: &Path, inverted: &Inverted<K>, scheme: &str, buckets:
     let mut out = SealedWriter::create(path).map_err(failed)?;
     let units = inverted.units_in(&buckets);
     let is_fine = inverted.postings >= FINE_POSTINGS;
-    let writer = SectionWriter { bits: inverted.bits, buckets: buckets.clone(), is_fine, limits, failed: &failed };
+    let first_blot = |unit| first_blot(inverted.bucket(unit), inverted.bits);
+    let writer = SectionWriter { bits: inverted.bits, buckets: buckets.clone(), first_blot: &first_blot, is_fine, limits, failed: &failed };
     let count = |kind: usize| units.clone().map(|unit| inverted.lengths(unit)[kind]).sum();
     let shared = writer.write(&mut out, set_numbers(inverted), &units, count(0), |unit| inverted.shared(unit).map(Cow::Owned))?;
     let width = 32 - inverted.documents.saturating_sub(1).leading_zeros();
@@ -126,6 +127,8 @@ fn set_numbers<K: Key>(inverted: &Inverted<K>) -> Numbers {
 struct SectionWriter<'a> {
     bits: u8,
     buckets: Range<usize>,
+    /// Of the bucket of a unit.
+    first_blot: &'a (dyn Fn(usize) -> u64 + Sync),
     is_fine: bool,
     limits: Limits,
     failed: &'a dyn Fn(std::io::Error) -> crate::error::Error,
@@ -147,7 +150,7 @@ impl SectionWriter<'_> {
         let first_bucket = (self.buckets.start as u64) << (bucket_bits - 8);
         let mut directory: Vec<u64> = Vec::new();
         let source = units.clone().map(|item| Ok(Weighted { item, bytes: 1 }));
-        let encode = |unit| keys(unit).map(|keys| encode(&keys, shift, u32::from(rice), &numbers));
+        let encode = |unit| keys(unit).map(|keys| encode(&keys, (self.first_blot)(unit), shift, u32::from(rice), &numbers));
         parallel::ordered(
             self.limits,
             source,
@@ -193,16 +196,18 @@ struct Encoded {
     buckets: Vec<(u64, u32)>,
 }
 
-fn encode<K: Key>(keys: &[K], shift: u8, rice: u32, numbers: &Numbers) -> Encoded {
+/// Encodes the keys of a unit; `first_blot` is the least one of its bucket, whose bits the keys may miss.
+fn encode<K: Key>(keys: &[K], first_blot: u64, shift: u8, rice: u32, numbers: &Numbers) -> Encoded {
     let (mut out, mut buckets) = (BitWriter::default(), Vec::new());
     for bucket in keys.chunk_by(|one, two| one.blot() >> shift == two.blot() >> shift) {
-        let (start, number) = (out.bytes.len(), bucket[0].blot() >> shift);
+        let (start, number) = (out.bytes.len(), (first_blot | bucket[0].blot()) >> shift);
         put_varint(&mut out.bytes, bucket.len() as u64);
         let mut next = number << shift;
         for key in bucket {
-            out.put_rice(key.blot() - next, rice);
+            let blot = first_blot | key.blot();
+            out.put_rice(blot - next, rice);
             numbers.put(&mut out, key.number());
-            next = key.blot().wrapping_add(1);
+            next = blot.wrapping_add(1);
         }
         out.align();
         buckets.push((number, (out.bytes.len() - start) as u32));

@@ -80,7 +80,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
             taken.push(if met == Met::Known { Taken::Known } else { Taken::Added });
             places.push(if met == Met::Known { None } else { self.push(id, row, met) });
         }
-        self.collector.add(postings, |at| places[at as usize])?;
+        self.collector.add(postings, &places)?;
         Ok(taken)
     }
 

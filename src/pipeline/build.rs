@@ -9,7 +9,7 @@ use crate::{
     corpus::{Item, Source},
     error::Result,
     index::{Manifest, Means, Row, SegmentBuilder, SegmentFiles, WriteLock, ensure_new, sweep},
-    posting::{Key, Postings},
+    posting::{Key, NARROW_BITS, Postings},
 };
 use std::{fs, marker::PhantomData, path::Path};
 
@@ -24,7 +24,7 @@ pub struct BuildOptions {
 pub fn build(options: &BuildOptions, settings: &Settings, directory: &Path, watch: &mut dyn Watch) -> Result<Summary> {
     write_new(directory, || {
         let (source, blots) = open(&options.blots, settings)?;
-        if blots.scheme.bits <= 32 {
+        if blots.scheme.bits <= NARROW_BITS {
             build_as::<u64>(options, settings, directory, source, blots, watch)
         } else {
             build_as::<u128>(options, settings, directory, source, blots, watch)
@@ -78,14 +78,15 @@ fn build_as<K: Key>(
 /// Rows and postings of some documents, numbered from 0.
 pub(super) struct Documents<K> {
     rows: Vec<Row>,
-    keys: Vec<K>,
+    /// Until all are there: the blots of all documents, and where those of each end.
+    blots: Vec<u64>,
+    ends: Vec<usize>,
     pub postings: Postings<K>,
-    bits: u8,
 }
 
 impl<K: Key> Default for Documents<K> {
     fn default() -> Self {
-        Self { rows: Vec::new(), keys: Vec::new(), postings: Postings::default(), bits: 0 }
+        Self { rows: Vec::new(), blots: Vec::new(), ends: Vec::new(), postings: Postings::default() }
     }
 }
 
@@ -104,9 +105,7 @@ impl<K: Key> Gathered for Documents<K> {
     fn drop_documents(&mut self, dropped: &[usize]) {
         let is_dropped = |number: u32| dropped.binary_search(&(number as usize)).is_ok();
         let before = |number: u32| dropped.partition_point(|&dropped| dropped < number as usize) as u32;
-        let kept = self.postings.keys().iter().filter(|key| !is_dropped(key.number()));
-        let keys: Vec<K> = kept.map(|key| K::new(key.blot(), key.number() - before(key.number()))).collect();
-        self.postings = Postings::new(&keys, self.bits);
+        self.postings.renumber(|number| (!is_dropped(number)).then(|| number - before(number)));
         let mut number = 0;
         self.rows.retain(|_| {
             number += 1;
@@ -139,15 +138,15 @@ impl<K: Key> Stage for Gather<K> {
     fn take(&mut self, item: &Item<'_>, out: &mut Documents<K>) -> Result<(), String> {
         let (blots, hash) = self.blots.blots(item)?;
         let tokens = u32::try_from(blots.tokens).map_err(|_| "a document of more than 4 G tokens; split it")?;
-        let number = out.rows.len() as u32;
         out.rows.push(Row::new(item.bytes, tokens, hash));
-        out.keys.extend(blots.values.iter().map(|&blot| K::new(blot, number)));
+        out.blots.extend_from_slice(&blots.values);
+        out.ends.push(out.blots.len());
         Ok(())
     }
 
     fn finish(&mut self, out: &mut Documents<K>) {
         self.blots.give_back();
-        out.bits = self.blots.scheme.bits;
-        out.postings = Postings::new(&std::mem::take(&mut out.keys), out.bits);
+        let (blots, ends) = (std::mem::take(&mut out.blots), std::mem::take(&mut out.ends));
+        out.postings = Postings::new(&blots, &ends, self.blots.scheme.bits);
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     corpus::Source,
     error::{Error, Place, Problem, Result},
     index::{Change, Index, Manifest, Means, SegmentBuilder, SegmentFiles, Taken, WriteLock, sweep},
-    posting::Key,
+    posting::{Key, NARROW_BITS},
 };
 use std::path::Path;
 
@@ -39,7 +39,7 @@ pub fn add(options: &ChangeOptions, settings: &Settings, directory: &Path, watch
         let blots = ToBlots::as_index(&options.blots, &index.get().manifest, directory)?;
         let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
         blots.expect_in(&mut source);
-        if blots.scheme.bits <= 32 {
+        if blots.scheme.bits <= NARROW_BITS {
             add_as::<u64>(index.get(), options, settings, source, blots, watch)
         } else {
             add_as::<u128>(index.get(), options, settings, source, blots, watch)

@@ -11,7 +11,7 @@ use crate::{
     corpus::{self, Entries, Entry, Found, Source},
     error::{Error, Place, Problem, Result},
     index::{At, Change, FileState, Index, Known, Row, SegmentBuilder, Stamp, Taken, write_known},
-    posting::Key,
+    posting::{Key, NARROW_BITS},
 };
 use std::{
     collections::HashMap,
@@ -36,7 +36,7 @@ pub fn sync(options: &SyncOptions, settings: &Settings, directory: &Path, watch:
     write_to(directory, |index| {
         let index = Compacted::of(index, &options.change)?;
         let blots = ToBlots::as_index(&options.change.blots, &index.get().manifest, directory)?;
-        let changed = if blots.scheme.bits <= 32 {
+        let changed = if blots.scheme.bits <= NARROW_BITS {
             sync_as::<u64>(index.get(), options, settings, blots, watch)?
         } else {
             sync_as::<u128>(index.get(), options, settings, blots, watch)?

@@ -78,8 +78,7 @@ impl Stored {
                 piece.clear();
             }
         }
-        self.file.append(&piece)?;
-        let numbers = self.file.bytes();
+        let numbers = self.file.append(&piece)?.end;
         for some in order.chunks(PIECE_BYTES / 4) {
             self.file.append(&some.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>())?;
         }

@@ -1,8 +1,11 @@
 //! Takes postings as documents come, bucket by bucket, and spills them sorted when memory is full.
 
 use super::{
-    key::{BUCKETS, Key, bucket_of},
-    spill::{Spill, TempDir},
+    key::{BUCKETS, Key, bucket_of, first_blot},
+    packed::put_keys,
+    sort::sorted,
+    spill::{TempDir, TempFile},
+    tally::Tally,
 };
 use crate::{
     error::{Error, Result},
@@ -24,23 +27,37 @@ pub struct Postings<K> {
 }
 
 impl<K: Key> Postings<K> {
-    /// Sorts keys by bucket: counting, then placing.
-    pub fn new(keys: &[K], bits: u8) -> Self {
+    /// Sorts the blots of documents, numbered from 0, by bucket: counting, then placing. `ends` says where those of each document end.
+    pub fn new(blots: &[u64], ends: &[usize], bits: u8) -> Self {
         let mut starts = [0_u32; BUCKETS + 1];
-        for key in keys {
-            starts[bucket_of(key.blot(), bits) + 1] += 1;
+        for &blot in blots {
+            starts[bucket_of(blot, bits) + 1] += 1;
         }
         for bucket in 0..BUCKETS {
             starts[bucket + 1] += starts[bucket];
         }
-        let mut placed = vec![K::default(); keys.len()];
-        for &key in keys {
-            let at = &mut starts[bucket_of(key.blot(), bits)];
-            placed[*at as usize] = key;
-            *at += 1;
+        let (mut placed, mut start) = (vec![K::default(); blots.len()], 0);
+        for (number, &end) in (0..).zip(ends) {
+            for &blot in &blots[start..end] {
+                let at = &mut starts[bucket_of(blot, bits)];
+                placed[*at as usize] = K::new(blot, number);
+                *at += 1;
+            }
+            start = end;
         }
         // Each start has moved on to its bucket's end.
         Self { keys: placed, ends: starts[..BUCKETS].to_vec() }
+    }
+
+    /// Numbers the documents anew; those that get no number are dropped.
+    pub fn renumber(&mut self, number_of: impl Fn(u32) -> Option<u32>) {
+        let mut kept = Vec::with_capacity(self.keys.len());
+        let ends = (0..self.ends.len()).map(|bucket| {
+            kept.extend(self.bucket(bucket).iter().filter_map(|key| number_of(key.number()).map(|number| K::new(key.blot(), number))));
+            kept.len() as u32
+        });
+        self.ends = ends.collect();
+        self.keys = kept;
     }
 
     pub fn keys(&self) -> &[K] {
@@ -60,9 +77,13 @@ impl<K: Key> Postings<K> {
 pub struct Collector<K> {
     pub(super) bits: u8,
     pub(super) buckets: Vec<Bucket<K>>,
-    pub(super) runs: Vec<Run<K>>,
+    pub(super) runs: Vec<Run>,
     pub(super) limits: Limits,
     pub(super) directory: TempDir,
+    /// How many blots each document has, of those that are in a run.
+    pub(super) blots_of: Vec<u32>,
+    /// Where the documents are that are in no run yet. Each is in one only.
+    pub(super) in_memory: Range<u32>,
     keys: u64,
     keys_limit: u64,
 }
@@ -85,29 +106,54 @@ impl<K: Key> Bucket<K> {
         }
     }
 
-    /// All keys in order, each once. The pieces are given back.
-    pub fn sorted(&mut self) -> Vec<K> {
-        let mut keys = std::mem::take(&mut self.pieces).concat();
-        keys.sort_unstable();
+    /// All keys in order, each once, and counted. The pieces are given back.
+    pub fn sorted(&mut self, tally: &Tally) -> Vec<K> {
+        let mut keys = sorted(&std::mem::take(&mut self.pieces));
         keys.dedup();
+        tally.count(&keys);
         keys
     }
 }
 
-/// Sorted postings on disk.
-pub(super) struct Run<K> {
-    spill: Spill<K>,
+/// Sorted postings on disk: a stretch for each slice.
+pub(super) struct Run {
+    file: TempFile,
     /// Where each slice starts, and where the last one ends.
     starts: Vec<u64>,
+    /// How many keys each slice has.
+    keys: Vec<u32>,
 }
 
-impl<K: Key> Run<K> {
-    pub fn read(&self, slices: &Range<usize>, out: &mut Vec<K>) -> Result<()> {
-        self.spill.read(self.starts[slices.start]..self.starts[slices.end], out)
+impl Run {
+    pub fn read<K: Key>(&self, slices: &Range<usize>, out: &mut Vec<K>) -> Result<()> {
+        self.file.keys(&(self.starts[slices.start]..self.starts[slices.end]), out)
     }
 
     pub fn keys(&self, slices: &Range<usize>) -> u64 {
-        self.starts[slices.end] - self.starts[slices.start]
+        self.keys[slices.clone()].iter().map(|&keys| u64::from(keys)).sum()
+    }
+}
+
+/// The keys of a bucket as they go to disk, with the length and the number of keys of each slice.
+struct PackedBucket {
+    bytes: Vec<u8>,
+    slices: Vec<(usize, u32)>,
+}
+
+impl PackedBucket {
+    fn of<K: Key>(keys: &[K], bits: u8) -> Self {
+        let (mut bytes, mut rest) = (Vec::new(), keys);
+        let width = slice_width(bits);
+        // The first bucket's slices have the same keys as any other's, but for the bits of the bucket.
+        let bucket = keys.first().map_or(0, |key| key.blot() & !(first_blot(1, bits) - 1));
+        let slices = (1..=(SLICES / BUCKETS) as u64).map(|slice| {
+            let (these, those) = rest.split_at(rest.partition_point(|key| key.blot() - bucket < slice * width));
+            rest = those;
+            let start = bytes.len();
+            put_keys(&mut bytes, these);
+            (bytes.len() - start, these.len() as u32)
+        });
+        Self { slices: slices.collect(), bytes }
     }
 }
 
@@ -116,11 +162,16 @@ impl<K: Key> Collector<K> {
     pub fn new(bits: u8, memory_bytes: u64, threads: usize, directory: TempDir) -> Self {
         let buckets = (0..BUCKETS).map(|_| Bucket { pieces: Vec::new() }).collect();
         let keys_limit = (memory_bytes / size_of::<K>() as u64).max(1);
-        Self { bits, buckets, runs: Vec::new(), limits: Limits::new(threads, 2 * threads as u64), directory, keys: 0, keys_limit }
+        let limits = Limits::new(threads, 2 * threads as u64);
+        Self { bits, buckets, runs: Vec::new(), limits, directory, blots_of: Vec::new(), in_memory: 0..0, keys: 0, keys_limit }
     }
 
-    /// Takes the postings of some documents, each under a new number; those that get none are left out.
-    pub fn add(&mut self, postings: &Postings<K>, number_of: impl Fn(u32) -> Option<u32>) -> Result<()> {
+    /// Takes the postings of some documents, each under a new number, higher than those before; those that get none are left out.
+    pub fn add(&mut self, postings: &Postings<K>, numbers: &[Option<u32>]) -> Result<()> {
+        let number_of = |number: u32| numbers.get(number as usize).copied().flatten();
+        if let Some(last) = numbers.iter().rev().find_map(|&number| number) {
+            self.in_memory.end = last + 1;
+        }
         for (bucket, into) in self.buckets.iter_mut().enumerate() {
             let kept = postings.bucket(bucket).iter();
             into.extend(kept.filter_map(|key| number_of(key.number()).map(|number| K::new(key.blot(), number))));
@@ -131,38 +182,39 @@ impl<K: Key> Collector<K> {
 
     /// Writes what is in memory as a run: buckets are sorted in parallel, and written in order.
     pub(super) fn spill(&mut self) -> Result<()> {
-        let (bits, limits) = (self.bits, self.limits);
-        let (mut spill, mut starts) = (Spill::new(&self.directory)?, Vec::with_capacity(SLICES + 1));
+        let (bits, limits, tally) = (self.bits, self.limits, Tally::new(self.in_memory.clone()));
+        let mut run = Run { file: TempFile::new(&self.directory)?, starts: vec![0], keys: Vec::with_capacity(SLICES) };
         let buckets = self.buckets.iter_mut().map(|bucket| Ok::<_, Error>(Weighted { item: bucket, bytes: 1 }));
         parallel::ordered(
             limits,
             buckets,
-            || |bucket: &mut Bucket<K>| bucket.sorted(),
+            || |bucket: &mut Bucket<K>| PackedBucket::of(&bucket.sorted(&tally), bits),
             |_| 1,
-            |keys| {
-                let bucket = starts.len() / (SLICES / BUCKETS);
-                let written = spill.write(&keys)?;
-                for slice in 0..SLICES / BUCKETS {
-                    let first = first_blot(bucket * (SLICES / BUCKETS) + slice, bits);
-                    starts.push(written.start + keys.partition_point(|key| key.blot() < first) as u64);
+            |packed| {
+                let mut at = run.file.append(&packed.bytes)?.start;
+                for (length, keys) in packed.slices {
+                    at += length as u64;
+                    run.starts.push(at);
+                    run.keys.push(keys);
                 }
                 Ok(())
             },
         )?;
-        starts.push(spill.write(&[])?.end);
-        self.runs.push(Run { spill, starts });
+        tally.add_to(&mut self.blots_of);
+        self.runs.push(run);
+        self.in_memory.start = self.in_memory.end;
         self.keys = 0;
         Ok(())
     }
 }
 
-/// The least blot of a slice.
-fn first_blot(slice: usize, bits: u8) -> u64 {
-    (slice as u64) << (bits - SLICES.trailing_zeros() as u8)
+/// How many blots a slice may have.
+fn slice_width(bits: u8) -> u64 {
+    1 << (bits - SLICES.trailing_zeros() as u8)
 }
 
 /// The least and the greatest blot of some slices.
 pub fn blots_of(slices: &Range<usize>, bits: u8) -> (u64, u64) {
-    let width = 1_u64 << (bits - SLICES.trailing_zeros() as u8);
-    (first_blot(slices.start, bits), first_blot(slices.end - 1, bits) + (width - 1))
+    let width = slice_width(bits);
+    (slices.start as u64 * width, (slices.end - 1) as u64 * width + (width - 1))
 }

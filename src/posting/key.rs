@@ -8,21 +8,27 @@ pub fn bucket_of(blot: u64, bits: u8) -> usize {
     (blot >> (bits - 8)) as usize
 }
 
-/// A blot and the number of a document or set. Blots of up to 32 bits fit, with the number, into a `u64`; wider ones take a `u128`.
-pub trait Key: Copy + Ord + Send + Sync + Default + std::fmt::Debug + 'static {
-    /// On disk.
-    const BYTES: usize;
+/// Blots of at most this many bits fit, with a number, into a `u64`: the eight bits of the bucket need not be said.
+pub const NARROW_BITS: u8 = 40;
 
+/// A blot and the number of a document or set, among those of one bucket.
+///
+/// A `u64` holds what is below the bucket of a blot of up to [`NARROW_BITS`], at least; wider ones take a `u128`.
+pub trait Key: Copy + Ord + Send + Sync + Default + std::fmt::Debug + 'static {
     fn new(blot: u64, number: u32) -> Self;
+
+    /// The blot, of which the bits of the bucket may be missing; see [`first_blot`].
     fn blot(self) -> u64;
+
     fn number(self) -> u32;
-    fn append_to(self, out: &mut Vec<u8>);
-    fn read(bytes: &[u8]) -> Self;
+}
+
+/// The least blot of a bucket. It has just the bits that a key may miss.
+pub fn first_blot(bucket: usize, bits: u8) -> u64 {
+    (bucket as u64) << (bits - 8)
 }
 
 impl Key for u64 {
-    const BYTES: usize = 8;
-
     fn new(blot: u64, number: u32) -> Self {
         blot << 32 | u64::from(number)
     }
@@ -34,20 +40,9 @@ impl Key for u64 {
     fn number(self) -> u32 {
         self as u32
     }
-
-    fn append_to(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.to_le_bytes());
-    }
-
-    fn read(bytes: &[u8]) -> Self {
-        Self::from_le_bytes(std::array::from_fn(|index| bytes[index]))
-    }
 }
 
 impl Key for u128 {
-    /// 64 bits of blot, 32 of number.
-    const BYTES: usize = 12;
-
     fn new(blot: u64, number: u32) -> Self {
         Self::from(blot) << 32 | Self::from(number)
     }
@@ -58,15 +53,5 @@ impl Key for u128 {
 
     fn number(self) -> u32 {
         self as u32
-    }
-
-    fn append_to(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.to_le_bytes()[..Self::BYTES]);
-    }
-
-    fn read(bytes: &[u8]) -> Self {
-        let mut wide = [0; 16];
-        wide[..Self::BYTES].copy_from_slice(&bytes[..Self::BYTES]);
-        Self::from_le_bytes(wide)
     }
 }

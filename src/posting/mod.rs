@@ -16,12 +16,15 @@ mod closed;
 mod collect;
 mod invert;
 mod key;
+mod packed;
 mod sets;
+mod sort;
 mod spill;
+mod tally;
 
 pub use closed::SpillTo;
 pub use collect::{Collector, Postings, SLICES, blots_of};
 pub use invert::{FINE_POSTINGS, Inverted, MakeUnits, Sorting, Unit, invert, whole_buckets};
-pub use key::{BUCKETS, Key, bucket_of};
+pub use key::{BUCKETS, Key, NARROW_BITS, bucket_of, first_blot};
 pub use sets::{SetDictionary, Sets};
 pub use spill::TempDir;

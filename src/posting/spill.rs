@@ -1,8 +1,8 @@
-//! Temporary files: of bytes, and of sorted keys.
+//! Temporary files.
 
-use super::key::Key;
+use super::{key::Key, packed::take_keys};
 use crate::error::{Error, Result};
-use std::{fs::File, marker::PhantomData, ops::Range, os::unix::fs::FileExt, path::PathBuf};
+use std::{fs::File, ops::Range, os::unix::fs::FileExt, path::PathBuf};
 
 /// Where temporary files go.
 #[derive(Debug, Clone)]
@@ -40,10 +40,12 @@ impl TempFile {
         self.bytes
     }
 
-    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.write_at(bytes, self.bytes)?;
+    /// Appends bytes, and says where they are now.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<Range<u64>> {
+        let start = self.bytes;
+        self.write_at(bytes, start)?;
         self.bytes += bytes.len() as u64;
-        Ok(())
+        Ok(start..self.bytes)
     }
 
     pub fn write_at(&self, bytes: &[u8], at: u64) -> Result<()> {
@@ -52,6 +54,17 @@ impl TempFile {
 
     pub fn read_at(&self, bytes: &mut [u8], at: u64) -> Result<()> {
         self.file.read_exact_at(bytes, at).map_err(|error| self.failed(error))
+    }
+
+    /// Appends the keys of all stretches of a range to `out`.
+    pub fn keys<K: Key>(&self, range: &Range<u64>, out: &mut Vec<K>) -> Result<()> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        self.read_at(&mut bytes, range.start)?;
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            rest = take_keys(rest, out).ok_or_else(|| self.failed(std::io::ErrorKind::InvalidData.into()))?;
+        }
+        Ok(())
     }
 
     fn failed(&self, error: std::io::Error) -> Error {
@@ -106,50 +119,6 @@ impl<'a> TempReader<'a> {
         self.file.read_at(&mut self.piece, self.range.start)?;
         self.range.start += length;
         self.at = 0;
-        Ok(())
-    }
-}
-
-/// Keys one after the other in a temporary file.
-#[derive(Debug)]
-pub struct Spill<K> {
-    file: TempFile,
-    keys: u64,
-    buffer: Vec<u8>,
-    of: PhantomData<K>,
-}
-
-/// Keys are written in pieces of about this size.
-const BUFFER_BYTES: usize = 1 << 20;
-
-impl<K: Key> Spill<K> {
-    pub fn new(directory: &TempDir) -> Result<Self> {
-        Ok(Self { file: TempFile::new(directory)?, keys: 0, buffer: Vec::new(), of: PhantomData })
-    }
-
-    /// Appends keys, and says which ones they are now.
-    pub fn write(&mut self, keys: &[K]) -> Result<Range<u64>> {
-        let start = self.keys;
-        for piece in keys.chunks(BUFFER_BYTES / K::BYTES) {
-            self.buffer.clear();
-            piece.iter().for_each(|key| key.append_to(&mut self.buffer));
-            self.file.append(&self.buffer)?;
-            self.keys += piece.len() as u64;
-        }
-        Ok(start..self.keys)
-    }
-
-    /// Appends the keys of a range to `out`.
-    pub fn read(&self, range: Range<u64>, out: &mut Vec<K>) -> Result<()> {
-        let mut bytes = vec![0; ((range.end - range.start) as usize * K::BYTES).min(BUFFER_BYTES / K::BYTES * K::BYTES)];
-        let mut at = range.start;
-        while at < range.end {
-            let count = ((range.end - at) as usize).min(bytes.len() / K::BYTES);
-            let piece = &mut bytes[..count * K::BYTES];
-            self.file.read_at(piece, at * K::BYTES as u64)?;
-            out.extend(piece.chunks_exact(K::BYTES).map(K::read));
-            at += count as u64;
-        }
         Ok(())
     }
 }
