@@ -52,6 +52,9 @@ impl BitWriter {
     }
 }
 
+/// So many bits are seen at once, at least.
+const PEEKED_BITS: u32 = 56;
+
 /// Reads bits; what lies beyond the end reads as zeros, and `is_beyond` tells.
 #[derive(Debug, Clone)]
 pub struct BitReader<'a> {
@@ -69,7 +72,7 @@ impl<'a> BitReader<'a> {
         self.at > 8 * self.bytes.len()
     }
 
-    /// The next bits, at least 56 of them.
+    /// The next bits, at least [`PEEKED_BITS`] of them.
     fn peek(&self) -> u64 {
         let rest = self.bytes.get(self.at / 8..).unwrap_or_default();
         let word = match rest.first_chunk() {
@@ -77,6 +80,11 @@ impl<'a> BitReader<'a> {
             None => rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
         };
         word >> (self.at % 8)
+    }
+
+    /// The last so many bits that were passed.
+    fn before(&self, width: u32) -> u64 {
+        Self { bytes: self.bytes, at: self.at.saturating_sub(width as usize) }.take(width)
     }
 
     pub fn take(&mut self, width: u32) -> u64 {
@@ -89,7 +97,23 @@ impl<'a> BitReader<'a> {
         if width > 32 { self.take(32) | self.take(width - 32) << 32 } else { self.take(width) }
     }
 
+    /// Passes over so many bits.
+    pub fn skip(&mut self, bits: u64) {
+        self.at = self.at.saturating_add(usize::try_from(bits).unwrap_or(usize::MAX));
+    }
+
     pub fn take_rice(&mut self, parameter: u32) -> u64 {
+        let word = self.peek();
+        let ones = word.trailing_ones();
+        if ones + 1 + parameter <= PEEKED_BITS {
+            self.at += (ones + 1 + parameter) as usize;
+            return u64::from(ones) << parameter | word >> (ones + 1) & ((1 << parameter) - 1);
+        }
+        self.take_wide_rice(parameter)
+    }
+
+    #[cold]
+    fn take_wide_rice(&mut self, parameter: u32) -> u64 {
         let mut high = 0;
         loop {
             let ones = self.peek().trailing_ones().min(32);
@@ -187,17 +211,28 @@ impl NumberCode {
 
     /// None if no codeword fits.
     pub fn take(&self, bits: &mut BitReader<'_>) -> Option<u32> {
-        let next = bits.peek() as u32;
+        let next = bits.peek();
+        let (class, width) = self.class(next)?;
+        let low_bits = class.saturating_sub(1);
+        bits.at += (width + low_bits) as usize;
+        let low = if width + low_bits <= PEEKED_BITS { next >> width } else { bits.before(low_bits) } as u32;
+        Some(if class == 0 { 0 } else { 1 << low_bits | low & ((1 << low_bits) - 1) })
+    }
+
+    /// Passes over a number; none if no codeword fits.
+    pub fn skip(&self, bits: &mut BitReader<'_>) -> Option<()> {
+        let (class, width) = self.class(bits.peek())?;
+        bits.at += (width + class.saturating_sub(1)) as usize;
+        Some(())
+    }
+
+    /// The class of the next number, and the width of its codeword.
+    fn class(&self, next: u64) -> Option<(u32, u32)> {
         let class = match self.classes[(next & ((1 << TABLE_BITS) - 1)) as usize] {
-            LONG => self.class_of(next)?,
+            LONG => self.class_of(next as u32)?,
             class => usize::from(class),
         };
-        bits.at += usize::from(self.widths[class]);
-        Some(match class {
-            0 => 0,
-            1 => 1,
-            _ => 1 << (class - 1) | bits.take(class as u32 - 1) as u32,
-        })
+        Some((class as u32, self.widths[class].into()))
     }
 }
 

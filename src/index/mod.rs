@@ -11,6 +11,7 @@ mod lock;
 mod open;
 mod merge;
 mod view;
+mod bucket;
 mod change;
 mod segment;
 mod compact;

@@ -2,13 +2,15 @@
 //!
 //! Two sections of blots in rising order: those of several documents with the number of their set, and those of one document with its
 //! number. A section is cut into buckets by the top bits of the blot, about 32 to 64 blots each; a list of bucket starts makes a look-up
-//! one step. In a bucket stands the number of its blots as a varint, then for each the gap to the one before less one (to the bucket's start
-//! for the first) in a Rice code, then the number: of a set in a prefix code, of a document in a fixed width.
+//! one step. What is in a bucket is told in [`bucket`].
 
-use super::ids::Section;
+use super::{
+    bucket::{self, Broken, Bucket, NumberShape, Numbers},
+    ids::Section,
+};
 use crate::{
-    error::Result,
-    format::{BitReader, BitWriter, Fields, NumberCode, Sealed, SealedWriter, put_varint},
+    error::{Error, Result},
+    format::{BitWriter, NumberCode, Sealed, SealedWriter},
     parallel::{self, Limits, Weighted},
     posting::{BUCKETS, FINE_POSTINGS, Inverted, Key, first_blot},
 };
@@ -42,50 +44,6 @@ struct Shape {
     directory: Section,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum NumberShape {
-    /// The widths of the prefix code.
-    Code(Vec<u8>),
-    Fixed(u8),
-}
-
-#[derive(Debug, Clone)]
-enum Numbers {
-    Code(NumberCode),
-    Fixed(u32),
-}
-
-impl Numbers {
-    fn shape(&self) -> NumberShape {
-        match self {
-            Self::Code(code) => NumberShape::Code(code.widths().to_vec()),
-            Self::Fixed(width) => NumberShape::Fixed(*width as u8),
-        }
-    }
-
-    fn of(shape: &NumberShape) -> Option<Self> {
-        match shape {
-            NumberShape::Code(widths) => NumberCode::of_widths(widths).map(Self::Code),
-            NumberShape::Fixed(width) => (*width <= 32).then_some(Self::Fixed(u32::from(*width))),
-        }
-    }
-
-    fn put(&self, out: &mut BitWriter, number: u32) {
-        match self {
-            Self::Code(code) => code.put(out, number),
-            Self::Fixed(width) => out.put(u64::from(number), *width),
-        }
-    }
-
-    fn take(&self, bits: &mut BitReader<'_>) -> Option<u32> {
-        match self {
-            Self::Code(code) => code.take(bits),
-            Self::Fixed(width) => Some(bits.take(*width) as u32),
-        }
-    }
-}
-
 /// What a blot leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Posted {
@@ -103,7 +61,7 @@ pub fn buckets_of(part: u32, parts: u32) -> Range<usize> {
 
 /// Writes the postings of a range of buckets.
 pub fn write<K: Key>(path: &Path, inverted: &Inverted<K>, scheme: &str, buckets: Range<usize>, limits: Limits) -> Result<()> {
-    let failed = |error| crate::error::Error::io(path.display(), error);
+    let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
     let units = inverted.units_in(&buckets);
     let is_fine = inverted.postings >= FINE_POSTINGS;
@@ -131,7 +89,7 @@ struct SectionWriter<'a> {
     first_blot: &'a (dyn Fn(usize) -> u64 + Sync),
     is_fine: bool,
     limits: Limits,
-    failed: &'a dyn Fn(std::io::Error) -> crate::error::Error,
+    failed: &'a dyn Fn(std::io::Error) -> Error,
 }
 
 impl SectionWriter<'_> {
@@ -198,21 +156,13 @@ struct Encoded {
 
 /// Encodes the keys of a unit; `first_blot` is the least one of its bucket, whose bits the keys may miss.
 fn encode<K: Key>(keys: &[K], first_blot: u64, shift: u8, rice: u32, numbers: &Numbers) -> Encoded {
-    let (mut out, mut buckets) = (BitWriter::default(), Vec::new());
-    for bucket in keys.chunk_by(|one, two| one.blot() >> shift == two.blot() >> shift) {
-        let (start, number) = (out.bytes.len(), (first_blot | bucket[0].blot()) >> shift);
-        put_varint(&mut out.bytes, bucket.len() as u64);
-        let mut next = number << shift;
-        for key in bucket {
-            let blot = first_blot | key.blot();
-            out.put_rice(blot - next, rice);
-            numbers.put(&mut out, key.number());
-            next = blot.wrapping_add(1);
-        }
-        out.align();
-        buckets.push((number, (out.bytes.len() - start) as u32));
+    let (mut bytes, mut bits, mut buckets) = (Vec::new(), BitWriter::default(), Vec::new());
+    for keys in keys.chunk_by(|one, two| one.blot() >> shift == two.blot() >> shift) {
+        let (start, number) = (bytes.len(), (first_blot | keys[0].blot()) >> shift);
+        bucket::put(&mut bytes, &mut bits, keys, number << shift, |key| first_blot | key.blot(), rice, numbers);
+        buckets.push((number, (bytes.len() - start) as u32));
     }
-    Encoded { bytes: out.bytes, buckets }
+    Encoded { bytes, buckets }
 }
 
 /// A section, its numbers, and what they stand for.
@@ -268,27 +218,24 @@ impl Part {
         [shared.data[1], shared.directory[1], single.data[1], single.directory[1]]
     }
 
-    /// What a blot leads to.
-    pub fn find(&self, blot: u64) -> Result<Option<Posted>> {
-        for (shape, numbers, posted) in self.sections() {
-            let Some(bucket) = (blot >> (self.description.bits - shape.bucket_bits)).checked_sub(self.first_bucket(shape)) else {
-                continue;
-            };
-            if bucket >= shape.buckets() {
-                continue;
-            }
+    /// Appends what each blot leads to.
+    ///
+    /// All directories are looked into first, then all buckets: memory that is far away is fetched for many at once.
+    pub fn find_all(&self, blots: &[u64], out: &mut Vec<Option<Posted>>) -> Result<()> {
+        let sections = self.sections();
+        let borders = |&blot: &u64| Ok([self.borders_of(sections[0].0, blot)?, self.borders_of(sections[1].0, blot)?]);
+        let borders = blots.iter().map(borders).collect::<Result<Vec<_>>>()?;
+        let buckets = |[shared, single]: &[Borders; 2]| Ok([self.bucket(sections[0].0, shared)?, self.bucket(sections[1].0, single)?]);
+        let buckets = borders.iter().map(buckets).collect::<Result<Vec<_>>>()?;
+        for ((&blot, borders), buckets) in blots.iter().zip(&borders).zip(buckets) {
             let mut found = None;
-            self.walk_bucket(shape, numbers, bucket, |seen, number| {
-                if seen == blot {
-                    found = Some(posted(number));
-                }
-                Ok(seen < blot)
-            })?;
-            if found.is_some() {
-                return Ok(found);
+            for ((bucket, borders), (_, numbers, posted)) in buckets.into_iter().zip(borders).zip(sections) {
+                let Some(bucket) = bucket.filter(|_| found.is_none()) else { continue };
+                found = bucket.find(blot, numbers).map_err(|Broken| self.broken(borders.start))?.map(posted);
             }
+            out.push(found);
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Calls `each` with every blot of several documents and its set, in order.
@@ -354,11 +301,21 @@ impl Part {
     }
 
     fn read_bucket(&self, shape: &Shape, numbers: &Numbers, bucket: u64, mut each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
-        self.walk_bucket(shape, numbers, bucket, |blot, number| each(blot, number).map(|()| true))
+        let borders = self.borders(shape, bucket)?;
+        let Some(bucket) = self.bucket(shape, &borders)? else { return Ok(()) };
+        bucket.for_each(numbers, |blot, number| each(blot, number).map_err(Stop::Error)).map_err(|stop| match stop {
+            Stop::Broken => self.broken(borders.start),
+            Stop::Error(error) => error,
+        })
     }
 
-    /// Goes through a bucket as long as `each` wants more.
-    fn walk_bucket(&self, shape: &Shape, numbers: &Numbers, bucket: u64, mut each: impl FnMut(u64, u32) -> Result<bool>) -> Result<()> {
+    /// Where the bucket is in which a blot would be.
+    fn borders_of(&self, shape: &Shape, blot: u64) -> Result<Borders> {
+        let bucket = (blot >> (self.description.bits - shape.bucket_bits)).checked_sub(self.first_bucket(shape));
+        bucket.filter(|&bucket| bucket < shape.buckets()).map_or(Ok(Borders::default()), |bucket| self.borders(shape, bucket))
+    }
+
+    fn borders(&self, shape: &Shape, bucket: u64) -> Result<Borders> {
         let width = border_bytes(shape.data[1]);
         let at = shape.directory[0] + width * bucket;
         let borders = self.file.bytes(at, 2 * width)?;
@@ -367,28 +324,42 @@ impl Part {
         if start > end || end > shape.data[1] {
             return Err(self.file.damaged(at, "a bucket lies outside of its section"));
         }
-        if start == end {
-            return Ok(());
-        }
-        let place = shape.data[0] + start;
-        let damaged = || self.file.damaged(place, "a bucket does not decode; the file was not made by this program");
-        let bytes = self.file.bytes(place, end - start)?;
-        let mut fields = Fields::new(bytes);
-        let count = fields.varint("number of blots in a bucket").map_err(|what| self.file.damaged(place, what))?;
-        let mut bits = BitReader::new(&bytes[bytes.len() - fields.left() as usize..]);
         let shift = self.description.bits - shape.bucket_bits;
         let first = (self.first_bucket(shape) + bucket) << shift;
-        let last = first + (((1_u128 << shift) - 1) as u64);
-        let mut next = first;
-        for index in 0..count {
-            let blot = next.checked_add(bits.take_rice(u32::from(shape.rice))).filter(|&blot| blot <= last).ok_or_else(damaged)?;
-            let number = numbers.take(&mut bits).filter(|_| !bits.is_beyond()).ok_or_else(damaged)?;
-            if !each(blot, number)? {
-                return Ok(());
-            }
-            next = if index + 1 < count { blot.checked_add(1).ok_or_else(damaged)? } else { blot };
+        let range = [first, first + (((1_u128 << shift) - 1) as u64)];
+        Ok(Borders { start: shape.data[0] + start, length: end - start, range })
+    }
+
+    fn bucket(&self, shape: &Shape, borders: &Borders) -> Result<Option<Bucket<'_>>> {
+        if borders.length == 0 {
+            return Ok(None);
         }
-        Ok(())
+        let bytes = self.file.bytes(borders.start, borders.length)?;
+        Bucket::new(bytes, borders.range, u32::from(shape.rice)).map(Some).map_err(|Broken| self.broken(borders.start))
+    }
+
+    fn broken(&self, at: u64) -> Error {
+        self.file.damaged(at, "a bucket does not decode; the file was not made by this program")
+    }
+}
+
+/// Where a bucket is, and the least and the greatest blot that it may have.
+#[derive(Debug, Clone, Copy, Default)]
+struct Borders {
+    start: u64,
+    length: u64,
+    range: [u64; 2],
+}
+
+/// Why a bucket was not read to its end.
+enum Stop {
+    Broken,
+    Error(Error),
+}
+
+impl From<Broken> for Stop {
+    fn from(_: Broken) -> Self {
+        Self::Broken
     }
 }
 

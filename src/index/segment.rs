@@ -37,10 +37,11 @@ impl Means {
 
 /// Takes documents in order.
 ///
-/// Memory: `memory_bytes`, about a hundred bytes and its id for each document, and the sets that several blots lead to.
+/// Memory: `memory_bytes`, of which documents take about a hundred bytes each and their ids, and the sets that several blots lead to.
 pub struct SegmentBuilder<'i, K> {
     /// Numbered by their place, for now.
     documents: Vec<Document>,
+    id_bytes: u64,
     by_hash: HashMap<u128, u32>,
     /// Places of documents whose content is posted in an older segment, and its number.
     posted_before: HashMap<u32, u32>,
@@ -61,9 +62,8 @@ pub enum Taken {
 impl<'i, K: Key> SegmentBuilder<'i, K> {
     /// The first segment of an index, or one that changes it.
     pub fn new(bits: u8, means: Means, change: Option<Change<'i>>) -> Self {
-        // What is sorted takes as much again, and what comes in, too.
         let collector = Collector::new(bits, means.memory_bytes / 2, means.threads, means.tmp_dir.clone());
-        Self { documents: Vec::new(), by_hash: HashMap::new(), posted_before: HashMap::new(), change, collector, means }
+        Self { documents: Vec::new(), id_bytes: 0, by_hash: HashMap::new(), posted_before: HashMap::new(), change, collector, means }
     }
 
     /// Takes the next documents and their postings, numbered from 0 among themselves. Those whose content came before are aliases, and not posted.
@@ -80,13 +80,21 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
             taken.push(if met == Met::Known { Taken::Known } else { Taken::Added });
             places.push(if met == Met::Known { None } else { self.push(id, row, met) });
         }
+        self.collector.keep(self.postings_bytes());
         self.collector.add(postings, &places)?;
         Ok(taken)
+    }
+
+    /// How much postings may take: what is sorted takes as much again, and what comes in, too. What documents take is not theirs.
+    fn postings_bytes(&self) -> u64 {
+        let of_documents = self.documents.capacity() * size_of::<Document>() + self.by_hash.capacity() * size_of::<(u128, u32)>();
+        (self.means.memory_bytes / 2).saturating_sub(of_documents as u64 + self.id_bytes).max(self.means.memory_bytes / 8)
     }
 
     /// The place under which the document is posted, if it must be.
     fn push(&mut self, id: Box<str>, row: Row, met: Met) -> Option<u32> {
         let place = self.documents.len() as u32;
+        self.id_bytes += id.len() as u64 + 16;
         let (representative, row) = match met {
             Met::Posted { number, blots } => {
                 self.posted_before.insert(place, number);

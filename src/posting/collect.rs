@@ -129,6 +129,11 @@ impl Run {
         self.file.keys(&(self.starts[slices.start]..self.starts[slices.end]), out)
     }
 
+    /// The slices are not read again.
+    pub fn release(&self, slices: &Range<usize>) {
+        self.file.release(&(self.starts[slices.start]..self.starts[slices.end]));
+    }
+
     pub fn keys(&self, slices: &Range<usize>) -> u64 {
         self.keys[slices.clone()].iter().map(|&keys| u64::from(keys)).sum()
     }
@@ -164,6 +169,11 @@ impl<K: Key> Collector<K> {
         let keys_limit = (memory_bytes / size_of::<K>() as u64).max(1);
         let limits = Limits::new(threads, 2 * threads as u64);
         Self { bits, buckets, runs: Vec::new(), limits, directory, blots_of: Vec::new(), in_memory: 0..0, keys: 0, keys_limit }
+    }
+
+    /// From now on keeps about so much.
+    pub fn keep(&mut self, memory_bytes: u64) {
+        self.keys_limit = (memory_bytes / size_of::<K>() as u64).max(1);
     }
 
     /// Takes the postings of some documents, each under a new number, higher than those before; those that get none are left out.
@@ -204,7 +214,17 @@ impl<K: Key> Collector<K> {
         self.runs.push(run);
         self.in_memory.start = self.in_memory.end;
         self.keys = 0;
+        give_back_memory();
         Ok(())
+    }
+}
+
+/// Makes the allocator give back what was freed between other things: documents need more and more room beside the postings.
+fn give_back_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: it takes a number, and moves nothing that is in use.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 

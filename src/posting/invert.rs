@@ -103,7 +103,7 @@ pub fn invert<K: Key>(mut collector: Collector<K>, documents: u32, memory_bytes:
     let Collector { buckets, runs, directory, in_memory, mut blots_of, .. } = collector;
     let share_bytes = memory_bytes / (4 * limits.threads as u64);
     let ranges = if is_spilled { ranges_of(&runs, share_bytes / size_of::<K>() as u64) } else { whole_buckets() };
-    let sources = Sources { buckets: buckets.into_iter().map(Mutex::new).collect(), tally: Tally::new(in_memory), runs };
+    let sources = Sources::new(buckets, Tally::new(in_memory), runs, &ranges);
     let spill = is_spilled.then_some(SpillTo { directory: &directory, set_bytes: share_bytes });
     let sorting = Sorting { bits, documents, limits, ranges: &ranges, spill };
     let (mut inverted, _) = sorting.run(|| Sorter { sources: &sources, grouper: Grouper::default() })?;
@@ -168,7 +168,7 @@ impl Sorting<'_> {
             let worker = &workers[me];
             move |range: &Range<usize>| -> Result<(usize, [usize; 2], Made<K>)> {
                 let (dictionary, unit) = worker.lock().unwrap_or_else(PoisonError::into_inner).unit(range)?;
-                Ok((range.start / (SLICES / BUCKETS), [me, dictionary], Made::of(unit, self.spill.is_some())))
+                Ok((bucket_of_slice(range.start), [me, dictionary], Made::of(unit, self.spill.is_some())))
             }
         };
         let spill = self.spill.map(|spill| TempFile::new(spill.directory)).transpose()?;
@@ -228,7 +228,7 @@ impl<K: Key> Inverted<K> {
         self.units[unit].bucket
     }
 
-    /// Blots of several documents, with the final numbers of their sets.
+    /// Blots of several documents, with the final numbers of their sets. A unit that is on disk can be read once.
     pub fn shared(&self, unit: usize) -> Result<Vec<K>> {
         let stored = &self.units[unit];
         let mut keys = match (&stored.kept, &self.spill) {
@@ -244,7 +244,7 @@ impl<K: Key> Inverted<K> {
         Ok(keys)
     }
 
-    /// Blots of one document, with its number.
+    /// Blots of one document, with its number. A unit that is on disk can be read once.
     pub fn single(&self, unit: usize) -> Result<Cow<'_, [K]>> {
         match (&self.units[unit].kept, &self.spill) {
             (Kept::Spilled { single, keys, .. }, Some(spill)) => read_back(spill, single, keys[1]).map(Cow::Owned),
@@ -257,6 +257,7 @@ impl<K: Key> Inverted<K> {
 fn read_back<K: Key>(spill: &TempFile, range: &Range<u64>, count: u64) -> Result<Vec<K>> {
     let mut keys = Vec::with_capacity(count as usize);
     spill.keys(range, &mut keys)?;
+    spill.release(range);
     Ok(keys)
 }
 
@@ -333,26 +334,45 @@ struct Sources<K> {
     /// Of what is in the buckets.
     tally: Tally,
     runs: Vec<Run>,
+    /// How many ranges of each bucket were not yet read.
+    unread: Vec<AtomicUsize>,
 }
 
 impl<K: Key> Sources<K> {
+    fn new(buckets: Vec<Bucket<K>>, tally: Tally, runs: Vec<Run>, ranges: &[Range<usize>]) -> Self {
+        let ranges_of = |bucket| ranges.iter().filter(|range| bucket_of_slice(range.start) == bucket).count();
+        let unread = (0..BUCKETS).map(|bucket| AtomicUsize::new(ranges_of(bucket))).collect();
+        Self { buckets: buckets.into_iter().map(Mutex::new).collect(), tally, runs, unread }
+    }
+
     fn sorted(&self, slices: &Range<usize>) -> Result<Vec<K>> {
+        let bucket = bucket_of_slice(slices.start);
         if self.runs.is_empty() {
-            let bucket = &self.buckets[slices.start / (SLICES / BUCKETS)];
-            return Ok(bucket.lock().unwrap_or_else(PoisonError::into_inner).sorted(&self.tally));
+            return Ok(self.buckets[bucket].lock().unwrap_or_else(PoisonError::into_inner).sorted(&self.tally));
         }
         let mut keys = Vec::with_capacity(self.runs.iter().map(|run| run.keys(slices) as usize).sum());
         for run in &self.runs {
             run.read(slices, &mut keys)?;
         }
+        if self.unread[bucket].fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.runs.iter().for_each(|run| run.release(&slices_of(bucket)));
+        }
         Ok(sorted(&[keys]))
     }
 }
 
+fn bucket_of_slice(slice: usize) -> usize {
+    slice / (SLICES / BUCKETS)
+}
+
+fn slices_of(bucket: usize) -> Range<usize> {
+    let width = SLICES / BUCKETS;
+    bucket * width..(bucket + 1) * width
+}
+
 /// The slices of each bucket.
 pub fn whole_buckets() -> Vec<Range<usize>> {
-    let width = SLICES / BUCKETS;
-    (0..BUCKETS).map(|bucket| bucket * width..(bucket + 1) * width).collect()
+    (0..BUCKETS).map(slices_of).collect()
 }
 
 /// Neighbouring slices of a bucket, as many as fit.

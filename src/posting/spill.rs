@@ -2,7 +2,12 @@
 
 use super::{key::Key, packed::take_keys};
 use crate::error::{Error, Result};
-use std::{fs::File, ops::Range, os::unix::fs::FileExt, path::PathBuf};
+use std::{
+    fs::File,
+    ops::Range,
+    os::{fd::AsRawFd, unix::fs::FileExt},
+    path::PathBuf,
+};
 
 /// Where temporary files go.
 #[derive(Debug, Clone)]
@@ -21,6 +26,9 @@ impl TempDir {
         self.0.clone().unwrap_or_else(std::env::temp_dir)
     }
 }
+
+/// Room in files is given back in whole pages.
+const PAGE_BYTES: u64 = 1 << 12;
 
 /// A file that vanishes with the program.
 #[derive(Debug)]
@@ -65,6 +73,17 @@ impl TempFile {
             rest = take_keys(rest, out).ok_or_else(|| self.failed(std::io::ErrorKind::InvalidData.into()))?;
         }
         Ok(())
+    }
+
+    /// Gives back the room of a range that is not read again, where the system can: it need not reach the disk then.
+    pub fn release(&self, range: &Range<u64>) {
+        let (start, end) = (range.start.next_multiple_of(PAGE_BYTES), range.end / PAGE_BYTES * PAGE_BYTES);
+        #[cfg(target_os = "linux")]
+        if start < end {
+            let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            // SAFETY: it takes numbers only, and the file is open. If it fails, nothing has changed.
+            unsafe { libc::fallocate(self.file.as_raw_fd(), how, start as libc::off_t, (end - start) as libc::off_t) };
+        }
     }
 
     fn failed(&self, error: std::io::Error) -> Error {

@@ -74,7 +74,6 @@ pub struct SearchScratch {
     places: Vec<u32>,
     copies: HashMap<At, u32>,
     found: Vec<At>,
-    looked_up: u64,
 }
 
 /// A content that reaches the threshold.
@@ -106,8 +105,8 @@ impl Counts {
     }
 }
 
-/// After so many look-ups memory that was mapped for them is let go of.
-const RELEASE_AFTER: u64 = 64;
+/// So many blots are looked up at once. After that, memory that was mapped for them may be let go of.
+const AT_ONCE: usize = 64;
 
 impl Search<'_> {
     /// The best matches of a document with these distinct blots, and how many of its blots count. Those of equal score stand in the order of their numbers.
@@ -148,16 +147,17 @@ impl Search<'_> {
     /// Looks up all blots in a segment, and counts what they lead to.
     fn count(&self, segment: usize, blots: &[u64], scratch: &mut SearchScratch, is_lean: bool) -> Result<()> {
         let searched = &self.index.segments[segment];
+        let mut found = Vec::with_capacity(AT_ONCE);
         scratch.posted.clear();
-        for &blot in blots {
-            scratch.looked_up += 1;
-            if is_lean && scratch.looked_up.is_multiple_of(RELEASE_AFTER) {
+        for some in blots.chunks(AT_ONCE) {
+            found.clear();
+            searched.find_all(some, self.index.scheme.bits, &mut found)?;
+            scratch.posted.extend(found.iter().flatten().map(|posted| match *posted {
+                Posted::Set(set) => u64::from(set) << 1,
+                Posted::One(place) => u64::from(place) << 1 | 1,
+            }));
+            if is_lean {
                 self.index.release();
-            }
-            match searched.find(blot, self.index.scheme.bits)? {
-                Some(Posted::Set(set)) => scratch.posted.push(u64::from(set) << 1),
-                Some(Posted::One(place)) => scratch.posted.push(u64::from(place) << 1 | 1),
-                None => {}
             }
         }
         scratch.posted.sort_unstable();
