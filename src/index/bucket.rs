@@ -1,0 +1,144 @@
+//! Neighbouring blots with their numbers, as they stand in a part.
+//!
+//! The number of blots and the bytes of their gaps, as varints; the gaps, to the blot before less one (to the bucket's start for the first), in a Rice
+//! code; then, from the next byte on, the numbers: of sets in a prefix code, of documents in a fixed width. So a blot is sought among gaps alone.
+
+use crate::{
+    format::{BitReader, BitWriter, Fields, NumberCode, put_varint},
+    posting::Key,
+};
+use serde::{Deserialize, Serialize};
+
+/// How numbers are written.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NumberShape {
+    /// The widths of the prefix code.
+    Code(Vec<u8>),
+    Fixed(u8),
+}
+
+#[derive(Debug, Clone)]
+pub enum Numbers {
+    Code(NumberCode),
+    Fixed(u32),
+}
+
+impl Numbers {
+    pub fn shape(&self) -> NumberShape {
+        match self {
+            Self::Code(code) => NumberShape::Code(code.widths().to_vec()),
+            Self::Fixed(width) => NumberShape::Fixed(*width as u8),
+        }
+    }
+
+    pub fn of(shape: &NumberShape) -> Option<Self> {
+        match shape {
+            NumberShape::Code(widths) => NumberCode::of_widths(widths).map(Self::Code),
+            NumberShape::Fixed(width) => (*width <= 32).then_some(Self::Fixed(u32::from(*width))),
+        }
+    }
+
+    fn put(&self, out: &mut BitWriter, number: u32) {
+        match self {
+            Self::Code(code) => code.put(out, number),
+            Self::Fixed(width) => out.put(u64::from(number), *width),
+        }
+    }
+
+    fn take(&self, bits: &mut BitReader<'_>) -> Option<u32> {
+        match self {
+            Self::Code(code) => code.take(bits),
+            Self::Fixed(width) => Some(bits.take(*width) as u32),
+        }
+    }
+
+    /// Passes over some, and takes the next.
+    fn take_at(&self, bits: &mut BitReader<'_>, index: u64) -> Option<u32> {
+        match self {
+            Self::Code(code) => (0..index).try_for_each(|_| code.skip(bits))?,
+            Self::Fixed(width) => bits.skip(index.checked_mul(u64::from(*width))?),
+        }
+        self.take(bits).filter(|_| !bits.is_beyond())
+    }
+}
+
+/// Appends a bucket: what is to be written into it, and the least blot it may have. `bits` is scratch space.
+pub fn put<K: Key>(
+    out: &mut Vec<u8>,
+    bits: &mut BitWriter,
+    keys: &[K],
+    first_blot: u64,
+    blot_of: impl Fn(&K) -> u64,
+    rice: u32,
+    numbers: &Numbers,
+) {
+    bits.bytes.clear();
+    let mut next = first_blot;
+    for key in keys {
+        let blot = blot_of(key);
+        bits.put_rice(blot - next, rice);
+        next = blot.wrapping_add(1);
+    }
+    bits.align();
+    let gap_bytes = bits.bytes.len();
+    keys.iter().for_each(|key| numbers.put(bits, key.number()));
+    bits.align();
+    put_varint(out, keys.len() as u64);
+    put_varint(out, gap_bytes as u64);
+    out.extend_from_slice(&bits.bytes);
+}
+
+/// A bucket that is read.
+pub struct Bucket<'a> {
+    blots: u64,
+    gaps: BitReader<'a>,
+    numbers: BitReader<'a>,
+    /// The least and the greatest blot that it may have.
+    range: [u64; 2],
+    rice: u32,
+}
+
+/// It cannot be a bucket.
+#[derive(Debug, Clone, Copy)]
+pub struct Broken;
+
+impl<'a> Bucket<'a> {
+    pub fn new(bytes: &'a [u8], range: [u64; 2], rice: u32) -> Result<Self, Broken> {
+        let mut fields = Fields::new(bytes);
+        let blots = fields.varint("number of blots in a bucket").map_err(|_| Broken)?;
+        let gap_bytes = fields.varint("bytes of gaps in a bucket").map_err(|_| Broken)?;
+        let rest = &bytes[bytes.len() - fields.left() as usize..];
+        let (gaps, numbers) = usize::try_from(gap_bytes).ok().and_then(|length| rest.split_at_checked(length)).ok_or(Broken)?;
+        Ok(Self { blots, gaps: BitReader::new(gaps), numbers: BitReader::new(numbers), range, rice })
+    }
+
+    /// The number that stands with a blot.
+    pub fn find(mut self, sought: u64, numbers: &Numbers) -> Result<Option<u32>, Broken> {
+        let mut next = Some(self.range[0]);
+        for index in 0..self.blots {
+            let blot = self.next_blot(next)?;
+            if blot >= sought {
+                return if blot == sought { numbers.take_at(&mut self.numbers, index).ok_or(Broken).map(Some) } else { Ok(None) };
+            }
+            next = blot.checked_add(1);
+        }
+        Ok(None)
+    }
+
+    /// Calls `each` with every blot and its number.
+    pub fn for_each<E: From<Broken>>(mut self, numbers: &Numbers, mut each: impl FnMut(u64, u32) -> Result<(), E>) -> Result<(), E> {
+        let mut next = Some(self.range[0]);
+        for _ in 0..self.blots {
+            let blot = self.next_blot(next)?;
+            each(blot, numbers.take(&mut self.numbers).filter(|_| !self.numbers.is_beyond()).ok_or(Broken)?)?;
+            next = blot.checked_add(1);
+        }
+        Ok(())
+    }
+
+    fn next_blot(&mut self, next: Option<u64>) -> Result<u64, Broken> {
+        let blot = next.ok_or(Broken)?.checked_add(self.gaps.take_rice(self.rice)).filter(|&blot| blot <= self.range[1]);
+        blot.filter(|_| !self.gaps.is_beyond()).ok_or(Broken)
+    }
+}
