@@ -137,6 +137,14 @@ impl<'a> Bucket<'a> {
         Ok(())
     }
 
+    /// Calls `each` with every number, whatever blot it stands with.
+    pub fn for_each_number(mut self, numbers: &Numbers, mut each: impl FnMut(u32)) -> Result<(), Broken> {
+        for _ in 0..self.blots {
+            each(numbers.take(&mut self.numbers).filter(|_| !self.numbers.is_beyond()).ok_or(Broken)?);
+        }
+        Ok(())
+    }
+
     fn next_blot(&mut self, next: Option<u64>) -> Result<u64, Broken> {
         let blot = next.ok_or(Broken)?.checked_add(self.gaps.take_rice(self.rice)).filter(|&blot| blot <= self.range[1]);
         blot.filter(|_| !self.gaps.is_beyond()).ok_or(Broken)

@@ -15,7 +15,7 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64;
 
 pub const NAME: &str = "manifest.json";
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {

@@ -219,21 +219,26 @@ impl Part {
     }
 
     /// Appends what each blot leads to.
-    ///
-    /// All directories are looked into first, then all buckets: memory that is far away is fetched for many at once.
     pub fn find_all(&self, blots: &[u64], out: &mut Vec<Option<Posted>>) -> Result<()> {
-        let sections = self.sections();
-        let borders = |&blot: &u64| Ok([self.borders_of(sections[0].0, blot)?, self.borders_of(sections[1].0, blot)?]);
-        let borders = blots.iter().map(borders).collect::<Result<Vec<_>>>()?;
-        let buckets = |[shared, single]: &[Borders; 2]| Ok([self.bucket(sections[0].0, shared)?, self.bucket(sections[1].0, single)?]);
-        let buckets = borders.iter().map(buckets).collect::<Result<Vec<_>>>()?;
-        for ((&blot, borders), buckets) in blots.iter().zip(&borders).zip(buckets) {
-            let mut found = None;
-            for ((bucket, borders), (_, numbers, posted)) in buckets.into_iter().zip(borders).zip(sections) {
-                let Some(bucket) = bucket.filter(|_| found.is_none()) else { continue };
-                found = bucket.find(blot, numbers).map_err(|Broken| self.broken(borders.start))?.map(posted);
-            }
-            out.push(found);
+        let start = out.len();
+        out.resize(start + blots.len(), None);
+        self.sections().into_iter().try_for_each(|section| self.find_in_section(section, blots, &mut out[start..]))
+    }
+
+    /// Looks up what was not yet found: first all directory entries, then all buckets are touched, so that memory that is far away comes for many
+    /// of them at once.
+    fn find_in_section(&self, (shape, numbers, posted): SectionOf<'_>, blots: &[u64], found: &mut [Option<Posted>]) -> Result<()> {
+        let bucket_of = |blot: u64| (blot >> (self.description.bits - shape.bucket_bits)).checked_sub(self.first_bucket(shape));
+        let buckets: Vec<(usize, u64)> = (0..blots.len())
+            .filter(|&at| found[at].is_none())
+            .filter_map(|at| bucket_of(blots[at]).filter(|&bucket| bucket < shape.buckets()).map(|bucket| (at, bucket)))
+            .collect();
+        self.file.touch(buckets.iter().map(|&(_, bucket)| shape.entry(bucket)));
+        let borders = buckets.iter().map(|&(_, bucket)| self.borders(shape, bucket)).collect::<Result<Vec<_>>>()?;
+        self.file.touch(borders.iter().map(|borders| borders.start));
+        for ((at, _), borders) in buckets.into_iter().zip(borders) {
+            let Some(bucket) = self.bucket(shape, &borders)? else { continue };
+            found[at] = bucket.find(blots[at], numbers).map_err(|Broken| self.broken(borders.start))?.map(posted);
         }
         Ok(())
     }
@@ -266,6 +271,27 @@ impl Part {
         self.for_each_in_section(self.sections()[0], first, last, each)
     }
 
+    /// Calls `each` with the set of every blot of several documents in buckets that begin from `first` to `last`.
+    pub fn for_each_set_between(&self, first: u64, last: u64, mut each: impl FnMut(u32)) -> Result<()> {
+        let shape = &self.description.shared;
+        for bucket in self.buckets_between(shape, first, last) {
+            let borders = self.borders(shape, bucket)?;
+            if borders.range[0] < first {
+                continue;
+            }
+            let Some(bucket) = self.bucket(shape, &borders)? else { continue };
+            bucket.for_each_number(&self.shared, &mut each).map_err(|Broken| self.broken(borders.start))?;
+        }
+        Ok(())
+    }
+
+    /// The buckets of a section that may have blots from `first` to `last`.
+    fn buckets_between(&self, shape: &Shape, first: u64, last: u64) -> Range<u64> {
+        let (shift, start) = (self.description.bits - shape.bucket_bits, self.first_bucket(shape));
+        let [first, end] = [first >> shift, (last >> shift) + 1].map(|bucket| bucket.saturating_sub(start).min(shape.buckets()));
+        first..end
+    }
+
     fn for_each_in_section(
         &self,
         (shape, numbers, posted): SectionOf<'_>,
@@ -273,15 +299,15 @@ impl Part {
         last: u64,
         mut each: impl FnMut(u64, Posted) -> Result<()>,
     ) -> Result<()> {
-        let shift = self.description.bits - shape.bucket_bits;
-        let start = self.first_bucket(shape);
-        for bucket in (first >> shift).max(start)..=last >> shift {
-            if bucket - start >= shape.buckets() {
-                break;
-            }
-            self.read_bucket(shape, numbers, bucket - start, |blot, number| {
-                if (first..=last).contains(&blot) { each(blot, posted(number)) } else { Ok(()) }
-            })?;
+        for bucket in self.buckets_between(shape, first, last) {
+            self.read_bucket(
+                shape,
+                numbers,
+                bucket,
+                |blot, number| {
+                    if (first..=last).contains(&blot) { each(blot, posted(number)) } else { Ok(()) }
+                },
+            )?;
         }
         Ok(())
     }
@@ -309,18 +335,19 @@ impl Part {
         })
     }
 
-    /// Where the bucket is in which a blot would be.
-    fn borders_of(&self, shape: &Shape, blot: u64) -> Result<Borders> {
-        let bucket = (blot >> (self.description.bits - shape.bucket_bits)).checked_sub(self.first_bucket(shape));
-        bucket.filter(|&bucket| bucket < shape.buckets()).map_or(Ok(Borders::default()), |bucket| self.borders(shape, bucket))
-    }
-
     fn borders(&self, shape: &Shape, bucket: u64) -> Result<Borders> {
-        let width = border_bytes(shape.data[1]);
-        let at = shape.directory[0] + width * bucket;
-        let borders = self.file.bytes(at, 2 * width)?;
-        let border = |bytes: &[u8]| bytes.iter().rev().fold(0, |border, &byte| border << 8 | u64::from(byte));
-        let (start, end) = (border(&borders[..width as usize]), border(&borders[width as usize..]));
+        let at = shape.entry(bucket);
+        let borders = self.file.bytes(at, 2 * border_bytes(shape.data[1]))?;
+        let (start, end) = match borders.first_chunk() {
+            Some(both) if borders.len() == both.len() => {
+                let both = u64::from_le_bytes(*both);
+                (both & 0xffff_ffff, both >> 32)
+            }
+            _ => {
+                let both = u128::from_le_bytes(std::array::from_fn(|index| borders[index]));
+                (both as u64, (both >> 64) as u64)
+            }
+        };
         if start > end || end > shape.data[1] {
             return Err(self.file.damaged(at, "a bucket lies outside of its section"));
         }
@@ -364,6 +391,11 @@ impl From<Broken> for Stop {
 }
 
 impl Shape {
+    /// Where the directory says where a bucket is.
+    fn entry(&self, bucket: u64) -> u64 {
+        self.directory[0] + border_bytes(self.data[1]) * bucket
+    }
+
     fn buckets(&self) -> u64 {
         (self.directory[1] / border_bytes(self.data[1])).saturating_sub(1)
     }

@@ -10,10 +10,13 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Result},
-    parallel::Limits,
-    posting::{BUCKETS, FINE_POSTINGS, SLICES, Sets, Sorting, whole_buckets},
+    parallel::{self, Limits, Weighted},
+    posting::{BUCKETS, FINE_POSTINGS, SLICES, Sets, Sorting, StoredSets, blots_of, whole_buckets},
 };
-use std::ops::Range;
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+};
 
 /// A range has about this many blots, where there are many.
 const RANGE_BLOTS: u64 = 1 << 15;
@@ -127,9 +130,42 @@ impl<'i> View<'i> {
 
     /// All sets of two or more contents, each with the number of blots that lead to it.
     pub fn sets(&self, limits: Limits) -> Result<Sets> {
+        if let Some(sets) = self.stored_sets(limits)? {
+            return Ok(sets);
+        }
         let ranges = self.ranges();
         let sorting = Sorting { bits: self.bits, documents: 0, limits, ranges: &ranges, spill: None };
         Ok(sorting.run::<u64, _>(|| CountSets(self.merger()))?.0.sets)
+    }
+
+    /// The sets as they are stored, if they are those of one segment, all of which counts, and which has its documents in the same order.
+    fn stored_sets(&self, limits: Limits) -> Result<Option<Sets>> {
+        let ([segment], [contents]) = (&self.segments[..], &self.content_at[..]) else { return Ok(None) };
+        if !contents.iter().filter(|&&content| content != NONE).is_sorted_by(|one, two| one < two) {
+            return Ok(None);
+        }
+        let uses: Vec<AtomicU32> = (0..segment.sets.len()).map(|_| AtomicU32::new(0)).collect();
+        let count = |set: u32| uses.get(set as usize).map(|uses| uses.fetch_add(1, Ordering::Relaxed)).map(drop);
+        let are_all_there = AtomicBool::new(true);
+        let worker = || {
+            |slices: &Range<usize>| {
+                let (first, last) = blots_of(slices, self.bits);
+                let each = |set| count(set).unwrap_or_else(|| are_all_there.store(false, Ordering::Relaxed));
+                segment.parts.iter().try_for_each(|part| part.for_each_set_between(first, last, each))
+            }
+        };
+        let ranges = self.ranges();
+        parallel::ordered(limits, ranges.iter().map(|item| Ok(Weighted { item, bytes: 1 })), worker, |_| 1, |done: Result<()>| done)?;
+        let uses: Vec<u64> = uses.into_iter().map(|uses| uses.into_inner().into()).collect();
+        let mut sets = StoredSets::with_capacity(uses.len());
+        let mut is_sound = are_all_there.into_inner() && uses.is_sorted_by(|one, two| one >= two);
+        segment.sets.for_each(|_, places| {
+            let content = |&place: &u32| contents.get(place as usize).copied().filter(|&content| content != NONE);
+            is_sound = is_sound && sets.push(places.iter().map(content));
+            Ok(())
+        })?;
+        // What is wrong is found, and told, on the other road.
+        Ok(is_sound.then(|| sets.used(uses)))
     }
 
     /// The same without some blots, and how many of each content's blots these are.
@@ -157,6 +193,37 @@ impl<'i> View<'i> {
         Ok(())
     }
 
+    /// Calls `each` with every blot of several contents in rising order, and what `of` says of them, which is asked on many threads.
+    pub fn for_each_shared<T: Send>(
+        &self,
+        limits: Limits,
+        of: impl Fn(&[u32]) -> T + Sync,
+        mut each: impl FnMut(u64, T) -> Result<()>,
+    ) -> Result<()> {
+        let (ranges, of) = (self.ranges(), &of);
+        let worker = || {
+            let mut merger = self.merger();
+            move |slices: &Range<usize>| -> Result<Vec<(u64, T)>> {
+                let mut found = Vec::new();
+                merger.for_each(slices, |blot, posted, sets| {
+                    if let Found::Set(set) = posted {
+                        found.push((blot, of(sets.get(set))));
+                    }
+                    Ok(())
+                })?;
+                Ok(found)
+            }
+        };
+        let source = ranges.iter().map(|item| Ok(Weighted { item, bytes: 1 }));
+        parallel::ordered(
+            limits,
+            source,
+            worker,
+            |_| 1,
+            |found: Result<Vec<_>>| found?.into_iter().try_for_each(|(blot, of)| each(blot, of)),
+        )
+    }
+
     /// Merges blots with the numbers of contents.
     pub(super) fn merger(&self) -> Merger<'_> {
         Merger::new(self.bits, &self.segments, &self.content_at)
@@ -172,7 +239,7 @@ impl<'i> View<'i> {
     }
 
     /// Blots of all segments, whether they still count or not.
-    pub(super) fn stored_blots(&self) -> u64 {
+    pub fn stored_blots(&self) -> u64 {
         self.segments.iter().flat_map(|segment| &segment.parts).map(|part| part.shared_blots() + part.single_blots()).sum()
     }
 

@@ -68,7 +68,7 @@ fn golden_streams_are_read_and_written_as_ever() {
 /// An index as it always was: read, and made again.
 #[test]
 fn the_golden_index_is_read_and_made_again() {
-    let (work, golden) = (Work::new(), root().join("testdata/golden/v1/corpus.idx"));
+    let (work, golden) = (Work::new(), root().join("testdata/golden/v2/corpus.idx"));
     symlink(root().join("testdata/corpus"), work.path("corpus")).unwrap();
     work.run("dedup-index", &["build", "-o", "made.idx", "--parts", "2", "corpus/"]).ok();
     if std::env::var_os("UPDATE_GOLDEN").is_some() && !golden.exists() {

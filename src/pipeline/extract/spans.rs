@@ -6,17 +6,19 @@ use crate::{
     error::{Error, Result},
     format::{Batch, Span},
     index::{Index, Posted, View},
+    parallel::Limits,
     pipeline::{BlotOptions, Settings, Stage, Summary, Watch, blot::ToBlots, run},
     report::{Format, Value, put_id, put_names, put_record},
 };
 use std::{
+    hint::black_box,
     io::Write,
     sync::atomic::{AtomicU32, Ordering},
 };
 
 /// Writes for each document of a corpus, which the index must have, the byte ranges that are in a window of an earlier document of the index.
 ///
-/// Memory: some 40 bytes a document of the index, some 13 for each blot of several contents, and the documents under way.
+/// Memory: some 40 bytes a document of the index, some 9 for each blot of several contents, and the documents under way.
 pub fn spans(index: &Index, format: Format, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Summary> {
     if index.scheme.select != "all" {
         let what = format!("the index has selected blots ({}), so that most windows are not in it", index.scheme.select);
@@ -25,11 +27,12 @@ pub fn spans(index: &Index, format: Format, settings: &Settings, out: &mut impl 
     let blots = ToBlots::as_index(&BlotOptions::default(), &index.manifest, &index.directory)?.with_spans();
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     blots.expect_in(&mut source);
-    let seen = Seen::new(index)?;
+    let seen = Seen::new(index, Limits::new(settings.limits.threads, 4 * settings.limits.threads as u64))?;
     let mut names = Vec::new();
     put_names(&mut names, format, &["doc", "bytes", "spans", "seen"]);
     put(out, &names)?;
-    let stage = Mark { blots, seen: &seen, format, places: Vec::new(), found: Vec::new() };
+    let (sought, windows, first, places, found) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let stage = Mark { blots, seen: &seen, format, sought, windows, first, places, found };
     run(&stage, source, settings, watch, |batch, _| put(out, &batch.bytes))
 }
 
@@ -38,56 +41,69 @@ struct Seen<'i> {
     index: &'i Index,
     /// For each segment and place, the least number of a document with the content there.
     first_at: Vec<Vec<u32>>,
-    /// For each segment and set, the least of its members', once it was asked for.
-    first_of: Vec<Vec<AtomicU32>>,
-    /// All that is shared, if there is memory for it: far faster than a look-up in the index for each window.
-    shared: Option<Shared>,
+    shared: SharedBlots,
 }
 
-/// The blots of several contents, in rising order, and the least number of a document with each.
-struct Shared {
+/// What several contents have, which is all that matters.
+enum SharedBlots {
+    /// Far faster than the index.
+    Table(Table),
+    /// Too many for a table. For each segment and set, the first document of its members', once it was asked for.
+    InIndex(Vec<Vec<AtomicU32>>),
+}
+
+/// Blots in rising order, and the least number of a document with each.
+struct Table {
     bits: u8,
-    blots: Vec<u64>,
-    first: Vec<u32>,
+    /// Blots without their top bits, which say where they are.
+    entries: Vec<(u32, u32)>,
     /// Where those start that agree in so many top bits.
     starts: Vec<u32>,
     start_bits: u8,
 }
 
-/// Shared blots are held up to this many: 12 bytes each, and half a byte to find them.
-const MOST_SHARED: usize = 1 << 28;
+/// A table has this many entries at most: 8 bytes each, and half a byte to find them.
+const MOST_ENTRIES: u64 = 1 << 28;
+/// So many blots are looked up at once: memory that is far away comes for all of them together.
+const AT_ONCE: usize = 128;
 
-impl Shared {
-    /// None if there are too many.
-    fn new(view: &View<'_>, bits: u8) -> Result<Option<Self>> {
-        let (mut blots, mut first) = (Vec::new(), Vec::new());
-        let mut is_too_much = false;
-        view.for_each_blot(|blot, contents| {
-            is_too_much |= blots.len() == MOST_SHARED;
-            if let ([least, _, ..], false) = (contents, is_too_much) {
-                blots.push(blot);
-                // Contents stand in the order of their first documents.
-                first.push(view.row(view.documents_of(*least)[0] as usize)?.number);
-            }
-            Ok(())
-        })?;
-        if is_too_much {
+impl Table {
+    /// None if there are too many, or they are too wide.
+    fn new(view: &View<'_>, bits: u8, limits: Limits) -> Result<Option<Self>> {
+        let most = view.stored_blots();
+        let start_bits = (most.max(1).ilog2() as u8).saturating_sub(3).max(bits.saturating_sub(32)).clamp(1, bits);
+        if most > MOST_ENTRIES || start_bits > 28 {
             return Ok(None);
         }
-        let start_bits = (blots.len().max(1).ilog2() as u8).saturating_sub(3).clamp(1, bits);
-        let mut starts: Vec<u32> = Vec::with_capacity((1 << start_bits) + 1);
-        for (at, blot) in blots.iter().enumerate() {
-            starts.resize((blot >> (bits - start_bits)) as usize + 1, at as u32);
-        }
-        starts.resize((1 << start_bits) + 1, blots.len() as u32);
-        Ok(Some(Self { bits, blots, first, starts, start_bits }))
+        // Contents stand in the order of their first documents.
+        let first_of = |content| view.row(view.documents_of(content)[0] as usize).map(|row| row.number);
+        let first_of = (0..view.contents().len() as u32).map(first_of).collect::<Result<Vec<_>>>()?;
+        let shift = bits - start_bits;
+        let (mut entries, mut starts) = (Vec::new(), Vec::with_capacity((1 << start_bits) + 1));
+        view.for_each_shared(
+            limits,
+            |contents| first_of[contents[0] as usize],
+            |blot, first| {
+                starts.resize((blot >> shift) as usize + 1, entries.len() as u32);
+                entries.push(((blot & ((1 << shift) - 1)) as u32, first));
+                Ok(())
+            },
+        )?;
+        starts.resize((1 << start_bits) + 1, entries.len() as u32);
+        Ok(Some(Self { bits, entries, starts, start_bits }))
     }
 
-    fn first(&self, blot: u64) -> u32 {
-        let bucket = (blot >> (self.bits - self.start_bits)) as usize;
-        let range = self.starts[bucket] as usize..self.starts[bucket + 1] as usize;
-        let found = self.blots[range.clone()].binary_search(&blot);
-        found.map_or(NEVER, |at| self.first[range.start + at])
+    /// Appends the first document of each blot.
+    fn first(&self, blots: &[u64], out: &mut Vec<u32>) {
+        let shift = self.bits - self.start_bits;
+        let start = |blot: u64| self.starts[(blot >> shift) as usize] as usize;
+        black_box(blots.iter().fold(0, |sum, &blot| sum ^ start(blot)));
+        black_box(blots.iter().fold(0, |sum, &blot| sum ^ self.entries.get(start(blot)).map_or(0, |entry| entry.0)));
+        out.extend(blots.iter().map(|&blot| {
+            let low = (blot & ((1 << shift) - 1)) as u32;
+            let bucket = &self.entries[start(blot)..self.starts[(blot >> shift) as usize + 1] as usize];
+            bucket.iter().find(|entry| entry.0 >= low).filter(|entry| entry.0 == low).map_or(NEVER, |entry| entry.1)
+        }));
     }
 }
 
@@ -96,43 +112,52 @@ const NEVER: u32 = u32::MAX;
 const NOT_ASKED: u32 = u32::MAX - 1;
 
 impl<'i> Seen<'i> {
-    fn new(index: &'i Index) -> Result<Self> {
+    fn new(index: &'i Index, limits: Limits) -> Result<Self> {
         let view = View::of(index)?;
         let mut first_at = view.document_at();
         for first in first_at.iter_mut().flatten().filter(|first| **first != NEVER) {
             *first = view.row(*first as usize)?.number;
         }
         let unknown = |sets: u64| (0..sets).map(|_| AtomicU32::new(NOT_ASKED)).collect();
-        let first_of = index.segments.iter().map(|segment| unknown(segment.sets.len())).collect();
-        let shared = Shared::new(&view, index.scheme.bits)?;
-        Ok(Self { index, first_at, first_of, shared })
+        let shared = match Table::new(&view, index.scheme.bits, limits)? {
+            Some(table) => SharedBlots::Table(table),
+            None => SharedBlots::InIndex(index.segments.iter().map(|segment| unknown(segment.sets.len())).collect()),
+        };
+        Ok(Self { index, first_at, shared })
     }
 
-    /// The number of the first document that has a blot, of a document that is the first with its content: others must have it to matter.
-    fn first(&self, blot: u64, places: &mut Vec<u32>) -> Result<u32> {
-        if let Some(shared) = &self.shared {
-            return Ok(shared.first(blot));
-        }
-        let mut first = NEVER;
+    /// Replaces `out` by the number of the first document that has each blot, or [`NEVER`]. Only for blots that several contents have is it told:
+    /// if just one has it, the document that is asked about is of that content.
+    fn first(&self, blots: &[u64], out: &mut Vec<u32>, places: &mut Vec<u32>) -> Result<()> {
+        out.clear();
+        let first_of = match &self.shared {
+            SharedBlots::Table(table) => {
+                table.first(blots, out);
+                return Ok(());
+            }
+            SharedBlots::InIndex(first_of) => first_of,
+        };
+        out.resize(blots.len(), NEVER);
+        let mut found = Vec::with_capacity(blots.len());
         for (number, segment) in self.index.segments.iter().enumerate() {
-            let Some(posted) = segment.find(blot, self.index.scheme.bits)? else { continue };
-            let kept = match posted {
-                Posted::Set(set) => self.first_of[number].get(set as usize),
-                Posted::One(_) => None,
-            };
-            let known = kept.map_or(NOT_ASKED, |kept| kept.load(Ordering::Relaxed));
-            let here = if known == NOT_ASKED {
-                segment.places(posted, places)?;
-                let least = places.iter().map(|&place| self.first_at[number][place as usize]).min().unwrap_or(NEVER);
-                // Whoever asks at the same time finds the same.
-                kept.into_iter().for_each(|kept| kept.store(least, Ordering::Relaxed));
-                least
-            } else {
-                known
-            };
-            first = first.min(here);
+            found.clear();
+            segment.find_all(blots, self.index.scheme.bits, &mut found)?;
+            for (first, posted) in out.iter_mut().zip(&found).filter_map(|(first, posted)| posted.map(|posted| (first, posted))) {
+                let kept = match posted {
+                    Posted::Set(set) => first_of[number].get(set as usize),
+                    Posted::One(_) => None,
+                };
+                let mut here = kept.map_or(NOT_ASKED, |kept| kept.load(Ordering::Relaxed));
+                if here == NOT_ASKED {
+                    segment.places(posted, places)?;
+                    here = places.iter().map(|&place| self.first_at[number][place as usize]).min().unwrap_or(NEVER);
+                    // Whoever asks at the same time finds the same.
+                    kept.into_iter().for_each(|kept| kept.store(here, Ordering::Relaxed));
+                }
+                *first = here.min(*first);
+            }
         }
-        Ok(first)
+        Ok(())
     }
 
     /// The number of a document, and that of the first one with the same tokens.
@@ -153,6 +178,10 @@ struct Mark<'s> {
     blots: ToBlots,
     seen: &'s Seen<'s>,
     format: Format,
+    /// Windows that are looked up together: their blots, and where they are.
+    sought: Vec<u64>,
+    windows: Vec<Span>,
+    first: Vec<u32>,
     places: Vec<u32>,
     found: Vec<Span>,
 }
@@ -161,17 +190,7 @@ impl Stage for Mark<'_> {
     type Out = Batch;
 
     fn take(&mut self, item: &Item<'_>, out: &mut Batch) -> Result<(), String> {
-        let Self { blots, seen, places, found, .. } = self;
-        let (hash, windows) = blots.windows(item)?;
-        let (number, first) = seen.document(item.id, hash)?;
-        found.clear();
-        for (blot, window) in windows {
-            // All of a copy was seen.
-            if first < number || seen.first(blot, places).map_err(|error| error.to_string())? < number {
-                push(found, window);
-            }
-        }
-        join(found);
+        self.mark(item)?;
         self.put(item, out);
         out.finish_record();
         Ok(())
@@ -204,6 +223,34 @@ fn join(found: &mut Vec<Span>) {
 }
 
 impl Mark<'_> {
+    /// Finds what of a document was seen.
+    fn mark(&mut self, item: &Item<'_>) -> Result<(), String> {
+        let Self { blots, seen, sought, windows, first, places, found, .. } = self;
+        let (hash, mut all) = blots.windows(item)?;
+        let (number, first_copy) = seen.document(item.id, hash)?;
+        found.clear();
+        loop {
+            sought.clear();
+            windows.clear();
+            for (blot, window) in all.by_ref().take(AT_ONCE) {
+                sought.push(blot);
+                windows.push(window);
+            }
+            if sought.is_empty() {
+                break;
+            }
+            if first_copy < number {
+                // All of a copy was seen.
+                windows.iter().for_each(|&window| push(found, window));
+                continue;
+            }
+            seen.first(sought, first, places).map_err(|error| error.to_string())?;
+            windows.iter().zip(&*first).filter(|(_, first)| **first < number).for_each(|(&window, _)| push(found, window));
+        }
+        join(found);
+        Ok(())
+    }
+
     fn put(&self, item: &Item<'_>, out: &mut Batch) {
         let (mut doc, mut spans) = (Vec::new(), vec![b'[']);
         put_id(&mut doc, self.format, item.id);
