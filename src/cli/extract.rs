@@ -128,7 +128,7 @@ const MANUAL: Manual = Manual {
     examples: &[
         ("dedup-extract my.idx", "Every pair of which one document is half in the other"),
         ("dedup-extract my.idx --score jaccard --threshold 0.8 --format tsv", "Near-duplicates, as a table"),
-        ("dedup-extract my.idx --as table --top 10 --format tsv -o similar.tsv", "The ten most similar documents of each"),
+        ("dedup-extract my.idx --as table --top 10 --format tsv -o alike.tsv", "The ten most similar documents of each"),
         ("dedup-extract my.idx --as table --since 1 --format tsv", "What to do to a table that was made after commit 1"),
         ("dedup-extract my.idx --as clusters --keep longest", "What to drop, and what it duplicates"),
         ("dedup-extract my.idx --unique articles.jsonl.zst -o clean.jsonl.zst", "A corpus without near-duplicates"),
@@ -208,7 +208,7 @@ impl Tool for Arguments {
         }
         let mut out = Packed::open(self.output.as_deref())?;
         let bar = document_bar(self.run.quiet);
-        let leave_out = LeaveOut { files: self.exclude.clone(), indexes: self.exclude_index.clone() };
+        let leave_out = self.leave_out();
         let mut complaints = Complaints::new(tool_name::<Self>(), self.run.quiet);
         let done = extract_without(&options, &leave_out, &index, &mut out, &mut complaints, &mut |done, all| {
             bar.set_length(all);
@@ -230,7 +230,7 @@ impl Arguments {
             bail!("what is kept and what is dropped would go to one place; give -o and --dropped two files");
         }
         let ExtractOptions { score, threshold, max_df, limits, .. } = *options;
-        let options = UniqueOptions { score, threshold, max_df, keep: self.keep(), limits };
+        let options = UniqueOptions { score, threshold, max_df, keep: self.keep(), limits, leave_out: self.leave_out() };
         let mut out = Packed::open(self.output.as_deref())?;
         let mut dropped = self.dropped.as_deref().map(|path| Packed::open(Some(path))).transpose()?;
         let settings = self.run.settings(Form::Ndjson, LINES_BYTES, false);
@@ -264,6 +264,10 @@ impl Arguments {
         }
     }
 
+    fn leave_out(&self) -> LeaveOut {
+        LeaveOut { files: self.exclude.clone(), indexes: self.exclude_index.clone() }
+    }
+
     fn keep(&self) -> Keep {
         Keep::NAMES.iter().find(|row| Some(row.0) == self.keep.as_deref()).map_or(Keep::First, |row| row.1)
     }
@@ -274,7 +278,7 @@ impl Arguments {
         let is = |kinds: &[Kind]| kinds.contains(&what);
         let (input, reads) = (&self.run.input, self.unique || is(&[Kind::Spans]));
         let pairs = [Kind::Pairs, Kind::Clusters, Kind::Graph];
-        let leaves_out = !self.unique && (is(&pairs) || is(&[Kind::Table]));
+        let leaves_out = is(&pairs) || is(&[Kind::Table]);
         for (flag, is_given, fits) in [
             ("--score", self.score.is_some(), is(&pairs)),
             ("--threshold", self.threshold.is_some(), is(&pairs) || is(&[Kind::Table])),

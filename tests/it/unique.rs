@@ -92,6 +92,22 @@ fn nothing_else_is_lost() {
 }
 
 #[test]
+fn boilerplate_makes_no_duplicate() {
+    let notice = (0..40).map(|n| format!("notice{n} ")).collect::<String>();
+    let text = |n: usize| format!("{notice}{}", (0..20).map(|w| format!("own{n}x{w} ")).collect::<String>());
+    let line = |n: usize| format!("{{\"id\":\"{n}\",\"text\":\"{}\"}}\n", text(n));
+    let work = Work::new();
+    work.write("c.jsonl", (0..3).map(line).collect::<String>());
+    work.write("notice", &notice);
+    work.shell("dedup-index build -o i c.jsonl && dedup-index build -o ref notice").ok();
+    assert_eq!(work.run("dedup-extract", &["i", "--unique", "c.jsonl"]).ok_text(), line(0));
+    for flags in [["--exclude", "notice"], ["--exclude-index", "ref"]] {
+        let kept = work.run("dedup-extract", &[&["i", "--unique", "c.jsonl"], &flags[..]].concat()).ok_text();
+        assert_eq!(kept, (0..3).map(line).collect::<String>(), "{flags:?}");
+    }
+}
+
+#[test]
 fn damage_leaves_no_output() {
     let work = copies();
     work.shell(

@@ -80,6 +80,23 @@ pub struct LeaveOut {
     pub indexes: Vec<PathBuf>,
 }
 
+impl LeaveOut {
+    fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.indexes.is_empty()
+    }
+
+    /// Calls `work` with the blots that do not count.
+    fn with<T>(&self, index: &Index, limits: Limits, watch: &mut dyn Watch, work: impl FnOnce(&LeftOut<'_>) -> Result<T>) -> Result<T> {
+        let blots = ToBlots::as_index(&BlotOptions::default(), &index.manifest, &index.directory)?;
+        let settings = Settings { form: Form::Ndjson, limits, corpus: corpus::Options::of_files(Vec::new()) };
+        let mut found: Vec<u64> = blots_of_files(&self.files, &blots, &settings, watch)?.into_iter().collect();
+        found.sort_unstable();
+        let references = self.indexes.iter().map(|path| open_reference(path, index)).collect::<Result<Vec<_>>>()?;
+        let views = references.iter().map(View::of).collect::<Result<_>>()?;
+        work(&LeftOut { blots: found, views })
+    }
+}
+
 /// Writes what is asked for. The same index and options give the same bytes, whatever the limits.
 pub fn extract(options: &ExtractOptions, index: &Index, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
     extract_from(options, &LeftOut::default(), index, out, done)
@@ -94,19 +111,13 @@ pub fn extract_without(
     watch: &mut dyn Watch,
     done: &mut Done<'_>,
 ) -> Result<()> {
-    let blots = ToBlots::as_index(&BlotOptions::default(), &index.manifest, &index.directory)?;
-    let settings = Settings { form: Form::Ndjson, limits: options.limits, corpus: corpus::Options::of_files(Vec::new()) };
-    let mut found: Vec<u64> = blots_of_files(&leave_out.files, &blots, &settings, watch)?.into_iter().collect();
-    found.sort_unstable();
-    let references = leave_out.indexes.iter().map(|path| open_reference(path, index)).collect::<Result<Vec<_>>>()?;
-    let views = references.iter().map(View::of).collect::<Result<_>>()?;
-    if options.is_ndjson() && (options.max_df.is_some() || !leave_out.files.is_empty() || !leave_out.indexes.is_empty()) {
+    if options.is_ndjson() && (options.max_df.is_some() || !leave_out.is_empty()) {
         let header = serde_json::json!({
             "dedup": "extract", "version": 1, "scheme": index.manifest.scheme, "max_df": options.max_df, "exclude": leave_out.files, "exclude_index": leave_out.indexes,
         });
         writeln!(out, "{header}").map_err(Error::output)?;
     }
-    extract_from(options, &LeftOut { blots: found, views }, index, out, done)
+    leave_out.with(index, options.limits, watch, |left_out| extract_from(options, left_out, index, out, done))
 }
 
 fn extract_from(options: &ExtractOptions, left_out: &LeftOut<'_>, index: &Index, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {

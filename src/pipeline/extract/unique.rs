@@ -1,13 +1,14 @@
 //! A corpus in, a clean corpus out: of documents that are alike one is kept.
 
 use super::{
+    LeaveOut,
     pairs::{ESTIMATE, shown_by},
     put, selection,
 };
 use crate::{
     corpus::{Chunk, LineReader, RawLine, Source},
     error::{Place, Problem, Result},
-    index::{Content, Index, View},
+    index::{Content, Index, LeftOut, View},
     parallel::{self, Limits},
     pipeline::{Settings, Watch},
     report::{Format, Value, put_id, put_record},
@@ -15,7 +16,7 @@ use crate::{
 };
 use std::{io::Write, ops::Range, sync::atomic::Ordering};
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct UniqueOptions {
     pub score: Score,
     pub threshold: f64,
@@ -24,6 +25,7 @@ pub struct UniqueOptions {
     pub keep: Keep,
     /// For the clusters, as [`super::ExtractOptions::limits`].
     pub limits: Limits,
+    pub leave_out: LeaveOut,
 }
 
 /// What became of the lines.
@@ -51,7 +53,7 @@ pub fn unique(
     let source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     let view = View::of(index)?;
     let measure = Measure { score: options.score, threshold: options.threshold, selection: selection(&index.scheme.select) };
-    let gone = gone(options, measure, &view)?;
+    let gone = options.leave_out.with(index, options.limits, watch, |left_out| gone(options, measure, &view, left_out))?;
     let stop = source.stop();
     let worker = || {
         let (gone, mut lines) = (&gone, LineReader::new(&settings.corpus));
@@ -83,9 +85,9 @@ struct Gone {
 }
 
 /// All documents that can go, by number: of each cluster, and of documents with the same tokens, all but one.
-fn gone(options: &UniqueOptions, measure: Measure, view: &View<'_>) -> Result<Vec<Gone>> {
+fn gone(options: &UniqueOptions, measure: Measure, view: &View<'_>, left_out: &LeftOut<'_>) -> Result<Vec<Gone>> {
     let max_df = options.max_df.unwrap_or(u64::MAX);
-    let discovery = Discovery::new(view, Options { measure, max_df, limits: options.limits })?;
+    let discovery = Discovery::without(left_out, view, Options { measure, max_df, limits: options.limits })?;
     let (mut gone, mut is_clustered) = (Vec::new(), vec![false; view.contents().len()]);
     clusters(&discovery, options.keep, |cluster| {
         is_clustered[view.content_of(cluster.kept as usize) as usize] = true;
