@@ -45,6 +45,8 @@ pub mod index;
 // Index to likeness.
 /// Which documents are alike, and how much.
 pub mod similar;
+/// Which stretch of one document was taken from which of another.
+pub mod passage;
 
 // Answers.
 /// Results as lines of JSON, as tables, as graphs.
