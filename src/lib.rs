@@ -7,7 +7,8 @@
 //! corpus ──► tokens ──► blots ──► index ──► pairs, table, clusters, …
 //!   files      dedup-     dedup-    dedup-    dedup-
 //!   NDJSON     tokenize   blot      index     extract
-//!   stdin
+//!   stdin                 └────► passages of two documents
+//!                                dedup-query
 //! ```
 //!
 //! A *document* is an id and a text. A *token* is a normalised unit of that text with its byte span.

@@ -30,6 +30,7 @@
 //! their common words; the most frequent words are left out until that is no more than [`Options::sentence_pairs`] steps, and a
 //! sentence keeps its best few seeds, so that everything after it is O(n log n). No text makes it quadratic, panic or differ from run to run.
 
+mod chars;
 mod cluster;
 mod draft;
 mod measure;
@@ -47,6 +48,7 @@ mod verbatim;
 mod tests;
 
 use crate::format::Span;
+pub use chars::in_chars;
 use draft::{Draft, joined};
 use measure::Measure;
 use pair::Pair;

@@ -94,6 +94,18 @@ impl Prepared {
         self.words.len()
     }
 
+    /// The share of its words that are in some stretches of it, which may overlap.
+    pub fn share_in(&self, bytes: impl Iterator<Item = Span>) -> f64 {
+        let mut stretches: Vec<Span> = bytes.map(|bytes| self.words_in(bytes)).collect();
+        stretches.sort_unstable_by_key(|words| words.start);
+        let (mut covered, mut end) = (0, 0);
+        for words in stretches {
+            covered += words.end.saturating_sub(words.start.max(end));
+            end = end.max(words.end);
+        }
+        f64::from(covered) / self.words.len().max(1) as f64
+    }
+
     /// The terms of each sentence without some words.
     pub(super) fn bags_without(&self, words: &[Span]) -> Lists {
         let mut is_kept = vec![true; self.words.len()];
