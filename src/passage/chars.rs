@@ -33,7 +33,7 @@ mod tests {
         let text = "žluťoučký kůň";
         let span = |start, end| Span { start, end };
         let of = |a, b| Passage { a, b, tokens: 1, score: 1.0, kind: Kind::Verbatim };
-        let mut passages = [of(span(0, 12), span(0, 3)), of(span(3, 17), span(1, 2)), of(span(12, 12), span(3, 3))];
+        let mut passages = [of(span(0, 13), span(0, 3)), of(span(3, 19), span(1, 2)), of(span(13, 13), span(3, 3))];
         in_chars(&mut passages, text, "abc");
         assert_eq!(
             passages.map(|passage| (passage.a, passage.b)),

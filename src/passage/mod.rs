@@ -21,7 +21,8 @@
 //! What is left after overlaps are resolved counts if there is enough evidence: the weight of the common words times the share that they are of all.
 //!
 //! **Both.** A copy and reworded sentences beside it, on both sides, are one edited passage. Stretches that follow each other in `a` and come from all over
-//! `b` are one *summary* of `b`. But for summaries, and ties, it makes no difference which document is called `a`.
+//! `b` are one *summary* of `b`, and of a stretch of `a` that several places of `b` have the longest is told. Apart from that, and from ties, it makes no
+//! difference which document is called `a`.
 //!
 //! The grouping follows Kong et al. (2012), sentence seeds and their validation Sanchez-Perez et al. (2014, 2015). Taking verbatim copies out
 //! first, accounting for words to find the ends, and one measure of evidence for what counts are this aligner's own.

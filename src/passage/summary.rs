@@ -8,13 +8,13 @@ const MAX_SHARE: f32 = 0.5;
 const MAX_SHARE_ALONE: f32 = 0.25;
 /// … and draws on this share of the other document, from the first to the last place: then it is of all of it.
 const MIN_REACH: f32 = 0.2;
-/// The least evidence in all, and without the part that has most: that one alone would be a passage.
-const MIN_EVIDENCE: f32 = 4.5;
+/// The least evidence without the part that has most: that one alone would be a passage.
 const MIN_OTHER_EVIDENCE: f32 = 1.6;
 /// Who sums up takes a sentence or two at a time: no part has more evidence than this.
 const MAX_PART_EVIDENCE: f32 = 24.0;
-/// Sentences that are copied word by word may be part of it, but this share must be in other words.
-const MIN_REWORDED_SHARE: f32 = 0.1;
+/// Sentences that are copied word by word may be part of it, beside two or more that are in other words; and those must be evidence enough.
+const MIN_REWORDED: usize = 2;
+const MIN_REWORDED_EVIDENCE: f32 = 6.0;
 
 /// Takes summaries of a document of `length_bytes` out of the drafts, which are sorted by their place.
 pub(super) fn take(drafts: &mut Vec<Draft>, length_bytes: u32, options: &Options) -> Vec<Draft> {
@@ -35,7 +35,7 @@ fn summary(group: &[Draft], length_bytes: u32) -> Option<Draft> {
     let (first, others) = group.split_first()?;
     let whole = others.iter().fold(Draft { kind: Kind::Summary, ..*first }, |whole, draft| whole.with(draft, Kind::Summary));
     let most = group.iter().map(|draft| draft.evidence).fold(0.0, f32::max);
-    let reworded: f32 = group.iter().filter(|draft| draft.kind == Kind::Reworded).map(|draft| draft.evidence).sum();
+    let reworded: Vec<_> = group.iter().filter(|draft| draft.kind == Kind::Reworded).map(|draft| draft.evidence).collect();
     let [short, long] = [whole.a, whole.b].map(|span| (span.end - span.start) as f32);
     let is_short = if others.is_empty() {
         short <= MAX_SHARE_ALONE * long
@@ -44,8 +44,8 @@ fn summary(group: &[Draft], length_bytes: u32) -> Option<Draft> {
     };
     let is_summary = is_short
         && long >= MIN_REACH * length_bytes as f32
-        && whole.evidence >= MIN_EVIDENCE
         && most <= MAX_PART_EVIDENCE
-        && reworded >= MIN_REWORDED_SHARE * whole.evidence;
+        && reworded.len() >= MIN_REWORDED.min(group.len())
+        && reworded.iter().sum::<f32>() >= MIN_REWORDED_EVIDENCE;
     is_summary.then_some(Draft { b: Span { start: 0, end: length_bytes }, ..whole })
 }

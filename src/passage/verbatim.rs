@@ -25,7 +25,7 @@ impl Copy {
     fn is_echo_of(&self, other: &Self) -> bool {
         let (in_a, in_b) = (is_mostly_in(self.a, other.a), is_mostly_in(self.b, other.b));
         let is_much_longer = 4 * u64::from(other.words) > 5 * u64::from(self.words);
-        (in_a && in_b) || ((in_a || in_b) && is_much_longer)
+        in_a && (in_b || is_much_longer)
     }
 
     fn of(run: Run) -> Self {
@@ -72,8 +72,8 @@ pub(super) fn copies(a: &Prepared, b: &Prepared, k: u32) -> Vec<Copy> {
     without_echoes(copies, (a.words.len(), b.words.len()))
 }
 
-/// Leaves out what lies for the most part within another copy on both sides, and on one side within a much longer one: a phrase of a long
-/// copy that one of the documents has elsewhere too. Of a text that one has once and the other twice both copies stay.
+/// Leaves out what lies for the most part within another copy on both sides, and in `a` within a much longer one: a phrase of a long
+/// copy that `b` has elsewhere too. What `a` has in several places is told of each of them.
 fn without_echoes(mut copies: Vec<Copy>, words: (usize, usize)) -> Vec<Copy> {
     copies.sort_by_key(|copy| (Reverse(copy.words), copy.a.start, copy.b.start));
     let mut kept: Vec<Copy> = Vec::new();
@@ -186,7 +186,8 @@ mod tests {
     #[test]
     fn echoes_are_left_out() {
         let long = "a b c d e f g h i j";
-        check(&format!("{long} x d e f g h i"), long, &[(long, long, 10)]);
+        check(long, &format!("{long} x d e f g h i"), &[(long, long, 10)]);
+        check(&format!("{long} x d e f g h i"), long, &[(long, long, 10), ("d e f g h i", "d e f g h i", 6)]);
         check(&format!("{long} x {long}"), long, &[(long, long, 10), (long, long, 10)]);
         check(long, &format!("{long} x {long}"), &[(long, long, 10), (long, long, 10)]);
     }
