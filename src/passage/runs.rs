@@ -13,11 +13,14 @@ pub(super) struct Run {
 
 /// Places of a window that are tried: texts that repeat themselves have very many.
 const MAX_PLACES: usize = 16;
+/// Words that a run is followed back: more are no use but in texts that repeat themselves.
+const MAX_BACK: usize = 1 << 10;
 
 /// For every window of `a` that is in `b` a run that covers it, the longest there is.
 ///
 /// Of a window with more than [`MAX_PLACES`] places in `b` those are tried that the rarest of the next windows points to, and the first
-/// ones. A window that a run covers is not looked at again, so that the cost is O(k · MAX_PLACES · words).
+/// ones. A window that a run covers is not looked at again, so that the cost is O((k · MAX_PLACES +
+/// MAX_BACK) · words) at worst, and O(words) for most texts.
 pub(super) fn runs(a: &Prepared, b: &Prepared, k: u32) -> Vec<Run> {
     let places = places(a, b);
     let mut runs: Vec<Run> = Vec::new();
@@ -37,7 +40,7 @@ pub(super) fn runs(a: &Prepared, b: &Prepared, k: u32) -> Vec<Run> {
         };
         // Back to where the run before started: what reaches farther back would have been found from there.
         let floor = runs.last().map_or(0, |run| run.a as usize);
-        let back = (1..=(at - floor).min(bt)).take_while(|&step| a.words[at - step] == b.words[bt - step]).count();
+        let back = (1..=(at - floor).min(bt).min(MAX_BACK)).take_while(|&step| a.words[at - step] == b.words[bt - step]).count();
         runs.push(Run { a: (at - back) as u32, b: (bt - back) as u32, length: (length + back) as u32 });
         at += length + 1 - k as usize;
     }

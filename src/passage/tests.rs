@@ -126,6 +126,21 @@ fn a_summary_is_of_all() {
 }
 
 #[test]
+fn copies_from_all_over_are_no_summary() {
+    let copies = [
+        "A clock that is wound every morning at the same hour will keep better time than one that is forgotten.",
+        "The oldest maps of the river show a second arm that was filled up when the railway came to town.",
+    ];
+    let b = format!("{}\n\n{BEFORE}\n\n{SOURCE}\n\n{AFTER}\n\n{}", copies[0], copies[1]);
+    let a = format!("Numbers are odd or even. {} {} There is no largest prime.", copies[1], copies[0]);
+    let passages = aligned(&a, &b);
+    assert_eq!(
+        passages.iter().map(|passage| (slice(&a, passage.a), slice(&b, passage.b), passage.kind)).collect::<Vec<_>>(),
+        [(copies[1], copies[1], Kind::Verbatim), (copies[0], copies[0], Kind::Verbatim)]
+    );
+}
+
+#[test]
 fn what_one_has_once_and_the_other_twice() {
     let text = format!("{SOURCE}\n{BEFORE}\n{SOURCE}");
     let found = aligned(&text, SOURCE);
@@ -146,7 +161,7 @@ fn hostile_texts_end() {
     let many = "word ".repeat(200_000);
     assert_eq!(aligned(&many, &many).len(), 1);
     assert!(aligned(&many, &many[..5000]).len() < 400);
-    assert!(!aligned(&many[..80], &many).is_empty());
+    assert_eq!(aligned(&many[..80], &many).len(), 65);
     let sentence = "The quick brown fox jumps over the lazy dog near a river. ";
     assert_eq!(aligned(&sentence.repeat(20_000), &sentence.repeat(20_000)).len(), 1);
     let numbered = |seed: u64| -> String {

@@ -72,11 +72,15 @@ pub(super) fn copies(a: &Prepared, b: &Prepared, k: u32) -> Vec<Copy> {
     without_echoes(copies, (a.words.len(), b.words.len()))
 }
 
+/// So many more places of `b` are told of a stretch of `a`.
+const MAX_OTHERS: usize = 64;
+
 /// Leaves out what lies for the most part within another copy on both sides, and in `a` within a much longer one: a phrase of a long
 /// copy that `b` has elsewhere too. What `a` has in several places is told of each of them.
 fn without_echoes(mut copies: Vec<Copy>, words: (usize, usize)) -> Vec<Copy> {
     copies.sort_by_key(|copy| (Reverse(copy.words), copy.a.start, copy.b.start));
-    let mut kept: Vec<Copy> = Vec::new();
+    // What is kept, and of each how many others are of the same words of `a`.
+    let (mut kept, mut others): (Vec<Copy>, Vec<usize>) = Default::default();
     // Of each word the longest copy that has it. What is mostly in another copy has its middle there.
     let (mut owners_a, mut owners_b) = (vec![None; words.0], vec![None; words.1]);
     for copy in copies {
@@ -84,11 +88,18 @@ fn without_echoes(mut copies: Vec<Copy>, words: (usize, usize)) -> Vec<Copy> {
         if owners.into_iter().flatten().any(|at: usize| copy.is_echo_of(&kept[at])) {
             continue;
         }
+        if let Some(owner) = owners[0] {
+            others[owner] += 1;
+            if others[owner] > MAX_OTHERS {
+                continue;
+            }
+        }
         for (owners, span) in [(&mut owners_a, copy.a), (&mut owners_b, copy.b)] {
             let free = owners[span.start as usize..span.end as usize].iter_mut().filter(|owner| owner.is_none());
             free.for_each(|owner| *owner = Some(kept.len()));
         }
         kept.push(copy);
+        others.push(0);
     }
     kept.sort_unstable_by_key(|copy| (copy.a.start, copy.b.start));
     kept

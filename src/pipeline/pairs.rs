@@ -38,7 +38,7 @@ pub struct Aligned {
 
 /// Aligns all pairs of a list on many threads; the sink gets them in the order of the list.
 ///
-/// Memory: some 30 times the size of the documents that are worked on, two for each thread.
+/// Memory: some 20 times the size of the documents that are worked on, two for each thread; large ones are worked on one pair at a time.
 pub fn align_pairs(
     options: &PairsOptions,
     limits: Limits,
