@@ -14,7 +14,9 @@ use crate::{
     format::Form,
     index::Index,
     parallel::Limits,
-    pipeline::{Extract, ExtractOptions, LeaveOut, Sifted, UniqueOptions, extract_without, spans, unique},
+    pipeline::{
+        Extract, ExtractOptions, LeaveOut, PassageOptions, Sifted, UniqueOptions, extract_passages, extract_without, spans, unique,
+    },
     report::{Format, GraphFormat},
     similar::{Keep, Score},
     token::Tokenizer,
@@ -79,6 +81,15 @@ struct Arguments {
     /// Text that is in another index does not count; may be given several times
     #[arg(long, value_name = "IDX")]
     exclude_index: Vec<PathBuf>,
+    /// Show the passages that the documents of each pair share, where their texts can be read: ids are paths
+    #[arg(long)]
+    passages: bool,
+    /// Where the documents of the index are, for --passages, if their ids are relative
+    #[arg(long, value_name = "ROOT", requires = "passages")]
+    corpus: Option<PathBuf>,
+    /// Offsets of passages count Unicode characters instead of bytes
+    #[arg(long, requires = "passages")]
+    chars: bool,
     /// Write to FILE: beside it first, renamed when all is done; .gz and .zst are packed
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -202,6 +213,9 @@ impl Tool for Arguments {
             return self.run_spans(self.format()?, &open()?);
         }
         let options = self.options()?;
+        if self.passages && self.format.as_deref().is_some_and(|format| format != "ndjson") {
+            bail!("--passages gives ndjson; leave out --format");
+        }
         let index = open()?;
         if self.unique {
             return self.run_unique(&options, &index);
@@ -210,14 +224,19 @@ impl Tool for Arguments {
         let bar = document_bar(self.run.quiet);
         let leave_out = self.leave_out();
         let mut complaints = Complaints::new(tool_name::<Self>(), self.run.quiet);
-        let done = extract_without(&options, &leave_out, &index, &mut out, &mut complaints, &mut |done, all| {
+        let mut tell = |done, all| {
             bar.set_length(all);
             bar.set_position(done);
-        });
+        };
+        let unread = if self.passages {
+            extract_passages(&options, &self.passages(), &leave_out, &index, &mut out, &mut complaints, &mut tell)
+        } else {
+            extract_without(&options, &leave_out, &index, &mut out, &mut complaints, &mut tell).map(|()| 0)
+        };
         bar.finish_and_clear();
-        done?;
+        let unread = unread?;
         out.commit()?;
-        Ok(ExitCode::SUCCESS)
+        Ok(exit_code(unread, self.run.input.skip_bad))
     }
 }
 
@@ -264,6 +283,10 @@ impl Arguments {
         }
     }
 
+    fn passages(&self) -> PassageOptions {
+        PassageOptions { root: self.corpus.clone(), in_chars: self.chars, lossy: self.run.input.lossy, ..PassageOptions::default() }
+    }
+
     fn leave_out(&self) -> LeaveOut {
         LeaveOut { files: self.exclude.clone(), indexes: self.exclude_index.clone() }
     }
@@ -284,6 +307,7 @@ impl Arguments {
             ("--threshold", self.threshold.is_some(), is(&pairs) || is(&[Kind::Table])),
             ("--top", self.top.is_some(), is(&[Kind::Table])),
             ("--since", self.since.is_some(), is(&[Kind::Table])),
+            ("--passages", self.passages, is(&[Kind::Pairs])),
             ("--keep", self.keep.is_some(), is(&[Kind::Clusters])),
             ("--sigma", self.sigma.is_some(), is(&[Kind::Blots])),
             ("--max-df", self.max_df.is_some(), !is(&[Kind::Exact, Kind::Spans])),

@@ -13,7 +13,7 @@ use crate::{
     format::Form,
     index::Index,
     passage,
-    pipeline::{Answers, Asked, PairsOptions, QueryOptions, align_pairs, blot_text, query},
+    pipeline::{Answers, Asked, PairsOptions, PassageOptions, QueryOptions, align_pairs, blot_text, query},
     report::Format,
     similar::Score,
     token::Tokenizer,
@@ -21,7 +21,7 @@ use crate::{
 use anyhow::{Context, bail};
 use clap::{Parser, builder::PossibleValuesParser};
 use std::{
-    io::{BufWriter, Write},
+    io::{BufWriter, IsTerminal, Write, stdout},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -39,8 +39,11 @@ struct Arguments {
     /// Align given pairs of files, one "a TAB b" a line (- for stdin), and show the passages that they share; no index is needed
     #[arg(long, value_name = "FILE", conflicts_with_all = ["index", "paths", "files_from", "records", "top", "score", "threshold", "stream", "exclude", "exclude_index", "ignore_df", "blot", "scheme", "interleave", "bits", "select", "tokenizer", "strip_html"])]
     pairs: Option<PathBuf>,
+    /// Show the passages that a document shares with each one found: as excerpts on a terminal, in the records otherwise
+    #[arg(long, conflicts_with_all = ["pairs", "stream", "blot"])]
+    passages: bool,
     /// Offsets of passages count Unicode characters instead of bytes
-    #[arg(long, requires = "pairs")]
+    #[arg(long)]
     chars: bool,
     /// Write to a file, or for pan-xml into a directory: beside first, renamed when done
     #[arg(short, long, value_name = "PATH", requires = "pairs")]
@@ -72,8 +75,8 @@ struct Arguments {
     /// Show the documents that have this blot, and the text behind it
     #[arg(long, value_name = "HEX", conflicts_with_all = ["stream", "format"])]
     blot: Option<String>,
-    /// Where the documents of the index are, for --blot, if their ids are relative
-    #[arg(long, value_name = "ROOT", requires = "blot")]
+    /// Where the documents of the index are, for --passages and --blot, if their ids are relative
+    #[arg(long, value_name = "ROOT", conflicts_with_all = ["pairs", "stream"])]
     corpus: Option<PathBuf>,
     #[command(flatten)]
     blots: BlotArgs,
@@ -88,6 +91,7 @@ struct Arguments {
 const MANUAL: Manual = Manual {
     examples: &[
         ("dedup-query my.idx essay.txt", "What shares text with an essay"),
+        ("dedup-query my.idx essay.txt --passages", "What was copied into it, from where"),
         ("dedup-query my.idx essay.txt --exclude template.txt --threshold 0.1", "Leaving out what the template gave"),
         ("zstdcat articles.jsonl.zst | dedup-query my.idx --stream", "An answer for each line, as they come"),
         ("dedup-query my.idx --format tsv --top 3 scans/", "The best three of each, as a table"),
@@ -101,6 +105,8 @@ const MANUAL: Manual = Manual {
             &[
                 "query, rank, doc (ids), shared (distinct blots that both have), a_in_b (shared ÷ blots of the document that is asked about), b_in_a (shared ÷ blots of the one that was found), score. Of equal scores the document that \
                  the index has longer comes first. Exact duplicates in the index are named one by one.",
+                "With --passages also passages, a list as with --pairs, where the id of the document that was found is the path of a file that can be read. On a terminal, unless --format is given, excerpts instead: for each document found the \
+                 share of the words of either that are in passages, and each passage with the lines that it is in.",
                 "With --stream: doc, and matches, a list of doc, shared, a_in_b, b_in_a, score.",
                 "With --blot: blot, doc, and, where the id is the path of a file that can be read, bytes (where the text starts and ends) and text.",
                 "With --pairs, for each pair: a, b (paths), a_in_b, b_in_a (the share of the words of each that are in passages), and passages, a list of a, b (where the passage starts and ends, in bytes or with --chars in characters), \
@@ -143,6 +149,13 @@ impl Tool for Arguments {
         if self.format.as_deref() == Some("pan-xml") {
             bail!("pan-xml is for --pairs; a query gives ndjson or tsv");
         }
+        for (flag, is_given, needs) in
+            [("--chars", self.chars, self.passages), ("--corpus", self.corpus.is_some(), self.passages || self.blot.is_some())]
+        {
+            if is_given && !needs {
+                bail!("{flag} has no meaning here; it is for passages");
+            }
+        }
         let index = Index::open_whole(self.index.as_deref().context("say which index")?)?;
         let mut out = BufWriter::with_capacity(1 << 16, Output::open(None, false)?);
         if let Some(hex) = &self.blot {
@@ -178,7 +191,7 @@ impl Arguments {
             (None, true) => bail!("pan-xml is a file for each pair; say where with -o DIR"),
             (output, false) => Destination::lines(output.as_deref())?,
         };
-        let passages = passage::Options { window_tokens: self.blots.k.unwrap_or(passage::WINDOW_TOKENS), ..passage::Options::default() };
+        let passages = self.passage_options();
         let options = PairsOptions { list: list.to_owned(), passages, in_chars: self.chars || is_xml, lossy: self.run.input.lossy };
         // The list is what is read, line by line.
         let mut run = self.run.clone();
@@ -196,9 +209,17 @@ impl Arguments {
         let answers = match (self.stream, self.format.as_deref()) {
             (true, None | Some("ndjson")) => Answers::Documents,
             (true, Some(_)) => bail!("--stream answers with a line of JSON for each document; leave out --format"),
+            (false, Some("tsv")) if self.passages => bail!("--passages gives ndjson, not tsv"),
             (false, Some("tsv")) => Answers::Matches(Format::Tsv),
+            (false, None) if self.passages && stdout().is_terminal() => Answers::Excerpts { with_color: wants_color() },
             (false, _) => Answers::Matches(Format::Ndjson),
         };
+        let passages = self.passages.then(|| PassageOptions {
+            passages: self.passage_options(),
+            in_chars: self.chars,
+            lossy: self.run.input.lossy,
+            root: self.corpus.clone(),
+        });
         let score = Score::NAMES.iter().find(|row| row.0 == self.score).map_or(Score::Containment, |row| row.1);
         Ok(QueryOptions {
             blots: self.blots.options(&self.tokens),
@@ -209,8 +230,18 @@ impl Arguments {
             exclude: self.exclude.clone(),
             exclude_indexes: self.exclude_index.clone(),
             answers,
+            passages,
         })
     }
+
+    fn passage_options(&self) -> passage::Options {
+        passage::Options { window_tokens: self.blots.k.unwrap_or(passage::WINDOW_TOKENS), ..passage::Options::default() }
+    }
+}
+
+/// <https://no-color.org>
+fn wants_color() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 pub fn main() -> ExitCode {

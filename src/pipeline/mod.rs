@@ -13,17 +13,19 @@ mod pairs;
 mod query;
 mod reorganise;
 mod sync;
+mod texts;
 mod tokenize;
 
 pub use blot::{BlotOptions, blot};
 pub use build::{BuildOptions, build};
 pub use change::{ChangeOptions, Changed, add, remove};
 pub use dump::{dump, dump_blot};
-pub use extract::{Extract, ExtractOptions, LeaveOut, Sifted, UniqueOptions, extract, extract_without, spans, unique};
+pub use extract::{Extract, ExtractOptions, LeaveOut, Sifted, UniqueOptions, extract, extract_passages, extract_without, spans, unique};
 pub use pairs::{Aligned, PairsOptions, align_pairs};
 pub use query::{Answers, Asked, QueryOptions, blot_text, query};
 pub use reorganise::{compact, merge, split};
 pub use sync::{SyncOptions, sync};
+pub use texts::PassageOptions;
 pub use tokenize::{TokenizeOptions, tokenize};
 
 use crate::{

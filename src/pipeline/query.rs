@@ -1,13 +1,19 @@
 //! Documents against an index: what shares text with them.
 
-use super::{BlotOptions, Gathered, Settings, Stage, Watch, blot::ToBlots, run};
+use super::{
+    BlotOptions, Gathered, Settings, Stage, Watch,
+    blot::ToBlots,
+    run,
+    texts::{PassageOptions, Texts},
+};
 use crate::{
-    corpus::{self, Item, Source},
+    corpus::{self, Content, Item, Source},
     error::{Error, Place, Result},
     index::Index,
-    report::{Format, Value, put_id, put_names, put_record},
+    passage::Prepared,
+    report::{Excerpts, Format, Value, put_id, put_names, put_passages, put_record},
     select,
-    similar::{Excluded, Measure, Score, Search, SearchScratch},
+    similar::{Excluded, Match, Measure, Score, Search, SearchScratch},
 };
 use std::{
     collections::HashSet,
@@ -30,6 +36,8 @@ pub struct QueryOptions {
     /// Indexes whose blots do not count.
     pub exclude_indexes: Vec<PathBuf>,
     pub answers: Answers,
+    /// With the passages that are shared.
+    pub passages: Option<PassageOptions>,
 }
 
 /// How answers are written.
@@ -39,6 +47,8 @@ pub enum Answers {
     Matches(Format),
     /// A line of JSON for each document, whether or not anything was found.
     Documents,
+    /// Excerpts, for a person to read.
+    Excerpts { with_color: bool },
 }
 
 /// What was found.
@@ -64,7 +74,9 @@ pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &m
         put_names(&mut names, format, shown(&search, &NAMES));
     }
     out.write_all(&names).map_err(Error::output)?;
-    let stage = Ask { blots, search: &search, answers: options.answers, distinct: Vec::new(), scratch: SearchScratch::default() };
+    let texts = options.passages.as_ref().map(|passages| Texts::new(passages, 2 * settings.limits.threads));
+    let (distinct, scratch) = (Vec::new(), SearchScratch::default());
+    let stage = Ask { blots, search: &search, answers: options.answers, texts: texts.as_ref(), distinct, scratch };
     let mut asked = Asked::default();
     let summary = run(&stage, source, settings, watch, |answers, _| {
         asked.matches += answers.matches;
@@ -72,7 +84,7 @@ pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &m
         // Whoever asks as documents come waits for the answer.
         out.flush().map_err(Error::output)
     })?;
-    asked.problems = summary.problems;
+    asked.problems = summary.problems + texts.map_or(0, |texts| texts.tell_unread(watch));
     Ok(asked)
 }
 
@@ -143,14 +155,15 @@ struct Ask<'s> {
     blots: ToBlots,
     search: &'s Search<'s>,
     answers: Answers,
+    texts: Option<&'s Texts<'s>>,
     distinct: Vec<u64>,
     scratch: SearchScratch,
 }
 
 impl Clone for Ask<'_> {
     fn clone(&self) -> Self {
-        let Self { blots, search, answers, .. } = self;
-        Self { blots: blots.clone(), search, answers: *answers, distinct: Vec::new(), scratch: SearchScratch::default() }
+        let Self { blots, search, answers, texts, .. } = self;
+        Self { blots: blots.clone(), search, answers: *answers, texts: *texts, distinct: Vec::new(), scratch: SearchScratch::default() }
     }
 }
 
@@ -185,7 +198,7 @@ impl Stage for Ask<'_> {
         let is_lean = self.answers != Answers::Documents && out.documents == 0;
         out.documents += 1;
         let start = out.bytes.len();
-        let written = self.answer(item.id, tokens, is_lean, out);
+        let written = self.answer(item, tokens, is_lean, out);
         written.map_err(|error| {
             out.bytes.truncate(start);
             error.to_string()
@@ -205,51 +218,81 @@ fn shown<'f, T>(search: &Search<'_>, fields: &'f [T]) -> &'f [T] {
 }
 
 impl Ask<'_> {
-    fn answer(&mut self, id: &str, tokens: u32, is_lean: bool, out: &mut Written) -> Result<()> {
-        let Self { search, distinct, scratch, answers, .. } = self;
-        let (matches, counted) = search.matches(distinct, tokens, scratch, is_lean)?;
+    fn answer(&mut self, item: &Item<'_>, tokens: u32, is_lean: bool, out: &mut Written) -> Result<()> {
+        let (matches, counted) = self.search.matches(&self.distinct, tokens, &mut self.scratch, is_lean)?;
         out.matches += matches.len() as u64;
-        let format = match answers {
-            Answers::Matches(format) => *format,
-            Answers::Documents => Format::Ndjson,
-        };
-        let is_nested = *answers == Answers::Documents;
-        let (mut query, mut doc) = (Vec::new(), Vec::new());
-        put_id(&mut query, format, id);
-        if is_nested {
-            out.bytes.extend_from_slice(b"{\"doc\":");
-            out.bytes.extend_from_slice(&query);
-            out.bytes.extend_from_slice(b",\"matches\":[");
+        let text = self.texts.filter(|_| !matches.is_empty()).map(|texts| prepared(texts, item)).transpose()?;
+        if self.answers == Answers::Documents {
+            self.put_nested(item.id, &matches, counted, out)
+        } else {
+            (1..).zip(&matches).try_for_each(|(rank, found)| self.put_match(item.id, rank, found, counted, text.as_ref(), out))
         }
-        for (rank, found) in matches.iter().enumerate() {
-            doc.clear();
-            put_id(&mut doc, format, &search.index.id(found.document)?);
-            let part = |blots: u32| Value::Number(f64::from(found.shared) / f64::from(blots.max(1)));
-            let fields = [
-                ("query", Value::Id(&query)),
-                ("rank", Value::Count(rank as u64 + 1)),
-                ("doc", Value::Id(&doc)),
-                ("shared", Value::Count(search.measure.scaled(found.shared))),
-                ("a_in_b", part(counted)),
-                ("b_in_a", part(found.blots)),
-                ("score", Value::Number(found.score)),
-                ("estimate", Value::Flag(true)),
-            ];
-            let fields = shown(search, &fields);
-            if is_nested {
-                if rank > 0 {
-                    out.bytes.push(b',');
-                }
-                put_record(&mut out.bytes, format, &fields[2..]);
-                out.bytes.pop();
-            } else {
-                put_record(&mut out.bytes, format, fields);
+    }
+
+    /// One line of JSON for the document, with all that was found.
+    fn put_nested(&self, id: &str, matches: &[Match], counted: u32, out: &mut Written) -> Result<()> {
+        out.bytes.extend_from_slice(b"{\"doc\":");
+        put_id(&mut out.bytes, Format::Ndjson, id);
+        out.bytes.extend_from_slice(b",\"matches\":[");
+        for (at, found) in matches.iter().enumerate() {
+            if at > 0 {
+                out.bytes.push(b',');
             }
+            let (mut doc, id) = (Vec::new(), self.search.index.id(found.document)?);
+            put_id(&mut doc, Format::Ndjson, &id);
+            put_record(&mut out.bytes, Format::Ndjson, shown(self.search, &self.fields(&[], 0, &doc, found, counted)[2..]));
+            out.bytes.pop();
         }
-        if is_nested {
-            out.bytes.extend_from_slice(b"]}\n");
-        }
+        out.bytes.extend_from_slice(b"]}\n");
         Ok(())
+    }
+
+    /// A record, or excerpts, for one document that was found.
+    fn put_match(&self, id: &str, rank: u64, found: &Match, counted: u32, text: Option<&Prepared>, out: &mut Written) -> Result<()> {
+        let other_id = self.search.index.id(found.document)?;
+        let shared = self.texts.zip(text).and_then(|(texts, text)| {
+            let other = texts.get(&other_id)?;
+            Some((texts.options.shared(text, &other), other))
+        });
+        if let (Answers::Excerpts { with_color }, Some((shared, other)), Some(text)) = (self.answers, &shared, text) {
+            let (ids, texts, shares) = ([id, &other_id], [text.text(), other.text()], [shared.a_in_b, shared.b_in_a]);
+            Excerpts { ids, texts, shares, passages: &shared.passages, with_color }.put(&mut out.bytes);
+            return Ok(());
+        }
+        let format = if let Answers::Matches(format) = self.answers { format } else { Format::Ndjson };
+        let (mut query, mut doc, mut passages) = (Vec::new(), Vec::new(), Vec::new());
+        put_id(&mut query, format, id);
+        put_id(&mut doc, format, &other_id);
+        let mut fields = shown(self.search, &self.fields(&query, rank, &doc, found, counted)).to_vec();
+        if let Some((shared, _)) = &shared {
+            put_passages(&mut passages, &shared.passages);
+            fields.push(("passages", Value::Ids(&passages)));
+        }
+        put_record(&mut out.bytes, format, &fields);
+        Ok(())
+    }
+
+    fn fields<'v>(&self, query: &'v [u8], rank: u64, doc: &'v [u8], found: &Match, counted: u32) -> [(&'static str, Value<'v>); 8] {
+        let part = |blots: u32| Value::Number(f64::from(found.shared) / f64::from(blots.max(1)));
+        let values = [
+            Value::Id(query),
+            Value::Count(rank),
+            Value::Id(doc),
+            Value::Count(self.search.measure.scaled(found.shared)),
+            part(counted),
+            part(found.blots),
+            Value::Number(found.score),
+            Value::Flag(true),
+        ];
+        std::array::from_fn(|at| (NAMES[at], values[at]))
+    }
+}
+
+/// The document that is asked about, made ready to be aligned.
+fn prepared(texts: &Texts<'_>, item: &Item<'_>) -> Result<Prepared> {
+    match item.content {
+        Content::Text(text) => Ok(Prepared::of(text, &texts.options.passages)),
+        _ => Err(Error::Usage("passages need the text of a document; tokens and blots do not have it".to_owned())),
     }
 }
 

@@ -4,10 +4,12 @@
 //! 1, 0.5, 0.333333. In tables a tab, a line break, a backslash and a double quote inside an id are written `\t`, `\n`, `\r`, `\\` and `\"`, so that
 //! a line is a row for every reader.
 
+mod excerpt;
 mod graph;
 mod passage;
 mod record;
 
+pub use excerpt::Excerpts;
 pub use graph::{Graph, GraphFormat};
 pub use passage::{put_pan_xml, put_passages};
 pub use record::{Format, Ids, Value, put_id, put_names, put_number, put_record};

@@ -14,6 +14,7 @@ use super::{
     BlotOptions, Settings, Watch,
     blot::ToBlots,
     query::{blots_of_files, open_reference},
+    texts::{PassageOptions, Texts},
 };
 use crate::{
     corpus,
@@ -85,6 +86,17 @@ impl LeaveOut {
         self.files.is_empty() && self.indexes.is_empty()
     }
 
+    /// With NDJSON, and if anything is left out, the first line says what.
+    fn put_header(&self, options: &ExtractOptions, index: &Index, out: &mut impl Write) -> Result<()> {
+        if !options.is_ndjson() || (options.max_df.is_none() && self.is_empty()) {
+            return Ok(());
+        }
+        let header = serde_json::json!({
+            "dedup": "extract", "version": 1, "scheme": index.manifest.scheme, "max_df": options.max_df, "exclude": self.files, "exclude_index": self.indexes,
+        });
+        writeln!(out, "{header}").map_err(Error::output)
+    }
+
     /// Calls `work` with the blots that do not count.
     fn with<T>(&self, index: &Index, limits: Limits, watch: &mut dyn Watch, work: impl FnOnce(&LeftOut<'_>) -> Result<T>) -> Result<T> {
         let blots = ToBlots::as_index(&BlotOptions::default(), &index.manifest, &index.directory)?;
@@ -111,13 +123,27 @@ pub fn extract_without(
     watch: &mut dyn Watch,
     done: &mut Done<'_>,
 ) -> Result<()> {
-    if options.is_ndjson() && (options.max_df.is_some() || !leave_out.is_empty()) {
-        let header = serde_json::json!({
-            "dedup": "extract", "version": 1, "scheme": index.manifest.scheme, "max_df": options.max_df, "exclude": leave_out.files, "exclude_index": leave_out.indexes,
-        });
-        writeln!(out, "{header}").map_err(Error::output)?;
-    }
+    leave_out.put_header(options, index, out)?;
     leave_out.with(index, options.limits, watch, |left_out| extract_from(options, left_out, index, out, done))
+}
+
+/// Writes every pair with the passages that it shares, as NDJSON; gives the number of documents whose text could not be read.
+pub fn extract_passages(
+    options: &ExtractOptions,
+    passages: &PassageOptions,
+    leave_out: &LeaveOut,
+    index: &Index,
+    out: &mut impl Write,
+    watch: &mut dyn Watch,
+    done: &mut Done<'_>,
+) -> Result<u64> {
+    leave_out.put_header(options, index, out)?;
+    let texts = Texts::new(passages, 4 * options.limits.threads);
+    let view = View::of(index)?;
+    leave_out.with(index, options.limits, watch, |left_out| {
+        pairs::write_pairs(&discovery(options, left_out, index, &view)?, Some(&texts), Format::Ndjson, out, done)
+    })?;
+    Ok(texts.tell_unread(watch))
 }
 
 fn extract_from(options: &ExtractOptions, left_out: &LeftOut<'_>, index: &Index, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
@@ -126,7 +152,7 @@ fn extract_from(options: &ExtractOptions, left_out: &LeftOut<'_>, index: &Index,
     match options.what {
         Extract::Exact(format) => clusters::write_exact(&view, format, out),
         Extract::Blots { sigma, format } => blots::write(&view, index.scheme.bits, sigma, options, format, out),
-        Extract::Pairs(format) => pairs::write_pairs(&discovery(index, &view)?, format, out, done),
+        Extract::Pairs(format) => pairs::write_pairs(&discovery(index, &view)?, None, format, out, done),
         Extract::Table { top, format } => pairs::write_table(&discovery(index, &view)?, top, format, out, done),
         Extract::TableSince { top, format, generation } => {
             let old = Index::open_at(&index.directory, generation)?;

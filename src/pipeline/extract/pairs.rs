@@ -4,7 +4,8 @@ use super::{Done, put};
 use crate::{
     error::Result,
     parallel::Limits,
-    report::{Format, Graph, GraphFormat, Ids, Value, put_names, put_record},
+    pipeline::texts::Texts,
+    report::{Format, Graph, GraphFormat, Ids, Value, put_names, put_passages, put_record},
     similar::{Discovery, Measure, Neighbour, top},
 };
 use std::{
@@ -119,8 +120,19 @@ fn write_rows(
     })
 }
 
-pub fn write_pairs(discovery: &Discovery<'_>, format: Format, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+/// Writes every pair; with `texts` as NDJSON, and with the passages of those whose texts can be read.
+pub fn write_pairs(
+    discovery: &Discovery<'_>,
+    texts: Option<&Texts<'_>>,
+    format: Format,
+    out: &mut impl Write,
+    done: &mut Done<'_>,
+) -> Result<()> {
     let ids = Ids::new(discovery.view, format)?;
+    let shared = |document: usize, other: u32| {
+        let text = |document: usize| texts?.get(&discovery.view.id(document).ok()?);
+        Some(texts?.options.shared(&*text(document)?, &*text(other as usize)?).passages)
+    };
     let mut names = Vec::new();
     put_names(&mut names, format, shown(discovery, &["a", "b", "shared", "a_in_b", "b_in_a", "score", "estimate"]));
     put(out, &names)?;
@@ -135,7 +147,13 @@ pub fn write_pairs(discovery: &Discovery<'_>, format: Format, out: &mut impl Wri
             ("score", Value::Number(neighbour.score)),
             ESTIMATE,
         ];
-        put_record(out, format, shown(discovery, &fields));
+        let mut fields = shown(discovery, &fields).to_vec();
+        let mut passages = Vec::new();
+        if let Some(shared) = shared(document, other) {
+            put_passages(&mut passages, &shared);
+            fields.push(("passages", Value::Ids(&passages)));
+        }
+        put_record(out, format, &fields);
     };
     write_rows(discovery, &|document, neighbours| partners(discovery, document, neighbours), &put_row, |bytes| put(out, bytes), done)
 }
