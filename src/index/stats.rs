@@ -96,6 +96,9 @@ impl Stats {
     /// How many blots have how many documents, when every alias counts.
     fn add_blots(&mut self, view: &View<'_>, limits: Limits) -> Result<BTreeMap<u64, u64>> {
         let weights: Vec<u64> = (0..view.contents().len() as u32).map(|content| view.documents_of(content).len() as u64).collect();
+        if let Some(lengths) = self.add_stored(view, &weights, limits)? {
+            return Ok(lengths);
+        }
         let ranges = view.ranges();
         let sorting = Sorting { bits: view.bits, documents: 0, limits, ranges: &ranges, spill: None };
         let counter =
@@ -106,11 +109,37 @@ impl Stats {
             let short = (0..).zip(counter.short).filter(|&(_, blots)| blots > 0);
             short.chain(counter.long).for_each(|(length, blots)| *lengths.entry(length).or_default() += blots);
         }
-        self.blots = lengths.values().sum();
-        self.singletons = lengths.get(&1).copied().unwrap_or_default();
+        self.add_lengths(&lengths);
         self.sets = inverted.sets.len() as u64;
         self.set_members = (0..inverted.sets.len()).map(|set| inverted.sets.get(set).len() as u64).sum();
         Ok(lengths)
+    }
+
+    fn add_lengths(&mut self, lengths: &BTreeMap<u64, u64>) {
+        self.blots = lengths.values().sum();
+        self.singletons = lengths.get(&1).copied().unwrap_or_default();
+    }
+
+    /// The same where sets are what is stored: what of a content's blots is in no set, no other content has.
+    fn add_stored(&mut self, view: &View<'_>, weights: &[u64], limits: Limits) -> Result<Option<BTreeMap<u64, u64>>> {
+        let (mut lengths, mut own) = (BTreeMap::new(), view.contents().iter().map(|content| u64::from(content.blots)).collect::<Vec<_>>());
+        let (mut sets, mut members) = (0, 0);
+        let is_sound = view.for_each_stored(limits, |contents, uses| {
+            *lengths.entry(contents.iter().map(|&content| weights[content as usize]).sum()).or_default() += uses;
+            contents.iter().for_each(|&content| own[content as usize] = own[content as usize].saturating_sub(uses));
+            sets += 1;
+            members += contents.len() as u64;
+        })?;
+        if !is_sound {
+            return Ok(None);
+        }
+        own.into_iter()
+            .zip(weights)
+            .filter(|&(blots, _)| blots > 0)
+            .for_each(|(blots, &weight)| *lengths.entry(weight).or_default() += blots);
+        (self.sets, self.set_members) = (sets, members);
+        self.add_lengths(&lengths);
+        Ok(Some(lengths))
     }
 
     fn add_disk(&mut self, segment: &Segment) {

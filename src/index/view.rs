@@ -138,34 +138,57 @@ impl<'i> View<'i> {
         Ok(sorting.run::<u64, _>(|| CountSets(self.merger()))?.0.sets)
     }
 
-    /// The sets as they are stored, if they are those of one segment, all of which counts, and which has its documents in the same order.
+    /// The sets as they are stored, where that is what they are.
     fn stored_sets(&self, limits: Limits) -> Result<Option<Sets>> {
-        let ([segment], [contents]) = (&self.segments[..], &self.content_at[..]) else { return Ok(None) };
-        if !contents.iter().filter(|&&content| content != NONE).is_sorted_by(|one, two| one < two) {
-            return Ok(None);
-        }
+        let mut sets = StoredSets::default();
+        let is_sound = self.for_each_stored(limits, |contents, uses| sets.push(contents, uses))?;
+        Ok(is_sound.then(|| sets.done()))
+    }
+
+    /// Calls `each` with every set as it is stored, and how many blots have it, in the order of their numbers.
+    ///
+    /// That is true of one segment, all of which counts, and which has its contents in the same order. If it is not, it says false, and what `each`
+    /// was told is worth nothing.
+    pub(super) fn for_each_stored(&self, limits: Limits, mut each: impl FnMut(&[u32], u64)) -> Result<bool> {
+        let ([segment], [contents]) = (&self.segments[..], &self.content_at[..]) else { return Ok(false) };
+        let posted = contents.iter().filter(|&&content| content != NONE);
+        let Some(uses) = self.stored_uses(segment, limits)?.filter(|_| posted.is_sorted_by(|one, two| one < two)) else {
+            return Ok(false);
+        };
+        let (mut is_sound, mut set) = (uses.is_sorted_by(|one, two| one >= two), Vec::new());
+        segment.sets.for_each(|number, places| {
+            let content = |&place: &u32| contents.get(place as usize).copied().unwrap_or(NONE);
+            set.clear();
+            set.extend(places.iter().map(content));
+            is_sound = is_sound && !set.contains(&NONE);
+            if is_sound {
+                each(&set, uses[number as usize].into());
+            }
+            Ok(())
+        })?;
+        // What is wrong is found, and told, on the other road.
+        Ok(is_sound)
+    }
+
+    /// How many blots have each set of a segment; none if one leads to a set that is not there.
+    fn stored_uses(&self, segment: &Segment, limits: Limits) -> Result<Option<Vec<u32>>> {
         let uses: Vec<AtomicU32> = (0..segment.sets.len()).map(|_| AtomicU32::new(0)).collect();
-        let count = |set: u32| uses.get(set as usize).map(|uses| uses.fetch_add(1, Ordering::Relaxed)).map(drop);
         let are_all_there = AtomicBool::new(true);
+        let count = |set: u32| match uses.get(set as usize) {
+            Some(uses) => {
+                uses.fetch_add(1, Ordering::Relaxed);
+            }
+            None => are_all_there.store(false, Ordering::Relaxed),
+        };
         let worker = || {
             |slices: &Range<usize>| {
                 let (first, last) = blots_of(slices, self.bits);
-                let each = |set| count(set).unwrap_or_else(|| are_all_there.store(false, Ordering::Relaxed));
-                segment.parts.iter().try_for_each(|part| part.for_each_set_between(first, last, each))
+                segment.parts.iter().try_for_each(|part| part.for_each_set_between(first, last, count))
             }
         };
         let ranges = self.ranges();
         parallel::ordered(limits, ranges.iter().map(|item| Ok(Weighted { item, bytes: 1 })), worker, |_| 1, |done: Result<()>| done)?;
-        let uses: Vec<u64> = uses.into_iter().map(|uses| uses.into_inner().into()).collect();
-        let mut sets = StoredSets::with_capacity(uses.len());
-        let mut is_sound = are_all_there.into_inner() && uses.is_sorted_by(|one, two| one >= two);
-        segment.sets.for_each(|_, places| {
-            let content = |&place: &u32| contents.get(place as usize).copied().filter(|&content| content != NONE);
-            is_sound = is_sound && sets.push(places.iter().map(content));
-            Ok(())
-        })?;
-        // What is wrong is found, and told, on the other road.
-        Ok(is_sound.then(|| sets.used(uses)))
+        Ok(are_all_there.into_inner().then(|| uses.into_iter().map(AtomicU32::into_inner).collect()))
     }
 
     /// The same without some blots, and how many of each content's blots these are.

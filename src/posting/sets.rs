@@ -211,30 +211,20 @@ impl Sets {
 
 /// Sets that come in the order of their numbers already.
 #[derive(Default)]
-pub struct StoredSets(Lists);
+pub struct StoredSets {
+    lists: Lists,
+    uses: Vec<u64>,
+}
 
 impl StoredSets {
-    pub fn with_capacity(sets: usize) -> Self {
-        Self(Lists { numbers: Vec::new(), ends: Vec::with_capacity(sets) })
+    /// Takes the next, and how many blots have it.
+    pub fn push(&mut self, set: &[u32], uses: u64) {
+        self.lists.push(set);
+        self.uses.push(uses);
     }
 
-    /// Takes the next; false, and not taken, if one of its numbers is missing.
-    pub fn push(&mut self, set: impl Iterator<Item = Option<u32>>) -> bool {
-        let start = self.0.numbers.len();
-        for number in set {
-            let Some(number) = number else {
-                self.0.numbers.truncate(start);
-                return false;
-            };
-            self.0.numbers.push(number);
-        }
-        self.0.ends.push(self.0.numbers.len());
-        true
-    }
-
-    /// All of them, once it is known how many blots have each.
-    pub fn used(self, uses: Vec<u64>) -> Sets {
-        Sets { order: (0..self.0.len() as u32).collect(), lists: self.0, uses, tail: None }
+    pub fn done(self) -> Sets {
+        Sets { order: (0..self.lists.len() as u32).collect(), lists: self.lists, uses: self.uses, tail: None }
     }
 }
 

@@ -140,6 +140,72 @@ fn what_does_not_go_together_is_refused() {
     }
 }
 
+/// An index of the source and the other text; the essay is not in it.
+fn indexed() -> Work {
+    let work = work();
+    work.shell("dedup-index build -q -o my.idx source.txt other.txt && mkdir moved && cp source.txt moved/").ok();
+    work
+}
+
+#[test]
+fn a_query_shows_what_was_copied() {
+    let work = indexed();
+    let passage = |in_essay: usize| json!([{"a": span(in_essay, COPY.len()), "b": span(SOURCE.len(), COPY.len()), "tokens": 22, "score": 1, "kind": "verbatim"}]);
+    for (options, essay) in [(&[][..], ESSAY.len()), (&["--chars"], ESSAY.chars().count()), (&["--corpus", "moved"], ESSAY.len())] {
+        let found = records(&work.run("dedup-query", &[&["my.idx", "essay.txt", "--passages"], options].concat()).ok());
+        assert_eq!(found.len(), 1);
+        assert_eq!((&found[0]["doc"], &found[0]["passages"]), (&json!("source.txt"), &passage(essay)), "{options:?}");
+    }
+    let piped = records(&work.run_with("dedup-query", &["my.idx", "--passages"], &work.read("essay.txt")).ok());
+    assert_eq!((&piped[0]["query"], &piped[0]["passages"]), (&json!("-"), &passage(ESSAY.len())));
+}
+
+#[test]
+fn pairs_of_an_index_show_what_they_share() {
+    let work = indexed();
+    work.shell("dedup-index add -q my.idx essay.txt").ok();
+    let found = records(&work.run("dedup-extract", &["my.idx", "--passages", "--threshold", "0.1"]).ok());
+    let shown = [&found[0]["a"], &found[0]["b"], &found[0]["passages"][0]["a"], &found[0]["passages"][0]["b"]];
+    assert_eq!(shown, [&json!("source.txt"), &json!("essay.txt"), &span(SOURCE.len(), COPY.len()), &span(ESSAY.len(), COPY.len())]);
+    let without = records(&work.run("dedup-extract", &["my.idx", "--passages", "--threshold", "0.1", "--exclude", "other.txt"]).ok());
+    assert_eq!((&without[0]["exclude"], &without[1]), (&json!(["other.txt"]), &found[0]));
+}
+
+#[test]
+fn documents_that_are_not_there_any_more_have_no_passages() {
+    let work = indexed();
+    work.shell("dedup-index add -q my.idx essay.txt && rm source.txt").ok();
+    for (tool, arguments) in
+        [("dedup-query", &["my.idx", "essay.txt", "--passages"][..]), ("dedup-extract", &["my.idx", "--passages", "--threshold", "0.1"])]
+    {
+        let ran = work.run(tool, arguments);
+        let complaint = format!("{tool}: source.txt: No such file or directory (os error 2)\n");
+        assert_eq!((ran.code(), ran.stderr()), (2, complaint));
+        let found = records(ran.stdout().as_bytes());
+        let of_source = found.iter().find(|record| [&record["doc"], &record["a"]].contains(&&json!("source.txt"))).unwrap();
+        assert!(of_source["passages"].is_null() && of_source["shared"].as_u64() > Some(0), "{of_source}");
+    }
+}
+
+#[test]
+fn a_terminal_gets_excerpts() {
+    let work = indexed();
+    let shown = |environment: &str| {
+        let command = format!("{environment} script -qec 'dedup-query -q my.idx essay.txt --passages' /dev/null");
+        String::from_utf8(work.shell(&command).ok()).unwrap().replace('\r', "")
+    };
+    let plain = shown("NO_COLOR=1");
+    let lines: Vec<&str> = plain.lines().collect();
+    assert_eq!(
+        lines[..2],
+        ["essay.txt and source.txt: 61 % of the first, 85 % of the second", "  verbatim, 22 words: essay.txt:1 from source.txt:3"]
+    );
+    assert!(lines.len() == 3 && lines[2].starts_with("       1  …") && lines[2].contains(COPY), "{plain}");
+    let colored = shown("NO_COLOR=");
+    assert!(colored.contains(&format!("\x1b[1;31m{COPY}")), "{colored}");
+    assert_eq!(work.shell("dedup-query -q my.idx essay.txt --passages --format tsv").code(), 2);
+}
+
 fn plagdet(work: &Work, arguments: &[&str]) -> Ran {
     Ran(Command::new(root().join("scripts/plagdet")).args(arguments).current_dir(work.dir.path()).output().unwrap())
 }
