@@ -78,6 +78,8 @@ pub struct Collector<K> {
     pub(super) bits: u8,
     pub(super) buckets: Vec<Bucket<K>>,
     pub(super) runs: Vec<Run>,
+    /// Where runs are, once there is one.
+    pub(super) file: Option<TempFile>,
     pub(super) limits: Limits,
     pub(super) directory: TempDir,
     /// How many blots each document has, of those that are in a run.
@@ -115,9 +117,8 @@ impl<K: Key> Bucket<K> {
     }
 }
 
-/// Sorted postings on disk: a stretch for each slice.
+/// Sorted postings on disk: a stretch for each slice. All runs are in one file.
 pub(super) struct Run {
-    file: TempFile,
     /// Where each slice starts, and where the last one ends.
     starts: Vec<u64>,
     /// How many keys each slice has.
@@ -125,13 +126,9 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub fn read<K: Key>(&self, slices: &Range<usize>, out: &mut Vec<K>) -> Result<()> {
-        self.file.keys(&(self.starts[slices.start]..self.starts[slices.end]), out)
-    }
-
-    /// The slices are not read again.
-    pub fn release(&self, slices: &Range<usize>) {
-        self.file.release(&(self.starts[slices.start]..self.starts[slices.end]));
+    /// Where some slices are in the file.
+    pub fn place(&self, slices: &Range<usize>) -> Range<u64> {
+        self.starts[slices.start]..self.starts[slices.end]
     }
 
     pub fn keys(&self, slices: &Range<usize>) -> u64 {
@@ -168,7 +165,7 @@ impl<K: Key> Collector<K> {
         let buckets = (0..BUCKETS).map(|_| Bucket { pieces: Vec::new() }).collect();
         let keys_limit = (memory_bytes / size_of::<K>() as u64).max(1);
         let limits = Limits::new(threads, 2 * threads as u64);
-        Self { bits, buckets, runs: Vec::new(), limits, directory, blots_of: Vec::new(), in_memory: 0..0, keys: 0, keys_limit }
+        Self { bits, buckets, runs: Vec::new(), file: None, limits, directory, blots_of: Vec::new(), in_memory: 0..0, keys: 0, keys_limit }
     }
 
     /// From now on keeps about so much.
@@ -193,7 +190,8 @@ impl<K: Key> Collector<K> {
     /// Writes what is in memory as a run: buckets are sorted in parallel, and written in order.
     pub(super) fn spill(&mut self) -> Result<()> {
         let (bits, limits, tally) = (self.bits, self.limits, Tally::new(self.in_memory.clone()));
-        let mut run = Run { file: TempFile::new(&self.directory)?, starts: vec![0], keys: Vec::with_capacity(SLICES) };
+        let mut file = self.file.take().map_or_else(|| TempFile::new(&self.directory), Ok)?;
+        let mut run = Run { starts: vec![file.bytes()], keys: Vec::with_capacity(SLICES) };
         let buckets = self.buckets.iter_mut().map(|bucket| Ok::<_, Error>(Weighted { item: bucket, bytes: 1 }));
         parallel::ordered(
             limits,
@@ -201,7 +199,7 @@ impl<K: Key> Collector<K> {
             || |bucket: &mut Bucket<K>| PackedBucket::of(&bucket.sorted(&tally), bits),
             |_| 1,
             |packed| {
-                let mut at = run.file.append(&packed.bytes)?.start;
+                let mut at = file.append(&packed.bytes)?.start;
                 for (length, keys) in packed.slices {
                     at += length as u64;
                     run.starts.push(at);
@@ -210,6 +208,7 @@ impl<K: Key> Collector<K> {
                 Ok(())
             },
         )?;
+        self.file = Some(file);
         tally.add_to(&mut self.blots_of);
         self.runs.push(run);
         self.in_memory.start = self.in_memory.end;

@@ -96,14 +96,14 @@ const MOST_UNIT_KEYS: u64 = 1 << 18;
 /// Also gives how many blots each document has.
 pub fn invert<K: Key>(mut collector: Collector<K>, documents: u32, memory_bytes: u64) -> Result<(Inverted<K>, Vec<u32>)> {
     let (limits, bits) = (collector.limits, collector.bits);
-    let is_spilled = !collector.runs.is_empty();
+    let is_spilled = collector.file.is_some();
     if is_spilled {
         collector.spill()?;
     }
-    let Collector { buckets, runs, directory, in_memory, mut blots_of, .. } = collector;
+    let Collector { buckets, runs, file, directory, in_memory, mut blots_of, .. } = collector;
     let share_bytes = memory_bytes / (4 * limits.threads as u64);
     let ranges = if is_spilled { ranges_of(&runs, share_bytes / size_of::<K>() as u64) } else { whole_buckets() };
-    let sources = Sources::new(buckets, Tally::new(in_memory), runs, &ranges);
+    let sources = Sources::new(buckets, Tally::new(in_memory), file.map(|file| (file, runs)), &ranges);
     let spill = is_spilled.then_some(SpillTo { directory: &directory, set_bytes: share_bytes });
     let sorting = Sorting { bits, documents, limits, ranges: &ranges, spill };
     let (mut inverted, _) = sorting.run(|| Sorter { sources: &sources, grouper: Grouper::default() })?;
@@ -333,29 +333,30 @@ struct Sources<K> {
     buckets: Vec<Mutex<Bucket<K>>>,
     /// Of what is in the buckets.
     tally: Tally,
-    runs: Vec<Run>,
+    /// If all are on disk.
+    spilled: Option<(TempFile, Vec<Run>)>,
     /// How many ranges of each bucket were not yet read.
     unread: Vec<AtomicUsize>,
 }
 
 impl<K: Key> Sources<K> {
-    fn new(buckets: Vec<Bucket<K>>, tally: Tally, runs: Vec<Run>, ranges: &[Range<usize>]) -> Self {
+    fn new(buckets: Vec<Bucket<K>>, tally: Tally, spilled: Option<(TempFile, Vec<Run>)>, ranges: &[Range<usize>]) -> Self {
         let ranges_of = |bucket| ranges.iter().filter(|range| bucket_of_slice(range.start) == bucket).count();
         let unread = (0..BUCKETS).map(|bucket| AtomicUsize::new(ranges_of(bucket))).collect();
-        Self { buckets: buckets.into_iter().map(Mutex::new).collect(), tally, runs, unread }
+        Self { buckets: buckets.into_iter().map(Mutex::new).collect(), tally, spilled, unread }
     }
 
     fn sorted(&self, slices: &Range<usize>) -> Result<Vec<K>> {
         let bucket = bucket_of_slice(slices.start);
-        if self.runs.is_empty() {
+        let Some((file, runs)) = &self.spilled else {
             return Ok(self.buckets[bucket].lock().unwrap_or_else(PoisonError::into_inner).sorted(&self.tally));
-        }
-        let mut keys = Vec::with_capacity(self.runs.iter().map(|run| run.keys(slices) as usize).sum());
-        for run in &self.runs {
-            run.read(slices, &mut keys)?;
+        };
+        let mut keys = Vec::with_capacity(runs.iter().map(|run| run.keys(slices) as usize).sum());
+        for run in runs {
+            file.keys(&run.place(slices), &mut keys)?;
         }
         if self.unread[bucket].fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.runs.iter().for_each(|run| run.release(&slices_of(bucket)));
+            runs.iter().for_each(|run| file.release(&run.place(&slices_of(bucket))));
         }
         Ok(sorted(&[keys]))
     }
