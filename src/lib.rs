@@ -7,7 +7,8 @@
 //! corpus ──► tokens ──► blots ──► index ──► pairs, table, clusters, …
 //!   files      dedup-     dedup-    dedup-    dedup-
 //!   NDJSON     tokenize   blot      index     extract
-//!   stdin
+//!   stdin                 └────► passages of two documents
+//!                                dedup-query
 //! ```
 //!
 //! A *document* is an id and a text. A *token* is a normalised unit of that text with its byte span.
@@ -45,6 +46,8 @@ pub mod index;
 // Index to likeness.
 /// Which documents are alike, and how much.
 pub mod similar;
+/// Which stretch of one document was taken from which of another.
+pub mod passage;
 
 // Answers.
 /// Results as lines of JSON, as tables, as graphs.

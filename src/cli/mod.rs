@@ -8,6 +8,7 @@ mod extract;
 mod generate;
 mod index;
 mod output;
+mod pairs;
 mod progress;
 mod query;
 mod tokenize;

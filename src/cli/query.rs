@@ -6,12 +6,14 @@ use super::{
     generate::{What, examples},
     main_of,
     output::Output,
+    pairs::Destination,
     watched,
 };
 use crate::{
     format::Form,
     index::Index,
-    pipeline::{Answers, QueryOptions, blot_text, query},
+    passage,
+    pipeline::{Answers, Asked, PairsOptions, QueryOptions, align_pairs, blot_text, query},
     report::Format,
     similar::Score,
     token::Tokenizer,
@@ -20,7 +22,7 @@ use anyhow::{Context, bail};
 use clap::{Parser, builder::PossibleValuesParser};
 use std::{
     io::{BufWriter, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -32,8 +34,17 @@ use std::{
 #[command(name = "dedup-query", version, after_help = examples(&MANUAL), max_term_width = 110, arg_required_else_help = true)]
 struct Arguments {
     /// The directory of the index
-    #[arg(value_name = "IDX", required_unless_present = "generate")]
+    #[arg(value_name = "IDX", required_unless_present_any = ["generate", "pairs"])]
     index: Option<PathBuf>,
+    /// Align given pairs of files, one "a TAB b" a line (- for stdin), and show the passages that they share; no index is needed
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["index", "paths", "files_from", "records", "top", "score", "threshold", "stream", "exclude", "exclude_index", "ignore_df", "blot", "scheme", "interleave", "bits", "select", "tokenizer", "strip_html"])]
+    pairs: Option<PathBuf>,
+    /// Offsets of passages count Unicode characters instead of bytes
+    #[arg(long, requires = "pairs")]
+    chars: bool,
+    /// Write to a file, or for pan-xml into a directory: beside first, renamed when done
+    #[arg(short, long, value_name = "PATH", requires = "pairs")]
+    output: Option<PathBuf>,
     /// The best N documents for each that is asked about
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     top: u32,
@@ -43,8 +54,8 @@ struct Arguments {
     /// The least score that counts; a document has at least one blot in common
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
     threshold: f64,
-    /// ndjson or tsv [default: ndjson]
-    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["ndjson", "tsv"]))]
+    /// ndjson or tsv, with --pairs ndjson or pan-xml [default: ndjson]
+    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["ndjson", "tsv", "pan-xml"]))]
     format: Option<String>,
     /// One line of JSON for each document, in their order and as they come, also if nothing is found
     #[arg(long)]
@@ -81,6 +92,8 @@ const MANUAL: Manual = Manual {
         ("zstdcat articles.jsonl.zst | dedup-query my.idx --stream", "An answer for each line, as they come"),
         ("dedup-query my.idx --format tsv --top 3 scans/", "The best three of each, as a table"),
         ("dedup-query my.idx --blot 2db9c479", "Who has this blot, and what text it is"),
+        ("printf 'essay.txt\\tsource.txt\\n' | dedup-query --pairs -", "Which passages of an essay are from a source"),
+        ("dedup-query --pairs pairs.tsv --format pan-xml -o detected/", "The same for many pairs, as XML for an evaluation"),
     ],
     sections: &[
         (
@@ -90,6 +103,8 @@ const MANUAL: Manual = Manual {
                  the index has longer comes first. Exact duplicates in the index are named one by one.",
                 "With --stream: doc, and matches, a list of doc, shared, a_in_b, b_in_a, score.",
                 "With --blot: blot, doc, and, where the id is the path of a file that can be read, bytes (where the text starts and ends) and text.",
+                "With --pairs, for each pair: a, b (paths), a_in_b, b_in_a (the share of the words of each that are in passages), and passages, a list of a, b (where the passage starts and ends, in bytes or with --chars in characters), \
+                 tokens (words that both have), score (what they weigh ÷ what all words weigh, from 0 to 1), kind.",
                 "On an index of selected blots shared and s1 to s4 are estimates, and the records say so; see dedup-extract(1).",
             ],
         ),
@@ -98,6 +113,15 @@ const MANUAL: Manual = Manual {
             &[
                 "Text of --exclude files counts on neither side: not as shared, not in what the shares are of. Text that --exclude-index or --ignore-df take out is not counted as shared, nor as part of the document that is asked \
                  about; the documents of the index are still measured by all they have.",
+            ],
+        ),
+        (
+            "PASSAGES",
+            &[
+                "verbatim: word by word, 2·k words or more (k is 8, or -k), exact to the character. edited: most of it word by word. reworded: in other words, in another order, translated there and back; whole sentences. summary: few \
+                 sentences of a that say what is in all of b.",
+                "Case, punctuation and line breaks make no difference, and no language is preferred: what a word weighs follows from the two documents.",
+                "--format pan-xml writes a file for each pair, called after both, with offsets in characters, as the PAN evaluations of plagiarism detection have it.",
             ],
         ),
         ("EXIT STATUS", &["0: something was found. 1: nothing was found. 2: an error, or some input could not be used."]),
@@ -113,6 +137,12 @@ impl Tool for Arguments {
     }
 
     fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        if let Some(list) = &self.pairs {
+            return self.align(list);
+        }
+        if self.format.as_deref() == Some("pan-xml") {
+            bail!("pan-xml is for --pairs; a query gives ndjson or tsv");
+        }
         let index = Index::open_whole(self.index.as_deref().context("say which index")?)?;
         let mut out = BufWriter::with_capacity(1 << 16, Output::open(None, false)?);
         if let Some(hex) = &self.blot {
@@ -126,12 +156,39 @@ impl Tool for Arguments {
         let options = self.options()?;
         let asked = watched::<Self, _>(&self.run, true, |watch| Ok(query(&options, &index, &settings, &mut out, watch)?))?;
         out.flush()?;
-        let has_problems = asked.problems > 0 && !self.run.input.skip_bad;
-        Ok(ExitCode::from(if has_problems { 2 } else { u8::from(asked.matches == 0) }))
+        Ok(self.exit_code(&asked))
     }
 }
 
 impl Arguments {
+    fn exit_code(&self, asked: &Asked) -> ExitCode {
+        let has_problems = asked.problems > 0 && !self.run.input.skip_bad;
+        ExitCode::from(if has_problems { 2 } else { u8::from(asked.matches == 0) })
+    }
+
+    /// Shows the passages of given pairs.
+    fn align(&self, list: &Path) -> Result<ExitCode, anyhow::Error> {
+        let is_xml = match self.format.as_deref() {
+            Some("pan-xml") => true,
+            None | Some("ndjson") => false,
+            Some(format) => bail!("--pairs gives ndjson or pan-xml, not {format}"),
+        };
+        let mut out = match (&self.output, is_xml) {
+            (Some(directory), true) => Destination::files(directory)?,
+            (None, true) => bail!("pan-xml is a file for each pair; say where with -o DIR"),
+            (output, false) => Destination::lines(output.as_deref())?,
+        };
+        let passages = passage::Options { window_tokens: self.blots.k.unwrap_or(passage::WINDOW_TOKENS), ..passage::Options::default() };
+        let options = PairsOptions { list: list.to_owned(), passages, in_chars: self.chars || is_xml, lossy: self.run.input.lossy };
+        // The list is what is read, line by line.
+        let mut run = self.run.clone();
+        run.input.paths = vec![list.to_owned()];
+        let limits = run.settings(Form::Ndjson, 256 << 20, false).limits;
+        let asked = watched::<Self, _>(&run, true, |watch| Ok(align_pairs(&options, limits, |aligned| out.write(&aligned), watch)?))?;
+        out.commit()?;
+        Ok(self.exit_code(&asked))
+    }
+
     fn options(&self) -> Result<QueryOptions, anyhow::Error> {
         if !self.threshold.is_finite() {
             bail!("the threshold is {}; it must be a number", self.threshold);

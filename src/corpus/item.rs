@@ -14,6 +14,7 @@ use crate::{
 use std::{
     fs::File,
     io::{self, Read},
+    path::Path,
     sync::Arc,
 };
 
@@ -287,6 +288,14 @@ fn visit_text(id: &str, file: &Arc<str>, line: Option<u64>, bytes: &mut [u8], lo
     // Checked right above.
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     visit(Ok(Item { id, file, line, bytes: Some(bytes.len() as u64), hash: None, content: Content::Text(text) }));
+}
+
+/// The text of a file that is one document, packed or not; `lossy` as in [`Options`].
+pub fn read_text(path: &Path, lossy: bool) -> io::Result<String> {
+    let (packed, mut text) = (std::fs::read(path)?, Vec::new());
+    unpack_all(&packed, Packing::of(&packed), &mut text)?;
+    ensure_utf8(&mut text, lossy).map_err(io::Error::other)?;
+    String::from_utf8(text).map_err(io::Error::other)
 }
 
 /// Spans are 32 bits wide.

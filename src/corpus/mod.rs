@@ -7,11 +7,10 @@ mod unpack;
 mod walk;
 
 pub use chunk::Chunk;
-pub use item::{Content, Item, Reader};
+pub use item::{Content, Item, Reader, read_text};
 pub use lines::{LineReader, RawLine};
 pub use seen::SeenIds;
 pub use source::Source;
-pub use unpack::read_text;
 pub use walk::{Entries, Entry, Found, total_bytes};
 
 use crate::format::LineParser;

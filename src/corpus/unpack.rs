@@ -91,13 +91,6 @@ pub fn unpack_all(packed: &[u8], packing: Packing, out: &mut Vec<u8>) -> io::Res
     }
 }
 
-/// The text of a file that is one document.
-pub fn read_text(path: &Path) -> io::Result<String> {
-    let (packed, mut text) = (std::fs::read(path)?, Vec::new());
-    unpack_all(&packed, Packing::of(&packed), &mut text)?;
-    String::from_utf8(text).map_err(io::Error::other)
-}
-
 /// The most bytes of a document, and of a record: spans are 32 bits wide. A few packed bytes can hold far more.
 pub const MOST_BYTES: u64 = u32::MAX as u64 - 1;
 

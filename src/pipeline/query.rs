@@ -264,7 +264,7 @@ pub fn blot_text(index: &Index, options: &BlotOptions, blot: u64, root: Option<&
         let path = root.map_or_else(|| PathBuf::from(id), |root| root.join(id));
         let mut line = serde_json::json!({ "blot": format!("{blot:0digits$x}"), "doc": id });
         // A document of a stream, or one that is elsewhere now, has no text to show.
-        let text = corpus::read_text(&path).ok();
+        let text = corpus::read_text(&path, false).ok();
         if let Some((span, text)) = text.and_then(|text| blots.text_of(&text, blot)) {
             line["bytes"] = serde_json::json!([span.start, span.end]);
             line["text"] = text.into();

@@ -5,7 +5,9 @@
 //! a line is a row for every reader.
 
 mod graph;
+mod passage;
 mod record;
 
 pub use graph::{Graph, GraphFormat};
+pub use passage::{put_pan_xml, put_passages};
 pub use record::{Format, Ids, Value, put_id, put_names, put_number, put_record};

@@ -10,6 +10,7 @@ mod incremental;
 mod index;
 mod manners;
 mod manual;
+mod passages;
 mod pipeline;
 mod query;
 mod tokenize;

@@ -126,6 +126,8 @@ fn the_examples_of_help_and_manual_run() {
     let files = [
         ("corpus/a", "words and words"),
         ("essay.txt", "words"),
+        ("source.txt", "other words"),
+        ("pairs.tsv", "essay.txt\tsource.txt\n"),
         ("scans/x", "words"),
         ("src/a.rs", "fn a() {}"),
         ("genomes.fa", ">a\nACGT\n"),

@@ -1,0 +1,43 @@
+//! Offsets that count characters instead of bytes.
+
+use super::Passage;
+
+/// Makes the spans of passages count Unicode characters, given the texts that they are of.
+pub fn in_chars(passages: &mut [Passage], a: &str, b: &str) {
+    convert(a, passages.iter_mut().flat_map(|passage| [&mut passage.a.start, &mut passage.a.end]).collect());
+    convert(b, passages.iter_mut().flat_map(|passage| [&mut passage.b.start, &mut passage.b.end]).collect());
+}
+
+/// Replaces offsets of bytes by those of characters, in one pass over the text.
+fn convert(text: &str, mut offsets: Vec<&mut u32>) {
+    if text.is_ascii() {
+        return;
+    }
+    offsets.sort_unstable();
+    let (mut bytes, mut chars) = (0, 0);
+    for offset in offsets {
+        let at = *offset as usize;
+        chars += text.as_bytes()[bytes..at].iter().filter(|&&byte| byte & 0xc0 != 0x80).count() as u32;
+        bytes = at;
+        *offset = chars;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{format::Span, passage::Kind};
+
+    #[test]
+    fn spans_that_overlap_and_meet() {
+        let text = "žluťoučký kůň";
+        let span = |start, end| Span { start, end };
+        let of = |a, b| Passage { a, b, tokens: 1, score: 1.0, kind: Kind::Verbatim };
+        let mut passages = [of(span(0, 12), span(0, 3)), of(span(3, 17), span(1, 2)), of(span(12, 12), span(3, 3))];
+        in_chars(&mut passages, text, "abc");
+        assert_eq!(
+            passages.map(|passage| (passage.a, passage.b)),
+            [(span(0, 9), span(0, 3)), (span(2, 13), span(1, 2)), (span(9, 9), span(3, 3))]
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! Sentences of two documents that are alike.
+
+use super::{
+    Options,
+    pair::{NONE, Pair},
+};
+
+/// Sentence `a` of one document is like sentence `b` of the other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Seed {
+    pub a: u32,
+    pub b: u32,
+    pub cosine: f32,
+}
+
+/// Two sentences with fewer terms in common may be so by chance.
+const MIN_TERMS: u32 = 2;
+/// Of the cosines of a sentence those count that are at least this share of the largest.
+const BEST_SHARE: f32 = 0.8;
+/// … and no more than so many: a sentence that a document has a thousand times says nothing of where it comes from.
+const MAX_SEEDS: usize = 16;
+
+/// What is summed up for two sentences.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    dot: f32,
+    terms: u32,
+}
+
+/// All pairs of sentences with enough cosine and Dice, by `a`, then `b`.
+///
+/// Cost: the products of how many sentences a term is in on either side, summed over the terms; terms are left out, the most frequent
+/// first, until that is no more than [`Options::sentence_pairs`].
+pub(super) fn seeds(pair: &Pair<'_>, options: &Options) -> Vec<Seed> {
+    let (a, b) = (&pair.a, &pair.b);
+    let is_used = used_terms(pair, options.sentence_pairs);
+    let mut sums = vec![Sum::default(); b.document.sentences.len()];
+    let mut touched = Vec::new();
+    let mut seeds = Vec::new();
+    for at in 0..a.document.sentences.len() {
+        let bag = a.bags.get(at);
+        for &(term, count) in bag.iter().filter(|(term, _)| is_used[*term as usize]) {
+            let weight = a.weights[term as usize];
+            let factor = weight * weight * count as f32;
+            for &(sentence, count) in b.postings.get(a.others[term as usize] as usize) {
+                let sum = &mut sums[sentence as usize];
+                if sum.terms == 0 {
+                    touched.push(sentence);
+                }
+                sum.terms += 1;
+                sum.dot += factor * count as f32;
+            }
+        }
+        touched.sort_unstable();
+        let first = seeds.len();
+        for &bt in &touched {
+            let sum = std::mem::take(&mut sums[bt as usize]);
+            let cosine = sum.dot / (a.norms[at] * b.norms[bt as usize]);
+            let dice = 2.0 * sum.terms as f32 / (bag.len() + b.bags.get(bt as usize).len()) as f32;
+            if sum.terms >= MIN_TERMS && cosine > options.min_cosine && dice > options.min_dice {
+                seeds.push(Seed { a: at as u32, b: bt, cosine });
+            }
+        }
+        touched.clear();
+        keep_few(&mut seeds, first);
+    }
+    keep_best(&mut seeds, pair);
+    seeds
+}
+
+/// Of the seeds from `first` on the best few, by `b`.
+fn keep_few(seeds: &mut Vec<Seed>, first: usize) {
+    let own = &mut seeds[first..];
+    if own.len() > MAX_SEEDS {
+        own.sort_by(|one, two| two.cosine.total_cmp(&one.cosine).then(one.b.cmp(&two.b)));
+        own[..MAX_SEEDS].sort_unstable_by_key(|seed| seed.b);
+        seeds.truncate(first + MAX_SEEDS);
+    }
+}
+
+/// A sentence that is like several others comes from the one that it is most like: keeps what is not far from the best of both sides.
+fn keep_best(seeds: &mut Vec<Seed>, pair: &Pair<'_>) {
+    let mut best_a = vec![0.0_f32; pair.a.document.sentences.len()];
+    let mut best_b = vec![0.0_f32; pair.b.document.sentences.len()];
+    for seed in seeds.iter() {
+        let (a, b) = (&mut best_a[seed.a as usize], &mut best_b[seed.b as usize]);
+        (*a, *b) = (a.max(seed.cosine), b.max(seed.cosine));
+    }
+    seeds.retain(|seed| seed.cosine >= BEST_SHARE * best_a[seed.a as usize].max(best_b[seed.b as usize]));
+}
+
+/// Which terms of `a` are looked up: those of both documents, from the rarest on, as far as `limit` goes.
+fn used_terms(pair: &Pair<'_>, limit: u64) -> Vec<bool> {
+    let (a, b) = (&pair.a, &pair.b);
+    let cost = |term: usize| match a.others[term] {
+        NONE => 0,
+        other => a.postings.get(term).len() as u64 * b.postings.get(other as usize).len() as u64,
+    };
+    let costs: Vec<u64> = (0..a.others.len()).map(cost).collect();
+    let mut most = u64::MAX;
+    if costs.iter().sum::<u64>() > limit {
+        let mut sorted = costs.clone();
+        sorted.sort_unstable();
+        let mut left = limit;
+        most = sorted.iter().copied().take_while(|&cost| left.checked_sub(cost).map(|rest| left = rest).is_some()).last().unwrap_or(0);
+    }
+    costs.iter().zip(&a.weights).map(|(&cost, &weight)| cost > 0 && cost <= most && weight > 0.0).collect()
+}

@@ -1,0 +1,160 @@
+use super::*;
+use proptest::prelude::*;
+
+fn options() -> Options {
+    Options::default()
+}
+
+fn aligned(a: &str, b: &str) -> Vec<Passage> {
+    align(&Prepared::of(a, &options()), &Prepared::of(b, &options()), &options())
+}
+
+fn slice(text: &str, span: Span) -> &str {
+    &text[span.start as usize..span.end as usize]
+}
+
+/// Words that no two letters share.
+fn words(letter: char, count: usize) -> impl Strategy<Value = String> {
+    let mark = prop::sample::select(vec!["", "", "", "", "", ",", ".", "!", " –", "\n"]);
+    prop::collection::vec((0_u32..2000, mark), count).prop_map(move |words| {
+        let texts: Vec<_> = words.iter().map(|(number, mark)| format!("{letter}{number}é{mark}")).collect();
+        texts.join(" ")
+    })
+}
+
+/// A text and one that is found in both of two others.
+fn planted() -> impl Strategy<Value = [String; 5]> {
+    let text = |letter| (0_usize..80).prop_flat_map(move |count| words(letter, count));
+    let copy = (16_usize..200).prop_flat_map(|count| words('c', count));
+    (text('a'), text('b'), copy, text('x'), text('y')).prop_map(|(a, b, copy, x, y)| [a, b, copy, x, y])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn planted_copies_are_found_to_the_character([a, b, copy, x, y] in planted()) {
+        // A dash after the last word may be of either text.
+        let copy = copy.trim_end_matches(['–', ' ', '\n']);
+        let (one, two) = (format!("{a} ({copy}) {b}"), format!("{x}\n{copy}\n{y}"));
+        let passages = aligned(&one, &two);
+        prop_assert_eq!(passages.len(), 1, "{:?}", passages);
+        prop_assert_eq!(slice(&one, passages[0].a), copy);
+        prop_assert_eq!(slice(&two, passages[0].b), copy);
+        prop_assert_eq!(passages[0].kind, Kind::Verbatim);
+        prop_assert_eq!(passages[0].score, 1.0);
+        let swapped = aligned(&two, &one);
+        prop_assert_eq!((swapped.len(), swapped[0].a, swapped[0].b), (1, passages[0].b, passages[0].a));
+    }
+
+    #[test]
+    fn a_document_and_itself_are_one_passage([a, b, copy, x, y] in planted()) {
+        // With repetitions inside.
+        let text = format!("{a} {copy} {b}. {copy} {x} {copy} {y}");
+        let passages = aligned(&text, &text);
+        prop_assert_eq!(passages.len(), 1, "{:?}", passages);
+        let Passage { a, b, kind, score, .. } = &passages[0];
+        prop_assert_eq!((slice(&text, *a), a, *kind, *score), (text.trim(), b, Kind::Verbatim, 1.0));
+    }
+
+    #[test]
+    fn any_text_is_aligned(a in "(\\PC|[a-c .\n½ﷺ]){0,300}", b in "(\\PC|[a-c .\n½ﷺ]){0,300}") {
+        for (one, two) in [(&a, &b), (&a, &a), (&format!("{a}{b}"), &format!("{b}{a}"))] {
+            let passages = aligned(one, two);
+            for passage in &passages {
+                for (text, span) in [(one, passage.a), (two, passage.b)] {
+                    let found = text.get(span.start as usize..span.end as usize);
+                    prop_assert!(found.is_some_and(|found| !found.is_empty()), "{passage:?}");
+                }
+                prop_assert!((0.0..=1.0).contains(&passage.score), "{passage:?}");
+            }
+            prop_assert_eq!(passages, aligned(one, two));
+        }
+    }
+}
+
+/// English, so that what is on the same subject has words in common.
+const BEFORE: &str = "The harbour was built in the reign of the third king. Its walls were raised twice in the following century. \
+    Ships from the north brought timber and furs. The customs house burned down after a long siege.";
+const SOURCE: &str = "A glacier forms where more snow falls in winter than melts in summer. Over many decades the lower layers are \
+    pressed into dense ice. The ice then flows slowly downhill under its own weight. Rocks frozen into its base scratch the valley floor. When the \
+    climate warms, the glacier retreats and leaves moraines behind. Lakes often fill the hollows that remain.";
+const REWORDED: &str = "Where in winter more snow falls than summer melts, a glacier is formed. The lower layers get pressed to dense ice \
+    over decades. Slowly the ice flows downhill, driven by its weight. Frozen rocks in the base scratch the floor of the valley. \
+    The glacier retreats when climate warms and moraines are left behind. The remaining hollows are often filled by lakes.";
+const AFTER: &str = "Bread was baked once a week in the village oven. Every family marked its loaves with a sign of its own. \
+    The miller kept a tenth of the flour for his work. Children carried the dough on wooden boards.";
+
+#[test]
+fn reworded_text_is_found_with_its_sentences() {
+    let (a, b) = (
+        format!("{BEFORE} {REWORDED} {AFTER}"),
+        format!("Who found it first is not known.\n\n{SOURCE}\n\nNothing else was ever written about this."),
+    );
+    let passages = aligned(&a, &b);
+    assert_eq!(passages.len(), 1, "{passages:?}");
+    assert_eq!((slice(&a, passages[0].a), slice(&b, passages[0].b), passages[0].kind), (REWORDED, SOURCE, Kind::Reworded));
+    assert!(passages[0].score > 0.5 && passages[0].tokens > 40, "{passages:?}");
+}
+
+#[test]
+fn other_texts_have_nothing_in_common() {
+    assert_eq!(aligned(&format!("{BEFORE} {REWORDED}"), AFTER), []);
+    assert_eq!(aligned(BEFORE, AFTER), []);
+}
+
+#[test]
+fn a_few_changed_words_leave_one_passage() {
+    let edited = SOURCE.replace("many decades", "hundreds of years").replace("slowly", "gradually");
+    let (a, b) = (format!("{BEFORE} {edited} {AFTER}"), format!("Ice. {SOURCE} That is all."));
+    let passages = aligned(&a, &b);
+    assert_eq!(passages.len(), 1, "{passages:?}");
+    assert_eq!((slice(&a, passages[0].a), slice(&b, passages[0].b), passages[0].kind), (&edited[..], SOURCE, Kind::Edited));
+}
+
+#[test]
+fn a_summary_is_of_all() {
+    let chapter = |texts: [&str; 3]| texts.join("\n\n");
+    let long = chapter([BEFORE, SOURCE, AFTER]);
+    let short = "The harbour was built by the third king, and its walls were raised twice. Snow is pressed to dense ice, which flows slowly \
+        downhill. The miller kept a tenth of the flour.";
+    let other = "Numbers are odd or even. Squares of odd numbers are odd too. There is no largest prime.";
+    let a = format!("{other} {other}\n\n{short}\n\n{other}");
+    let passages = aligned(&a, &long);
+    assert_eq!(passages.len(), 1, "{passages:?}");
+    assert_eq!((slice(&a, passages[0].a), slice(&long, passages[0].b), passages[0].kind), (short, &long[..], Kind::Summary));
+}
+
+#[test]
+fn what_one_has_once_and_the_other_twice() {
+    let text = format!("{SOURCE}\n{BEFORE}\n{SOURCE}");
+    let found = aligned(&text, SOURCE);
+    assert_eq!(found.iter().map(|passage| slice(&text, passage.a)).collect::<Vec<_>>(), [SOURCE; 2]);
+    assert_eq!(aligned(SOURCE, &text).iter().map(|passage| slice(&text, passage.b)).collect::<Vec<_>>(), [SOURCE; 2]);
+}
+
+#[test]
+fn little_text() {
+    for (a, b) in [("", ""), ("", "word"), ("word", "word"), ("word", ""), ("...", "..."), ("½", "½ ½")] {
+        assert_eq!(aligned(a, b), [], "{a:?} and {b:?}");
+    }
+}
+
+/// Quadratic work would take hours here.
+#[test]
+fn hostile_texts_end() {
+    let many = "word ".repeat(200_000);
+    assert_eq!(aligned(&many, &many).len(), 1);
+    assert!(aligned(&many, &many[..5000]).len() < 400);
+    assert!(!aligned(&many[..80], &many).is_empty());
+    let sentence = "The quick brown fox jumps over the lazy dog near a river. ";
+    assert_eq!(aligned(&sentence.repeat(20_000), &sentence.repeat(20_000)).len(), 1);
+    let numbered = |seed: u64| -> String {
+        (0..20_000_u64)
+            .map(|at| format!("The quick brown fox {} jumps over the lazy {}. ", at * seed % 1009, at * at * seed % 997))
+            .collect()
+    };
+    aligned(&numbered(7), &numbered(13));
+    let periodic = |step: usize| -> String { (0..200_000).map(|at| if at % step == 0 { "c " } else { ["a ", "b "][at % 2] }).collect() };
+    aligned(&periodic(37), &periodic(41));
+}

@@ -1,0 +1,214 @@
+//! Passages of given pairs, and the script that judges them.
+
+use crate::work::{Ran, Work, records, root};
+use serde_json::{Value, json};
+use std::process::Command;
+
+const COPY: &str = "Ice that is pressed by its own weight begins to flow downhill, slowly, and carries the stones of the valley with it.";
+const ESSAY: &str = "Žluťoučký kůň: an essay. And now, as it is said, ";
+const SOURCE: &str = "On glaciers.\n\n";
+
+/// An essay with a copy in it, its source, and a text on something else.
+fn work() -> Work {
+    let other = "Bread was baked once a week in the village oven, and every family marked its loaves with a sign.";
+    Work::with(&[
+        ("essay.txt", format!("{ESSAY}{COPY} That much is known.\n")),
+        ("source.txt", format!("{SOURCE}{COPY}\n\nNothing more.\n")),
+        ("other.txt", other.to_owned()),
+        ("pairs", "essay.txt\tsource.txt\n\nessay.txt\tother.txt\r\nsource.txt\tessay.txt\n".to_owned()),
+    ])
+}
+
+fn span(before: usize, length: usize) -> Value {
+    json!([before, before + length])
+}
+
+/// What a pair must give; the words of a passage ÷ those of the document are 22 of 36 and of 26.
+fn expected(a: &str, b: &str, spans: [Value; 2], shares: [f64; 2]) -> Value {
+    let [of_a, of_b] = spans;
+    let passage = json!({"a": of_a, "b": of_b, "tokens": 22, "score": 1, "kind": "verbatim"});
+    json!({"a": a, "b": b, "a_in_b": shares[0], "b_in_a": shares[1], "passages": [passage]})
+}
+
+fn nothing(a: &str, b: &str) -> Value {
+    json!({"a": a, "b": b, "a_in_b": 0, "b_in_a": 0, "passages": []})
+}
+
+#[test]
+fn each_pair_gives_a_line_in_order() {
+    let work = work();
+    for (options, essay) in [(&[][..], ESSAY.len()), (&["--chars"], ESSAY.chars().count())] {
+        let (in_essay, in_source) = (span(essay, COPY.len()), span(SOURCE.len(), COPY.len()));
+        let (of_essay, of_source) = (0.611_111, 0.846_154);
+        let lines = [
+            expected("essay.txt", "source.txt", [in_essay.clone(), in_source.clone()], [of_essay, of_source]),
+            nothing("essay.txt", "other.txt"),
+            expected("source.txt", "essay.txt", [in_source, in_essay], [of_source, of_essay]),
+        ];
+        let found = work.run("dedup-query", &[&["--pairs", "pairs"], options].concat()).ok();
+        assert_eq!(records(&found), lines);
+        let list = work.read("pairs");
+        for threads in ["1", "8"] {
+            let piped = work.run_with("dedup-query", &[&["--pairs", "-", "--threads", threads], options].concat(), &list).ok();
+            assert_eq!(piped, found, "{threads} threads");
+        }
+        work.run("dedup-query", &[&["--pairs", "pairs", "-o", "out"], options].concat()).ok();
+        assert_eq!(work.read("out"), found);
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_named() {
+    let work = work();
+    work.write("latin.txt", b"caf\xe9 ");
+    work.write("bad", "essay.txt\nessay.txt\tnone.txt\nlatin.txt\tgone.txt\na\tb\tc\nessay.txt\tsource.txt\n");
+    let ran = work.run("dedup-query", &["--pairs", "bad"]);
+    assert_eq!((ran.code(), records(&ran.0.stdout).len()), (2, 1));
+    assert_eq!(
+        ran.stderr(),
+        "dedup-query: bad:1: expected two paths with a tab between them\n\
+         dedup-query: none.txt: No such file or directory (os error 2)\n\
+         dedup-query: latin.txt: not UTF-8 at byte 3; convert it with iconv, or read it as it is with --lossy\n\
+         dedup-query: gone.txt: No such file or directory (os error 2)\n\
+         dedup-query: bad:4: expected two paths with a tab between them\n"
+    );
+    let ran = work.run("dedup-query", &["--pairs", "bad", "--skip-bad", "-q"]);
+    assert_eq!((ran.code(), ran.stderr().as_str()), (0, ""));
+    let lossy = work.run_with("dedup-query", &["--pairs", "-", "--lossy"], b"latin.txt\tlatin.txt\n");
+    assert_eq!((lossy.code(), lossy.stderr().as_str(), records(&lossy.0.stdout)), (1, "", vec![nothing("latin.txt", "latin.txt")]));
+    let missing = work.run("dedup-query", &["--pairs", "none"]);
+    assert_eq!((missing.code(), missing.stderr().as_str()), (2, "dedup-query: none: No such file or directory (os error 2)\n"));
+}
+
+#[test]
+fn nothing_found_is_status_1() {
+    let work = work();
+    for list in ["", "\n\n", "essay.txt\tother.txt\n"] {
+        let ran = work.run_with("dedup-query", &["--pairs", "-"], list.as_bytes());
+        assert_eq!((ran.code(), ran.stderr().as_str()), (1, ""), "{list:?}");
+    }
+}
+
+#[test]
+fn packed_documents_and_another_window() {
+    let work = work();
+    work.shell("gzip -k essay.txt").ok();
+    let few = "one two three four five six";
+    work.write("few-a", format!("alpha {few} beta"));
+    work.write("few-b", format!("gamma {few} delta"));
+    let found = records(&work.run_with("dedup-query", &["--pairs", "-"], b"essay.txt.gz\tsource.txt\n").ok());
+    assert_eq!(found[0]["passages"][0]["a"], span(ESSAY.len(), COPY.len()));
+    let found = records(&work.run_with("dedup-query", &["--pairs", "-", "-k", "3"], b"few-a\tfew-b\n").ok());
+    assert_eq!(found[0]["passages"][0], json!({"a": [6, 33], "b": [6, 33], "tokens": 6, "score": 1, "kind": "verbatim"}));
+}
+
+#[test]
+fn pan_xml_is_a_file_a_pair() {
+    let work = work();
+    work.run("dedup-query", &["--pairs", "pairs", "--format", "pan-xml", "-o", "xml/new"]).ok();
+    let text = |name: &str| String::from_utf8(work.read(name)).unwrap();
+    let (head, start, length) = ("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n", ESSAY.chars().count(), COPY.len());
+    assert_eq!(
+        text("xml/new/essay-source.xml"),
+        format!(
+            "{head}<document reference=\"essay.txt\">\n<feature name=\"detected-plagiarism\" this_offset=\"{start}\" this_length=\"{length}\" \
+             source_reference=\"source.txt\" source_offset=\"{}\" source_length=\"{length}\" />\n</document>\n",
+            SOURCE.len()
+        )
+    );
+    assert_eq!(text("xml/new/essay-other.xml"), format!("{head}<document reference=\"essay.txt\">\n</document>\n"));
+    assert_eq!(std::fs::read_dir(work.path("xml/new")).unwrap().count(), 3);
+    work.write("twice", "essay.txt\tsource.txt\n./essay.txt\tsource.txt\n");
+    let ran = work.run("dedup-query", &["--pairs", "twice", "--format", "pan-xml", "-o", "x"]);
+    let message = "dedup-query: x/essay-source.xml: two pairs of this name; align them one list after the other\n";
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, message));
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let work = work();
+    for (arguments, message) in [
+        (&["--pairs", "pairs", "--format", "pan-xml"][..], "pan-xml is a file for each pair; say where with -o DIR"),
+        (&["--pairs", "pairs", "--format", "tsv"], "--pairs gives ndjson or pan-xml, not tsv"),
+        (&["my.idx", "--format", "pan-xml"], "pan-xml is for --pairs; a query gives ndjson or tsv"),
+    ] {
+        let ran = work.run("dedup-query", arguments);
+        assert_eq!((ran.code(), ran.stderr()), (2, format!("dedup-query: {message}\n")));
+    }
+    for arguments in [&["my.idx", "--pairs", "pairs"][..], &["my.idx", "--chars"], &["--pairs", "pairs", "--scheme", "xor"]] {
+        assert_eq!(work.run("dedup-query", arguments).code(), 2, "{arguments:?}");
+    }
+}
+
+fn plagdet(work: &Work, arguments: &[&str]) -> Ran {
+    Ran(Command::new(root().join("scripts/plagdet")).args(arguments).current_dir(work.dir.path()).output().unwrap())
+}
+
+/// A file of truth or of detections: this offset and length, source offset and length.
+fn xml(name: &str, passages: &[[u32; 4]]) -> String {
+    let feature = |[this, this_length, source, source_length]: &[u32; 4]| {
+        format!(
+            "<feature name=\"{name}\" this_offset=\"{this}\" this_length=\"{this_length}\" source_reference=\"src.txt\" \
+             source_offset=\"{source}\" source_length=\"{source_length}\" />"
+        )
+    };
+    let features: Vec<_> = passages.iter().map(feature).collect();
+    format!("<document reference=\"susp.txt\"><feature name=\"about\" />{}</document>", features.concat())
+}
+
+/// The cells of a row, without the first.
+fn row(table: &str, class: &str) -> Vec<String> {
+    let line = table.lines().find(|line| line.split_whitespace().nth(1) == Some(class)).unwrap();
+    line.split('|').skip(2).map(|cell| cell.trim().to_owned()).filter(|cell| !cell.is_empty()).collect()
+}
+
+#[test]
+fn plagdet_of_cases_worked_out_by_hand() {
+    let work = Work::new();
+    let truth = |name: &str, passages: &[[u32; 4]]| work.write(&format!("truth/{name}.xml"), xml("plagiarism", passages));
+    let named = |text: String, other: &str| text.replace("susp.txt", &format!("{other}.txt"));
+    // half: of the case 50 of 100 and 100 of 100 are detected, of the detection as much is right: ¾ each.
+    truth("half/susp-src", &[[0, 100, 0, 100]]);
+    work.write("found/susp-src.xml", xml("detected-plagiarism", &[[50, 100, 0, 100]]));
+    // twice: in two pieces, and another detection where there is no case: recall 1, precision ⅔, granularity 2: 0.8 ÷ log2 3.
+    work.write("truth/twice/two-src.xml", named(xml("plagiarism", &[[0, 100, 0, 100]]), "two"));
+    work.write("found/two-src.xml", named(xml("detected-plagiarism", &[[0, 50, 0, 50], [50, 50, 50, 50]]), "two"));
+    work.write("truth/twice/clean-src.xml", named(xml("plagiarism", &[]), "clean"));
+    work.write("found/clean-src.xml", named(xml("detected-plagiarism", &[[5, 9, 5, 9]]), "clean"));
+    // wrong: only one side overlaps.
+    work.write("truth/wrong/three-src.xml", named(xml("plagiarism", &[[0, 100, 0, 100]]), "three"));
+    work.write("found/three-src.xml", named(xml("detected-plagiarism", &[[0, 100, 100, 100]]), "three"));
+    // none: nothing to find, nothing found.
+    work.write("truth/none/four-src.xml", named(xml("plagiarism", &[]), "four"));
+    let table = plagdet(&work, &["truth", "found"]).ok_text();
+    for (class, expected) in [
+        ("half", "1 1 0.7500 0.7500 0.7500 1.0000 0 in 0"),
+        ("twice", "1 3 0.5047 1.0000 0.6667 2.0000 1 in 1"),
+        ("wrong", "1 1 0.0000 0.0000 0.0000 1.0000 0 in 0"),
+        ("none", "0 0 1.0000 1.0000 1.0000 1.0000 0 in 1"),
+        // Recall (¾ + 1 + 0) ÷ 3, precision (¾ + 1 + 1 + 0 + 0) ÷ 5, granularity 3 ÷ 2: F1 0.5662 ÷ log2 2.5.
+        ("all", "3 5 0.4283 0.5833 0.5500 1.5000 1 in 2"),
+    ] {
+        assert_eq!(row(&table, class).join(" "), expected, "{class}");
+    }
+}
+
+#[test]
+fn plagdet_reads_lines_and_complains() {
+    let work = Work::new();
+    work.write("truth/susp-src.xml", xml("plagiarism", &[[10, 20, 0, 20]]));
+    let line = json!({"a": "x/susp.txt", "b": "y/src.txt", "passages": [{"a": [10, 30], "b": [0, 20]}]});
+    work.write("found.jsonl", format!("{line}\n"));
+    let table = plagdet(&work, &["truth", "found.jsonl"]).ok_text();
+    assert_eq!(row(&table, "truth").join(" "), "1 1 1.0000 1.0000 1.0000 1.0000 0 in 0");
+    work.write("other.jsonl", format!("{}\n", line.to_string().replace("susp", "else")));
+    work.write("bad.jsonl", "{}\n");
+    for (found, message) in [
+        ("other.jsonl", "plagdet: other.jsonl: else.txt and src.txt are no pair of truth\n"),
+        ("bad.jsonl", "plagdet: bad.jsonl:1: not a record with a, b and passages\n"),
+        ("none", "plagdet: none: no such file or directory\n"),
+    ] {
+        let ran = plagdet(&work, &["truth", found]);
+        assert_eq!((ran.code(), ran.stderr().as_str()), (1, message));
+    }
+}
