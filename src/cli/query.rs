@@ -45,6 +45,9 @@ struct Arguments {
     /// Write to a file, or for pan-xml into a directory: beside first, renamed when done
     #[arg(short, long, value_name = "PATH", requires = "pairs")]
     output: Option<PathBuf>,
+    /// Make pages for a browser: DIR/index.html, and one for each pair with both texts side by side
+    #[arg(long, value_name = "DIR", requires = "pairs", conflicts_with_all = ["output", "format", "chars"])]
+    html: Option<PathBuf>,
     /// The best N documents for each that is asked about
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     top: u32,
@@ -93,6 +96,7 @@ const MANUAL: Manual = Manual {
         ("dedup-query my.idx --format tsv --top 3 scans/", "The best three of each, as a table"),
         ("dedup-query my.idx --blot 2db9c479", "Who has this blot, and what text it is"),
         ("printf 'essay.txt\\tsource.txt\\n' | dedup-query --pairs -", "Which passages of an essay are from a source"),
+        ("dedup-query --pairs pairs.tsv --html report/", "Both texts of each pair side by side: open report/index.html in a browser"),
         ("dedup-query --pairs pairs.tsv --format pan-xml -o detected/", "The same for many pairs, as XML for an evaluation"),
     ],
     sections: &[
@@ -122,6 +126,16 @@ const MANUAL: Manual = Manual {
                  sentences of a that say what is in all of b.",
                 "Case, punctuation and line breaks make no difference, and no language is preferred: what a word weighs follows from the two documents.",
                 "--format pan-xml writes a file for each pair, called after both, with offsets in characters, as the PAN evaluations of plagiarism detection have it.",
+            ],
+        ),
+        (
+            "REPORT",
+            &[
+                "--html DIR writes DIR/index.html, an overview with a table that can be sorted, a histogram and a graph of the documents that hang together, and DIR/pair-000001.html and so on, one page for each pair in the order \
+                 of the list: both texts side by side, a colour and a number for each passage, a click leads from one side to the other, what is not shared is folded. Press ? on a page for its keys and for how its \
+                 numbers are counted.",
+                "Pages need no network and no server; they can be mailed, printed and kept. Nothing in a document or in its name can run in them: text is only ever text, and control characters and reversals of direction are shown. Pages of an \
+                 earlier run with more pairs stay where they are.",
             ],
         ),
         ("EXIT STATUS", &["0: something was found. 1: nothing was found. 2: an error, or some input could not be used."]),
@@ -173,13 +187,20 @@ impl Arguments {
             None | Some("ndjson") => false,
             Some(format) => bail!("--pairs gives ndjson or pan-xml, not {format}"),
         };
-        let mut out = match (&self.output, is_xml) {
-            (Some(directory), true) => Destination::files(directory)?,
-            (None, true) => bail!("pan-xml is a file for each pair; say where with -o DIR"),
-            (output, false) => Destination::lines(output.as_deref())?,
+        let mut out = match (&self.html, &self.output, is_xml) {
+            (Some(directory), ..) => Destination::pages(directory, list)?,
+            (None, Some(directory), true) => Destination::files(directory)?,
+            (None, None, true) => bail!("pan-xml is a file for each pair; say where with -o DIR"),
+            (None, output, false) => Destination::lines(output.as_deref())?,
         };
         let passages = passage::Options { window_tokens: self.blots.k.unwrap_or(passage::WINDOW_TOKENS), ..passage::Options::default() };
-        let options = PairsOptions { list: list.to_owned(), passages, in_chars: self.chars || is_xml, lossy: self.run.input.lossy };
+        let options = PairsOptions {
+            list: list.to_owned(),
+            passages,
+            in_chars: self.chars || is_xml,
+            lossy: self.run.input.lossy,
+            with_pages: self.html.is_some(),
+        };
         // The list is what is read, line by line.
         let mut run = self.run.clone();
         run.input.paths = vec![list.to_owned()];
