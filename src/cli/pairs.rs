@@ -35,7 +35,7 @@ impl Destination {
     /// Pages about the pairs of a list.
     pub fn pages(directory: &Path, list: &Path) -> Result<Self, anyhow::Error> {
         let title = if list.as_os_str() == "-" { "these pairs".to_owned() } else { list.display().to_string() };
-        Ok(Self::Pages(html::Directory::create(directory, &title)?))
+        Ok(Self::Pages(html::Directory::create(directory, &title, &[])?))
     }
 
     pub fn write(&mut self, aligned: &Aligned) -> Result<()> {

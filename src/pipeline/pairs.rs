@@ -51,7 +51,7 @@ impl Aligned {
 
 /// Aligns all pairs of a list on many threads; the sink gets them in the order of the list.
 ///
-/// Memory: some 30 times the size of the documents that are worked on, two for each thread; with pages some three times more.
+/// Memory: some 30 times the size of the documents that are worked on, two for each thread; with pages some 34 times.
 pub fn align_pairs(
     options: &PairsOptions,
     limits: Limits,
@@ -163,7 +163,7 @@ impl Aligner<'_> {
         let mut passages = align(a, b, &self.options.passages);
         let a_in_b = a.share_in(passages.iter().map(|passage| passage.a));
         let b_in_a = b.share_in(passages.iter().map(|passage| passage.b));
-        let page = self.options.with_pages.then(|| PairPage::of((path_a, a), (path_b, b), &passages)).transpose();
+        let page = self.options.with_pages.then(|| PairPage::of((path_a, a), (path_b, b), &passages, &[])).transpose();
         let page = page.map_err(|error| vec![Problem::new(line.place.clone(), error.to_string())])?;
         if self.options.in_chars {
             in_chars(&mut passages, a.text(), b.text());

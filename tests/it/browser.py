@@ -9,11 +9,13 @@ import base64
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 
-NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
+NAMES = ["chromium", "google-chrome"]
+LIMIT_SECONDS = 120
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars", "--remote-debugging-pipe"]
 
 
@@ -76,7 +78,7 @@ class Browser:
         while (message := self.read()).get("method") != event:
             self.note(message)
 
-    def open(self, url):
+    def open(self):
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ["Page", "Runtime", "Log"]:
@@ -92,12 +94,14 @@ class Browser:
 
 def main():
     url, *view = sys.argv[1:]
+    # A browser whose pipe is closed ends by itself.
+    signal.alarm(LIMIT_SECONDS)
     program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if not program or not shutil.which(program):
         return 77
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = Browser(program, profile)
-        browser.open(url)
+        browser.open()
         if view:
             browser.call("Emulation.setDeviceMetricsOverride", width=int(view[0]), height=int(view[1]), deviceScaleFactor=1, mobile=False)
             browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": view[2]}])

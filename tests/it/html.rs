@@ -1,6 +1,10 @@
 //! Pages of shared passages: what is written, and what a real browser makes of it.
 
 use crate::work::{Work, root};
+use dedup::{
+    passage::{Options, Prepared, align},
+    report::html::DocumentPage,
+};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -165,16 +169,16 @@ fn sides_scroll_together_and_folds_open() {
         await settled(); await settled();
         const tops = ['left', 'right'].map((id) => place(id, 2).top);
         const isTogether = Math.abs(tops[0] - tops[1]) < 60;
-        const before = side('left').textContent.length;
         document.querySelector('#left .fold').click(); await settled();
         const isOpen = document.querySelectorAll('#left .fold').length === folds.length - 1;
         key('e'); await settled();
         const left = document.querySelectorAll('.fold').length;
         key('?');
-        const help = document.getElementById('help').open;
-        document.getElementById('help').close();
+        const [help, close] = ['#help', '#help form button'].map((name) => document.querySelector(name));
+        const isHelp = help.open;
+        close.click();
         key('t');
-        return { folds, tops, isTogether, isOpen, left, help, theme: document.documentElement.dataset.theme, blocks: side('left').querySelectorAll('.block').length };";
+        return { folds, tops, isTogether, isOpen, left, help: isHelp && !help.open, theme: document.documentElement.dataset.theme, blocks: side('left').querySelectorAll('.block').length };";
     let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else { return };
     let words: Vec<u32> =
         value["folds"].as_array().unwrap().iter().map(|fold| fold.as_str().unwrap().split(' ').next().unwrap().parse().unwrap()).collect();
@@ -182,6 +186,42 @@ fn sides_scroll_together_and_folds_open() {
     assert!(words.iter().all(|words| (750..900).contains(words)), "{words:?}");
     assert_eq!([&value["isTogether"], &value["isOpen"], &value["help"]], [&json!(true); 3], "{value}");
     assert_eq!((&value["left"], &value["theme"]), (&json!(0), &json!("dark")));
+}
+
+/// The page of a document and many sources, made by the library.
+#[test]
+fn sources_are_chosen_from_a_list() {
+    let (work, options) = (Work::new(), Options::default());
+    let [one, two] = [1, 2].map(|seed| prose(seed, 60));
+    let document = Prepared::of(format!("{} {one} {} {two} {}", prose(11, 400), prose(12, 400), prose(13, 400)), &options);
+    let mut page = DocumentPage::new("essay", &document);
+    for (id, text) in
+        [("first", prose(1, 30)), ("second", format!("{} {two}", prose(22, 100))), ("third", format!("{one} {}", prose(23, 9)))]
+    {
+        let source = Prepared::of(text, &options);
+        page.add_source(id, &source, &align(&document, &source, &options)).unwrap();
+    }
+    let mut html = Vec::new();
+    page.write(&mut html).unwrap();
+    work.write("page.html", html);
+    let script = "await settled();
+        const seen = [];
+        const note = () => seen.push([document.querySelector('#right h2 bdi').textContent, side('left').querySelectorAll('mark').length, document.getElementById('passage').textContent.slice(0, 12)]);
+        note();
+        document.querySelectorAll('.sources button')[1].click(); await settled(); note();
+        // What only another source has is underlined, and leads there.
+        side('left').querySelector('.other').click(); await settled(); note();
+        key(']'); await settled(); note();
+        key(']'); await settled(); note();
+        const names = [...document.querySelectorAll('.sources .name')].map((name) => name.textContent);
+        dispatchEvent(new Event('beforeprint'));
+        return { seen, names, printed: document.querySelectorAll('#printed .both p').length };";
+    let Some(value) = browse_quietly(&work, "page.html", script) else { return };
+    assert_eq!(value["names"], json!(["second", "third", "first"]), "what the first has, the third has as well");
+    let seen: Vec<&str> = value["seen"].as_array().unwrap().iter().map(|state| state[0].as_str().unwrap()).collect();
+    assert_eq!(seen, ["second", "third", "second", "third", "first"]);
+    assert!(value["seen"].as_array().unwrap().iter().all(|state| state[1].as_u64() > Some(0) && state[2] == "1 · verbatim"), "{value}");
+    assert_eq!(value["printed"], 2);
 }
 
 #[test]

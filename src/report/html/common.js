@@ -41,9 +41,13 @@ function switchHelp() {
   const help = byId("help");
   if (help.open) help.close();
   else help.showModal();
+  // The focus goes to the button at its end.
+  help.scrollTop = 0;
 }
 byId("theme").addEventListener("click", switchTheme);
 byId("help-open").addEventListener("click", switchHelp);
+// A click beside it closes it.
+byId("help").addEventListener("click", (event) => event.target === byId("help") && switchHelp());
 
 /** Calls what belongs to a key, unless something is being typed. */
 function onKeys(actions) {

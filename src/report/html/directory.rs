@@ -24,9 +24,10 @@ pub struct PairPage {
 const OVERVIEW: &str = "index.html";
 
 impl PairPage {
-    /// The documents with their ids, and the passages that they share, with spans in bytes.
-    pub fn of(a: (&str, &Prepared), b: (&str, &Prepared), passages: &[Passage]) -> Result<Self> {
-        let mut page = DocumentPage::new(a.0, a.1).with_overview(OVERVIEW);
+    /// The documents with their ids, the passages that they share, with spans in bytes, and what is to be said of how it is counted
+    /// ([`DocumentPage::with_notes`]).
+    pub fn of(a: (&str, &Prepared), b: (&str, &Prepared), passages: &[Passage], notes: &[String]) -> Result<Self> {
+        let mut page = DocumentPage::new(a.0, a.1).with_overview(OVERVIEW).with_notes(notes);
         page.add_source(b.0, b.1, passages)?;
         let mut html = Vec::new();
         page.write(&mut html)?;
@@ -52,10 +53,10 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Makes the directory if there is none. `title` stands on the overview: what was compared.
-    pub fn create(path: &Path, title: &str) -> Result<Self> {
+    /// Makes the directory if there is none. `title` stands on the overview: what was compared. `notes` as for [`DocumentPage::with_notes`].
+    pub fn create(path: &Path, title: &str, notes: &[String]) -> Result<Self> {
         fs::create_dir_all(path).map_err(|error| Error::io(path.display(), error))?;
-        Ok(Self { path: path.to_owned(), overview: Overview::new(title) })
+        Ok(Self { path: path.to_owned(), overview: Overview::new(title, notes) })
     }
 
     pub fn add(&mut self, page: &PairPage) -> Result<()> {

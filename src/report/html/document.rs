@@ -32,6 +32,7 @@ pub struct DocumentPage<'d> {
     marks: Vec<Mark>,
     texts: SpooledTempFile,
     overview: Option<&'d str>,
+    notes: &'d [String],
 }
 
 /// What is known of a source besides its text.
@@ -65,12 +66,17 @@ const SPOOL_BYTES: usize = 4 << 20;
 impl<'d> DocumentPage<'d> {
     pub fn new(id: &'d str, document: &'d Prepared) -> Self {
         let texts = SpooledTempFile::new(SPOOL_BYTES);
-        Self { id, document, sources: Vec::new(), marks: Vec::new(), texts, overview: None }
+        Self { id, document, sources: Vec::new(), marks: Vec::new(), texts, overview: None, notes: &[] }
     }
 
     /// Links the page to the overview that it belongs to: the name of a file in the same directory.
     pub fn with_overview(self, file: &'d str) -> Self {
         Self { overview: Some(file), ..self }
+    }
+
+    /// Adds sentences to what the page says of how it is counted, such as what was left out.
+    pub fn with_notes(self, notes: &'d [String]) -> Self {
+        Self { notes, ..self }
     }
 
     /// Adds a source and the passages of the document (`a`) that are from it (`b`), with spans in bytes.
@@ -196,7 +202,9 @@ impl<'d> DocumentPage<'d> {
             put(out, include_str!("counted-many.html"));
         }
         let words = count(self.document.tokens() as u64);
-        put(out, &format!("<p>The document has {words} words by this count.</p>\n</section>\n"));
+        put(out, &format!("<p>The document has {words} words by this count.</p>\n"));
+        self.notes.iter().for_each(|note| put_element(out, "<p>", note, "</p>\n"));
+        put(out, "</section>\n");
         put(out, "<form method=\"dialog\"><button>Close</button></form>\n</dialog>\n");
     }
 
@@ -267,4 +275,69 @@ fn put_number_tile(out: &mut Vec<u8>, number: &str, what: &str) {
 
 fn waiting(error: io::Error) -> Error {
     Error::io("a temporary file for the page", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::passage::{Options, align};
+
+    const SAID: [&str; 2] = [
+        "Ice that is pressed by its own weight begins to flow downhill, slowly, and carries the stones of the valley with it.",
+        "Bread was baked once a week in the village oven, and every family marked its loaves with a sign of its own.",
+    ];
+
+    fn page(text: &str, sources: &[(&str, &str)]) -> String {
+        let options = Options::default();
+        let document = Prepared::of(text, &options);
+        let mut page = DocumentPage::new("dir/<essay>", &document).with_notes(&[]);
+        for (id, text) in sources {
+            let source = Prepared::of(*text, &options);
+            page.add_source(id, &source, &align(&document, &source, &options)).unwrap();
+        }
+        let mut out = Vec::new();
+        page.write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// What stands between two marks.
+    fn between<'p>(page: &'p str, open: &str, close: &str) -> &'p str {
+        page.split_once(open).unwrap().1.split_once(close).unwrap().0
+    }
+
+    #[test]
+    fn two_shares_for_a_pair() {
+        // 22 of 25 words, and 22 of 44.
+        let page = page(&format!("And so: {} Indeed.", SAID[0]), &[("s", &SAID.join(" "))]);
+        assert!(page.contains("<title>&lt;essay&gt; and s</title>"));
+        assert!(page.contains("<dt>of the left text is in the right</dt><dd>88%</dd>"));
+        assert!(page.contains("<dt>of the right text is in the left</dt><dd>50%</dd>"));
+        assert!(page.contains("<dt>words in the longest</dt><dd>22</dd>"));
+        assert_eq!(between(&page, "id=\"text-0\">", "</script>"), format!("[[0,[[0],\"{}\"],\" {}\"]]", SAID[0], SAID[1]));
+    }
+
+    #[test]
+    fn sources_are_ranked_by_what_they_add() {
+        let both = SAID.join(" ");
+        let page = page(&both, &[("one", SAID[0]), ("both", &both), ("none", "Nothing.")]);
+        let ranked: Vec<&str> = page.split("class=\"name\">").skip(1).map(|rest| rest.split("</button>").next().unwrap()).collect();
+        assert_eq!(ranked.len(), 3);
+        assert!(ranked[0].starts_with("both</bdi><b>100%</b>"), "{ranked:?}");
+        assert!(
+            ranked[1].starts_with("one</bdi><b>0%</b>")
+                && ranked[1].contains("50% of the text, 100% of the source · 1 passage, longest 22 words")
+        );
+        assert!(ranked[2].starts_with("none</bdi><b>0%</b>"));
+        assert!(page.contains("<dt>of the text is in a source</dt><dd>100%</dd>"));
+        // The text of a source is found by the order in which it came, its passages by their number on the page.
+        assert!(page.contains("{\"id\":\"both\",\"text\":\"text-1\",\"first\":1,"));
+        assert!(page.contains("{\"id\":\"one\",\"text\":\"text-0\",\"first\":0,"));
+    }
+
+    #[test]
+    fn there_may_be_nothing() {
+        assert!(page("", &[]).contains("<dd>0%</dd>"));
+        assert!(page("", &[("", "")]).contains("<dd>0%</dd>"));
+        assert_eq!(page("words", &[("x", "others")]).matches("<script").count(), 4, "two texts, what is known of them, and the script");
+    }
 }

@@ -97,14 +97,10 @@ fn put_picture(out: &mut Vec<u8>, ids: &[String], edges: &[Edge], groups: &[&[u3
     // The strongest are drawn last, on top.
     for edge in shown.collect::<Vec<_>>().into_iter().rev() {
         let [(x1, y1), (x2, y2)] = edge.ends.map(|end| places[&end]);
-        put(
-            out,
-            &format!(
-                "<a href=\"{}\"><line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke-width=\"{:.1}\"/>",
-                page_name(edge.page),
-                1.0 + 4.0 * edge.share
-            ),
-        );
+        let line = format!("x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"");
+        // A thin line is hard to point at.
+        put(out, &format!("<a href=\"{}\"><line class=\"hit\" {line}/>", page_name(edge.page)));
+        put(out, &format!("<line {line} stroke-width=\"{:.1}\"/>", 1.0 + 4.0 * edge.share));
         let [a, b] = edge.ends.map(|end| ids[end as usize].as_str());
         put_element(out, "<title>", &format!("{a} and {b}: {}", percent(edge.share)), "</title></a>\n");
     }

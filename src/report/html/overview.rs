@@ -34,6 +34,7 @@ pub struct Row {
 /// Memory: each id once, and some fifty bytes a pair.
 pub struct Overview {
     title: String,
+    notes: Vec<String>,
     ids: Vec<String>,
     numbers: HashMap<String, u32>,
     pairs: Vec<Pair>,
@@ -53,8 +54,9 @@ impl Pair {
 }
 
 impl Overview {
-    pub fn new(title: &str) -> Self {
-        Self { title: title.to_owned(), ids: Vec::new(), numbers: HashMap::new(), pairs: Vec::new() }
+    /// `title` is what was compared, `notes` are sentences on how it is counted.
+    pub fn new(title: &str, notes: &[String]) -> Self {
+        Self { title: title.to_owned(), notes: notes.to_vec(), ids: Vec::new(), numbers: HashMap::new(), pairs: Vec::new() }
     }
 
     /// Adds a pair and gives its number, from 1 on: its page is `pair-000001.html` and so on.
@@ -88,6 +90,7 @@ impl Overview {
         put(&mut page, "</main>\n<dialog id=\"help\">\n");
         put(&mut page, include_str!("counted.html"));
         put(&mut page, include_str!("counted-overview.html"));
+        self.notes.iter().for_each(|note| put_element(&mut page, "<p>", note, "</p>\n"));
         put(&mut page, "</section>\n<form method=\"dialog\"><button>Close</button></form>\n</dialog>\n");
         self.put_data(&mut page);
         FRAME.put_foot(&mut page);
@@ -212,7 +215,7 @@ mod tests {
 
     #[test]
     fn rows_and_bins() {
-        let mut overview = Overview::new("<my> pairs");
+        let mut overview = Overview::new("<my> pairs", &["Nothing was <left out>.".to_owned()]);
         let numbers = [("a", "b", 1.0), ("b", "c", 0.07), ("c", "d", 0.0)].map(|(a, b, share)| overview.add(&row(a, b, share)));
         assert_eq!(numbers, [1, 2, 3]);
         let mut page = Vec::new();
@@ -227,12 +230,13 @@ mod tests {
         for title in ["5 to 10%: 1", "95 to 100%: 1", "0 to 5%: 0"] {
             assert!(page.contains(&format!("<title>{title}</title>")), "{title}");
         }
+        assert!(page.contains("<p>Nothing was &lt;left out&gt;.</p>"));
         assert!(page.contains("Without the one pair that shares nothing."));
     }
 
     #[test]
     fn a_hostile_id_is_text() {
-        let mut overview = Overview::new("pairs");
+        let mut overview = Overview::new("pairs", &[]);
         overview.add(&row("</script><script>alert(1)</script>", "\"><img src=x onerror=alert(2)>", 1.0));
         let mut page = Vec::new();
         overview.write(&mut page).unwrap();
