@@ -162,7 +162,6 @@ fn sides_scroll_together_and_folds_open() {
     let script = "await settled();
         const folds = [...document.querySelectorAll('#left .fold')].map((fold) => fold.textContent);
         // A reader moves the left side until the second passage is at eye level.
-        await new Promise((later) => setTimeout(later, 400));
         side('left').dispatchEvent(new WheelEvent('wheel'));
         const at = place('left', 2);
         side('left').scrollTop += at.top - 200;

@@ -347,6 +347,7 @@
     for (const kind of ["wheel", "touchmove", "pointerdown", "keydown"]) {
       pane.text.addEventListener(kind, () => {
         isLeading = true;
+        pane.quietUntil = 0;
         other.text.dispatchEvent(new Event("follow"));
       }, { passive: true });
     }

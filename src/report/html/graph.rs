@@ -22,7 +22,8 @@ const MAX_NODES: usize = 240;
 const MAX_EDGES: usize = 1500;
 /// With few documents there is room for their names.
 const MAX_NAMED: usize = 40;
-const WIDTH: f64 = 640.0;
+/// Of the picture, in its own units; more groups make it wider.
+const WIDTHS: (f64, f64) = (640.0, 1600.0);
 
 /// Appends the figure. Memory: O(edges).
 pub fn put_graph(out: &mut Vec<u8>, ids: &[String], edges: &[Edge]) {
@@ -91,9 +92,9 @@ fn groups(documents: usize, edges: &[Edge]) -> Vec<Vec<u32>> {
 fn put_picture(out: &mut Vec<u8>, ids: &[String], edges: &[Edge], groups: &[&[u32]], is_named: bool) {
     let mut by_share: Vec<&Edge> = edges.iter().collect();
     by_share.sort_by(|one, two| two.share.total_cmp(&one.share).then(one.page.cmp(&two.page)));
-    let (places, height) = packed(groups, &by_share, is_named);
+    let (places, width, height) = packed(groups, &by_share, is_named);
     let shown = by_share.iter().filter(|edge| edge.ends.iter().all(|end| places.contains_key(end))).take(MAX_EDGES);
-    put(out, &format!("<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"Graph of documents\">\n"));
+    put(out, &format!("<svg viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"Graph of documents\">\n"));
     // The strongest are drawn last, on top.
     for edge in shown.collect::<Vec<_>>().into_iter().rev() {
         let [(x1, y1), (x2, y2)] = edge.ends.map(|end| places[&end]);
@@ -131,24 +132,28 @@ fn shortened(name: &str) -> String {
 
 type Places = HashMap<u32, (f64, f64)>;
 
-/// Puts the groups on shelves, from left to right and from top to bottom; gives the height of all.
-fn packed(groups: &[&[u32]], edges: &[&Edge], is_named: bool) -> (Places, f64) {
-    let (margin, mut places) = (if is_named { (64.0, 26.0) } else { (18.0, 18.0) }, Places::new());
+/// Puts the groups on shelves, from left to right and from top to bottom; gives the width and the height of all.
+fn packed(groups: &[&[u32]], edges: &[&Edge], is_named: bool) -> (Places, f64, f64) {
+    let (margin, spread) = if is_named { ((64.0, 26.0), 90.0) } else { ((18.0, 18.0), 39.0) };
+    let side = |group: &[u32]| spread * (group.len() as f64).sqrt();
+    // About five units wide for three high.
+    let area: f64 = groups.iter().map(|group| (side(group) + 2.0 * margin.0) * (side(group) + 2.0 * margin.1)).sum();
+    let width = (area * 5.0 / 3.0).sqrt().clamp(WIDTHS.0, WIDTHS.1);
+    let mut places = Places::new();
     let (mut x, mut y, mut shelf) = (0.0, 0.0, 0.0_f64);
     for group in groups {
-        let spread = if is_named { 60.0 } else { 26.0 };
-        let size = (spread * (group.len() as f64).sqrt() * 1.5).min(WIDTH - 2.0 * margin.0);
+        let size = side(group).min(width - 2.0 * margin.0);
         // Two need no height.
-        let (width, height) = (size + 2.0 * margin.0, if group.len() == 2 { 2.0 * margin.1 } else { size + 2.0 * margin.1 });
-        if x > 0.0 && x + width > WIDTH {
+        let high = if group.len() == 2 { 0.0 } else { size };
+        if x > 0.0 && x + size + 2.0 * margin.0 > width {
             (x, y, shelf) = (0.0, y + shelf, 0.0);
         }
         for (&document, (at_x, at_y)) in group.iter().zip(laid_out(group, edges)) {
-            places.insert(document, (x + margin.0 + at_x * size, y + margin.1 + at_y * (height - 2.0 * margin.1)));
+            places.insert(document, (x + margin.0 + at_x * size, y + margin.1 + at_y * high));
         }
-        (x, shelf) = (x + width, shelf.max(height));
+        (x, shelf) = (x + size + 2.0 * margin.0, shelf.max(high + 2.0 * margin.1));
     }
-    (places, y + shelf)
+    (places, width, y + shelf)
 }
 
 /// The documents of a group in a square from 0 to 1: on a circle first, then neighbours pull and all push each other (Fruchterman and Reingold, 1991).

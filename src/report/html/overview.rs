@@ -155,7 +155,7 @@ impl Overview {
             );
             put(out, &format!("<rect class=\"bar\" x=\"{}\" y=\"{top:.1}\" width=\"18\" height=\"{height:.1}\"/>", x + 1));
             if pairs > 0 {
-                put(out, &format!("<text x=\"{}\" y=\"{:.1}\">{}</text>", x + 10, top - 5.0, count(pairs)));
+                put(out, &format!("<text x=\"{}\" y=\"{:.1}\">{}</text>", x + 10, top - 5.0, short_count(pairs)));
             }
             put(out, "</g>\n");
         }
@@ -191,6 +191,11 @@ impl Overview {
         }
         put(out, "]}</script>\n");
     }
+}
+
+/// A count that fits above a bar: 999, 1k, 23k.
+fn short_count(number: u64) -> String {
+    if number < 1000 { number.to_string() } else { format!("{}k", count((number + 500) / 1000)) }
 }
 
 const BINS: usize = 20;
