@@ -18,7 +18,7 @@ CARGO_TARGET_DIR ?= target
 
 BINARIES := $(sort $(notdir $(basename $(wildcard src/bin/*.rs))))
 BUILT    := $(BINARIES:%=$(CARGO_TARGET_DIR)/release/%)
-SOURCES  := Cargo.toml Cargo.lock $(shell find src -name '*.rs')
+SOURCES  := Cargo.toml Cargo.lock $(shell find src -type f)
 # man/NAME.1 are printed by the programs; the other sections are written by hand.
 PAGES_1  := $(BINARIES:%=man/%.1)
 PAGES_5  := $(sort $(wildcard man/*.5))

@@ -4,7 +4,7 @@ use super::output::Output;
 use crate::{
     error::{Error, Result},
     pipeline::Aligned,
-    report::{Format, Value, put_id, put_pan_xml, put_passages, put_record},
+    report::{Format, Value, html, put_id, put_pan_xml, put_passages, put_record},
 };
 use anyhow::Context;
 use std::{
@@ -15,10 +15,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A line of JSON for each pair, or a file.
+/// A line of JSON for each pair, or a file, or a page and an overview.
 pub enum Destination {
     Lines(BufWriter<Output>),
     Files { directory: PathBuf, written: HashSet<String> },
+    Pages(html::Directory),
 }
 
 impl Destination {
@@ -29,6 +30,12 @@ impl Destination {
     pub fn files(directory: &Path) -> Result<Self, anyhow::Error> {
         fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
         Ok(Self::Files { directory: directory.to_owned(), written: HashSet::new() })
+    }
+
+    /// Pages about the pairs of a list.
+    pub fn pages(directory: &Path, list: &Path) -> Result<Self, anyhow::Error> {
+        let title = if list.as_os_str() == "-" { "these pairs".to_owned() } else { list.display().to_string() };
+        Ok(Self::Pages(html::Directory::create(directory, &title, &[])?))
     }
 
     pub fn write(&mut self, aligned: &Aligned) -> Result<()> {
@@ -48,6 +55,7 @@ impl Destination {
                 put_pan_xml(&mut bytes, file_name(&aligned.a), file_name(&aligned.b), &aligned.passages);
                 write_file(&path, &bytes)
             }
+            Self::Pages(directory) => aligned.page.as_ref().map_or(Ok(()), |page| directory.add(page)),
         }
     }
 
@@ -55,6 +63,7 @@ impl Destination {
         match self {
             Self::Lines(out) => out.into_inner().map_err(|error| error.into_error())?.commit(),
             Self::Files { .. } => Ok(()),
+            Self::Pages(directory) => Ok(directory.finish()?),
         }
     }
 }

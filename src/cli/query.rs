@@ -48,6 +48,9 @@ struct Arguments {
     /// Write to a file, or for pan-xml into a directory: beside first, renamed when done
     #[arg(short, long, value_name = "PATH", requires = "pairs")]
     output: Option<PathBuf>,
+    /// Make a page for a browser with the document and all that was found side by side; with --pairs PATH is a directory, with an overview in index.html and a page for each pair
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["output", "format", "chars", "stream", "blot"])]
+    html: Option<PathBuf>,
     /// The best N documents for each that is asked about
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     top: u32,
@@ -97,6 +100,8 @@ const MANUAL: Manual = Manual {
         ("dedup-query my.idx --format tsv --top 3 scans/", "The best three of each, as a table"),
         ("dedup-query my.idx --blot 2db9c479", "Who has this blot, and what text it is"),
         ("printf 'essay.txt\\tsource.txt\\n' | dedup-query --pairs -", "Which passages of an essay are from a source"),
+        ("dedup-query my.idx essay.txt --html essay.html", "An essay and its sources side by side, for a browser"),
+        ("dedup-query --pairs pairs.tsv --html report/", "Both texts of each pair side by side: open report/index.html in a browser"),
         ("dedup-query --pairs pairs.tsv --format pan-xml -o detected/", "The same for many pairs, as XML for an evaluation"),
     ],
     sections: &[
@@ -130,6 +135,16 @@ const MANUAL: Manual = Manual {
                 "--format pan-xml writes a file for each pair, called after both, with offsets in characters, as the PAN evaluations of plagiarism detection have it.",
             ],
         ),
+        (
+            "REPORT",
+            &[
+                "--html FILE makes one page of the document that is asked about and all that was found; it must be one document. With --pairs, --html DIR writes DIR/index.html, an overview with a table that can be sorted, a histogram and a graph of the documents that hang together, and DIR/pair-000001.html and so on, one page for each pair in the order \
+                 of the list: both texts side by side, a colour and a number for each passage, a click leads from one side to the other, what is not shared is folded. Press ? on a page for its keys and for how its \
+                 numbers are counted.",
+                "Pages need no network and no server; they can be mailed, printed and kept. Nothing in a document or in its name can run in them: text is only ever text, and control characters and reversals of direction are shown. Pages of an \
+                 earlier run with more pairs stay where they are.",
+            ],
+        ),
         ("EXIT STATUS", &["0: something was found. 1: nothing was found. 2: an error, or some input could not be used."]),
     ],
     see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-extract", 1)],
@@ -149,15 +164,14 @@ impl Tool for Arguments {
         if self.format.as_deref() == Some("pan-xml") {
             bail!("pan-xml is for --pairs; a query gives ndjson or tsv");
         }
-        for (flag, is_given, needs) in
-            [("--chars", self.chars, self.passages), ("--corpus", self.corpus.is_some(), self.passages || self.blot.is_some())]
-        {
+        let shows = self.shows_passages();
+        for (flag, is_given, needs) in [("--chars", self.chars, shows), ("--corpus", self.corpus.is_some(), shows || self.blot.is_some())] {
             if is_given && !needs {
                 bail!("{flag} has no meaning here; it is for passages");
             }
         }
         let index = Index::open_whole(self.index.as_deref().context("say which index")?)?;
-        let mut out = BufWriter::with_capacity(1 << 16, Output::open(None, false)?);
+        let mut out = BufWriter::with_capacity(1 << 16, Output::open(self.html.as_deref(), false)?);
         if let Some(hex) = &self.blot {
             let blot = index.scheme.parse_blot(hex).map_err(anyhow::Error::msg)?;
             let is_found = blot_text(&index, &self.blots.options(&self.tokens), blot, self.corpus.as_deref(), &mut out)?;
@@ -168,7 +182,7 @@ impl Tool for Arguments {
         let settings = self.run.settings(Form::Ndjson, 64 << 20, is_dna);
         let options = self.options()?;
         let asked = watched::<Self, _>(&self.run, true, |watch| Ok(query(&options, &index, &settings, &mut out, watch)?))?;
-        out.flush()?;
+        out.into_inner().map_err(|error| error.into_error())?.commit()?;
         Ok(self.exit_code(&asked))
     }
 }
@@ -186,13 +200,20 @@ impl Arguments {
             None | Some("ndjson") => false,
             Some(format) => bail!("--pairs gives ndjson or pan-xml, not {format}"),
         };
-        let mut out = match (&self.output, is_xml) {
-            (Some(directory), true) => Destination::files(directory)?,
-            (None, true) => bail!("pan-xml is a file for each pair; say where with -o DIR"),
-            (output, false) => Destination::lines(output.as_deref())?,
+        let mut out = match (&self.html, &self.output, is_xml) {
+            (Some(directory), ..) => Destination::pages(directory, list)?,
+            (None, Some(directory), true) => Destination::files(directory)?,
+            (None, None, true) => bail!("pan-xml is a file for each pair; say where with -o DIR"),
+            (None, output, false) => Destination::lines(output.as_deref())?,
         };
         let passages = self.passage_options();
-        let options = PairsOptions { list: list.to_owned(), passages, in_chars: self.chars || is_xml, lossy: self.run.input.lossy };
+        let options = PairsOptions {
+            list: list.to_owned(),
+            passages,
+            in_chars: self.chars || is_xml,
+            lossy: self.run.input.lossy,
+            with_pages: self.html.is_some(),
+        };
         // The list is what is read, line by line.
         let mut run = self.run.clone();
         run.input.paths = vec![list.to_owned()];
@@ -209,12 +230,13 @@ impl Arguments {
         let answers = match (self.stream, self.format.as_deref()) {
             (true, None | Some("ndjson")) => Answers::Documents,
             (true, Some(_)) => bail!("--stream answers with a line of JSON for each document; leave out --format"),
+            (false, None) if self.html.is_some() => Answers::Page,
             (false, Some("tsv")) if self.passages => bail!("--passages gives ndjson, not tsv"),
             (false, Some("tsv")) => Answers::Matches(Format::Tsv),
             (false, None) if self.passages && stdout().is_terminal() => Answers::Excerpts { with_color: wants_color() },
             (false, _) => Answers::Matches(Format::Ndjson),
         };
-        let passages = self.passages.then(|| PassageOptions {
+        let passages = self.shows_passages().then(|| PassageOptions {
             passages: self.passage_options(),
             in_chars: self.chars,
             lossy: self.run.input.lossy,
@@ -232,6 +254,10 @@ impl Arguments {
             answers,
             passages,
         })
+    }
+
+    fn shows_passages(&self) -> bool {
+        self.passages || self.html.is_some()
     }
 
     fn passage_options(&self) -> passage::Options {

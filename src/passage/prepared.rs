@@ -116,7 +116,7 @@ impl Prepared {
     }
 
     /// The words that a stretch of the text has.
-    pub(super) fn words_in(&self, bytes: Span) -> Span {
+    pub fn words_in(&self, bytes: Span) -> Span {
         let start = self.spans.partition_point(|span| span.start < bytes.start) as u32;
         let end = self.spans.partition_point(|span| span.end <= bytes.end) as u32;
         Span { start, end: end.max(start) }

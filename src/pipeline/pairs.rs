@@ -6,6 +6,7 @@ use crate::{
     error::{Error, Place, Problem, Result},
     parallel::{self, Limits, Weighted},
     passage::{self, Passage, Prepared, align, in_chars},
+    report::html::PairPage,
 };
 use std::{
     fs::{self, File},
@@ -23,6 +24,8 @@ pub struct PairsOptions {
     pub in_chars: bool,
     /// Read text that is not UTF-8.
     pub lossy: bool,
+    /// Make a page for each pair.
+    pub with_pages: bool,
 }
 
 /// Two documents and what they share.
@@ -34,11 +37,22 @@ pub struct Aligned {
     pub a_in_b: f64,
     pub b_in_a: f64,
     pub passages: Vec<Passage>,
+    /// What a browser shows of the pair, if it was asked for.
+    pub page: Option<PairPage>,
+}
+
+impl Aligned {
+    /// Bytes of memory, about.
+    fn weight(&self) -> u64 {
+        let page = self.page.as_ref().map_or(0, |page| page.html.len());
+        (size_of_val(&self.passages[..]) + page) as u64
+    }
 }
 
 /// Aligns all pairs of a list on many threads; the sink gets them in the order of the list.
 ///
-/// Memory: some 20 times the size of the documents that are worked on, two for each thread; large ones are worked on one pair at a time.
+/// Memory: some 30 times the size of the documents that are worked on, two for each thread, with pages some 34 times; large ones are worked on one pair
+/// at a time.
 pub fn align_pairs(
     options: &PairsOptions,
     limits: Limits,
@@ -49,7 +63,7 @@ pub fn align_pairs(
         let mut aligner = Aligner { options, a: None, b: None };
         move |line: Line| (line.text.len() as u64 + 1, aligner.align(&line))
     };
-    let weigh = |(_, done): &Done| done.as_ref().map_or(0, |aligned| size_of_val(&aligned.passages[..]) as u64);
+    let weigh = |(_, done): &Done| done.as_ref().map_or(0, Aligned::weight);
     let mut asked = Asked::default();
     parallel::ordered(limits, Lines::open(&options.list)?, worker, weigh, |(bytes, done)| {
         watch.progress(bytes, 1);
@@ -150,10 +164,12 @@ impl Aligner<'_> {
         let mut passages = align(a, b, &self.options.passages);
         let a_in_b = a.share_in(passages.iter().map(|passage| passage.a));
         let b_in_a = b.share_in(passages.iter().map(|passage| passage.b));
+        let page = self.options.with_pages.then(|| PairPage::of((path_a, a), (path_b, b), &passages, &[])).transpose();
+        let page = page.map_err(|error| vec![Problem::new(line.place.clone(), error.to_string())])?;
         if self.options.in_chars {
             in_chars(&mut passages, a.text(), b.text());
         }
-        Ok(Aligned { a: path_a.to_owned(), b: path_b.to_owned(), a_in_b, b_in_a, passages })
+        Ok(Aligned { a: path_a.to_owned(), b: path_b.to_owned(), a_in_b, b_in_a, passages, page })
     }
 }
 

@@ -10,7 +10,8 @@ use crate::{
     corpus::{self, Content, Item, Source},
     error::{Error, Place, Result},
     index::Index,
-    passage::Prepared,
+    passage::{Prepared, align},
+    report::html::DocumentPage,
     report::{Excerpts, Format, Value, put_id, put_names, put_passages, put_record},
     select,
     similar::{Excluded, Match, Measure, Score, Search, SearchScratch},
@@ -49,6 +50,8 @@ pub enum Answers {
     Documents,
     /// Excerpts, for a person to read.
     Excerpts { with_color: bool },
+    /// A page for a browser; of one document only.
+    Page,
 }
 
 /// What was found.
@@ -77,9 +80,13 @@ pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &m
     let texts = options.passages.as_ref().map(|passages| Texts::new(passages, 2 * settings.limits.threads));
     let (distinct, scratch) = (Vec::new(), SearchScratch::default());
     let stage = Ask { blots, search: &search, answers: options.answers, texts: texts.as_ref(), distinct, scratch };
-    let mut asked = Asked::default();
+    let (mut asked, mut documents) = (Asked::default(), 0);
     let summary = run(&stage, source, settings, watch, |answers, _| {
         asked.matches += answers.matches;
+        documents += answers.documents;
+        if options.answers == Answers::Page && documents > 1 {
+            return Err(Error::Usage("a page is of one document; ask about one after the other".to_owned()));
+        }
         out.write_all(&answers.bytes).map_err(Error::output)?;
         // Whoever asks as documents come waits for the answer.
         out.flush().map_err(Error::output)
@@ -221,12 +228,27 @@ impl Ask<'_> {
     fn answer(&mut self, item: &Item<'_>, tokens: u32, is_lean: bool, out: &mut Written) -> Result<()> {
         let (matches, counted) = self.search.matches(&self.distinct, tokens, &mut self.scratch, is_lean)?;
         out.matches += matches.len() as u64;
-        let text = self.texts.filter(|_| !matches.is_empty()).map(|texts| prepared(texts, item)).transpose()?;
-        if self.answers == Answers::Documents {
-            self.put_nested(item.id, &matches, counted, out)
-        } else {
-            (1..).zip(&matches).try_for_each(|(rank, found)| self.put_match(item.id, rank, found, counted, text.as_ref(), out))
+        let is_aligned = !matches.is_empty() && self.answers != Answers::Page;
+        let text = self.texts.filter(|_| is_aligned).map(|texts| prepared(texts, item)).transpose()?;
+        match self.answers {
+            Answers::Documents => self.put_nested(item.id, &matches, counted, out),
+            Answers::Page => self.put_page(item, &matches, out),
+            _ => (1..).zip(&matches).try_for_each(|(rank, found)| self.put_match(item.id, rank, found, counted, text.as_ref(), out)),
         }
+    }
+
+    /// A page with all that was found, also if that is nothing.
+    fn put_page(&self, item: &Item<'_>, matches: &[Match], out: &mut Written) -> Result<()> {
+        let Some(texts) = self.texts else { return Ok(()) };
+        let text = prepared(texts, item)?;
+        let mut page = DocumentPage::new(item.id, &text);
+        for found in matches {
+            let id = self.search.index.id(found.document)?;
+            if let Some(other) = texts.get(&id).filter(|_| id != item.id) {
+                page.add_source(&id, &other, &align(&text, &other, &texts.options.passages))?;
+            }
+        }
+        page.write(&mut out.bytes)
     }
 
     /// One line of JSON for the document, with all that was found.

@@ -3,9 +3,12 @@
 //! A record is a JSON object a line, or a line of fields between tabs below a line of their names. Numbers have six decimals at most, and no zeros at their end:
 //! 1, 0.5, 0.333333. In tables a tab, a line break, a backslash and a double quote inside an id are written `\t`, `\n`, `\r`, `\\` and `\"`, so that
 //! a line is a row for every reader.
+//!
+//! For people there are pages, with the texts side by side: [`html`].
 
 mod excerpt;
 mod graph;
+pub mod html;
 mod passage;
 mod record;
 

@@ -7,6 +7,7 @@ mod documents;
 mod extract;
 mod faults;
 mod incremental;
+mod html;
 mod index;
 mod manners;
 mod manual;

@@ -1,0 +1,94 @@
+//! A directory of pages: one for each pair, and an overview.
+
+use super::{
+    document::DocumentPage,
+    overview::{Overview, Row},
+};
+use crate::{
+    error::{Error, Result},
+    passage::{Passage, Prepared},
+};
+use std::{
+    fs::{self, File},
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+/// The page of a pair, ready to be written, and what the overview says of it. It can be made on any thread.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PairPage {
+    pub html: Vec<u8>,
+    pub row: Row,
+}
+
+const OVERVIEW: &str = "index.html";
+
+impl PairPage {
+    /// The documents with their ids, the passages that they share, with spans in bytes, and what is to be said of how it is counted
+    /// ([`DocumentPage::with_notes`]).
+    pub fn of(a: (&str, &Prepared), b: (&str, &Prepared), passages: &[Passage], notes: &[String]) -> Result<Self> {
+        let mut page = DocumentPage::new(a.0, a.1).with_overview(OVERVIEW).with_notes(notes);
+        page.add_source(b.0, b.1, passages)?;
+        let mut html = Vec::new();
+        page.write(&mut html)?;
+        let row = Row {
+            a: a.0.to_owned(),
+            b: b.0.to_owned(),
+            a_in_b: a.1.share_in(passages.iter().map(|passage| passage.a)),
+            b_in_a: b.1.share_in(passages.iter().map(|passage| passage.b)),
+            passages: passages.len() as u32,
+            longest: passages.iter().map(|passage| passage.tokens).max().unwrap_or(0),
+            tokens: passages.iter().fold(0, |sum, passage| sum.saturating_add(passage.tokens)),
+        };
+        Ok(Self { html, row })
+    }
+}
+
+/// Pages are written as they come, the overview at the end. Files are called by numbers, never by what an id says.
+///
+/// Memory: what the overview knows, about fifty bytes a pair, and each id once.
+pub struct Directory {
+    path: PathBuf,
+    overview: Overview,
+}
+
+impl Directory {
+    /// Makes the directory if there is none. `title` stands on the overview: what was compared. `notes` as for [`DocumentPage::with_notes`].
+    pub fn create(path: &Path, title: &str, notes: &[String]) -> Result<Self> {
+        fs::create_dir_all(path).map_err(|error| Error::io(path.display(), error))?;
+        Ok(Self { path: path.to_owned(), overview: Overview::new(title, notes) })
+    }
+
+    pub fn add(&mut self, page: &PairPage) -> Result<()> {
+        let number = self.overview.add(&page.row);
+        write_file(&self.path.join(page_name(number)), |out| out.write_all(&page.html).map_err(Error::output))
+    }
+
+    pub fn finish(self) -> Result<()> {
+        write_file(&self.path.join(OVERVIEW), |out| self.overview.write(out))
+    }
+}
+
+/// `pair-000001.html`; the first number is 1.
+pub fn page_name(number: usize) -> String {
+    format!("pair-{number:06}.html")
+}
+
+/// Beside first, so that there is no half page. There may be many: none waits for the disk.
+fn write_file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
+    let named = |error| Error::io(path.display(), error);
+    let beside = path.with_extension("html.tmp");
+    let written = File::create(&beside).map_err(named).and_then(|file| {
+        let mut out = BufWriter::with_capacity(1 << 16, file);
+        write(&mut out)?;
+        out.flush().map_err(named)
+    });
+    let done = written.and_then(|()| fs::rename(&beside, path).map_err(named));
+    done.map_err(|error| {
+        let _ = fs::remove_file(&beside);
+        match error {
+            Error::Output(cause) => named(cause),
+            error => error,
+        }
+    })
+}

@@ -1,0 +1,343 @@
+//! The page of one document beside its sources, one or many.
+
+use super::{
+    blocks::{Mark, put_blocks},
+    escape::{put_html, put_json},
+    frame::{Frame, put, put_element, short_name},
+    number::{count, counted, percent},
+    ranking::ranked,
+};
+use crate::{
+    error::{Error, Result},
+    format::Span,
+    passage::{Passage, Prepared},
+    report::put_number,
+};
+use std::{
+    io::{self, Seek, Write},
+    sync::LazyLock,
+};
+use tempfile::SpooledTempFile;
+
+static FRAME: LazyLock<Frame> = LazyLock::new(|| Frame::new(include_str!("document.css"), include_str!("document.js")));
+
+/// A page in the making: sources are added one at a time, in any order, and ranked when it is written.
+///
+/// Memory: the document, what is known of each passage (some sixty bytes), and the source that is being added; the text of the sources waits in a
+/// temporary file once it is more than a few megabytes.
+pub struct DocumentPage<'d> {
+    id: &'d str,
+    document: &'d Prepared,
+    sources: Vec<Source>,
+    marks: Vec<Mark>,
+    texts: SpooledTempFile,
+    overview: Option<&'d str>,
+    notes: &'d [String],
+}
+
+/// What is known of a source besides its text.
+struct Source {
+    id: String,
+    /// The number of its first passage on the page.
+    first: u32,
+    passages: Vec<Known>,
+    /// The words of the document that it has.
+    stretches: Vec<Span>,
+    /// The share of the document that is in passages from here, whatever other sources have, and that of the source.
+    share: f64,
+    share_of_source: f64,
+    words: usize,
+    longest: u32,
+}
+
+/// A passage: how it was taken over, and where it is as parts of the whole, from 0 to 1.
+struct Known {
+    kind: &'static str,
+    tokens: u32,
+    score: f64,
+    /// In words.
+    lengths: [u32; 2],
+    starts: [f64; 2],
+    ends: [f64; 2],
+}
+
+const SPOOL_BYTES: usize = 4 << 20;
+
+impl<'d> DocumentPage<'d> {
+    pub fn new(id: &'d str, document: &'d Prepared) -> Self {
+        let texts = SpooledTempFile::new(SPOOL_BYTES);
+        Self { id, document, sources: Vec::new(), marks: Vec::new(), texts, overview: None, notes: &[] }
+    }
+
+    /// Links the page to the overview that it belongs to: the name of a file in the same directory.
+    pub fn with_overview(self, file: &'d str) -> Self {
+        Self { overview: Some(file), ..self }
+    }
+
+    /// Adds sentences to what the page says of how it is counted, such as what was left out.
+    pub fn with_notes(self, notes: &'d [String]) -> Self {
+        Self { notes, ..self }
+    }
+
+    /// Adds a source and the passages of the document (`a`) that are from it (`b`), with spans in bytes.
+    pub fn add_source(&mut self, id: &str, source: &Prepared, passages: &[Passage]) -> Result<()> {
+        let first = self.marks.len() as u32;
+        let numbered = || (first..).zip(passages);
+        self.marks.extend(numbered().map(|(passage, found)| Mark { bytes: found.a, passage }));
+        let marks: Vec<_> = numbered().map(|(passage, found)| Mark { bytes: found.b, passage }).collect();
+        let mut out = Vec::new();
+        put_text(&mut out, &self.sources.len().to_string(), source, &marks);
+        self.texts.write_all(&out).map_err(waiting)?;
+        self.sources.push(Source {
+            id: id.to_owned(),
+            first,
+            passages: passages.iter().map(|passage| known(self.document, source, passage)).collect(),
+            stretches: passages.iter().map(|passage| self.document.words_in(passage.a)).collect(),
+            share: self.document.share_in(passages.iter().map(|passage| passage.a)),
+            share_of_source: source.share_in(passages.iter().map(|passage| passage.b)),
+            words: source.tokens(),
+            longest: passages.iter().map(|passage| passage.tokens).max().unwrap_or(0),
+        });
+        Ok(())
+    }
+
+    /// Writes the page.
+    pub fn write(mut self, out: &mut impl Write) -> Result<()> {
+        let stretches: Vec<&[Span]> = self.sources.iter().map(|source| &source.stretches[..]).collect();
+        let order = ranked(self.document.tokens(), &stretches);
+        let mut page = Vec::new();
+        FRAME.put_head(&mut page, &self.title());
+        let is_many = self.sources.len() > 1;
+        put(&mut page, if is_many { "<body class=\"document many\">\n" } else { "<body class=\"document\">\n" });
+        self.put_top(&mut page, &order);
+        if is_many {
+            self.put_sources(&mut page, &order);
+        }
+        put(&mut page, include_str!("document.html"));
+        self.put_counted(&mut page, is_many);
+        self.put_meta(&mut page, &order);
+        put_text(&mut page, "document", self.document, &self.marks);
+        out.write_all(&page).map_err(Error::output)?;
+        self.texts.rewind().map_err(waiting)?;
+        io::copy(&mut self.texts, out).map_err(Error::output)?;
+        page.clear();
+        FRAME.put_foot(&mut page);
+        out.write_all(&page).map_err(Error::output)
+    }
+
+    fn title(&self) -> String {
+        match &self.sources[..] {
+            [source] => format!("{} and {}", short_name(self.id), short_name(&source.id)),
+            _ => format!("{} and its sources", short_name(self.id)),
+        }
+    }
+
+    /// The name of the document and the numbers that sum it up.
+    fn put_top(&self, out: &mut Vec<u8>, order: &[(usize, u32)]) {
+        put(out, "<header class=\"top\">\n<div class=\"title\">");
+        if let Some(file) = self.overview {
+            put_element(out, "<a class=\"back\" href=\"", file, "\">All pairs</a>");
+        }
+        put_element(out, "<h1><bdi>", short_name(self.id), "</bdi>");
+        match &self.sources[..] {
+            [source] => put_element(out, " <span>and</span> <bdi>", short_name(&source.id), "</bdi>"),
+            _ => put(out, " <span>and its sources</span>"),
+        }
+        put(out, "</h1></div>\n<dl class=\"numbers\">");
+        let longest = self.sources.iter().map(|source| source.longest).max().unwrap_or(0);
+        match &self.sources[..] {
+            [source] => {
+                put_number_tile(out, &percent(source.share), "of the left text is in the right");
+                put_number_tile(out, &percent(source.share_of_source), "of the right text is in the left");
+            }
+            sources => {
+                let credited: u64 = order.iter().map(|&(_, words)| u64::from(words)).sum();
+                put_number_tile(out, &percent(self.share_of_words(credited)), "of the text is in a source");
+                put_number_tile(out, &count(sources.len() as u64), "sources");
+            }
+        }
+        put_number_tile(out, &count(self.marks.len() as u64), if self.marks.len() == 1 { "passage" } else { "passages" });
+        put_number_tile(out, &count(longest.into()), "words in the longest");
+        put(out, "</dl>\n");
+        put(out, include_str!("tools.html"));
+        put(out, "</header>\n");
+    }
+
+    /// The sources by the share that is credited to them.
+    fn put_sources(&self, out: &mut Vec<u8>, order: &[(usize, u32)]) {
+        put(out, "<nav class=\"sources\" aria-label=\"Sources\">\n<h2>Sources</h2>\n<ol>\n");
+        for (rank, &(source, words)) in order.iter().enumerate() {
+            let source = &self.sources[source];
+            let credit = self.share_of_words(words.into());
+            put(out, &format!("<li><button type=\"button\" data-source=\"{rank}\" title=\""));
+            put_html(out, &source.id);
+            put_element(out, "\"><bdi class=\"name\">", short_name(&source.id), "</bdi>");
+            put(out, &format!("<b>{}</b>", percent(credit)));
+            let width = (100.0 * credit).clamp(0.0, 100.0);
+            put(
+                out,
+                &format!(
+                    "<svg class=\"share\" viewBox=\"0 0 100 4\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect width=\"{width:.2}\" height=\"4\"/></svg>"
+                ),
+            );
+            let passages = counted(source.passages.len() as u64, "passage");
+            let (share, of_source) = (percent(source.share), percent(source.share_of_source));
+            put(
+                out,
+                &format!(
+                    "<small>{share} of the text, {of_source} of the source · {passages}, longest {} words</small></button></li>\n",
+                    count(source.longest.into())
+                ),
+            );
+        }
+        put(out, "</ol>\n</nav>\n");
+    }
+
+    /// What the numbers mean, in the help and at the end of what is printed.
+    fn put_counted(&self, out: &mut Vec<u8>, is_many: bool) {
+        put(out, "<dialog id=\"help\">\n");
+        put(out, include_str!("keys.html"));
+        put(out, include_str!("counted.html"));
+        if is_many {
+            put(out, include_str!("counted-many.html"));
+        }
+        let words = count(self.document.tokens() as u64);
+        put(out, &format!("<p>The document has {words} words by this count.</p>\n"));
+        self.notes.iter().for_each(|note| put_element(out, "<p>", note, "</p>\n"));
+        put(out, "</section>\n");
+        put(out, "<form method=\"dialog\"><button>Close</button></form>\n</dialog>\n");
+    }
+
+    /// What the script must know: the passages of each source, by rank.
+    fn put_meta(&self, out: &mut Vec<u8>, order: &[(usize, u32)]) {
+        put(out, "<script type=\"application/json\" id=\"meta\">{\"document\":");
+        put_json(out, self.id);
+        put(out, &format!(",\"words\":{},\"sources\":[", self.document.tokens()));
+        for (rank, &(place, _)) in order.iter().enumerate() {
+            let source = &self.sources[place];
+            put(out, if rank > 0 { ",\n{\"id\":" } else { "\n{\"id\":" });
+            put_json(out, &source.id);
+            put(out, &format!(",\"text\":\"text-{place}\",\"first\":{},\"words\":{},\"passages\":[", source.first, source.words));
+            for (at, passage) in source.passages.iter().enumerate() {
+                put(out, if at > 0 { "," } else { "" });
+                passage.put(out);
+            }
+            put(out, "]}");
+        }
+        put(out, "]}</script>\n");
+    }
+
+    fn share_of_words(&self, words: u64) -> f64 {
+        words as f64 / self.document.tokens().max(1) as f64
+    }
+}
+
+impl Known {
+    fn put(&self, out: &mut Vec<u8>) {
+        put(out, &format!("[\"{}\",{}", self.kind, self.tokens));
+        let places = [self.score, f64::from(self.lengths[0]), f64::from(self.lengths[1])].into_iter();
+        for number in places.chain([self.starts[0], self.ends[0], self.starts[1], self.ends[1]]) {
+            out.push(b',');
+            put_number(out, number);
+        }
+        out.push(b']');
+    }
+}
+
+fn known(a: &Prepared, b: &Prepared, passage: &Passage) -> Known {
+    let part = |document: &Prepared, at: u32| f64::from(at) / document.text().len().max(1) as f64;
+    let length = |document: &Prepared, bytes: Span| document.words_in(bytes).end - document.words_in(bytes).start;
+    Known {
+        kind: passage.kind.name(),
+        tokens: passage.tokens,
+        score: passage.score,
+        lengths: [length(a, passage.a), length(b, passage.b)],
+        starts: [part(a, passage.a.start), part(b, passage.b.start)],
+        ends: [part(a, passage.a.end), part(b, passage.b.end)],
+    }
+}
+
+/// Appends a text as a block of data.
+fn put_text(out: &mut Vec<u8>, name: &str, document: &Prepared, marks: &[Mark]) {
+    put(out, &format!("<script type=\"application/json\" id=\"text-{name}\">"));
+    put_blocks(out, document.text(), marks, |bytes| {
+        let words = document.words_in(bytes);
+        words.end - words.start
+    });
+    put(out, "</script>\n");
+}
+
+fn put_number_tile(out: &mut Vec<u8>, number: &str, what: &str) {
+    // Both are ours; the number may begin with "<".
+    put_element(out, "<div><dt>", what, "</dt>");
+    put_element(out, "<dd>", number, "</dd></div>");
+}
+
+fn waiting(error: io::Error) -> Error {
+    Error::io("a temporary file for the page", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::passage::{Options, align};
+
+    const SAID: [&str; 2] = [
+        "Ice that is pressed by its own weight begins to flow downhill, slowly, and carries the stones of the valley with it.",
+        "Bread was baked once a week in the village oven, and every family marked its loaves with a sign of its own.",
+    ];
+
+    fn page(text: &str, sources: &[(&str, &str)]) -> String {
+        let options = Options::default();
+        let document = Prepared::of(text, &options);
+        let mut page = DocumentPage::new("dir/<essay>", &document).with_notes(&[]);
+        for (id, text) in sources {
+            let source = Prepared::of(*text, &options);
+            page.add_source(id, &source, &align(&document, &source, &options)).unwrap();
+        }
+        let mut out = Vec::new();
+        page.write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// What stands between two marks.
+    fn between<'p>(page: &'p str, open: &str, close: &str) -> &'p str {
+        page.split_once(open).unwrap().1.split_once(close).unwrap().0
+    }
+
+    #[test]
+    fn two_shares_for_a_pair() {
+        // 22 of 25 words, and 22 of 44.
+        let page = page(&format!("And so: {} Indeed.", SAID[0]), &[("s", &SAID.join(" "))]);
+        assert!(page.contains("<title>&lt;essay&gt; and s</title>"));
+        assert!(page.contains("<dt>of the left text is in the right</dt><dd>88%</dd>"));
+        assert!(page.contains("<dt>of the right text is in the left</dt><dd>50%</dd>"));
+        assert!(page.contains("<dt>words in the longest</dt><dd>22</dd>"));
+        assert_eq!(between(&page, "id=\"text-0\">", "</script>"), format!("[[0,[[0],\"{}\"],\" {}\"]]", SAID[0], SAID[1]));
+    }
+
+    #[test]
+    fn sources_are_ranked_by_what_they_add() {
+        let both = SAID.join(" ");
+        let page = page(&both, &[("one", SAID[0]), ("both", &both), ("none", "Nothing.")]);
+        let ranked: Vec<&str> = page.split("class=\"name\">").skip(1).map(|rest| rest.split("</button>").next().unwrap()).collect();
+        assert_eq!(ranked.len(), 3);
+        assert!(ranked[0].starts_with("both</bdi><b>100%</b>"), "{ranked:?}");
+        assert!(
+            ranked[1].starts_with("one</bdi><b>0%</b>")
+                && ranked[1].contains("50% of the text, 100% of the source · 1 passage, longest 22 words")
+        );
+        assert!(ranked[2].starts_with("none</bdi><b>0%</b>"));
+        assert!(page.contains("<dt>of the text is in a source</dt><dd>100%</dd>"));
+        // The text of a source is found by the order in which it came, its passages by their number on the page.
+        assert!(page.contains("{\"id\":\"both\",\"text\":\"text-1\",\"first\":1,"));
+        assert!(page.contains("{\"id\":\"one\",\"text\":\"text-0\",\"first\":0,"));
+    }
+
+    #[test]
+    fn there_may_be_nothing() {
+        assert!(page("", &[]).contains("<dd>0%</dd>"));
+        assert!(page("", &[("", "")]).contains("<dd>0%</dd>"));
+        assert_eq!(page("words", &[("x", "others")]).matches("<script").count(), 4, "two texts, what is known of them, and the script");
+    }
+}

@@ -1,0 +1,55 @@
+//! What every page has: a head that lets nothing in from outside, one style, one script.
+
+use super::{digest::source_hash, escape::put_html};
+
+/// The parts of a page that are the same for all pages of a kind.
+pub struct Frame {
+    style: String,
+    script: String,
+}
+
+impl Frame {
+    pub fn new(style: &str, script: &str) -> Self {
+        Self { style: [include_str!("common.css"), style].concat(), script: [include_str!("common.js"), script].concat() }
+    }
+
+    /// Appends everything up to the body's content.
+    ///
+    /// The policy names the style and the script by their hashes: what a document might smuggle in could not run, and could not fetch or send
+    /// anything.
+    pub fn put_head(&self, out: &mut Vec<u8>, title: &str) {
+        let (style, script) = (source_hash(self.style.as_bytes()), source_hash(self.script.as_bytes()));
+        let policy = format!("default-src 'none'; style-src '{style}'; script-src '{script}'; base-uri 'none'; form-action 'none'");
+        put(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+        put(out, &format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n"));
+        put(
+            out,
+            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n",
+        );
+        put(out, "<meta name=\"referrer\" content=\"no-referrer\">\n<title>");
+        put_html(out, title);
+        put(out, &format!("</title>\n<style>{}</style>\n</head>\n", self.style));
+    }
+
+    /// Appends the script and the end.
+    pub fn put_foot(&self, out: &mut Vec<u8>) {
+        put(out, &format!("<script>{}</script>\n</body>\n</html>\n", self.script));
+    }
+}
+
+/// Appends our own markup.
+pub fn put(out: &mut Vec<u8>, markup: &str) {
+    out.extend_from_slice(markup.as_bytes());
+}
+
+/// Appends an element with text from outside. It is set apart from the direction of the text around it.
+pub fn put_element(out: &mut Vec<u8>, open: &str, text: &str, close: &str) {
+    put(out, open);
+    put_html(out, text);
+    put(out, close);
+}
+
+/// The last component of a path, for titles; the whole where there is none.
+pub fn short_name(id: &str) -> &str {
+    id.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(id)
+}

@@ -1,0 +1,294 @@
+//! Pages of shared passages: what is written, and what a real browser makes of it.
+
+use crate::work::{Work, root};
+use dedup::{
+    passage::{Options, Prepared, align},
+    report::html::DocumentPage,
+};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::Write,
+    process::{Command, Stdio},
+};
+
+/// Text of so many words that is like no other with another seed.
+fn prose(seed: u64, words: usize) -> String {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut text = String::new();
+    for word in 1..=words {
+        for _ in 0..2 + random(3) {
+            text.push(char::from(b"bdfgklmnprstvz"[random(14) as usize]));
+            text.push(char::from(b"aeiou"[random(5) as usize]));
+        }
+        text.push_str(if word % 150 == 0 {
+            ".\n\n"
+        } else if word % 12 == 0 {
+            ".\n"
+        } else {
+            " "
+        });
+    }
+    text
+}
+
+/// Two long texts with three passages of 60 words in common, in another order, and one that has nothing of them.
+fn work() -> Work {
+    let [one, two, three] = [1, 2, 3].map(|seed| prose(seed, 60));
+    let far = |seed| prose(seed, 900);
+    Work::with(&[
+        ("essay.txt", [&far(11), &one, &far(12), &two, &far(13), &three, &far(14)].map(|part| part.as_str()).join("\n\n")),
+        ("source.txt", [&far(21), &three, &far(22), &one, &far(23), &two, &far(24)].map(|part| part.as_str()).join("\n\n")),
+        ("short.txt", format!("{} {two}", prose(31, 20))),
+        ("other.txt", prose(41, 300)),
+        ("pairs", "essay.txt\tsource.txt\nessay.txt\tother.txt\nshort.txt\tessay.txt\n".to_owned()),
+    ])
+}
+
+/// Opens a page and runs the body of an async function in it: what that returns, and everything that the browser had to say. None, with a word, where no
+/// browser is installed.
+fn browse(work: &Work, page: &str, script: &str) -> Option<(Value, Value)> {
+    let url = format!("file://{}", work.path(page).display());
+    let mut command = Command::new("python3");
+    command.arg(root().join("tests/it/browser.py")).args([&url, "1200", "800", "light"]).current_dir(work.dir.path());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    if output.status.code() == Some(77) {
+        eprintln!("skipped: no browser; scripts/install-deps installs chromium");
+        return None;
+    }
+    assert!(output.status.success());
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    Some((answer["value"].clone(), answer["said"].clone()))
+}
+
+/// The same for a page that gives no cause for complaint.
+fn browse_quietly(work: &Work, page: &str, script: &str) -> Option<Value> {
+    let (value, said) = browse(work, page, &[TOOLS, script].concat())?;
+    assert_eq!(said, json!([]), "{page}");
+    Some(value)
+}
+
+/// For scripts: waits until the page has drawn what it was asked for, and says where a passage is.
+const TOOLS: &str = "
+    const settled = async () => { for (let frame = 0; frame < 6; frame++) await new Promise(requestAnimationFrame); };
+    const side = (id) => document.querySelector(`#${id} .text`);
+    const place = (id, number) => {
+        const mark = [...side(id).querySelectorAll('mark')].find((mark) => Number(mark.dataset.passage) === number - 1);
+        if (!mark) return null;
+        const [at, box] = [mark.getBoundingClientRect(), side(id).getBoundingClientRect()];
+        return { mark, top: Math.round(at.top - box.top), isSeen: at.top >= box.top && at.top < box.bottom, isActive: mark.classList.contains('active') };
+    };
+    const key = (key) => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+";
+
+#[test]
+fn a_page_a_pair_and_an_overview() {
+    let work = work();
+    let ran = work.run("dedup-query", &["--pairs", "pairs", "--html", "new/report"]);
+    assert_eq!((ran.code(), ran.stderr().as_str(), ran.stdout().as_str()), (0, "", ""));
+    let mut names: Vec<_> = fs::read_dir(work.path("new/report")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["index.html", "pair-000001.html", "pair-000002.html", "pair-000003.html"]);
+    for threads in ["1", "8"] {
+        work.run_with("dedup-query", &["--pairs", "pairs", "--html", threads, "--threads", threads], b"").ok();
+        for name in ["index.html", "pair-000003.html"] {
+            assert_eq!(work.read(&format!("{threads}/{name}")), work.read(&format!("new/report/{name}")), "{threads} threads");
+        }
+    }
+    let page = String::from_utf8(work.read("new/report/pair-000001.html")).unwrap();
+    for address in ["http:", "https:", "src=", "url(", "@import"] {
+        assert!(!page.contains(address), "a page must not fetch anything, but has {address}");
+    }
+    let none = work.run_with("dedup-query", &["--pairs", "-", "--html", "none"], b"essay.txt\tother.txt\n");
+    assert_eq!((none.code(), none.stderr().as_str()), (1, ""));
+    assert!(work.path("none/pair-000001.html").exists());
+}
+
+#[test]
+fn what_cannot_be_written_is_named() {
+    let work = work();
+    work.write("file", "");
+    let ran = work.run("dedup-query", &["--pairs", "pairs", "--html", "file"]);
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-query: file: File exists (os error 17)\n"));
+    for arguments in [&["--html", "x", "-o", "y"][..], &["--html", "x", "--format", "pan-xml"], &["--html", "x", "--chars"]] {
+        assert_eq!(work.run("dedup-query", &[&["--pairs", "pairs"], arguments].concat()).code(), 2, "{arguments:?}");
+    }
+    assert_eq!(work.run("dedup-query", &["my.idx", "--html", "x"]).code(), 2);
+    let ran = work.run_with("dedup-query", &["--pairs", "-", "--html", "part"], b"essay.txt\tgone.txt\nshort.txt\tessay.txt\n");
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-query: gone.txt: No such file or directory (os error 2)\n"));
+    assert!(work.path("part/pair-000001.html").exists() && !work.path("part/pair-000002.html").exists());
+}
+
+#[test]
+fn a_click_goes_to_the_other_side() {
+    let work = work();
+    work.run("dedup-query", &["--pairs", "pairs", "--html", "report"]).ok();
+    let script = "await settled();
+        const seen = [];
+        const note = () => seen.push(['left', 'right'].map((id) => [1, 2, 3].map((number) => {
+            const at = place(id, number);
+            return at && at.isSeen && at.isActive;
+        }).indexOf(true) + 1));
+        note();
+        const click = (id, number) => {
+            place(id, number).mark.scrollIntoView({ block: 'center' });
+            const { mark } = place(id, number), clientY = mark.getBoundingClientRect().top + 1;
+            mark.dispatchEvent(new MouseEvent('click', { clientY, bubbles: true }));
+        };
+        click('left', 2); await settled(); note();
+        const level = Math.abs(place('left', 2).top - place('right', 2).top) <= 1;
+        click('right', 3); await settled(); note();
+        key('n'); await settled(); note();
+        key('p'); await settled(); note();
+        const tick = document.querySelector('#right .map i:nth-child(2)'), clientY = tick.getBoundingClientRect().top + 1;
+        tick.dispatchEvent(new MouseEvent('click', { clientY, bubbles: true })); await settled(); note();
+        return { seen, level, line: document.getElementById('passage').textContent, hash: location.hash };";
+    let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else { return };
+    assert_eq!(value["seen"], json!([[1, 1], [2, 2], [3, 3], [1, 1], [3, 3], [2, 2]]));
+    assert_eq!((&value["level"], &value["hash"]), (&json!(true), &json!("#2")));
+    assert_eq!(value["line"], "2 of 3 · verbatim · 60 words in common · 100% alike");
+}
+
+#[test]
+fn sides_scroll_together_and_folds_open() {
+    let work = work();
+    work.run("dedup-query", &["--pairs", "pairs", "--html", "report"]).ok();
+    let script = "await settled();
+        const folds = [...document.querySelectorAll('#left .fold')].map((fold) => fold.textContent);
+        // A reader moves the left side until the second passage is at eye level.
+        side('left').dispatchEvent(new WheelEvent('wheel'));
+        const at = place('left', 2);
+        side('left').scrollTop += at.top - 200;
+        await settled(); await settled();
+        const tops = ['left', 'right'].map((id) => place(id, 2).top);
+        const isTogether = Math.abs(tops[0] - tops[1]) < 60;
+        document.querySelector('#left .fold').click(); await settled();
+        const isOpen = document.querySelectorAll('#left .fold').length === folds.length - 1;
+        key('e'); await settled();
+        const left = document.querySelectorAll('.fold').length;
+        key('?');
+        const [help, close] = ['#help', '#help form button'].map((name) => document.querySelector(name));
+        const isHelp = help.open;
+        close.click();
+        key('t');
+        return { folds, tops, isTogether, isOpen, left, help: isHelp && !help.open, theme: document.documentElement.dataset.theme, blocks: side('left').querySelectorAll('.block').length };";
+    let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else { return };
+    let words: Vec<u32> =
+        value["folds"].as_array().unwrap().iter().map(|fold| fold.as_str().unwrap().split(' ').next().unwrap().parse().unwrap()).collect();
+    assert_eq!(words.len(), 4);
+    assert!(words.iter().all(|words| (750..900).contains(words)), "{words:?}");
+    assert_eq!([&value["isTogether"], &value["isOpen"], &value["help"]], [&json!(true); 3], "{value}");
+    assert_eq!((&value["left"], &value["theme"]), (&json!(0), &json!("dark")));
+}
+
+/// The page of a document and many sources, made by the library.
+#[test]
+fn sources_are_chosen_from_a_list() {
+    let (work, options) = (Work::new(), Options::default());
+    let [one, two] = [1, 2].map(|seed| prose(seed, 60));
+    let document = Prepared::of(format!("{} {one} {} {two} {}", prose(11, 400), prose(12, 400), prose(13, 400)), &options);
+    let mut page = DocumentPage::new("essay", &document);
+    for (id, text) in
+        [("first", prose(1, 30)), ("second", format!("{} {two}", prose(22, 100))), ("third", format!("{one} {}", prose(23, 9)))]
+    {
+        let source = Prepared::of(text, &options);
+        page.add_source(id, &source, &align(&document, &source, &options)).unwrap();
+    }
+    let mut html = Vec::new();
+    page.write(&mut html).unwrap();
+    work.write("page.html", html);
+    let script = "await settled();
+        const seen = [];
+        const note = () => seen.push([document.querySelector('#right h2 bdi').textContent, side('left').querySelectorAll('mark').length, document.getElementById('passage').textContent.slice(0, 12)]);
+        note();
+        document.querySelectorAll('.sources button')[1].click(); await settled(); note();
+        // What only another source has is underlined, and leads there.
+        side('left').querySelector('.other').click(); await settled(); note();
+        key(']'); await settled(); note();
+        key(']'); await settled(); note();
+        const names = [...document.querySelectorAll('.sources .name')].map((name) => name.textContent);
+        dispatchEvent(new Event('beforeprint'));
+        return { seen, names, printed: document.querySelectorAll('#printed .both p').length };";
+    let Some(value) = browse_quietly(&work, "page.html", script) else { return };
+    assert_eq!(value["names"], json!(["second", "third", "first"]), "what the first has, the third has as well");
+    let seen: Vec<&str> = value["seen"].as_array().unwrap().iter().map(|state| state[0].as_str().unwrap()).collect();
+    assert_eq!(seen, ["second", "third", "second", "third", "first"]);
+    assert!(value["seen"].as_array().unwrap().iter().all(|state| state[1].as_u64() > Some(0) && state[2] == "1 · verbatim"), "{value}");
+    assert_eq!(value["printed"], 2);
+}
+
+#[test]
+fn the_table_sorts_and_filters() {
+    let work = work();
+    work.run("dedup-query", &["--pairs", "pairs", "--html", "report"]).ok();
+    let script = "const rows = () => [...document.querySelectorAll('tbody tr')].map((row) => row.cells[0].textContent + ' ' + row.cells[1].textContent);
+        const sort = (name) => [...document.querySelectorAll('th button')].find((button) => button.textContent === name).click();
+        const seen = [rows()];
+        sort('Passages'); seen.push(rows());
+        sort('Passages'); seen.push(rows());
+        sort('Second text'); seen.push(rows());
+        document.querySelector('.bin[data-bin=\"0\"]').dispatchEvent(new MouseEvent('click')); seen.push(rows());
+        document.getElementById('clear').click();
+        document.querySelectorAll('.node')[1].dispatchEvent(new MouseEvent('click')); seen.push(rows());
+        document.getElementById('clear').click();
+        const name = document.getElementById('name');
+        name.value = 'SOUR'; name.dispatchEvent(new Event('input')); seen.push(rows());
+        return { seen, shown: document.getElementById('shown').textContent, nodes: document.querySelectorAll('.node').length,
+                 link: document.querySelector('tbody a').getAttribute('href') };";
+    let Some(value) = browse_quietly(&work, "report/index.html", script) else { return };
+    let (source, other, short) = ("essay.txt source.txt", "essay.txt other.txt", "short.txt essay.txt");
+    assert_eq!(
+        value["seen"],
+        json!([
+            [short, source, other],
+            [source, short, other],
+            [other, short, source],
+            [short, other, source],
+            [source],
+            [short],
+            [source]
+        ])
+    );
+    assert_eq!((&value["shown"], &value["nodes"], &value["link"]), (&json!("1 of 3 pairs"), &json!(2), &json!("pair-000001.html")));
+}
+
+#[test]
+fn a_hostile_document_is_only_text() {
+    let attack = "</script><script>window.owned = 1</script><!--<script><img src=x onerror='window.owned = 2'>\"'><svg onload=alert(3)> ]]> \u{2028} \0 \u{202e}";
+    let text = format!("{attack} {} {attack}", prose(7, 40));
+    let (one, two) = ("x</script><script>window.owned=4<!--<img src=x onerror=alert(5)>\"'.txt", "\u{202e}txt.b<svg onload=alert(6)>");
+    let work = Work::with(&[(one, &text), (two, &text), ("pairs", &format!("{one}\t{two}\n"))]);
+    work.run("dedup-query", &["--pairs", "pairs", "--html", "report"]).ok();
+    let names: Vec<_> = fs::read_dir(work.path("report")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    for page in ["report/pair-000001.html", "report/index.html"] {
+        let script = "await settled();
+            document.querySelector('mark, .node')?.dispatchEvent(new MouseEvent('click', { bubbles: true })); await settled();
+            dispatchEvent(new Event('beforeprint')); await settled();
+            const count = (name) => document.querySelectorAll(name).length;
+            return { owned: window.owned ?? 0, images: count('img'), loads: count('[onload], [onerror]'), scripts: count('script:not([type])'),
+                     text: document.querySelector('#left .text, tbody').textContent };";
+        let Some(value) = browse_quietly(&work, page, script) else { return };
+        assert_eq!(value["scripts"], 1, "our own");
+        assert_eq!([&value["owned"], &value["images"], &value["loads"]], [&json!(0); 3], "{page}");
+        let shown = value["text"].as_str().unwrap();
+        assert!(shown.contains("<script>window.owned") && shown.contains("⟦RLO⟧") && !shown.contains('\u{202e}'), "{shown}");
+    }
+    // Had it got through, the policy would have stopped it.
+    let script = "const script = document.createElement('script');
+        script.textContent = 'window.owned = 7';
+        document.body.append(script);
+        document.body.insertAdjacentHTML('beforeend', '<p onclick=\"window.owned = 8\">');
+        document.body.lastChild.click();
+        const fetched = await fetch('index.html').then(() => true, () => false);
+        return [window.owned ?? 0, fetched];";
+    let Some((value, said)) = browse(&work, "report/pair-000001.html", script) else { return };
+    assert_eq!(value, json!([0, false]));
+    assert!(!said.as_array().unwrap().is_empty(), "a script was not refused");
+}
