@@ -1,4 +1,4 @@
-//! Writes synthetic documents as NDJSON to stdout: `synthetic DOCUMENTS`. scripts/make-synthetic compiles and runs it.
+//! Writes synthetic documents as NDJSON to stdout: `synthetic DOCUMENTS [LICENCE_EVERY]`. scripts/make-synthetic compiles and runs it.
 //!
 //! Whole numbers only, so that every machine writes the same bytes; and what comes first never depends on how much follows, so that a
 //! smaller corpus is the beginning of a larger one.
@@ -184,11 +184,14 @@ impl Spelling {
     }
 }
 
-fn write_documents(documents: u64, out: &mut impl Write) -> io::Result<()> {
+fn write_documents(documents: u64, licence_every: Option<u64>, out: &mut impl Write) -> io::Result<()> {
     let spelling = Spelling::new();
     let mut writer = Writer::new();
     let mut line = Vec::new();
     for number in 1..=documents {
+        if licence_every.is_some_and(|every| number.is_multiple_of(every)) {
+            writer.licence = writer.fresh(LICENCE_WORDS);
+        }
         let words = writer.document();
         line.clear();
         write!(line, "{{\"id\": \"s{number:07}\", \"text\": \"")?;
@@ -200,11 +203,12 @@ fn write_documents(documents: u64, out: &mut impl Write) -> io::Result<()> {
 }
 
 fn main() -> ExitCode {
-    let Some(documents) = std::env::args().nth(1).and_then(|number| number.parse().ok()) else {
-        eprintln!("synthetic: usage: synthetic DOCUMENTS");
+    let number = |at| std::env::args().nth(at).and_then(|number| number.parse().ok());
+    let Some(documents) = number(1) else {
+        eprintln!("synthetic: usage: synthetic DOCUMENTS [LICENCE_EVERY]");
         return ExitCode::from(2);
     };
-    match write_documents(documents, &mut BufWriter::with_capacity(1 << 20, io::stdout().lock())) {
+    match write_documents(documents, number(2), &mut BufWriter::with_capacity(1 << 20, io::stdout().lock())) {
         // Whoever reads has had enough, as `head` has.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             eprintln!("synthetic: stdout: {error}");
