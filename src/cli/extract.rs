@@ -151,6 +151,8 @@ const MANUAL: Manual = Manual {
         (
             "RECORDS",
             &[
+                "With --passages, pairs also have passages, a list of a, b (bytes, or with --chars characters, where the passage starts and ends), tokens, score, kind; see dedup-query(1). Ids must be paths of files that can be read, below --corpus ROOT if \
+                 one is given; of a document that cannot be read there are no passages, it is named, and the status is 2.",
                 "pairs: a, b (ids; a comes first in the corpus), shared (distinct blots that both have), a_in_b (shared ÷ blots of a), b_in_a, score. Ordered by a, then b, as the corpus is.",
                 "table: a, rank, b, shared, a_in_b, b_in_a. For each document those with the highest a_in_b; of equal ones the first in the corpus. Every pair that is near enough stands in both directions.",
                 "table with --since: change (delete, update or insert), then as above; a deleted row as it was. Done to the old table, row by row, they give the new one; rows are known by a and b. Commits whose segments were made into one \
