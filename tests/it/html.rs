@@ -292,3 +292,15 @@ fn a_hostile_document_is_only_text() {
     assert_eq!(value, json!([0, false]));
     assert!(!said.as_array().unwrap().is_empty(), "a script was not refused");
 }
+
+#[test]
+fn a_query_makes_a_page_of_one_document() {
+    let work = work();
+    work.shell("dedup-index build -q -o my.idx source.txt short.txt other.txt").ok();
+    work.run("dedup-query", &["my.idx", "essay.txt", "--html", "essay.html"]).ok();
+    let page = fs::read_to_string(work.path("essay.html")).unwrap();
+    assert!(["essay.txt", "source.txt", "short.txt"].iter().all(|id| page.contains(id)) && !page.contains("other.txt"));
+    let ran = work.run("dedup-query", &["my.idx", "essay.txt", "short.txt", "--html", "two.html"]);
+    assert_eq!((ran.code(), ran.stderr().contains("a page is of one document")), (2, true), "{}", ran.stderr());
+    assert!(!work.path("two.html").exists());
+}
