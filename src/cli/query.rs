@@ -206,14 +206,8 @@ impl Arguments {
             (None, None, true) => bail!("pan-xml is a file for each pair; say where with -o DIR"),
             (None, output, false) => Destination::lines(output.as_deref())?,
         };
-        let passages = self.passage_options();
-        let options = PairsOptions {
-            list: list.to_owned(),
-            passages,
-            in_chars: self.chars || is_xml,
-            lossy: self.run.input.lossy,
-            with_pages: self.html.is_some(),
-        };
+        let passages = PassageOptions { in_chars: self.chars || is_xml, ..self.passage_options() };
+        let options = PairsOptions { list: list.to_owned(), passages, with_pages: self.html.is_some() };
         // The list is what is read, line by line.
         let mut run = self.run.clone();
         run.input.paths = vec![list.to_owned()];
@@ -236,12 +230,7 @@ impl Arguments {
             (false, None) if self.passages && stdout().is_terminal() => Answers::Excerpts { with_color: wants_color() },
             (false, _) => Answers::Matches(Format::Ndjson),
         };
-        let passages = self.shows_passages().then(|| PassageOptions {
-            passages: self.passage_options(),
-            in_chars: self.chars,
-            lossy: self.run.input.lossy,
-            root: self.corpus.clone(),
-        });
+        let passages = self.shows_passages().then(|| self.passage_options());
         let score = Score::NAMES.iter().find(|row| row.0 == self.score).map_or(Score::Containment, |row| row.1);
         Ok(QueryOptions {
             blots: self.blots.options(&self.tokens),
@@ -260,8 +249,14 @@ impl Arguments {
         self.passages || self.html.is_some()
     }
 
-    fn passage_options(&self) -> passage::Options {
-        passage::Options { window_tokens: self.blots.k.unwrap_or(passage::WINDOW_TOKENS), ..passage::Options::default() }
+    fn passage_options(&self) -> PassageOptions {
+        let window_tokens = self.blots.k.unwrap_or(passage::WINDOW_TOKENS);
+        PassageOptions {
+            passages: passage::Options { window_tokens, ..passage::Options::default() },
+            in_chars: self.chars,
+            lossy: self.run.input.lossy,
+            root: self.corpus.clone(),
+        }
     }
 }
 

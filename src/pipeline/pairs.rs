@@ -1,11 +1,13 @@
 //! Given pairs of documents to the passages that they share; no index is needed.
 
-use super::{Asked, Watch};
+use super::{
+    Asked, Watch,
+    texts::{PassageOptions, Shared},
+};
 use crate::{
-    corpus,
     error::{Error, Place, Problem, Result},
     parallel::{self, Limits, Weighted},
-    passage::{self, Passage, Prepared, align, in_chars},
+    passage::{Passage, Prepared, in_chars},
     report::html::PairPage,
 };
 use std::{
@@ -19,11 +21,7 @@ use std::{
 pub struct PairsOptions {
     /// A file with two paths a line, a tab between them; `-` for stdin.
     pub list: PathBuf,
-    pub passages: passage::Options,
-    /// Spans count Unicode characters instead of bytes.
-    pub in_chars: bool,
-    /// Read text that is not UTF-8.
-    pub lossy: bool,
+    pub passages: PassageOptions,
     /// Make a page for each pair.
     pub with_pages: bool,
 }
@@ -157,16 +155,15 @@ impl Aligner<'_> {
             let what = "expected two paths with a tab between them";
             return Err(vec![Problem::new(line.place.clone(), what)]);
         };
-        let (a, b) = match (load(&mut self.a, path_a, self.options), load(&mut self.b, path_b, self.options)) {
+        let (a, b) = match (load(&mut self.a, path_a, &self.options.passages), load(&mut self.b, path_b, &self.options.passages)) {
             (Ok(a), Ok(b)) => (a, b),
             (a, b) => return Err([a.err(), b.err()].into_iter().flatten().collect()),
         };
-        let mut passages = align(a, b, &self.options.passages);
-        let a_in_b = a.share_in(passages.iter().map(|passage| passage.a));
-        let b_in_a = b.share_in(passages.iter().map(|passage| passage.b));
+        let options = &self.options.passages;
+        let Shared { a_in_b, b_in_a, mut passages } = options.shared_bytes(a, b);
         let page = self.options.with_pages.then(|| PairPage::of((path_a, a), (path_b, b), &passages, &[])).transpose();
         let page = page.map_err(|error| vec![Problem::new(line.place.clone(), error.to_string())])?;
-        if self.options.in_chars {
+        if options.in_chars {
             in_chars(&mut passages, a.text(), b.text());
         }
         Ok(Aligned { a: path_a.to_owned(), b: path_b.to_owned(), a_in_b, b_in_a, passages, page })
@@ -174,13 +171,11 @@ impl Aligner<'_> {
 }
 
 /// The document that is in the slot, or comes there now.
-fn load<'s>(slot: &'s mut Option<(String, Prepared)>, path: &str, options: &PairsOptions) -> Result<&'s Prepared, Problem> {
+fn load<'s>(slot: &'s mut Option<(String, Prepared)>, path: &str, options: &PassageOptions) -> Result<&'s Prepared, Problem> {
     if slot.as_ref().is_none_or(|(loaded, _)| loaded != path) {
         // Two large documents in the place of one would be one too many.
         *slot = None;
-        let text = corpus::read_text(Path::new(path), options.lossy);
-        let text = text.map_err(|error| Problem::new(Place::file(path), error.to_string()))?;
-        *slot = Some((path.to_owned(), Prepared::of(text, &options.passages)));
+        *slot = Some((path.to_owned(), options.prepared(path)?));
     }
     match slot {
         Some((_, document)) => Ok(document),

@@ -10,7 +10,7 @@ use crate::{
     corpus::{self, Content, Item, Source},
     error::{Error, Place, Result},
     index::Index,
-    passage::{Prepared, align},
+    passage::Prepared,
     report::html::DocumentPage,
     report::{Excerpts, Format, Value, put_id, put_names, put_passages, put_record},
     select,
@@ -245,7 +245,7 @@ impl Ask<'_> {
         for found in matches {
             let id = self.search.index.id(found.document)?;
             if let Some(other) = texts.get(&id).filter(|_| id != item.id) {
-                page.add_source(&id, &other, &align(&text, &other, &texts.options.passages))?;
+                page.add_source(&id, &other, &texts.options.shared_bytes(&text, &other).passages)?;
             }
         }
         page.write(&mut out.bytes)
@@ -273,8 +273,9 @@ impl Ask<'_> {
     fn put_match(&self, id: &str, rank: u64, found: &Match, counted: u32, text: Option<&Prepared>, out: &mut Written) -> Result<()> {
         let other_id = self.search.index.id(found.document)?;
         let shared = self.texts.zip(text).and_then(|(texts, text)| {
-            let other = texts.get(&other_id)?;
-            Some((texts.options.shared(text, &other), other))
+            let (options, other) = (texts.options, texts.get(&other_id)?);
+            let is_shown = matches!(self.answers, Answers::Excerpts { .. });
+            Some((if is_shown { options.shared_bytes(text, &other) } else { options.shared(text, &other) }, other))
         });
         if let (Answers::Excerpts { with_color }, Some((shared, other)), Some(text)) = (self.answers, &shared, text) {
             let (ids, texts, shares) = ([id, &other_id], [text.text(), other.text()], [shared.a_in_b, shared.b_in_a]);

@@ -34,13 +34,20 @@ pub struct Shared {
 }
 
 impl PassageOptions {
+    /// What two documents share, with spans as they are asked for.
     pub fn shared(&self, a: &Prepared, b: &Prepared) -> Shared {
-        let mut passages = align(a, b, &self.passages);
+        let mut shared = self.shared_bytes(a, b);
+        if self.in_chars {
+            in_chars(&mut shared.passages, a.text(), b.text());
+        }
+        shared
+    }
+
+    /// The same with spans in bytes, as pages need them.
+    pub fn shared_bytes(&self, a: &Prepared, b: &Prepared) -> Shared {
+        let passages = align(a, b, &self.passages);
         let a_in_b = a.share_in(passages.iter().map(|passage| passage.a));
         let b_in_a = b.share_in(passages.iter().map(|passage| passage.b));
-        if self.in_chars {
-            in_chars(&mut passages, a.text(), b.text());
-        }
         Shared { a_in_b, b_in_a, passages }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Nodes come first, as some readers want it: edges wait in a temporary file until it is known which documents have any.
 
-use super::record::put_number;
+use super::{record::put_number, xml::xml_text};
 use crate::error::{Error, Result};
 use std::{
     fs::File,
@@ -120,24 +120,6 @@ fn dot_label(text: &str) -> String {
     out
 }
 
-/// XML 1.0 has no way to write most control characters.
-fn xml_text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '\t' => out.push_str("&#9;"),
-            '\n' => out.push_str("&#10;"),
-            '\r' => out.push_str("&#13;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +127,5 @@ mod tests {
     #[test]
     fn ids_are_escaped() {
         assert_eq!(dot_label("a\"b\\N &lt;\n"), "a\\\"b\\\\N &amp;lt;\u{fffd}");
-        assert_eq!(xml_text("a<b>&\"\t\u{1}"), "a&lt;b&gt;&amp;\"&#9;\u{fffd}");
     }
 }

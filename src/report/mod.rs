@@ -11,6 +11,7 @@ mod graph;
 pub mod html;
 mod passage;
 mod record;
+mod xml;
 
 pub use excerpt::Excerpts;
 pub use graph::{Graph, GraphFormat};

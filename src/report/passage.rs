@@ -1,6 +1,6 @@
 //! Passages as JSON, and as the XML that evaluations of plagiarism detection read.
 
-use super::record::put_number;
+use super::{record::put_number, xml::xml_text};
 use crate::{format::Span, passage::Passage};
 use std::io::Write;
 
@@ -20,7 +20,7 @@ pub fn put_passages(out: &mut Vec<u8>, passages: &[Passage]) {
 
 /// Appends a document as PAN has it (<https://pan.webis.de>): the passages of `a` that are from `b`. Offsets must count characters.
 pub fn put_pan_xml(out: &mut Vec<u8>, a: &str, b: &str, passages: &[Passage]) {
-    let (a, b) = (attribute(a), attribute(b));
+    let (a, b) = (xml_text(a), xml_text(b));
     let length = |span: Span| span.end - span.start;
     let _ = writeln!(out, "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<document reference=\"{a}\">");
     for passage in passages {
@@ -35,23 +35,6 @@ pub fn put_pan_xml(out: &mut Vec<u8>, a: &str, b: &str, passages: &[Passage]) {
         );
     }
     let _ = writeln!(out, "</document>");
-}
-
-/// The value of an attribute. XML has no way to write most control characters.
-fn attribute(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\u{fffe}' | '\u{ffff}' => out.push('?'),
-            c if c.is_control() => out.push('?'),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -78,7 +61,7 @@ mod tests {
         put_pan_xml(&mut out, "a\"<&>\u{7}", "b.txt", &[passage()]);
         assert_eq!(
             String::from_utf8(out).unwrap(),
-            "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<document reference=\"a&quot;&lt;&amp;&gt;?\">\n\
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<document reference=\"a&quot;&lt;&amp;&gt;\u{fffd}\">\n\
              <feature name=\"detected-plagiarism\" this_offset=\"1\" this_length=\"3\" source_reference=\"b.txt\" source_offset=\"0\" source_length=\"9\" />\n\
              </document>\n"
         );

@@ -191,7 +191,8 @@ fn documents_that_are_not_there_any_more_have_no_passages() {
 fn a_terminal_gets_excerpts() {
     let work = indexed();
     let shown = |environment: &str| {
-        let command = format!("{environment} script -qec 'dedup-query -q my.idx essay.txt --passages' /dev/null");
+        // Offsets in characters are for records; what is shown is the same.
+        let command = format!("{environment} script -qec 'dedup-query -q my.idx essay.txt --passages --chars' /dev/null");
         String::from_utf8(work.shell(&command).ok()).unwrap().replace('\r', "")
     };
     let plain = shown("NO_COLOR=1");
