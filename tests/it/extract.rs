@@ -105,7 +105,7 @@ fn graphs_are_well_formed() {
          d0 -- d1 [shared=2 a_in_b=0.666667 b_in_a=1 score=1];\n}\n"
     );
     let graphml = work.run("dedup-extract", &["i", "--as", "graph", "--format", "graphml"]).ok_text();
-    assert!(graphml.contains("<data key=\"label\">say \"hi\" &amp; &lt;bye&gt;\\</data>"), "{graphml}");
+    assert!(graphml.contains("<data key=\"label\">say &quot;hi&quot; &amp; &lt;bye&gt;\\</data>"), "{graphml}");
     work.write("g.xml", graphml);
     let checked = work.shell("python3 -c 'import sys, xml.dom.minidom as x; d = x.parse(\"g.xml\"); print(len(d.getElementsByTagName(\"node\")), len(d.getElementsByTagName(\"edge\")))'");
     assert_eq!(checked.ok_text(), "2 1\n");
