@@ -22,12 +22,13 @@ pub fn windows(hashes: &[u64], k: usize, out: &mut Vec<u64>) {
     }));
 }
 
-fn append(sum: u64, hash: u64) -> u64 {
+/// One more digit.
+pub fn append(sum: u64, hash: u64) -> u64 {
     sum.wrapping_mul(M).wrapping_add(hash)
 }
 
 /// The finaliser of MurmurHash3: every bit of the input changes every bit of the output with even odds.
-fn stir(mut x: u64) -> u64 {
+pub fn stir(mut x: u64) -> u64 {
     x ^= x >> 33;
     x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
     x ^= x >> 33;

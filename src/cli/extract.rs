@@ -54,10 +54,10 @@ struct Arguments {
     /// How to write it: ndjson or tsv; for graph dot or graphml [default: ndjson, dot]
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["ndjson", "tsv", "dot", "graphml"]))]
     format: Option<String>,
-    /// What a pair is judged by: containment, jaccard, s1, s2, s3, s4 [default: containment]
+    /// What a pair is judged by: containment, jaccard, s1, s2, s3, s4, rarity [default: containment]
     #[arg(long, value_name = "SCORE", value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)), long_help = score_help())]
     score: Option<String>,
-    /// The least score that counts [default: 0.5 for containment and jaccard, 20 for s1, 0.1 for s2, s3 and table, 0.05 for s4]
+    /// The least score that counts [default: 0.5 for containment and jaccard, 20 for s1, 0.1 for s2, s3 and table, 0.05 for s4, 2 for rarity]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     threshold: Option<f64>,
     /// Rows of the table for each document [default: 100]
@@ -130,7 +130,8 @@ fn score_help() -> String {
      s1: shared blots;\n\
      s2: shared blots ÷ the lesser length in tokens;\n\
      s3: shared blots ÷ the mean length in tokens;\n\
-     s4: the sum of 1/df over shared blots ÷ the mean length in tokens\n\n\
+     s4: the sum of 1/df over shared blots ÷ the mean length in tokens\n\
+     rarity: the sum of 1/df over shared blots; for sources of reworded text\n\n\
      [default: containment]"
         .to_owned()
 }
@@ -192,7 +193,7 @@ const MANUAL: Manual = Manual {
         (
             "ESTIMATES",
             &[
-                "An index of selected blots gives estimates, and each record says so (\"estimate\":true). shared and s1 to s4 are multiplied by N for mod:N, by (W+1)/2 for winnow:W, by the product for chains; for every:N and anchor \
+                "An index of selected blots gives estimates, and each record says so (\"estimate\":true). shared, s1 to s4 and rarity are multiplied by N for mod:N, by (W+1)/2 for winnow:W, by the product for chains; for every:N and anchor \
                  no factor is known, and there is none. containment, jaccard, a_in_b and b_in_a need none.",
             ],
         ),

@@ -54,7 +54,7 @@ struct Arguments {
     /// The best N documents for each that is asked about
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     top: u32,
-    /// What a document is judged by: containment, jaccard, s1, s2, s3, s4
+    /// What a document is judged by: containment, jaccard, s1, s2, s3, s4, rarity
     #[arg(long, value_name = "SCORE", default_value = "containment", value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)))]
     score: String,
     /// The least score that counts; a document has at least one blot in common
@@ -116,7 +116,7 @@ const MANUAL: Manual = Manual {
                 "With --blot: blot, doc, and, where the id is the path of a file that can be read, bytes (where the text starts and ends) and text.",
                 "With --pairs, for each pair: a, b (paths), a_in_b, b_in_a (the share of the words of each that are in passages), and passages, a list of a, b (where the passage starts and ends, in bytes or with --chars in characters), \
                  tokens (words that both have), score (what they weigh ÷ what all words weigh, from 0 to 1), kind.",
-                "On an index of selected blots shared and s1 to s4 are estimates, and the records say so; see dedup-extract(1).",
+                "On an index of selected blots shared, s1 to s4 and rarity are estimates, and the records say so; see dedup-extract(1).",
             ],
         ),
         (

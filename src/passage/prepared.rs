@@ -5,7 +5,7 @@ use super::{
     sentence::{Sentence, sentences},
 };
 use crate::{
-    blot::{Blotter, Window},
+    blot::{Blotter, Kind, Shape, Window},
     format::{Blots, Span, Tokens},
     token::{Rule, Tokenizer},
 };
@@ -131,7 +131,7 @@ impl Prepared {
 /// The blots of all full windows, sorted.
 fn grams(tokens: &Tokens, k: u32) -> Vec<(u64, u32)> {
     let mut blots = Blots::default();
-    let window = Window { scheme: "ordered".to_owned(), k, interleave: 1, bits: 64, is_dna: false };
+    let window = Window { shape: Shape::Run { kind: Kind::Ordered, k, interleave: 1 }, bits: 64, is_dna: false };
     if let Ok(mut blotter) = Blotter::new(window).map_err(drop)
         && tokens.len() >= k as usize
     {

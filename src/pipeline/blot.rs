@@ -5,7 +5,7 @@ use super::{
     tokenize::{ToTokens, token_scheme},
 };
 use crate::{
-    blot::{Blotter, Window},
+    blot::{self as schemes, Blotter, Run, Shape, Window},
     corpus::{Content, Item, Source},
     error::{Error, Place, Result},
     format::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, Span, Tokens},
@@ -65,16 +65,20 @@ pub(super) fn open(options: &BlotOptions, settings: &Settings) -> Result<(Source
 
 impl BlotOptions {
     /// What was not asked for is as in a stream.
-    fn completed_by(&self, scheme: &BlotScheme) -> Self {
-        let (name, k, interleave) = Window::parse_name(&scheme.window).unwrap_or((&scheme.window, DEFAULT_K, 1));
-        Self {
-            tokenizer: self.tokenizer.clone(),
-            scheme: self.scheme.clone().or_else(|| Some(name.to_owned())),
-            k: self.k.or(Some(k)),
-            interleave: self.interleave.or(Some(interleave)),
-            bits: self.bits.or(Some(scheme.bits)),
-            select: self.select.clone().or_else(|| Some(scheme.select.clone())),
-        }
+    fn completed_by(&self, found: &BlotScheme) -> Self {
+        let Self { tokenizer, scheme, k, interleave, .. } = self.clone();
+        let of_found = schemes::parse(&found.window, Run { k: DEFAULT_K, interleave: 1 }).unwrap_or_default();
+        let (scheme, k, interleave) = match (scheme, &of_found[..]) {
+            // One scheme of runs may be named in parts.
+            (scheme, [schemes::Named { shape: Shape::Run { kind, k: k_found, interleave: found }, select: None }])
+                if scheme.as_deref().is_none_or(schemes::leaves_open) =>
+            {
+                (scheme.unwrap_or_else(|| kind.name().to_owned()), k.or(Some(*k_found)), interleave.or(Some(*found)))
+            }
+            (scheme, _) => (scheme.unwrap_or_else(|| found.window.clone()), k, interleave),
+        };
+        let (bits, select) = (self.bits.or(Some(found.bits)), self.select.clone().or_else(|| Some(found.select.clone())));
+        Self { tokenizer, scheme: Some(scheme), k, interleave, bits, select }
     }
 }
 
@@ -84,10 +88,26 @@ pub(super) struct ToBlots {
     pub scheme: BlotScheme,
     tokenize: ToTokens,
     can_blot: bool,
+    /// One for each scheme.
+    makers: Vec<Maker>,
+    tokens: Tokens,
+    /// Those of all schemes, where there are several.
+    blots: Blots,
+}
+
+/// Makes the blots of one scheme.
+#[derive(Clone)]
+struct Maker {
     blotter: Blotter,
     selection: Selection,
-    tokens: Tokens,
     blots: Blots,
+}
+
+impl Maker {
+    fn make(&mut self, tokens: &Tokens) {
+        self.blotter.blot(tokens, &mut self.blots);
+        self.selection.apply(tokens, &mut self.blots);
+    }
 }
 
 impl ToBlots {
@@ -127,20 +147,29 @@ impl ToBlots {
 
     fn new(options: &BlotOptions, tokens: TokenScheme) -> Result<Self> {
         let is_dna = Tokenizer::is_dna(&tokens);
-        let window = Window {
-            scheme: options.scheme.clone().unwrap_or_else(|| "ordered".to_owned()),
-            k: options.k.unwrap_or(if is_dna { DEFAULT_K_DNA } else { DEFAULT_K }),
-            interleave: options.interleave.unwrap_or(1),
-            bits: options.bits.unwrap_or(DEFAULT_BITS),
-            is_dna,
-        };
+        let names = options.scheme.as_deref().unwrap_or("ordered");
+        for (flag, is_given) in [("-k", options.k.is_some()), ("--interleave", options.interleave.is_some())] {
+            if is_given && !schemes::leaves_open(names) {
+                return Err(Error::Usage(format!("{flag} has no meaning with --scheme {names}, which says it all")));
+            }
+        }
+        let default_k = if is_dna { DEFAULT_K_DNA } else { DEFAULT_K };
+        let run = Run { k: options.k.unwrap_or(default_k), interleave: options.interleave.unwrap_or(1) };
+        let bits = options.bits.unwrap_or(DEFAULT_BITS);
         // Phrases are tokenised as the documents are; by words if those came from a program we do not know.
         let tokenizer = Tokenizer::of_scheme(&tokens).unwrap_or_else(|| Tokenizer::new(Rule::Word, false));
-        let selection = Selection::parse(options.select.as_deref().unwrap_or("all"), &tokenizer).map_err(Error::Usage)?;
+        let selected = |select: &str| Selection::parse(select, &tokenizer).map_err(Error::Usage);
+        let selection = selected(options.select.as_deref().unwrap_or("all"))?;
+        let (mut makers, mut window) = (Vec::new(), Vec::new());
+        for schemes::Named { shape, select } in schemes::parse(names, run).map_err(Error::Usage)? {
+            let own = select.as_deref().map(selected).transpose()?;
+            window.push(own.as_ref().map_or_else(|| shape.to_string(), |own| format!("{shape}/{}", own.name())));
+            let blotter = Blotter::new(Window { shape, bits, is_dna }).map_err(Error::Usage)?;
+            makers.push(Maker { blotter, selection: own.unwrap_or_else(|| selection.clone()), blots: Blots::default() });
+        }
         let tokenize = ToTokens::new(&tokens);
-        let scheme = BlotScheme { tokens, window: window.name(), bits: window.bits, select: selection.name() };
-        let blotter = Blotter::new(window).map_err(Error::Usage)?;
-        Ok(Self { scheme, tokenize, can_blot: true, blotter, selection, tokens: Tokens::default(), blots: Blots::default() })
+        let scheme = BlotScheme { tokens, window: window.join(","), bits, select: selection.name() };
+        Ok(Self { scheme, tokenize, can_blot: true, makers, tokens: Tokens::default(), blots: Blots::default() })
     }
 
     /// Gives back large buffers.
@@ -148,20 +177,23 @@ impl ToBlots {
         self.tokens.clear();
         self.blots.clear();
         self.tokenize.give_back();
-        self.blotter.give_back();
+        for maker in &mut self.makers {
+            maker.blots.clear();
+            maker.blotter.give_back();
+        }
     }
 
     /// Where a blot comes from in a text, and the text there.
     pub fn text_of(&mut self, text: &str, blot: u64) -> Option<(Range<usize>, String)> {
         let mut tokens = Tokens::new(true);
         self.tokenize.tokenize(text, &mut tokens).ok()?;
-        self.blotter.blot(&tokens, &mut self.blots);
-        let at = self.blots.values.iter().position(|&value| value == blot)?;
-        let (first, spans) = (self.blots.positions[at] as usize, tokens.spans()?);
-        let (_, k, interleave) = Window::parse_name(&self.scheme.window)?;
-        let last = (first + (k as usize - 1) * interleave as usize).min(spans.len() - 1);
-        let bytes = spans.get(first)?.start as usize..spans[last].end as usize;
-        Some((bytes.clone(), text.get(bytes)?.to_owned()))
+        let spans = tokens.spans()?;
+        self.makers.iter_mut().find_map(|Maker { blotter, blots, .. }| {
+            blotter.blot(&tokens, blots);
+            let first = blots.positions[blots.values.iter().position(|&value| value == blot)?] as usize;
+            let bytes = spans.get(first)?.start as usize..spans.get(blotter.last_token(&tokens, first))?.end as usize;
+            Some((bytes.clone(), text.get(bytes)?.to_owned()))
+        })
     }
 
     /// So that windows can be asked for.
@@ -171,22 +203,28 @@ impl ToBlots {
     }
 
     /// The hash over a document's tokens, and its blots, each with the bytes of its window: from the start of the first token to the end of the last.
+    ///
+    /// Of several schemes, the blots of the one that tells text which stands word for word.
     pub fn windows<'s>(&'s mut self, item: &'s Item<'_>) -> Result<(Option<u128>, impl Iterator<Item = (u64, Span)> + use<'s>), String> {
-        let (_, k, interleave) =
-            Window::parse_name(&self.scheme.window).ok_or_else(|| format!("no windows in '{}'", self.scheme.window))?;
-        let reach = (k.max(1) as usize - 1) * interleave as usize;
+        let is_verbatim = |maker: &Maker| maker.blotter.shape().is_verbatim();
+        let at = if self.makers.len() == 1 { Some(0) } else { self.makers.iter().position(is_verbatim) };
+        let found = at.and_then(|at| Some((at, self.makers[at].blotter.shape().tokens()?)));
+        let (at, length) =
+            found.ok_or_else(|| format!("no windows of a length in '{}'; build with --scheme ordered", self.scheme.window))?;
+        if matches!(item.content, Content::Blots(_)) {
+            return Err(NO_PLACES.to_owned());
+        }
         let hash = self.blots(item)?.1;
         let spans = match item.content {
-            Content::Text(_) => self.tokens.spans(),
             Content::Tokens(tokens) => tokens.spans(),
-            Content::Blots(_) => None,
+            _ => self.tokens.spans(),
         };
-        let (Blots { values, positions, tokens, .. }, spans) = (&self.blots, spans.unwrap_or_default());
-        if spans.len() as u64 != *tokens || matches!(item.content, Content::Blots(_)) {
-            return Err("it came without the places of its tokens in the text; start from the documents".to_owned());
+        let (Blots { values, positions, tokens, .. }, spans) = (&self.makers[at].blots, spans.unwrap_or_default());
+        if spans.len() as u64 != *tokens {
+            return Err(NO_PLACES.to_owned());
         }
         let window = move |(&blot, &first): (&u64, &u32)| {
-            let (first, last) = (first as usize, (first as usize + reach).min(spans.len() - 1));
+            let (first, last) = (first as usize, (first as usize + length as usize - 1).min(spans.len() - 1));
             (blot, Span { start: spans[first].start, end: spans[last].end })
         };
         Ok((hash, values.iter().zip(positions).map(window)))
@@ -206,10 +244,28 @@ impl ToBlots {
                 &self.tokens
             }
         };
-        self.blotter.blot(tokens, &mut self.blots);
-        self.selection.apply(tokens, &mut self.blots);
-        Ok((&self.blots, Some(item.hash.unwrap_or_else(|| tokens.hash()))))
+        let hash = Some(item.hash.unwrap_or_else(|| tokens.hash()));
+        self.makers.iter_mut().for_each(|maker| maker.make(tokens));
+        if let [maker] = &self.makers[..] {
+            return Ok((&maker.blots, hash));
+        }
+        self.blots.clear();
+        self.blots.tokens = tokens.len() as u64;
+        merge(&self.makers, &mut self.blots);
+        Ok((&self.blots, hash))
     }
+}
+
+const NO_PLACES: &str = "it came without the places of its tokens in the text; start from the documents";
+
+/// The blots of all schemes, in the order of their first tokens, and then of the schemes.
+fn merge(makers: &[Maker], out: &mut Blots) {
+    let pairs = |blots: &'_ Blots| blots.positions.iter().copied().zip(blots.values.iter().copied()).collect::<Vec<_>>();
+    let mut all: Vec<(u32, u64)> = makers.iter().flat_map(|maker| pairs(&maker.blots)).collect();
+    // Stable, and fast for stretches that are in order already.
+    all.sort_by_key(|&(position, _)| position);
+    out.positions.extend(all.iter().map(|&(position, _)| position));
+    out.values.extend(all.iter().map(|&(_, value)| value));
 }
 
 #[derive(Clone)]

@@ -7,7 +7,7 @@
 
 use super::{
     lists::{Forward, Lists},
-    scores::{Measure, Overlap, Score, Side},
+    scores::{Measure, Overlap, Side},
 };
 
 /// A content that scores at least the threshold.
@@ -42,7 +42,7 @@ pub struct Scratch {
 impl Scratch {
     fn prepare(&mut self, join: &Join<'_>) {
         self.shared.resize(join.lists.contents(), 0);
-        if join.measure.score == Score::S4 {
+        if join.measure.score.needs_rarity() {
             self.rarity.resize(join.lists.contents(), 0.0);
         }
     }

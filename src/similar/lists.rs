@@ -3,7 +3,7 @@
 //! Contents are ranked by rising size, sets by rising df. So the contents of a set that can still be partners are a range of it, and the sets of a
 //! content, in order, begin with those that few others have.
 
-use super::scores::{Measure, Score, Side};
+use super::scores::{Measure, Side};
 use crate::{index::View, posting::Sets};
 use std::ops::Range;
 
@@ -52,7 +52,7 @@ impl Lists {
             rarities: Vec::new(),
         };
         for (df, set) in order {
-            lists.push(sets.get(set), sets.uses()[set] as u32, df, measure.score == Score::S4);
+            lists.push(sets.get(set), sets.uses()[set] as u32, df, measure.score.needs_rarity());
         }
         lists.find_own_rarity();
         lists

@@ -30,6 +30,10 @@ pub enum Score {
     ///
     /// 20 shared blots of 2 documents each and 10 of 5 each, 50 and 150 tokens: (20/2+10/5)/100 = 0.12. The sum is taken set by set, rarest first.
     S4,
+    /// The sum of 1/df over what is shared: what few others have counts more, and long documents have no advantage. What to look for sources with.
+    ///
+    /// 20 shared blots of 2 documents each and 10 of 5 each: 20/2+10/5 = 12.
+    Rarity,
     /// a→b: shared ÷ blots of a. Not symmetric; what a table is ranked by.
     ///
     /// 30 shared, 40 and 120 blots: 30/40 = 0.75, and the other way round 30/120 = 0.25.
@@ -41,15 +45,22 @@ impl Score {
     ///
     /// Of the DECO paper's thresholds T1 to T5 on Linux documentation (its table 3) these found most pairs with fewest wrong ones: s1 20 (100 % of the pairs, 70 % of those
     /// found right), s2 0.1 (100 %, 92 %), s3 0.1 (94 %, 100 %), s4 0.05 (96 %, 91 %; at 0.2 no group of six copies would be found, each of their blots being worth a sixth).
-    /// Half of a document, or of both together, is what most would call a copy.
-    pub const NAMES: [(&'static str, Self, f64); 6] = [
+    /// Half of a document, or of both together, is what most would call a copy. A rarity of 2 finds sources of reworded text with `context:3`
+    /// (BENCHMARKS.md).
+    pub const NAMES: [(&'static str, Self, f64); 7] = [
         ("containment", Self::Containment, 0.5),
         ("jaccard", Self::Jaccard, 0.5),
         ("s1", Self::S1, 20.0),
         ("s2", Self::S2, 0.1),
         ("s3", Self::S3, 0.1),
         ("s4", Self::S4, 0.05),
+        ("rarity", Self::Rarity, 2.0),
     ];
+
+    /// Whether it asks how many documents have what is shared.
+    pub fn needs_rarity(self) -> bool {
+        matches!(self, Self::S4 | Self::Rarity)
+    }
 
     pub fn default_threshold(self) -> f64 {
         Self::NAMES.iter().find(|(_, score, _)| *score == self).map_or(0.1, |row| row.2)
@@ -67,7 +78,7 @@ pub struct Side {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Overlap {
     pub shared: u32,
-    /// The sum of 1/df over the shared blots; only [`Score::S4`] asks for it.
+    /// The sum of 1/df over the shared blots; only some scores ask for it.
     pub rarity: f64,
 }
 
@@ -76,7 +87,7 @@ pub struct Overlap {
 pub struct Measure {
     pub score: Score,
     pub threshold: f64,
-    /// If only some blots were kept: how many each of them stands for. Then [`Score::S1`] to [`Score::S4`] are estimates, so many times larger.
+    /// If only some blots were kept: how many each of them stands for. Then [`Score::S1`] to [`Score::Rarity`] are estimates, so many times larger.
     pub selection: Option<f64>,
 }
 
@@ -92,6 +103,7 @@ impl Measure {
             Score::S2 => shared * rate / least,
             Score::S3 => shared * rate / (sum / 2.0),
             Score::S4 => overlap.rarity * rate / (sum / 2.0),
+            Score::Rarity => overlap.rarity * rate,
             Score::Inclusion => shared / f64::from(a.blots),
         }
     }
@@ -116,7 +128,7 @@ impl Measure {
     /// Whether `b` is too small, whatever is shared. Never true again for a larger `b` once it is false.
     pub fn is_too_small(&self, a: Side, b: Side) -> bool {
         match self.score {
-            Score::S2 | Score::S3 | Score::S4 => false,
+            Score::S2 | Score::S3 | Score::S4 | Score::Rarity => false,
             _ => b.blots < a.blots && !self.accepts(a, b, Overlap { shared: b.blots, rarity: 0.0 }),
         }
     }
@@ -153,6 +165,7 @@ mod tests {
             (Score::S2, 0.6),
             (Score::S3, 0.3),
             (Score::S4, 0.12),
+            (Score::Rarity, 12.0),
             (Score::Inclusion, 0.75),
         ] {
             assert_eq!(measure(score, 0.0).score(a, b, overlap), expected, "{score:?}");

@@ -3,7 +3,7 @@
 //! Blots are looked up one by one; those that lead to the same set are counted together, so that a set is walked once, however many
 //! windows of a passage lead to it.
 
-use super::scores::{Measure, Overlap, Score, Side};
+use super::scores::{Measure, Overlap, Side};
 use crate::{
     error::Result,
     index::{At, Index, Posted},
@@ -121,7 +121,7 @@ impl Search<'_> {
             }
         }
         let mut counted = kept.len() as u32;
-        if self.measure.score == Score::S4 || self.max_df < u64::MAX {
+        if self.measure.score.needs_rarity() || self.max_df < u64::MAX {
             self.count_with_df(&kept, &mut counted, scratch)?;
         } else {
             for segment in 0..self.index.segments.len() {
@@ -139,7 +139,7 @@ impl Search<'_> {
         }
         for segment in &self.index.segments {
             let documents = segment.documents.len() as usize;
-            let rarity = if self.measure.score == Score::S4 { vec![0.0; documents] } else { Vec::new() };
+            let rarity = if self.measure.score.needs_rarity() { vec![0.0; documents] } else { Vec::new() };
             scratch.segments.push(Counts { shared: vec![0; documents], rarity, touched: Vec::new() });
         }
     }

@@ -31,6 +31,11 @@ pub enum Class {
     Ignorable,
 }
 
+/// The class of a character of a token.
+pub fn class_of(c: char) -> Class {
+    lookup(c).class
+}
+
 /// Joins the letter before it with the letter after it into one cluster: the viramas of Myanmar and Khmer.
 pub fn is_stacker(c: char) -> bool {
     matches!(c, '\u{1039}' | '\u{17d2}')

@@ -10,6 +10,8 @@ mod html;
 mod line;
 mod word;
 
+pub use chars::{Class, class_of};
+
 use crate::{format::Tokens, scheme::TokenScheme};
 use html::Stripped;
 

@@ -124,6 +124,7 @@ impl<'d> Truth<'d> {
             Score::S2 => shared / short,
             Score::S3 => shared / mean,
             Score::S4 => self.rarity(&common) / mean,
+            Score::Rarity => self.rarity(&common),
             Score::Inclusion => a_in_b,
         };
         Some(Pair { a, b, shared: common.len() as u32, a_in_b, b_in_a, score })

@@ -1,0 +1,148 @@
+//! Words that carry the content, a few at a time, in any order and with one left out: for text that was reworded.
+//!
+//! After Torrejón's contextual n-grams, without his lists of stop words and his stemmer, which are of one language. A word of four letters or more
+//! carries content (in most languages shorter ones are articles, prepositions and pronouns), and is known by its first five: `translated` and
+//! `translation` are the same. A syllable of Hangul counts as two letters; a character of a script that is written without spaces is a word.
+//!
+//! With N = 3, the content words a b c d … give {a b c}, {a c d}, {a b d}, {b c d}, …: three sets for each word, each whatever its order.
+//! A text with fewer than N of them gives one blot of all it has, or of all its tokens if none carries content.
+
+use super::{append, seed, stir};
+use crate::{
+    format::{Blots, Tokens},
+    token::{Class, class_of},
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+pub const DEFAULT: u32 = 3;
+const CONTENT_LETTERS: usize = 4;
+const STEM_LETTERS: usize = 5;
+
+/// The words of a document that carry content: where each is, and the hash of its stem.
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    n: usize,
+    words: Vec<(u32, u64)>,
+}
+
+impl Context {
+    pub fn new(n: u32) -> Self {
+        Self { n: n as usize, ..Self::default() }
+    }
+
+    pub fn blot(&mut self, tokens: &Tokens, out: &mut Blots) {
+        let n = self.n;
+        self.words.clear();
+        self.words.extend((0..).zip(tokens.iter()).filter_map(|(position, token)| Some((position, xxh3_64(stem(token)?)))));
+        if self.words.is_empty() {
+            self.words.extend((0..).zip(tokens.iter().map(xxh3_64)));
+        }
+        let Some(&(first, _)) = self.words.first() else { return };
+        let seed = append(seed("context"), n as u64);
+        let sum = |words: &[(u32, u64)]| words.iter().fold(seed, |sum, &(_, hash)| sum.wrapping_add(hash));
+        if self.words.len() < n {
+            out.push(stir(sum(&self.words)), first);
+        }
+        for (at, window) in self.words.windows(n).enumerate() {
+            let (position, whole) = (window[0].0, sum(window));
+            out.push(stir(whole), position);
+            let Some(&(_, next)) = self.words.get(at + n) else { break };
+            for &(_, left_out) in &window[1..] {
+                out.push(stir(whole.wrapping_add(next).wrapping_sub(left_out)), position);
+            }
+        }
+    }
+
+    pub fn give_back(&mut self) {
+        crate::format::empty(&mut self.words);
+    }
+}
+
+/// The last token that a blot which starts at `first` can be made of.
+pub fn last_token(tokens: &Tokens, first: usize, n: usize) -> usize {
+    let is_content = |&at: &usize| stem(tokens.get(at)).is_some();
+    (first..tokens.len()).filter(is_content).nth(n).unwrap_or_else(|| tokens.len() - 1)
+}
+
+/// What stands for a word, if it carries content.
+fn stem(token: &[u8]) -> Option<&[u8]> {
+    if token.is_ascii() {
+        return (token.len() >= CONTENT_LETTERS).then(|| &token[..token.len().min(STEM_LETTERS)]);
+    }
+    let (mut letters, mut end) = (0, 0);
+    for c in std::str::from_utf8(token).unwrap_or_default().chars() {
+        let class = class_of(c);
+        if class == Class::Solo {
+            return Some(token);
+        }
+        // What combines with the last letter of a stem belongs to it.
+        if letters < STEM_LETTERS || class == Class::Mark {
+            end += c.len_utf8();
+        } else {
+            break;
+        }
+        letters += if class == Class::Mark { 0 } else { 1 + usize::from(is_syllable(c)) };
+    }
+    (letters >= CONTENT_LETTERS).then(|| &token[..end])
+}
+
+/// Of Hangul.
+fn is_syllable(c: char) -> bool {
+    matches!(c, '\u{ac00}'..='\u{d7a3}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Span;
+
+    fn blots(words: &str, n: u32) -> Vec<(u32, u64)> {
+        let mut tokens = Tokens::default();
+        words.split_whitespace().for_each(|word| tokens.push(word, Span { start: 0, end: 0 }));
+        let mut out = Blots::default();
+        Context::new(n).blot(&tokens, &mut out);
+        out.positions.iter().copied().zip(out.values).collect()
+    }
+
+    fn share(one: &str, two: &str) -> usize {
+        let two = blots(two, 3);
+        blots(one, 3).iter().filter(|(_, blot)| two.iter().any(|(_, other)| other == blot)).count()
+    }
+
+    #[test]
+    fn stems_of_many_scripts() {
+        for (word, expected) in [
+            ("the", None),
+            ("over", Some("over")),
+            ("translation", Some("trans")),
+            ("für", None),
+            ("müller", Some("mülle")),
+            ("на", None),
+            ("книгами", Some("книга")),
+            ("漢", Some("漢")),
+            ("국", None),
+            ("대한민국", Some("대한민")),
+            ("e\u{332}e\u{332}e\u{332}e\u{332}e\u{332}e", Some("e\u{332}e\u{332}e\u{332}e\u{332}e\u{332}")),
+        ] {
+            assert_eq!(stem(word.as_bytes()), expected.map(str::as_bytes), "{word}");
+        }
+    }
+
+    #[test]
+    fn order_endings_short_words_and_one_word_do_not_matter() {
+        assert_eq!(share("quick brown foxes", "the foxes were quick and brown"), 1);
+        assert_eq!(share("translations of older writings", "older writing translated"), 1);
+        assert_eq!(share("alpha bravo charlie delta", "bravo delta alpha"), 1);
+        assert_eq!(share("alpha bravo charlie delta", "alpha other delta bravo"), 1);
+        assert_eq!(share("alpha bravo charlie delta", "alpha golf hotel bravo"), 0);
+    }
+
+    #[test]
+    fn every_token_counts_where_none_carries_content() {
+        assert!(blots("", 3).is_empty());
+        assert_eq!(blots("a b c", 3).len(), 1);
+        assert_eq!(blots("a b", 3).len(), 1);
+        assert_eq!(blots("if alpha then bravo", 3).iter().map(|blot| blot.0).collect::<Vec<_>>(), [1]);
+        assert_eq!(blots("alpha bravo charlie delta", 3).iter().map(|blot| blot.0).collect::<Vec<_>>(), [0, 0, 0, 1]);
+    }
+}

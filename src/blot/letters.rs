@@ -1,0 +1,127 @@
+//! Runs of N letters, whatever words they belong to: for text from scanners.
+//!
+//! A wrong letter spoils the N runs that hold it and no others; spaces lost or added, hyphens, digits and punctuation do not matter at all. There are
+//! as many runs as letters, so they are best winnowed. Letters count with their marks; a text of fewer than N gives one blot of all it has, one
+//! without letters one of its tokens.
+
+use super::{append, seed, stir};
+use crate::{
+    format::{Blots, Tokens, empty},
+    token::{Class, class_of},
+};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+pub const DEFAULT: u32 = 16;
+
+/// The letters of a document.
+#[derive(Debug, Clone, Default)]
+pub struct Letters {
+    n: usize,
+    text: Vec<u8>,
+    /// Where each letter starts in the text, and the token it is of.
+    starts: Vec<(u32, u32)>,
+}
+
+impl Letters {
+    pub fn new(n: u32) -> Self {
+        Self { n: n as usize, ..Self::default() }
+    }
+
+    pub fn blot(&mut self, tokens: &Tokens, out: &mut Blots) {
+        let n = self.n;
+        self.read(tokens);
+        let seed = append(seed("letters"), n as u64);
+        let Some(&(_, first)) = self.starts.first() else {
+            if !tokens.is_empty() {
+                out.push(stir(tokens.iter().fold(seed, |sum, token| append(sum, xxh3_64(token)))), 0);
+            }
+            return;
+        };
+        if self.starts.len() <= n {
+            out.push(xxh3_64_with_seed(&self.text, seed), first);
+            return;
+        }
+        self.starts.push((self.text.len() as u32, 0));
+        for run in self.starts.windows(n + 1) {
+            let ((start, token), (end, _)) = (run[0], run[n]);
+            out.push(xxh3_64_with_seed(&self.text[start as usize..end as usize], seed), token);
+        }
+    }
+
+    fn read(&mut self, tokens: &Tokens) {
+        self.text.clear();
+        self.starts.clear();
+        for (number, token) in (0..).zip(tokens.iter()) {
+            if token.is_ascii() {
+                for byte in token.iter().filter(|byte| byte.is_ascii_alphabetic()) {
+                    self.starts.push((self.text.len() as u32, number));
+                    self.text.push(*byte);
+                }
+                continue;
+            }
+            for c in std::str::from_utf8(token).unwrap_or_default().chars() {
+                match class_of(c) {
+                    Class::Letter | Class::Solo => self.starts.push((self.text.len() as u32, number)),
+                    Class::Mark if !self.starts.is_empty() => {}
+                    _ => continue,
+                }
+                self.text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+        }
+    }
+
+    pub fn give_back(&mut self) {
+        empty(&mut self.text);
+        empty(&mut self.starts);
+    }
+}
+
+/// The last token that a blot which starts at `first` can be made of.
+pub fn last_token(tokens: &Tokens, first: usize, n: usize) -> usize {
+    let letters_of = |token: &[u8]| {
+        let is_letter = |c: &char| matches!(class_of(*c), Class::Letter | Class::Solo);
+        std::str::from_utf8(token).map_or(0, |token| token.chars().filter(is_letter).count())
+    };
+    let mut letters = 1;
+    let is_enough = |&at: &usize| {
+        letters += letters_of(tokens.get(at));
+        letters >= n
+    };
+    (first + 1..tokens.len()).find(is_enough).unwrap_or_else(|| if n == 1 { first } else { tokens.len() - 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Span;
+
+    fn blots(words: &[&str], n: u32) -> Vec<(u32, u64)> {
+        let mut tokens = Tokens::default();
+        words.iter().for_each(|word| tokens.push(word, Span { start: 0, end: 0 }));
+        let mut out = Blots::default();
+        Letters::new(n).blot(&tokens, &mut out);
+        out.positions.iter().copied().zip(out.values).collect()
+    }
+
+    fn values(words: &[&str], n: u32) -> Vec<u64> {
+        blots(words, n).into_iter().map(|(_, value)| value).collect()
+    }
+
+    #[test]
+    fn words_do_not_matter() {
+        assert_eq!(values(&["on", "tv"], 3), values(&["o", "ntv"], 3));
+        assert_eq!(values(&["on", "42", "tv"], 3), values(&["ontv"], 3));
+        assert_eq!(values(&["ontv"], 3).len(), 2);
+        assert_eq!(blots(&["on", "tv"], 3).iter().map(|blot| blot.0).collect::<Vec<_>>(), [0, 0]);
+        assert_eq!(blots(&["on", "tv", "now"], 2).iter().map(|blot| blot.0).collect::<Vec<_>>(), [0, 0, 1, 1, 2, 2]);
+        assert_eq!(values(&["e\u{332}xe\u{332}"], 3).len(), 1);
+        assert_ne!(values(&["e\u{332}xe\u{332}"], 3), values(&["exe"], 3));
+    }
+
+    #[test]
+    fn short_texts_give_one_blot() {
+        assert!(values(&[], 3).is_empty());
+        assert_eq!([values(&["on"], 3).len(), values(&["one"], 3).len(), values(&["42", "7"], 3).len()], [1, 1, 1]);
+        assert_ne!(values(&["42", "7"], 3), values(&["42", "8"], 3));
+    }
+}

@@ -1,0 +1,123 @@
+//! Windows of `k` tokens in a row, of one of several interleaved streams, or of both strands of a sequence.
+
+use super::shape::Windows;
+use crate::{
+    format::{Blots, Tokens, empty},
+    token::dna,
+};
+use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Makes them; owns the buffers that are used again and again.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    windows: Windows,
+    k: usize,
+    interleave: usize,
+    streams: Vec<Stream>,
+    /// A stretch of a sequence, and of the other strand.
+    strands: [Stream; 2],
+}
+
+/// Windows of a sequence that are made at a time.
+const BLOCK_WINDOWS: usize = 1 << 12;
+
+/// One of the interleaved streams of a document.
+#[derive(Debug, Clone, Default)]
+struct Stream {
+    hashes: Vec<u64>,
+    values: Vec<u64>,
+}
+
+impl Runs {
+    pub fn new(windows: Windows, k: u32, interleave: u32) -> Self {
+        let (k, interleave) = (k as usize, interleave as usize);
+        Self { windows, k, interleave, streams: vec![Stream::default(); interleave], strands: Default::default() }
+    }
+
+    pub fn blot(&mut self, hashes: &[u64], out: &mut Blots) {
+        if self.interleave == 1 {
+            (self.windows)(hashes, self.k, &mut out.values);
+            out.positions.extend(0..out.values.len() as u32);
+        } else {
+            self.blot_streams(hashes, out);
+        }
+    }
+
+    pub fn give_back(&mut self) {
+        for stream in &mut self.streams {
+            empty(&mut stream.hashes);
+            empty(&mut stream.values);
+        }
+    }
+
+    /// The blots of all streams, in the order of their first tokens.
+    fn blot_streams(&mut self, hashes: &[u64], out: &mut Blots) {
+        let streams = self.streams.len();
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            empty(&mut stream.hashes);
+            stream.hashes.extend(hashes.iter().skip(index).step_by(streams));
+            empty(&mut stream.values);
+            (self.windows)(&stream.hashes, self.k, &mut stream.values);
+        }
+        for position in 0..hashes.len() {
+            if let Some(&value) = self.streams[position % streams].values.get(position / streams) {
+                out.push(value, position as u32);
+            }
+        }
+    }
+
+    /// For each window the smaller of two numbers: its own, and that of the window that faces it on the other strand.
+    /// Windows with unknown bases are left out. Sequences are long, so this goes block by block.
+    pub fn blot_strands(&mut self, tokens: &Tokens, out: &mut Blots) {
+        let (streams, k) = (self.interleave, self.k);
+        for first in 0..streams {
+            let bases = (tokens.len().saturating_sub(first)).div_ceil(streams);
+            let windows = if bases == 0 { 0 } else { (bases + 1).saturating_sub(k).max(1) };
+            for start in (0..windows).step_by(BLOCK_WINDOWS) {
+                let end = (start + BLOCK_WINDOWS.min(windows - start) + k - 1).min(bases);
+                self.blot_block(tokens, first, start..end, out);
+            }
+        }
+        sort_by_position(out);
+    }
+
+    /// The windows within some bases of a stream.
+    fn blot_block(&mut self, tokens: &Tokens, first: usize, bases: Range<usize>, out: &mut Blots) {
+        let (streams, k) = (self.interleave, self.k);
+        let base = |at: usize| tokens.get(first + at * streams);
+        let [own, other] = &mut self.strands;
+        own.refill(bases.clone().map(|at| xxh3_64(base(at))), k, self.windows);
+        other.refill(bases.clone().rev().map(|at| xxh3_64(dna::complement(base(at)))), k, self.windows);
+        let width = k.min(bases.len());
+        let unknown = xxh3_64(dna::UNKNOWN);
+        // Behind the last unknown base.
+        let mut known = (0..width - 1).rev().find(|&at| own.hashes[at] == unknown).map_or(0, |at| at + 1);
+        for (at, (&one, &two)) in own.values.iter().zip(other.values.iter().rev()).enumerate() {
+            if own.hashes[at + width - 1] == unknown {
+                known = at + width;
+            }
+            if known <= at {
+                out.push(one.min(two), (first + (bases.start + at) * streams) as u32);
+            }
+        }
+    }
+}
+
+impl Stream {
+    fn refill(&mut self, hashes: impl Iterator<Item = u64>, k: usize, windows: Windows) {
+        self.hashes.clear();
+        self.hashes.extend(hashes);
+        self.values.clear();
+        windows(&self.hashes, k, &mut self.values);
+    }
+}
+
+fn sort_by_position(blots: &mut Blots) {
+    if blots.positions.is_sorted() {
+        return;
+    }
+    let mut both: Vec<_> = blots.positions.iter().copied().zip(blots.values.iter().copied()).collect();
+    both.sort_unstable();
+    (blots.positions, blots.values) = both.into_iter().unzip();
+}

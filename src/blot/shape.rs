@@ -1,0 +1,180 @@
+//! The names of schemes: `ordered:8`, `xor:10x2`, `spaced:110100101`, `context:3`, `letters:16/winnow:15`, and several with commas.
+
+use super::{INTERLEAVE, K, context, letters, ordered, sorted, spaced::Mask, xor};
+use std::{fmt, ops::RangeInclusive};
+
+/// Name, parameter where it has one of its own, and what it does.
+const TABLE: [(&str, &str); 6] = [
+    ("ordered[:K]", "K tokens in a row, as they stand"),
+    ("xor[:K]", "K tokens in any order; a word that occurs twice in a window cancels (as dupi does it)"),
+    ("sorted[:K]", "K tokens in any order; a word that occurs twice counts twice"),
+    ("spaced[:MASK]", "the tokens of a window where MASK has a 1, in order [110100101]"),
+    ("context[:N]", "N words of four letters or more, by their first five, in any order and with one left out, for reworded text [3]"),
+    ("letters[:N]", "N letters in a row, whatever words they are of, for text from scanners; best with /winnow:8 [16]"),
+];
+
+/// What there is, for a help text.
+pub fn help() -> String {
+    let rows = TABLE.map(|(name, what)| format!("{name}: {what}"));
+    format!(
+        "{};\nseveral with commas: the blots of all of them; NAME/WHICH keeps of one scheme what --select WHICH would",
+        rows.join(";\n")
+    )
+}
+
+/// How windows are made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    /// `k` tokens in a row. Token i belongs to stream i mod `interleave`; windows are made within each stream.
+    Run {
+        kind: Kind,
+        k: u32,
+        interleave: u32,
+    },
+    Spaced(Mask),
+    Context(u32),
+    Letters(u32),
+}
+
+/// What counts in a run of tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Ordered,
+    Xor,
+    Sorted,
+}
+
+/// Appends a number for each window of `k` token hashes, or one for all of them if there are fewer.
+pub(super) type Windows = fn(hashes: &[u64], k: usize, out: &mut Vec<u64>);
+
+impl Kind {
+    const ALL: [(&'static str, Self, Windows); 3] =
+        [("ordered", Self::Ordered, ordered::windows), ("xor", Self::Xor, xor::windows), ("sorted", Self::Sorted, sorted::windows)];
+
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].0
+    }
+
+    pub(super) fn windows(self) -> Windows {
+        Self::ALL[self as usize].2
+    }
+}
+
+/// The names of N words, or N letters, that make sense.
+const FEW: RangeInclusive<u32> = 1..=64;
+
+/// What a name may leave open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    pub k: u32,
+    pub interleave: u32,
+}
+
+impl Shape {
+    /// Reads a name. What it leaves open is as in `run`.
+    fn parse(text: &str, run: Run) -> Result<Self, String> {
+        let (name, parameter) = text.split_once(':').map_or((text, None), |(name, parameter)| (name, Some(parameter)));
+        if let Some(&(_, kind, _)) = Kind::ALL.iter().find(|row| row.0 == name) {
+            let Some(parameter) = parameter else {
+                return Ok(Self::Run { kind, k: run.k, interleave: run.interleave });
+            };
+            let (k, interleave) = parameter.split_once('x').map_or((parameter, None), |(k, interleave)| (k, Some(interleave)));
+            let interleave = interleave.map_or(Ok(run.interleave), |interleave| number(interleave, &INTERLEAVE))?;
+            return Ok(Self::Run { kind, k: number(k, &K)?, interleave });
+        }
+        let few = |default: u32| parameter.map_or(Ok(default), |parameter| number(parameter, &FEW));
+        match name {
+            "spaced" => Mask::parse(parameter.unwrap_or(super::spaced::DEFAULT)).map(Self::Spaced),
+            "context" => few(context::DEFAULT).map(Self::Context),
+            "letters" => few(letters::DEFAULT).map(Self::Letters),
+            _ => Err(format!("no scheme '{text}'; there are {}", TABLE.map(|row| row.0).join(", "))),
+        }
+    }
+
+    /// Tokens from the first to the last, where that is the same for all windows.
+    pub fn tokens(&self) -> Option<u32> {
+        match self {
+            Self::Run { k, interleave, .. } => Some((k - 1) * interleave + 1),
+            Self::Spaced(mask) => Some(mask.length() as u32),
+            Self::Context(_) | Self::Letters(_) => None,
+        }
+    }
+
+    /// Whether a shared blot is text that is shared as it stands.
+    pub fn is_verbatim(&self) -> bool {
+        matches!(self, Self::Run { kind: Kind::Ordered, .. })
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Run { kind, k, interleave: 1 } => write!(f, "{}:{k}", kind.name()),
+            Self::Run { kind, k, interleave } => write!(f, "{}:{k}x{interleave}", kind.name()),
+            Self::Spaced(mask) => write!(f, "spaced:{}", mask.name()),
+            Self::Context(n) => write!(f, "context:{n}"),
+            Self::Letters(n) => write!(f, "letters:{n}"),
+        }
+    }
+}
+
+fn number(text: &str, range: &RangeInclusive<u32>) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("'{text}' is not a number from {} to {}", range.start(), range.end()))
+}
+
+/// A scheme, and which of its blots are kept where that is a matter of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    pub shape: Shape,
+    pub select: Option<String>,
+}
+
+/// Reads the names of one or several schemes.
+pub fn parse(text: &str, run: Run) -> Result<Vec<Named>, String> {
+    let mut schemes: Vec<Named> = Vec::new();
+    for text in text.split(',') {
+        let (name, select) = text.split_once('/').map_or((text, None), |(name, select)| (name, Some(select.to_owned())));
+        let named = Named { shape: Shape::parse(name, run).map_err(|what| format!("{name}: {what}"))?, select };
+        if schemes.iter().any(|known| known.shape == named.shape) {
+            return Err(format!("{}: named twice", named.shape));
+        }
+        schemes.push(named);
+    }
+    Ok(schemes)
+}
+
+/// Whether some scheme of `text` leaves open how long its runs are.
+pub fn leaves_open(text: &str) -> bool {
+    text.split(',').any(|name| Kind::ALL.iter().any(|row| name.split('/').next() == Some(row.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: Run = Run { k: 8, interleave: 1 };
+
+    #[test]
+    fn names_are_read_back_as_written() {
+        for name in ["ordered:8", "xor:10x2", "sorted:5", "spaced:110100101", "context:3", "letters:16"] {
+            assert_eq!(Shape::parse(name, RUN).unwrap().to_string(), name);
+        }
+        let several = parse("ordered,context,letters:20/winnow:9", RUN).unwrap();
+        let names: Vec<_> = several.iter().map(|named| named.shape.to_string()).collect();
+        assert_eq!(names, ["ordered:8", "context:3", "letters:20"]);
+        assert_eq!(several[2].select.as_deref(), Some("winnow:9"));
+    }
+
+    #[test]
+    fn nonsense_is_explained() {
+        let explain = |text| parse(text, RUN).unwrap_err();
+        assert!(explain("orderd:8").starts_with("orderd:8: no scheme 'orderd:8'; there are ordered[:K], xor[:K], "));
+        assert_eq!(explain("ordered:0"), "ordered:0: '0' is not a number from 1 to 1024");
+        assert_eq!(explain("xor:5x99"), "xor:5x99: '99' is not a number from 1 to 64");
+        assert_eq!(explain("context:x"), "context:x: 'x' is not a number from 1 to 64");
+        assert_eq!(explain("ordered:8,ordered"), "ordered:8: named twice");
+        assert!(explain("spaced:012").starts_with("spaced:012: '012' is not a mask "));
+        assert!(explain("").contains("no scheme ''"));
+    }
+}
