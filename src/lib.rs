@@ -38,6 +38,8 @@ pub mod select;
 // Blots to postings.
 /// Postings sorted by blot, within bounded memory.
 pub mod posting;
+/// Which chunks of tokens occur more than once, in little memory.
+pub mod spex;
 
 // Postings to an index.
 /// The index on disk.

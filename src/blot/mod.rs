@@ -17,6 +17,7 @@ mod xor;
 use crate::format::{Blots, Tokens, empty};
 use context::Context;
 use letters::Letters;
+pub use ordered::windows as ordered_windows;
 use ordered::{append, stir};
 use run::Runs;
 pub use shape::{Kind, Named, Run, Shape, help, leaves_open, parse};

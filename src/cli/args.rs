@@ -196,7 +196,7 @@ pub struct BlotArgs {
     /// Width of a blot, 16 to 64 [default: 32]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(i64::from(*BITS.start())..=i64::from(*BITS.end())))]
     pub bits: Option<u8>,
-    /// Which blots to keep: all, mod:N, every:N, winnow:W, anchor:FILE, or several with commas [default: all]
+    /// Which blots to keep: all, mod:N, every:N, winnow:W, anchor:FILE, spex:FILE, or several with commas [default: all]
     #[arg(long, value_name = "WHICH", long_help = long_help("Which blots to keep", &select::help(), "all"))]
     pub select: Option<String>,
 }

@@ -11,12 +11,14 @@ mod output;
 mod pairs;
 mod progress;
 mod query;
+mod spex;
 mod tokenize;
 
 pub use blot::main as blot;
 pub use extract::main as extract;
 pub use index::main as index;
 pub use query::main as query;
+pub use spex::main as spex;
 pub use tokenize::main as tokenize;
 
 use crate::{

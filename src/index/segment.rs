@@ -5,6 +5,7 @@ use super::{
     documents::{self, Document, Effects, Row},
     lists,
     manifest::{FileSeal, SegmentEntry},
+    numbers::NumberSet,
     open::At,
     part,
 };
@@ -48,6 +49,7 @@ pub struct SegmentBuilder<'i, K> {
     change: Option<Change<'i>>,
     collector: Collector<K>,
     means: Means,
+    keeps_shared_only: bool,
 }
 
 /// What became of documents that were added.
@@ -63,7 +65,14 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
     /// The first segment of an index, or one that changes it.
     pub fn new(bits: u8, means: Means, change: Option<Change<'i>>) -> Self {
         let collector = Collector::new(bits, means.memory_bytes / 2, means.threads, means.tmp_dir.clone());
-        Self { documents: Vec::new(), id_bytes: 0, by_hash: HashMap::new(), posted_before: HashMap::new(), change, collector, means }
+        let (by_hash, posted_before) = (HashMap::new(), HashMap::new());
+        Self { documents: Vec::new(), id_bytes: 0, by_hash, posted_before, change, collector, means, keeps_shared_only: false }
+    }
+
+    /// Blots that only one document has are left out. An exact duplicate is a document, too.
+    pub fn keep_shared_only(mut self) -> Self {
+        self.keeps_shared_only = true;
+        self
     }
 
     /// Takes the next documents and their postings, numbered from 0 among themselves. Those whose content came before are aliases, and not posted.
@@ -129,9 +138,13 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
 
     /// Writes all files of the segment, and says what the manifest must say: of the segment, and of numbers. Also gives the number of each document.
     pub fn write(self, files: &SegmentFiles<'_>) -> Result<(SegmentEntry, u32, Vec<u32>)> {
-        let Self { mut documents, posted_before, change, collector, means, .. } = self;
+        let Self { mut documents, posted_before, change, collector, means, keeps_shared_only, .. } = self;
         let count = documents.len() as u32;
-        let (inverted, blots_of) = invert(collector, count, means.memory_bytes / 2)?;
+        let aliases = (0..).zip(&documents).filter(|&(place, document)| keeps_shared_only && document.row.representative != place);
+        let has_alias: NumberSet = aliases.map(|(_, alias)| alias.row.representative).collect();
+        let is_kept = |number: u32| has_alias.contains(number);
+        let keeps_single: Option<&(dyn Fn(u32) -> bool + Sync)> = if keeps_shared_only { Some(&is_kept) } else { None };
+        let (inverted, blots_of) = invert(collector, count, means.memory_bytes / 2, keeps_single)?;
         let (effects, numbers, next) = match change {
             None => (Effects::default(), (0..count).collect(), count),
             Some(change) => change.settle(count, posted_before.values().copied())?,

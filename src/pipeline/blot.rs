@@ -11,7 +11,7 @@ use crate::{
     format::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, Span, Tokens},
     index::Manifest,
     scheme::{BlotScheme, TokenScheme},
-    select::Selection,
+    select::{Of, Selection},
     token::{Rule, Tokenizer},
 };
 use std::{io::Write, ops::Range, path::Path};
@@ -57,6 +57,11 @@ pub(super) fn open(options: &BlotOptions, settings: &Settings) -> Result<(Source
     let first = source.first_header().cloned();
     let blots = match first.as_ref().filter(|(header, _)| header.kind == Kind::Blots) {
         Some((header, place)) => ToBlots::as_stream(options, header, place)?,
+        None if options.select.as_deref().is_some_and(|select| select.split(',').any(|part| part == "spex")) => {
+            return Err(Error::Usage(
+                "--select spex needs a file: make it with dedup-spex --filter-out FILE, and say spex:FILE".to_owned(),
+            ));
+        }
         None => ToBlots::new(options, token_scheme(options.tokenizer.as_ref(), first.as_ref())?)?,
     };
     blots.expect_in(&mut source);
@@ -158,17 +163,19 @@ impl ToBlots {
         let bits = options.bits.unwrap_or(DEFAULT_BITS);
         // Phrases are tokenised as the documents are; by words if those came from a program we do not know.
         let tokenizer = Tokenizer::of_scheme(&tokens).unwrap_or_else(|| Tokenizer::new(Rule::Word, false));
-        let selected = |select: &str| Selection::parse(select, &tokenizer).map_err(Error::Usage);
-        let selection = selected(options.select.as_deref().unwrap_or("all"))?;
-        let (mut makers, mut window) = (Vec::new(), Vec::new());
+        let (mut makers, mut window, mut select_name) = (Vec::new(), Vec::new(), String::new());
         for schemes::Named { shape, select } in schemes::parse(names, run).map_err(Error::Usage)? {
-            let own = select.as_deref().map(selected).transpose()?;
+            let scheme = format!("{tokens} {shape}");
+            let of = Of { tokenizer: &tokenizer, scheme: &scheme, bits };
+            let asked = Selection::parse(options.select.as_deref().unwrap_or("all"), of).map_err(Error::Usage)?;
+            let own = select.map(|select| Selection::parse(&select, of)).transpose().map_err(Error::Usage)?;
             window.push(own.as_ref().map_or_else(|| shape.to_string(), |own| format!("{shape}/{}", own.name())));
+            select_name = asked.name();
             let blotter = Blotter::new(Window { shape, bits, is_dna }).map_err(Error::Usage)?;
-            makers.push(Maker { blotter, selection: own.unwrap_or_else(|| selection.clone()), blots: Blots::default() });
+            makers.push(Maker { blotter, selection: own.unwrap_or(asked), blots: Blots::default() });
         }
         let tokenize = ToTokens::new(&tokens);
-        let scheme = BlotScheme { tokens, window: window.join(","), bits, select: selection.name() };
+        let scheme = BlotScheme { tokens, window: window.join(","), bits, select: select_name };
         Ok(Self { scheme, tokenize, can_blot: true, makers, tokens: Tokens::default(), blots: Blots::default() })
     }
 

@@ -136,6 +136,10 @@ pub(super) struct Compacted(Index);
 impl Compacted {
     /// Makes segments into one if they pile up and that is wanted: a commit of its own, before the one that is to come.
     pub fn of(index: Index, options: &ChangeOptions) -> Result<Self> {
+        if index.scheme.select.split(',').any(|part| part == "spex") {
+            let what = "an index of shared chunks: what is shared changes with every document; make it anew with dedup-spex";
+            return Err(Error::Usage(format!("{}: {what}", index.directory.display())));
+        }
         let Some(from) = index.piled_up().filter(|_| options.compacts) else { return Ok(Self(index)) };
         let manifest = index.compacted(from, &options.means)?;
         manifest.commit(&index.directory)?;

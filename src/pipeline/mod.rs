@@ -12,6 +12,7 @@ mod extract;
 mod pairs;
 mod query;
 mod reorganise;
+mod spex;
 mod sync;
 mod texts;
 mod tokenize;
@@ -24,6 +25,7 @@ pub use extract::{Extract, ExtractOptions, LeaveOut, Sifted, UniqueOptions, extr
 pub use pairs::{Aligned, PairsOptions, align_pairs};
 pub use query::{Answers, Asked, QueryOptions, blot_text, query};
 pub use reorganise::{compact, merge, split};
+pub use spex::{SpexOptions, SpexOutput, Spexed, spex};
 pub use sync::{SyncOptions, sync};
 pub use texts::PassageOptions;
 pub use tokenize::{TokenizeOptions, tokenize};

@@ -65,7 +65,7 @@ pub struct Asked {
 /// Writes the best matches of each document, in the order of the documents.
 pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Asked> {
     let blots = ToBlots::as_index(&options.blots, &index.manifest, &index.directory)?;
-    let selection = (index.scheme.select != "all").then(|| select::rate(&index.scheme.select));
+    let selection = (!select::is_complete(&index.scheme.select)).then(|| select::rate(&index.scheme.select));
     let measure = Measure { score: options.score, threshold: options.threshold, selection };
     let reference = options.exclude_indexes.iter().map(|path| open_reference(path, index)).collect::<Result<Vec<_>>>()?;
     let excluded = Excluded::new(index, blots_of_files(&options.exclude, &blots, settings, watch)?, &reference)?;

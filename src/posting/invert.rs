@@ -93,8 +93,13 @@ const MOST_UNIT_KEYS: u64 = 1 << 18;
 ///
 /// If nothing was written to disk, sets are held beside that; else only those that several blots lead to.
 ///
-/// Also gives how many blots each document has.
-pub fn invert<K: Key>(mut collector: Collector<K>, documents: u32, memory_bytes: u64) -> Result<(Inverted<K>, Vec<u32>)> {
+/// Blots of one document are kept only if `keeps_single`, where it is given, says so of its number. Also gives how many blots each document has.
+pub fn invert<K: Key>(
+    mut collector: Collector<K>,
+    documents: u32,
+    memory_bytes: u64,
+    keeps_single: Option<&(dyn Fn(u32) -> bool + Sync)>,
+) -> Result<(Inverted<K>, Vec<u32>)> {
     let (limits, bits) = (collector.limits, collector.bits);
     let is_spilled = collector.file.is_some();
     if is_spilled {
@@ -106,9 +111,14 @@ pub fn invert<K: Key>(mut collector: Collector<K>, documents: u32, memory_bytes:
     let sources = Sources::new(buckets, Tally::new(in_memory), file.map(|file| (file, runs)), &ranges);
     let spill = is_spilled.then_some(SpillTo { directory: &directory, set_bytes: share_bytes });
     let sorting = Sorting { bits, documents, limits, ranges: &ranges, spill };
-    let (mut inverted, _) = sorting.run(|| Sorter { sources: &sources, grouper: Grouper::default() })?;
+    let dropped = Tally::new(0..documents);
+    let sorter = || Sorter { sources: &sources, grouper: Grouper::default(), keeps_single, dropped: &dropped };
+    let (mut inverted, _) = sorting.run(sorter)?;
     sources.tally.add_to(&mut blots_of);
     blots_of.resize(documents as usize, 0);
+    let mut dropped_of = Vec::new();
+    dropped.add_to(&mut dropped_of);
+    blots_of.iter_mut().zip(dropped_of).for_each(|(blots, dropped)| *blots -= dropped);
     inverted.postings = blots_of.iter().map(|&count| u64::from(count)).sum();
     Ok((inverted, blots_of))
 }
@@ -289,11 +299,18 @@ impl<K> Units<K> {
 struct Sorter<'a, K> {
     sources: &'a Sources<K>,
     grouper: Grouper,
+    keeps_single: Option<&'a (dyn Fn(u32) -> bool + Sync)>,
+    dropped: &'a Tally,
 }
 
 impl<K: Key> MakeUnits<K> for Sorter<'_, K> {
     fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
-        Ok(self.grouper.group(&self.sources.sorted(slices)?))
+        let mut unit = self.grouper.group(&self.sources.sorted(slices)?);
+        if let Some(keeps) = self.keeps_single {
+            let dropped: Vec<K> = unit.single.extract_if(.., |key| !keeps(key.number())).collect();
+            self.dropped.count(&dropped);
+        }
+        Ok(unit)
     }
 
     fn dictionary(&self) -> &SetDictionary {
@@ -415,7 +432,7 @@ mod tests {
             let postings = Postings::<K>::new(&pair.concat(), &ends.collect::<Vec<_>>(), bits);
             collector.add(&postings, &[Some(2 * first as u32), Some(2 * first as u32 + 1)]).unwrap();
         }
-        let (inverted, blots_of) = invert(collector, documents.len() as u32, memory).unwrap();
+        let (inverted, blots_of) = invert(collector, documents.len() as u32, memory, None).unwrap();
         let mut sets = Vec::new();
         let each = |set: &[u32]| {
             sets.push(set.to_vec());

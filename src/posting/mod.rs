@@ -27,4 +27,4 @@ pub use collect::{Collector, Postings, SLICES, blots_of};
 pub use invert::{FINE_POSTINGS, Inverted, MakeUnits, Sorting, Unit, invert, whole_buckets};
 pub use key::{BUCKETS, Key, NARROW_BITS, bucket_of, first_blot};
 pub use sets::{SetDictionary, Sets, StoredSets};
-pub use spill::TempDir;
+pub use spill::{TempDir, TempFile};

@@ -32,7 +32,7 @@ const PAGE_BYTES: u64 = 1 << 12;
 
 /// A file that vanishes with the program.
 #[derive(Debug)]
-pub(super) struct TempFile {
+pub struct TempFile {
     file: File,
     bytes: u64,
     place: PathBuf,
@@ -65,7 +65,7 @@ impl TempFile {
     }
 
     /// Appends the keys of all stretches of a range to `out`.
-    pub fn keys<K: Key>(&self, range: &Range<u64>, out: &mut Vec<K>) -> Result<()> {
+    pub(super) fn keys<K: Key>(&self, range: &Range<u64>, out: &mut Vec<K>) -> Result<()> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         self.read_at(&mut bytes, range.start)?;
         let mut rest = &bytes[..];

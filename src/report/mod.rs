@@ -10,10 +10,12 @@ mod excerpt;
 mod graph;
 pub mod html;
 mod passage;
+mod plot;
 mod record;
 mod xml;
 
 pub use excerpt::Excerpts;
 pub use graph::{Graph, GraphFormat};
 pub use passage::{put_pan_xml, put_passages};
+pub use plot::plot_passes;
 pub use record::{Format, Ids, Value, put_id, put_names, put_number, put_record};

@@ -5,12 +5,14 @@
 mod anchor;
 mod every;
 mod modulo;
+mod spex;
 mod winnow;
 
 use crate::{
     format::{Blots, Tokens, empty},
     token::Tokenizer,
 };
+pub use spex::write_filter;
 use std::sync::Arc;
 
 /// A way to choose blots.
@@ -24,22 +26,39 @@ pub trait Select: Send + Sync {
 
 type Made = Result<Box<dyn Select>, String>;
 
-/// Name, what it does, and how its argument is read.
-type Row = (&'static str, &'static str, fn(&str, &Tokenizer) -> Made);
+/// What a selection must know of the blots.
+#[derive(Debug, Clone, Copy)]
+pub struct Of<'a> {
+    pub tokenizer: &'a Tokenizer,
+    /// The scheme of the tokens and of the windows, such as `word@18.0 ordered:8`.
+    pub scheme: &'a str,
+    pub bits: u8,
+}
 
-pub const TABLE: [Row; 4] = [
+/// Name, what it does, and how its argument is read.
+type Row = (&'static str, &'static str, fn(&str, Of<'_>) -> Made);
+
+pub const TABLE: [Row; 5] = [
     ("mod:N", "blots that N divides: one in N", |n, _| Ok(Box::new(modulo::Modulo(number(n)?)))),
     ("every:N", "the first of each N blots", |n, _| Ok(Box::new(every::Every(number(n)?)))),
     ("winnow:W", "the least of each W neighbours; no shared run of W+k-1 tokens is missed (with --interleave N, of W+(k-1)*N)", |w, _| {
         Ok(Box::new(winnow::Winnow(number(w)?)))
     }),
-    ("anchor:FILE", "windows that start with a phrase of FILE, one a line (a last * stands for any ending)", anchor::read),
+    ("anchor:FILE", "windows that start with a phrase of FILE, one a line (a last * stands for any ending)", |path, of| {
+        anchor::read(path, of.tokenizer)
+    }),
+    ("spex:FILE", "chunks that occur more than once where dedup-spex --filter-out FILE was run", spex::read),
 ];
 
 /// What there is, for a help text.
 pub fn help() -> String {
     let rows = TABLE.map(|(name, what, _)| format!("{name}: {what}"));
     format!("all: every blot;\n{};\nseveral with commas: what all of them keep", rows.join(";\n"))
+}
+
+/// Whether nothing is missing that two documents share: all blots are kept, or all that several documents have.
+pub fn is_complete(name: &str) -> bool {
+    matches!(name, "all" | "spex")
 }
 
 /// How many blots each that is kept stands for, by the name of a selection: `mod:16` 16, `winnow:4` 5/2, chains the product.
@@ -67,7 +86,7 @@ pub struct Selection {
 
 impl Selection {
     /// Reads `all`, `mod:16`, `winnow:4,mod:2`, …
-    pub fn parse(text: &str, tokenizer: &Tokenizer) -> Result<Self, String> {
+    pub fn parse(text: &str, of: Of<'_>) -> Result<Self, String> {
         let mut chain = Vec::new();
         for part in text.split(',').filter(|&part| part != "all") {
             let (name, argument) = part.split_once(':').unwrap_or((part, ""));
@@ -75,7 +94,7 @@ impl Selection {
                 let names: Vec<_> = TABLE.iter().map(|(name, ..)| *name).collect();
                 format!("no selection '{part}'; there are all, {}", names.join(", "))
             })?;
-            chain.push(make(argument, tokenizer).map_err(|what| format!("{name}: {what}"))?);
+            chain.push(make(argument, of).map_err(|what| format!("{name}: {what}"))?);
         }
         chain.sort_by_key(|select| select.name());
         chain.dedup_by_key(|select| select.name());
@@ -110,7 +129,7 @@ mod tests {
     use crate::token::Rule;
 
     fn parse(text: &str) -> Result<Selection, String> {
-        Selection::parse(text, &Tokenizer::new(Rule::Word, false))
+        Selection::parse(text, Of { tokenizer: &Tokenizer::new(Rule::Word, false), scheme: "word@18.0 ordered:8", bits: 32 })
     }
 
     fn select(text: &str, values: &[u64]) -> Vec<u64> {
@@ -148,7 +167,7 @@ mod tests {
     #[test]
     fn nonsense_is_explained() {
         let explain = |text| parse(text).err().unwrap();
-        assert_eq!(explain("mood:4"), "no selection 'mood:4'; there are all, mod:N, every:N, winnow:W, anchor:FILE");
+        assert_eq!(explain("mood:4"), "no selection 'mood:4'; there are all, mod:N, every:N, winnow:W, anchor:FILE, spex:FILE");
         assert_eq!(explain("mod:0"), "mod: '0' is not a number above 0");
         assert_eq!(explain("mod"), "mod: '' is not a number above 0");
         assert!(explain("anchor:/no/such/file").starts_with("anchor: /no/such/file: "));

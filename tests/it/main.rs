@@ -15,6 +15,7 @@ mod passages;
 mod pipeline;
 mod query;
 mod schemes;
+mod spex;
 mod tokenize;
 mod unique;
 mod work;

@@ -174,7 +174,7 @@ fn discovery<'v>(options: &ExtractOptions, left_out: &LeftOut<'_>, index: &Index
 
 /// What part of all blots an index has.
 fn selection(name: &str) -> Option<f64> {
-    (name != "all").then(|| select::rate(name))
+    (!select::is_complete(name)).then(|| select::rate(name))
 }
 
 fn put(out: &mut (impl Write + ?Sized), bytes: &[u8]) -> Result<()> {

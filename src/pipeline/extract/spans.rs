@@ -9,6 +9,7 @@ use crate::{
     parallel::Limits,
     pipeline::{BlotOptions, Settings, Stage, Summary, Watch, blot::ToBlots, run},
     report::{Format, Value, put_id, put_names, put_record},
+    select,
 };
 use std::{
     hint::black_box,
@@ -20,7 +21,7 @@ use std::{
 ///
 /// Memory: some 40 bytes a document of the index, some 9 for each blot of several contents, and the documents under way.
 pub fn spans(index: &Index, format: Format, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Summary> {
-    if index.scheme.select != "all" {
+    if !select::is_complete(&index.scheme.select) {
         let what = format!("the index has selected blots ({}), so that most windows are not in it", index.scheme.select);
         return Err(Error::Usage(format!("{}: {what}; spans need one that was built with --select all", index.directory.display())));
     }

@@ -1,0 +1,197 @@
+//! dedup-spex: which chunks of a collection occur more than once.
+
+use super::{
+    Manual, Tool,
+    args::{RunArgs, TokenArgs, parse_size, threads_of},
+    exit_code,
+    generate::{What, examples},
+    main_of,
+    output::Output,
+    progress::say,
+    watched,
+};
+use crate::{
+    format::Form,
+    index::Means,
+    pipeline::{SpexOptions, SpexOutput, Spexed, spex},
+    posting::TempDir,
+    report::plot_passes,
+};
+use anyhow::bail;
+use clap::Parser;
+use std::{
+    io::{BufWriter, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+/// Find every chunk of text that occurs more than once, in little memory
+///
+/// A chunk is a run of tokens. Without -o each shared chunk is a line of JSON with its text and its documents; with it they make an index that dedup-extract and dedup-query
+/// read like any other, a fraction of the size of one of all chunks, in which nothing that two documents share is missing.
+#[derive(Parser, Debug)]
+#[command(name = "dedup-spex", version, after_help = examples(&MANUAL), max_term_width = 110)]
+struct Arguments {
+    /// Tokens of a chunk
+    #[arg(short = 'l', long = "length", value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    length: u32,
+    /// The size of a hash counter, four fields a byte; two are in memory at a time
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size)]
+    memory: u64,
+    /// Lengths of chunks that are counted, one after the other: 1,2,4,8 [default: three eighths of the length and the length: 3,8]
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    schedule: Vec<u32>,
+    /// Keep chunks that at least two documents have (the default)
+    #[arg(long, conflicts_with = "within")]
+    across: bool,
+    /// Keep chunks, too, that one document has several times; not with -o, as an index counts documents
+    #[arg(long, conflicts_with = "output")]
+    within: bool,
+    /// Which of the shared chunks to keep: spex for all, or spex,mod:N
+    #[arg(long, value_name = "WHICH", default_value = "spex")]
+    select: String,
+    /// Make an index of the shared chunks in a directory that is not there yet
+    #[arg(short, long, value_name = "IDX")]
+    output: Option<PathBuf>,
+    /// Cut the postings of the index into N range parts, 1 to 256
+    #[arg(long, value_name = "N", requires = "output", value_parser = clap::value_parser!(u32).range(1..=256))]
+    parts: Option<u32>,
+    /// Write the last counter to FILE, for --select spex:FILE of dedup-blot and dedup-index; without -o nothing else is written
+    #[arg(long, value_name = "FILE")]
+    filter_out: Option<PathBuf>,
+    /// Say on stderr what each pass did
+    #[arg(short, long)]
+    verbose: bool,
+    /// Draw what each pass did, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Where hashes and sorted runs go [default: $TMPDIR or /tmp]
+    #[arg(long, value_name = "DIR")]
+    tmp_dir: Option<PathBuf>,
+    #[command(flatten)]
+    tokens: TokenArgs,
+    #[command(flatten)]
+    run: RunArgs,
+    #[arg(long, value_name = "WHAT", hide = true)]
+    generate: Option<What>,
+}
+
+const MANUAL: Manual = Manual {
+    examples: &[
+        ("dedup-spex corpus/", "Every run of eight words that two files have, and which"),
+        ("dedup-spex -o shared.idx corpus/ && dedup-extract shared.idx", "Pairs of documents, by way of a small index"),
+        ("dedup-spex -l 20 --within manual.txt", "What a text says twice"),
+        ("dedup-spex -v --schedule 1,2,3,4,5,6,7,8 -o shared.idx corpus/", "As it was published, with what each pass did"),
+        (
+            "dedup-spex --filter-out corpus.filter corpus/ && dedup-blot --select spex:corpus.filter corpus/",
+            "Only blots that may be shared",
+        ),
+    ],
+    sections: &[
+        (
+            "RECORDS",
+            &[
+                "blot (the chunk's hash, 64 bits), text (its tokens), documents: a list of doc and count, how often the document has it. Exact duplicates are named one by one. Chunks come by rising blot.",
+            ],
+        ),
+        (
+            "HOW IT WORKS",
+            &[
+                "A chunk can occur twice only if all shorter chunks in it do (SPEX, Bernstein and Zobel 2006). Chunks of the first length of the schedule are counted in fields of two bits, found by hash; of the next length only those are counted \
+                 whose parts were all counted more than once, and so on. Collisions make some chunks survive that occur once; they are found out when the survivors are sorted, and dropped: what comes out is exactly what is shared, however \
+                 little memory there is. More memory saves work, not more.",
+                "The text is read once. Its tokens go to a temporary file as hashes, eight bytes each, of which every pass leaves less.",
+                "Exact duplicates are set aside first and are documents like any other: all chunks of a text that is there twice are shared. A text of fewer tokens than a chunk is a chunk of its own.",
+            ],
+        ),
+        (
+            "THE INDEX",
+            &[
+                "Its blots have 64 bits and its selection is spex. Shares (a_in_b, b_in_a, containment, jaccard) are of the chunks that a document shares with any other, not of all it has; s1 to s4 are what they are in an index of all blots.",
+            ],
+        ),
+    ],
+    see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-extract", 1), ("dedup-blot", 1)],
+};
+
+impl Tool for Arguments {
+    const MANUAL: Manual = MANUAL;
+
+    fn generate(&self) -> Option<What> {
+        self.generate
+    }
+
+    fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        let options = self.options()?;
+        let settings = self.run.settings(Form::Ndjson, 64 << 20, false);
+        let mut filter = self.filter_out.as_deref().map(|path| Output::open(Some(path), true).map(BufWriter::new)).transpose()?;
+        let mut lines =
+            (self.output.is_none() && self.filter_out.is_none()).then(|| Output::open(None, false)).transpose()?.map(BufWriter::new);
+        let found = watched::<Self, _>(&self.run, lines.is_some(), |watch| {
+            let output = match (&self.output, &mut lines) {
+                (Some(directory), _) => SpexOutput::Index { directory, parts: self.parts.unwrap_or(1) },
+                (None, Some(lines)) => SpexOutput::Lines(lines),
+                (None, None) => SpexOutput::Nothing,
+            };
+            Ok(spex(&options, &settings, output, filter.as_mut().map(|filter| filter as &mut dyn Write), watch)?)
+        })?;
+        for written in [filter, lines].into_iter().flatten() {
+            written.into_inner().map_err(|error| error.into_error())?.commit()?;
+        }
+        if let Some(path) = &self.plot {
+            let mut out = Output::open(Some(path), false)?;
+            out.write_all(plot_passes(&found.passes).as_bytes())?;
+            out.commit()?;
+        }
+        if self.verbose {
+            tell(&found);
+        }
+        Ok(exit_code(found.summary.problems, self.run.input.skip_bad))
+    }
+}
+
+impl Arguments {
+    fn options(&self) -> Result<SpexOptions, anyhow::Error> {
+        let lengths = match &self.schedule[..] {
+            [] => default_schedule(self.length),
+            [.., last] if *last != self.length => bail!("the schedule ends with {last}, but chunks are of {} tokens (-l)", self.length),
+            lengths => lengths.to_vec(),
+        };
+        // One counter is left when postings are sorted: they may have what the other one had.
+        let memory_bytes = self.memory.max(LEAST_MEMORY);
+        let means = Means { memory_bytes, threads: threads_of(self.run.threads), tmp_dir: TempDir(self.tmp_dir.clone()) };
+        let (tokenizer, select) = (self.tokens.tokenizer(), self.select.clone());
+        Ok(SpexOptions { tokenizer, lengths, counter_bytes: self.memory, select, within: self.within, means })
+    }
+}
+
+/// For sorting what was found.
+const LEAST_MEMORY: u64 = 64 << 20;
+
+/// Chunks of three tokens out of eight tell most that are unique; more passes cost more than they save (BENCHMARKS.md).
+fn default_schedule(length: u32) -> Vec<u32> {
+    let mut lengths = vec![(length * 3 / 8).max(1), length];
+    lengths.dedup();
+    lengths
+}
+
+/// What each pass did: figure 3 of the paper, as a table.
+fn tell(found: &Spexed) {
+    say(&format!(
+        "{:>6} {:>15} {:>15} {:>15} {:>15} {:>7}",
+        "length", "tokens left", "chunks counted", "fields hit once", "more than once", "full %"
+    ));
+    for pass in &found.passes {
+        let hit = pass.occupancy.once + pass.occupancy.more;
+        let full = 100.0 * hit as f64 / pass.fields as f64;
+        say(&format!(
+            "{:>6} {:>15} {:>15} {:>15} {:>15} {full:>7.2}",
+            pass.length, pass.tokens, pass.counted, pass.occupancy.once, pass.occupancy.more
+        ));
+    }
+    say(&format!("{} of {} chunks are left, exact duplicates aside", found.survivors, found.chunks));
+}
+
+pub fn main() -> ExitCode {
+    main_of::<Arguments>()
+}

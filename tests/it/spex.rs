@@ -1,0 +1,235 @@
+//! dedup-spex: every shared chunk and no other, however small the counters.
+
+use crate::work::{Work, records};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Each text as a list of words.
+type Texts = Vec<Vec<String>>;
+
+fn texts() -> impl Strategy<Value = Texts> {
+    let passage = prop::sample::select(vec!["a b c d e f", "c d e f g", "a a a a a a a", "x y", "b b a b b a b b a"]);
+    let part = prop_oneof![passage.prop_map(str::to_owned), "([a-h] ){0,6}"];
+    let text = prop::collection::vec(part, 0..5).prop_map(|parts| parts.join(" ").split_whitespace().map(str::to_owned).collect());
+    prop::collection::vec(text, 0..9).prop_flat_map(|texts: Texts| {
+        let copies = prop::collection::vec(any::<prop::sample::Index>(), 0..3);
+        copies.prop_map(move |copies| {
+            let copied = copies.iter().filter(|_| !texts.is_empty()).map(|copy| copy.get(&texts).clone());
+            texts.iter().cloned().chain(copied.collect::<Vec<_>>()).collect()
+        })
+    })
+}
+
+/// By brute force: the chunks that are shared, with how often each document has them.
+fn truth(texts: &Texts, length: usize, within: bool) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let mut all: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+    for (number, words) in texts.iter().enumerate().filter(|(_, words)| !words.is_empty()) {
+        for chunk in words.windows(length.min(words.len())) {
+            *all.entry(chunk.join(" ")).or_default().entry(format!("d{number}")).or_default() += 1;
+        }
+    }
+    // A short text is a chunk of all it has, which is none of a longer text.
+    let is_whole = |chunk: &str, documents: &BTreeMap<String, u64>| chunk.split(' ').count() < length && documents.len() == 1;
+    all.retain(|chunk, documents| {
+        let places: u64 = documents.values().sum();
+        documents.len() > 1 || (within && places > 1 && !is_whole(chunk, documents))
+    });
+    all
+}
+
+fn corpus(texts: &Texts) -> Work {
+    let work = Work::new();
+    let line = |(number, words): (usize, &Vec<String>)| format!("{}\n", json!({"id": format!("d{number}"), "text": words.join(" ")}));
+    work.write("c.jsonl", texts.iter().enumerate().map(line).collect::<String>());
+    work
+}
+
+fn found(lines: &[Value]) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let count = |document: &Value| (document["doc"].as_str().unwrap().to_owned(), document["count"].as_u64().unwrap());
+    let chunk =
+        |line: &Value| (line["text"].as_str().unwrap().to_owned(), line["documents"].as_array().unwrap().iter().map(count).collect());
+    lines.iter().map(chunk).collect()
+}
+
+/// The lines of an index that say which blot which documents have.
+fn dumped(work: &Work, index: &str) -> BTreeMap<String, Vec<String>> {
+    let mut blots: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in records(&work.run("dedup-index", &["dump", index]).ok()).iter().filter(|line| line.get("doc").is_some()) {
+        for blot in line["blots"].as_array().unwrap() {
+            blots.entry(blot.as_str().unwrap().to_owned()).or_default().push(line["doc"].as_str().unwrap().to_owned());
+        }
+    }
+    blots
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn every_shared_chunk_and_no_other(
+        texts in texts(), length in 1_usize..7, memory in prop::sample::select(vec!["1", "16", "64", "1K", "1M"]), threads in 1_usize..4, within: bool, steps: u8,
+    ) {
+        let work = corpus(&texts);
+        let (length_text, threads) = (length.to_string(), threads.to_string());
+        let schedule: Vec<String> = (1..=length).filter(|step| *step == length || steps >> step & 1 == 1).map(|step| step.to_string()).collect();
+        let schedule = schedule.join(",");
+        let mut arguments = vec!["-l", &length_text, "--memory", memory, "--threads", &threads, "--schedule", &schedule, "c.jsonl"];
+        if within {
+            arguments.push("--within");
+        }
+        let lines = records(&work.run("dedup-spex", &arguments).ok());
+        prop_assert_eq!(found(&lines), truth(&texts, length, within));
+        prop_assert!(lines.is_sorted_by_key(|line| line["blot"].as_str().unwrap().to_owned()));
+    }
+
+    /// The index of shared chunks is the index of all chunks without those that one document has.
+    #[test]
+    fn the_index_is_that_of_all_chunks_without_what_is_unique(texts in texts(), length in 1_u32..6, memory in prop::sample::select(vec!["1", "64", "1M"])) {
+        let (work, length) = (corpus(&texts), length.to_string());
+        work.run("dedup-spex", &["-q", "-l", &length, "--memory", memory, "-o", "shared", "c.jsonl"]).ok();
+        work.run("dedup-index", &["verify", "shared"]).ok();
+        work.run("dedup-index", &["build", "-q", "-k", &length, "--bits", "64", "-o", "all", "c.jsonl"]).ok();
+        let mut all = dumped(&work, "all");
+        all.retain(|_, documents| documents.len() > 1);
+        prop_assert_eq!(dumped(&work, "shared"), all);
+        // What is counted in blots and tokens is the same in both.
+        for score in ["s1", "s2", "s3", "s4", "rarity"] {
+            let pairs = |index: &str| work.run("dedup-extract", &[index, "--score", score, "--threshold", "0.2"]).ok_text();
+            let shown = |text: String| records(text.as_bytes()).iter().map(|pair| (pair["a"].to_string(), pair["b"].to_string(), pair["shared"].to_string(), pair["score"].to_string())).collect::<Vec<_>>();
+            prop_assert_eq!(shown(pairs("shared")), shown(pairs("all")), "{}", score);
+        }
+    }
+
+    /// A filter lets through all blots that are shared.
+    #[test]
+    fn a_filter_loses_nothing_that_is_shared(texts in texts(), memory in prop::sample::select(vec!["1", "64", "1K"])) {
+        let work = corpus(&texts);
+        work.run("dedup-spex", &["-q", "-l", "3", "--memory", memory, "--filter-out", "f", "c.jsonl"]).ok();
+        work.run("dedup-index", &["build", "-q", "-k", "3", "--select", "spex:f", "-o", "some", "c.jsonl"]).ok();
+        work.run("dedup-index", &["build", "-q", "-k", "3", "-o", "all", "c.jsonl"]).ok();
+        let (some, mut all) = (dumped(&work, "some"), dumped(&work, "all"));
+        prop_assert!(some.iter().all(|(blot, documents)| all[blot] == *documents));
+        all.retain(|_, documents| documents.len() > 1);
+        prop_assert!(all.keys().all(|blot| some.contains_key(blot)));
+    }
+}
+
+const LICENCE: &str = "permission is hereby granted free of charge to any person obtaining a copy";
+
+fn library() -> Work {
+    Work::with(&[
+        ("c/one.txt", format!("Nothing grows here. {LICENCE}")),
+        ("c/two.txt", format!("The ferry leaves at nine, the ferry leaves at nine. {LICENCE}")),
+        ("c/three.txt", "Something else altogether, and longer than a chunk of eight words".to_owned()),
+    ])
+}
+
+#[test]
+fn lines_say_what_is_shared_and_by_whom() {
+    let work = library();
+    let lines = records(&work.run("dedup-spex", &["-l", "12", "c"]).ok());
+    let shown: Vec<_> = lines.iter().map(|line| (line["text"].as_str().unwrap(), line["documents"].clone())).collect();
+    let documents = json!([{"doc": "c/one.txt", "count": 1}, {"doc": "c/two.txt", "count": 1}]);
+    let mut expected = vec![
+        ("permission is hereby granted free of charge to any person obtaining a", documents.clone()),
+        ("is hereby granted free of charge to any person obtaining a copy", documents),
+    ];
+    expected.sort_by_key(|(text, _)| lines.iter().position(|line| line["text"] == *text));
+    assert_eq!(shown, expected);
+    // The same blots as any other program of this collection makes.
+    let blots = records(&work.run("dedup-blot", &["-k", "12", "--bits", "64", "c/one.txt"]).ok());
+    assert!(lines.iter().all(|line| blots[1]["blots"].as_array().unwrap().contains(&line["blot"])));
+    let twice = records(&work.run("dedup-spex", &["-l", "5", "--within", "c/two.txt"]).ok());
+    assert_eq!(twice[0]["text"], "the ferry leaves at nine");
+    assert_eq!(twice[0]["documents"], json!([{"doc": "c/two.txt", "count": 2}]));
+}
+
+#[test]
+fn the_index_answers_like_any_other() {
+    let work = library();
+    work.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
+    let pairs = records(&work.run("dedup-extract", &["i"]).ok());
+    assert_eq!((pairs.len(), pairs[0]["a"].as_str(), pairs[0]["b"].as_str()), (1, Some("c/one.txt"), Some("c/two.txt")));
+    assert!(pairs[0].get("estimate").is_none(), "{}", pairs[0]);
+    let matches = records(&work.run_with("dedup-query", &["i"], LICENCE.to_uppercase().as_bytes()).ok());
+    assert_eq!(matches.len(), 2);
+    assert_eq!(work.run_with("dedup-query", &["i"], b"Something else altogether, and longer than a chunk").code(), 1);
+    let stats: Value = serde_json::from_slice(&work.run("dedup-index", &["stats", "--json", "i"]).ok()).unwrap();
+    assert_eq!(stats["scheme"], "word@18.0 ordered:8:64 spex");
+    work.run("dedup-spex", &["-q", "--select", "spex,mod:2", "-o", "fewer", "c"]).ok();
+    let [some, all] = ["fewer", "i"].map(|index| dumped(&work, index));
+    assert_eq!(some, all.into_iter().filter(|(blot, _)| u64::from_str_radix(blot, 16).unwrap() % 2 == 0).collect());
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bytes() {
+    let work = library();
+    for n in 0..40 {
+        work.write(&format!("c/{n}.txt"), (0..400).map(|word| format!("w{} ", (word * (n % 7 + 1)) % 97)).collect::<String>());
+    }
+    let lines = |threads: &str, memory: &str| work.run("dedup-spex", &["--threads", threads, "--memory", memory, "c"]).ok_text();
+    let expected = lines("1", "64M");
+    assert!(expected.lines().count() > 100);
+    assert!([("2", "1K"), ("8", "1"), ("3", "1M")].iter().all(|(threads, memory)| lines(threads, memory) == expected));
+    let index = |name: &str, threads: &str, memory: &str| {
+        work.run("dedup-spex", &["-q", "--threads", threads, "--memory", memory, "-o", name, "c"]).ok();
+        ["manifest.json", "000001.docs", "000001.sets", "000001.000.part"].map(|file| work.read(&format!("{name}/{file}")))
+    };
+    assert_eq!(index("a", "1", "64M"), index("b", "8", "1"));
+    // From tokens as from text.
+    let from_tokens = work.shell("dedup-tokenize --binary c | dedup-spex").ok_text();
+    assert_eq!(from_tokens, expected);
+}
+
+#[test]
+fn passes_are_told_and_drawn() {
+    let work = library();
+    let ran = work.run("dedup-spex", &["-q", "-v", "--schedule", "1,2,8", "--plot", "p.svg", "-o", "i", "c"]);
+    assert_eq!(ran.code(), 0);
+    let told = ran.stderr();
+    let rows: Vec<Vec<&str>> = told.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0][..2], ["length", "tokens"]);
+    assert_eq!(rows[1..4].iter().map(|row| row[0]).collect::<Vec<_>>(), ["1", "2", "8"]);
+    assert_eq!((rows[1][1], rows[1][2]), ("50", "50"), "{told}");
+    assert!(told.contains("12 of 29 chunks are left"), "{told}");
+    let checked = work.shell("python3 -c 'import xml.dom.minidom as x; print(len(x.parse(\"p.svg\").getElementsByTagName(\"circle\")))'");
+    assert_eq!(checked.ok_text(), "6\n");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let work = library();
+    work.run("dedup-spex", &["-q", "--memory", "1K", "--filter-out", "f", "c"]).ok();
+    work.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
+    for (line, expected) in [
+        ("dedup-spex --schedule 2,4 c", "the schedule ends with 4, but chunks are of 8 tokens"),
+        ("dedup-spex --schedule 4,2,8 c", "the lengths of a schedule must rise"),
+        ("dedup-spex --schedule 0,8 c", "the lengths of a schedule must rise"),
+        ("dedup-spex --select winnow:4 c", "--select winnow:4: here there are spex and mod:N"),
+        ("dedup-spex --within -o x c", "cannot be used with"),
+        ("dedup-spex -o i c", "holds an index already"),
+        ("dedup-spex --tokenizer dna c", "both strands"),
+        ("dedup-blot c | dedup-spex", "dedup-spex"),
+        ("dedup-blot --select spex c", "--select spex needs a file"),
+        ("dedup-blot -k 5 --select spex:f c", "a filter for 'word@18.0 ordered:8', where 'word@18.0 ordered:5' is made"),
+        ("dedup-blot --bits 11 --select spex:f c", "11"),
+        ("dedup-blot --select spex:c/one.txt c", "c/one.txt: not a filter of dedup-spex, or damaged"),
+        ("dedup-index add i c/one.txt", "dedup-spex"),
+        ("dedup-index remove i c/one.txt", "dedup-spex"),
+        ("dedup-index sync i c", "dedup-spex"),
+    ] {
+        let ran = work.shell(&format!("set -o pipefail; {line}"));
+        assert_eq!(ran.code(), 2, "{line}: {}", ran.stderr());
+        assert!(ran.stderr().contains(expected), "{line}: {}", ran.stderr());
+    }
+    let whole = work.read("f");
+    for cut in (0..whole.len()).step_by(37) {
+        work.write("cut", &whole[..cut]);
+        assert_eq!(work.run("dedup-blot", &["--select", "spex:cut", "c"]).code(), 2);
+        let mut flipped = whole.clone();
+        flipped[cut] ^= 4;
+        work.write("cut", flipped);
+        assert_eq!(work.run("dedup-blot", &["--select", "spex:cut", "c"]).code(), 2);
+    }
+}
