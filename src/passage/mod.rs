@@ -53,7 +53,7 @@ pub use chars::in_chars;
 use draft::{Draft, joined};
 use measure::Measure;
 use pair::Pair;
-pub use prepared::Prepared;
+pub use prepared::{Prepared, Tally};
 
 /// What counts as a passage. The defaults were fitted on half of a corpus of plagiarism cases and confirmed on the other.
 #[derive(Debug, Clone, PartialEq)]
