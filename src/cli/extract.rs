@@ -5,7 +5,9 @@ use super::{
     args::{RunArgs, machine_memory, parse_size, threads_of},
     exit_code,
     generate::{What, examples},
-    main_of, name as tool_name,
+    main_of,
+    manners::{COUNTED, GROUPS, MannersArgs, SHAPES},
+    name as tool_name,
     output::Packed,
     progress::{Complaints, document_bar, say},
     watched,
@@ -15,7 +17,8 @@ use crate::{
     index::Index,
     parallel::Limits,
     pipeline::{
-        Extract, ExtractOptions, LeaveOut, PassageOptions, Sifted, UniqueOptions, extract_passages, extract_without, spans, unique,
+        Extract, ExtractOptions, LeaveOut, New, PassageOptions, Settings, Sifted, UniqueOptions, Watch, WhichPairs, extract_passages,
+        extract_without, spans, unique,
     },
     report::{Format, GraphFormat},
     similar::{Keep, Score},
@@ -90,6 +93,17 @@ struct Arguments {
     /// Offsets of passages count Unicode characters instead of bytes
     #[arg(long, requires = "passages")]
     chars: bool,
+    /// Only pairs of which one document or both are new: those whose ids begin with PREFIX; may be given several times
+    #[arg(long, value_name = "PREFIX")]
+    new: Vec<String>,
+    /// The same, where the new documents are those whose ids are in LIST, one a line
+    #[arg(long, value_name = "LIST")]
+    new_from: Option<PathBuf>,
+    /// The same, where the new documents are those that came or changed after commit GEN (see generation in `dedup-index stats`)
+    #[arg(long, value_name = "GEN")]
+    new_since: Option<u64>,
+    #[command(flatten)]
+    manners: MannersArgs,
     /// Write to FILE: beside it first, renamed when all is done; .gz and .zst are packed
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -146,6 +160,10 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx --as spans articles.jsonl.zst", "The bytes of each document that came before"),
         ("dedup-extract my.idx --as graph --format graphml -o similar.graphml", "A graph for Gephi"),
         ("dedup-extract my.idx --as blots --sigma 3 --format tsv", "The most repeated windows of text"),
+        (
+            "dedup-extract my.idx --new 2026/ --group-by 2 --base handout/",
+            "This year's work, with each other and with that of all years before",
+        ),
     ],
     sections: &[
         (
@@ -186,7 +204,19 @@ const MANUAL: Manual = Manual {
                  A pair has at least one blot in common, even at threshold 0.",
                 "--exclude, --exclude-index and --max-df (also called --ignore-df) leave out boilerplate: such blots count neither as shared nor as blots of a document. NDJSON then begins with a line that says so: dedup, version, scheme, \
                  max_df, exclude, exclude_index.",
+                "--base takes files and directories, and words of base text are also in no passage and no share. The header then has base, too.",
                 "--max-df is off unless asked for: text that many documents have is slow to compare only where the threshold lets it count.",
+            ],
+        ),
+        (
+            "WHAT DOES NOT COUNT",
+            &[
+                "--exclude-quotes, --exclude-bibliography and --min-match-words are about passages, and need --passages: neither document is the source of the other, so they apply to both.",
+                COUNTED,
+                SHAPES,
+                GROUPS,
+                "--new PREFIX, --new-from LIST and --new-since GEN say which documents are new: pairs of two old ones are left out, pairs of a new one with any other are told. Documents are new by any of the rules that are given. \
+                 All of these are for pairs, table, clusters and graph; clusters hang together by the pairs that are left.",
             ],
         ),
         (
@@ -231,9 +261,10 @@ impl Tool for Arguments {
             bar.set_position(done);
         };
         let unread = if self.passages {
-            extract_passages(&options, &self.passages(), &leave_out, &index, &mut out, &mut complaints, &mut tell)
+            let passages = self.passages(&options, &mut complaints)?;
+            extract_passages(&options, &passages, &leave_out, &index, &mut out, &mut complaints, &mut tell)
         } else {
-            extract_without(&options, &leave_out, &index, &mut out, &mut complaints, &mut tell).map(|()| 0)
+            extract_without(&options, &leave_out, &index, &mut out, &mut complaints, &mut tell)
         };
         bar.finish_and_clear();
         let unread = unread?;
@@ -285,12 +316,18 @@ impl Arguments {
         }
     }
 
-    fn passages(&self) -> PassageOptions {
-        PassageOptions { root: self.corpus.clone(), in_chars: self.chars, lossy: self.run.input.lossy, ..PassageOptions::default() }
+    fn passages(&self, options: &ExtractOptions, watch: &mut dyn Watch) -> Result<PassageOptions, anyhow::Error> {
+        let passages =
+            PassageOptions { root: self.corpus.clone(), in_chars: self.chars, lossy: self.run.input.lossy, ..PassageOptions::default() };
+        let settings = Settings { limits: options.limits, ..self.run.settings(Form::Ndjson, LINES_BYTES, false) };
+        Ok(self.manners.apply(passages, true, &settings, watch)?)
     }
 
     fn leave_out(&self) -> LeaveOut {
-        LeaveOut { files: self.exclude.clone(), indexes: self.exclude_index.clone() }
+        let prefixes = self.new.iter().cloned().map(New::Prefix);
+        let new = prefixes.chain(self.new_from.clone().map(New::Listed)).chain(self.new_since.map(New::Since)).collect();
+        let pairs = WhichPairs { groups: self.manners.grouping(), new };
+        LeaveOut { files: self.exclude.clone(), indexes: self.exclude_index.clone(), base: self.manners.base.clone(), pairs }
     }
 
     fn keep(&self) -> Keep {
@@ -304,6 +341,8 @@ impl Arguments {
         let (input, reads) = (&self.run.input, self.unique || is(&[Kind::Spans]));
         let pairs = [Kind::Pairs, Kind::Clusters, Kind::Graph];
         let leaves_out = is(&pairs) || is(&[Kind::Table]);
+        let picks = leaves_out && !self.unique;
+        self.manners.ensure_passages(self.passages)?;
         for (flag, is_given, fits) in [
             ("--score", self.score.is_some(), is(&pairs)),
             ("--threshold", self.threshold.is_some(), is(&pairs) || is(&[Kind::Table])),
@@ -317,6 +356,12 @@ impl Arguments {
             ("--files-from", input.files_from.is_some(), reads),
             ("--exclude", !self.exclude.is_empty(), leaves_out),
             ("--exclude-index", !self.exclude_index.is_empty(), leaves_out),
+            ("--base", !self.manners.base.is_empty(), leaves_out),
+            ("--groups", self.manners.groups.is_some(), picks),
+            ("--group-by", self.manners.group_by.is_some(), picks),
+            ("--new", !self.new.is_empty(), picks),
+            ("--new-from", self.new_from.is_some(), picks),
+            ("--new-since", self.new_since.is_some(), picks),
         ] {
             if is_given && !fits {
                 let with = if self.unique { "--unique".to_owned() } else { format!("--as {}", name(what)) };

@@ -5,6 +5,7 @@ use super::{
     args::{BlotArgs, RunArgs, TokenArgs},
     generate::{What, examples},
     main_of,
+    manners::{COUNTED, GROUPS, MannersArgs, SHAPES},
     output::Output,
     pairs::Destination,
     watched,
@@ -37,7 +38,7 @@ struct Arguments {
     #[arg(value_name = "IDX", required_unless_present_any = ["generate", "pairs"])]
     index: Option<PathBuf>,
     /// Align given pairs of files, one "a TAB b" a line (- for stdin), and show the passages that they share; no index is needed
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["index", "paths", "files_from", "records", "top", "score", "threshold", "stream", "exclude", "exclude_index", "ignore_df", "blot", "scheme", "interleave", "bits", "select", "tokenizer", "strip_html"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["index", "paths", "files_from", "records", "top", "score", "threshold", "stream", "exclude", "exclude_index", "ignore_df", "groups", "group_by", "blot", "scheme", "interleave", "bits", "select", "tokenizer", "strip_html"])]
     pairs: Option<PathBuf>,
     /// Show the passages that a document shares with each one found: as excerpts on a terminal, in the records otherwise
     #[arg(long, conflicts_with_all = ["pairs", "stream", "blot"])]
@@ -82,6 +83,8 @@ struct Arguments {
     #[arg(long, value_name = "ROOT", conflicts_with_all = ["pairs", "stream"])]
     corpus: Option<PathBuf>,
     #[command(flatten)]
+    manners: MannersArgs,
+    #[command(flatten)]
     blots: BlotArgs,
     #[command(flatten)]
     tokens: TokenArgs,
@@ -96,6 +99,10 @@ const MANUAL: Manual = Manual {
         ("dedup-query my.idx essay.txt", "What shares text with an essay"),
         ("dedup-query my.idx essay.txt --passages", "What was copied into it, from where"),
         ("dedup-query my.idx essay.txt --exclude template.txt --threshold 0.1", "Leaving out what the template gave"),
+        (
+            "dedup-query my.idx essay.txt --html essay.html --exclude-quotes --exclude-bibliography --min-match-words 12",
+            "Not what is quoted, nor the references",
+        ),
         ("zstdcat articles.jsonl.zst | dedup-query my.idx --stream", "An answer for each line, as they come"),
         ("dedup-query my.idx --format tsv --top 3 scans/", "The best three of each, as a table"),
         ("dedup-query my.idx --blot 2db9c479", "Who has this blot, and what text it is"),
@@ -124,6 +131,11 @@ const MANUAL: Manual = Manual {
             &[
                 "Text of --exclude files counts on neither side: not as shared, not in what the shares are of. Text that --exclude-index or --ignore-df take out is not counted as shared, nor as part of the document that is asked \
                  about; the documents of the index are still measured by all they have.",
+                "--base is --exclude and more: it also takes directories, and words of base text are in no passage and no share, on either side. --exclude-quotes and --exclude-bibliography are about the document that is asked about, with --pairs the first \
+                 of each pair: what is copied from a quotation in the source without marks still counts. Percentages are of what is left.",
+                COUNTED,
+                SHAPES,
+                GROUPS,
             ],
         ),
         (
@@ -165,6 +177,7 @@ impl Tool for Arguments {
             bail!("pan-xml is for --pairs; a query gives ndjson or tsv");
         }
         let shows = self.shows_passages();
+        self.manners.ensure_passages(shows)?;
         for (flag, is_given, needs) in [("--chars", self.chars, shows), ("--corpus", self.corpus.is_some(), shows || self.blot.is_some())] {
             if is_given && !needs {
                 bail!("{flag} has no meaning here; it is for passages");
@@ -180,8 +193,11 @@ impl Tool for Arguments {
         }
         let is_dna = Tokenizer::is_dna(&index.scheme.tokens);
         let settings = self.run.settings(Form::Ndjson, 64 << 20, is_dna);
-        let options = self.options()?;
-        let asked = watched::<Self, _>(&self.run, true, |watch| Ok(query(&options, &index, &settings, &mut out, watch)?))?;
+        let mut options = self.options()?;
+        let asked = watched::<Self, _>(&self.run, true, |watch| {
+            options.passages = options.passages.take().map(|options| self.manners.apply(options, false, &settings, watch)).transpose()?;
+            Ok(query(&options, &index, &settings, &mut out, watch)?)
+        })?;
         out.into_inner().map_err(|error| error.into_error())?.commit()?;
         Ok(self.exit_code(&asked))
     }
@@ -200,20 +216,24 @@ impl Arguments {
             None | Some("ndjson") => false,
             Some(format) => bail!("--pairs gives ndjson or pan-xml, not {format}"),
         };
-        let mut out = match (&self.html, &self.output, is_xml) {
-            (Some(directory), ..) => Destination::pages(directory, list)?,
-            (None, Some(directory), true) => Destination::files(directory)?,
-            (None, None, true) => bail!("pan-xml is a file for each pair; say where with -o DIR"),
-            (None, output, false) => Destination::lines(output.as_deref())?,
-        };
-        let passages = PassageOptions { in_chars: self.chars || is_xml, ..self.passage_options() };
-        let options = PairsOptions { list: list.to_owned(), passages, with_pages: self.html.is_some() };
         // The list is what is read, line by line.
         let mut run = self.run.clone();
         run.input.paths = vec![list.to_owned()];
-        let limits = run.settings(Form::Ndjson, 256 << 20, false).limits;
-        let asked = watched::<Self, _>(&run, true, |watch| Ok(align_pairs(&options, limits, |aligned| out.write(&aligned), watch)?))?;
-        out.commit()?;
+        let settings = run.settings(Form::Ndjson, 256 << 20, false);
+        let passages = PassageOptions { in_chars: self.chars || is_xml, ..self.passage_options() };
+        let asked = watched::<Self, _>(&run, true, |watch| {
+            let passages = self.manners.apply(passages, false, &settings, watch)?;
+            let mut out = match (&self.html, &self.output, is_xml) {
+                (Some(directory), ..) => Destination::pages(directory, list, &passages.notes())?,
+                (None, Some(directory), true) => Destination::files(directory)?,
+                (None, None, true) => bail!("pan-xml is a file for each pair; say where with -o DIR"),
+                (None, output, false) => Destination::lines(output.as_deref())?,
+            };
+            let options = PairsOptions { list: list.to_owned(), passages, with_pages: self.html.is_some() };
+            let asked = align_pairs(&options, settings.limits, |aligned| out.write(&aligned), watch)?;
+            out.commit()?;
+            Ok(asked)
+        })?;
         Ok(self.exit_code(&asked))
     }
 
@@ -240,6 +260,8 @@ impl Arguments {
             max_df: self.ignore_df,
             exclude: self.exclude.clone(),
             exclude_indexes: self.exclude_index.clone(),
+            base: self.manners.base.clone(),
+            groups: self.manners.grouping(),
             answers,
             passages,
         })
@@ -256,6 +278,7 @@ impl Arguments {
             in_chars: self.chars,
             lossy: self.run.input.lossy,
             root: self.corpus.clone(),
+            ..PassageOptions::default()
         }
     }
 }

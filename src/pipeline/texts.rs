@@ -4,7 +4,9 @@ use super::Watch;
 use crate::{
     corpus,
     error::{Place, Problem},
-    passage::{self, Passage, Prepared, align, in_chars},
+    exempt::Rules,
+    passage::{self, Passage, Prepared, Tally, align, in_chars},
+    report::{Value, put_passages, put_tally},
 };
 use std::{
     collections::BTreeMap,
@@ -22,6 +24,11 @@ pub struct PassageOptions {
     pub lossy: bool,
     /// Where documents are whose ids are relative paths.
     pub root: Option<PathBuf>,
+    /// What does not count in a document that is judged, and in what it is compared with.
+    pub rules: Rules,
+    pub source_rules: Rules,
+    /// Passages of fewer words in common do not count.
+    pub min_match_words: u32,
 }
 
 /// What two documents share.
@@ -31,9 +38,45 @@ pub struct Shared {
     pub a_in_b: f64,
     pub b_in_a: f64,
     pub passages: Vec<Passage>,
+    /// What the words of either are counted as.
+    pub tallies: [Tally; 2],
 }
 
 impl PassageOptions {
+    /// Whether something may not count: then records say what did.
+    pub fn leaves_out(&self) -> bool {
+        self.min_match_words > 0 || !self.rules.is_empty() || !self.source_rules.is_empty()
+    }
+
+    /// What a page says of what does not count, in sentences.
+    pub fn notes(&self) -> Vec<String> {
+        let of = |is_given: bool, is_of_both: bool| match (is_given, is_of_both) {
+            (false, _) => None,
+            (true, true) => Some("either text"),
+            (true, false) => Some("the first text"),
+        };
+        let mut notes = Vec::new();
+        if let Some(of) = of(self.rules.quotes, self.source_rules.quotes) {
+            notes.push(format!("Words of {of} that stand in quotation marks, or in lines that begin with “>”, do not count. A quotation has five words or more."));
+        }
+        if let Some(of) = of(self.rules.bibliography, self.source_rules.bibliography) {
+            notes.push(format!("The list of references of {of} does not count. It is recognised by its heading and by its shape."));
+        }
+        if !self.rules.base.is_empty() {
+            notes.push("Text that was handed out to all, such as a template, does not count in either text.".to_owned());
+        }
+        if !notes.is_empty() {
+            notes.push(
+                "What does not count is in no passage and in no share: shares are of the words that are left. It is shown in grey."
+                    .to_owned(),
+            );
+        }
+        if self.min_match_words > 0 {
+            notes.push(format!("Passages of fewer than {} words in common are left out.", self.min_match_words));
+        }
+        notes
+    }
+
     /// What two documents share, with spans as they are asked for.
     pub fn shared(&self, a: &Prepared, b: &Prepared) -> Shared {
         let mut shared = self.shared_bytes(a, b);
@@ -45,18 +88,42 @@ impl PassageOptions {
 
     /// The same with spans in bytes, as pages need them.
     pub fn shared_bytes(&self, a: &Prepared, b: &Prepared) -> Shared {
-        let passages = align(a, b, &self.passages);
-        let a_in_b = a.share_in(passages.iter().map(|passage| passage.a));
-        let b_in_a = b.share_in(passages.iter().map(|passage| passage.b));
-        Shared { a_in_b, b_in_a, passages }
+        let mut passages = align(a, b, &self.passages);
+        passages.retain(|passage| passage.tokens >= self.min_match_words);
+        let tallies = [a.tally(passages.iter().map(|passage| passage.a)), b.tally(passages.iter().map(|passage| passage.b))];
+        Shared { a_in_b: tallies[0].share(), b_in_a: tallies[1].share(), passages, tallies }
     }
 
-    /// Reads a document whose id is its path.
-    pub fn prepared(&self, id: &str) -> Result<Prepared, Problem> {
+    /// Reads a document whose id is its path, without what does not count by these rules.
+    pub fn prepared(&self, id: &str, rules: &Rules) -> Result<Prepared, Problem> {
         let path = self.root.as_ref().map_or_else(|| PathBuf::from(id), |root| root.join(id));
         let text = corpus::read_text(&path, self.lossy);
         let text = text.map_err(|error| Problem::new(Place::file(path.display().to_string()), error.to_string()))?;
-        Ok(Prepared::of(text, &self.passages))
+        Ok(Prepared::without(text, &self.passages, rules))
+    }
+}
+
+/// What records say of passages.
+#[derive(Default)]
+pub struct PassageParts {
+    passages: Vec<u8>,
+    tallies: [Vec<u8>; 2],
+}
+
+impl PassageParts {
+    /// `with_tallies`: also what the words of either are counted as.
+    pub fn put(&mut self, shared: &Shared, with_tallies: bool) {
+        put_passages(&mut self.passages, &shared.passages);
+        if with_tallies {
+            self.tallies.iter_mut().zip(&shared.tallies).for_each(|(out, tally)| put_tally(out, tally));
+        }
+    }
+
+    pub fn add_to<'p>(&'p self, fields: &mut Vec<(&'static str, Value<'p>)>) {
+        for (name, tally) in ["a_words", "b_words"].into_iter().zip(&self.tallies).filter(|(_, tally)| !tally.is_empty()) {
+            fields.push((name, Value::Ids(tally)));
+        }
+        fields.push(("passages", Value::Ids(&self.passages)));
     }
 }
 
@@ -82,7 +149,7 @@ impl<'o> Texts<'o> {
         if lock(&self.unread).contains_key(id) {
             return None;
         }
-        match self.options.prepared(id) {
+        match self.options.prepared(id, &self.options.source_rules) {
             Ok(read) => {
                 let (read, mut recent) = (Arc::new(read), lock(&self.recent));
                 if recent.len() >= self.most.max(1) {

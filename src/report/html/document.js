@@ -134,6 +134,8 @@
     segment(at, index, segment) {
       const content = textOf(segment).split(/(\n[ \t]*\n\s*)/).map((part, odd) => (odd % 2 ? element("span", { class: "gap" }, part) : part));
       const all = passagesOf(segment), here = all.filter(isHere);
+      const out = typeof segment === "string" ? undefined : segment[2];
+      if (!here.length && out) return element("span", { class: "out", title: `Not counted: ${out}` }, ...content);
       if (!all.length) return element("span", {}, ...content);
       if (!here.length) return element("span", { class: "other", "data-elsewhere": all[0], title: "Also found in another source" }, ...content);
       // Where passages overlap, the shortest is the one that is hard to see otherwise.
@@ -141,6 +143,10 @@
       const shown = here.reduce((best, passage) => (length(passage) < length(best) ? passage : best));
       const mark = element("mark", { "data-c": colourOf(shown), "data-all": here.join(" "), "data-passage": shown });
       mark.classList.toggle("active", here.some(isActive));
+      if (out) {
+        mark.classList.add("out");
+        mark.title = `Not counted: ${out}`;
+      }
       for (const passage of here) {
         const place = this.places.get(passage);
         if (place.first !== at || place.segment !== index) continue;

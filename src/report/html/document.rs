@@ -1,7 +1,7 @@
 //! The page of one document beside its sources, one or many.
 
 use super::{
-    blocks::{Mark, put_blocks},
+    blocks::{LeftOut, Mark, put_blocks},
     escape::{put_html, put_json},
     frame::{Frame, put, put_element, short_name},
     number::{count, counted, percent},
@@ -10,8 +10,8 @@ use super::{
 use crate::{
     error::{Error, Result},
     format::Span,
-    passage::{Passage, Prepared},
-    report::put_number,
+    passage::{Passage, Prepared, Tally},
+    report::{put_number, told_tally},
 };
 use std::{
     io::{self, Seek, Write},
@@ -47,6 +47,7 @@ struct Source {
     share: f64,
     share_of_source: f64,
     words: usize,
+    tally: Tally,
     longest: u32,
 }
 
@@ -96,6 +97,7 @@ impl<'d> DocumentPage<'d> {
             share: self.document.share_in(passages.iter().map(|passage| passage.a)),
             share_of_source: source.share_in(passages.iter().map(|passage| passage.b)),
             words: source.tokens(),
+            tally: source.tally(std::iter::empty()),
             longest: passages.iter().map(|passage| passage.tokens).max().unwrap_or(0),
         });
         Ok(())
@@ -104,7 +106,8 @@ impl<'d> DocumentPage<'d> {
     /// Writes the page.
     pub fn write(mut self, out: &mut impl Write) -> Result<()> {
         let stretches: Vec<&[Span]> = self.sources.iter().map(|source| &source.stretches[..]).collect();
-        let order = ranked(self.document.tokens(), &stretches);
+        let is_out = (0..self.document.tokens()).map(|word| self.document.reason(word).is_some()).collect();
+        let order = ranked(is_out, &stretches);
         let mut page = Vec::new();
         FRAME.put_head(&mut page, &self.title());
         let is_many = self.sources.len() > 1;
@@ -158,6 +161,11 @@ impl<'d> DocumentPage<'d> {
         }
         put_number_tile(out, &count(self.marks.len() as u64), if self.marks.len() == 1 { "passage" } else { "passages" });
         put_number_tile(out, &count(longest.into()), "words in the longest");
+        let tally = self.document.tally(std::iter::empty());
+        if tally.counted() < tally.words {
+            let side = if self.sources.len() == 1 { "words of the left text left out" } else { "words of the text left out" };
+            put_number_tile(out, &count((tally.words - tally.counted()).into()), side);
+        }
         put(out, "</dl>\n");
         put(out, include_str!("tools.html"));
         put(out, "</header>\n");
@@ -203,6 +211,10 @@ impl<'d> DocumentPage<'d> {
         }
         let words = count(self.document.tokens() as u64);
         put(out, &format!("<p>The document has {words} words by this count.</p>\n"));
+        let tally = self.document.tally(std::iter::empty());
+        let told =
+            [told_tally("the document", &tally)].into_iter().chain(self.sources.iter().map(|source| told_tally(&source.id, &source.tally)));
+        told.flatten().for_each(|told| put_element(out, "<p>", &sentence(&told), "</p>\n"));
         self.notes.iter().for_each(|note| put_element(out, "<p>", note, "</p>\n"));
         put(out, "</section>\n");
         put(out, "<form method=\"dialog\"><button>Close</button></form>\n</dialog>\n");
@@ -228,7 +240,7 @@ impl<'d> DocumentPage<'d> {
     }
 
     fn share_of_words(&self, words: u64) -> f64 {
-        words as f64 / self.document.tokens().max(1) as f64
+        words as f64 / f64::from(self.document.tally(std::iter::empty()).counted().max(1))
     }
 }
 
@@ -260,7 +272,8 @@ fn known(a: &Prepared, b: &Prepared, passage: &Passage) -> Known {
 /// Appends a text as a block of data.
 fn put_text(out: &mut Vec<u8>, name: &str, document: &Prepared, marks: &[Mark]) {
     put(out, &format!("<script type=\"application/json\" id=\"text-{name}\">"));
-    put_blocks(out, document.text(), marks, |bytes| {
+    let left_out: Vec<_> = document.left_out().into_iter().map(|(bytes, reason)| LeftOut { bytes, why: reason.place() }).collect();
+    put_blocks(out, document.text(), marks, &left_out, |bytes| {
         let words = document.words_in(bytes);
         words.end - words.start
     });
@@ -271,6 +284,12 @@ fn put_number_tile(out: &mut Vec<u8>, number: &str, what: &str) {
     // Both are ours; the number may begin with "<".
     put_element(out, "<div><dt>", what, "</dt>");
     put_element(out, "<dd>", number, "</dd></div>");
+}
+
+/// With a capital letter and a full stop.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), chars.as_str()))
 }
 
 fn waiting(error: io::Error) -> Error {
