@@ -17,8 +17,8 @@ use crate::{
     index::Index,
     parallel::Limits,
     pipeline::{
-        Extract, ExtractOptions, LeaveOut, New, PassageOptions, Settings, Sifted, UniqueOptions, Watch, WhichPairs, extract_passages,
-        extract_without, spans, unique,
+        Extract, ExtractOptions, LeaveOut, New, Paged, PagesOptions, PassageOptions, Settings, Sifted, UniqueOptions, Watch, WhichPairs,
+        extract_pages, extract_passages, extract_without, spans, unique,
     },
     report::{Format, GraphFormat},
     similar::{Keep, Score},
@@ -63,7 +63,7 @@ struct Arguments {
     /// The least score that counts [default: 0.5 for containment and jaccard, 20 for s1, 0.1 for s2, s3 and table, 0.05 for s4]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     threshold: Option<f64>,
-    /// Rows of the table for each document [default: 100]
+    /// Rows of the table for each document [default: 100]; with --html, pages for so many pairs, those with the highest scores [default: 500]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
     /// Only what changed in the table since commit GEN (see generation in `dedup-index stats`): rows to delete, update and insert
@@ -87,8 +87,11 @@ struct Arguments {
     /// Show the passages that the documents of each pair share, where their texts can be read: ids are paths
     #[arg(long)]
     passages: bool,
-    /// Where the documents of the index are, for --passages, if their ids are relative
-    #[arg(long, value_name = "ROOT", requires = "passages")]
+    /// Write pages for a browser into DIR: index.html, an overview of the pairs, and a page for each with both texts side by side
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "format", "passages", "unique"])]
+    html: Option<PathBuf>,
+    /// Where the documents of the index are, for --passages and --html, if their ids are relative
+    #[arg(long, value_name = "ROOT")]
     corpus: Option<PathBuf>,
     /// Offsets of passages count Unicode characters instead of bytes
     #[arg(long, requires = "passages")]
@@ -136,6 +139,8 @@ enum Kind {
 
 /// Lines that are read, judged and written take no more, but for the longest.
 const LINES_BYTES: u64 = 64 << 20;
+/// Nobody reads more pages, and a directory of a hundred thousand files is a nuisance.
+const MOST_PAGES: u32 = 500;
 
 fn score_help() -> String {
     "What a pair is judged by\n\n\
@@ -160,6 +165,7 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx --as spans articles.jsonl.zst", "The bytes of each document that came before"),
         ("dedup-extract my.idx --as graph --format graphml -o similar.graphml", "A graph for Gephi"),
         ("dedup-extract my.idx --as blots --sigma 3 --format tsv", "The most repeated windows of text"),
+        ("dedup-extract my.idx --html report/ --exclude-quotes --exclude-bibliography", "All pairs for a browser: open report/index.html"),
         (
             "dedup-extract my.idx --new 2026/ --group-by 2 --base handout/",
             "This year's work, with each other and with that of all years before",
@@ -209,9 +215,16 @@ const MANUAL: Manual = Manual {
             ],
         ),
         (
+            "REPORT",
+            &[
+                "--html DIR writes DIR/index.html and DIR/pair-000001.html and so on, the pair with the highest score first; see dedup-query(1) for what is on them. There are pages for 500 pairs, or --top N, those with the highest scores: \
+                 the overview says how many there are in all. It needs the texts, as --passages does. Pages of an earlier run with more pairs stay where they are.",
+            ],
+        ),
+        (
             "WHAT DOES NOT COUNT",
             &[
-                "--exclude-quotes, --exclude-bibliography and --min-match-words are about passages, and need --passages: neither document is the source of the other, so they apply to both.",
+                "--exclude-quotes, --exclude-bibliography and --min-match-words are about passages, and need --passages or --html: neither document is the source of the other, so they apply to both.",
                 COUNTED,
                 SHAPES,
                 GROUPS,
@@ -252,7 +265,6 @@ impl Tool for Arguments {
         if self.unique {
             return self.run_unique(&options, &index);
         }
-        let mut out = Packed::open(self.output.as_deref())?;
         let bar = document_bar(self.run.quiet);
         let leave_out = self.leave_out();
         let mut complaints = Complaints::new(tool_name::<Self>(), self.run.quiet);
@@ -260,6 +272,14 @@ impl Tool for Arguments {
             bar.set_length(all);
             bar.set_position(done);
         };
+        if let Some(directory) = &self.html {
+            let (top, passages) = (self.top.unwrap_or(MOST_PAGES) as usize, self.passages(&options, &mut complaints)?);
+            let pages = PagesOptions { directory: directory.clone(), top, passages };
+            let paged = extract_pages(&options, &pages, &leave_out, &index, &mut complaints, &mut tell);
+            bar.finish_and_clear();
+            return Ok(self.tell_pages(&paged?));
+        }
+        let mut out = Packed::open(self.output.as_deref())?;
         let unread = if self.passages {
             let passages = self.passages(&options, &mut complaints)?;
             extract_passages(&options, &passages, &leave_out, &index, &mut out, &mut complaints, &mut tell)
@@ -296,6 +316,19 @@ impl Arguments {
             self.tell(&sifted);
         }
         Ok(exit_code(sifted.problems, self.run.input.skip_bad))
+    }
+
+    /// Says if there are more pairs than pages.
+    fn tell_pages(&self, paged: &Paged) -> ExitCode {
+        let most = u64::from(self.top.unwrap_or(MOST_PAGES));
+        if paged.pairs > most && !self.run.quiet {
+            let tool = tool_name::<Self>();
+            say(&format!(
+                "{tool}: pages for the {most} pairs with the highest scores; there are {} in all, --top N gives more",
+                paged.pairs
+            ));
+        }
+        exit_code(paged.problems, self.run.input.skip_bad)
     }
 
     fn run_spans(&self, format: Format, index: &Index) -> Result<ExitCode, anyhow::Error> {
@@ -342,11 +375,16 @@ impl Arguments {
         let pairs = [Kind::Pairs, Kind::Clusters, Kind::Graph];
         let leaves_out = is(&pairs) || is(&[Kind::Table]);
         let picks = leaves_out && !self.unique;
-        self.manners.ensure_passages(self.passages)?;
+        let shows_passages = self.passages || self.html.is_some();
+        self.manners.ensure_passages(shows_passages)?;
+        if self.corpus.is_some() && !shows_passages {
+            bail!("--corpus says where the texts are, for passages; add --passages or --html");
+        }
         for (flag, is_given, fits) in [
             ("--score", self.score.is_some(), is(&pairs)),
             ("--threshold", self.threshold.is_some(), is(&pairs) || is(&[Kind::Table])),
-            ("--top", self.top.is_some(), is(&[Kind::Table])),
+            ("--top", self.top.is_some(), is(&[Kind::Table]) || self.html.is_some()),
+            ("--html", self.html.is_some(), is(&[Kind::Pairs])),
             ("--since", self.since.is_some(), is(&[Kind::Table])),
             ("--passages", self.passages, is(&[Kind::Pairs])),
             ("--keep", self.keep.is_some(), is(&[Kind::Clusters])),

@@ -173,6 +173,16 @@ impl Prepared {
         self.tally(bytes).share()
     }
 
+    /// Whether there are words between two stretches that do not count: what stands on either side is not one passage.
+    pub(super) fn is_parted(&self, one: Span, two: Span) -> bool {
+        let between = Span { start: one.end.min(two.end), end: one.start.max(two.start) };
+        if self.reasons.is_empty() || between.start >= between.end {
+            return false;
+        }
+        let words = self.words_in(between);
+        self.reasons[words.start as usize..words.end as usize].iter().any(Option::is_some)
+    }
+
     /// Whether a word counts.
     pub(super) fn counts(&self, word: u32) -> bool {
         self.reason(word as usize).is_none()

@@ -48,7 +48,9 @@ fn components(documents: usize, pairs: &[(usize, usize)]) -> BTreeSet<BTreeSet<u
         }
     }
     let mut sets: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-    of.iter().enumerate().for_each(|(document, &first)| drop(sets.entry(first).or_default().insert(document)));
+    for (document, &first) in of.iter().enumerate() {
+        sets.entry(first).or_default().insert(document);
+    }
     sets.into_values().filter(|set| set.len() > 1).collect()
 }
 

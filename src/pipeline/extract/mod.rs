@@ -2,12 +2,14 @@
 
 mod blots;
 mod clusters;
+mod pages;
 mod pairs;
 mod since;
 mod spans;
 mod unique;
 mod which;
 
+pub use pages::{Paged, PagesOptions, extract_pages};
 pub use spans::spans;
 pub use unique::{Sifted, UniqueOptions, unique};
 use which::Which;
