@@ -6,7 +6,7 @@ use super::{
     exit_code,
     generate::{What, examples},
     main_of,
-    manners::{COUNTED, GROUPS, MannersArgs, SHAPES},
+    manners::{COUNTED, GROUPS, MannersArgs, SHAPES, TEXTS},
     name as tool_name,
     output::Packed,
     progress::{Complaints, document_bar, say},
@@ -84,15 +84,15 @@ struct Arguments {
     /// Text that is in another index does not count; may be given several times
     #[arg(long, value_name = "IDX")]
     exclude_index: Vec<PathBuf>,
-    /// Show the passages that the documents of each pair share, where their texts can be read: ids are paths
+    /// Show the passages that the documents of each pair share, where their texts can be read
     #[arg(long)]
     passages: bool,
     /// Write pages for a browser into DIR: index.html, an overview of the pairs, and a page for each with both texts side by side
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "format", "passages", "unique"])]
     html: Option<PathBuf>,
-    /// Where the documents of the index are, for --passages and --html, if their ids are relative
-    #[arg(long, value_name = "ROOT")]
-    corpus: Option<PathBuf>,
+    /// Where the documents of the index are, for --passages and --html: a directory, or NDJSON files; may be given several times
+    #[arg(long, value_name = "PATH")]
+    corpus: Vec<PathBuf>,
     /// Offsets of passages count Unicode characters instead of bytes
     #[arg(long, requires = "passages")]
     chars: bool,
@@ -165,6 +165,10 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx --as spans articles.jsonl.zst", "The bytes of each document that came before"),
         ("dedup-extract my.idx --as graph --format graphml -o similar.graphml", "A graph for Gephi"),
         ("dedup-extract my.idx --as blots --sigma 3 --format tsv", "The most repeated windows of text"),
+        (
+            "dedup-extract my.idx --passages --corpus articles.jsonl.zst",
+            "Where two articles share what, from the file that they were indexed from",
+        ),
         ("dedup-extract my.idx --html report/ --exclude-quotes --exclude-bibliography", "All pairs for a browser: open report/index.html"),
         (
             "dedup-extract my.idx --new 2026/ --group-by 2 --base handout/",
@@ -175,8 +179,8 @@ const MANUAL: Manual = Manual {
         (
             "RECORDS",
             &[
-                "With --passages, pairs also have passages, a list of a, b (bytes, or with --chars characters, where the passage starts and ends), tokens, score, kind; see dedup-query(1). Ids must be paths of files that can be read, below --corpus ROOT if \
-                 one is given; of a document that cannot be read there are no passages, it is named, and the status is 2.",
+                "With --passages, pairs also have passages, a list of a, b (bytes, or with --chars characters, where the passage starts and ends), tokens, score, kind; see dedup-query(1). Of a document whose text cannot be read there are no passages, it is named, and \
+                 the status is 2; see TEXTS.",
                 "pairs: a, b (ids; a comes first in the corpus), shared (distinct blots that both have), a_in_b (shared ÷ blots of a), b_in_a, score. Ordered by a, then b, as the corpus is.",
                 "table: a, rank, b, shared, a_in_b, b_in_a. For each document those with the highest a_in_b; of equal ones the first in the corpus. Every pair that is near enough stands in both directions.",
                 "table with --since: change (delete, update or insert), then as above; a deleted row as it was. Done to the old table, row by row, they give the new one; rows are known by a and b. Commits whose segments were made into one \
@@ -214,6 +218,7 @@ const MANUAL: Manual = Manual {
                 "--max-df is off unless asked for: text that many documents have is slow to compare only where the threshold lets it count.",
             ],
         ),
+        ("TEXTS", &[TEXTS]),
         (
             "REPORT",
             &[
@@ -350,8 +355,8 @@ impl Arguments {
     }
 
     fn passages(&self, options: &ExtractOptions, watch: &mut dyn Watch) -> Result<PassageOptions, anyhow::Error> {
-        let passages =
-            PassageOptions { root: self.corpus.clone(), in_chars: self.chars, lossy: self.run.input.lossy, ..PassageOptions::default() };
+        let (corpus, reading) = (self.corpus.clone(), self.run.input.options(false));
+        let passages = PassageOptions { corpus, in_chars: self.chars, reading, ..PassageOptions::default() };
         let settings = Settings { limits: options.limits, ..self.run.settings(Form::Ndjson, LINES_BYTES, false) };
         Ok(self.manners.apply(passages, true, &settings, watch)?)
     }
@@ -377,7 +382,7 @@ impl Arguments {
         let picks = leaves_out && !self.unique;
         let shows_passages = self.passages || self.html.is_some();
         self.manners.ensure_passages(shows_passages)?;
-        if self.corpus.is_some() && !shows_passages {
+        if !self.corpus.is_empty() && !shows_passages {
             bail!("--corpus says where the texts are, for passages; add --passages or --html");
         }
         for (flag, is_given, fits) in [

@@ -5,7 +5,7 @@ use super::{
     args::{BlotArgs, RunArgs, TokenArgs},
     generate::{What, examples},
     main_of,
-    manners::{COUNTED, GROUPS, MannersArgs, SHAPES},
+    manners::{COUNTED, GROUPS, MannersArgs, SHAPES, TEXTS},
     output::Output,
     pairs::Destination,
     watched,
@@ -79,9 +79,9 @@ struct Arguments {
     /// Show the documents that have this blot, and the text behind it
     #[arg(long, value_name = "HEX", conflicts_with_all = ["stream", "format"])]
     blot: Option<String>,
-    /// Where the documents of the index are, for --passages and --blot, if their ids are relative
-    #[arg(long, value_name = "ROOT", conflicts_with_all = ["pairs", "stream"])]
-    corpus: Option<PathBuf>,
+    /// Where the documents of the index are, for --passages, --html and --blot: a directory, or NDJSON files; may be given several times
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["pairs", "stream"])]
+    corpus: Vec<PathBuf>,
     #[command(flatten)]
     manners: MannersArgs,
     #[command(flatten)]
@@ -117,10 +117,10 @@ const MANUAL: Manual = Manual {
             &[
                 "query, rank, doc (ids), shared (distinct blots that both have), a_in_b (shared ÷ blots of the document that is asked about), b_in_a (shared ÷ blots of the one that was found), score. Of equal scores the document that \
                  the index has longer comes first. Exact duplicates in the index are named one by one.",
-                "With --passages also passages, a list as with --pairs, where the id of the document that was found is the path of a file that can be read. On a terminal, unless --format is given, excerpts instead: for each document found the \
+                "With --passages also passages, a list as with --pairs, where the text of the document that was found can be read (see TEXTS). On a terminal, unless --format is given, excerpts instead: for each document found the \
                  share of the words of either that are in passages, and each passage with the lines that it is in.",
                 "With --stream: doc, and matches, a list of doc, shared, a_in_b, b_in_a, score.",
-                "With --blot: blot, doc, and, where the id is the path of a file that can be read, bytes (where the text starts and ends) and text.",
+                "With --blot: blot, doc, and, where the text can be read, bytes (where the text starts and ends) and text.",
                 "With --pairs, for each pair: a, b (paths), a_in_b, b_in_a (the share of the words of each that are in passages), and passages, a list of a, b (where the passage starts and ends, in bytes or with --chars in characters), \
                  tokens (words that both have), score (what they weigh ÷ what all words weigh, from 0 to 1), kind.",
                 "On an index of selected blots shared and s1 to s4 are estimates, and the records say so; see dedup-extract(1).",
@@ -147,6 +147,7 @@ const MANUAL: Manual = Manual {
                 "--format pan-xml writes a file for each pair, called after both, with offsets in characters, as the PAN evaluations of plagiarism detection have it.",
             ],
         ),
+        ("TEXTS", &[TEXTS]),
         (
             "REPORT",
             &[
@@ -178,7 +179,8 @@ impl Tool for Arguments {
         }
         let shows = self.shows_passages();
         self.manners.ensure_passages(shows)?;
-        for (flag, is_given, needs) in [("--chars", self.chars, shows), ("--corpus", self.corpus.is_some(), shows || self.blot.is_some())] {
+        for (flag, is_given, needs) in [("--chars", self.chars, shows), ("--corpus", !self.corpus.is_empty(), shows || self.blot.is_some())]
+        {
             if is_given && !needs {
                 bail!("{flag} has no meaning here; it is for passages");
             }
@@ -187,7 +189,8 @@ impl Tool for Arguments {
         let mut out = BufWriter::with_capacity(1 << 16, Output::open(self.html.as_deref(), false)?);
         if let Some(hex) = &self.blot {
             let blot = index.scheme.parse_blot(hex).map_err(anyhow::Error::msg)?;
-            let is_found = blot_text(&index, &self.blots.options(&self.tokens), blot, self.corpus.as_deref(), &mut out)?;
+            let is_found =
+                blot_text(&index, &self.blots.options(&self.tokens), blot, (&self.corpus, &self.run.input.options(false)), &mut out)?;
             out.flush()?;
             return Ok(ExitCode::from(u8::from(!is_found)));
         }
@@ -276,8 +279,8 @@ impl Arguments {
         PassageOptions {
             passages: passage::Options { window_tokens, ..passage::Options::default() },
             in_chars: self.chars,
-            lossy: self.run.input.lossy,
-            root: self.corpus.clone(),
+            reading: self.run.input.options(false),
+            corpus: self.corpus.clone(),
             ..PassageOptions::default()
         }
     }

@@ -11,6 +11,7 @@ mod change;
 mod dump;
 mod extract;
 mod groups;
+mod library;
 mod pairs;
 mod query;
 mod reorganise;

@@ -4,6 +4,7 @@ use super::{
     BlotOptions, Gathered, Settings, Stage, Watch,
     blot::ToBlots,
     groups::{Grouping, Groups},
+    library::Library,
     run,
     texts::{PassageOptions, PassageParts, Shared, Texts},
 };
@@ -85,7 +86,7 @@ pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &m
         put_names(&mut names, format, shown(&search, &NAMES));
     }
     out.write_all(&names).map_err(Error::output)?;
-    let texts = options.passages.as_ref().map(|passages| Texts::new(passages, 2 * settings.limits.threads));
+    let texts = options.passages.as_ref().map(|passages| Texts::new(passages, index, 2 * settings.limits.threads));
     let (distinct, scratch) = (Vec::new(), SearchScratch::default());
     let stage = Ask { blots, search: &search, answers: options.answers, texts: texts.as_ref(), groups: groups.as_ref(), distinct, scratch };
     let (mut asked, mut documents) = (Asked::default(), 0);
@@ -381,17 +382,23 @@ fn prepared(texts: &Texts<'_>, item: &Item<'_>) -> Result<Prepared> {
 
 /// Writes every document of a blot with the text behind it, as far as its file can be read; false if there is none.
 ///
-/// Ids are paths, below `root` if one is given.
-pub fn blot_text(index: &Index, options: &BlotOptions, blot: u64, root: Option<&Path>, out: &mut impl Write) -> Result<bool> {
+/// `corpus` and `reading` say where texts are, as for passages.
+pub fn blot_text(
+    index: &Index,
+    options: &BlotOptions,
+    blot: u64,
+    (corpus, reading): (&[PathBuf], &corpus::Options),
+    out: &mut impl Write,
+) -> Result<bool> {
+    let library = Library::new(index, corpus, reading);
     let mut blots = ToBlots::as_index(options, &index.manifest, &index.directory)?;
     let documents = index.ids_with(blot)?;
     let digits = usize::from(index.scheme.bits.div_ceil(4));
     for id in &documents {
-        let path = root.map_or_else(|| PathBuf::from(id), |root| root.join(id));
         let mut line = serde_json::json!({ "blot": format!("{blot:0digits$x}"), "doc": id });
         // A document of a stream, or one that is elsewhere now, has no text to show.
-        let text = corpus::read_text(&path, false).ok();
-        if let Some((span, text)) = text.and_then(|text| blots.text_of(&text, blot)) {
+        let read = library.read(id).ok();
+        if let Some((span, text)) = read.and_then(|read| blots.text_of(&read.text, blot)) {
             line["bytes"] = serde_json::json!([span.start, span.end]);
             line["text"] = text.into();
         }

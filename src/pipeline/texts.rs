@@ -1,16 +1,20 @@
 //! The texts of an index's documents, from where they are now, and the passages that two of them share.
 
-use super::Watch;
+use super::{
+    Watch,
+    library::{Library, Read},
+};
 use crate::{
     corpus,
     error::{Place, Problem},
     exempt::Rules,
+    index::Index,
     passage::{self, Passage, Prepared, Tally, align, in_chars},
     report::{Value, put_passages, put_tally},
 };
 use std::{
-    collections::BTreeMap,
-    path::PathBuf,
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -20,10 +24,10 @@ pub struct PassageOptions {
     pub passages: passage::Options,
     /// Spans count Unicode characters instead of bytes.
     pub in_chars: bool,
-    /// Read text that is not UTF-8.
-    pub lossy: bool,
-    /// Where documents are whose ids are relative paths.
-    pub root: Option<PathBuf>,
+    /// How files are read: the fields of NDJSON, what to do about text that is not UTF-8.
+    pub reading: corpus::Options,
+    /// Where the documents of an index are: directories below which their ids are paths, and files with a document a line.
+    pub corpus: Vec<PathBuf>,
     /// What does not count in a document that is judged, and in what it is compared with.
     pub rules: Rules,
     pub source_rules: Rules,
@@ -94,11 +98,10 @@ impl PassageOptions {
         Shared { a_in_b: tallies[0].share(), b_in_a: tallies[1].share(), passages, tallies }
     }
 
-    /// Reads a document whose id is its path, without what does not count by these rules.
-    pub fn prepared(&self, id: &str, rules: &Rules) -> Result<Prepared, Problem> {
-        let path = self.root.as_ref().map_or_else(|| PathBuf::from(id), |root| root.join(id));
-        let text = corpus::read_text(&path, self.lossy);
-        let text = text.map_err(|error| Problem::new(Place::file(path.display().to_string()), error.to_string()))?;
+    /// Reads a file, without what does not count by these rules.
+    pub fn prepared(&self, path: &str, rules: &Rules) -> Result<Prepared, Problem> {
+        let text = corpus::read_text(Path::new(path), self.reading.lossy);
+        let text = text.map_err(|error| Problem::new(Place::file(path), error.to_string()))?;
         Ok(Prepared::without(text, &self.passages, rules))
     }
 }
@@ -131,14 +134,17 @@ impl PassageParts {
 pub struct Texts<'o> {
     pub options: &'o PassageOptions,
     most: usize,
+    library: Library<'o>,
     recent: Mutex<Vec<(String, Arc<Prepared>)>>,
     unread: Mutex<BTreeMap<String, Problem>>,
+    changed: Mutex<BTreeSet<String>>,
 }
 
 impl<'o> Texts<'o> {
     /// Keeps so many.
-    pub fn new(options: &'o PassageOptions, most: usize) -> Self {
-        Self { options, most, recent: Mutex::default(), unread: Mutex::default() }
+    pub fn new(options: &'o PassageOptions, index: &'o Index, most: usize) -> Self {
+        let library = Library::new(index, &options.corpus, &options.reading);
+        Self { options, most, library, recent: Mutex::default(), unread: Mutex::default(), changed: Mutex::default() }
     }
 
     /// None if it cannot be read; why is remembered, and it is not tried again.
@@ -149,8 +155,12 @@ impl<'o> Texts<'o> {
         if lock(&self.unread).contains_key(id) {
             return None;
         }
-        match self.options.prepared(id, &self.options.source_rules) {
-            Ok(read) => {
+        match self.library.read(id) {
+            Ok(Read { text, is_changed }) => {
+                if is_changed {
+                    lock(&self.changed).insert(id.to_owned());
+                }
+                let read = Prepared::without(text, &self.options.passages, &self.options.source_rules);
                 let (read, mut recent) = (Arc::new(read), lock(&self.recent));
                 if recent.len() >= self.most.max(1) {
                     recent.remove(0);
@@ -173,11 +183,16 @@ impl<'o> Texts<'o> {
         Some(known.1)
     }
 
-    /// Tells of all that could not be read, by id; gives their number.
+    /// Tells of all that could not be read, by id, and of all that was indexed with another text; gives their number.
     pub fn tell_unread(&self, watch: &mut dyn Watch) -> u64 {
-        let unread = lock(&self.unread);
-        unread.values().for_each(|problem| watch.problem(problem));
-        unread.len() as u64
+        let (unread, changed) = (lock(&self.unread), lock(&self.changed));
+        let told = |id: &String| {
+            let what = "the text is not the one that was indexed; passages are of the text as it is now, dedup-index sync brings the index up to date";
+            Problem::new(Place::file(id.as_str()), what)
+        };
+        self.library.problems().iter().chain(unread.values()).for_each(|problem| watch.problem(problem));
+        changed.iter().for_each(|id| watch.problem(&told(id)));
+        (self.library.problems().len() + unread.len() + changed.len()) as u64
     }
 }
 

@@ -74,7 +74,10 @@ fn each_number_is_told() {
 #[test]
 fn each_flag_takes_out_its_own() {
     let work = work();
-    let found = |arguments: &[&str]| texts(&work, &records(&work.run("dedup-query", &[&["--pairs", "pairs"], arguments].concat()).ok())[0]);
+    let found = |arguments: &[&str]| {
+        let ran = work.run("dedup-query", &[&["--pairs", "pairs"], arguments].concat());
+        texts(&work, &records(&ran.0.stdout)[0])
+    };
     let has = |found: &[String], text: &str| found.iter().any(|passage| passage.contains(&text[text.len() / 2..text.len() - 2]));
     let shown = |arguments: &[&str]| {
         let found = found(arguments);

@@ -16,6 +16,7 @@ mod manual;
 mod passages;
 mod pipeline;
 mod query;
+mod texts;
 mod tokenize;
 mod unique;
 mod work;

@@ -166,7 +166,7 @@ pub fn extract_passages(
     done: &mut Done<'_>,
 ) -> Result<u64> {
     leave_out.put_header(options, index, out)?;
-    let texts = Texts::new(passages, 4 * options.limits.threads);
+    let texts = Texts::new(passages, index, 4 * options.limits.threads);
     let view = View::of(index)?;
     let ((), unknown) = leave_out.with(index, options.limits, watch, |without| {
         pairs::write_pairs(&discovery(options, without, index, &view)?, Some(&texts), Format::Ndjson, out, done)

@@ -75,7 +75,7 @@ pub fn extract_pages(
     let view = View::of(index)?;
     let ((best, pairs), unknown) =
         leave_out.with(index, options.limits, watch, |without| best_pairs(&discovery(options, without, index, &view)?, pages.top, done))?;
-    let texts = Texts::new(&pages.passages, 4 * options.limits.threads);
+    let texts = Texts::new(&pages.passages, index, 4 * options.limits.threads);
     let notes = pages.passages.notes();
     let mut directory = Directory::create(&pages.directory, &index.directory.display().to_string(), &notes)?;
     let all = best.len() as u64;
