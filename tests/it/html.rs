@@ -379,10 +379,11 @@ fn what_does_not_count_is_grey_and_says_why() {
         const out = [...document.querySelectorAll('#left .out')];
         const colour = (element) => getComputedStyle(element).color;
         return { text: out.map((part) => part.textContent).join(''), why: out[0].title, right: document.querySelectorAll('#right .out').length,
-                 isGrey: colour(out[0]) !== colour(document.querySelector('#left .text')), tiles: [...document.querySelectorAll('.numbers dd')].map((tile) => tile.textContent) };";
+                 isGrey: colour(out[0]) !== colour(document.querySelector('#left .text')), tiles: [...document.querySelectorAll('.numbers dd')].map((tile) => tile.textContent), words: [...document.querySelectorAll('h2 small')].map((words) => words.textContent) };";
     let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else { return };
     assert_eq!(value["text"].as_str().unwrap().split_whitespace().count(), 30);
     assert_eq!((&value["why"], &value["right"], &value["isGrey"]), (&json!("Not counted: in quotations"), &json!(0), &json!(true)));
-    // 40 of the 60 words that are left; 40 of 90; one passage of 40 words; 30 words left out.
-    assert_eq!(value["tiles"], json!(["67%", "44%", "1", "40", "30"]));
+    // 40 of the 60 words that are left; 40 of 90; one passage of 40 words.
+    assert_eq!(value["tiles"], json!(["67%", "44%", "1", "40"]));
+    assert_eq!(value["words"], json!(["60 of 90 words count", "90 words"]));
 }

@@ -38,11 +38,11 @@
       this.map.addEventListener("click", (event) => this.onMap(event));
     }
 
-    load(blocks, id, words) {
+    load(blocks, id, { words, counts }) {
       this.blocks = blocks;
       this.root.querySelector("h2 bdi").textContent = id;
       this.root.querySelector("h2 bdi").title = id;
-      this.root.querySelector("h2 small").textContent = counted(words, "word");
+      this.root.querySelector("h2 small").textContent = counts < words ? `${counts.toLocaleString("en")} of ${counted(words, "word")} count` : counted(words, "word");
       this.places = new Map();
       blocks.forEach((block, at) => {
         for (let segment = 1; segment < block.length; segment++) {
@@ -292,9 +292,9 @@
   function showSource(number, passage = null) {
     if (number < 0 || number >= meta.sources.length) return;
     [source, rank, active] = [meta.sources[number], number, null];
-    if (!left.blocks) left.load(dataOf("text-document"), meta.document, meta.words);
+    if (!left.blocks) left.load(dataOf("text-document"), meta.document, meta);
     else left.drawAgain();
-    right.load(dataOf(source.text), source.id, source.words);
+    right.load(dataOf(source.text), source.id, source);
     byId("everything").checked = false;
     document.querySelectorAll("[data-source]").forEach((button) => {
       button.setAttribute("aria-current", Number(button.dataset.source) === number);
@@ -391,7 +391,7 @@
   const chosen = meta.sources[start];
   if (!chosen) {
     source = { first: 0, passages: [] };
-    left.load(dataOf("text-document"), meta.document, meta.words);
+    left.load(dataOf("text-document"), meta.document, meta);
     say();
   } else {
     const isThere = Number(number ?? 1) >= 1 && Number(number ?? 1) <= chosen.passages.length;

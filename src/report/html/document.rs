@@ -3,7 +3,7 @@
 use super::{
     blocks::{LeftOut, Mark, put_blocks},
     escape::{put_html, put_json},
-    frame::{Frame, put, put_element, short_name},
+    frame::{Frame, name_among, put, put_element},
     number::{count, counted, percent},
     ranking::ranked,
 };
@@ -46,7 +46,6 @@ struct Source {
     /// The share of the document that is in passages from here, whatever other sources have, and that of the source.
     share: f64,
     share_of_source: f64,
-    words: usize,
     tally: Tally,
     longest: u32,
 }
@@ -96,7 +95,6 @@ impl<'d> DocumentPage<'d> {
             stretches: passages.iter().map(|passage| self.document.words_in(passage.a)).collect(),
             share: self.document.share_in(passages.iter().map(|passage| passage.a)),
             share_of_source: source.share_in(passages.iter().map(|passage| passage.b)),
-            words: source.tokens(),
             tally: source.tally(std::iter::empty()),
             longest: passages.iter().map(|passage| passage.tokens).max().unwrap_or(0),
         });
@@ -128,10 +126,15 @@ impl<'d> DocumentPage<'d> {
         out.write_all(&page).map_err(Error::output)
     }
 
+    /// What a document is called beside the others of the page.
+    fn name<'i>(&self, id: &'i str) -> &'i str {
+        name_among(id, self.sources.iter().map(|source| source.id.as_str()).chain([self.id]))
+    }
+
     fn title(&self) -> String {
         match &self.sources[..] {
-            [source] => format!("{} and {}", short_name(self.id), short_name(&source.id)),
-            _ => format!("{} and its sources", short_name(self.id)),
+            [source] => format!("{} and {}", self.name(self.id), self.name(&source.id)),
+            _ => format!("{} and its sources", self.name(self.id)),
         }
     }
 
@@ -141,9 +144,9 @@ impl<'d> DocumentPage<'d> {
         if let Some(file) = self.overview {
             put_element(out, "<a class=\"back\" href=\"", file, "\">All pairs</a>");
         }
-        put_element(out, "<h1><bdi>", short_name(self.id), "</bdi>");
+        put_element(out, "<h1><bdi>", self.name(self.id), "</bdi>");
         match &self.sources[..] {
-            [source] => put_element(out, " <span>and</span> <bdi>", short_name(&source.id), "</bdi>"),
+            [source] => put_element(out, " <span>and</span> <bdi>", self.name(&source.id), "</bdi>"),
             _ => put(out, " <span>and its sources</span>"),
         }
         put(out, "</h1></div>\n<dl class=\"numbers\">");
@@ -161,11 +164,6 @@ impl<'d> DocumentPage<'d> {
         }
         put_number_tile(out, &count(self.marks.len() as u64), if self.marks.len() == 1 { "passage" } else { "passages" });
         put_number_tile(out, &count(longest.into()), "words in the longest");
-        let tally = self.document.tally(std::iter::empty());
-        if tally.counted() < tally.words {
-            let side = if self.sources.len() == 1 { "words of the left text left out" } else { "words of the text left out" };
-            put_number_tile(out, &count((tally.words - tally.counted()).into()), side);
-        }
         put(out, "</dl>\n");
         put(out, include_str!("tools.html"));
         put(out, "</header>\n");
@@ -179,7 +177,7 @@ impl<'d> DocumentPage<'d> {
             let credit = self.share_of_words(words.into());
             put(out, &format!("<li><button type=\"button\" data-source=\"{rank}\" title=\""));
             put_html(out, &source.id);
-            put_element(out, "\"><bdi class=\"name\">", short_name(&source.id), "</bdi>");
+            put_element(out, "\"><bdi class=\"name\">", self.name(&source.id), "</bdi>");
             put(out, &format!("<b>{}</b>", percent(credit)));
             let width = (100.0 * credit).clamp(0.0, 100.0);
             put(
@@ -224,12 +222,21 @@ impl<'d> DocumentPage<'d> {
     fn put_meta(&self, out: &mut Vec<u8>, order: &[(usize, u32)]) {
         put(out, "<script type=\"application/json\" id=\"meta\">{\"document\":");
         put_json(out, self.id);
-        put(out, &format!(",\"words\":{},\"sources\":[", self.document.tokens()));
+        let tally = self.document.tally(std::iter::empty());
+        put(out, &format!(",\"words\":{},\"counts\":{},\"sources\":[", tally.words, tally.counted()));
         for (rank, &(place, _)) in order.iter().enumerate() {
             let source = &self.sources[place];
             put(out, if rank > 0 { ",\n{\"id\":" } else { "\n{\"id\":" });
             put_json(out, &source.id);
-            put(out, &format!(",\"text\":\"text-{place}\",\"first\":{},\"words\":{},\"passages\":[", source.first, source.words));
+            let Tally { words, .. } = source.tally;
+            put(
+                out,
+                &format!(
+                    ",\"text\":\"text-{place}\",\"first\":{},\"words\":{words},\"counts\":{},\"passages\":[",
+                    source.first,
+                    source.tally.counted()
+                ),
+            );
             for (at, passage) in source.passages.iter().enumerate() {
                 put(out, if at > 0 { "," } else { "" });
                 passage.put(out);

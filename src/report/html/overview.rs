@@ -87,8 +87,10 @@ impl Overview {
         FRAME.put_head(&mut page, &format!("{}: shared passages", self.title));
         put(&mut page, "<body class=\"overview\">\n");
         self.put_top(&mut page);
-        if let Some(notice) = &self.notice {
-            put_element(&mut page, "<p class=\"notice\" id=\"notice\">", notice, "</p>\n");
+        let left_out = (!self.notes.is_empty()).then_some("Some text does not count; Help says what.");
+        let notices: Vec<&str> = self.notice.as_deref().into_iter().chain(left_out).collect();
+        if !notices.is_empty() {
+            put_element(&mut page, "<p class=\"notice\" id=\"notice\">", &notices.join(" "), "</p>\n");
         }
         put(&mut page, "<main>\n<section class=\"figures\">\n");
         self.put_histogram(&mut page);
@@ -246,7 +248,7 @@ mod tests {
             assert!(page.contains(&format!("<title>{title}</title>")), "{title}");
         }
         assert!(page.contains("<p>Nothing was &lt;left out&gt;.</p>"));
-        assert!(page.contains("<p class=\"notice\" id=\"notice\">Not &lt;all&gt;.</p>"));
+        assert!(page.contains("<p class=\"notice\" id=\"notice\">Not &lt;all&gt;. Some text does not count; Help says what.</p>"));
         assert!(page.contains("Without the one pair that shares nothing."));
     }
 
