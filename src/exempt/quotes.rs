@@ -278,8 +278,8 @@ mod tests {
     fn apostrophes_are_not_marks() {
         assert_eq!(found("The dog’s tail wasn’t long; the students’ books weren’t either, nor the teachers’ own."), [""; 0]);
         assert_eq!(
-            found("‘the students’ books aren’t the teachers’ own ones’ he said"),
-            ["‘the students’ books aren’t the teachers’ own ones’"]
+            found("‘the students’ books aren’t the teachers’ own ones,’ he said"),
+            ["‘the students’ books aren’t the teachers’ own ones,’"]
         );
         assert_eq!(
             found("‘this is about my parents’ and ‘this one is about your house’."),
