@@ -165,15 +165,9 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx --as spans articles.jsonl.zst", "The bytes of each document that came before"),
         ("dedup-extract my.idx --as graph --format graphml -o similar.graphml", "A graph for Gephi"),
         ("dedup-extract my.idx --as blots --sigma 3 --format tsv", "The most repeated windows of text"),
-        (
-            "dedup-extract my.idx --passages --corpus articles.jsonl.zst",
-            "Where two articles share what, from the file that they were indexed from",
-        ),
-        ("dedup-extract my.idx --html report/ --exclude-quotes --exclude-bibliography", "All pairs for a browser: open report/index.html"),
-        (
-            "dedup-extract my.idx --new 2026/ --group-by 2 --base handout/",
-            "This year's work, with each other and with that of all years before",
-        ),
+        ("dedup-extract my.idx --passages --corpus corpus/", "What the documents of each pair share, from where to where"),
+        ("dedup-extract my.idx --html report/ --corpus corpus/ --exclude-quotes", "For a browser: open report/index.html"),
+        ("dedup-extract my.idx --new essays/ --base template.txt", "New essays with each other and with all else, but for the template"),
     ],
     sections: &[
         (

@@ -99,10 +99,7 @@ const MANUAL: Manual = Manual {
         ("dedup-query my.idx essay.txt", "What shares text with an essay"),
         ("dedup-query my.idx essay.txt --passages", "What was copied into it, from where"),
         ("dedup-query my.idx essay.txt --exclude template.txt --threshold 0.1", "Leaving out what the template gave"),
-        (
-            "dedup-query my.idx essay.txt --html essay.html --exclude-quotes --exclude-bibliography --min-match-words 12",
-            "Not what is quoted, nor the references",
-        ),
+        ("dedup-query my.idx essay.txt --passages --exclude-quotes --exclude-bibliography", "Not what is quoted, nor the references"),
         ("zstdcat articles.jsonl.zst | dedup-query my.idx --stream", "An answer for each line, as they come"),
         ("dedup-query my.idx --format tsv --top 3 scans/", "The best three of each, as a table"),
         ("dedup-query my.idx --blot 2db9c479", "Who has this blot, and what text it is"),

@@ -346,7 +346,7 @@ fn pairs_of_an_index_are_pages() {
     ) else {
         return;
     };
-    assert!(value.as_str().unwrap().starts_with("These are the 1 pairs with the highest scores; the index has 3 in all."), "{value}");
+    assert!(value.as_str().unwrap().starts_with("Only the pairs with the highest scores are here: 1 of 3."), "{value}");
 }
 
 #[test]

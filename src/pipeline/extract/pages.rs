@@ -9,7 +9,7 @@ use crate::{
         Watch,
         texts::{PassageOptions, Texts},
     },
-    report::html::{Directory, PairPage},
+    report::html::{Directory, PairPage, count, counted},
     similar::{Discovery, Neighbour},
 };
 use std::{
@@ -117,16 +117,14 @@ struct Written {
 fn notice(pairs: u64, best: u64, written: &Written) -> Option<String> {
     let mut parts = Vec::new();
     if best < pairs {
-        parts.push(format!(
-            "These are the {best} pairs with the highest scores; the index has {pairs} in all. Run it again with --top to see more."
-        ));
-    }
-    if written.nothing_left > 0 {
-        parts.push(format!("{} more pairs share only what does not count.", written.nothing_left));
+        let what = "Only the pairs with the highest scores are here";
+        parts.push(format!("{what}: {} of {}. Run it again with --top to see more.", count(best), count(pairs)));
     }
     let unread = best - written.pages - written.nothing_left;
-    if unread > 0 {
-        parts.push(format!("Of {unread} more pairs a text could not be read."));
+    for (pairs, why) in [(written.nothing_left, "what is shared does not count"), (unread, "a text could not be read")] {
+        if pairs > 0 {
+            parts.push(format!("Not shown: {} of which {why}.", counted(pairs, "pair")));
+        }
     }
     (!parts.is_empty()).then(|| parts.join(" "))
 }
