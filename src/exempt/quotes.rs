@@ -312,6 +312,15 @@ mod tests {
         assert_eq!(found("“Over two\nlines that are one paragraph”"), ["“Over two\nlines that are one paragraph”"]);
     }
 
+    #[test]
+    fn hostile_texts_end() {
+        for pattern in ["“", "\" \"", "‘s’ s ", "``", "„«‹‘‚「『“ x ", "»a ", "> \n"] {
+            let started = std::time::Instant::now();
+            quotations(&pattern.repeat(2_000_000 / pattern.len()));
+            assert!(started.elapsed().as_secs() < 20, "{pattern}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_text_gives_stretches_in_order(text in "[ab .,\n\"“”„«»‹›‘’‚`'>「」é漢]{0,200}") {

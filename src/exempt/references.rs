@@ -79,58 +79,78 @@ const LEAST_ENTRIES: usize = 4;
 /// So many items in a row that are no entries end a list.
 const MOST_MISSES: usize = 3;
 
-/// The lists of references of a text, by where they start.
+/// So many items that are no entries end a list, however short they are.
+const MOST_BETWEEN: usize = 32;
+/// No text makes it quadratic: beyond so many looks at each item, on the average, rows that turned out to be no lists are passed over as a whole.
+const MOST_LOOKS: usize = 16;
+
+/// The lists of references of a text, by where they start. Time: O(text).
 pub fn bibliography(text: &str) -> Vec<Span> {
     let items = items(text);
     let mut found: Vec<Span> = Vec::new();
-    let mut at = 0;
+    let (mut at, mut looks) = (0, 0);
     while at < items.len() {
-        let end = if items[at].is_heading { below_heading(&items, at) } else { without_heading(&items, at, text.len()) };
-        match end {
-            Some(end) => {
-                // A short line before it is its heading, in whatever language.
-                let has_title = !items[at].is_heading && at > 0 && items[at - 1].is_title;
-                let first = if has_title { &items[at - 1] } else { &items[at] };
-                found.push(Span { start: first.start as u32, end: items[end - 1].end as u32 });
-                at = end;
-            }
-            None => at += 1,
+        let (row, is_list) = if items[at].is_heading { below_heading(&items, at) } else { without_heading(&items, at, text.len()) };
+        looks += row.seen - at;
+        if is_list {
+            // A short line before it is its heading, in whatever language.
+            let has_title = !items[at].is_heading && at > 0 && items[at - 1].is_title;
+            let first = if has_title { &items[at - 1] } else { &items[at] };
+            found.push(Span { start: first.start as u32, end: items[row.end - 1].end as u32 });
+            at = row.end;
+        } else {
+            at = if looks > MOST_LOOKS * items.len() { row.seen.max(at + 1) } else { at + 1 };
         }
     }
     found
 }
 
-/// The end of the list below a heading, if there is one.
-fn below_heading(items: &[Item], heading: usize) -> Option<usize> {
-    let (end, entries, misses) = row(items, heading + 1, Item::may_be_entry, MOST_MISSES);
-    let is_sure = |item: &Item| item.is_entry();
-    let is_list = entries >= 2 && 3 * entries >= 2 * misses || entries == 1 && items[heading + 1..end].iter().any(is_sure);
-    is_list.then_some(end)
+/// The row below a heading, and whether it is a list.
+fn below_heading(items: &[Item], heading: usize) -> (Row, bool) {
+    let row = row(items, heading + 1, Item::may_be_entry, MOST_MISSES);
+    let has_sure = || items[heading + 1..row.end].iter().any(Item::is_entry);
+    let is_list = row.entries >= 2 && 3 * row.entries >= 2 * row.misses || row.entries == 1 && has_sure();
+    (row, is_list)
 }
 
-/// The end of the list that starts here, if one does and it is in the second half of the text.
-fn without_heading(items: &[Item], start: usize, length_bytes: usize) -> Option<usize> {
+/// The row that starts here, and whether it is a list in the second half of the text.
+fn without_heading(items: &[Item], start: usize, length_bytes: usize) -> (Row, bool) {
     if !items[start].is_entry() || items[start].start < length_bytes / 2 {
-        return None;
+        return (Row { seen: start + 1, ..Row::default() }, false);
     }
-    let (end, entries, misses) = row(items, start, Item::is_entry, 2);
-    (entries >= LEAST_ENTRIES && entries >= 4 * misses).then_some(end)
+    let row = row(items, start, Item::is_entry, 2);
+    (row, row.entries >= LEAST_ENTRIES && row.entries >= 4 * row.misses)
 }
 
-/// Where a row of entries ends, after its last one; how many there are, and how many others between them.
-fn row(items: &[Item], start: usize, is_entry: fn(&Item) -> bool, most_misses: usize) -> (usize, usize, usize) {
-    let (mut end, mut entries, mut misses, mut between) = (start, 0, 0, 0);
+/// A row of entries, and what stands between them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Row {
+    /// After its last entry.
+    end: usize,
+    entries: usize,
+    /// Others between them.
+    misses: usize,
+    /// After the last item that was looked at.
+    seen: usize,
+}
+
+fn row(items: &[Item], start: usize, is_entry: fn(&Item) -> bool, most_misses: usize) -> Row {
+    let mut row = Row { end: start, seen: start, ..Row::default() };
+    let (mut between, mut passed) = (0, 0);
     for (at, item) in items.iter().enumerate().skip(start) {
+        row.seen = at + 1;
         if is_entry(item) {
-            (end, entries, misses, between) = (at + 1, entries + 1, misses + between, 0);
-        } else if item.words > FEW_WORDS {
-            between += 1;
-            if item.words > PROSE_WORDS || between >= most_misses {
-                break;
-            }
+            row = Row { end: at + 1, entries: row.entries + 1, misses: row.misses + between, ..row };
+            (between, passed) = (0, 0);
+            continue;
+        }
+        passed += 1;
+        between += usize::from(item.words > FEW_WORDS);
+        if item.words > PROSE_WORDS || between >= most_misses || passed >= MOST_BETWEEN {
+            break;
         }
     }
-    (end, entries, misses)
+    row
 }
 
 /// A paragraph, or a part of one that begins as an entry does.
@@ -372,6 +392,24 @@ mod tests {
         assert_eq!(found(&format!("{BODY}{steps}")), [""; 0]);
         assert_eq!(found(&format!("{BODY}References\n\nNone.\n")), [""; 0]);
         assert_eq!(found(""), [""; 0]);
+    }
+
+    #[test]
+    fn hostile_texts_end() {
+        let entry = "[1] A. B. Cee. Title. 1999, 1-2.\n";
+        let prose = "Some prose that has no signs at all.\n\n";
+        let patterns = [
+            "References\n".to_owned(),
+            format!("References\n{entry}{prose}{prose}"),
+            format!("{entry}{prose}"),
+            format!("{}{prose}", entry.repeat(3)),
+            format!("{entry}\n\nShort\n\n"),
+        ];
+        for pattern in patterns {
+            let started = std::time::Instant::now();
+            bibliography(&pattern.repeat(4_000_000 / pattern.len()));
+            assert!(started.elapsed().as_secs() < 20, "{pattern}");
+        }
     }
 
     proptest! {
