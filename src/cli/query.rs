@@ -224,7 +224,7 @@ impl Arguments {
         let asked = watched::<Self, _>(&run, true, |watch| {
             let passages = self.manners.apply(passages, false, &settings, watch)?;
             let mut out = match (&self.html, &self.output, is_xml) {
-                (Some(directory), ..) => Destination::pages(directory, list, &passages.notes())?,
+                (Some(directory), ..) => Destination::pages(directory, list, &passages.notes("the first text"))?,
                 (None, Some(directory), true) => Destination::files(directory)?,
                 (None, None, true) => bail!("pan-xml is a file for each pair; say where with -o DIR"),
                 (None, output, false) => Destination::lines(output.as_deref())?,

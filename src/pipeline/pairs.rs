@@ -164,7 +164,7 @@ impl Aligner<'_> {
             (a, b) => return Err([a.err(), b.err()].into_iter().flatten().collect()),
         };
         let Shared { a_in_b, b_in_a, mut passages, tallies } = options.shared_bytes(a, b);
-        let notes = options.notes();
+        let notes = options.notes("the first text");
         let page = self.options.with_pages.then(|| PairPage::of((path_a, a), (path_b, b), &passages, &notes)).transpose();
         let page = page.map_err(|error| vec![Problem::new(line.place.clone(), error.to_string())])?;
         if options.in_chars {

@@ -287,7 +287,7 @@ impl Ask<'_> {
     /// A page with all that was found, also if that is nothing.
     fn put_page(&self, item: &Item<'_>, matches: &[Match], out: &mut Written) -> Result<()> {
         let Some(texts) = self.texts else { return Ok(()) };
-        let (text, notes) = (prepared(texts, item)?, texts.options.notes());
+        let (text, notes) = (prepared(texts, item)?, texts.options.notes("the document"));
         let mut page = DocumentPage::new(item.id, &text).with_notes(&notes);
         for found in matches {
             let id = self.search.index.id(found.document)?;

@@ -52,12 +52,12 @@ impl PassageOptions {
         self.min_match_words > 0 || !self.rules.is_empty() || !self.source_rules.is_empty()
     }
 
-    /// What a page says of what does not count, in sentences.
-    pub fn notes(&self) -> Vec<String> {
+    /// What a page says of what does not count, in sentences; `judged` is what it calls the document that is judged.
+    pub fn notes(&self, judged: &'static str) -> Vec<String> {
         let of = |is_given: bool, is_of_both: bool| match (is_given, is_of_both) {
             (false, _) => None,
             (true, true) => Some("either text"),
-            (true, false) => Some("the first text"),
+            (true, false) => Some(judged),
         };
         let mut notes = Vec::new();
         if let Some(of) = of(self.rules.quotes, self.source_rules.quotes) {

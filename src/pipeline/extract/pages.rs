@@ -76,7 +76,7 @@ pub fn extract_pages(
     let ((best, pairs), unknown) =
         leave_out.with(index, options.limits, watch, |without| best_pairs(&discovery(options, without, index, &view)?, pages.top, done))?;
     let texts = Texts::new(&pages.passages, index, 4 * options.limits.threads);
-    let notes = pages.passages.notes();
+    let notes = pages.passages.notes("the first text");
     let mut directory = Directory::create(&pages.directory, &index.directory.display().to_string(), &notes)?;
     let all = best.len() as u64;
     let mut written = Written { pages: 0, nothing_left: 0, looked_at: 0 };
