@@ -48,6 +48,8 @@ pub mod index;
 // Index to likeness.
 /// Which documents are alike, and how much.
 pub mod similar;
+/// Text that does not count: quotations, lists of references, templates.
+pub mod exempt;
 /// Which stretch of one document was taken from which of another.
 pub mod passage;
 

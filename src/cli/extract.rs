@@ -5,7 +5,9 @@ use super::{
     args::{RunArgs, machine_memory, parse_size, threads_of},
     exit_code,
     generate::{What, examples},
-    main_of, name as tool_name,
+    main_of,
+    manners::{COUNTED, GROUPS, MannersArgs, SHAPES, TEXTS},
+    name as tool_name,
     output::Packed,
     progress::{Complaints, document_bar, say},
     watched,
@@ -15,7 +17,8 @@ use crate::{
     index::Index,
     parallel::Limits,
     pipeline::{
-        Extract, ExtractOptions, LeaveOut, PassageOptions, Sifted, UniqueOptions, extract_passages, extract_without, spans, unique,
+        Extract, ExtractOptions, LeaveOut, New, Paged, PagesOptions, PassageOptions, Settings, Sifted, UniqueOptions, Watch, WhichPairs,
+        extract_pages, extract_passages, extract_without, spans, unique,
     },
     report::{Format, GraphFormat},
     similar::{Keep, Score},
@@ -60,7 +63,7 @@ struct Arguments {
     /// The least score that counts [default: 0.5 for containment and jaccard, 20 for s1, 0.1 for s2, s3 and table, 0.05 for s4, 2 for rarity]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     threshold: Option<f64>,
-    /// Rows of the table for each document [default: 100]
+    /// Rows of the table for each document [default: 100]; with --html, pages for so many pairs, those with the highest scores [default: 500]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
     /// Only what changed in the table since commit GEN (see generation in `dedup-index stats`): rows to delete, update and insert
@@ -81,15 +84,29 @@ struct Arguments {
     /// Text that is in another index does not count; may be given several times
     #[arg(long, value_name = "IDX")]
     exclude_index: Vec<PathBuf>,
-    /// Show the passages that the documents of each pair share, where their texts can be read: ids are paths
+    /// Show the passages that the documents of each pair share, where their texts can be read
     #[arg(long)]
     passages: bool,
-    /// Where the documents of the index are, for --passages, if their ids are relative
-    #[arg(long, value_name = "ROOT", requires = "passages")]
-    corpus: Option<PathBuf>,
+    /// Write pages for a browser into DIR: index.html, an overview of the pairs, and a page for each with both texts side by side
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "format", "passages", "unique"])]
+    html: Option<PathBuf>,
+    /// Where the documents of the index are, for --passages and --html: a directory, or NDJSON files; may be given several times
+    #[arg(long, value_name = "PATH")]
+    corpus: Vec<PathBuf>,
     /// Offsets of passages count Unicode characters instead of bytes
     #[arg(long, requires = "passages")]
     chars: bool,
+    /// Only pairs of which one document or both are new: those whose ids begin with PREFIX; may be given several times
+    #[arg(long, value_name = "PREFIX")]
+    new: Vec<String>,
+    /// The same, where the new documents are those whose ids are in LIST, one a line
+    #[arg(long, value_name = "LIST")]
+    new_from: Option<PathBuf>,
+    /// The same, where the new documents are those that came or changed after commit GEN (see generation in `dedup-index stats`)
+    #[arg(long, value_name = "GEN")]
+    new_since: Option<u64>,
+    #[command(flatten)]
+    manners: MannersArgs,
     /// Write to FILE: beside it first, renamed when all is done; .gz and .zst are packed
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -122,6 +139,8 @@ enum Kind {
 
 /// Lines that are read, judged and written take no more, but for the longest.
 const LINES_BYTES: u64 = 64 << 20;
+/// Nobody reads more pages, and a directory of a hundred thousand files is a nuisance.
+const MOST_PAGES: u32 = 500;
 
 fn score_help() -> String {
     "What a pair is judged by\n\n\
@@ -147,13 +166,16 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx --as spans articles.jsonl.zst", "The bytes of each document that came before"),
         ("dedup-extract my.idx --as graph --format graphml -o similar.graphml", "A graph for Gephi"),
         ("dedup-extract my.idx --as blots --sigma 3 --format tsv", "The most repeated windows of text"),
+        ("dedup-extract my.idx --passages --corpus corpus/", "What the documents of each pair share, from where to where"),
+        ("dedup-extract my.idx --html report/ --corpus corpus/ --exclude-quotes", "For a browser: open report/index.html"),
+        ("dedup-extract my.idx --new essays/ --base template.txt", "New essays with each other and with all else, but for the template"),
     ],
     sections: &[
         (
             "RECORDS",
             &[
-                "With --passages, pairs also have passages, a list of a, b (bytes, or with --chars characters, where the passage starts and ends), tokens, score, kind; see dedup-query(1). Ids must be paths of files that can be read, below --corpus ROOT if \
-                 one is given; of a document that cannot be read there are no passages, it is named, and the status is 2.",
+                "With --passages, pairs also have passages, a list of a, b (bytes, or with --chars characters, where the passage starts and ends), tokens, score, kind; see dedup-query(1). Of a document whose text cannot be read there are no passages, it is named, and \
+                 the status is 2; see TEXTS.",
                 "pairs: a, b (ids; a comes first in the corpus), shared (distinct blots that both have), a_in_b (shared ÷ blots of a), b_in_a, score. Ordered by a, then b, as the corpus is.",
                 "table: a, rank, b, shared, a_in_b, b_in_a. For each document those with the highest a_in_b; of equal ones the first in the corpus. Every pair that is near enough stands in both directions.",
                 "table with --since: change (delete, update or insert), then as above; a deleted row as it was. Done to the old table, row by row, they give the new one; rows are known by a and b. Commits whose segments were made into one \
@@ -187,7 +209,27 @@ const MANUAL: Manual = Manual {
                  A pair has at least one blot in common, even at threshold 0.",
                 "--exclude, --exclude-index and --max-df (also called --ignore-df) leave out boilerplate: such blots count neither as shared nor as blots of a document. NDJSON then begins with a line that says so: dedup, version, scheme, \
                  max_df, exclude, exclude_index.",
+                "--base takes files and directories, and words of base text are also in no passage and no share. The header then has base, too.",
                 "--max-df is off unless asked for: text that many documents have is slow to compare only where the threshold lets it count.",
+            ],
+        ),
+        ("TEXTS", &[TEXTS]),
+        (
+            "REPORT",
+            &[
+                "--html DIR writes DIR/index.html and DIR/pair-000001.html and so on, the pair with the highest score first; see dedup-query(1) for what is on them. There are pages for 500 pairs, or --top N, those with the highest scores: \
+                 the overview says how many there are in all. It needs the texts, as --passages does. Pages of an earlier run with more pairs stay where they are.",
+            ],
+        ),
+        (
+            "WHAT DOES NOT COUNT",
+            &[
+                "--exclude-quotes, --exclude-bibliography and --min-match-words are about passages, and need --passages or --html: neither document is the source of the other, so they apply to both.",
+                COUNTED,
+                SHAPES,
+                GROUPS,
+                "--new PREFIX, --new-from LIST and --new-since GEN say which documents are new: pairs of two old ones are left out, pairs of a new one with any other are told. Documents are new by any of the rules that are given. \
+                 All of these are for pairs, table, clusters and graph; clusters hang together by the pairs that are left.",
             ],
         ),
         (
@@ -223,7 +265,6 @@ impl Tool for Arguments {
         if self.unique {
             return self.run_unique(&options, &index);
         }
-        let mut out = Packed::open(self.output.as_deref())?;
         let bar = document_bar(self.run.quiet);
         let leave_out = self.leave_out();
         let mut complaints = Complaints::new(tool_name::<Self>(), self.run.quiet);
@@ -231,10 +272,19 @@ impl Tool for Arguments {
             bar.set_length(all);
             bar.set_position(done);
         };
+        if let Some(directory) = &self.html {
+            let (top, passages) = (self.top.unwrap_or(MOST_PAGES) as usize, self.passages(&options, &mut complaints)?);
+            let pages = PagesOptions { directory: directory.clone(), top, passages };
+            let paged = extract_pages(&options, &pages, &leave_out, &index, &mut complaints, &mut tell);
+            bar.finish_and_clear();
+            return Ok(self.tell_pages(&paged?));
+        }
+        let mut out = Packed::open(self.output.as_deref())?;
         let unread = if self.passages {
-            extract_passages(&options, &self.passages(), &leave_out, &index, &mut out, &mut complaints, &mut tell)
+            let passages = self.passages(&options, &mut complaints)?;
+            extract_passages(&options, &passages, &leave_out, &index, &mut out, &mut complaints, &mut tell)
         } else {
-            extract_without(&options, &leave_out, &index, &mut out, &mut complaints, &mut tell).map(|()| 0)
+            extract_without(&options, &leave_out, &index, &mut out, &mut complaints, &mut tell)
         };
         bar.finish_and_clear();
         let unread = unread?;
@@ -268,6 +318,19 @@ impl Arguments {
         Ok(exit_code(sifted.problems, self.run.input.skip_bad))
     }
 
+    /// Says if there are more pairs than pages.
+    fn tell_pages(&self, paged: &Paged) -> ExitCode {
+        let most = u64::from(self.top.unwrap_or(MOST_PAGES));
+        if paged.pairs > most && !self.run.quiet {
+            let tool = tool_name::<Self>();
+            say(&format!(
+                "{tool}: pages for the {most} pairs with the highest scores; there are {} in all, --top N gives more",
+                paged.pairs
+            ));
+        }
+        exit_code(paged.problems, self.run.input.skip_bad)
+    }
+
     fn run_spans(&self, format: Format, index: &Index) -> Result<ExitCode, anyhow::Error> {
         let is_dna = Tokenizer::is_dna(&index.scheme.tokens);
         let settings = self.run.settings(Form::Ndjson, LINES_BYTES, is_dna);
@@ -286,12 +349,18 @@ impl Arguments {
         }
     }
 
-    fn passages(&self) -> PassageOptions {
-        PassageOptions { root: self.corpus.clone(), in_chars: self.chars, lossy: self.run.input.lossy, ..PassageOptions::default() }
+    fn passages(&self, options: &ExtractOptions, watch: &mut dyn Watch) -> Result<PassageOptions, anyhow::Error> {
+        let (corpus, reading) = (self.corpus.clone(), self.run.input.options(false));
+        let passages = PassageOptions { corpus, in_chars: self.chars, reading, ..PassageOptions::default() };
+        let settings = Settings { limits: options.limits, ..self.run.settings(Form::Ndjson, LINES_BYTES, false) };
+        Ok(self.manners.apply(passages, true, &settings, watch)?)
     }
 
     fn leave_out(&self) -> LeaveOut {
-        LeaveOut { files: self.exclude.clone(), indexes: self.exclude_index.clone() }
+        let prefixes = self.new.iter().cloned().map(New::Prefix);
+        let new = prefixes.chain(self.new_from.clone().map(New::Listed)).chain(self.new_since.map(New::Since)).collect();
+        let pairs = WhichPairs { groups: self.manners.grouping(), new };
+        LeaveOut { files: self.exclude.clone(), indexes: self.exclude_index.clone(), base: self.manners.base.clone(), pairs }
     }
 
     fn keep(&self) -> Keep {
@@ -305,10 +374,17 @@ impl Arguments {
         let (input, reads) = (&self.run.input, self.unique || is(&[Kind::Spans]));
         let pairs = [Kind::Pairs, Kind::Clusters, Kind::Graph];
         let leaves_out = is(&pairs) || is(&[Kind::Table]);
+        let picks = leaves_out && !self.unique;
+        let shows_passages = self.passages || self.html.is_some();
+        self.manners.ensure_passages(shows_passages)?;
+        if !self.corpus.is_empty() && !shows_passages {
+            bail!("--corpus says where the texts are, for passages; add --passages or --html");
+        }
         for (flag, is_given, fits) in [
             ("--score", self.score.is_some(), is(&pairs)),
             ("--threshold", self.threshold.is_some(), is(&pairs) || is(&[Kind::Table])),
-            ("--top", self.top.is_some(), is(&[Kind::Table])),
+            ("--top", self.top.is_some(), is(&[Kind::Table]) || self.html.is_some()),
+            ("--html", self.html.is_some(), is(&[Kind::Pairs])),
             ("--since", self.since.is_some(), is(&[Kind::Table])),
             ("--passages", self.passages, is(&[Kind::Pairs])),
             ("--keep", self.keep.is_some(), is(&[Kind::Clusters])),
@@ -318,6 +394,12 @@ impl Arguments {
             ("--files-from", input.files_from.is_some(), reads),
             ("--exclude", !self.exclude.is_empty(), leaves_out),
             ("--exclude-index", !self.exclude_index.is_empty(), leaves_out),
+            ("--base", !self.manners.base.is_empty(), leaves_out),
+            ("--groups", self.manners.groups.is_some(), picks),
+            ("--group-by", self.manners.group_by.is_some(), picks),
+            ("--new", !self.new.is_empty(), picks),
+            ("--new-from", self.new_from.is_some(), picks),
+            ("--new-since", self.new_since.is_some(), picks),
         ] {
             if is_given && !fits {
                 let with = if self.unique { "--unique".to_owned() } else { format!("--as {}", name(what)) };

@@ -7,6 +7,7 @@ mod blot;
 mod extract;
 mod generate;
 mod index;
+mod manners;
 mod output;
 mod pairs;
 mod progress;

@@ -4,7 +4,7 @@ use super::output::Output;
 use crate::{
     error::{Error, Result},
     pipeline::Aligned,
-    report::{Format, Value, html, put_id, put_pan_xml, put_passages, put_record},
+    report::{Format, Value, html, put_id, put_pan_xml, put_passages, put_record, put_tally},
 };
 use anyhow::Context;
 use std::{
@@ -33,9 +33,9 @@ impl Destination {
     }
 
     /// Pages about the pairs of a list.
-    pub fn pages(directory: &Path, list: &Path) -> Result<Self, anyhow::Error> {
+    pub fn pages(directory: &Path, list: &Path, notes: &[String]) -> Result<Self, anyhow::Error> {
         let title = if list.as_os_str() == "-" { "these pairs".to_owned() } else { list.display().to_string() };
-        Ok(Self::Pages(html::Directory::create(directory, &title, &[])?))
+        Ok(Self::Pages(html::Directory::create(directory, &title, notes)?))
     }
 
     pub fn write(&mut self, aligned: &Aligned) -> Result<()> {
@@ -79,17 +79,21 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 fn put_line(out: &mut Vec<u8>, aligned: &Aligned) {
-    let (mut a, mut b, mut passages) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut a, mut b, mut passages, mut words) = (Vec::new(), Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
     put_id(&mut a, Format::Ndjson, &aligned.a);
     put_id(&mut b, Format::Ndjson, &aligned.b);
     put_passages(&mut passages, &aligned.passages);
-    let fields = [
+    let mut fields = vec![
         ("a", Value::Id(&a)),
         ("b", Value::Id(&b)),
         ("a_in_b", Value::Number(aligned.a_in_b)),
         ("b_in_a", Value::Number(aligned.b_in_a)),
-        ("passages", Value::Ids(&passages)),
     ];
+    if let Some(tallies) = &aligned.tallies {
+        words.iter_mut().zip(tallies).for_each(|(out, tally)| put_tally(out, tally));
+        fields.extend([("a_words", Value::Ids(&words[0])), ("b_words", Value::Ids(&words[1]))]);
+    }
+    fields.push(("passages", Value::Ids(&passages)));
     put_record(out, Format::Ndjson, &fields);
 }
 

@@ -5,6 +5,7 @@ use super::{
     args::{BlotArgs, RunArgs, TokenArgs},
     generate::{What, examples},
     main_of,
+    manners::{COUNTED, GROUPS, MannersArgs, SHAPES, TEXTS},
     output::Output,
     pairs::Destination,
     watched,
@@ -37,7 +38,7 @@ struct Arguments {
     #[arg(value_name = "IDX", required_unless_present_any = ["generate", "pairs"])]
     index: Option<PathBuf>,
     /// Align given pairs of files, one "a TAB b" a line (- for stdin), and show the passages that they share; no index is needed
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["index", "paths", "files_from", "records", "top", "score", "threshold", "stream", "exclude", "exclude_index", "ignore_df", "blot", "scheme", "interleave", "bits", "select", "tokenizer", "strip_html"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["index", "paths", "files_from", "records", "top", "score", "threshold", "stream", "exclude", "exclude_index", "ignore_df", "groups", "group_by", "blot", "scheme", "interleave", "bits", "select", "tokenizer", "strip_html"])]
     pairs: Option<PathBuf>,
     /// Show the passages that a document shares with each one found: as excerpts on a terminal, in the records otherwise
     #[arg(long, conflicts_with_all = ["pairs", "stream", "blot"])]
@@ -78,9 +79,11 @@ struct Arguments {
     /// Show the documents that have this blot, and the text behind it
     #[arg(long, value_name = "HEX", conflicts_with_all = ["stream", "format"])]
     blot: Option<String>,
-    /// Where the documents of the index are, for --passages and --blot, if their ids are relative
-    #[arg(long, value_name = "ROOT", conflicts_with_all = ["pairs", "stream"])]
-    corpus: Option<PathBuf>,
+    /// Where the documents of the index are, for --passages, --html and --blot: a directory, or NDJSON files; may be given several times
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["pairs", "stream"])]
+    corpus: Vec<PathBuf>,
+    #[command(flatten)]
+    manners: MannersArgs,
     #[command(flatten)]
     blots: BlotArgs,
     #[command(flatten)]
@@ -96,6 +99,7 @@ const MANUAL: Manual = Manual {
         ("dedup-query my.idx essay.txt", "What shares text with an essay"),
         ("dedup-query my.idx essay.txt --passages", "What was copied into it, from where"),
         ("dedup-query my.idx essay.txt --exclude template.txt --threshold 0.1", "Leaving out what the template gave"),
+        ("dedup-query my.idx essay.txt --passages --exclude-quotes --exclude-bibliography", "Not what is quoted, nor the references"),
         ("zstdcat articles.jsonl.zst | dedup-query my.idx --stream", "An answer for each line, as they come"),
         ("dedup-query my.idx --format tsv --top 3 scans/", "The best three of each, as a table"),
         ("dedup-query my.idx --blot 2db9c479", "Who has this blot, and what text it is"),
@@ -110,10 +114,10 @@ const MANUAL: Manual = Manual {
             &[
                 "query, rank, doc (ids), shared (distinct blots that both have), a_in_b (shared ÷ blots of the document that is asked about), b_in_a (shared ÷ blots of the one that was found), score. Of equal scores the document that \
                  the index has longer comes first. Exact duplicates in the index are named one by one.",
-                "With --passages also passages, a list as with --pairs, where the id of the document that was found is the path of a file that can be read. On a terminal, unless --format is given, excerpts instead: for each document found the \
+                "With --passages also passages, a list as with --pairs, where the text of the document that was found can be read (see TEXTS). On a terminal, unless --format is given, excerpts instead: for each document found the \
                  share of the words of either that are in passages, and each passage with the lines that it is in.",
                 "With --stream: doc, and matches, a list of doc, shared, a_in_b, b_in_a, score.",
-                "With --blot: blot, doc, and, where the id is the path of a file that can be read, bytes (where the text starts and ends) and text.",
+                "With --blot: blot, doc, and, where the text can be read, bytes (where the text starts and ends) and text.",
                 "With --pairs, for each pair: a, b (paths), a_in_b, b_in_a (the share of the words of each that are in passages), and passages, a list of a, b (where the passage starts and ends, in bytes or with --chars in characters), \
                  tokens (words that both have), score (what they weigh ÷ what all words weigh, from 0 to 1), kind.",
                 "On an index of selected blots shared, s1 to s4 and rarity are estimates, and the records say so; see dedup-extract(1).",
@@ -124,6 +128,11 @@ const MANUAL: Manual = Manual {
             &[
                 "Text of --exclude files counts on neither side: not as shared, not in what the shares are of. Text that --exclude-index or --ignore-df take out is not counted as shared, nor as part of the document that is asked \
                  about; the documents of the index are still measured by all they have.",
+                "--base is --exclude and more: it also takes directories, and words of base text are in no passage and no share, on either side. --exclude-quotes and --exclude-bibliography are about the document that is asked about, with --pairs the first \
+                 of each pair: what is copied from a quotation in the source without marks still counts. Percentages are of what is left.",
+                COUNTED,
+                SHAPES,
+                GROUPS,
             ],
         ),
         (
@@ -135,6 +144,7 @@ const MANUAL: Manual = Manual {
                 "--format pan-xml writes a file for each pair, called after both, with offsets in characters, as the PAN evaluations of plagiarism detection have it.",
             ],
         ),
+        ("TEXTS", &[TEXTS]),
         (
             "REPORT",
             &[
@@ -165,7 +175,9 @@ impl Tool for Arguments {
             bail!("pan-xml is for --pairs; a query gives ndjson or tsv");
         }
         let shows = self.shows_passages();
-        for (flag, is_given, needs) in [("--chars", self.chars, shows), ("--corpus", self.corpus.is_some(), shows || self.blot.is_some())] {
+        self.manners.ensure_passages(shows)?;
+        for (flag, is_given, needs) in [("--chars", self.chars, shows), ("--corpus", !self.corpus.is_empty(), shows || self.blot.is_some())]
+        {
             if is_given && !needs {
                 bail!("{flag} has no meaning here; it is for passages");
             }
@@ -174,14 +186,18 @@ impl Tool for Arguments {
         let mut out = BufWriter::with_capacity(1 << 16, Output::open(self.html.as_deref(), false)?);
         if let Some(hex) = &self.blot {
             let blot = index.scheme.parse_blot(hex).map_err(anyhow::Error::msg)?;
-            let is_found = blot_text(&index, &self.blots.options(&self.tokens), blot, self.corpus.as_deref(), &mut out)?;
+            let is_found =
+                blot_text(&index, &self.blots.options(&self.tokens), blot, (&self.corpus, &self.run.input.options(false)), &mut out)?;
             out.flush()?;
             return Ok(ExitCode::from(u8::from(!is_found)));
         }
         let is_dna = Tokenizer::is_dna(&index.scheme.tokens);
         let settings = self.run.settings(Form::Ndjson, 64 << 20, is_dna);
-        let options = self.options()?;
-        let asked = watched::<Self, _>(&self.run, true, |watch| Ok(query(&options, &index, &settings, &mut out, watch)?))?;
+        let mut options = self.options()?;
+        let asked = watched::<Self, _>(&self.run, true, |watch| {
+            options.passages = options.passages.take().map(|options| self.manners.apply(options, false, &settings, watch)).transpose()?;
+            Ok(query(&options, &index, &settings, &mut out, watch)?)
+        })?;
         out.into_inner().map_err(|error| error.into_error())?.commit()?;
         Ok(self.exit_code(&asked))
     }
@@ -200,20 +216,24 @@ impl Arguments {
             None | Some("ndjson") => false,
             Some(format) => bail!("--pairs gives ndjson or pan-xml, not {format}"),
         };
-        let mut out = match (&self.html, &self.output, is_xml) {
-            (Some(directory), ..) => Destination::pages(directory, list)?,
-            (None, Some(directory), true) => Destination::files(directory)?,
-            (None, None, true) => bail!("pan-xml is a file for each pair; say where with -o DIR"),
-            (None, output, false) => Destination::lines(output.as_deref())?,
-        };
-        let passages = PassageOptions { in_chars: self.chars || is_xml, ..self.passage_options() };
-        let options = PairsOptions { list: list.to_owned(), passages, with_pages: self.html.is_some() };
         // The list is what is read, line by line.
         let mut run = self.run.clone();
         run.input.paths = vec![list.to_owned()];
-        let limits = run.settings(Form::Ndjson, 256 << 20, false).limits;
-        let asked = watched::<Self, _>(&run, true, |watch| Ok(align_pairs(&options, limits, |aligned| out.write(&aligned), watch)?))?;
-        out.commit()?;
+        let settings = run.settings(Form::Ndjson, 256 << 20, false);
+        let passages = PassageOptions { in_chars: self.chars || is_xml, ..self.passage_options() };
+        let asked = watched::<Self, _>(&run, true, |watch| {
+            let passages = self.manners.apply(passages, false, &settings, watch)?;
+            let mut out = match (&self.html, &self.output, is_xml) {
+                (Some(directory), ..) => Destination::pages(directory, list, &passages.notes("the first text"))?,
+                (None, Some(directory), true) => Destination::files(directory)?,
+                (None, None, true) => bail!("pan-xml is a file for each pair; say where with -o DIR"),
+                (None, output, false) => Destination::lines(output.as_deref())?,
+            };
+            let options = PairsOptions { list: list.to_owned(), passages, with_pages: self.html.is_some() };
+            let asked = align_pairs(&options, settings.limits, |aligned| out.write(&aligned), watch)?;
+            out.commit()?;
+            Ok(asked)
+        })?;
         Ok(self.exit_code(&asked))
     }
 
@@ -240,6 +260,8 @@ impl Arguments {
             max_df: self.ignore_df,
             exclude: self.exclude.clone(),
             exclude_indexes: self.exclude_index.clone(),
+            base: self.manners.base.clone(),
+            groups: self.manners.grouping(),
             answers,
             passages,
         })
@@ -254,8 +276,9 @@ impl Arguments {
         PassageOptions {
             passages: passage::Options { window_tokens, ..passage::Options::default() },
             in_chars: self.chars,
-            lossy: self.run.input.lossy,
-            root: self.corpus.clone(),
+            reading: self.run.input.options(false),
+            corpus: self.corpus.clone(),
+            ..PassageOptions::default()
         }
     }
 }

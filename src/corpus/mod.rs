@@ -1,6 +1,7 @@
 mod chunk;
 mod item;
 mod lines;
+mod places;
 mod seen;
 mod source;
 mod unpack;
@@ -9,6 +10,7 @@ mod walk;
 pub use chunk::Chunk;
 pub use item::{Content, Item, Reader, read_text};
 pub use lines::{LineReader, RawLine};
+pub use places::Places;
 pub use seen::SeenIds;
 pub use source::Source;
 pub use walk::{Entries, Entry, Found, total_bytes};
@@ -41,6 +43,12 @@ impl Options {
     pub fn of_files(paths: Vec<PathBuf>) -> Self {
         let fields = LineParser { id_field: "id".to_owned(), text_field: "text".to_owned() };
         Self { paths, files_from: None, nul_separated: false, records: None, fields, relative: false, lossy: false, prefer_fasta: false }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::of_files(Vec::new())
     }
 }
 

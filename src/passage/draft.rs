@@ -48,7 +48,7 @@ impl Draft {
     }
 
     /// Whether both are one passage that is copied in part: they are close on both sides, and not both are reworded.
-    fn joins(&self, other: &Self, gap_bytes: u32) -> bool {
+    fn joins(&self, other: &Self, pair: &Pair<'_>, gap_bytes: u32) -> bool {
         let is_near = |one: Span, two: Span| one.start.max(two.start) <= one.end.min(two.end).saturating_add(gap_bytes);
         let is_sure = |draft: &Self| draft.kind != Kind::Reworded || draft.evidence >= MIN_EVIDENCE;
         // A phrase that one document has once and the other twice, close together, is two copies.
@@ -61,6 +61,8 @@ impl Draft {
             && is_near(self.a, other.a)
             && is_near(self.b, other.b)
             && (!are_copies || is_within(self.a, other.a) == is_within(self.b, other.b))
+            && !pair.a.document.is_parted(self.a, other.a)
+            && !pair.b.document.is_parted(self.b, other.b)
     }
 }
 
@@ -70,11 +72,11 @@ const MIN_EVIDENCE: f32 = 4.5;
 const LOOK_BACK: usize = 16;
 
 /// Joins what was copied with what was reworded beside it, and copies with other copies beside them. `drafts` are sorted by their place.
-pub(super) fn joined(drafts: Vec<Draft>, gap_bytes: u32) -> Vec<Draft> {
+pub(super) fn joined(pair: &Pair<'_>, drafts: Vec<Draft>, gap_bytes: u32) -> Vec<Draft> {
     let mut done: Vec<Draft> = Vec::with_capacity(drafts.len());
     for mut draft in drafts {
         // What has been joined reaches farther: it may join others.
-        while let Some(back) = done.iter().rev().take(LOOK_BACK).position(|other| other.joins(&draft, gap_bytes)) {
+        while let Some(back) = done.iter().rev().take(LOOK_BACK).position(|other| other.joins(&draft, pair, gap_bytes)) {
             let other = done.remove(done.len() - 1 - back);
             draft = draft.with(&other, Kind::Edited);
         }

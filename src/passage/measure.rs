@@ -1,6 +1,9 @@
 //! How much two stretches have in common.
 
-use super::pair::{Pair, Side};
+use super::{
+    pair::{Pair, Side},
+    prepared::NO_TERM,
+};
 use crate::format::Span;
 
 /// What two stretches of words have in common.
@@ -52,7 +55,8 @@ impl Measure {
     /// Compares all words of two stretches.
     pub fn words(&mut self, pair: &Pair<'_>, a: Span, b: Span) -> Common {
         let terms = |side: &Side<'_>, words: Span| {
-            side.document.terms[words.start as usize..words.end as usize].iter().map(|&term| (term, 1)).collect::<Vec<_>>()
+            let terms = &side.document.terms[words.start as usize..words.end as usize];
+            terms.iter().filter(|&&term| term != NO_TERM).map(|&term| (term, 1)).collect::<Vec<_>>()
         };
         self.bags(pair, terms(&pair.a, a).into_iter(), terms(&pair.b, b).into_iter()).0
     }

@@ -53,7 +53,7 @@ pub use chars::in_chars;
 use draft::{Draft, joined};
 use measure::Measure;
 use pair::Pair;
-pub use prepared::Prepared;
+pub use prepared::{Prepared, Tally};
 
 /// What counts as a passage. The defaults were fitted on half of a corpus of plagiarism cases and confirmed on the other.
 #[derive(Debug, Clone, PartialEq)]
@@ -143,7 +143,7 @@ pub fn align(a: &Prepared, b: &Prepared, options: &Options) -> Vec<Passage> {
     drafts.sort_by_key(Draft::place);
     let summaries = summary::take(&mut drafts, b.text.len() as u32, options);
     let least = least_evidence(&pair, &copies, options);
-    let mut drafts = joined(drafts, options.max_gap_bytes);
+    let mut drafts = joined(&pair, drafts, options.max_gap_bytes);
     let counts = |draft: &Draft| draft.evidence >= least && draft.words >= options.window_tokens;
     drafts.retain(|draft| draft.kind != Kind::Reworded || counts(draft));
     drafts.extend(summaries);

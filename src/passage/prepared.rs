@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     blot::{Blotter, Kind, Shape, Window},
+    exempt::{Reason, Rules},
     format::{Blots, Span, Tokens},
     token::{Rule, Tokenizer},
 };
@@ -30,6 +31,33 @@ pub struct Prepared {
     pub(super) bags: Lists,
     /// The sentences of each term, and how often it occurs in them.
     pub(super) postings: Lists,
+    /// Of each word why it does not count; empty if all do. Such a word is in no window, has the term [`NO_TERM`], and is like no other.
+    reasons: Vec<Option<Reason>>,
+}
+
+/// The term of a word that does not count.
+pub(super) const NO_TERM: u32 = u32::MAX;
+
+/// What the words of a document are counted as.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub words: u32,
+    /// Words that do not count, by [`Reason::ALL`].
+    pub left_out: [u32; Reason::ALL.len()],
+    /// Words that count and are in passages.
+    pub matched: u32,
+}
+
+impl Tally {
+    /// Words that count.
+    pub fn counted(&self) -> u32 {
+        self.words - self.left_out.iter().sum::<u32>()
+    }
+
+    /// Of the words that count, the share that is in passages.
+    pub fn share(&self) -> f64 {
+        f64::from(self.matched) / f64::from(self.counted().max(1))
+    }
 }
 
 /// Lists of pairs, end to end.
@@ -74,16 +102,25 @@ const TERM_CHARS: usize = 6;
 impl Prepared {
     /// Makes a text ready to be aligned with these options.
     pub fn of(text: impl Into<String>, options: &Options) -> Self {
+        Self::without(text, options, &Rules::default())
+    }
+
+    /// The same, without the words that do not count by some rules: they are in no passage, unless others around them are, and in no share.
+    pub fn without(text: impl Into<String>, options: &Options, rules: &Rules) -> Self {
         let text = text.into();
         let mut tokens = Tokens::new(true);
         Tokenizer::new(Rule::Word, false).tokenize(&text, &mut tokens);
         let words: Vec<u64> = tokens.iter().map(xxh3_64).collect();
         let spans = tokens.spans().unwrap_or_default().to_vec();
         let sentences = sentences(&text, &spans);
-        let (vocabulary, terms) = terms(&tokens);
+        let reasons = rules.reasons(&text, &words, &spans);
+        let (vocabulary, terms) = terms(&tokens, &reasons);
         let bags = bags(&sentences, &terms, |_| true);
         let postings = bags.inverted(vocabulary.len());
-        Self { grams: grams(&tokens, options.window_tokens), text, words, spans, sentences, vocabulary, terms, bags, postings }
+        let mut grams = grams(&tokens, options.window_tokens);
+        let is_whole = |at: u32| reasons[at as usize..].iter().take(options.window_tokens as usize).all(Option::is_none);
+        grams.retain(|&(_, at)| reasons.is_empty() || is_whole(at));
+        Self { grams, text, words, spans, sentences, vocabulary, terms, bags, postings, reasons }
     }
 
     pub fn text(&self) -> &str {
@@ -94,16 +131,61 @@ impl Prepared {
         self.words.len()
     }
 
-    /// The share of its words that are in some stretches of it, which may overlap.
-    pub fn share_in(&self, bytes: impl Iterator<Item = Span>) -> f64 {
+    /// Why a word does not count; none if it does.
+    pub fn reason(&self, word: usize) -> Option<Reason> {
+        self.reasons.get(word).copied().flatten()
+    }
+
+    /// Stretches of the text whose words do not count, by where they start, and why.
+    pub fn left_out(&self) -> Vec<(Span, Reason)> {
+        let mut found: Vec<(Span, Reason)> = Vec::new();
+        let mut last = None;
+        for (span, &reason) in self.spans.iter().zip(&self.reasons) {
+            match (found.last_mut(), reason) {
+                (Some((open, _)), Some(_)) if last == reason => open.end = span.end,
+                (_, Some(reason)) => found.push((*span, reason)),
+                (_, None) => {}
+            }
+            last = reason;
+        }
+        found
+    }
+
+    /// What its words are counted as, if some stretches of it, which may overlap, are in passages.
+    pub fn tally(&self, bytes: impl Iterator<Item = Span>) -> Tally {
         let mut stretches: Vec<Span> = bytes.map(|bytes| self.words_in(bytes)).collect();
         stretches.sort_unstable_by_key(|words| words.start);
-        let (mut covered, mut end) = (0, 0);
+        let mut tally = Tally { words: self.words.len() as u32, ..Tally::default() };
+        for reason in self.reasons.iter().flatten() {
+            tally.left_out[*reason as usize] += 1;
+        }
+        let mut end = 0;
         for words in stretches {
-            covered += words.end.saturating_sub(words.start.max(end));
+            let new = words.start.max(end)..words.end.max(end);
+            tally.matched += if self.reasons.is_empty() { new.len() } else { new.filter(|&word| self.counts(word)).count() } as u32;
             end = end.max(words.end);
         }
-        f64::from(covered) / self.words.len().max(1) as f64
+        tally
+    }
+
+    /// The share of its words that are in some stretches of it, of those that count.
+    pub fn share_in(&self, bytes: impl Iterator<Item = Span>) -> f64 {
+        self.tally(bytes).share()
+    }
+
+    /// Whether there are words between two stretches that do not count: what stands on either side is not one passage.
+    pub(super) fn is_parted(&self, one: Span, two: Span) -> bool {
+        let between = Span { start: one.end.min(two.end), end: one.start.max(two.start) };
+        if self.reasons.is_empty() || between.start >= between.end {
+            return false;
+        }
+        let words = self.words_in(between);
+        self.reasons[words.start as usize..words.end as usize].iter().any(Option::is_some)
+    }
+
+    /// Whether a word counts.
+    pub(super) fn counts(&self, word: u32) -> bool {
+        self.reason(word as usize).is_none()
     }
 
     /// The terms of each sentence without some words.
@@ -142,13 +224,15 @@ fn grams(tokens: &Tokens, k: u32) -> Vec<(u64, u32)> {
     grams
 }
 
-/// The distinct terms, and of each token its term.
-fn terms(tokens: &Tokens) -> (Vec<u64>, Vec<u32>) {
+/// The distinct terms of the words that count, and of each token its term.
+fn terms(tokens: &Tokens, reasons: &[Option<Reason>]) -> (Vec<u64>, Vec<u32>) {
     let hashes: Vec<u64> = tokens.iter().map(|token| xxh3_64(stem(token))).collect();
-    let mut vocabulary = hashes.clone();
+    let counts = |at: usize| reasons.get(at).is_none_or(Option::is_none);
+    let mut vocabulary: Vec<u64> = hashes.iter().enumerate().filter(|(at, _)| counts(*at)).map(|(_, &hash)| hash).collect();
     vocabulary.sort_unstable();
     vocabulary.dedup();
-    let terms = hashes.iter().map(|hash| vocabulary.partition_point(|term| term < hash) as u32).collect();
+    let number = |hash: &u64| vocabulary.partition_point(|term| term < hash) as u32;
+    let terms = hashes.iter().enumerate().map(|(at, hash)| if counts(at) { number(hash) } else { NO_TERM }).collect();
     (vocabulary, terms)
 }
 
@@ -166,7 +250,7 @@ fn bags(sentences: &[Sentence], terms: &[u32], is_kept: impl Fn(usize) -> bool) 
     for sentence in sentences {
         sorted.clear();
         let words = sentence.tokens.start as usize..sentence.tokens.end as usize;
-        sorted.extend(words.filter(|&word| is_kept(word)).map(|word| terms[word]));
+        sorted.extend(words.filter(|&word| is_kept(word)).map(|word| terms[word]).filter(|&term| term != NO_TERM));
         sorted.sort_unstable();
         bags.entries.extend(sorted.chunk_by(|one, two| one == two).map(|same| (same[0], same.len() as u32)));
         bags.ends.push(bags.entries.len() as u32);

@@ -40,7 +40,7 @@ pub(super) fn runs(a: &Prepared, b: &Prepared, k: u32) -> Vec<Run> {
         };
         // Back to where the run before started: what reaches farther back would have been found from there.
         let floor = runs.last().map_or(0, |run| run.a as usize);
-        let back = (1..=(at - floor).min(bt).min(MAX_BACK)).take_while(|&step| a.words[at - step] == b.words[bt - step]).count();
+        let back = (1..=(at - floor).min(bt).min(MAX_BACK)).take_while(|&step| is_same(a, b, at - step, bt - step)).count();
         runs.push(Run { a: (at - back) as u32, b: (bt - back) as u32, length: (length + back) as u32 });
         at += length + 1 - k as usize;
     }
@@ -60,12 +60,23 @@ fn candidates<'p>(places: &'p [Range<u32>], b: &'p Prepared, at: usize, k: usize
 
 /// How many words agree from here on.
 fn ahead(a: &Prepared, b: &Prepared, at: usize, bt: usize) -> usize {
-    a.words[at..].iter().zip(&b.words[bt..]).take_while(|(one, two)| one == two).count()
+    let words = a.words[at..].iter().zip(&b.words[bt..]);
+    words.enumerate().take_while(|&(step, (one, two))| one == two && counts(a, b, at + step, bt + step)).count()
+}
+
+fn is_same(a: &Prepared, b: &Prepared, at: usize, bt: usize) -> bool {
+    a.words[at] == b.words[bt] && counts(a, b, at, bt)
+}
+
+/// A word that does not count is like no other.
+fn counts(a: &Prepared, b: &Prepared, at: usize, bt: usize) -> bool {
+    a.counts(at as u32) && b.counts(bt as u32)
 }
 
 /// For each window of `a` the range of equal ones in `b.grams`.
 fn places(a: &Prepared, b: &Prepared) -> Vec<Range<u32>> {
-    let mut places = vec![0..0; a.grams.len()];
+    let windows = a.grams.iter().map(|&(_, at)| at as usize + 1).max().unwrap_or(0);
+    let mut places = vec![0..0; windows];
     let mut start = 0;
     for same in a.grams.chunk_by(|one, two| one.0 == two.0) {
         let gram = same[0].0;

@@ -173,3 +173,44 @@ fn hostile_texts_end() {
     let periodic = |step: usize| -> String { (0..200_000).map(|at| if at % step == 0 { "c " } else { ["a ", "b "][at % 2] }).collect() };
     aligned(&periodic(37), &periodic(41));
 }
+
+/// Marks the quotations of the first text as words that do not count.
+fn unquoted(text: &str) -> Prepared {
+    Prepared::without(text, &options(), &crate::exempt::Rules { quotes: true, ..Default::default() })
+}
+
+#[test]
+fn words_that_do_not_count_are_in_no_passage() {
+    let said: Vec<String> = (0..40).map(|number| format!("word{number}")).collect();
+    let said = said.join(" ");
+    let (text, source) = (format!("I say. “{said}” So it was."), format!("{said} and more besides."));
+    let [plain, quoted, other] = [Prepared::of(text.as_str(), &options()), unquoted(&text), Prepared::of(source.as_str(), &options())];
+    assert_eq!(align(&plain, &other, &options()).len(), 1);
+    assert_eq!(align(&quoted, &other, &options()), []);
+    assert_eq!(align(&quoted, &quoted, &options()), []);
+    let tally = quoted.tally([Span { start: 0, end: text.len() as u32 }].into_iter());
+    assert_eq!((tally.words, tally.left_out, tally.counted(), tally.matched, tally.share()), (45, [0, 0, 40], 5, 5, 1.0));
+    assert_eq!(quoted.left_out().iter().map(|(span, _)| slice(&text, *span)).collect::<Vec<_>>(), [said.as_str()]);
+    assert_eq!(plain.left_out(), []);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// What stands between marks is in no passage by itself, and what is copied around it is still found.
+    #[test]
+    fn a_quotation_parts_a_copy([a, b, copy, x, y] in planted(), quoted in words('q', 20)) {
+        let copy = copy.trim_end_matches(['–', ' ', '\n']).replace('\n', " ");
+        let quoted = quoted.replace(['\n', '–'], " ");
+        let one = format!("{a} {copy}\n\n\"{}\"\n\n{b}", quoted.trim());
+        let two = format!("{x}\n{copy}\n\n\"{}\"\n\n{y}", quoted.trim());
+        let (without, other) = (unquoted(&one), Prepared::of(two.as_str(), &options()));
+        let passages = align(&without, &other, &options());
+        prop_assert_eq!(passages.len(), 1, "{:?}", passages);
+        prop_assert_eq!(slice(&one, passages[0].a).trim_end(), copy.as_str());
+        prop_assert_eq!(passages[0].kind, Kind::Verbatim);
+        let tally = without.tally(passages.iter().map(|passage| passage.a));
+        prop_assert_eq!(tally.left_out[2], 20);
+        prop_assert_eq!(tally.matched, Prepared::of(copy.as_str(), &options()).tokens() as u32);
+    }
+}

@@ -4,11 +4,14 @@
 //! [`Limits::budget_bytes`] of input and results under way, by what each thread works on, by the largest
 //! single document, by some 5 MiB that are read ahead, and by [`SeenIds`].
 
+mod base;
 mod blot;
 mod build;
 mod change;
 mod dump;
 mod extract;
+mod groups;
+mod library;
 mod pairs;
 mod query;
 mod reorganise;
@@ -17,11 +20,16 @@ mod sync;
 mod texts;
 mod tokenize;
 
+pub use base::base_text;
 pub use blot::{BlotOptions, blot};
 pub use build::{BuildOptions, build};
 pub use change::{ChangeOptions, Changed, add, remove};
 pub use dump::{dump, dump_blot};
-pub use extract::{Extract, ExtractOptions, LeaveOut, Sifted, UniqueOptions, extract, extract_passages, extract_without, spans, unique};
+pub use extract::{
+    Extract, ExtractOptions, LeaveOut, New, Paged, PagesOptions, Sifted, UniqueOptions, WhichPairs, extract, extract_pages,
+    extract_passages, extract_without, spans, unique,
+};
+pub use groups::Grouping;
 pub use pairs::{Aligned, PairsOptions, align_pairs};
 pub use query::{Answers, Asked, QueryOptions, blot_text, query};
 pub use reorganise::{compact, merge, split};

@@ -6,8 +6,9 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Problem, Result},
+    exempt::Rules,
     parallel::{self, Limits, Weighted},
-    passage::{Passage, Prepared, in_chars},
+    passage::{Passage, Prepared, Tally, in_chars},
     report::html::PairPage,
 };
 use std::{
@@ -35,6 +36,8 @@ pub struct Aligned {
     pub a_in_b: f64,
     pub b_in_a: f64,
     pub passages: Vec<Passage>,
+    /// What the words of either are counted as, if some may not count.
+    pub tallies: Option<[Tally; 2]>,
     /// What a browser shows of the pair, if it was asked for.
     pub page: Option<PairPage>,
 }
@@ -155,27 +158,34 @@ impl Aligner<'_> {
             let what = "expected two paths with a tab between them";
             return Err(vec![Problem::new(line.place.clone(), what)]);
         };
-        let (a, b) = match (load(&mut self.a, path_a, &self.options.passages), load(&mut self.b, path_b, &self.options.passages)) {
+        let options = &self.options.passages;
+        let (a, b) = match (load(&mut self.a, path_a, options, &options.rules), load(&mut self.b, path_b, options, &options.source_rules)) {
             (Ok(a), Ok(b)) => (a, b),
             (a, b) => return Err([a.err(), b.err()].into_iter().flatten().collect()),
         };
-        let options = &self.options.passages;
-        let Shared { a_in_b, b_in_a, mut passages } = options.shared_bytes(a, b);
-        let page = self.options.with_pages.then(|| PairPage::of((path_a, a), (path_b, b), &passages, &[])).transpose();
+        let Shared { a_in_b, b_in_a, mut passages, tallies } = options.shared_bytes(a, b);
+        let notes = options.notes("the first text");
+        let page = self.options.with_pages.then(|| PairPage::of((path_a, a), (path_b, b), &passages, &notes)).transpose();
         let page = page.map_err(|error| vec![Problem::new(line.place.clone(), error.to_string())])?;
         if options.in_chars {
             in_chars(&mut passages, a.text(), b.text());
         }
-        Ok(Aligned { a: path_a.to_owned(), b: path_b.to_owned(), a_in_b, b_in_a, passages, page })
+        let tallies = options.leaves_out().then_some(tallies);
+        Ok(Aligned { a: path_a.to_owned(), b: path_b.to_owned(), a_in_b, b_in_a, passages, tallies, page })
     }
 }
 
 /// The document that is in the slot, or comes there now.
-fn load<'s>(slot: &'s mut Option<(String, Prepared)>, path: &str, options: &PassageOptions) -> Result<&'s Prepared, Problem> {
+fn load<'s>(
+    slot: &'s mut Option<(String, Prepared)>,
+    path: &str,
+    options: &PassageOptions,
+    rules: &Rules,
+) -> Result<&'s Prepared, Problem> {
     if slot.as_ref().is_none_or(|(loaded, _)| loaded != path) {
         // Two large documents in the place of one would be one too many.
         *slot = None;
-        *slot = Some((path.to_owned(), options.prepared(path)?));
+        *slot = Some((path.to_owned(), options.prepared(path, rules)?));
     }
     match slot {
         Some((_, document)) => Ok(document),

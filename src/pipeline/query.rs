@@ -3,23 +3,26 @@
 use super::{
     BlotOptions, Gathered, Settings, Stage, Watch,
     blot::ToBlots,
+    groups::{Grouping, Groups},
+    library::Library,
     run,
-    texts::{PassageOptions, Texts},
+    texts::{PassageOptions, PassageParts, Shared, Texts},
 };
 use crate::{
     corpus::{self, Content, Item, Source},
-    error::{Error, Place, Result},
+    error::{Error, Place, Problem, Result},
     index::Index,
     passage::Prepared,
     report::html::DocumentPage,
-    report::{Excerpts, Format, Value, put_id, put_names, put_passages, put_record},
+    report::{Excerpts, Format, Value, put_id, put_names, put_record},
     select,
-    similar::{Excluded, Match, Measure, Score, Search, SearchScratch},
+    similar::{Excluded, Match, Measure, Score, Search, SearchScratch, Wanted},
 };
 use std::{
     collections::HashSet,
     io::Write,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 #[derive(Debug, Clone)]
@@ -36,6 +39,10 @@ pub struct QueryOptions {
     pub exclude: Vec<PathBuf>,
     /// Indexes whose blots do not count.
     pub exclude_indexes: Vec<PathBuf>,
+    /// Files and directories of base text, whose blots do not count.
+    pub base: Vec<PathBuf>,
+    /// Documents of the group of the one that is asked about are passed over.
+    pub groups: Option<Grouping>,
     pub answers: Answers,
     /// With the passages that are shared.
     pub passages: Option<PassageOptions>,
@@ -68,7 +75,9 @@ pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &m
     let selection = (!select::is_complete(&index.scheme.select)).then(|| select::rate(&index.scheme.select));
     let measure = Measure { score: options.score, threshold: options.threshold, selection };
     let reference = options.exclude_indexes.iter().map(|path| open_reference(path, index)).collect::<Result<Vec<_>>>()?;
-    let excluded = Excluded::new(index, blots_of_files(&options.exclude, &blots, settings, watch)?, &reference)?;
+    let files = [&options.exclude[..], &options.base].concat();
+    let excluded = Excluded::new(index, blots_of_files(&files, &blots, settings, watch)?, &reference)?;
+    let groups = options.groups.as_ref().map(Groups::read).transpose()?.map(|groups| Grouped { groups, asked: Mutex::default() });
     let search = Search { index, measure, top: options.top, max_df: options.max_df.unwrap_or(u64::MAX), excluded };
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     blots.expect_in(&mut source);
@@ -77,9 +86,9 @@ pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &m
         put_names(&mut names, format, shown(&search, &NAMES));
     }
     out.write_all(&names).map_err(Error::output)?;
-    let texts = options.passages.as_ref().map(|passages| Texts::new(passages, 2 * settings.limits.threads));
+    let texts = options.passages.as_ref().map(|passages| Texts::new(passages, index, 2 * settings.limits.threads));
     let (distinct, scratch) = (Vec::new(), SearchScratch::default());
-    let stage = Ask { blots, search: &search, answers: options.answers, texts: texts.as_ref(), distinct, scratch };
+    let stage = Ask { blots, search: &search, answers: options.answers, texts: texts.as_ref(), groups: groups.as_ref(), distinct, scratch };
     let (mut asked, mut documents) = (Asked::default(), 0);
     let summary = run(&stage, source, settings, watch, |answers, _| {
         asked.matches += answers.matches;
@@ -92,7 +101,28 @@ pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &m
         out.flush().map_err(Error::output)
     })?;
     asked.problems = summary.problems + texts.map_or(0, |texts| texts.tell_unread(watch));
+    for problem in groups.map_or(Ok(Vec::new()), |groups| groups.unknown(index))? {
+        asked.problems += 1;
+        watch.problem(&problem);
+    }
     Ok(asked)
+}
+
+/// The group of each document, and who was asked about: they need not be in the index.
+struct Grouped {
+    groups: Groups,
+    asked: Mutex<HashSet<String>>,
+}
+
+impl Grouped {
+    fn ask(&self, id: &str) {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
+    }
+
+    fn unknown(self, index: &Index) -> Result<Vec<Problem>> {
+        let asked = self.asked.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.groups.unknown(|id| Ok(asked.contains(id) || index.find_id(id)?.is_some()))
+    }
 }
 
 /// Opens an index whose blots are to be left out.
@@ -163,14 +193,16 @@ struct Ask<'s> {
     search: &'s Search<'s>,
     answers: Answers,
     texts: Option<&'s Texts<'s>>,
+    groups: Option<&'s Grouped>,
     distinct: Vec<u64>,
     scratch: SearchScratch,
 }
 
 impl Clone for Ask<'_> {
     fn clone(&self) -> Self {
-        let Self { blots, search, answers, texts, .. } = self;
-        Self { blots: blots.clone(), search, answers: *answers, texts: *texts, distinct: Vec::new(), scratch: SearchScratch::default() }
+        let Self { blots, search, answers, texts, groups, .. } = self;
+        let (distinct, scratch) = (Vec::new(), SearchScratch::default());
+        Self { blots: blots.clone(), search, answers: *answers, texts: *texts, groups: *groups, distinct, scratch }
     }
 }
 
@@ -226,26 +258,47 @@ fn shown<'f, T>(search: &Search<'_>, fields: &'f [T]) -> &'f [T] {
 
 impl Ask<'_> {
     fn answer(&mut self, item: &Item<'_>, tokens: u32, is_lean: bool, out: &mut Written) -> Result<()> {
-        let (matches, counted) = self.search.matches(&self.distinct, tokens, &mut self.scratch, is_lean)?;
-        out.matches += matches.len() as u64;
+        if let Some(groups) = self.groups {
+            groups.ask(item.id);
+        }
+        let groups = self.groups;
+        let wanted = groups.map(|groups| |id: &str| !groups.groups.are_together(item.id, id));
+        let wanted = wanted.as_ref().map(|wanted| wanted as &Wanted<'_>);
+        let (matches, counted) = self.search.matches(&self.distinct, tokens, &mut self.scratch, is_lean, wanted)?;
         let is_aligned = !matches.is_empty() && self.answers != Answers::Page;
         let text = self.texts.filter(|_| is_aligned).map(|texts| prepared(texts, item)).transpose()?;
         match self.answers {
-            Answers::Documents => self.put_nested(item.id, &matches, counted, out),
+            Answers::Documents => {
+                out.matches += matches.len() as u64;
+                self.put_nested(item.id, &matches, counted, out)
+            }
             Answers::Page => self.put_page(item, &matches, out),
-            _ => (1..).zip(&matches).try_for_each(|(rank, found)| self.put_match(item.id, rank, found, counted, text.as_ref(), out)),
+            _ => {
+                let mut rank = 1;
+                for found in &matches {
+                    rank += u64::from(self.put_match(item.id, rank, found, counted, text.as_ref(), out)?);
+                }
+                out.matches += rank - 1;
+                Ok(())
+            }
         }
     }
 
     /// A page with all that was found, also if that is nothing.
     fn put_page(&self, item: &Item<'_>, matches: &[Match], out: &mut Written) -> Result<()> {
         let Some(texts) = self.texts else { return Ok(()) };
-        let text = prepared(texts, item)?;
-        let mut page = DocumentPage::new(item.id, &text);
+        let (text, notes) = (prepared(texts, item)?, texts.options.notes("the document"));
+        let mut page = DocumentPage::new(item.id, &text).with_notes(&notes);
         for found in matches {
             let id = self.search.index.id(found.document)?;
-            if let Some(other) = texts.get(&id).filter(|_| id != item.id) {
-                page.add_source(&id, &other, &texts.options.shared_bytes(&text, &other).passages)?;
+            let Some(other) = texts.get(&id).filter(|_| id != item.id) else {
+                out.matches += 1;
+                continue;
+            };
+            let shared = texts.options.shared_bytes(&text, &other);
+            if !is_all_left_out(texts, &shared) {
+                page.add_source(&id, &other, &shared.passages)?;
+                out.matches += 1;
             }
         }
         page.write(&mut out.bytes)
@@ -269,30 +322,33 @@ impl Ask<'_> {
         Ok(())
     }
 
-    /// A record, or excerpts, for one document that was found.
-    fn put_match(&self, id: &str, rank: u64, found: &Match, counted: u32, text: Option<&Prepared>, out: &mut Written) -> Result<()> {
+    /// A record, or excerpts, for one document that was found; false if all that they share is left out.
+    fn put_match(&self, id: &str, rank: u64, found: &Match, counted: u32, text: Option<&Prepared>, out: &mut Written) -> Result<bool> {
         let other_id = self.search.index.id(found.document)?;
         let shared = self.texts.zip(text).and_then(|(texts, text)| {
             let (options, other) = (texts.options, texts.get(&other_id)?);
             let is_shown = matches!(self.answers, Answers::Excerpts { .. });
             Some((if is_shown { options.shared_bytes(text, &other) } else { options.shared(text, &other) }, other))
         });
+        if self.texts.zip(shared.as_ref()).is_some_and(|(texts, (shared, _))| is_all_left_out(texts, shared)) {
+            return Ok(false);
+        }
         if let (Answers::Excerpts { with_color }, Some((shared, other)), Some(text)) = (self.answers, &shared, text) {
             let (ids, texts, shares) = ([id, &other_id], [text.text(), other.text()], [shared.a_in_b, shared.b_in_a]);
-            Excerpts { ids, texts, shares, passages: &shared.passages, with_color }.put(&mut out.bytes);
-            return Ok(());
+            Excerpts { ids, texts, shares, passages: &shared.passages, tallies: shared.tallies, with_color }.put(&mut out.bytes);
+            return Ok(true);
         }
         let format = if let Answers::Matches(format) = self.answers { format } else { Format::Ndjson };
-        let (mut query, mut doc, mut passages) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut query, mut doc, mut parts) = (Vec::new(), Vec::new(), PassageParts::default());
         put_id(&mut query, format, id);
         put_id(&mut doc, format, &other_id);
         let mut fields = shown(self.search, &self.fields(&query, rank, &doc, found, counted)).to_vec();
         if let Some((shared, _)) = &shared {
-            put_passages(&mut passages, &shared.passages);
-            fields.push(("passages", Value::Ids(&passages)));
+            parts.put(shared, self.texts.is_some_and(|texts| texts.options.leaves_out()));
+            parts.add_to(&mut fields);
         }
         put_record(&mut out.bytes, format, &fields);
-        Ok(())
+        Ok(true)
     }
 
     fn fields<'v>(&self, query: &'v [u8], rank: u64, doc: &'v [u8], found: &Match, counted: u32) -> [(&'static str, Value<'v>); 8] {
@@ -311,27 +367,38 @@ impl Ask<'_> {
     }
 }
 
+/// Whether two documents share nothing but what does not count.
+fn is_all_left_out(texts: &Texts<'_>, shared: &Shared) -> bool {
+    texts.options.leaves_out() && shared.passages.is_empty()
+}
+
 /// The document that is asked about, made ready to be aligned.
 fn prepared(texts: &Texts<'_>, item: &Item<'_>) -> Result<Prepared> {
     match item.content {
-        Content::Text(text) => Ok(Prepared::of(text, &texts.options.passages)),
+        Content::Text(text) => Ok(Prepared::without(text, &texts.options.passages, &texts.options.rules)),
         _ => Err(Error::Usage("passages need the text of a document; tokens and blots do not have it".to_owned())),
     }
 }
 
 /// Writes every document of a blot with the text behind it, as far as its file can be read; false if there is none.
 ///
-/// Ids are paths, below `root` if one is given.
-pub fn blot_text(index: &Index, options: &BlotOptions, blot: u64, root: Option<&Path>, out: &mut impl Write) -> Result<bool> {
+/// `corpus` and `reading` say where texts are, as for passages.
+pub fn blot_text(
+    index: &Index,
+    options: &BlotOptions,
+    blot: u64,
+    (corpus, reading): (&[PathBuf], &corpus::Options),
+    out: &mut impl Write,
+) -> Result<bool> {
+    let library = Library::new(index, corpus, reading);
     let mut blots = ToBlots::as_index(options, &index.manifest, &index.directory)?;
     let documents = index.ids_with(blot)?;
     let digits = usize::from(index.scheme.bits.div_ceil(4));
     for id in &documents {
-        let path = root.map_or_else(|| PathBuf::from(id), |root| root.join(id));
         let mut line = serde_json::json!({ "blot": format!("{blot:0digits$x}"), "doc": id });
         // A document of a stream, or one that is elsewhere now, has no text to show.
-        let text = corpus::read_text(&path, false).ok();
-        if let Some((span, text)) = text.and_then(|text| blots.text_of(&text, blot)) {
+        let read = library.read(id).ok();
+        if let Some((span, text)) = read.and_then(|read| blots.text_of(&read.text, blot)) {
             line["bytes"] = serde_json::json!([span.start, span.end]);
             line["text"] = text.into();
         }

@@ -1,8 +1,9 @@
 //! Passages as a person reads them on a terminal: the lines of the document with a line of context, as `grep -C` would.
 
+use super::passage::told_tally;
 use crate::{
     format::Span,
-    passage::{Kind, Passage},
+    passage::{Kind, Passage, Tally},
 };
 use std::io::Write;
 
@@ -21,6 +22,8 @@ pub struct Excerpts<'a> {
     /// The share of the words of either that are in passages.
     pub shares: [f64; 2],
     pub passages: &'a [Passage],
+    /// What the words of either are counted as.
+    pub tallies: [Tally; 2],
     pub with_color: bool,
 }
 
@@ -32,6 +35,9 @@ impl Excerpts<'_> {
         let heading = format!("{a} and {b}: {} of the first, {} of the second", percent(self.shares[0]), percent(self.shares[1]));
         // Writing to a vector cannot fail.
         let _ = writeln!(out, "{}", self.styled("1", &heading));
+        for told in [(&a, &self.tallies[0]), (&b, &self.tallies[1])].into_iter().filter_map(|(id, tally)| told_tally(id, tally)) {
+            let _ = writeln!(out, "  {}", self.styled("2", &told));
+        }
         let starts = self.texts.map(line_starts);
         for passage in self.passages {
             let lines = [(passage.a, &starts[0], &a), (passage.b, &starts[1], &b)].map(|(span, starts, id)| {
@@ -135,7 +141,14 @@ mod tests {
     fn shown(text: &str, a: (usize, usize), with_color: bool) -> String {
         let span = |(start, end): (usize, usize)| Span { start: start as u32, end: end as u32 };
         let passage = Passage { a: span(a), b: span((0, 3)), tokens: 7, score: 1.0, kind: Kind::Verbatim };
-        let excerpts = Excerpts { ids: ["a", "b\x1b"], texts: [text, "abc"], shares: [0.5, 1.0], passages: &[passage], with_color };
+        let excerpts = Excerpts {
+            ids: ["a", "b\x1b"],
+            texts: [text, "abc"],
+            shares: [0.5, 1.0],
+            passages: &[passage],
+            tallies: [Tally { words: 14, left_out: [0, 4, 0], matched: 5 }, Tally::default()],
+            with_color,
+        };
         let mut out = Vec::new();
         excerpts.put(&mut out);
         String::from_utf8(out).unwrap()
@@ -146,7 +159,7 @@ mod tests {
         let text = "one\ntwo\nthree four\nfive\nsix\n";
         assert_eq!(
             shown(text, (14, 23), false),
-            "a and b\u{fffd}: 50 % of the first, 100 % of the second\n  verbatim, 7 words: a:3-4 from b\u{fffd}:1\n       2  two\n       3  three four\n       4  five\n       5  six\n"
+            "a and b\u{fffd}: 50 % of the first, 100 % of the second\n  of 14 words of a 10 count; left out: 4 in the list of references\n  verbatim, 7 words: a:3-4 from b\u{fffd}:1\n       2  two\n       3  three four\n       4  five\n       5  six\n"
         );
         assert!(shown(text, (14, 18), true).contains("\x1b[2mthree \x1b[0m\x1b[1;31mfour\x1b[0m\n"));
     }
@@ -155,7 +168,7 @@ mod tests {
     fn long_passages_are_folded_and_nothing_is_obeyed() {
         let text: String = (0..30).map(|n| format!("line {n}\x1b[31m\n")).collect();
         let folded = shown(&text, (0, text.len()), false);
-        assert!(folded.contains("24 more lines") && folded.lines().count() == 9 && !folded.contains('\x1b'), "{folded}");
+        assert!(folded.contains("24 more lines") && folded.lines().count() == 10 && !folded.contains('\x1b'), "{folded}");
         let wide = shown(&"wide ".repeat(400), (1000, 1100), false);
         assert!(wide.lines().all(|line| line.chars().count() < 200) && wide.contains("…"), "{wide}");
         assert!(!shown("", (0, 0), true).is_empty());

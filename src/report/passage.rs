@@ -1,7 +1,11 @@
 //! Passages as JSON, and as the XML that evaluations of plagiarism detection read.
 
 use super::{record::put_number, xml::xml_text};
-use crate::{format::Span, passage::Passage};
+use crate::{
+    exempt::Reason,
+    format::Span,
+    passage::{Passage, Tally},
+};
 use std::io::Write;
 
 /// Appends an array: `[{"a":[s,e],"b":[s,e],"tokens":n,"score":z,"kind":"verbatim"},…]`.
@@ -16,6 +20,27 @@ pub fn put_passages(out: &mut Vec<u8>, passages: &[Passage]) {
         let _ = write!(out, ",\"kind\":\"{}\"}}", kind.name());
     }
     out.push(b']');
+}
+
+/// Appends what the words of a document are counted as:
+/// `{"words":n,"excluded":{"base":n,"bibliography":n,"quotes":n},"counted":n,"matched":n,"share":x}`.
+pub fn put_tally(out: &mut Vec<u8>, tally: &Tally) {
+    let _ = write!(out, "{{\"words\":{},\"excluded\":{{", tally.words);
+    for (at, (reason, words)) in Reason::ALL.iter().zip(tally.left_out).enumerate() {
+        let _ = write!(out, "{}\"{}\":{words}", if at > 0 { "," } else { "" }, reason.name());
+    }
+    let _ = write!(out, "}},\"counted\":{},\"matched\":{},\"share\":", tally.counted(), tally.matched);
+    put_number(out, tally.share());
+    out.push(b'}');
+}
+
+/// What the words of a document are counted as, for a person: "of 120 words of essay.txt 100 count; left out: 20 in quotations".
+/// None if all count.
+pub fn told_tally(id: &str, tally: &Tally) -> Option<String> {
+    let left_out = Reason::ALL.iter().zip(tally.left_out).filter(|(_, words)| *words > 0);
+    let parts: Vec<String> = left_out.map(|(reason, words)| format!("{words} {}", reason.place())).collect();
+    let counted = tally.counted();
+    (!parts.is_empty()).then(|| format!("of {} words of {id} {counted} count; left out: {}", tally.words, parts.join(", ")))
 }
 
 /// Appends a document as PAN has it (<https://pan.webis.de>): the passages of `a` that are from `b`. Offsets must count characters.
@@ -53,6 +78,19 @@ mod tests {
         put_passages(&mut out, &[passage(), passage()]);
         let one = "{\"a\":[1,4],\"b\":[0,9],\"tokens\":2,\"score\":0.666667,\"kind\":\"edited\"}";
         assert_eq!(String::from_utf8(out).unwrap(), format!("[][{one},{one}]"));
+    }
+
+    #[test]
+    fn what_words_are_counted_as() {
+        let tally = Tally { words: 120, left_out: [10, 0, 20], matched: 30 };
+        let mut out = Vec::new();
+        put_tally(&mut out, &tally);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "{\"words\":120,\"excluded\":{\"base\":10,\"bibliography\":0,\"quotes\":20},\"counted\":90,\"matched\":30,\"share\":0.333333}"
+        );
+        assert_eq!(told_tally("a.txt", &tally).unwrap(), "of 120 words of a.txt 90 count; left out: 10 of the base text, 20 in quotations");
+        assert_eq!(told_tally("a.txt", &Tally { words: 9, ..Tally::default() }), None);
     }
 
     #[test]

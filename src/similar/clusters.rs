@@ -1,6 +1,7 @@
 //! Groups of documents that hang together by pairs, and which of each to keep.
 
 use super::{
+    apart::clusters_apart,
     discovery::Discovery,
     join::{Join, Neighbour, Scratch},
 };
@@ -43,6 +44,9 @@ pub struct Dropped {
 
 /// Calls `sink` with every cluster, in the order of their first documents. Memory: sixteen bytes a content, and the largest cluster for each thread.
 pub fn clusters(discovery: &Discovery<'_>, keep: Keep, mut sink: impl FnMut(Cluster) -> Result<()>) -> Result<()> {
+    if !discovery.apart.is_empty() {
+        return clusters_apart(discovery, keep, sink);
+    }
     let groups = groups(discovery)?;
     let contents_of = |group: usize, each: &mut dyn FnMut(u32)| groups[group].iter().for_each(|&content| each(content));
     let work = |join: &Join<'_>, scratch: &mut Scratch, group: usize, out: &mut Vec<Cluster>| {
@@ -66,27 +70,17 @@ fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<u32>>> {
             Ok(())
         },
     )?;
-    let (mut groups, mut place): (Vec<Vec<u32>>, HashMap<u32, usize>) = (Vec::new(), HashMap::new());
-    for content in 0..discovery.lists.contents() as u32 {
-        if sets.is_joined[content as usize] {
-            let at = *place.entry(sets.root(content)).or_insert(groups.len());
-            if at == groups.len() {
-                groups.push(Vec::new());
-            }
-            groups[at].push(content);
-        }
-    }
-    Ok(groups)
+    Ok(sets.groups())
 }
 
 /// Sets that are joined; the least member is the root.
-struct Union {
+pub(super) struct Union {
     parent: Vec<u32>,
     is_joined: Vec<bool>,
 }
 
 impl Union {
-    fn new(count: usize) -> Self {
+    pub fn new(count: usize) -> Self {
         Self { parent: (0..count as u32).collect(), is_joined: vec![false; count] }
     }
 
@@ -99,7 +93,22 @@ impl Union {
         of
     }
 
-    fn join(&mut self, one: u32, two: u32) {
+    /// What was joined with something, by the first of each group.
+    pub fn groups(mut self) -> Vec<Vec<u32>> {
+        let (mut groups, mut place): (Vec<Vec<u32>>, HashMap<u32, usize>) = (Vec::new(), HashMap::new());
+        for member in 0..self.parent.len() as u32 {
+            if self.is_joined[member as usize] {
+                let at = *place.entry(self.root(member)).or_insert(groups.len());
+                if at == groups.len() {
+                    groups.push(Vec::new());
+                }
+                groups[at].push(member);
+            }
+        }
+        groups
+    }
+
+    pub fn join(&mut self, one: u32, two: u32) {
         [one, two].iter().for_each(|&member| self.is_joined[member as usize] = true);
         let (one, two) = (self.root(one), self.root(two));
         self.parent[one.max(two) as usize] = one.min(two);
@@ -117,7 +126,7 @@ impl Tracer<'_, '_> {
     fn cluster(&mut self, group: &[u32], keep: Keep) -> Cluster {
         let mut members: Vec<u32> = group.iter().flat_map(|&content| self.view.documents_of(content)).copied().collect();
         members.sort_unstable();
-        let kept = self.choose(&members, keep);
+        let kept = choose(self.view, &members, keep);
         let reached = self.reach(group, kept);
         let dropped = members.iter().filter(|&&document| document != kept).map(|&document| {
             let content = self.view.content_of(document as usize);
@@ -125,17 +134,6 @@ impl Tracer<'_, '_> {
             Dropped { document, duplicate_of, shared: how.shared, score: how.score }
         });
         Cluster { kept, dropped: dropped.collect(), members }
-    }
-
-    fn choose(&self, members: &[u32], keep: Keep) -> u32 {
-        let tokens = |document: u32| self.view.contents()[self.view.content_of(document as usize) as usize].tokens;
-        let chosen = match keep {
-            Keep::First => members.first(),
-            Keep::Last => members.last(),
-            Keep::Longest => members.iter().min_by_key(|&&document| Reverse(tokens(document))),
-            Keep::Shortest => members.iter().min_by_key(|&&document| tokens(document)),
-        };
-        chosen.copied().unwrap_or_default()
     }
 
     /// For each content of a group the document that it was reached from, and what it shares with it.
@@ -162,4 +160,16 @@ impl Tracer<'_, '_> {
         }
         reached
     }
+}
+
+/// Which of some documents is kept.
+pub(super) fn choose(view: &View<'_>, members: &[u32], keep: Keep) -> u32 {
+    let tokens = |document: u32| view.contents()[view.content_of(document as usize) as usize].tokens;
+    let chosen = match keep {
+        Keep::First => members.first(),
+        Keep::Last => members.last(),
+        Keep::Longest => members.iter().min_by_key(|&&document| Reverse(tokens(document))),
+        Keep::Shortest => members.iter().min_by_key(|&&document| tokens(document)),
+    };
+    chosen.copied().unwrap_or_default()
 }

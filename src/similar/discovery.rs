@@ -1,6 +1,7 @@
 //! Neighbours of many contents: on many threads, in a fixed order, within bounded memory.
 
 use super::{
+    apart::Apart,
     join::{Join, Neighbour, Scratch},
     lists::{Forward, Lists},
     scores::Measure,
@@ -30,6 +31,8 @@ pub struct Discovery<'v> {
     pub view: &'v View<'v>,
     pub lists: Lists,
     pub options: Options,
+    /// Which pairs are wanted. Neighbours are not asked: who makes pairs of them must.
+    pub apart: Apart,
 }
 
 /// Items that a thread takes at a time.
@@ -41,7 +44,7 @@ impl<'v> Discovery<'v> {
     pub fn new(view: &'v View<'v>, options: Options) -> Result<Self> {
         let sets = view.sets(options.limits)?;
         let lists = Lists::new(view, &sets, &options.measure, options.max_df);
-        Ok(Self { view, lists, options })
+        Ok(Self { view, lists, options, apart: Apart::default() })
     }
 
     /// Some blots do not count, neither as shared nor as blots of a document.
@@ -51,7 +54,12 @@ impl<'v> Discovery<'v> {
         }
         let (sets, of) = view.sets_without(left_out, options.limits)?;
         let lists = Lists::with_less(view, &sets, &options.measure, options.max_df, &of);
-        Ok(Self { view, lists, options })
+        Ok(Self { view, lists, options, apart: Apart::default() })
+    }
+
+    /// The same, where only some pairs are wanted.
+    pub fn apart(self, apart: Apart) -> Self {
+        Self { apart, ..self }
     }
 
     /// Calls `work` with every document and its neighbours; `sink` gets what was made of each few of them, in the order of documents.

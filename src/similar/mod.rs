@@ -10,6 +10,7 @@
 //!
 //! Everything here is about contents, which are distinct texts; whoever writes results names all documents of each.
 
+mod apart;
 mod clusters;
 mod discovery;
 mod join;
@@ -18,10 +19,10 @@ mod scores;
 mod search;
 mod table;
 
+pub use apart::Apart;
 pub use clusters::{Cluster, Dropped, Keep, clusters};
 pub use discovery::{Discovery, Options};
 pub use join::{Join, Neighbour, Scratch};
 pub use lists::{Forward, Lists};
 pub use scores::{Measure, Overlap, Score, Side};
-pub use search::{Excluded, Match, Search, SearchScratch};
-pub use table::top;
+pub use search::{Excluded, Match, Search, SearchScratch, Wanted};

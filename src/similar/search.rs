@@ -65,6 +65,9 @@ impl<'i> Excluded<'i> {
     }
 }
 
+/// Says by its id whether a document is wanted.
+pub type Wanted<'w> = dyn Fn(&str) -> bool + 'w;
+
 /// What a thread works with: four bytes a document, twelve for s4; touched only where something is found.
 #[derive(Default)]
 pub struct SearchScratch {
@@ -111,8 +114,15 @@ const AT_ONCE: usize = 64;
 impl Search<'_> {
     /// The best matches of a document with these distinct blots, and how many of its blots count. Those of equal score stand in the order of their numbers.
     ///
-    /// `is_lean`: little memory is worth more than speed.
-    pub fn matches(&self, blots: &[u64], tokens: u32, scratch: &mut SearchScratch, is_lean: bool) -> Result<(Vec<Match>, u32)> {
+    /// `is_lean`: little memory is worth more than speed. `wanted`: others are passed over.
+    pub fn matches(
+        &self,
+        blots: &[u64],
+        tokens: u32,
+        scratch: &mut SearchScratch,
+        is_lean: bool,
+        wanted: Option<&Wanted<'_>>,
+    ) -> Result<(Vec<Match>, u32)> {
         self.prepare(scratch);
         let mut kept: Vec<u64> = Vec::with_capacity(blots.len());
         for &blot in blots {
@@ -130,7 +140,7 @@ impl Search<'_> {
         }
         let side = Side { blots: counted, tokens };
         let found = self.accepted(side, scratch)?;
-        Ok((self.ranked(found)?, counted))
+        Ok((self.ranked(found, wanted)?, counted))
     }
 
     fn prepare(&self, scratch: &mut SearchScratch) {
@@ -226,13 +236,18 @@ impl Search<'_> {
     }
 
     /// The best ones, each with all its documents.
-    fn ranked(&self, mut found: Vec<Candidate>) -> Result<Vec<Match>> {
+    fn ranked(&self, mut found: Vec<Candidate>, wanted: Option<&Wanted<'_>>) -> Result<Vec<Match>> {
         found.sort_unstable_by(|one, two| two.score.total_cmp(&one.score).then(one.number.cmp(&two.number)));
         let mut matches = Vec::new();
         for tied in found.chunk_by(|one, two| one.score == two.score) {
             let mut documents = Vec::new();
             for &Candidate { score, content, shared, blots, .. } in tied {
                 for document in self.index.documents_of(content)? {
+                    if let Some(wanted) = wanted
+                        && !wanted(&self.index.id(document)?)
+                    {
+                        continue;
+                    }
                     documents.push((self.index.row(document)?.number, Match { document, shared, blots, score }));
                 }
             }

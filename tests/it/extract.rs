@@ -216,6 +216,8 @@ fn the_examples_of_help_run_and_the_page_is_current() {
     let work = demo("");
     let articles = root().join("testdata/corpus/formats/articles.jsonl");
     work.shell(&format!("mv i my.idx; zstd -q -c {} > articles.jsonl.zst", articles.display())).ok();
+    std::os::unix::fs::symlink(root().join("testdata/corpus"), work.path("corpus")).unwrap();
+    work.write("template.txt", "some words");
     let help = work.run("dedup-extract", &["--help"]).ok_text();
     let examples: Vec<_> = help.split("Examples:").nth(1).unwrap().lines().filter_map(|line| line.strip_prefix("    ")).collect();
     assert!(examples.len() >= 6);

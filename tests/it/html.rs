@@ -304,3 +304,86 @@ fn a_query_makes_a_page_of_one_document() {
     assert_eq!((ran.code(), ran.stderr().contains("a page is of one document")), (2, true), "{}", ran.stderr());
     assert!(!work.path("two.html").exists());
 }
+
+#[test]
+fn pairs_of_an_index_are_pages() {
+    let work = work();
+    work.shell("dedup-index build -q -o my.idx essay.txt source.txt short.txt other.txt").ok();
+    let extract = |arguments: &[&str]| work.run("dedup-extract", &[&["my.idx", "--threshold", "0.01"], arguments].concat());
+    let ran = extract(&["--html", "report"]);
+    assert_eq!((ran.code(), ran.stderr().as_str(), ran.stdout().as_str()), (0, "", ""));
+    let mut names: Vec<_> = fs::read_dir(work.path("report")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["index.html", "pair-000001.html", "pair-000002.html", "pair-000003.html"]);
+    for threads in ["1", "8"] {
+        extract(&["--html", threads, "--threads", threads]).ok();
+        for name in ["index.html", "pair-000002.html"] {
+            assert_eq!(work.read(&format!("{threads}/{name}")), work.read(&format!("report/{name}")), "{threads} threads");
+        }
+    }
+    let script = "await settled();
+        const rows = [...document.querySelectorAll('tbody tr')].map((row) => row.cells[0].textContent + ' ' + row.cells[1].textContent);
+        return { rows, notice: document.getElementById('notice')?.textContent ?? null, nodes: document.querySelectorAll('.node').length,
+                 title: document.querySelector('h1').textContent, bars: document.querySelectorAll('.bin').length };";
+    let Some(value) = browse_quietly(&work, "report/index.html", script) else { return };
+    assert_eq!(value["rows"], json!(["essay.txt short.txt", "source.txt short.txt", "essay.txt source.txt"]));
+    assert_eq!((&value["notice"], &value["nodes"], &value["bars"]), (&json!(null), &json!(3), &json!(20)));
+    assert_eq!(value["title"], "Shared passages in my.idx");
+    // The first page is that of the pair with the highest score.
+    let script = "await settled(); return [document.title, [...document.querySelectorAll('h2 bdi')].map((name) => name.textContent), document.querySelector('.back').getAttribute('href')];";
+    let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else { return };
+    assert_eq!(value, json!(["essay.txt and short.txt", ["essay.txt", "short.txt"], "index.html"]));
+    let cut = extract(&["--html", "cut", "--top", "1"]);
+    assert_eq!(
+        (cut.code(), cut.stderr().as_str()),
+        (0, "dedup-extract: pages for the 1 pairs with the highest scores; there are 3 in all, --top N gives more\n")
+    );
+    assert!(!work.path("cut/pair-000002.html").exists());
+    let Some(value) = browse_quietly(
+        &work,
+        "cut/index.html",
+        "return document.getElementById('notice').getBoundingClientRect().height > 10 && document.getElementById('notice').textContent;",
+    ) else {
+        return;
+    };
+    assert!(value.as_str().unwrap().starts_with("Only the pairs with the highest scores are here: 1 of 3."), "{value}");
+}
+
+#[test]
+fn an_index_of_hostile_documents_is_only_text() {
+    let attack = "</script><script>window.owned = 1</script><!--<script><img src=x onerror='window.owned = 2'>\"'>";
+    let text = format!("{attack} {} “{} {attack}”", prose(7, 40), prose(8, 12));
+    let (one, two) = ("x<svg onload=alert(6)>\"'.txt", "\u{202e}txt.b<img src=x onerror=alert(5)>");
+    let work = Work::with(&[(one, &text), (two, &text)]);
+    work.run("dedup-index", &["build", "-q", "-o", "<script>alert(7)<!--.idx", one, two]).ok();
+    work.run("dedup-extract", &["<script>alert(7)<!--.idx", "--html", "report", "--exclude-quotes"]).ok();
+    for page in ["report/index.html", "report/pair-000001.html"] {
+        let script = "await settled();
+            const count = (name) => document.querySelectorAll(name).length;
+            return [window.owned ?? 0, count('img'), count('[onload], [onerror]'), count('script:not([type])')];";
+        let Some(value) = browse_quietly(&work, page, script) else { return };
+        assert_eq!(value, json!([0, 0, 0, 1]), "{page}");
+    }
+}
+
+#[test]
+fn what_does_not_count_is_grey_and_says_why() {
+    let (quoted, copied) = (prose(1, 30), prose(2, 40));
+    let work = Work::with(&[
+        ("a.txt", format!("{} “{}” {copied}", prose(11, 20), quoted.trim())),
+        ("b.txt", format!("{} {quoted} {copied}", prose(12, 20))),
+        ("pairs", "a.txt\tb.txt\n".to_owned()),
+    ]);
+    work.run("dedup-query", &["--pairs", "pairs", "--html", "report", "--exclude-quotes"]).ok();
+    let script = "await settled();
+        const out = [...document.querySelectorAll('#left .out')];
+        const colour = (element) => getComputedStyle(element).color;
+        return { text: out.map((part) => part.textContent).join(''), why: out[0].title, right: document.querySelectorAll('#right .out').length,
+                 isGrey: colour(out[0]) !== colour(document.querySelector('#left .text')), tiles: [...document.querySelectorAll('.numbers dd')].map((tile) => tile.textContent), words: [...document.querySelectorAll('h2 small')].map((words) => words.textContent) };";
+    let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else { return };
+    assert_eq!(value["text"].as_str().unwrap().split_whitespace().count(), 30);
+    assert_eq!((&value["why"], &value["right"], &value["isGrey"]), (&json!("Not counted: in quotations"), &json!(0), &json!(true)));
+    // 40 of the 60 words that are left; 40 of 90; one passage of 40 words.
+    assert_eq!(value["tiles"], json!(["67%", "44%", "1", "40"]));
+    assert_eq!(value["words"], json!(["60 of 90 words count", "90 words"]));
+}

@@ -1,7 +1,9 @@
 //! The tools from outside: every test runs the binaries in a directory of its own.
 
 mod alike;
+mod apart;
 mod blot;
+mod counted;
 mod damage;
 mod documents;
 mod extract;
@@ -16,6 +18,7 @@ mod pipeline;
 mod query;
 mod schemes;
 mod spex;
+mod texts;
 mod tokenize;
 mod unique;
 mod work;

@@ -2,13 +2,18 @@
 
 mod blots;
 mod clusters;
+mod pages;
 mod pairs;
 mod since;
 mod spans;
 mod unique;
+mod which;
 
+pub use pages::{Paged, PagesOptions, extract_pages};
 pub use spans::spans;
 pub use unique::{Sifted, UniqueOptions, unique};
+use which::Which;
+pub use which::{New, WhichPairs};
 
 use super::{
     BlotOptions, Settings, Watch,
@@ -72,18 +77,28 @@ impl ExtractOptions {
 /// Is told how many documents are done, of how many.
 pub type Done<'w> = dyn FnMut(u64, u64) + 'w;
 
-/// Text that does not count.
+/// Text and pairs that do not count.
 #[derive(Debug, Clone, Default)]
 pub struct LeaveOut {
     /// Of these files, such as templates.
     pub files: Vec<PathBuf>,
     /// Of the documents of these indexes.
     pub indexes: Vec<PathBuf>,
+    /// Of these files and directories, which were handed out to all.
+    pub base: Vec<PathBuf>,
+    pub pairs: WhichPairs,
+}
+
+/// The same, ready to be used.
+#[derive(Default)]
+struct Without<'w> {
+    text: LeftOut<'w>,
+    pairs: Which,
 }
 
 impl LeaveOut {
     fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.indexes.is_empty()
+        self.files.is_empty() && self.indexes.is_empty() && self.base.is_empty()
     }
 
     /// With NDJSON, and if anything is left out, the first line says what.
@@ -91,30 +106,41 @@ impl LeaveOut {
         if !options.is_ndjson() || (options.max_df.is_none() && self.is_empty()) {
             return Ok(());
         }
-        let header = serde_json::json!({
+        let mut header = serde_json::json!({
             "dedup": "extract", "version": 1, "scheme": index.manifest.scheme, "max_df": options.max_df, "exclude": self.files, "exclude_index": self.indexes,
         });
+        if !self.base.is_empty() {
+            header["base"] = serde_json::json!(self.base);
+        }
         writeln!(out, "{header}").map_err(Error::output)
     }
 
-    /// Calls `work` with the blots that do not count.
-    fn with<T>(&self, index: &Index, limits: Limits, watch: &mut dyn Watch, work: impl FnOnce(&LeftOut<'_>) -> Result<T>) -> Result<T> {
+    /// Calls `work` with what does not count; gives what it made, and how many ids of lists are unknown.
+    fn with<T>(
+        &self,
+        index: &Index,
+        limits: Limits,
+        watch: &mut dyn Watch,
+        work: impl FnOnce(&Without<'_>) -> Result<T>,
+    ) -> Result<(T, u64)> {
         let blots = ToBlots::as_index(&BlotOptions::default(), &index.manifest, &index.directory)?;
         let settings = Settings { form: Form::Ndjson, limits, corpus: corpus::Options::of_files(Vec::new()) };
-        let mut found: Vec<u64> = blots_of_files(&self.files, &blots, &settings, watch)?.into_iter().collect();
+        let files = [&self.files[..], &self.base].concat();
+        let mut found: Vec<u64> = blots_of_files(&files, &blots, &settings, watch)?.into_iter().collect();
         found.sort_unstable();
         let references = self.indexes.iter().map(|path| open_reference(path, index)).collect::<Result<Vec<_>>>()?;
         let views = references.iter().map(View::of).collect::<Result<_>>()?;
-        work(&LeftOut { blots: found, views })
+        let (pairs, unknown) = self.pairs.read(index, watch)?;
+        Ok((work(&Without { text: LeftOut { blots: found, views }, pairs })?, unknown))
     }
 }
 
 /// Writes what is asked for. The same index and options give the same bytes, whatever the limits.
 pub fn extract(options: &ExtractOptions, index: &Index, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
-    extract_from(options, &LeftOut::default(), index, out, done)
+    extract_from(options, &Without::default(), index, out, done)
 }
 
-/// The same without some text: with NDJSON the first line says what was left out.
+/// The same without some text and some pairs: with NDJSON the first line says what text was left out. Gives the number of ids that are not known.
 pub fn extract_without(
     options: &ExtractOptions,
     leave_out: &LeaveOut,
@@ -122,12 +148,14 @@ pub fn extract_without(
     out: &mut impl Write,
     watch: &mut dyn Watch,
     done: &mut Done<'_>,
-) -> Result<()> {
+) -> Result<u64> {
     leave_out.put_header(options, index, out)?;
-    leave_out.with(index, options.limits, watch, |left_out| extract_from(options, left_out, index, out, done))
+    let ((), unknown) = leave_out.with(index, options.limits, watch, |without| extract_from(options, without, index, out, done))?;
+    Ok(unknown)
 }
 
-/// Writes every pair with the passages that it shares, as NDJSON; gives the number of documents whose text could not be read.
+/// Writes every pair with the passages that it shares, as NDJSON; gives the number of documents whose text could not be read, and of ids that are not
+/// known.
 pub fn extract_passages(
     options: &ExtractOptions,
     passages: &PassageOptions,
@@ -138,17 +166,17 @@ pub fn extract_passages(
     done: &mut Done<'_>,
 ) -> Result<u64> {
     leave_out.put_header(options, index, out)?;
-    let texts = Texts::new(passages, 4 * options.limits.threads);
+    let texts = Texts::new(passages, index, 4 * options.limits.threads);
     let view = View::of(index)?;
-    leave_out.with(index, options.limits, watch, |left_out| {
-        pairs::write_pairs(&discovery(options, left_out, index, &view)?, Some(&texts), Format::Ndjson, out, done)
+    let ((), unknown) = leave_out.with(index, options.limits, watch, |without| {
+        pairs::write_pairs(&discovery(options, without, index, &view)?, Some(&texts), Format::Ndjson, out, done)
     })?;
-    Ok(texts.tell_unread(watch))
+    Ok(unknown + texts.tell_unread(watch))
 }
 
-fn extract_from(options: &ExtractOptions, left_out: &LeftOut<'_>, index: &Index, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+fn extract_from(options: &ExtractOptions, without: &Without<'_>, index: &Index, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
     let view = View::of(index)?;
-    let discovery = |index: &Index, view| discovery(options, left_out, index, view);
+    let discovery = |index: &Index, view| discovery(options, without, index, view);
     match options.what {
         Extract::Exact(format) => clusters::write_exact(&view, format, out),
         Extract::Blots { sigma, format } => blots::write(&view, index.scheme.bits, sigma, options, format, out),
@@ -157,8 +185,10 @@ fn extract_from(options: &ExtractOptions, left_out: &LeftOut<'_>, index: &Index,
         Extract::TableSince { top, format, generation } => {
             let old = Index::open_at(&index.directory, generation)?;
             let old_view = View::of(&old)?;
-            let (old, new) = (&discovery(&old, &old_view)?, &discovery(index, &view)?);
-            let tables = since::Tables { old, new, top, compares_all: options.max_df.is_some() || !left_out.is_empty() };
+            let text = &without.text;
+            let old_apart = without.pairs.apart_in(&old, &old_view)?;
+            let (old, new) = (&discovery_of_text(options, text, &old, &old_view)?.apart(old_apart), &discovery(index, &view)?);
+            let tables = since::Tables { old, new, top, compares_all: options.max_df.is_some() || !text.is_empty() };
             since::write_changes(&tables, format, out, done)
         }
         Extract::Graph(format) => pairs::write_graph(&discovery(index, &view)?, format, out, done),
@@ -166,7 +196,11 @@ fn extract_from(options: &ExtractOptions, left_out: &LeftOut<'_>, index: &Index,
     }
 }
 
-fn discovery<'v>(options: &ExtractOptions, left_out: &LeftOut<'_>, index: &Index, view: &'v View<'v>) -> Result<Discovery<'v>> {
+fn discovery<'v>(options: &ExtractOptions, without: &Without<'_>, index: &Index, view: &'v View<'v>) -> Result<Discovery<'v>> {
+    Ok(discovery_of_text(options, &without.text, index, view)?.apart(without.pairs.apart(index, view)?))
+}
+
+fn discovery_of_text<'v>(options: &ExtractOptions, left_out: &LeftOut<'_>, index: &Index, view: &'v View<'v>) -> Result<Discovery<'v>> {
     let score = if matches!(options.what, Extract::Table { .. } | Extract::TableSince { .. }) { Score::Inclusion } else { options.score };
     let measure = Measure { score, threshold: options.threshold, selection: selection(&index.scheme.select) };
     Discovery::without(left_out, view, Options { measure, max_df: options.max_df.unwrap_or(u64::MAX), limits: options.limits })

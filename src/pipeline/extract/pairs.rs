@@ -4,9 +4,9 @@ use super::{Done, put};
 use crate::{
     error::Result,
     parallel::Limits,
-    pipeline::texts::Texts,
-    report::{Format, Graph, GraphFormat, Ids, Value, put_names, put_passages, put_record},
-    similar::{Discovery, Measure, Neighbour, top},
+    pipeline::texts::{PassageParts, Texts},
+    report::{Format, Graph, GraphFormat, Ids, Value, put_names, put_record},
+    similar::{Discovery, Measure, Neighbour},
 };
 use std::{
     io::Write,
@@ -43,18 +43,6 @@ pub(super) fn shown<'f, T>(discovery: &Discovery<'_>, fields: &'f [T]) -> &'f [T
 
 pub(super) fn shown_by<'f, T>(measure: &Measure, fields: &'f [T]) -> &'f [T] {
     &fields[..fields.len() - usize::from(measure.selection.is_none())]
-}
-
-/// The documents after `document` that are its pairs, in order, each with the neighbour it is of.
-fn partners<'n>(discovery: &Discovery<'_>, document: usize, neighbours: &'n [Neighbour]) -> Vec<(u32, &'n Neighbour)> {
-    let mut partners = Vec::new();
-    for neighbour in neighbours {
-        let documents = discovery.view.documents_of(neighbour.content);
-        let after = documents.partition_point(|&other| other as usize <= document);
-        partners.extend(documents[after..].iter().map(|&other| (other, neighbour)));
-    }
-    partners.sort_unstable_by_key(|partner| partner.0);
-    partners
 }
 
 /// A document, and its pairs in the order in which they are written.
@@ -131,8 +119,9 @@ pub fn write_pairs(
     let ids = Ids::new(discovery.view, format)?;
     let shared = |document: usize, other: u32| {
         let text = |document: usize| texts?.get(&discovery.view.id(document).ok()?);
-        Some(texts?.options.shared(&*text(document)?, &*text(other as usize)?).passages)
+        Some(texts?.options.shared(&*text(document)?, &*text(other as usize)?))
     };
+    let leaves_out = texts.is_some_and(|texts| texts.options.leaves_out());
     let mut names = Vec::new();
     put_names(&mut names, format, shown(discovery, &["a", "b", "shared", "a_in_b", "b_in_a", "score", "estimate"]));
     put(out, &names)?;
@@ -148,14 +137,18 @@ pub fn write_pairs(
             ESTIMATE,
         ];
         let mut fields = shown(discovery, &fields).to_vec();
-        let mut passages = Vec::new();
-        if let Some(shared) = shared(document, other) {
-            put_passages(&mut passages, &shared);
-            fields.push(("passages", Value::Ids(&passages)));
+        let (mut parts, shared) = (PassageParts::default(), shared(document, other));
+        if let Some(shared) = &shared {
+            // All that they share is left out.
+            if leaves_out && shared.passages.is_empty() {
+                return;
+            }
+            parts.put(shared, leaves_out);
+            parts.add_to(&mut fields);
         }
         put_record(out, format, &fields);
     };
-    write_rows(discovery, &|document, neighbours| partners(discovery, document, neighbours), &put_row, |bytes| put(out, bytes), done)
+    write_rows(discovery, &|document, neighbours| discovery.partners_after(document, neighbours), &put_row, |bytes| put(out, bytes), done)
 }
 
 pub fn write_table(discovery: &Discovery<'_>, count: usize, format: Format, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
@@ -176,7 +169,7 @@ pub fn write_table(discovery: &Discovery<'_>, count: usize, format: Format, out:
         ];
         put_record(out, format, shown(discovery, &fields));
     };
-    write_rows(discovery, &|document, neighbours| top(discovery.view, neighbours, document, count), &put_row, |bytes| put(out, bytes), done)
+    write_rows(discovery, &|document, neighbours| discovery.top(document, neighbours, count), &put_row, |bytes| put(out, bytes), done)
 }
 
 pub fn write_graph(discovery: &Discovery<'_>, format: GraphFormat, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
@@ -187,7 +180,13 @@ pub fn write_graph(discovery: &Discovery<'_>, format: GraphFormat, out: &mut imp
         Graph::put_edge(format, out, document as u32, other, [shared as f64, a_in_b, b_in_a, neighbour.score]);
         [document, other as usize].iter().for_each(|&end| has_edge[end].store(true, Ordering::Relaxed));
     };
-    write_rows(discovery, &|document, neighbours| partners(discovery, document, neighbours), &put_row, |bytes| graph.add(bytes), done)?;
+    write_rows(
+        discovery,
+        &|document, neighbours| discovery.partners_after(document, neighbours),
+        &put_row,
+        |bytes| graph.add(bytes),
+        done,
+    )?;
     let nodes = (0..has_edge.len()).filter(|&document| has_edge[document].load(Ordering::Relaxed));
     graph.write(nodes, |document| Ok((discovery.view.id(document)?, discovery.view.row(document)?.tokens)), out)
 }

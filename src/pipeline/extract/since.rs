@@ -8,7 +8,7 @@ use crate::{
     error::Result,
     index::{At, View},
     report::{Format, Value, put_id, put_names, put_record},
-    similar::{Discovery, Neighbour, top},
+    similar::{Discovery, Neighbour},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -106,7 +106,7 @@ fn rows_of(
 ) -> Result<()> {
     type Made = Vec<(usize, Result<Vec<Row>>)>;
     let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
-        let rows = top(discovery.view, neighbours, document, count).into_iter().map(|(other, neighbour)| {
+        let rows = discovery.top(document, neighbours, count).into_iter().map(|(other, neighbour)| {
             let numbers = super::pairs::Numbers::of(discovery, discovery.view.content_of(document), neighbour);
             let b = discovery.view.id(other as usize)?;
             Ok(Row { b, shared: numbers.shared, a_in_b: numbers.a_in_b, b_in_a: numbers.b_in_a })

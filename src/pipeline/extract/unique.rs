@@ -53,7 +53,7 @@ pub fn unique(
     let source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     let view = View::of(index)?;
     let measure = Measure { score: options.score, threshold: options.threshold, selection: selection(&index.scheme.select) };
-    let gone = options.leave_out.with(index, options.limits, watch, |left_out| gone(options, measure, &view, left_out))?;
+    let (gone, _) = options.leave_out.with(index, options.limits, watch, |without| gone(options, measure, &view, &without.text))?;
     let stop = source.stop();
     let worker = || {
         let (gone, mut lines) = (&gone, LineReader::new(&settings.corpus));

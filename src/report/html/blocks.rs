@@ -31,12 +31,20 @@ pub struct Mark {
     pub passage: u32,
 }
 
+/// A stretch that does not count, and why.
+#[derive(Debug, Clone, Copy)]
+pub struct LeftOut {
+    pub bytes: Span,
+    pub why: &'static str,
+}
+
 /// Appends the blocks of a text as a JSON array of `[folded, segment, …]`; `folded` is 0, or how many words the block has if it starts folded; a segment is
-/// a string, or `[[passage, …], string]`. `words` counts the words of a stretch.
+/// a string, or `[[passage, …], string]`, or `[[passage, …], string, why]` for what does not count. `words` counts the words of a stretch. What is
+/// left out comes in the order of the text, and does not overlap.
 ///
 /// Memory: O(marks). Time: O(text + marks × log marks).
-pub fn put_blocks(out: &mut Vec<u8>, text: &str, marks: &[Mark], words: impl Fn(Span) -> u32) {
-    let mut writer = Writer { out, text, is_first: true, open: None };
+pub fn put_blocks(out: &mut Vec<u8>, text: &str, marks: &[Mark], left_out: &[LeftOut], words: impl Fn(Span) -> u32) {
+    let mut writer = Writer { out, text, left_out, is_first: true, open: None };
     writer.out.push(b'[');
     for (bytes, passages) in segments(text, marks) {
         if !passages.is_empty() {
@@ -113,6 +121,7 @@ fn boundary(text: &str, at: usize) -> usize {
 struct Writer<'w> {
     out: &'w mut Vec<u8>,
     text: &'w str,
+    left_out: &'w [LeftOut],
     is_first: bool,
     /// How many bytes of text the open block has.
     open: Option<usize>,
@@ -152,10 +161,27 @@ impl Writer<'_> {
         }
     }
 
-    fn put_segment(&mut self, (start, end): Bytes, passages: &[u32]) {
+    fn put_segment(&mut self, (mut start, end): Bytes, passages: &[u32]) {
+        let first = self.left_out.partition_point(|stretch| stretch.bytes.end as usize <= start);
+        for &LeftOut { bytes, why } in &self.left_out[first..] {
+            let (from, to) = ((bytes.start as usize).clamp(start, end), (bytes.end as usize).clamp(start, end));
+            if from == to {
+                break;
+            }
+            self.put_piece((start, from), passages, None);
+            self.put_piece((from, to), passages, Some(why));
+            start = to;
+        }
+        self.put_piece((start, end), passages, None);
+    }
+
+    fn put_piece(&mut self, (start, end): Bytes, passages: &[u32], why: Option<&str>) {
+        if start == end {
+            return;
+        }
         let text = self.text.get(start..end).unwrap_or_default();
         self.out.push(b',');
-        if passages.is_empty() {
+        if passages.is_empty() && why.is_none() {
             return put_json(self.out, text);
         }
         self.out.extend_from_slice(b"[[");
@@ -165,6 +191,10 @@ impl Writer<'_> {
         }
         self.out.extend_from_slice(b"],");
         put_json(self.out, text);
+        if let Some(why) = why {
+            self.out.push(b',');
+            put_json(self.out, why);
+        }
         self.out.push(b']');
     }
 
@@ -194,8 +224,12 @@ mod tests {
     }
 
     fn blocks(text: &str, marks: &[Mark]) -> Vec<Vec<Value>> {
+        blocks_without(text, marks, &[])
+    }
+
+    fn blocks_without(text: &str, marks: &[Mark], left_out: &[LeftOut]) -> Vec<Vec<Value>> {
         let mut out = Vec::new();
-        put_blocks(&mut out, text, marks, |bytes| (bytes.end - bytes.start) / 5);
+        put_blocks(&mut out, text, marks, left_out, |bytes| (bytes.end - bytes.start) / 5);
         serde_json::from_slice(&out).unwrap()
     }
 
@@ -215,6 +249,16 @@ mod tests {
         assert_eq!(found, [[json!(0), json!("01"), json!([[0], "23"]), json!([[0, 1], "45"]), json!([[1], "67"]), json!([[2], "89é"])]]);
         assert_eq!(blocks("", &[]), Vec::<Vec<Value>>::new());
         assert_eq!(blocks("plain", &[]), [[json!(0), json!("plain")]]);
+    }
+
+    #[test]
+    fn what_does_not_count_is_told() {
+        let out = |start, end| LeftOut { bytes: Span { start, end }, why: "quoted" };
+        let found = blocks_without("0123456789", &[mark(2, 6, 0)], &[out(0, 1), out(3, 5), out(6, 8)]);
+        let part = |passages: &[u32], text: &str| json!([passages, text, "quoted"]);
+        let expected =
+            [json!(0), part(&[], "0"), json!("1"), json!([[0], "2"]), part(&[0], "34"), json!([[0], "5"]), part(&[], "67"), json!("89")];
+        assert_eq!(found, [expected]);
     }
 
     #[test]

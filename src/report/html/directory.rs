@@ -64,6 +64,11 @@ impl Directory {
         write_file(&self.path.join(page_name(number)), |out| out.write_all(&page.html).map_err(Error::output))
     }
 
+    /// Puts a sentence on the overview, above all else.
+    pub fn say(&mut self, notice: &str) {
+        self.overview.say(notice);
+    }
+
     pub fn finish(self) -> Result<()> {
         write_file(&self.path.join(OVERVIEW), |out| self.overview.write(out))
     }

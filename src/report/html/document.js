@@ -38,11 +38,11 @@
       this.map.addEventListener("click", (event) => this.onMap(event));
     }
 
-    load(blocks, id, words) {
+    load(blocks, id, { words, counts }) {
       this.blocks = blocks;
       this.root.querySelector("h2 bdi").textContent = id;
       this.root.querySelector("h2 bdi").title = id;
-      this.root.querySelector("h2 small").textContent = counted(words, "word");
+      this.root.querySelector("h2 small").textContent = counts < words ? `${counts.toLocaleString("en")} of ${counted(words, "word")} count` : counted(words, "word");
       this.places = new Map();
       blocks.forEach((block, at) => {
         for (let segment = 1; segment < block.length; segment++) {
@@ -134,6 +134,8 @@
     segment(at, index, segment) {
       const content = textOf(segment).split(/(\n[ \t]*\n\s*)/).map((part, odd) => (odd % 2 ? element("span", { class: "gap" }, part) : part));
       const all = passagesOf(segment), here = all.filter(isHere);
+      const out = typeof segment === "string" ? undefined : segment[2];
+      if (!here.length && out) return element("span", { class: "out", title: `Not counted: ${out}` }, ...content);
       if (!all.length) return element("span", {}, ...content);
       if (!here.length) return element("span", { class: "other", "data-elsewhere": all[0], title: "Also found in another source" }, ...content);
       // Where passages overlap, the shortest is the one that is hard to see otherwise.
@@ -141,6 +143,10 @@
       const shown = here.reduce((best, passage) => (length(passage) < length(best) ? passage : best));
       const mark = element("mark", { "data-c": colourOf(shown), "data-all": here.join(" "), "data-passage": shown });
       mark.classList.toggle("active", here.some(isActive));
+      if (out) {
+        mark.classList.add("out");
+        mark.title = `Not counted: ${out}`;
+      }
       for (const passage of here) {
         const place = this.places.get(passage);
         if (place.first !== at || place.segment !== index) continue;
@@ -286,9 +292,9 @@
   function showSource(number, passage = null) {
     if (number < 0 || number >= meta.sources.length) return;
     [source, rank, active] = [meta.sources[number], number, null];
-    if (!left.blocks) left.load(dataOf("text-document"), meta.document, meta.words);
+    if (!left.blocks) left.load(dataOf("text-document"), meta.document, meta);
     else left.drawAgain();
-    right.load(dataOf(source.text), source.id, source.words);
+    right.load(dataOf(source.text), source.id, source);
     byId("everything").checked = false;
     document.querySelectorAll("[data-source]").forEach((button) => {
       button.setAttribute("aria-current", Number(button.dataset.source) === number);
@@ -385,7 +391,7 @@
   const chosen = meta.sources[start];
   if (!chosen) {
     source = { first: 0, passages: [] };
-    left.load(dataOf("text-document"), meta.document, meta.words);
+    left.load(dataOf("text-document"), meta.document, meta);
     say();
   } else {
     const isThere = Number(number ?? 1) >= 1 && Number(number ?? 1) <= chosen.passages.length;

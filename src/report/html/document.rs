@@ -1,17 +1,17 @@
 //! The page of one document beside its sources, one or many.
 
 use super::{
-    blocks::{Mark, put_blocks},
+    blocks::{LeftOut, Mark, put_blocks},
     escape::{put_html, put_json},
-    frame::{Frame, put, put_element, short_name},
+    frame::{Frame, name_among, put, put_element},
     number::{count, counted, percent},
     ranking::ranked,
 };
 use crate::{
     error::{Error, Result},
     format::Span,
-    passage::{Passage, Prepared},
-    report::put_number,
+    passage::{Passage, Prepared, Tally},
+    report::{put_number, told_tally},
 };
 use std::{
     io::{self, Seek, Write},
@@ -46,7 +46,7 @@ struct Source {
     /// The share of the document that is in passages from here, whatever other sources have, and that of the source.
     share: f64,
     share_of_source: f64,
-    words: usize,
+    tally: Tally,
     longest: u32,
 }
 
@@ -95,7 +95,7 @@ impl<'d> DocumentPage<'d> {
             stretches: passages.iter().map(|passage| self.document.words_in(passage.a)).collect(),
             share: self.document.share_in(passages.iter().map(|passage| passage.a)),
             share_of_source: source.share_in(passages.iter().map(|passage| passage.b)),
-            words: source.tokens(),
+            tally: source.tally(std::iter::empty()),
             longest: passages.iter().map(|passage| passage.tokens).max().unwrap_or(0),
         });
         Ok(())
@@ -104,7 +104,8 @@ impl<'d> DocumentPage<'d> {
     /// Writes the page.
     pub fn write(mut self, out: &mut impl Write) -> Result<()> {
         let stretches: Vec<&[Span]> = self.sources.iter().map(|source| &source.stretches[..]).collect();
-        let order = ranked(self.document.tokens(), &stretches);
+        let is_out = (0..self.document.tokens()).map(|word| self.document.reason(word).is_some()).collect();
+        let order = ranked(is_out, &stretches);
         let mut page = Vec::new();
         FRAME.put_head(&mut page, &self.title());
         let is_many = self.sources.len() > 1;
@@ -125,10 +126,15 @@ impl<'d> DocumentPage<'d> {
         out.write_all(&page).map_err(Error::output)
     }
 
+    /// What a document is called beside the others of the page.
+    fn name<'i>(&self, id: &'i str) -> &'i str {
+        name_among(id, self.sources.iter().map(|source| source.id.as_str()).chain([self.id]))
+    }
+
     fn title(&self) -> String {
         match &self.sources[..] {
-            [source] => format!("{} and {}", short_name(self.id), short_name(&source.id)),
-            _ => format!("{} and its sources", short_name(self.id)),
+            [source] => format!("{} and {}", self.name(self.id), self.name(&source.id)),
+            _ => format!("{} and its sources", self.name(self.id)),
         }
     }
 
@@ -138,9 +144,9 @@ impl<'d> DocumentPage<'d> {
         if let Some(file) = self.overview {
             put_element(out, "<a class=\"back\" href=\"", file, "\">All pairs</a>");
         }
-        put_element(out, "<h1><bdi>", short_name(self.id), "</bdi>");
+        put_element(out, "<h1><bdi>", self.name(self.id), "</bdi>");
         match &self.sources[..] {
-            [source] => put_element(out, " <span>and</span> <bdi>", short_name(&source.id), "</bdi>"),
+            [source] => put_element(out, " <span>and</span> <bdi>", self.name(&source.id), "</bdi>"),
             _ => put(out, " <span>and its sources</span>"),
         }
         put(out, "</h1></div>\n<dl class=\"numbers\">");
@@ -171,7 +177,7 @@ impl<'d> DocumentPage<'d> {
             let credit = self.share_of_words(words.into());
             put(out, &format!("<li><button type=\"button\" data-source=\"{rank}\" title=\""));
             put_html(out, &source.id);
-            put_element(out, "\"><bdi class=\"name\">", short_name(&source.id), "</bdi>");
+            put_element(out, "\"><bdi class=\"name\">", self.name(&source.id), "</bdi>");
             put(out, &format!("<b>{}</b>", percent(credit)));
             let width = (100.0 * credit).clamp(0.0, 100.0);
             put(
@@ -203,6 +209,10 @@ impl<'d> DocumentPage<'d> {
         }
         let words = count(self.document.tokens() as u64);
         put(out, &format!("<p>The document has {words} words by this count.</p>\n"));
+        let tally = self.document.tally(std::iter::empty());
+        let told =
+            [told_tally("the document", &tally)].into_iter().chain(self.sources.iter().map(|source| told_tally(&source.id, &source.tally)));
+        told.flatten().for_each(|told| put_element(out, "<p>", &sentence(&told), "</p>\n"));
         self.notes.iter().for_each(|note| put_element(out, "<p>", note, "</p>\n"));
         put(out, "</section>\n");
         put(out, "<form method=\"dialog\"><button>Close</button></form>\n</dialog>\n");
@@ -212,12 +222,21 @@ impl<'d> DocumentPage<'d> {
     fn put_meta(&self, out: &mut Vec<u8>, order: &[(usize, u32)]) {
         put(out, "<script type=\"application/json\" id=\"meta\">{\"document\":");
         put_json(out, self.id);
-        put(out, &format!(",\"words\":{},\"sources\":[", self.document.tokens()));
+        let tally = self.document.tally(std::iter::empty());
+        put(out, &format!(",\"words\":{},\"counts\":{},\"sources\":[", tally.words, tally.counted()));
         for (rank, &(place, _)) in order.iter().enumerate() {
             let source = &self.sources[place];
             put(out, if rank > 0 { ",\n{\"id\":" } else { "\n{\"id\":" });
             put_json(out, &source.id);
-            put(out, &format!(",\"text\":\"text-{place}\",\"first\":{},\"words\":{},\"passages\":[", source.first, source.words));
+            let Tally { words, .. } = source.tally;
+            put(
+                out,
+                &format!(
+                    ",\"text\":\"text-{place}\",\"first\":{},\"words\":{words},\"counts\":{},\"passages\":[",
+                    source.first,
+                    source.tally.counted()
+                ),
+            );
             for (at, passage) in source.passages.iter().enumerate() {
                 put(out, if at > 0 { "," } else { "" });
                 passage.put(out);
@@ -228,7 +247,7 @@ impl<'d> DocumentPage<'d> {
     }
 
     fn share_of_words(&self, words: u64) -> f64 {
-        words as f64 / self.document.tokens().max(1) as f64
+        words as f64 / f64::from(self.document.tally(std::iter::empty()).counted().max(1))
     }
 }
 
@@ -260,7 +279,8 @@ fn known(a: &Prepared, b: &Prepared, passage: &Passage) -> Known {
 /// Appends a text as a block of data.
 fn put_text(out: &mut Vec<u8>, name: &str, document: &Prepared, marks: &[Mark]) {
     put(out, &format!("<script type=\"application/json\" id=\"text-{name}\">"));
-    put_blocks(out, document.text(), marks, |bytes| {
+    let left_out: Vec<_> = document.left_out().into_iter().map(|(bytes, reason)| LeftOut { bytes, why: reason.place() }).collect();
+    put_blocks(out, document.text(), marks, &left_out, |bytes| {
         let words = document.words_in(bytes);
         words.end - words.start
     });
@@ -271,6 +291,12 @@ fn put_number_tile(out: &mut Vec<u8>, number: &str, what: &str) {
     // Both are ours; the number may begin with "<".
     put_element(out, "<div><dt>", what, "</dt>");
     put_element(out, "<dd>", number, "</dd></div>");
+}
+
+/// With a capital letter and a full stop.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), chars.as_str()))
 }
 
 fn waiting(error: io::Error) -> Error {

@@ -53,3 +53,30 @@ pub fn put_element(out: &mut Vec<u8>, open: &str, text: &str, close: &str) {
 pub fn short_name(id: &str) -> &str {
     id.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(id)
 }
+
+/// The last components of a path, as many as tell it from others: of `ann/1.txt` and `ben/1.txt` both.
+pub fn name_among<'i, 'o>(id: &'i str, others: impl Iterator<Item = &'o str> + Clone) -> &'i str {
+    let mut name = short_name(id);
+    let is_taken = |name: &str| {
+        others.clone().any(|other| other != id && other.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/')))
+    };
+    while name.len() < id.len() && id.ends_with(name) && is_taken(name) {
+        let before = &id[..id.len() - name.len()];
+        let start = before.trim_end_matches('/').rfind('/').map_or(0, |slash| slash + 1);
+        name = &id[start..];
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_documents_apart() {
+        let ids = ["a/x/1.txt", "b/x/1.txt", "b/y/1.txt", "1.txt", "c/2.txt", "", "/", "c//2.txt"];
+        let names: Vec<&str> = ids.iter().map(|id| name_among(id, ids.iter().copied())).collect();
+        assert_eq!(names, ["a/x/1.txt", "b/x/1.txt", "y/1.txt", "1.txt", "c/2.txt", "", "/", "c//2.txt"]);
+        assert_eq!(name_among("dir/one.txt", ["dir/one.txt", "dir/two.txt"].into_iter()), "one.txt");
+    }
+}

@@ -3,7 +3,7 @@
 use super::{
     directory::page_name,
     escape::put_html,
-    frame::{put, put_element, short_name},
+    frame::{name_among, put, put_element},
     number::{count, counted, percent},
 };
 use std::{cmp::Reverse, collections::HashMap, f64::consts::TAU};
@@ -105,6 +105,7 @@ fn put_picture(out: &mut Vec<u8>, ids: &[String], edges: &[Edge], groups: &[&[u3
         let [a, b] = edge.ends.map(|end| ids[end as usize].as_str());
         put_element(out, "<title>", &format!("{a} and {b}: {}", percent(edge.share)), "</title></a>\n");
     }
+    let drawn = groups.iter().copied().flatten().map(|&document| ids[document as usize].as_str());
     for &document in groups.iter().copied().flatten() {
         let (x, y) = places[&document];
         let id = &ids[document as usize];
@@ -113,7 +114,7 @@ fn put_picture(out: &mut Vec<u8>, ids: &[String], edges: &[Edge], groups: &[&[u3
         put_element(out, "\"><title>", id, "</title>");
         put(out, &format!("<circle class=\"hit\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"11\"/><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5.5\"/>"));
         if is_named {
-            put_element(out, &format!("<text x=\"{x:.1}\" y=\"{:.1}\">", y + 19.0), &shortened(short_name(id)), "</text>");
+            put_element(out, &format!("<text x=\"{x:.1}\" y=\"{:.1}\">", y + 19.0), &shortened(name_among(id, drawn.clone())), "</text>");
         }
         put(out, "</g>\n");
     }

@@ -23,4 +23,5 @@ mod ranking;
 
 pub use directory::{Directory, PairPage};
 pub use document::DocumentPage;
+pub use number::{count, counted};
 pub use overview::{Overview, Row};

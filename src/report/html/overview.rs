@@ -35,6 +35,7 @@ pub struct Row {
 pub struct Overview {
     title: String,
     notes: Vec<String>,
+    notice: Option<String>,
     ids: Vec<String>,
     numbers: HashMap<String, u32>,
     pairs: Vec<Pair>,
@@ -56,7 +57,12 @@ impl Pair {
 impl Overview {
     /// `title` is what was compared, `notes` are sentences on how it is counted.
     pub fn new(title: &str, notes: &[String]) -> Self {
-        Self { title: title.to_owned(), notes: notes.to_vec(), ids: Vec::new(), numbers: HashMap::new(), pairs: Vec::new() }
+        Self { title: title.to_owned(), notes: notes.to_vec(), notice: None, ids: Vec::new(), numbers: HashMap::new(), pairs: Vec::new() }
+    }
+
+    /// Puts a sentence above all else, such as that this is not all there is.
+    pub fn say(&mut self, notice: &str) {
+        self.notice = Some(notice.to_owned());
     }
 
     /// Adds a pair and gives its number, from 1 on: its page is `pair-000001.html` and so on.
@@ -81,6 +87,11 @@ impl Overview {
         FRAME.put_head(&mut page, &format!("{}: shared passages", self.title));
         put(&mut page, "<body class=\"overview\">\n");
         self.put_top(&mut page);
+        let left_out = (!self.notes.is_empty()).then_some("Some text does not count; Help says what.");
+        let notices: Vec<&str> = self.notice.as_deref().into_iter().chain(left_out).collect();
+        if !notices.is_empty() {
+            put_element(&mut page, "<p class=\"notice\" id=\"notice\">", &notices.join(" "), "</p>\n");
+        }
         put(&mut page, "<main>\n<section class=\"figures\">\n");
         self.put_histogram(&mut page);
         let edges: Vec<Edge> = self.edges().collect();
@@ -221,6 +232,7 @@ mod tests {
     #[test]
     fn rows_and_bins() {
         let mut overview = Overview::new("<my> pairs", &["Nothing was <left out>.".to_owned()]);
+        overview.say("Not <all>.");
         let numbers = [("a", "b", 1.0), ("b", "c", 0.07), ("c", "d", 0.0)].map(|(a, b, share)| overview.add(&row(a, b, share)));
         assert_eq!(numbers, [1, 2, 3]);
         let mut page = Vec::new();
@@ -236,6 +248,7 @@ mod tests {
             assert!(page.contains(&format!("<title>{title}</title>")), "{title}");
         }
         assert!(page.contains("<p>Nothing was &lt;left out&gt;.</p>"));
+        assert!(page.contains("<p class=\"notice\" id=\"notice\">Not &lt;all&gt;. Some text does not count; Help says what.</p>"));
         assert!(page.contains("Without the one pair that shares nothing."));
     }
 

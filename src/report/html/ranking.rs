@@ -6,12 +6,11 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 /// The order of sources, and how many words are credited to each: the first is the source that has the most words of the document, the next the one
 /// that has the most of what is left, and so on. Of equal sources the one that was given first.
 ///
-/// `stretches` are the words of the document that each source has. With a document of ten words, one source that has the words 0..6 and another that has
+/// `is_taken` has a place for each word of the document, true for those that do not count. `stretches` are the words of the document that each source has. With a document of ten words, one source that has the words 0..6 and another that has
 /// 4..9: the first is credited with 6, the second with 3, together 9 of 10, although 6 + 5 would be 11.
 ///
 /// A credit can only shrink as others are given, so that most sources are looked at once or twice. Memory: a byte a word.
-pub fn ranked(words: usize, stretches: &[&[Span]]) -> Vec<(usize, u32)> {
-    let mut is_taken = vec![false; words];
+pub fn ranked(mut is_taken: Vec<bool>, stretches: &[&[Span]]) -> Vec<(usize, u32)> {
     let mut waiting: BinaryHeap<(u32, Reverse<usize>)> =
         stretches.iter().enumerate().map(|(source, stretches)| (free(&is_taken, stretches), Reverse(source))).collect();
     let mut order = Vec::with_capacity(stretches.len());
@@ -59,7 +58,9 @@ mod tests {
     #[test]
     fn each_word_is_credited_once() {
         let sources: [&[Span]; 5] = [&[span(4, 9)], &[span(0, 6)], &[span(0, 5)], &[span(9, 10), span(4, 6), span(5, 7)], &[]];
-        assert_eq!(ranked(10, &sources), [(1, 6), (0, 3), (3, 1), (2, 0), (4, 0)]);
-        assert_eq!(ranked(0, &[]), []);
+        assert_eq!(ranked(vec![false; 10], &sources), [(1, 6), (0, 3), (3, 1), (2, 0), (4, 0)]);
+        let is_out = (0..10).map(|word| word < 5).collect();
+        assert_eq!(ranked(is_out, &sources), [(0, 4), (3, 1), (1, 0), (2, 0), (4, 0)]);
+        assert_eq!(ranked(Vec::new(), &[]), []);
     }
 }

@@ -1,0 +1,83 @@
+//! What does not count: arguments that dedup-query and dedup-extract have in common.
+
+use crate::{
+    error::Result,
+    exempt::Rules,
+    pipeline::{Grouping, PassageOptions, Settings, Watch, base_text},
+};
+use anyhow::bail;
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "What does not count")]
+pub struct MannersArgs {
+    /// Words in quotation marks, and in lines that begin with >, do not count in passages and shares
+    ///
+    /// Quotation marks of many languages are known, apostrophes are not taken for them. A quotation has 5 words or more, and ends in the
+    /// paragraph in which it begins: a mark without its counterpart makes no difference.
+    #[arg(long)]
+    pub exclude_quotes: bool,
+    /// The list of references does not count in passages and shares
+    ///
+    /// It is recognised by its shape: entries with years, names, numbers, pages, addresses; and by a heading such as References or Literatur.
+    #[arg(long)]
+    pub exclude_bibliography: bool,
+    /// Passages of fewer than N words in common do not count
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub min_match_words: Option<u32>,
+    /// Text of PATH, a file or a directory, was handed out to all: it does not count, neither in scores nor in passages and shares; may be given several times
+    #[arg(long, value_name = "PATH")]
+    pub base: Vec<PathBuf>,
+    /// No comparison inside a group: FILE has an id, a tab and a group a line
+    #[arg(long, value_name = "FILE", conflicts_with = "group_by")]
+    pub groups: Option<PathBuf>,
+    /// No comparison inside a group: the first DEPTH components of an id's path are its group
+    #[arg(long, value_name = "DEPTH", value_parser = clap::value_parser!(u32).range(1..))]
+    pub group_by: Option<u32>,
+}
+
+impl MannersArgs {
+    pub fn grouping(&self) -> Option<Grouping> {
+        let by_file = self.groups.clone().map(Grouping::File);
+        by_file.or_else(|| self.group_by.map(|depth| Grouping::Depth(depth as usize)))
+    }
+
+    /// Refuses what is about passages where none are shown.
+    pub fn ensure_passages(&self, shows_passages: bool) -> Result<(), anyhow::Error> {
+        for (flag, is_given) in [
+            ("--exclude-quotes", self.exclude_quotes),
+            ("--exclude-bibliography", self.exclude_bibliography),
+            ("--min-match-words", self.min_match_words.is_some()),
+        ] {
+            if is_given && !shows_passages {
+                bail!("{flag} is about passages, which need the texts; add --passages or --html");
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds to the options what does not count. `is_of_both`: neither document is the source of the other.
+    pub fn apply(&self, options: PassageOptions, is_of_both: bool, settings: &Settings, watch: &mut dyn Watch) -> Result<PassageOptions> {
+        let base = base_text(&self.base, options.passages.window_tokens, settings, watch)?;
+        let rules = Rules { quotes: self.exclude_quotes, bibliography: self.exclude_bibliography, base };
+        let source_rules = if is_of_both { rules.clone() } else { rules.only_base() };
+        Ok(PassageOptions { rules, source_rules, min_match_words: self.min_match_words.unwrap_or(0), ..options })
+    }
+}
+
+/// For the manuals.
+pub const COUNTED: &str = "With --exclude-quotes, --exclude-bibliography, --base or --min-match-words a record that has passages also has a_words and b_words, of each document: \
+     words (all it has), excluded (how many of them do not count, as base, as bibliography, as quotes; each word once, in this order), counted (words − those), matched (words that \
+     count and are in passages), share (matched ÷ counted). A pair of which nothing is left is not told.";
+pub const GROUPS: &str = "--groups FILE and --group-by DEPTH keep the documents of one author, or one team, from being compared with each other. A document that FILE does not name is compared \
+     with all; an id of FILE that is no document is named, and the status is 2. With --group-by 1, ann/1.txt and ann/2.txt are of one group, ann/1.txt and ben/1.txt are not; \
+     an id with no more components than DEPTH is alone.";
+pub const SHAPES: &str = "Quotations: \"…\", “…”, „…“, „…”, ”…”, «…», »…«, ‹…›, ‘…’, ‚…‘, 「…」, ``…'' of 5 words or more and 4000 characters at most, inside a paragraph; a paragraph whose quotation goes on is \
+     quoted to its end if the next one begins with the same mark; and lines that begin with >. The straight ' is an apostrophe. The list of references: a row of entries (a number, a key or \
+     a name first, years, initials, pages, addresses) below a heading that is known in some twenty languages, or in the second half of the text below any other or none, if there are four or more. \
+     Base text: words that are in a window of k words (8, or -k) of it, and whole lines of it that are shorter.";
+pub const TEXTS: &str = "Passages need the texts, which an index does not have. Without --corpus an id is the path of a file. With --corpus DIR it is a path below DIR; what is not there, and with --corpus FILE everything, is looked for \
+     in the documents of DIR or FILE, which are read as dedup-index would read them: NDJSON (--id-field, --text-field; --records ndjson for files of other names), packed or not. That is one pass over the files, which remembers where each \
+     document lies: some 40 bytes for each that the index has; lines of packed files are kept in a temporary file (in TMPDIR). A text that is not the one that was indexed is named, and the status is 2; its passages are those of \
+     the text as it is now.";

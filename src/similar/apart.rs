@@ -1,0 +1,121 @@
+//! Which pairs are wanted: not those inside a group, and not those of two old documents.
+
+use super::{
+    clusters::{Cluster, Dropped, Keep, Union, choose},
+    discovery::Discovery,
+    join::{Join, Neighbour, Scratch},
+    table::top,
+};
+use crate::{error::Result, index::View};
+use std::{cmp::Reverse, collections::HashMap};
+
+/// Rules by document; an empty list is no rule.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Apart {
+    /// Documents of one group are not compared with each other. A document that is alone has a group of its own.
+    pub groups: Vec<u32>,
+    /// One of the two must be new.
+    pub is_new: Vec<bool>,
+}
+
+impl Apart {
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty() && self.is_new.is_empty()
+    }
+
+    pub fn wants(&self, a: u32, b: u32) -> bool {
+        let is_apart = self.groups.is_empty() || self.groups[a as usize] != self.groups[b as usize];
+        is_apart && (self.is_new.is_empty() || self.is_new[a as usize] || self.is_new[b as usize])
+    }
+
+    /// All documents that a document is wanted with, and which neighbour each of them is of, in the order of documents.
+    pub fn partners<'n>(&self, view: &View<'_>, neighbours: &'n [Neighbour], document: usize) -> Vec<(u32, &'n Neighbour)> {
+        let is_wanted = |other: u32| other as usize != document && self.wants(document as u32, other);
+        let documents = |neighbour: &'n Neighbour| view.documents_of(neighbour.content).iter().map(move |&other| (other, neighbour));
+        let mut partners: Vec<_> = neighbours.iter().flat_map(documents).filter(|&(other, _)| is_wanted(other)).collect();
+        partners.sort_unstable_by_key(|partner| partner.0);
+        partners
+    }
+}
+
+/// As [`super::clusters`], where some pairs are not wanted: documents of one content need not hang together.
+///
+/// Memory: eight bytes a document, and the largest cluster for each thread. Every pair is looked at, also those of exact duplicates.
+pub(super) fn clusters_apart(discovery: &Discovery<'_>, keep: Keep, mut sink: impl FnMut(Cluster) -> Result<()>) -> Result<()> {
+    let view = discovery.view;
+    let mut sets = Union::new(view.documents());
+    discovery.for_each_document(
+        |document, neighbours, edges: &mut Vec<(u32, u32)>| {
+            let partners = discovery.apart.partners(view, neighbours, document);
+            edges.extend(partners.iter().filter(|(other, _)| *other as usize > document).map(|&(other, _)| (document as u32, other)));
+        },
+        |edges| 8 * edges.len() as u64,
+        |edges| {
+            edges.into_iter().for_each(|(one, two)| sets.join(one, two));
+            Ok(())
+        },
+    )?;
+    let groups = sets.groups();
+    let contents_of = |group: usize, each: &mut dyn FnMut(u32)| groups[group].iter().for_each(|&at| each(view.content_of(at as usize)));
+    let work = |join: &Join<'_>, scratch: &mut Scratch, group: usize, out: &mut Vec<Cluster>| {
+        out.push(cluster(discovery, join, scratch, &groups[group], keep));
+    };
+    let weigh = |made: &Vec<Cluster>| made.iter().map(|cluster| 40 * cluster.members.len() as u64).sum();
+    discovery.in_lots(groups.len(), contents_of, work, weigh, |made: Vec<Cluster>| made.into_iter().try_for_each(&mut sink))
+}
+
+fn cluster(discovery: &Discovery<'_>, join: &Join<'_>, scratch: &mut Scratch, members: &[u32], keep: Keep) -> Cluster {
+    let kept = choose(discovery.view, members, keep);
+    let mut reached: HashMap<u32, (u32, Neighbour)> = HashMap::new();
+    let (mut border, mut neighbours) = (vec![kept], Vec::new());
+    while reached.len() + 1 < members.len() && !border.is_empty() {
+        let mut found: HashMap<u32, (u32, Neighbour)> = HashMap::new();
+        for &from in &border {
+            join.neighbours(scratch, discovery.view.content_of(from as usize), &mut neighbours);
+            for (document, &how) in discovery.apart.partners(discovery.view, &neighbours, from as usize) {
+                if document == kept || reached.contains_key(&document) {
+                    continue;
+                }
+                let best = found.entry(document).or_insert((from, how));
+                if (how.score, Reverse(from)) > (best.1.score, Reverse(best.0)) {
+                    *best = (from, how);
+                }
+            }
+        }
+        border = found.keys().copied().collect();
+        reached.extend(found);
+    }
+    let dropped = members.iter().filter_map(|&document| {
+        let (duplicate_of, how) = reached.get(&document)?;
+        Some(Dropped { document, duplicate_of: *duplicate_of, shared: how.shared, score: how.score })
+    });
+    Cluster { kept, dropped: dropped.collect(), members: members.to_vec() }
+}
+
+impl Discovery<'_> {
+    /// The documents after `document` that are its pairs, in order, each with the neighbour it is of.
+    pub fn partners_after<'n>(&self, document: usize, neighbours: &'n [Neighbour]) -> Vec<(u32, &'n Neighbour)> {
+        let mut partners = Vec::new();
+        for neighbour in neighbours {
+            let documents = self.view.documents_of(neighbour.content);
+            let after = documents.partition_point(|&other| other as usize <= document);
+            partners.extend(documents[after..].iter().map(|&other| (other, neighbour)));
+        }
+        if !self.apart.is_empty() {
+            partners.retain(|&(other, _)| self.apart.wants(document as u32, other));
+        }
+        partners.sort_unstable_by_key(|partner| partner.0);
+        partners
+    }
+
+    /// The rows of a document's table; see [`top`].
+    pub fn top<'n>(&self, document: usize, neighbours: &'n [Neighbour], count: usize) -> Vec<(u32, &'n Neighbour)> {
+        if self.apart.is_empty() {
+            return top(self.view, neighbours, document, count);
+        }
+        let mut rows = self.apart.partners(self.view, neighbours, document);
+        rows.sort_by_key(|(_, neighbour)| Reverse(neighbour.shared));
+        rows.truncate(count);
+        rows
+    }
+}

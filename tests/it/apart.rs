@@ -1,0 +1,198 @@
+//! Pairs that are not wanted: inside a group, and of old documents. What is left is what was there without them.
+
+use crate::{
+    alike::index_of,
+    work::{Work, records},
+};
+use dedup::{
+    error::Problem,
+    index::Index,
+    parallel::Limits,
+    pipeline::{Extract, ExtractOptions, Grouping, LeaveOut, New, Watch, WhichPairs, extract_without},
+    report::Format,
+    similar::{Keep, Score},
+};
+use proptest::prelude::*;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+struct Silent;
+
+impl Watch for Silent {
+    fn problem(&mut self, problem: &Problem) {
+        panic!("{problem}");
+    }
+
+    fn progress(&mut self, _: u64, _: u64) {}
+}
+
+fn extracted(index: &Index, what: Extract, score: Score, threshold: f64, pairs: &WhichPairs) -> Vec<Value> {
+    let options = ExtractOptions { what, score, threshold, max_df: None, limits: Limits::new(2, 1 << 16) };
+    let mut out = Vec::new();
+    let leave_out = LeaveOut { pairs: pairs.clone(), ..LeaveOut::default() };
+    assert_eq!(extract_without(&options, &leave_out, index, &mut out, &mut Silent, &mut |_, _| {}).unwrap(), 0);
+    records(&out)
+}
+
+fn number(record: &Value, field: &str) -> usize {
+    record[field].as_str().unwrap()[1..].parse().unwrap()
+}
+
+/// Documents that hang together by some pairs.
+fn components(documents: usize, pairs: &[(usize, usize)]) -> BTreeSet<BTreeSet<usize>> {
+    let mut of: Vec<usize> = (0..documents).collect();
+    for _ in 0..documents {
+        for &(a, b) in pairs {
+            let least = of[a].min(of[b]);
+            (of[a], of[b]) = (least, least);
+        }
+    }
+    let mut sets: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    for (document, &first) in of.iter().enumerate() {
+        sets.entry(first).or_default().insert(document);
+    }
+    sets.into_values().filter(|set| set.len() > 1).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+    #[test]
+    fn what_is_left_is_what_was_there(
+        texts in prop::collection::vec(prop::collection::btree_set(0_u32..12, 1..8), 1..6),
+        picks in prop::collection::vec((0_usize..6, 0_u8..5, any::<bool>()), 1..14),
+        with_groups: bool, with_new: bool, by_count: bool, top in 1_usize..4,
+    ) {
+        let documents: Vec<_> = picks.iter().map(|&(pick, ..)| (texts[pick % texts.len()].clone(), 40)).collect();
+        let work = Work::new();
+        let index = index_of(&work, &documents);
+        // Group 0 is none: such a document is alone.
+        let lines = picks.iter().enumerate().filter(|(_, pick)| pick.1 > 0).map(|(at, pick)| format!("d{at}\tg{}\n", pick.1));
+        work.write("groups", lines.collect::<String>());
+        let new = picks.iter().enumerate().filter(|(_, pick)| pick.2).map(|(at, _)| format!("d{at}\n"));
+        work.write("new", new.collect::<String>());
+        let has_new = with_new && picks.iter().any(|pick| pick.2);
+        let which = WhichPairs {
+            groups: with_groups.then(|| Grouping::File(work.path("groups"))),
+            new: has_new.then(|| New::Listed(work.path("new"))).into_iter().collect(),
+        };
+        let wants = |a: usize, b: usize| {
+            let together = with_groups && picks[a].1 > 0 && picks[a].1 == picks[b].1;
+            !together && (!has_new || picks[a].2 || picks[b].2)
+        };
+        let (score, threshold) = if by_count { (Score::S1, 5.0) } else { (Score::Containment, 0.5) };
+        let ask = |what, which: &WhichPairs| extracted(&index, what, score, threshold, which);
+        let all = WhichPairs::default();
+        let mut pairs = ask(Extract::Pairs(Format::Ndjson), &all);
+        pairs.retain(|pair| wants(number(pair, "a"), number(pair, "b")));
+        prop_assert_eq!(&ask(Extract::Pairs(Format::Ndjson), &which), &pairs);
+
+        let mut rows = ask(Extract::Table { top: 100, format: Format::Ndjson }, &all);
+        rows.retain(|row| wants(number(row, "a"), number(row, "b")));
+        let mut rank = BTreeMap::new();
+        rows.retain_mut(|row| {
+            let rank = rank.entry(number(row, "a")).or_insert(0);
+            *rank += 1;
+            row["rank"] = (*rank).into();
+            *rank <= top
+        });
+        prop_assert_eq!(&ask(Extract::Table { top, format: Format::Ndjson }, &which), &rows);
+
+        let pairs: Vec<_> = pairs.iter().map(|pair| (number(pair, "a"), number(pair, "b"))).collect();
+        let clusters = ask(Extract::Clusters { keep: Keep::First, format: Format::Ndjson }, &which);
+        let members = |cluster: &Value| cluster["members"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()[1..].parse().unwrap()).collect();
+        prop_assert_eq!(clusters.iter().map(members).collect::<BTreeSet<BTreeSet<usize>>>(), components(documents.len(), &pairs));
+        for dropped in clusters.iter().flat_map(|cluster| cluster["dropped"].as_array().unwrap()) {
+            let (a, b) = (number(dropped, "doc"), number(dropped, "duplicate_of"));
+            prop_assert!(pairs.contains(&(a.min(b), a.max(b))), "{} is no pair", dropped);
+        }
+    }
+}
+
+const COPY: &str = "ice that is pressed by its own weight begins to flow downhill slowly and carries the stones of the valley with it";
+
+fn class() -> Work {
+    let work = Work::new();
+    for (id, word) in
+        [("2025/ann/1", "one"), ("2025/ben/1", "two"), ("2026/ann/1", "three"), ("2026/ann/2", "four"), ("2026/cem/1", "five")]
+    {
+        work.write(&format!("class/{id}.txt"), format!("{COPY} {word}"));
+    }
+    work.shell("cd class && dedup-index build -q -o ../my.idx 2025 && dedup-index add -q ../my.idx 2026").ok();
+    work
+}
+
+fn pairs(work: &Work, arguments: &[&str]) -> Vec<String> {
+    let out = work.run("dedup-extract", &[&["my.idx", "--format", "tsv"], arguments].concat()).ok_text();
+    let short = |id: &str| id.replace("20", "").replace(".txt", "").replace('/', "");
+    out.lines().skip(1).map(|line| line.split('\t').take(2).map(short).collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn groups_and_new_documents() {
+    let work = class();
+    let all = [
+        "25ann1 25ben1",
+        "25ann1 26ann1",
+        "25ann1 26ann2",
+        "25ann1 26cem1",
+        "25ben1 26ann1",
+        "25ben1 26ann2",
+        "25ben1 26cem1",
+        "26ann1 26ann2",
+        "26ann1 26cem1",
+        "26ann2 26cem1",
+    ];
+    assert_eq!(pairs(&work, &[]), all);
+    let new: Vec<&str> = all[1..].to_vec();
+    assert_eq!(pairs(&work, &["--new", "2026/"]), new);
+    assert_eq!(pairs(&work, &["--new-since", "1"]), new);
+    work.write("new", "2026/ann/1.txt\n2026/ann/2.txt\n2026/cem/1.txt\n");
+    assert_eq!(pairs(&work, &["--new-from", "new"]), new);
+    let apart: Vec<&str> = new.iter().copied().filter(|pair| *pair != "26ann1 26ann2").collect();
+    assert_eq!(pairs(&work, &["--new", "2026/", "--group-by", "2"]), apart);
+    work.write("groups", "2025/ann/1.txt\tann\n2026/ann/1.txt\tann\n2026/ann/2.txt\tann\n");
+    assert_eq!(pairs(&work, &["--groups", "groups"]).len(), 7);
+    assert_eq!(pairs(&work, &["--group-by", "1"]).len(), 6);
+    let graph = work.run("dedup-extract", &["my.idx", "--as", "graph", "--group-by", "1"]).ok_text();
+    assert_eq!(graph.matches("--").count(), 6, "{graph}");
+    // The document that is asked about is of a group, too.
+    let asked = |arguments: &[&str]| work.run("dedup-query", &[&["my.idx", "class/2026/ann/1.txt"], arguments].concat());
+    assert_eq!(records(&asked(&[]).ok()).len(), 5);
+    work.write("asked", "class/2026/ann/1.txt\tann\n2026/ann/1.txt\tann\n2026/ann/2.txt\tann\n");
+    let found: Vec<String> = records(&asked(&["--groups", "asked"]).ok()).iter().map(|record| record["doc"].to_string()).collect();
+    assert_eq!(found, ["\"2025/ann/1.txt\"", "\"2025/ben/1.txt\"", "\"2026/cem/1.txt\""]);
+    assert_eq!(records(&asked(&["--groups", "asked", "--top", "2"]).ok()).len(), 2);
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let work = class();
+    work.write("groups", "2025/ann/1.txt\tann\nnobody.txt\tann\n");
+    for tool in [&["dedup-extract", "my.idx"][..], &["dedup-query", "my.idx", "class/2025/ann/1.txt"]] {
+        let ran = work.run(tool[0], &[&tool[1..], &["--groups", "groups"]].concat());
+        assert_eq!((ran.code(), ran.stderr()), (2, format!("{}: groups:2: there is no document 'nobody.txt'\n", tool[0])));
+        assert!(!ran.stdout().is_empty());
+    }
+    work.write("new", "nobody.txt\n2026/cem/1.txt\n");
+    let ran = work.run("dedup-extract", &["my.idx", "--new-from", "new"]);
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-extract: new:1: there is no document 'nobody.txt'\n"));
+    for (arguments, what) in [
+        (&["--new", "2027/"][..], "no document of the index is new"),
+        (&["--new-since", "9"], "generation 9 is not there"),
+        (&["--groups", "none"], "none: No such file"),
+        (&["--groups", "groups", "--group-by", "1"], "cannot be used with"),
+        (&["--as", "exact", "--group-by", "1"], "--group-by has no meaning with --as exact"),
+        (&["--as", "blots", "--new", "2026/"], "--new has no meaning with --as blots"),
+        (&["--unique", "--groups", "groups"], "--groups has no meaning with --unique"),
+        (&["--as", "exact", "--base", "class"], "--base has no meaning with --as exact"),
+        (&["--exclude-quotes"], "--exclude-quotes is about passages"),
+        (&["--as", "table", "--min-match-words", "9"], "--min-match-words is about passages"),
+    ] {
+        let ran = work.run("dedup-extract", &[&["my.idx"], arguments].concat());
+        assert!(ran.code() == 2 && ran.stderr().contains(what), "{arguments:?}: {}", ran.stderr());
+    }
+    let ran = work.run("dedup-query", &["--pairs", "x", "--group-by", "1"]);
+    assert_eq!(ran.code(), 2);
+    let ran = work.run("dedup-query", &["my.idx", "class/2025/ann/1.txt", "--exclude-bibliography"]);
+    assert!(ran.code() == 2 && ran.stderr().contains("--exclude-bibliography is about passages"), "{}", ran.stderr());
+}
