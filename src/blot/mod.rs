@@ -24,6 +24,9 @@ pub const TABLE: [(&str, &str, Windows); 2] = [
     ("xor", "it does not, and words that occur twice in a window cancel (as dupi does it)", xor::windows),
 ];
 
+/// Windows whose order counts, for whoever has hashes of tokens already.
+pub const ORDERED: Windows = ordered::windows;
+
 /// What there is, for a help text.
 pub fn help() -> String {
     TABLE.map(|(name, what, _)| format!("{name}: {what}")).join(";\n")

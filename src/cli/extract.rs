@@ -15,7 +15,8 @@ use crate::{
     index::Index,
     parallel::Limits,
     pipeline::{
-        Extract, ExtractOptions, LeaveOut, PassageOptions, Sifted, UniqueOptions, extract_passages, extract_without, spans, unique,
+        Extract, ExtractOptions, LeaveOut, PassageOptions, PassagesOptions, Sifted, UniqueOptions, extract_passages, extract_without,
+        passages, spans, unique,
     },
     report::{Format, GraphFormat},
     similar::{Keep, Score},
@@ -60,7 +61,7 @@ struct Arguments {
     /// The least score that counts [default: 0.5 for containment and jaccard, 20 for s1, 0.1 for s2, s3 and table, 0.05 for s4]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     threshold: Option<f64>,
-    /// Rows of the table for each document [default: 100]
+    /// Rows of the table for each document [default: 100], or passages in all [default: every one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
     /// Only what changed in the table since commit GEN (see generation in `dedup-index stats`): rows to delete, update and insert
@@ -75,6 +76,12 @@ struct Arguments {
     /// Leave out blots of more than N documents: they count neither as shared nor as blots of a document [default: no limit]
     #[arg(long, value_name = "N", visible_alias = "ignore-df")]
     max_df: Option<u64>,
+    /// Passages of fewer tokens do not count [default: the window of the index]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    min_tokens: Option<u32>,
+    /// Passages that stand wholly in a document of PATH are not listed; may be given several times
+    #[arg(long, value_name = "PATH")]
+    taboo: Vec<PathBuf>,
     /// Text of FILE, such as a template, does not count; may be given several times
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
@@ -84,8 +91,8 @@ struct Arguments {
     /// Show the passages that the documents of each pair share, where their texts can be read: ids are paths
     #[arg(long)]
     passages: bool,
-    /// Where the documents of the index are, for --passages, if their ids are relative
-    #[arg(long, value_name = "ROOT", requires = "passages")]
+    /// Where the documents of the index are, for passages, if their ids are relative
+    #[arg(long, value_name = "ROOT")]
     corpus: Option<PathBuf>,
     /// Offsets of passages count Unicode characters instead of bytes
     #[arg(long, requires = "passages")]
@@ -118,6 +125,8 @@ enum Kind {
     Blots,
     /// Of each document of PATH… the byte ranges that an earlier one has
     Spans,
+    /// What several documents share, the longest and most frequent first, with all places
+    Passages,
 }
 
 /// Lines that are read, judged and written take no more, but for the longest.
@@ -214,6 +223,9 @@ impl Tool for Arguments {
         if self.what == Kind::Spans {
             return self.run_spans(self.format()?, &open()?);
         }
+        if self.what == Kind::Passages && !self.unique {
+            return self.run_passages(&open()?);
+        }
         let options = self.options()?;
         if self.passages && self.format.as_deref().is_some_and(|format| format != "ndjson") {
             bail!("--passages gives ndjson; leave out --format");
@@ -276,6 +288,23 @@ impl Arguments {
         Ok(exit_code(summary.problems, self.run.input.skip_bad))
     }
 
+    fn run_passages(&self, index: &Index) -> Result<ExitCode, anyhow::Error> {
+        let input = &self.run.input;
+        let options = PassagesOptions {
+            min_tokens: self.min_tokens,
+            taboo: self.taboo.clone(),
+            top: self.top.map(u64::from),
+            format: self.format()?,
+            memory_bytes: self.memory.unwrap_or_else(|| machine_memory() / 4),
+            by_id: (input.paths.is_empty() && input.files_from.is_none()).then(|| self.corpus.clone().unwrap_or_default()),
+        };
+        let settings = self.run.settings(Form::Ndjson, LINES_BYTES, Tokenizer::is_dna(&index.scheme.tokens));
+        let mut out = Packed::open(self.output.as_deref())?;
+        let summary = watched::<Self, _>(&self.run, true, |watch| Ok(passages(index, &options, &settings, &mut out, watch)?))?;
+        out.commit()?;
+        Ok(exit_code(summary.problems, input.skip_bad))
+    }
+
     fn tell(&self, sifted: &Sifted) {
         let Sifted { documents, unknown, .. } = *sifted;
         if unknown > 0 {
@@ -301,18 +330,21 @@ impl Arguments {
         // What is dropped is what clusters drop.
         let what = if self.unique { Kind::Clusters } else { self.what };
         let is = |kinds: &[Kind]| kinds.contains(&what);
-        let (input, reads) = (&self.run.input, self.unique || is(&[Kind::Spans]));
+        let (input, reads) = (&self.run.input, self.unique || is(&[Kind::Spans, Kind::Passages]));
         let pairs = [Kind::Pairs, Kind::Clusters, Kind::Graph];
         let leaves_out = is(&pairs) || is(&[Kind::Table]);
         for (flag, is_given, fits) in [
             ("--score", self.score.is_some(), is(&pairs)),
             ("--threshold", self.threshold.is_some(), is(&pairs) || is(&[Kind::Table])),
-            ("--top", self.top.is_some(), is(&[Kind::Table])),
+            ("--top", self.top.is_some(), is(&[Kind::Table, Kind::Passages])),
+            ("--min-tokens", self.min_tokens.is_some(), is(&[Kind::Passages])),
+            ("--taboo", !self.taboo.is_empty(), is(&[Kind::Passages])),
+            ("--corpus", self.corpus.is_some(), self.passages || is(&[Kind::Passages])),
             ("--since", self.since.is_some(), is(&[Kind::Table])),
             ("--passages", self.passages, is(&[Kind::Pairs])),
             ("--keep", self.keep.is_some(), is(&[Kind::Clusters])),
             ("--sigma", self.sigma.is_some(), is(&[Kind::Blots])),
-            ("--max-df", self.max_df.is_some(), !is(&[Kind::Exact, Kind::Spans])),
+            ("--max-df", self.max_df.is_some(), !is(&[Kind::Exact, Kind::Spans, Kind::Passages])),
             ("PATH", !input.paths.is_empty(), reads),
             ("--files-from", input.files_from.is_some(), reads),
             ("--exclude", !self.exclude.is_empty(), leaves_out),
@@ -349,7 +381,7 @@ impl Arguments {
             Kind::Exact => Extract::Exact(self.format()?),
             Kind::Graph => Extract::Graph(self.graph_format()?),
             Kind::Blots => Extract::Blots { sigma: self.sigma, format: self.format()? },
-            Kind::Spans => bail!("spans are of documents, not of an index alone; say which"),
+            Kind::Spans | Kind::Passages => bail!("spans are of documents, not of an index alone; say which"),
         })
     }
 

@@ -175,21 +175,26 @@ impl ToBlots {
         let (_, k, interleave) =
             Window::parse_name(&self.scheme.window).ok_or_else(|| format!("no windows in '{}'", self.scheme.window))?;
         let reach = (k.max(1) as usize - 1) * interleave as usize;
-        let hash = self.blots(item)?.1;
-        let spans = match item.content {
-            Content::Text(_) => self.tokens.spans(),
-            Content::Tokens(tokens) => tokens.spans(),
-            Content::Blots(_) => None,
-        };
-        let (Blots { values, positions, tokens, .. }, spans) = (&self.blots, spans.unwrap_or_default());
-        if spans.len() as u64 != *tokens || matches!(item.content, Content::Blots(_)) {
-            return Err("it came without the places of its tokens in the text; start from the documents".to_owned());
-        }
+        let (tokens, blots, hash) = self.parts(item)?;
+        let (Blots { values, positions, .. }, spans) = (blots, tokens.spans().unwrap_or_default());
         let window = move |(&blot, &first): (&u64, &u32)| {
             let (first, last) = (first as usize, (first as usize + reach).min(spans.len() - 1));
             (blot, Span { start: spans[first].start, end: spans[last].end })
         };
         Ok((hash, values.iter().zip(positions).map(window)))
+    }
+
+    /// A document's tokens, which have their places in the text, its blots, and the hash over its tokens.
+    pub fn parts<'s>(&'s mut self, item: &'s Item<'_>) -> Result<(&'s Tokens, &'s Blots, Option<u128>), String> {
+        let hash = self.blots(item)?.1;
+        let tokens = match item.content {
+            Content::Text(_) => Some(&self.tokens),
+            Content::Tokens(tokens) => Some(tokens),
+            Content::Blots(_) => None,
+        };
+        let tokens = tokens.filter(|tokens| tokens.spans().unwrap_or_default().len() == tokens.len());
+        let tokens = tokens.ok_or("it came without the places of its tokens in the text; start from the documents")?;
+        Ok((tokens, &self.blots, hash))
     }
 
     /// The blots of a document, and the hash over its tokens.

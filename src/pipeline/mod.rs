@@ -20,7 +20,10 @@ pub use blot::{BlotOptions, blot};
 pub use build::{BuildOptions, build};
 pub use change::{ChangeOptions, Changed, add, remove};
 pub use dump::{dump, dump_blot};
-pub use extract::{Extract, ExtractOptions, LeaveOut, Sifted, UniqueOptions, extract, extract_passages, extract_without, spans, unique};
+pub use extract::{
+    Extract, ExtractOptions, LeaveOut, PassagesOptions, Sifted, UniqueOptions, extract, extract_passages, extract_without, passages, spans,
+    unique,
+};
 pub use pairs::{Aligned, PairsOptions, align_pairs};
 pub use query::{Answers, Asked, QueryOptions, blot_text, query};
 pub use reorganise::{compact, merge, split};

@@ -2,6 +2,7 @@
 
 use super::{key::Key, packed::take_keys};
 use crate::error::{Error, Result};
+use memmap2::Mmap;
 use std::{
     fs::File,
     ops::Range,
@@ -32,7 +33,7 @@ const PAGE_BYTES: u64 = 1 << 12;
 
 /// A file that vanishes with the program.
 #[derive(Debug)]
-pub(super) struct TempFile {
+pub struct TempFile {
     file: File,
     bytes: u64,
     place: PathBuf,
@@ -65,7 +66,7 @@ impl TempFile {
     }
 
     /// Appends the keys of all stretches of a range to `out`.
-    pub fn keys<K: Key>(&self, range: &Range<u64>, out: &mut Vec<K>) -> Result<()> {
+    pub(super) fn keys<K: Key>(&self, range: &Range<u64>, out: &mut Vec<K>) -> Result<()> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         self.read_at(&mut bytes, range.start)?;
         let mut rest = &bytes[..];
@@ -84,6 +85,12 @@ impl TempFile {
             // SAFETY: it takes numbers only, and the file is open. If it fails, nothing has changed.
             unsafe { libc::fallocate(self.file.as_raw_fd(), how, start as libc::off_t, (end - start) as libc::off_t) };
         }
+    }
+
+    /// All that was appended, as memory that the system may take back. Nothing must be written any more.
+    pub fn map(&self) -> Result<Mmap> {
+        // SAFETY: the file has no name, so that nobody else can change it, and it is not written while it is mapped.
+        unsafe { Mmap::map(&self.file) }.map_err(|error| self.failed(error))
     }
 
     fn failed(&self, error: std::io::Error) -> Error {

@@ -3,10 +3,12 @@
 mod blots;
 mod clusters;
 mod pairs;
+mod passages;
 mod since;
 mod spans;
 mod unique;
 
+pub use passages::{PassagesOptions, passages};
 pub use spans::spans;
 pub use unique::{Sifted, UniqueOptions, unique};
 
