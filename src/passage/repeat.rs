@@ -110,7 +110,12 @@ impl<'t> Finder<'t> {
         if starts.iter().any(|&at| window(at) != window(starts[0])) {
             starts.sort_unstable_by_key(|&at| (window(at), at));
         }
-        for same in starts.chunk_by(|&one, &two| window(one) == window(two)).filter(|same| same.len() > 1) {
+        let before = |at: u64| tokens[at as usize - 1];
+        for same in starts.chunk_by(|&one, &two| window(one) == window(two)) {
+            // What begins one token earlier has as many places.
+            if same.iter().all(|&at| before(at) == before(same[0])) {
+                continue;
+            }
             let first = self.places.len();
             self.add_places(same);
             self.to_do.push((first..self.places.len(), self.min_tokens));
@@ -128,16 +133,17 @@ impl<'t> Finder<'t> {
 
     /// Takes places that begin alike, but of text that repeats itself only the first and the last.
     fn add_places(&mut self, same: &[u64]) {
-        let (mut last, mut is_repetition) = (None::<Place>, false);
+        // How far apart the last two are, if the one repeats the other.
+        let mut period = None;
         for &at in same {
             let text = self.texts.of(at);
-            let repeats = last.is_some_and(|last| last.text == text && self.is_repeated(last.at, at));
-            if repeats && is_repetition {
+            let last = self.places.last().map(|last| (last.at, last.text)).filter(|&(last, of)| last < at && of == text);
+            let now = last.filter(|&(last, _)| self.is_repeated(last, at)).map(|(last, _)| at - last);
+            if now.is_some() && now == period {
                 self.places.pop();
             }
-            let place = Place { at, text, is_last: repeats, common: 0, next: [0; 8] };
-            self.places.push(place);
-            (last, is_repetition) = (Some(place), repeats);
+            self.places.push(Place { at, text, is_last: now.is_some(), common: 0, next: [0; 8] });
+            period = now;
         }
     }
 

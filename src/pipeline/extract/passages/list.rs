@@ -15,7 +15,7 @@ use crate::{
 };
 use std::{io::Write, ops::Range};
 
-pub const NAMES: [&str; 6] = ["passage", "tokens", "count", "documents", "text", "places"];
+pub const NAMES: [&str; 7] = ["passage", "tokens", "count", "documents", "new", "text", "places"];
 
 /// So many characters of a passage are shown.
 const TEXT_CHARS: usize = 300;
@@ -87,9 +87,9 @@ impl<'s> Listing<'s> {
                     continue;
                 }
                 number += 1;
-                candidate.ranges().for_each(|range| covered.add(range));
+                let new = candidate.ranges().map(|range| self.cover(range, &mut covered)).sum();
                 line.clear();
-                self.put(number, &candidate, options.format, &mut line)?;
+                self.put([number, new], &candidate, options.format, &mut line)?;
                 put(out, &line)?;
             }
         }
@@ -105,6 +105,12 @@ impl<'s> Listing<'s> {
             }
             left == 0
         })
+    }
+
+    /// Marks a place as listed; says how many tokens were not, in all documents that have it.
+    fn cover(&self, range: Range<u64>, covered: &mut Covered) -> u64 {
+        let copies = self.texts.copies(self.texts.of(range.start));
+        covered.add(range) * u64::from(copies)
     }
 
     fn is_taboo(&self, candidate: &Candidate<'_>) -> bool {
@@ -136,7 +142,7 @@ impl<'s> Listing<'s> {
         span.unwrap_or(Span { start: 0, end: 0 })
     }
 
-    fn put(&self, number: u64, candidate: &Candidate<'_>, format: Format, out: &mut Vec<u8>) -> Result<()> {
+    fn put(&self, [number, new]: [u64; 2], candidate: &Candidate<'_>, format: Format, out: &mut Vec<u8>) -> Result<()> {
         let (places, mut list) = (self.places(candidate), vec![b'[']);
         let (mut documents, mut id) = (0, Vec::new());
         for (at, &place) in places.iter().enumerate() {
@@ -159,10 +165,11 @@ impl<'s> Listing<'s> {
             Value::Count(candidate.tokens.into()),
             Value::Count(places.len() as u64),
             Value::Count(documents),
+            Value::Count(new),
             if has_text { Value::Id(&text) } else { Value::None },
             Value::Ids(&list),
         ];
-        let fields: [_; 6] = std::array::from_fn(|at| (NAMES[at], values[at]));
+        let fields: [_; 7] = std::array::from_fn(|at| (NAMES[at], values[at]));
         put_record(out, format, &fields);
         Ok(())
     }
@@ -187,8 +194,14 @@ impl Covered {
         words(range).all(|(word, mask)| self.0[word] & mask == mask)
     }
 
-    fn add(&mut self, range: Range<u64>) {
-        words(&range).for_each(|(word, mask)| self.0[word] |= mask);
+    /// Says how many are new.
+    fn add(&mut self, range: Range<u64>) -> u64 {
+        let mut new = 0;
+        for (word, mask) in words(&range) {
+            new += u64::from((mask & !self.0[word]).count_ones());
+            self.0[word] |= mask;
+        }
+        new
     }
 }
 

@@ -21,6 +21,8 @@ mod list;
 mod marks;
 mod read;
 mod taboo;
+#[cfg(test)]
+mod tests;
 
 use self::{
     list::Listing,
@@ -69,6 +71,18 @@ pub fn passages(
     out: &mut impl Write,
     watch: &mut dyn Watch,
 ) -> Result<Summary> {
+    passages_with(index, options, settings, None, out, watch)
+}
+
+/// `most_blots`: of more there is no table.
+fn passages_with(
+    index: &Index,
+    options: &PassagesOptions,
+    settings: &Settings,
+    most_blots: Option<u64>,
+    out: &mut impl Write,
+    watch: &mut dyn Watch,
+) -> Result<Summary> {
     let reach = reach_of(index)?;
     let min_tokens = options.min_tokens.unwrap_or(reach);
     if min_tokens < reach {
@@ -83,7 +97,7 @@ pub fn passages(
         None => Source::new(settings.corpus.clone(), threads)?,
     };
     blots.expect_in(&mut source);
-    let marks = Marks::new(&view, index.scheme.bits, Limits::new(threads, 4 * threads as u64), None)?;
+    let marks = Marks::new(&view, index.scheme.bits, Limits::new(threads, 4 * threads as u64), most_blots)?;
     let mut store = Store::new(index, marks.ranks(), options.memory_bytes / 2)?;
     let is_dna = Tokenizer::is_dna(&index.scheme.tokens);
     let (hashes, ranks) = (Vec::new(), Vec::new());
@@ -174,9 +188,9 @@ fn to_record(repeat: &Repeat, offset: u64) -> [u64; 5] {
 fn find(store: &Store, marks: &Marks, tokens: &[[u8; 8]], texts: &Texts, min_tokens: u32, limits: Limits) -> Result<Repeats> {
     let mut by_weight = Buckets::new(CLASSES, limits.budget_bytes, TempDir(None));
     let mut file = TempFile::new(&TempDir(None))?;
-    let add = |found: Result<Vec<(Repeat, u64)>>, places: &[u8], file: &mut TempFile, by_weight: &mut Buckets<5>| {
+    let add = |found: Vec<(Repeat, u64)>, places: &[u8], file: &mut TempFile, by_weight: &mut Buckets<5>| {
         let base = file.append(places)?.start / 8;
-        for (repeat, offset) in found? {
+        for (repeat, offset) in found {
             by_weight.push(class_of(u64::from(repeat.tokens) * repeat.copies), to_record(&repeat, base + offset));
         }
         by_weight.settle()
@@ -184,7 +198,7 @@ fn find(store: &Store, marks: &Marks, tokens: &[[u8; 8]], texts: &Texts, min_tok
     for (number, text) in (0..).zip(&store.texts).filter(|(number, text)| texts.copies(*number) > 1 && text.tokens >= min_tokens) {
         let (start, tokens, copies) = (text.start, text.tokens, u64::from(texts.copies(number)));
         let whole = Repeat { tokens, first: 0, count: 1, before: 0, start, copies };
-        add(Ok(vec![(whole, 0)]), &start.to_le_bytes(), &mut file, &mut by_weight)?;
+        add(vec![(whole, 0)], &start.to_le_bytes(), &mut file, &mut by_weight)?;
     }
     let worker = || {
         let mut finder = Finder::new(tokens, texts, min_tokens);
@@ -194,7 +208,7 @@ fn find(store: &Store, marks: &Marks, tokens: &[[u8; 8]], texts: &Texts, min_tok
     let weigh = |found: &Result<FoundIn>| found.as_ref().map_or(0, |found| (found.places.len() + 48 * found.repeats.len()) as u64);
     parallel::ordered(limits, source, worker, weigh, |found| {
         let FoundIn { repeats, places } = found?;
-        add(Ok(repeats), &places, &mut file, &mut by_weight)
+        add(repeats, &places, &mut file, &mut by_weight)
     })?;
     Ok(Repeats { by_weight, places: file.map()? })
 }
