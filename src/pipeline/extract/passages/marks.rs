@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// A table has this many entries at most: 8 bytes each, and half a byte to find them. Beyond, all windows are sorted.
+/// A table has this many entries at most: 8 bytes each, and 2 to find them. Beyond, all windows are sorted.
 const MOST_ENTRIES: u64 = 1 << 28;
 /// Of a blot, so many bits are kept beside those that say where it is. Should two blots agree in all of them, they are taken for one: passages
 /// are told by their tokens.
@@ -42,7 +42,7 @@ impl Marks {
         if blots > most.unwrap_or(MOST_ENTRIES) {
             return Ok(Self { bits, table: None });
         }
-        let start_bits = (blots.max(1).ilog2() as u8).saturating_sub(3).clamp(1, bits);
+        let start_bits = (blots.max(1).ilog2() as u8).saturating_sub(1).clamp(1, bits);
         let low_bits = (bits - start_bits).min(LOW_BITS);
         let (mut entries, mut starts) = (Vec::new(), Vec::with_capacity((1 << start_bits) + 1));
         let mut last = None;

@@ -62,7 +62,7 @@ pub struct PassagesOptions {
 
 /// Writes the passages that documents of an index share.
 ///
-/// The same documents give the same bytes, whatever the threads and the memory. Memory: `memory_bytes`, some 9 bytes for each blot that several texts have, 60 bytes a
+/// The same documents give the same bytes, whatever the threads and the memory. Memory: `memory_bytes`, some 10 bytes for each blot that several texts have, 60 bytes a
 /// document, a bit a token; for taboo documents 24 bytes a token. Temporary files take 8 bytes a token and the texts once for every distinct text, 3 bytes a token for every document.
 pub fn passages(
     index: &Index,
@@ -132,7 +132,10 @@ fn by_id(view: &View<'_>, root: &std::path::Path, settings: &Settings) -> Result
     let root = root.to_owned();
     let open = move |id: String| {
         let path = root.join(&id);
-        let missing = |problem: Problem| Problem { what: format!("{}; say where the documents are", problem.what), ..problem };
+        let missing = |problem: Problem| Problem {
+            what: format!("{}; if ids are no paths, say where the documents are with PATH", problem.what),
+            ..problem
+        };
         Found::from(Entry::named(path, &id).map_err(missing))
     };
     Ok(Source::over(Box::new(ids.into_iter().map(open)), settings.corpus.clone(), settings.limits.threads))

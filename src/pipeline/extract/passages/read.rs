@@ -78,10 +78,14 @@ impl Stage for ToTexts<'_> {
         let (at, row) = indexed(index, item.id, hash)?;
         hash_tokens(tokens, self.is_dna.then_some(row.number), hashes);
         ranks.clear();
-        for some in blots.values.chunks(AT_ONCE) {
+        for (some, positions) in blots.values.chunks(AT_ONCE).zip(blots.positions.chunks(AT_ONCE)) {
+            let first = ranks.len();
             marks.rank(some, ranks);
+            for (&rank, &position) in ranks[first..].iter().zip(positions).filter(|(rank, _)| **rank != ALONE) {
+                marks.mark(rank, position.checked_sub(1).map(|before| hashes[before as usize]));
+            }
         }
-        put_windows(&blots.positions, ranks, hashes, (self.reach, self.min_tokens), marks, &mut out.windows);
+        put_windows(&blots.positions, ranks, hashes.len(), [self.reach, self.min_tokens], &mut out.windows);
         out.tokens.extend(hashes.iter().flat_map(|hash| hash.to_le_bytes()));
         put_spans(tokens.spans().unwrap_or_default(), &mut out.spans);
         if let Content::Text(text) = item.content {
@@ -113,20 +117,19 @@ pub fn hash_tokens(tokens: &Tokens, number: Option<u32>, out: &mut Vec<u64>) {
     }
 }
 
-/// Appends the windows that are shared, with those that follow them as far as a passage must reach; marks what stands before them.
-fn put_windows(positions: &[u32], ranks: &[u32], hashes: &[u64], (reach, min_tokens): (u32, u32), marks: &Marks, out: &mut Vec<u64>) {
+/// Appends the windows that are shared, with those that follow them as far as a passage must reach.
+fn put_windows(positions: &[u32], ranks: &[u32], tokens: usize, [reach, min_tokens]: [u32; 2], out: &mut Vec<u64>) {
     let (first, needed) = (out.len(), min_tokens - reach + 1);
     let (mut following, mut next) = (0, u32::MAX);
     for (&position, &rank) in positions.iter().zip(ranks).rev() {
-        let is_whole = position as usize + reach as usize <= hashes.len();
-        if rank == ALONE || !is_whole {
+        // A text of fewer tokens than a window has one blot all the same.
+        if rank == ALONE || position as usize + reach as usize > tokens {
             following = 0;
             continue;
         }
         following = if following > 0 && position + 1 == next { following + 1 } else { 1 };
         next = position;
         if following >= needed {
-            marks.mark(rank, position.checked_sub(1).map(|before| hashes[before as usize]));
             out.push(u64::from(rank) << 32 | u64::from(position));
         }
     }
