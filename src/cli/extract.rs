@@ -34,7 +34,7 @@ use std::{
 ///
 /// Writes every pair of documents that share enough text, exactly: nothing is sampled and nothing is missed at the threshold. Or, of the same pairs, a table of the most similar
 /// documents of each, clusters with the document to keep, a graph; or exact duplicates, or the blots that most documents have. With --unique, a corpus
-/// without what is alike; as spans, what of each document came before.
+/// without what is alike; as spans, what of each document came before; as passages, each text that several documents share, once, with all its places.
 #[derive(Parser, Debug)]
 #[command(name = "dedup-extract", version, after_help = examples(&MANUAL), max_term_width = 110, arg_required_else_help = true)]
 struct Arguments {
@@ -153,6 +153,7 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx --as clusters --keep longest", "What to drop, and what it duplicates"),
         ("dedup-extract my.idx --unique articles.jsonl.zst -o clean.jsonl.zst", "A corpus without near-duplicates"),
         ("dedup-extract my.idx --as spans articles.jsonl.zst", "The bytes of each document that came before"),
+        ("dedup-extract my.idx --as passages --taboo licences/ --top 100", "What is copied most, but for licences"),
         ("dedup-extract my.idx --as graph --format graphml -o similar.graphml", "A graph for Gephi"),
         ("dedup-extract my.idx --as blots --sigma 3 --format tsv", "The most repeated windows of text"),
     ],
@@ -172,6 +173,8 @@ const MANUAL: Manual = Manual {
                 "spans: doc, bytes (of its text), spans (pairs of the first byte and the one after the last), seen (bytes in spans), for each document of PATH…, or of stdin, in their order. A window of k tokens, from the start of its first token to the \
                  end of its last, was seen if an earlier document of the index has the same blot; windows that touch or overlap are one span. Cut all spans, and no window is left in two documents. The documents must be those of the index, and the index \
                  one of all blots. In a large corpus two windows may share a blot of 32 bits by chance; --bits 64 makes that next to impossible.",
+                "passages: passage (its number), tokens (its length), count (of places), documents (that have it), new (tokens of its places that are in none of the passages before), text (300 characters at most, as the first place has it; null \
+                 if documents came as tokens), places, a list of doc, start, end (bytes), in the order in which documents are read. See PASSAGES.",
                 "Exact duplicates are full documents everywhere: each is named, and counts, df and pairs are what they would be had every copy been indexed by itself. A document without tokens has no blots, and is no pair of any other; \
                  it is found by exact only.",
                 "Numbers have six decimals at most. In TSV the first line names the columns; a tab, a line break, a backslash and a double quote in an id are written \\t, \\n, \\r, \\\\ and \\\".",
@@ -186,6 +189,22 @@ const MANUAL: Manual = Manual {
                  second line with the id of one that was dropped. A blank line is kept. A last line without a line feed gets one. A file that is cut or damaged ends the run with status 2: -o leaves no file then.",
                 "--dropped FILE gets for each line that was dropped doc, duplicate_of, shared, score, as in clusters; score is null for documents of the same tokens that are no pair. duplicate_of may be a document that is dropped itself, where \
                  the two hang together with the one that is kept through it.",
+            ],
+        ),
+        (
+            "PASSAGES",
+            &[
+                "With --as passages what many documents share is listed once, with all its places, instead of pair by pair. A passage is a run of at least --min-tokens tokens that stands in two documents or more and is maximal: \
+                 there is no token by which all its places could be made longer, to the left or to the right. It is found exactly, by tokens; blots that collide make none.",
+                "Passages come by falling length in tokens × places; of equal ones the one with the first place. One is listed unless all of its places but one lie within places of those that were listed before it; new tells how much of it does not. \
+                 So parts of what is listed are not told again, but where they stand elsewhere.",
+                "Repeats within a document are places like others. Where text is repeated right after itself, as in a line of dashes, only the first and the last repetition count. Exact duplicates are places of their own; what stands only in copies of one \
+                 text is listed as that whole text. Of bases, unknown ones are like no other, and the other strand is not looked at.",
+                "A passage that stands wholly, with all its tokens, in a document of --taboo PATH (a file or a directory, NDJSON too; the flag may be given several times) is not listed. One that is there only in part is. With --taboo or --min-tokens, NDJSON \
+                 begins with a line that says so: dedup, version, scheme, min_tokens, taboo.",
+                "The documents are read again: those of PATH…, - for stdin; without PATH the files that the ids name, below --corpus ROOT if one is given. They must be as they were indexed; what is not, or cannot be read, is named, and the status is 2. \
+                 If only some are given, what these share is listed. The index must be one of all blots. Beside --memory it takes some 10 bytes for each blot that several documents have, 60 a document and an eighth a token, and \
+                 temporary files of about four times the size of the texts, in the directory that TMPDIR names.",
             ],
         ),
         (

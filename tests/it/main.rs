@@ -14,6 +14,7 @@ mod manual;
 mod passages;
 mod pipeline;
 mod query;
+mod shared;
 mod tokenize;
 mod unique;
 mod work;
