@@ -15,8 +15,8 @@ use crate::{
     index::Index,
     parallel::Limits,
     pipeline::{
-        Extract, ExtractOptions, LeaveOut, PassageOptions, PassagesOptions, Sifted, UniqueOptions, extract_passages, extract_without,
-        passages, spans, unique,
+        Extract, ExtractOptions, LeaveOut, PassageOptions, PassagesOptions, Sifted, UniqueOptions, Watch, extract_passages,
+        extract_without, passages, spans, unique,
     },
     report::{Format, GraphFormat},
     similar::{Keep, Score},
@@ -153,7 +153,7 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx --as clusters --keep longest", "What to drop, and what it duplicates"),
         ("dedup-extract my.idx --unique articles.jsonl.zst -o clean.jsonl.zst", "A corpus without near-duplicates"),
         ("dedup-extract my.idx --as spans articles.jsonl.zst", "The bytes of each document that came before"),
-        ("dedup-extract my.idx --as passages --taboo licences/ --top 100", "What is copied most, but for licences"),
+        ("dedup-extract my.idx --as passages --min-tokens 20 --top 100 articles.jsonl.zst", "What is copied most, each text once"),
         ("dedup-extract my.idx --as graph --format graphml -o similar.graphml", "A graph for Gephi"),
         ("dedup-extract my.idx --as blots --sigma 3 --format tsv", "The most repeated windows of text"),
     ],
@@ -319,7 +319,12 @@ impl Arguments {
         };
         let settings = self.run.settings(Form::Ndjson, LINES_BYTES, Tokenizer::is_dna(&index.scheme.tokens));
         let mut out = Packed::open(self.output.as_deref())?;
-        let summary = watched::<Self, _>(&self.run, true, |watch| Ok(passages(index, &options, &settings, &mut out, watch)?))?;
+        let mut work = |watch: &mut dyn Watch| Ok::<_, anyhow::Error>(passages(index, &options, &settings, &mut out, watch)?);
+        // Without PATH stdin is not read, and nobody need be told of it.
+        let summary = match options.by_id {
+            Some(_) => work(&mut Complaints::new(tool_name::<Self>(), self.run.quiet))?,
+            None => watched::<Self, _>(&self.run, true, work)?,
+        };
         out.commit()?;
         Ok(exit_code(summary.problems, input.skip_bad))
     }

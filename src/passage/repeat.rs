@@ -5,8 +5,9 @@
 //! *repeat*, and a maximal one if the tokens before its places are not all the same: then it cannot be made longer to either side.
 //!
 //! The tree is found with a place in the middle as a pivot. All others are compared with it once, which says where they part from it; those that part
-//! at one depth by one token are compared further among themselves, from there on. So every token is looked at about once for each place,
-//! whatever is common, and with 2 × 3 places `a b c x`, `a b c y`, `a b d x` the nodes are (4, {x x}), (3, {x x y y}) and so on.
+//! at one depth by one token are compared further among themselves, from there on. So every token is looked at about once for each place that
+//! has it in common with another. Of the places `1: a b c d`, `2: a b c e`, `3: a b f g`, `4: a b f h` and pivot 2 the nodes are {1 2} with three tokens,
+//! {1 2 3 4} with two, and, compared once more from there, {3 4} with three.
 //!
 //! Text that repeats itself without a gap (a line of dashes, rows of zeros) would have as many repeats as tokens: of the repetitions only the first and the last are
 //! places. What is common to last ones may begin further left, in repetitions that do not count; so it is made longer to the left at the end.

@@ -130,7 +130,7 @@ fn documents_are_found_by_their_ids() {
              dedup-extract: essays/tides-revised.txt: No such file or directory (os error 2); if ids are no paths, say where the documents are with PATH\n"
         )
     );
-    assert_eq!(shown(&ran.0.stdout)[0], (76, "harbour-inspection.txt:889-1285 tides.txt:796-1192".to_owned()));
+    assert_eq!(shown(&ran.0.stdout)[0], (76, "harbour-inspection.txt:889-1284 tides.txt:796-1191".to_owned()));
 }
 
 #[test]
@@ -175,4 +175,20 @@ fn what_makes_no_sense_is_refused() {
         let ran = work.shell(&format!("dedup-extract {what} {line}"));
         assert_eq!((ran.code(), ran.stderr()), (2, format!("dedup-extract: {expected}\n")));
     }
+}
+
+/// Each of its places goes on for as long as any other: that must cost no more than reading it.
+#[test]
+fn a_word_said_half_a_million_times_is_no_work() {
+    let (work, run, rows) = (Work::new(), "a ".repeat(500_000), "one row of ten words that are the same ever ".repeat(50_000));
+    let tail = words("tail", 8);
+    let texts =
+        [format!("x {run}"), format!("y {run}a {tail}"), format!("{}z {tail}", &run[..500_000]), rows.clone(), format!("{rows}one row")];
+    let lines: Vec<_> =
+        texts.iter().enumerate().map(|(number, text)| format!("{}\n", json!({ "id": number.to_string(), "text": text }))).collect();
+    work.write("c.jsonl", lines.concat());
+    work.run("dedup-index", &["build", "-o", "i", "c.jsonl"]).ok();
+    let found = shown(&work.run("dedup-extract", &["i", "--as", "passages", "c.jsonl"]).ok());
+    let lengths: Vec<_> = found.iter().map(|passage| passage.0).collect();
+    assert_eq!(lengths, [500_000, 500_000, 250_000, 8]);
 }

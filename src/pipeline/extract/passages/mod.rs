@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Tokens are compared by 64-bit hashes, so that blots that collide make no passage. The index says which windows several texts have; of those only
-//! the ones that are not always preceded by the same token, some in a hundred within what was copied, are sorted and compared.
+//! the ones that are not always preceded by the same token, few within what was copied, are sorted and compared.
 
 mod list;
 mod marks;
