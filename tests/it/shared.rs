@@ -190,5 +190,6 @@ fn a_word_said_half_a_million_times_is_no_work() {
     work.run("dedup-index", &["build", "-o", "i", "c.jsonl"]).ok();
     let found = shown(&work.run("dedup-extract", &["i", "--as", "passages", "c.jsonl"]).ok());
     let lengths: Vec<_> = found.iter().map(|passage| passage.0).collect();
-    assert_eq!(lengths, [500_000, 500_000, 250_000, 8]);
+    // All but one of the places of 250,000 are in those of 500,000; of its first and last eight words there are two more.
+    assert_eq!(lengths, [500_000, 500_000, 8, 8]);
 }
