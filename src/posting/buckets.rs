@@ -54,8 +54,8 @@ impl<const W: usize> Buckets<W> {
         let mut bytes = Vec::new();
         for bucket in self.buckets.iter_mut().filter(|bucket| !bucket.records.is_empty()) {
             bytes.clear();
-            bytes.extend(bucket.records.as_flattened().iter().flat_map(|word| word.to_le_bytes()));
-            bucket.spilled.push(file.append(&bytes)?);
+            bytes.extend(bucket.records.as_flattened().iter().map(|word| word.to_le_bytes()));
+            bucket.spilled.push(file.append(bytes.as_flattened())?);
             bucket.records = Vec::new();
         }
         self.held = 0;

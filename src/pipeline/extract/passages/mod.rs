@@ -208,10 +208,10 @@ fn find(store: &Store, marks: &Marks, tokens: &[[u8; 8]], texts: &Texts, min_tok
         move |bucket| repeats_of(store, marks, bucket, &mut finder)
     };
     let source = (0..store.windows.len()).map(|item| Ok(Weighted { item, bytes: store.windows.bytes(item) }));
-    let weigh = |found: &Result<FoundIn>| found.as_ref().map_or(0, |found| (found.places.len() + 48 * found.repeats.len()) as u64);
+    let weigh = |found: &Result<FoundIn>| found.as_ref().map_or(0, |found| (8 * found.places.len() + 48 * found.repeats.len()) as u64);
     parallel::ordered(limits, source, worker, weigh, |found| {
         let FoundIn { repeats, places } = found?;
-        add(repeats, &places, &mut file, &mut by_weight)
+        add(repeats, places.as_flattened(), &mut file, &mut by_weight)
     })?;
     Ok(Repeats { by_weight, places: file.map()? })
 }
@@ -219,7 +219,7 @@ fn find(store: &Store, marks: &Marks, tokens: &[[u8; 8]], texts: &Texts, min_tok
 /// Repeats, each with where its places begin among all of these.
 struct FoundIn {
     repeats: Vec<(Repeat, u64)>,
-    places: Vec<u8>,
+    places: Vec<[u8; 8]>,
 }
 
 fn repeats_of(store: &Store, marks: &Marks, bucket: usize, finder: &mut Finder<'_>) -> Result<FoundIn> {
@@ -230,9 +230,9 @@ fn repeats_of(store: &Store, marks: &Marks, bucket: usize, finder: &mut Finder<'
         starts.extend(same.iter().map(|&window| rank_and_place(window).1));
         finder.find(&mut starts, &mut found);
         if !found.is_empty() {
-            let base = places.len() as u64 / 8;
+            let base = places.len() as u64;
             repeats.extend(found.iter().map(|&repeat| (repeat, base + repeat.first as u64)));
-            places.extend(finder.places().flat_map(u64::to_le_bytes));
+            places.extend(finder.places().map(u64::to_le_bytes));
         }
     }
     Ok(FoundIn { repeats, places })

@@ -42,7 +42,7 @@ pub struct ToTexts<'s> {
 #[derive(Default)]
 pub struct Read {
     documents: Vec<One>,
-    tokens: Vec<u8>,
+    tokens: Vec<[u8; 8]>,
     spans: Vec<u8>,
     texts: Vec<u8>,
     /// Ranks and the places of windows in their document.
@@ -64,7 +64,7 @@ impl Gathered for Read {
     }
 
     fn weight(&self) -> u64 {
-        let bytes = self.tokens.capacity() + self.spans.capacity() + self.texts.capacity() + 8 * self.windows.capacity();
+        let bytes = self.spans.capacity() + self.texts.capacity() + 8 * (self.tokens.capacity() + self.windows.capacity());
         (bytes + size_of_val(&self.documents[..])) as u64
     }
 }
@@ -86,7 +86,7 @@ impl Stage for ToTexts<'_> {
             }
         }
         put_windows(&blots.positions, ranks, hashes.len(), [self.reach, self.min_tokens], &mut out.windows);
-        out.tokens.extend(hashes.iter().flat_map(|hash| hash.to_le_bytes()));
+        out.tokens.extend(hashes.iter().map(|hash| hash.to_le_bytes()));
         put_spans(tokens.spans().unwrap_or_default(), &mut out.spans);
         if let Content::Text(text) = item.content {
             out.texts.extend_from_slice(text.as_bytes());
@@ -230,11 +230,11 @@ impl Store {
             let known = &mut self.text_of[document.representative as usize];
             if *known == NONE {
                 *known = self.texts.len() as u32;
-                let first = (base + tokens.len() as u64) / 8;
+                let first = base / 8 + tokens.len() as u64;
                 let text = document.has_text.then_some((self.bytes.bytes() + bytes.len() as u64, of_text.len() as u32));
-                self.texts.push(Text { start: first, tokens: (of_tokens.len() / 8) as u32, text });
+                self.texts.push(Text { start: first, tokens: of_tokens.len() as u32, text });
                 tokens.extend_from_slice(&read.tokens[of_tokens]);
-                tokens.extend(u64::from(*known + 1).to_le_bytes());
+                tokens.push(u64::from(*known + 1).to_le_bytes());
                 bytes.extend_from_slice(&read.texts[of_text]);
                 for window in &read.windows[of_windows] {
                     let (rank, place) = (window >> 32, first + (window & u64::from(u32::MAX)));
@@ -244,7 +244,7 @@ impl Store {
             }
             self.documents.push(Document { at: document.at, text: *known, spans: spans + of_spans.start as u64 });
         }
-        self.tokens.append(&tokens)?;
+        self.tokens.append(tokens.as_flattened())?;
         self.bytes.append(&bytes)?;
         if self.tokens.bytes() >> (PLACE_BITS + 3) > 0 {
             return Err(Error::Usage("more than a million million tokens; split the collection".to_owned()));
