@@ -20,7 +20,7 @@ use letters::Letters;
 pub use ordered::windows as ordered_windows;
 use ordered::{append, stir};
 use run::Runs;
-pub use shape::{Kind, Named, Run, Shape, help, leaves_open, parse};
+pub use shape::{Kind, Named, Run, Shape, help, leaves_open, parse, verbatim};
 use spaced::Mask;
 use std::ops::RangeInclusive;
 use xxhash_rust::xxh3::xxh3_64;

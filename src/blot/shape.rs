@@ -144,6 +144,13 @@ pub fn parse(text: &str, run: Run) -> Result<Vec<Named>, String> {
     Ok(schemes)
 }
 
+/// Which of the schemes tells text that stands word for word (if there is but one, any), and how many tokens its windows reach over.
+pub fn verbatim(names: &str) -> Option<(usize, u32)> {
+    let schemes = parse(names, Run { k: 1, interleave: 1 }).ok()?;
+    let at = if schemes.len() == 1 { 0 } else { schemes.iter().position(|named| named.shape.is_verbatim() && named.select.is_none())? };
+    Some((at, schemes[at].shape.tokens()?))
+}
+
 /// Whether some scheme of `text` leaves open how long its runs are.
 pub fn leaves_open(text: &str) -> bool {
     text.split(',').any(|name| Kind::ALL.iter().any(|row| name.split('/').next() == Some(row.0)))

@@ -17,8 +17,8 @@ use crate::{
     index::Index,
     parallel::Limits,
     pipeline::{
-        Extract, ExtractOptions, LeaveOut, New, Paged, PagesOptions, PassageOptions, Settings, Sifted, UniqueOptions, Watch, WhichPairs,
-        extract_pages, extract_passages, extract_without, spans, unique,
+        Extract, ExtractOptions, LeaveOut, New, Paged, PagesOptions, PassageOptions, PassagesOptions, Settings, Sifted, UniqueOptions,
+        Watch, WhichPairs, extract_pages, extract_passages, extract_without, passages, spans, unique,
     },
     report::{Format, GraphFormat},
     similar::{Keep, Score},
@@ -36,7 +36,7 @@ use std::{
 ///
 /// Writes every pair of documents that share enough text, exactly: nothing is sampled and nothing is missed at the threshold. Or, of the same pairs, a table of the most similar
 /// documents of each, clusters with the document to keep, a graph; or exact duplicates, or the blots that most documents have. With --unique, a corpus
-/// without what is alike; as spans, what of each document came before.
+/// without what is alike; as spans, what of each document came before; as passages, each text that several documents share, once, with all its places.
 #[derive(Parser, Debug)]
 #[command(name = "dedup-extract", version, after_help = examples(&MANUAL), max_term_width = 110, arg_required_else_help = true)]
 struct Arguments {
@@ -63,7 +63,7 @@ struct Arguments {
     /// The least score that counts [default: 0.5 for containment and jaccard, 20 for s1, 0.1 for s2, s3 and table, 0.05 for s4, 2 for rarity]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     threshold: Option<f64>,
-    /// Rows of the table for each document [default: 100]; with --html, pages for so many pairs, those with the highest scores [default: 500]
+    /// Rows of the table for each document [default: 100]; pages, of the pairs with the highest scores [default: 500]; passages [default: every one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
     /// Only what changed in the table since commit GEN (see generation in `dedup-index stats`): rows to delete, update and insert
@@ -78,6 +78,12 @@ struct Arguments {
     /// Leave out blots of more than N documents: they count neither as shared nor as blots of a document [default: no limit]
     #[arg(long, value_name = "N", visible_alias = "ignore-df")]
     max_df: Option<u64>,
+    /// Passages of fewer tokens do not count [default: the window of the index]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    min_tokens: Option<u32>,
+    /// Passages that stand wholly in a document of PATH are not listed; may be given several times
+    #[arg(long, value_name = "PATH")]
+    taboo: Vec<PathBuf>,
     /// Text of FILE, such as a template, does not count; may be given several times
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
@@ -90,7 +96,7 @@ struct Arguments {
     /// Write pages for a browser into DIR: index.html, an overview of the pairs, and a page for each with both texts side by side
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "format", "passages", "unique"])]
     html: Option<PathBuf>,
-    /// Where the documents of the index are, for --passages and --html: a directory, or NDJSON files; may be given several times
+    /// Where the documents of the index are, for passages and --html: a directory, or NDJSON files; may be given several times
     #[arg(long, value_name = "PATH")]
     corpus: Vec<PathBuf>,
     /// Offsets of passages count Unicode characters instead of bytes
@@ -135,6 +141,8 @@ enum Kind {
     Blots,
     /// Of each document of PATH… the byte ranges that an earlier one has
     Spans,
+    /// What several documents share, the longest and most frequent first, with all places
+    Passages,
 }
 
 /// Lines that are read, judged and written take no more, but for the longest.
@@ -164,6 +172,7 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx --as clusters --keep longest", "What to drop, and what it duplicates"),
         ("dedup-extract my.idx --unique articles.jsonl.zst -o clean.jsonl.zst", "A corpus without near-duplicates"),
         ("dedup-extract my.idx --as spans articles.jsonl.zst", "The bytes of each document that came before"),
+        ("dedup-extract my.idx --as passages --min-tokens 20 --top 100 articles.jsonl.zst", "What is copied most, each text once"),
         ("dedup-extract my.idx --as graph --format graphml -o similar.graphml", "A graph for Gephi"),
         ("dedup-extract my.idx --as blots --sigma 3 --format tsv", "The most repeated windows of text"),
         ("dedup-extract my.idx --passages --corpus corpus/", "What the documents of each pair share, from where to where"),
@@ -186,6 +195,8 @@ const MANUAL: Manual = Manual {
                 "spans: doc, bytes (of its text), spans (pairs of the first byte and the one after the last), seen (bytes in spans), for each document of PATH…, or of stdin, in their order. A window of k tokens, from the start of its first token to the \
                  end of its last, was seen if an earlier document of the index has the same blot; windows that touch or overlap are one span. Cut all spans, and no window is left in two documents. The documents must be those of the index, and the index \
                  one of all blots. In a large corpus two windows may share a blot of 32 bits by chance; --bits 64 makes that next to impossible.",
+                "passages: passage (its number), tokens (its length), count (of places), documents (that have it), new (tokens of its places that are in none of the passages before), text (300 characters at most, as the first place has it; null \
+                 if documents came as tokens), places, a list of doc, start, end (bytes), in the order in which documents are read. See PASSAGES.",
                 "Exact duplicates are full documents everywhere: each is named, and counts, df and pairs are what they would be had every copy been indexed by itself. A document without tokens has no blots, and is no pair of any other; \
                  it is found by exact only.",
                 "Numbers have six decimals at most. In TSV the first line names the columns; a tab, a line break, a backslash and a double quote in an id are written \\t, \\n, \\r, \\\\ and \\\".",
@@ -200,6 +211,22 @@ const MANUAL: Manual = Manual {
                  second line with the id of one that was dropped. A blank line is kept. A last line without a line feed gets one. A file that is cut or damaged ends the run with status 2: -o leaves no file then.",
                 "--dropped FILE gets for each line that was dropped doc, duplicate_of, shared, score, as in clusters; score is null for documents of the same tokens that are no pair. duplicate_of may be a document that is dropped itself, where \
                  the two hang together with the one that is kept through it.",
+            ],
+        ),
+        (
+            "PASSAGES",
+            &[
+                "With --as passages what many documents share is listed once, with all its places, instead of pair by pair. A passage is a run of at least --min-tokens tokens that stands in two documents or more and is maximal: \
+                 there is no token by which all its places could be made longer, to the left or to the right. It is found exactly, by tokens; blots that collide make none.",
+                "Passages come by falling length in tokens × places; of equal ones the one with the first place. One is listed unless all of its places but one lie within places of those that were listed before it; new tells how much of it does not. \
+                 So parts of what is listed are not told again, but where they stand elsewhere.",
+                "Repeats within a document are places like others. Where text is repeated right after itself, as in a line of dashes, only the first and the last repetition count. Exact duplicates are places of their own; what stands only in copies of one \
+                 text is listed as that whole text. Of bases, unknown ones are like no other, and the other strand is not looked at.",
+                "A passage that stands wholly, with all its tokens, in a document of --taboo PATH (a file or a directory, NDJSON too; the flag may be given several times) is not listed. One that is there only in part is. With --taboo or --min-tokens, NDJSON \
+                 begins with a line that says so: dedup, version, scheme, min_tokens, taboo.",
+                "The documents are read again: those of PATH…, - for stdin; without PATH the files that the ids name, below --corpus if it is given, or the documents in the files that it names. They must be as they were indexed; what is not, or cannot be read, is named, and the status is 2. \
+                 If only some are given, what these share is listed. The index must be one of all blots. Beside --memory it takes some 10 bytes for each blot that several documents have, 60 a document and an eighth a token, and \
+                 temporary files of about four times the size of the texts, in the directory that TMPDIR names.",
             ],
         ),
         (
@@ -256,6 +283,9 @@ impl Tool for Arguments {
         let open = || Ok::<_, anyhow::Error>(Index::open_whole(self.index.as_deref().context("say which index")?)?);
         if self.what == Kind::Spans {
             return self.run_spans(self.format()?, &open()?);
+        }
+        if self.what == Kind::Passages && !self.unique {
+            return self.run_passages(&open()?);
         }
         let options = self.options()?;
         if self.passages && self.format.as_deref().is_some_and(|format| format != "ndjson") {
@@ -340,6 +370,34 @@ impl Arguments {
         Ok(exit_code(summary.problems, self.run.input.skip_bad))
     }
 
+    fn run_passages(&self, index: &Index) -> Result<ExitCode, anyhow::Error> {
+        let input = &self.run.input;
+        let mut settings = self.run.settings(Form::Ndjson, LINES_BYTES, Tokenizer::is_dna(&index.scheme.tokens));
+        let has_paths = !input.paths.is_empty() || input.files_from.is_some();
+        // Files with a document a line are read as if they were named behind the index.
+        let has_files = !has_paths && self.corpus.iter().any(|path| !path.is_dir());
+        if has_files {
+            settings.corpus.paths = self.corpus.clone();
+        }
+        let options = PassagesOptions {
+            min_tokens: self.min_tokens,
+            taboo: self.taboo.clone(),
+            top: self.top.map(u64::from),
+            format: self.format()?,
+            memory_bytes: self.memory.unwrap_or_else(|| machine_memory() / 4),
+            by_id: (!has_paths && !has_files).then(|| self.corpus.clone()),
+        };
+        let mut out = Packed::open(self.output.as_deref())?;
+        let mut work = |watch: &mut dyn Watch| Ok::<_, anyhow::Error>(passages(index, &options, &settings, &mut out, watch)?);
+        // Without PATH stdin is not read, and nobody need be told of it.
+        let summary = match options.by_id {
+            Some(_) => work(&mut Complaints::new(tool_name::<Self>(), self.run.quiet))?,
+            None => watched::<Self, _>(&self.run, true, work)?,
+        };
+        out.commit()?;
+        Ok(exit_code(summary.problems, input.skip_bad))
+    }
+
     fn tell(&self, sifted: &Sifted) {
         let Sifted { documents, unknown, .. } = *sifted;
         if unknown > 0 {
@@ -371,25 +429,27 @@ impl Arguments {
         // What is dropped is what clusters drop.
         let what = if self.unique { Kind::Clusters } else { self.what };
         let is = |kinds: &[Kind]| kinds.contains(&what);
-        let (input, reads) = (&self.run.input, self.unique || is(&[Kind::Spans]));
+        let (input, reads) = (&self.run.input, self.unique || is(&[Kind::Spans, Kind::Passages]));
         let pairs = [Kind::Pairs, Kind::Clusters, Kind::Graph];
         let leaves_out = is(&pairs) || is(&[Kind::Table]);
         let picks = leaves_out && !self.unique;
         let shows_passages = self.passages || self.html.is_some();
         self.manners.ensure_passages(shows_passages)?;
-        if !self.corpus.is_empty() && !shows_passages {
-            bail!("--corpus says where the texts are, for passages; add --passages or --html");
+        if !self.corpus.is_empty() && !shows_passages && !is(&[Kind::Passages]) {
+            bail!("--corpus says where the texts are, for passages; add --passages, --as passages or --html");
         }
         for (flag, is_given, fits) in [
             ("--score", self.score.is_some(), is(&pairs)),
             ("--threshold", self.threshold.is_some(), is(&pairs) || is(&[Kind::Table])),
-            ("--top", self.top.is_some(), is(&[Kind::Table]) || self.html.is_some()),
+            ("--top", self.top.is_some(), is(&[Kind::Table, Kind::Passages]) || self.html.is_some()),
             ("--html", self.html.is_some(), is(&[Kind::Pairs])),
+            ("--min-tokens", self.min_tokens.is_some(), is(&[Kind::Passages])),
+            ("--taboo", !self.taboo.is_empty(), is(&[Kind::Passages])),
             ("--since", self.since.is_some(), is(&[Kind::Table])),
             ("--passages", self.passages, is(&[Kind::Pairs])),
             ("--keep", self.keep.is_some(), is(&[Kind::Clusters])),
             ("--sigma", self.sigma.is_some(), is(&[Kind::Blots])),
-            ("--max-df", self.max_df.is_some(), !is(&[Kind::Exact, Kind::Spans])),
+            ("--max-df", self.max_df.is_some(), !is(&[Kind::Exact, Kind::Spans, Kind::Passages])),
             ("PATH", !input.paths.is_empty(), reads),
             ("--files-from", input.files_from.is_some(), reads),
             ("--exclude", !self.exclude.is_empty(), leaves_out),
@@ -432,7 +492,7 @@ impl Arguments {
             Kind::Exact => Extract::Exact(self.format()?),
             Kind::Graph => Extract::Graph(self.graph_format()?),
             Kind::Blots => Extract::Blots { sigma: self.sigma, format: self.format()? },
-            Kind::Spans => bail!("spans are of documents, not of an index alone; say which"),
+            Kind::Spans | Kind::Passages => bail!("spans are of documents, not of an index alone; say which"),
         })
     }
 

@@ -104,7 +104,8 @@ impl Source {
         Self::over(Box::new(entries.into_iter().map(Found::File)), options, threads)
     }
 
-    fn over(entries: Box<dyn Iterator<Item = Found> + Send>, options: Options, threads: usize) -> Self {
+    /// Reads what is found in this way.
+    pub fn over(entries: Box<dyn Iterator<Item = Found> + Send>, options: Options, threads: usize) -> Self {
         Self {
             entries,
             options,

@@ -38,6 +38,12 @@ impl Entry {
         Self { path: "-".into(), id: "-".into(), is_named: true, is_regular: false, bytes: 0, modified: [0; 2] }
     }
 
+    /// A file that is there under a path, as a document of another name.
+    pub fn named(path: PathBuf, id: &str) -> Result<Self, Problem> {
+        let metadata = fs::metadata(&path).map_err(|error| Problem::new(Place::path(&path), error.to_string()))?;
+        entry(path, Path::new(id), &metadata, true)
+    }
+
     pub fn is_stdin(&self) -> bool {
         is_stdin(&self.path)
     }

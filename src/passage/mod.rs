@@ -38,6 +38,7 @@ mod measure;
 mod pair;
 mod prepared;
 mod refine;
+pub mod repeat;
 mod reworded;
 mod runs;
 mod seeds;

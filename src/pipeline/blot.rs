@@ -213,28 +213,32 @@ impl ToBlots {
     ///
     /// Of several schemes, the blots of the one that tells text which stands word for word.
     pub fn windows<'s>(&'s mut self, item: &'s Item<'_>) -> Result<(Option<u128>, impl Iterator<Item = (u64, Span)> + use<'s>), String> {
-        let is_verbatim = |maker: &Maker| maker.blotter.shape().is_verbatim();
-        let at = if self.makers.len() == 1 { Some(0) } else { self.makers.iter().position(is_verbatim) };
-        let found = at.and_then(|at| Some((at, self.makers[at].blotter.shape().tokens()?)));
-        let (at, length) =
-            found.ok_or_else(|| format!("no windows of a length in '{}'; build with --scheme ordered", self.scheme.window))?;
-        if matches!(item.content, Content::Blots(_)) {
-            return Err(NO_PLACES.to_owned());
-        }
-        let hash = self.blots(item)?.1;
-        let spans = match item.content {
-            Content::Tokens(tokens) => tokens.spans(),
-            _ => self.tokens.spans(),
-        };
-        let (Blots { values, positions, tokens, .. }, spans) = (&self.makers[at].blots, spans.unwrap_or_default());
-        if spans.len() as u64 != *tokens {
-            return Err(NO_PLACES.to_owned());
-        }
+        let (_, length) = schemes::verbatim(&self.scheme.window).ok_or_else(|| self.no_windows())?;
+        let (tokens, blots, hash) = self.parts(item)?;
+        let (Blots { values, positions, .. }, spans) = (blots, tokens.spans().unwrap_or_default());
         let window = move |(&blot, &first): (&u64, &u32)| {
             let (first, last) = (first as usize, (first as usize + length as usize - 1).min(spans.len() - 1));
             (blot, Span { start: spans[first].start, end: spans[last].end })
         };
         Ok((hash, values.iter().zip(positions).map(window)))
+    }
+
+    fn no_windows(&self) -> String {
+        format!("no windows of a length in '{}'; build with --scheme ordered", self.scheme.window)
+    }
+
+    /// A document's tokens, which have their places in the text, its blots, and the hash over its tokens. Of several schemes, the blots are as in `windows`.
+    pub fn parts<'s>(&'s mut self, item: &'s Item<'_>) -> Result<(&'s Tokens, &'s Blots, Option<u128>), String> {
+        let (at, _) = schemes::verbatim(&self.scheme.window).ok_or_else(|| self.no_windows())?;
+        let hash = self.blots(item)?.1;
+        let tokens = match item.content {
+            Content::Text(_) => Some(&self.tokens),
+            Content::Tokens(tokens) => Some(tokens),
+            Content::Blots(_) => None,
+        };
+        let tokens = tokens.filter(|tokens| tokens.spans().unwrap_or_default().len() == tokens.len());
+        let tokens = tokens.ok_or("it came without the places of its tokens in the text; start from the documents")?;
+        Ok((tokens, &self.makers[at].blots, hash))
     }
 
     /// The blots of a document, and the hash over its tokens.
@@ -262,8 +266,6 @@ impl ToBlots {
         Ok((&self.blots, hash))
     }
 }
-
-const NO_PLACES: &str = "it came without the places of its tokens in the text; start from the documents";
 
 /// The blots of all schemes, in the order of their first tokens, and then of the schemes.
 fn merge(makers: &[Maker], out: &mut Blots) {

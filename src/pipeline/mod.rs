@@ -26,8 +26,8 @@ pub use build::{BuildOptions, build};
 pub use change::{ChangeOptions, Changed, add, remove};
 pub use dump::{dump, dump_blot};
 pub use extract::{
-    Extract, ExtractOptions, LeaveOut, New, Paged, PagesOptions, Sifted, UniqueOptions, WhichPairs, extract, extract_pages,
-    extract_passages, extract_without, spans, unique,
+    Extract, ExtractOptions, LeaveOut, New, Paged, PagesOptions, PassagesOptions, Sifted, UniqueOptions, WhichPairs, extract,
+    extract_pages, extract_passages, extract_without, passages, spans, unique,
 };
 pub use groups::Grouping;
 pub use pairs::{Aligned, PairsOptions, align_pairs};

@@ -12,6 +12,7 @@
 //! canonical: the same postings give the same numbers however they were cut into ranges. Dictionaries that outgrow the memory are
 //! written to disk, and merged at the end.
 
+mod buckets;
 mod closed;
 mod collect;
 mod invert;
@@ -22,6 +23,7 @@ mod sort;
 mod spill;
 mod tally;
 
+pub use buckets::Buckets;
 pub use closed::SpillTo;
 pub use collect::{Collector, Postings, SLICES, blots_of};
 pub use invert::{FINE_POSTINGS, Inverted, MakeUnits, Sorting, Unit, invert, whole_buckets};

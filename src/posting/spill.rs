@@ -2,6 +2,7 @@
 
 use super::{key::Key, packed::take_keys};
 use crate::error::{Error, Result};
+use memmap2::Mmap;
 use std::{
     fs::File,
     ops::Range,
@@ -84,6 +85,12 @@ impl TempFile {
             // SAFETY: it takes numbers only, and the file is open. If it fails, nothing has changed.
             unsafe { libc::fallocate(self.file.as_raw_fd(), how, start as libc::off_t, (end - start) as libc::off_t) };
         }
+    }
+
+    /// All that was appended, as memory that the system may take back. Nothing must be written any more.
+    pub fn map(&self) -> Result<Mmap> {
+        // SAFETY: the file has no name, so that nobody else can change it, and it is not written while it is mapped.
+        unsafe { Mmap::map(&self.file) }.map_err(|error| self.failed(error))
     }
 
     fn failed(&self, error: std::io::Error) -> Error {

@@ -17,6 +17,7 @@ mod passages;
 mod pipeline;
 mod query;
 mod schemes;
+mod shared;
 mod spex;
 mod texts;
 mod tokenize;

@@ -4,12 +4,14 @@ mod blots;
 mod clusters;
 mod pages;
 mod pairs;
+mod passages;
 mod since;
 mod spans;
 mod unique;
 mod which;
 
 pub use pages::{Paged, PagesOptions, extract_pages};
+pub use passages::{PassagesOptions, passages};
 pub use spans::spans;
 pub use unique::{Sifted, UniqueOptions, unique};
 use which::Which;

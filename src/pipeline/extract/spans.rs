@@ -5,7 +5,7 @@ use crate::{
     corpus::{Item, Source},
     error::{Error, Result},
     format::{Batch, Span},
-    index::{Index, Posted, View},
+    index::{At, Index, Posted, Row, View},
     parallel::Limits,
     pipeline::{BlotOptions, Settings, Stage, Summary, Watch, blot::ToBlots, run},
     report::{Format, Value, put_id, put_names, put_record},
@@ -163,15 +163,21 @@ impl<'i> Seen<'i> {
 
     /// The number of a document, and that of the first one with the same tokens.
     fn document(&self, id: &str, hash: Option<u128>) -> Result<(u32, u32), String> {
-        let found = self.index.find_id(id).and_then(|at| at.map(|at| self.index.row(at)).transpose());
-        let row = found.map_err(|error| error.to_string())?.ok_or_else(|| format!("no document '{id}' is in the index; add it first"))?;
-        if row.hash.is_some() && row.hash != hash {
-            return Err(format!("'{id}' is not what the index has under this id; bring the index up to date first"));
-        }
+        let (_, row) = indexed(self.index, id, hash)?;
         let content = self.index.find_number(row.representative).map_err(|error| error.to_string())?;
         let first = content.map_or(row.number, |at| self.first_at[at.segment][at.place as usize]);
         Ok((row.number, first))
     }
+}
+
+/// Finds a document that must be as it was indexed.
+pub(super) fn indexed(index: &Index, id: &str, hash: Option<u128>) -> Result<(At, Row), String> {
+    let found = index.find_id(id).and_then(|at| at.map(|at| Ok((at, index.row(at)?))).transpose());
+    let (at, row) = found.map_err(|error| error.to_string())?.ok_or_else(|| format!("no document '{id}' is in the index; add it first"))?;
+    if row.hash.is_some() && row.hash != hash {
+        return Err(format!("'{id}' is not what the index has under this id; bring the index up to date first"));
+    }
+    Ok((at, row))
 }
 
 #[derive(Clone)]
