@@ -13,7 +13,7 @@ use super::{
 use crate::{
     format::Form,
     index::Means,
-    pipeline::{SpexOptions, SpexOutput, Spexed, spex},
+    pipeline::{SpexOptions, SpexOutput, Spexed, spex, spex_add},
     posting::TempDir,
     report::plot_passes,
 };
@@ -53,6 +53,12 @@ struct Arguments {
     /// Make an index of the shared chunks in a directory that is not there yet
     #[arg(short, long, value_name = "IDX")]
     output: Option<PathBuf>,
+    /// Add documents to an index of shared chunks: the result is that of a run over all documents, but only the new ones are read
+    #[arg(long, value_name = "IDX", conflicts_with_all = ["output", "within", "select", "parts"])]
+    add: Option<PathBuf>,
+    /// Keep nothing in the index that only --add would need: the hashes of all tokens, two to three bytes each
+    #[arg(long = "final", requires = "output")]
+    is_final: bool,
     /// Cut the postings of the index into N range parts, 1 to 256
     #[arg(long, value_name = "N", requires = "output", value_parser = clap::value_parser!(u32).range(1..=256))]
     parts: Option<u32>,
@@ -80,6 +86,7 @@ const MANUAL: Manual = Manual {
     examples: &[
         ("dedup-spex corpus/", "Every run of eight words that two files have, and which"),
         ("dedup-spex -o shared.idx corpus/ && dedup-extract shared.idx", "Pairs of documents, by way of a small index"),
+        ("dedup-spex --add shared.idx more/", "The same index, had more/ been there from the start"),
         ("dedup-spex -l 20 --within manual.txt", "What a text says twice"),
         ("dedup-spex -v --schedule 1,2,3,4,5,6,7,8 -o shared.idx corpus/", "As it was published, with what each pass did"),
         (
@@ -108,6 +115,8 @@ const MANUAL: Manual = Manual {
             "THE INDEX",
             &[
                 "Its blots have 64 bits and its selection is spex. Shares (a_in_b, b_in_a, containment, jaccard) are of the chunks that a document shares with any other, not of all it has; s1 to s4 are what they are in an index of all blots.",
+                "--add sifts the hashes of all tokens again, which the index keeps for it unless it was made with --final, and makes its postings anew: one commit, as with dedup-index add. No document is read again. One with an id that the \
+                 index has is passed over if its text is the same; with another text it is an error.",
             ],
         ),
     ],
@@ -125,15 +134,19 @@ impl Tool for Arguments {
         let options = self.options()?;
         let settings = self.run.settings(Form::Ndjson, 64 << 20, false);
         let mut filter = self.filter_out.as_deref().map(|path| Output::open(Some(path), true).map(BufWriter::new)).transpose()?;
-        let mut lines =
-            (self.output.is_none() && self.filter_out.is_none()).then(|| Output::open(None, false)).transpose()?.map(BufWriter::new);
+        let is_listed = self.output.is_none() && self.add.is_none() && self.filter_out.is_none();
+        let mut lines = is_listed.then(|| Output::open(None, false)).transpose()?.map(BufWriter::new);
         let found = watched::<Self, _>(&self.run, lines.is_some(), |watch| {
+            let filter = filter.as_mut().map(|filter| filter as &mut dyn Write);
+            if let Some(index) = &self.add {
+                return Ok(spex_add(&options, &settings, index, filter, watch)?);
+            }
             let output = match (&self.output, &mut lines) {
-                (Some(directory), _) => SpexOutput::Index { directory, parts: self.parts.unwrap_or(1) },
+                (Some(directory), _) => SpexOutput::Index { directory, parts: self.parts.unwrap_or(1), is_final: self.is_final },
                 (None, Some(lines)) => SpexOutput::Lines(lines),
                 (None, None) => SpexOutput::Nothing,
             };
-            Ok(spex(&options, &settings, output, filter.as_mut().map(|filter| filter as &mut dyn Write), watch)?)
+            Ok(spex(&options, &settings, output, filter, watch)?)
         })?;
         for written in [filter, lines].into_iter().flatten() {
             written.into_inner().map_err(|error| error.into_error())?.commit()?;

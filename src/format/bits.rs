@@ -9,6 +9,11 @@ pub struct BitWriter {
 }
 
 impl BitWriter {
+    /// Goes on behind these bytes.
+    pub fn after(bytes: Vec<u8>) -> Self {
+        Self { bytes, ..Self::default() }
+    }
+
     /// At most 56 bits at a time.
     pub fn put(&mut self, value: u64, width: u32) {
         debug_assert!(width <= 56 && (width == 64 || value >> width == 0));

@@ -130,6 +130,7 @@ impl Rewritten<'_> {
             numbers: view.documents() as u32,
             range: self.range.clone(),
             segments: vec![segment],
+            state: Vec::new(),
         })
     }
 }

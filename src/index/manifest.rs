@@ -2,6 +2,7 @@
 
 use crate::{
     error::{Error, Place, Result},
+    format::Sealed,
     posting::BUCKETS,
     scheme::BlotScheme,
 };
@@ -32,6 +33,9 @@ pub struct Manifest {
     pub range: Option<PartOf>,
     /// The oldest first.
     pub segments: Vec<SegmentEntry>,
+    /// What dedup-spex needs beside it to add documents: the hashes of all tokens.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub state: Vec<FileSeal>,
 }
 
 /// What part of an index this is.
@@ -62,6 +66,22 @@ pub struct FileSeal {
     pub seal: String,
 }
 
+impl FileSeal {
+    /// Opens the file, if it is the one that was meant.
+    pub fn open(&self, directory: &Path) -> Result<Sealed> {
+        let file = Sealed::open(&directory.join(&self.name))?;
+        self.ensure_is(&file)?;
+        Ok(file)
+    }
+
+    pub fn ensure_is(&self, file: &Sealed) -> Result<()> {
+        if (file.file_bytes(), file.seal()) == (self.bytes, self.seal.clone()) {
+            return Ok(());
+        }
+        Err(Error::damaged(Place::file(file.name().clone()), "not the file that the manifest names; it was replaced"))
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct Checked {
     #[serde(flatten)]
@@ -79,6 +99,7 @@ impl Manifest {
             numbers: 0,
             range: None,
             segments: Vec::new(),
+            state: Vec::new(),
         }
     }
 
@@ -89,7 +110,7 @@ impl Manifest {
 
     /// Whether a file belongs to the index.
     pub fn names(&self, file: &str) -> bool {
-        self.segments.iter().flat_map(|segment| &segment.files).any(|listed| listed.name == file)
+        self.segments.iter().flat_map(|segment| &segment.files).chain(&self.state).any(|listed| listed.name == file)
     }
 
     /// The top eight bits of its blots.

@@ -215,11 +215,7 @@ impl Segment {
         if entry.files.len() != segment.files().count() {
             return Err(damaged(format!("segment {} has another number of files than it lists", entry.name)));
         }
-        for (file, listed) in segment.files().zip(&entry.files) {
-            if file.file_bytes() != listed.bytes || file.seal() != listed.seal {
-                return Err(Error::damaged(Place::file(file.name().clone()), "not the file that the manifest names; it was replaced"));
-            }
-        }
+        segment.files().zip(&entry.files).try_for_each(|(file, listed)| listed.ensure_is(file))?;
         for (number, part) in (0..).zip(&segment.parts) {
             let buckets = if manifest.range.is_some() { range.clone() } else { buckets_of(number, entry.parts) };
             if part.buckets() != buckets || part.scheme() != manifest.scheme {

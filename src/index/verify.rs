@@ -13,6 +13,9 @@ pub fn verify(index: &Index) -> Result<()> {
         let lengths = verify_sets(segment)?;
         verify_postings(segment, &lengths, index.manifest.range.is_some())?;
     }
+    for file in &index.manifest.state {
+        file.open(&index.directory)?.verify()?;
+    }
     verify_numbers(index)?;
     verify_contents(index)
 }

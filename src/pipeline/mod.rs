@@ -33,7 +33,7 @@ pub use groups::Grouping;
 pub use pairs::{Aligned, PairsOptions, align_pairs};
 pub use query::{Answers, Asked, QueryOptions, blot_text, query};
 pub use reorganise::{compact, merge, split};
-pub use spex::{SpexOptions, SpexOutput, Spexed, spex};
+pub use spex::{SpexOptions, SpexOutput, Spexed, spex, spex_add};
 pub use sync::{SyncOptions, sync};
 pub use texts::PassageOptions;
 pub use tokenize::{TokenizeOptions, tokenize};

@@ -13,10 +13,12 @@
 //! segments that can still hold a chunk of `l` tokens. Two counters are in memory at a time.
 
 mod counter;
+mod kept;
 mod stream;
 
 pub use counter::{Counter, Occupancy};
-pub use stream::{Block, Segment, Stream};
+pub use kept::{Kept, KeptWriter};
+pub use stream::{Block, Place, Segment, Stream};
 
 use crate::{
     blot::ordered_windows,
@@ -55,6 +57,26 @@ impl Sift<'_> {
         self.lengths.last().copied().unwrap_or(1)
     }
 
+    /// Counts the shortest chunks of documents that were hashed before.
+    pub fn count_kept(&self, stream: &Stream, counter: &Counter) -> Result<u64> {
+        let counted = AtomicU64::new(0);
+        let worker = || {
+            let mut chunks = Vec::new();
+            let counted = &counted;
+            move |place: Place| -> Result<()> {
+                for (_, hashes) in stream.read(&place)?.iter() {
+                    chunks.clear();
+                    ordered_windows(hashes, self.lengths[0] as usize, &mut chunks);
+                    counter.count(&chunks);
+                    counted.fetch_add(chunks.len() as u64, Relaxed);
+                }
+                Ok(())
+            }
+        };
+        self.each_block(stream, worker, |()| 1, |()| Ok(()))?;
+        Ok(counted.into_inner())
+    }
+
     /// All passes but the first, whose counter and number of chunks come in. Gives what is left, the last counter, and what each pass did.
     pub fn run(&self, mut stream: Stream, mut counter: Counter, first_counted: u64) -> Result<(Stream, Counter, Vec<Pass>)> {
         let describe = |length: u32, counted: u64, counter: &Counter, tokens: u64| Pass {
@@ -80,7 +102,7 @@ impl Sift<'_> {
         let worker = || {
             let mut sieve = Sieve::new(self.target() as usize, before, self.is_kept);
             let counted = &counted;
-            move |place: std::ops::Range<u64>| -> Result<Block> {
+            move |place: Place| -> Result<Block> {
                 let (block, mut chunks) = (sieve.sift(&stream.read(&place)?), Vec::new());
                 stream.release(&place);
                 for (segment, hashes) in block.iter() {
@@ -114,7 +136,7 @@ impl Sift<'_> {
             let mut finder =
                 Finder { target: self.target() as usize, counter, is_kept: self.is_kept, chunks: Vec::new(), repeated: Vec::new() };
             let work = &work;
-            move |place: std::ops::Range<u64>| -> Result<R> {
+            move |place: Place| -> Result<R> {
                 let block = stream.read(&place)?;
                 stream.release(&place);
                 let found = finder.find(&block);
@@ -125,14 +147,14 @@ impl Sift<'_> {
     }
 
     /// Works on all blocks in parallel, and gives the results in order.
-    fn each_block<R: Send, W: FnMut(std::ops::Range<u64>) -> Result<R>>(
+    fn each_block<R: Send, W: FnMut(Place) -> Result<R>>(
         &self,
         stream: &Stream,
         worker: impl Fn() -> W + Sync,
         weigh: impl Fn(&R) -> u64 + Sync,
         mut sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
-        let blocks = stream.places().iter().map(|place| Ok::<_, Error>(Weighted { item: place.clone(), bytes: place.end - place.start }));
+        let blocks = stream.places().iter().map(|place| Ok::<_, Error>(Weighted { item: place.clone(), bytes: place.bytes() }));
         let weigh = |made: &Result<R>| made.as_ref().map_or(0, &weigh);
         parallel::ordered(self.limits, blocks, worker, weigh, |made| sink(made?))
     }

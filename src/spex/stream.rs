@@ -2,6 +2,7 @@
 //!
 //! A block holds some documents, or what is left of them: segments of tokens in a row.
 
+use super::kept::Kept;
 use crate::{
     error::Result,
     posting::{TempDir, TempFile},
@@ -65,26 +66,49 @@ impl Block {
     }
 }
 
+/// Where a block is.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// A file that stays, by its number; else the temporary one.
+    kept: Option<usize>,
+    range: Range<u64>,
+}
+
+impl Place {
+    /// On disk.
+    pub fn bytes(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+}
+
 /// All blocks, on disk.
-#[derive(Debug)]
 pub struct Stream {
     file: TempFile,
-    blocks: Vec<Range<u64>>,
+    kept: Vec<Kept>,
+    blocks: Vec<Place>,
     tokens: u64,
 }
 
 impl Stream {
     pub fn new(directory: &TempDir) -> Result<Self> {
-        Ok(Self { file: TempFile::new(directory)?, blocks: Vec::new(), tokens: 0 })
+        Ok(Self { file: TempFile::new(directory)?, kept: Vec::new(), blocks: Vec::new(), tokens: 0 })
     }
 
     pub fn push(&mut self, block: &Block) -> Result<()> {
         if !block.segments.is_empty() {
             self.tokens += block.hashes.len() as u64;
-            let place = self.file.append(&block.to_bytes())?;
-            self.blocks.push(place);
+            let range = self.file.append(&block.to_bytes())?;
+            self.blocks.push(Place { kept: None, range });
         }
         Ok(())
+    }
+
+    /// Goes on with the blocks of a file that stays.
+    pub fn push_kept(&mut self, kept: Kept) {
+        self.tokens += kept.tokens();
+        let number = self.kept.len();
+        self.blocks.extend(kept.places().map(|range| Place { kept: Some(number), range }));
+        self.kept.push(kept);
     }
 
     pub fn tokens(&self) -> u64 {
@@ -92,19 +116,24 @@ impl Stream {
     }
 
     /// Where the blocks are, in order.
-    pub fn places(&self) -> &[Range<u64>] {
+    pub fn places(&self) -> &[Place] {
         &self.blocks
     }
 
-    pub fn read(&self, place: &Range<u64>) -> Result<Block> {
-        let mut bytes = vec![0; (place.end - place.start) as usize];
-        self.file.read_at(&mut bytes, place.start)?;
+    pub fn read(&self, place: &Place) -> Result<Block> {
+        if let Some(number) = place.kept {
+            return self.kept[number].read(&place.range);
+        }
+        let mut bytes = vec![0; place.bytes() as usize];
+        self.file.read_at(&mut bytes, place.range.start)?;
         Ok(Block::of_bytes(&bytes))
     }
 
     /// A block that is not read again takes no room.
-    pub fn release(&self, place: &Range<u64>) {
-        self.file.release(place);
+    pub fn release(&self, place: &Place) {
+        if place.kept.is_none() {
+            self.file.release(&place.range);
+        }
     }
 }
 

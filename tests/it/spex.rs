@@ -101,6 +101,36 @@ proptest! {
         }
     }
 
+    /// Documents that are added give what all documents together give, to the byte, and none of the old ones is read again.
+    #[test]
+    fn what_is_added_is_as_if_it_had_been_there(first in texts(), second in texts(), third in texts(), memory in prop::sample::select(vec!["1", "64", "1M"])) {
+        let work = Work::new();
+        let mut lines = Vec::new();
+        for (number, words) in first.iter().chain(&second).chain(&third).enumerate() {
+            lines.push(format!("{}\n", json!({"id": format!("d{number}"), "text": words.join(" ")})));
+        }
+        work.write("all.jsonl", lines.concat());
+        let [one, two] = [first.len(), first.len() + second.len()];
+        for (name, part) in [("1.jsonl", &lines[..one]), ("2.jsonl", &lines[one..two]), ("3.jsonl", &lines[two..])] {
+            work.write(name, part.concat());
+        }
+        let spex = |arguments: &[&str]| work.run("dedup-spex", &[&["-q", "-l", "3", "--memory", memory], arguments].concat()).ok();
+        spex(&["-o", "whole", "all.jsonl"]);
+        spex(&["-o", "grown", "1.jsonl"]);
+        std::fs::remove_file(work.path("1.jsonl")).unwrap();
+        spex(&["--add", "grown", "2.jsonl"]);
+        // What is there already is passed over.
+        spex(&["--add", "grown", "--threads", "3", "2.jsonl", "3.jsonl"]);
+        work.run("dedup-index", &["verify", "grown"]).ok();
+        let manifest: Value = serde_json::from_slice(&work.read("grown/manifest.json")).unwrap();
+        let name = manifest["segments"][0]["name"].as_str().unwrap();
+        for file in ["sets", "000.part"] {
+            prop_assert!(work.read(&format!("grown/{name}.{file}")) == work.read(&format!("whole/000001.{file}")), "{}", file);
+        }
+        let dump = |index: &str| work.run("dedup-index", &["dump", index]).ok_text();
+        prop_assert_eq!(dump("grown"), dump("whole"));
+    }
+
     /// A filter lets through all blots that are shared.
     #[test]
     fn a_filter_loses_nothing_that_is_shared(texts in texts(), memory in prop::sample::select(vec!["1", "64", "1K"])) {
@@ -183,6 +213,26 @@ fn any_number_of_threads_gives_the_same_bytes() {
 }
 
 #[test]
+fn damage_to_what_is_kept_is_seen() {
+    let work = library();
+    work.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
+    let whole = work.read("i/000001.spex");
+    for at in (0..whole.len()).step_by(7) {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1;
+        work.write("i/000001.spex", flipped);
+        let ran = work.run("dedup-spex", &["--add", "i", "c"]);
+        assert!(ran.code() == 2 && ran.stderr().contains("i/000001.spex"), "{at}: {}", ran.stderr());
+        assert_eq!(work.run("dedup-index", &["verify", "i"]).code(), 2, "{at}");
+    }
+    work.write("i/000001.spex", &whole[..whole.len() / 2]);
+    assert_eq!(work.run("dedup-spex", &["--add", "i", "c"]).code(), 2);
+    work.write("i/000001.spex", whole);
+    work.run("dedup-index", &["verify", "i"]).ok();
+    work.run("dedup-spex", &["-q", "--add", "i", "c"]).ok();
+}
+
+#[test]
 fn passes_are_told_and_drawn() {
     let work = library();
     let ran = work.run("dedup-spex", &["-q", "-v", "--schedule", "1,2,8", "--plot", "p.svg", "-o", "i", "c"]);
@@ -202,6 +252,8 @@ fn what_makes_no_sense_is_refused() {
     let work = library();
     work.run("dedup-spex", &["-q", "--memory", "1K", "--filter-out", "f", "c"]).ok();
     work.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
+    work.run("dedup-spex", &["-q", "-o", "final", "--final", "c"]).ok();
+    let state = work.read("i/manifest.json");
     for (line, expected) in [
         ("dedup-spex --schedule 2,4 c", "the schedule ends with 4, but chunks are of 8 tokens"),
         ("dedup-spex --schedule 4,2,8 c", "the lengths of a schedule must rise"),
@@ -215,6 +267,11 @@ fn what_makes_no_sense_is_refused() {
         ("dedup-blot -k 5 --select spex:f c", "a filter for 'word@18.0 ordered:8', where 'word@18.0 ordered:5' is made"),
         ("dedup-blot --bits 11 --select spex:f c", "11"),
         ("dedup-blot --select spex:c/one.txt c", "c/one.txt: not a filter of dedup-spex, or damaged"),
+        ("dedup-spex --add i -l 9 c", "an index of 'word@18.0 ordered:8:64 spex', where chunks of 9 tokens are asked for"),
+        ("dedup-spex --add i --tokenizer line c", "the index has tokens of 'word@18.0'"),
+        ("dedup-spex --add final c", "no index that dedup-spex can add to"),
+        ("dedup-spex --add none c", "none"),
+        ("echo other >>c/two.txt; dedup-spex --add i c", "the index has a document 'c/two.txt' with another text"),
         ("dedup-index add i c/one.txt", "dedup-spex"),
         ("dedup-index remove i c/one.txt", "dedup-spex"),
         ("dedup-index sync i c", "dedup-spex"),
@@ -223,6 +280,7 @@ fn what_makes_no_sense_is_refused() {
         assert_eq!(ran.code(), 2, "{line}: {}", ran.stderr());
         assert!(ran.stderr().contains(expected), "{line}: {}", ran.stderr());
     }
+    assert_eq!(work.read("i/manifest.json"), state);
     let whole = work.read("f");
     for cut in (0..whole.len()).step_by(37) {
         work.write("cut", &whole[..cut]);

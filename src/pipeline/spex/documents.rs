@@ -5,7 +5,7 @@ use crate::{
     corpus::{Content, Item},
     error::{Error, Result},
     format::Tokens,
-    index::{Means, Row},
+    index::{Index, Means, Row, View},
     parallel::Limits,
     pipeline::{Gathered, Ids, Stage, tokenize::ToTokens},
     posting::{TempDir, TempFile},
@@ -107,6 +107,8 @@ pub struct Documents {
     by_hash: HashMap<u128, u32>,
     /// The exact duplicates of a document, if it has any.
     aliases: HashMap<u32, Vec<u32>>,
+    /// Documents that an index has, by the hash of their ids.
+    by_id: HashMap<u64, u32>,
     texts: Option<Texts>,
 }
 
@@ -122,7 +124,42 @@ impl Documents {
     pub fn new(directory: &TempDir, with_text: bool) -> Result<Self> {
         let texts = || Ok::<_, Error>(Texts { text: TempFile::new(directory)?, ends: TempFile::new(directory)?, places: Vec::new() });
         let texts = with_text.then(texts).transpose()?;
-        Ok(Self { rows: Vec::new(), by_hash: HashMap::new(), aliases: HashMap::new(), texts })
+        Ok(Self { rows: Vec::new(), by_hash: HashMap::new(), aliases: HashMap::new(), by_id: HashMap::new(), texts })
+    }
+
+    /// Those of an index, whose tokens are no longer there.
+    pub fn of_index(index: &Index, directory: &TempDir) -> Result<Self> {
+        let (mut documents, view) = (Self::new(directory, false)?, View::of(index)?);
+        for number in 0..view.documents() {
+            let row = view.row(number)?;
+            documents.push(view.id(number)?.into(), Row::new(row.bytes, row.tokens, row.hash));
+        }
+        documents.by_id = documents.rows.iter().zip(0..).map(|((id, _), number)| (xxh3_64(id.as_bytes()), number)).collect();
+        Ok(documents)
+    }
+
+    pub fn has_texts(&self) -> bool {
+        self.texts.is_some()
+    }
+
+    /// Whether a document is there already. One with the same id and another text cannot be taken.
+    fn is_known(&self, id: &str, row: &Row) -> Result<bool> {
+        let Some((known_id, known)) = self.by_id.get(&xxh3_64(id.as_bytes())).map(|&number| &self.rows[number as usize]) else { return Ok(false) };
+        if **known_id == *id && known.hash != row.hash {
+            return Err(Error::Usage(format!("the index has a document '{id}' with another text; what is shared has to be found anew, with dedup-spex -o")));
+        }
+        Ok(**known_id == *id)
+    }
+
+    /// Takes the next document, and says of whom it is a duplicate: itself, if it is none.
+    fn push(&mut self, id: Box<str>, row: Row) -> u32 {
+        let number = self.len();
+        let first = row.hash.map_or(number, |hash| *self.by_hash.entry(hash).or_insert(number));
+        self.rows.push((id, row));
+        if first != number {
+            self.aliases.entry(first).or_default().push(number);
+        }
+        first
     }
 
     pub fn len(&self) -> u32 {
@@ -136,13 +173,12 @@ impl Documents {
         }
         let mut block = Block::default();
         for (HashedDocument { row, hashes, text, ends }, (id, _)) in hashed.documents.into_iter().zip(ids) {
+            if self.is_known(&id, &row)? {
+                continue;
+            }
             let number = self.len();
-            let first = row.hash.map_or(number, |hash| *self.by_hash.entry(hash).or_insert(number));
-            self.rows.push((id, row));
-            if first == number {
+            if self.push(id, row) == number {
                 block.push(number, 0, &hashes);
-            } else {
-                self.aliases.entry(first).or_default().push(number);
             }
             if let Some(texts) = &mut self.texts {
                 texts.places.push((texts.text.bytes(), texts.ends.bytes()));

@@ -3,23 +3,24 @@
 mod chunks;
 mod documents;
 
-use super::{Settings, Summary, Watch, build::write_new, run, tokenize::token_scheme};
+use super::{Settings, Summary, Watch, build::write_new, change::write_to, run, tokenize::token_scheme};
 use crate::{
     corpus::Source,
     error::{Error, Result},
-    format::{Blots, Header, Kind, Tokens},
-    index::{Manifest, Means, SegmentBuilder, SegmentFiles},
+    format::{Blots, Header, Kind, Tokens, sync_files},
+    index::{FileSeal, Manifest, Means, SegmentBuilder, SegmentFiles, View},
     posting::Postings,
-    scheme::BlotScheme,
+    scheme::{BlotScheme, TokenScheme},
     select::{Of, Selection, write_filter},
-    spex::{Counter, Pass, Sift, Stream},
+    spex::{Counter, Kept, KeptWriter, Pass, Sift, Stream},
     token::{Rule, Tokenizer},
 };
 use chunks::Chunks;
 use documents::{Documents, Hash};
 use std::{
     io::Write,
-    path::Path,
+    ops::Range,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
@@ -44,7 +45,12 @@ pub struct SpexOptions {
 /// Where the chunks go.
 pub enum SpexOutput<'o> {
     /// An index of them.
-    Index { directory: &'o Path, parts: u32 },
+    Index {
+        directory: &'o Path,
+        parts: u32,
+        /// Nothing is kept that would be needed to add documents.
+        is_final: bool,
+    },
     /// A line of JSON each, by rising blot.
     Lines(&'o mut dyn Write),
     /// Nowhere: only a filter is wanted.
@@ -69,19 +75,83 @@ pub fn spex(
     filter: Option<&mut dyn Write>,
     watch: &mut dyn Watch,
 ) -> Result<Spexed> {
+    let start = |with_text: bool, keeps: Option<PathBuf>| {
+        let (documents, stream) = (Documents::new(&options.means.tmp_dir, with_text)?, Stream::new(&options.means.tmp_dir)?);
+        Ok::<_, Error>(Start { tokens: None, documents, stream, keeps })
+    };
     match output {
-        SpexOutput::Index { directory, parts } => write_new(directory, || {
-            let sifted = Sifted::new(options, settings, false, watch)?;
-            let manifest = sifted.write_index(options, directory, parts)?;
+        SpexOutput::Index { directory, parts, is_final } => write_new(directory, || {
+            let keeps = (!is_final).then(|| directory.join(state_name(1)));
+            let sifted = Sifted::new(options, settings, start(false, keeps)?, watch)?;
+            let manifest = sifted.write_index(options, directory, 1, SegmentFiles::parts(parts)?)?;
             Ok((manifest, sifted.finish(filter)?))
         }),
         SpexOutput::Lines(out) => {
-            let sifted = Sifted::new(options, settings, true, watch)?;
+            let sifted = Sifted::new(options, settings, start(true, None)?, watch)?;
             sifted.write_lines(options, out)?;
             sifted.finish(filter)
         }
-        SpexOutput::Nothing => Sifted::new(options, settings, false, watch)?.finish(filter),
+        SpexOutput::Nothing => Sifted::new(options, settings, start(false, None)?, watch)?.finish(filter),
     }
+}
+
+/// Adds documents to an index of shared chunks: what comes out is what all documents together would give. Only the new ones are read; of the others
+/// there are the hashes of their tokens, which are sifted again.
+pub fn spex_add(
+    options: &SpexOptions,
+    settings: &Settings,
+    directory: &Path,
+    filter: Option<&mut dyn Write>,
+    watch: &mut dyn Watch,
+) -> Result<Spexed> {
+    write_to(directory, |index| {
+        let Manifest { generation, state, segments, .. } = &index.manifest;
+        if state.is_empty() {
+            let what = "no index that dedup-spex can add to: make it with dedup-spex -o, without --final";
+            return Err(Error::Usage(format!("{}: {what}", directory.display())));
+        }
+        let scheme = &index.scheme;
+        let target = options.lengths.last().copied().unwrap_or_default();
+        if scheme.window != format!("ordered:{target}") {
+            return Err(Error::Usage(format!("{}: an index of '{scheme}', where chunks of {target} tokens are asked for", directory.display())));
+        }
+        let mut stream = Stream::new(&options.means.tmp_dir)?;
+        for file in state {
+            stream.push_kept(Kept::new(file.open(directory)?, &scheme.tokens.to_string())?);
+        }
+        let known = View::of(&index)?.documents();
+        let start = Start {
+            tokens: Some(scheme.tokens.clone()),
+            documents: Documents::of_index(&index, &options.means.tmp_dir)?,
+            stream,
+            keeps: Some(directory.join(state_name(generation + 1))),
+        };
+        let options = SpexOptions { select: scheme.select.clone(), ..options.clone() };
+        let parts = SegmentFiles::parts(segments.first().map_or(1, |segment| segment.parts))?;
+        let mut sifted = Sifted::new(&options, settings, start, watch)?;
+        if sifted.documents.len() as usize == known {
+            // Nothing is new.
+            return Ok((None, sifted.finish(filter)?));
+        }
+        sifted.state.splice(0..0, state.iter().cloned());
+        let manifest = sifted.write_index(&options, directory, generation + 1, parts)?;
+        Ok((Some(manifest), sifted.finish(filter)?))
+    })
+}
+
+/// What the hashes of the documents of a commit are called.
+fn state_name(generation: u64) -> String {
+    format!("{}.spex", Manifest::segment_name(generation))
+}
+
+/// What there is before the first document is read.
+struct Start {
+    /// How documents must be tokenised, if that is settled.
+    tokens: Option<TokenScheme>,
+    documents: Documents,
+    stream: Stream,
+    /// Where the hashes are to stay.
+    keeps: Option<PathBuf>,
 }
 
 /// What is left after all passes.
@@ -93,48 +163,48 @@ struct Sifted {
     counter: Counter,
     spexed: Spexed,
     survivors: AtomicU64,
+    /// The hashes of tokens that stay.
+    state: Vec<FileSeal>,
 }
 
 impl Sifted {
-    fn new(options: &SpexOptions, settings: &Settings, with_text: bool, watch: &mut dyn Watch) -> Result<Self> {
+    fn new(options: &SpexOptions, settings: &Settings, start: Start, watch: &mut dyn Watch) -> Result<Self> {
         let target = check_lengths(&options.lengths)?;
         let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
-        let tokens = token_scheme(options.tokenizer.as_ref(), source.first_header())?;
+        let asked = options.tokenizer.as_ref().map(Tokenizer::scheme);
+        let tokens = match start.tokens {
+            Some(tokens) if asked.as_ref().is_none_or(|asked| *asked == tokens) => tokens,
+            Some(tokens) => return Err(Error::Usage(format!("the index has tokens of '{tokens}', not those that are asked for"))),
+            None => token_scheme(options.tokenizer.as_ref(), source.first_header())?,
+        };
         if Tokenizer::is_dna(&tokens) {
             return Err(Error::Usage("chunks of both strands are not found this way; use dedup-index".to_owned()));
         }
         source.expect(vec![Header::new(Kind::Tokens, tokens.to_string())]);
         let window = format!("ordered:{target}");
         let selection = parse_select(&options.select, &format!("{tokens} {window}"))?;
+        let Start { mut documents, mut stream, keeps, .. } = start;
         let counter = Counter::new(options.counter_bytes);
-        let (counted, mut documents) = (AtomicU64::new(0), Documents::new(&options.means.tmp_dir, with_text)?);
-        let mut stream = Stream::new(&options.means.tmp_dir)?;
+        let with_text = documents.has_texts();
+        let never = |_: u32| false;
+        let before = sift(options, &never).count_kept(&stream, &counter)?;
+        let (counted, mut keeps) = (AtomicU64::new(before), keeps.map(KeptWriter::create).transpose()?);
         let stage = Hash::new(&tokens, &counter, options.lengths[0], &counted, with_text);
-        let summary = run(&stage, source, settings, watch, |hashed, ids| stream.push(&documents.add(hashed, ids)?))?;
-        let mut sifted = Self {
-            spexed: Spexed { summary, chunks: documents.chunks(target), ..Spexed::default() },
-            scheme: BlotScheme { tokens, window, bits: BITS, select: selection.name() },
-            documents,
-            selection,
-            stream: Stream::new(&options.means.tmp_dir)?,
-            counter: Counter::new(0),
-            survivors: AtomicU64::new(0),
-        };
-        let is_kept = |document: u32| sifted.documents.has_alias(document);
-        let (stream, counter, passes) = sifted.sift(options, &is_kept).run(stream, counter, counted.into_inner())?;
-        (sifted.stream, sifted.counter, sifted.spexed.passes) = (stream, counter, passes);
-        Ok(sifted)
-    }
-
-    fn sift<'a>(&'a self, options: &'a SpexOptions, is_kept: &'a (dyn Fn(u32) -> bool + Sync)) -> Sift<'a> {
-        let Means { tmp_dir, .. } = &options.means;
-        Sift {
-            lengths: &options.lengths,
-            counter_bytes: options.counter_bytes,
-            is_kept,
-            limits: documents::block_limits(&options.means),
-            directory: tmp_dir,
+        let summary = run(&stage, source, settings, watch, |hashed, ids| {
+            let block = documents.add(hashed, ids)?;
+            keeps.as_mut().map_or_else(|| stream.push(&block), |keeps| keeps.push(&block))
+        })?;
+        let mut state = Vec::new();
+        if let Some(keeps) = keeps {
+            let kept = keeps.finish(&tokens.to_string())?;
+            state.push(FileSeal { name: kept.name(), bytes: kept.seal().0, seal: kept.seal().1 });
+            stream.push_kept(kept);
         }
+        let is_kept = |document: u32| documents.has_alias(document);
+        let (stream, counter, passes) = sift(options, &is_kept).run(stream, counter, counted.into_inner())?;
+        let spexed = Spexed { summary, passes, chunks: documents.chunks(target), survivors: 0 };
+        let scheme = BlotScheme { tokens, window, bits: BITS, select: selection.name() };
+        Ok(Self { documents, scheme, selection, stream, counter, spexed, survivors: AtomicU64::new(0), state })
     }
 
     /// Takes out what is not selected.
@@ -145,8 +215,7 @@ impl Sifted {
         selection.apply(&Tokens::default(), out);
     }
 
-    fn write_index(&self, options: &SpexOptions, directory: &Path, parts: u32) -> Result<Manifest> {
-        let parts = SegmentFiles::parts(parts)?;
+    fn write_index(&self, options: &SpexOptions, directory: &Path, generation: u64, parts: Vec<Range<usize>>) -> Result<Manifest> {
         let mut builder = SegmentBuilder::<u128>::new(BITS, options.means.clone(), None).keep_shared_only();
         let is_kept = |document: u32| self.documents.has_alias(document);
         let mut next = 0;
@@ -161,7 +230,7 @@ impl Sifted {
             chunks.collect::<Vec<_>>()
         };
         let weigh = |found: &Vec<(u32, Vec<u64>)>| found.iter().map(|(_, chunks)| 32 + 8 * chunks.len() as u64).sum();
-        self.sift(options, &is_kept).survivors(&self.stream, &self.counter, gather, weigh, |found| {
+        sift(options, &is_kept).survivors(&self.stream, &self.counter, gather, weigh, |found| {
             let Some(&(last, _)) = found.last() else { return Ok(()) };
             let (mut blots, mut ends, mut found) = (Vec::new(), Vec::new(), found.iter().peekable());
             for document in next..=last {
@@ -175,9 +244,12 @@ impl Sifted {
             builder.add(rows, &Postings::new(&blots, &ends, BITS)).map(drop)
         })?;
         builder.add(self.documents.rows(next..self.documents.len()), &Postings::default())?;
-        let (name, scheme) = (Manifest::segment_name(1), self.scheme.to_string());
-        let (segment, numbers, _) = builder.write(&SegmentFiles { directory, name: &name, changes: [1, 1], scheme: &scheme, parts })?;
-        Ok(Manifest { generation: 1, numbers, segments: vec![segment], ..Manifest::new(&self.scheme) })
+        let (name, scheme) = (Manifest::segment_name(generation), self.scheme.to_string());
+        let files = SegmentFiles { directory, name: &name, changes: [1, generation], scheme: &scheme, parts };
+        let (segment, numbers, _) = builder.write(&files)?;
+        let state = self.state.clone();
+        sync_files(directory, &state.iter().map(|file| directory.join(&file.name)).collect::<Vec<_>>())?;
+        Ok(Manifest { generation, numbers, segments: vec![segment], state, ..Manifest::new(&self.scheme) })
     }
 
     fn write_lines(&self, options: &SpexOptions, out: &mut dyn Write) -> Result<()> {
@@ -192,7 +264,7 @@ impl Sifted {
             keys
         };
         let weigh = |keys: &Vec<u128>| 16 * keys.len() as u64;
-        self.sift(options, &is_kept).survivors(&self.stream, &self.counter, gather, weigh, |keys| chunks.push(&keys))?;
+        sift(options, &is_kept).survivors(&self.stream, &self.counter, gather, weigh, |keys| chunks.push(&keys))?;
         chunks.write(&self.documents, options.lengths.last().copied().unwrap_or(1), options.within, out)
     }
 
@@ -203,6 +275,11 @@ impl Sifted {
         }
         Ok(Spexed { survivors: self.survivors.into_inner(), ..self.spexed })
     }
+}
+
+fn sift<'a>(options: &'a SpexOptions, is_kept: &'a (dyn Fn(u32) -> bool + Sync)) -> Sift<'a> {
+    let SpexOptions { lengths, counter_bytes, means, .. } = options;
+    Sift { lengths, counter_bytes: *counter_bytes, is_kept, limits: documents::block_limits(means), directory: &means.tmp_dir }
 }
 
 /// The length that is looked for.
