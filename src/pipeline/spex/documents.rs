@@ -144,9 +144,13 @@ impl Documents {
 
     /// Whether a document is there already. One with the same id and another text cannot be taken.
     fn is_known(&self, id: &str, row: &Row) -> Result<bool> {
-        let Some((known_id, known)) = self.by_id.get(&xxh3_64(id.as_bytes())).map(|&number| &self.rows[number as usize]) else { return Ok(false) };
+        let Some((known_id, known)) = self.by_id.get(&xxh3_64(id.as_bytes())).map(|&number| &self.rows[number as usize]) else {
+            return Ok(false);
+        };
         if **known_id == *id && known.hash != row.hash {
-            return Err(Error::Usage(format!("the index has a document '{id}' with another text; what is shared has to be found anew, with dedup-spex -o")));
+            return Err(Error::Usage(format!(
+                "the index has a document '{id}' with another text; what is shared has to be found anew, with dedup-spex -o"
+            )));
         }
         Ok(**known_id == *id)
     }

@@ -113,7 +113,10 @@ pub fn spex_add(
         let scheme = &index.scheme;
         let target = options.lengths.last().copied().unwrap_or_default();
         if scheme.window != format!("ordered:{target}") {
-            return Err(Error::Usage(format!("{}: an index of '{scheme}', where chunks of {target} tokens are asked for", directory.display())));
+            return Err(Error::Usage(format!(
+                "{}: an index of '{scheme}', where chunks of {target} tokens are asked for",
+                directory.display()
+            )));
         }
         let mut stream = Stream::new(&options.means.tmp_dir)?;
         for file in state {
