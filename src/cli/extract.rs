@@ -9,6 +9,7 @@ use super::{
     manners::{COUNTED, GROUPS, MannersArgs, SHAPES, TEXTS},
     name as tool_name,
     output::Packed,
+    pairs::XmlFiles,
     progress::{Complaints, document_bar, say},
     watched,
 };
@@ -54,8 +55,8 @@ struct Arguments {
     /// With --unique, write a record for each document that is dropped to FILE
     #[arg(long, value_name = "FILE", requires = "unique")]
     dropped: Option<PathBuf>,
-    /// How to write it: ndjson or tsv; for graph dot or graphml [default: ndjson, dot]
-    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["ndjson", "tsv", "dot", "graphml"]))]
+    /// How to write it: ndjson or tsv; for graph dot or graphml; with --passages also pan-xml, a file for each pair in the directory -o [default: ndjson, dot]
+    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["ndjson", "tsv", "dot", "graphml", "pan-xml"]))]
     format: Option<String>,
     /// What a pair is judged by: containment, jaccard, s1, s2, s3, s4, rarity [default: containment]
     #[arg(long, value_name = "SCORE", value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)), long_help = score_help())]
@@ -288,8 +289,8 @@ impl Tool for Arguments {
             return self.run_passages(&open()?);
         }
         let options = self.options()?;
-        if self.passages && self.format.as_deref().is_some_and(|format| format != "ndjson") {
-            bail!("--passages gives ndjson; leave out --format");
+        if self.passages && self.format.as_deref().is_some_and(|format| format != "ndjson" && format != "pan-xml") {
+            bail!("--passages gives ndjson or pan-xml; leave out --format");
         }
         let index = open()?;
         if self.unique {
@@ -308,6 +309,13 @@ impl Tool for Arguments {
             let paged = extract_pages(&options, &pages, &leave_out, &index, &mut complaints, &mut tell);
             bar.finish_and_clear();
             return Ok(self.tell_pages(&paged?));
+        }
+        if self.is_xml() {
+            let directory = self.output.as_deref().context("pan-xml is a file for each pair; say where with -o DIR")?;
+            let (mut out, passages) = (XmlFiles::create(directory)?, self.passages(&options, &mut complaints)?);
+            let unread = extract_passages(&options, &passages, &leave_out, &index, &mut out, &mut complaints, &mut tell);
+            bar.finish_and_clear();
+            return Ok(exit_code(unread?, self.run.input.skip_bad));
         }
         let mut out = Packed::open(self.output.as_deref())?;
         let unread = if self.passages {
@@ -409,7 +417,7 @@ impl Arguments {
 
     fn passages(&self, options: &ExtractOptions, watch: &mut dyn Watch) -> Result<PassageOptions, anyhow::Error> {
         let (corpus, reading) = (self.corpus.clone(), self.run.input.options(false));
-        let passages = PassageOptions { corpus, in_chars: self.chars, reading, ..PassageOptions::default() };
+        let passages = PassageOptions { corpus, in_chars: self.chars || self.is_xml(), reading, ..PassageOptions::default() };
         let settings = Settings { limits: options.limits, ..self.run.settings(Form::Ndjson, LINES_BYTES, false) };
         Ok(self.manners.apply(passages, true, &settings, watch)?)
     }
@@ -499,9 +507,14 @@ impl Arguments {
     fn format(&self) -> Result<Format, anyhow::Error> {
         match self.format.as_deref() {
             None | Some("ndjson") => Ok(Format::Ndjson),
+            Some("pan-xml") if self.is_xml() => Ok(Format::Ndjson),
             Some("tsv") => Ok(Format::Tsv),
             Some(other) => bail!("--as {} is written as ndjson or tsv, not as {other}", name(self.what)),
         }
+    }
+
+    fn is_xml(&self) -> bool {
+        self.passages && self.format.as_deref() == Some("pan-xml")
     }
 
     fn graph_format(&self) -> Result<GraphFormat, anyhow::Error> {

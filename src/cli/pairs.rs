@@ -3,23 +3,90 @@
 use super::output::Output;
 use crate::{
     error::{Error, Result},
+    format::Span,
     pipeline::Aligned,
     report::{Format, Value, html, put_id, put_pan_xml, put_passages, put_record, put_tally},
 };
 use anyhow::Context;
+use serde::Deserialize;
 use std::{
     collections::HashSet,
     ffi::OsStr,
     fs,
-    io::{BufWriter, Write},
+    io::{self, BufWriter, Write},
     path::{Path, PathBuf},
 };
 
 /// A line of JSON for each pair, or a file, or a page and an overview.
 pub enum Destination {
     Lines(BufWriter<Output>),
-    Files { directory: PathBuf, written: HashSet<String> },
+    Files(XmlFiles),
     Pages(html::Directory),
+}
+
+/// A directory with a file of PAN's XML for each pair.
+pub struct XmlFiles {
+    directory: PathBuf,
+    written: HashSet<String>,
+    /// What was written so far of a line that is not at its end.
+    line: Vec<u8>,
+}
+
+impl XmlFiles {
+    pub fn create(directory: &Path) -> Result<Self, anyhow::Error> {
+        fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+        Ok(Self { directory: directory.to_owned(), written: HashSet::new(), line: Vec::new() })
+    }
+
+    fn put(&mut self, a: &str, b: &str, passages: &[[Span; 2]]) -> Result<()> {
+        let name = format!("{}-{}.xml", stem(a), stem(b));
+        let path = self.directory.join(&name);
+        if !self.written.insert(name) {
+            return Err(Error::Usage(format!("{}: two pairs of this name; write them into two directories", path.display())));
+        }
+        let mut bytes = Vec::new();
+        put_pan_xml(&mut bytes, file_name(a), file_name(b), passages);
+        write_file(&path, &bytes)
+    }
+
+    /// A pair as `dedup-extract --passages` writes it; other lines say something else.
+    fn put_line(&mut self, line: &[u8]) -> Result<()> {
+        let pair: Option<PairLine> = serde_json::from_slice(line).ok();
+        let span = |[start, end]: [u32; 2]| Span { start, end };
+        pair.map_or(Ok(()), |PairLine { a, b, passages }| {
+            let passages: Vec<_> = passages.iter().map(|passage| [span(passage.a), span(passage.b)]).collect();
+            self.put(&a, &b, &passages)
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct PairLine {
+    a: String,
+    b: String,
+    passages: Vec<PassageLine>,
+}
+
+#[derive(Deserialize)]
+struct PassageLine {
+    a: [u32; 2],
+    b: [u32; 2],
+}
+
+/// Takes lines of JSON.
+impl Write for XmlFiles {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut line = std::mem::take(&mut self.line);
+        line.extend_from_slice(bytes);
+        let end = line.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        line[..end].split_inclusive(|&byte| byte == b'\n').try_for_each(|line| self.put_line(line)).map_err(io::Error::other)?;
+        self.line = line.split_off(end);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Destination {
@@ -28,8 +95,7 @@ impl Destination {
     }
 
     pub fn files(directory: &Path) -> Result<Self, anyhow::Error> {
-        fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
-        Ok(Self::Files { directory: directory.to_owned(), written: HashSet::new() })
+        XmlFiles::create(directory).map(Self::Files)
     }
 
     /// Pages about the pairs of a list.
@@ -45,15 +111,9 @@ impl Destination {
                 put_line(&mut bytes, aligned);
                 out.write_all(&bytes).map_err(Error::output)
             }
-            Self::Files { directory, written } => {
-                let name = format!("{}-{}.xml", stem(&aligned.a), stem(&aligned.b));
-                let path = directory.join(&name);
-                if !written.insert(name) {
-                    let what = format!("{}: two pairs of this name; align them one list after the other", path.display());
-                    return Err(Error::Usage(what));
-                }
-                put_pan_xml(&mut bytes, file_name(&aligned.a), file_name(&aligned.b), &aligned.passages);
-                write_file(&path, &bytes)
+            Self::Files(files) => {
+                let passages: Vec<_> = aligned.passages.iter().map(|passage| [passage.a, passage.b]).collect();
+                files.put(&aligned.a, &aligned.b, &passages)
             }
             Self::Pages(directory) => aligned.page.as_ref().map_or(Ok(()), |page| directory.add(page)),
         }
@@ -62,7 +122,7 @@ impl Destination {
     pub fn commit(self) -> Result<(), anyhow::Error> {
         match self {
             Self::Lines(out) => out.into_inner().map_err(|error| error.into_error())?.commit(),
-            Self::Files { .. } => Ok(()),
+            Self::Files(_) => Ok(()),
             Self::Pages(directory) => Ok(directory.finish()?),
         }
     }

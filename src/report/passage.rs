@@ -44,12 +44,11 @@ pub fn told_tally(id: &str, tally: &Tally) -> Option<String> {
 }
 
 /// Appends a document as PAN has it (<https://pan.webis.de>): the passages of `a` that are from `b`. Offsets must count characters.
-pub fn put_pan_xml(out: &mut Vec<u8>, a: &str, b: &str, passages: &[Passage]) {
+pub fn put_pan_xml(out: &mut Vec<u8>, a: &str, b: &str, passages: &[[Span; 2]]) {
     let (a, b) = (xml_text(a), xml_text(b));
     let length = |span: Span| span.end - span.start;
     let _ = writeln!(out, "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<document reference=\"{a}\">");
-    for passage in passages {
-        let (this, source) = (passage.a, passage.b);
+    for &[this, source] in passages {
         let _ = writeln!(
             out,
             "<feature name=\"detected-plagiarism\" this_offset=\"{}\" this_length=\"{}\" source_reference=\"{b}\" source_offset=\"{}\" source_length=\"{}\" />",
@@ -96,7 +95,7 @@ mod tests {
     #[test]
     fn xml() {
         let mut out = Vec::new();
-        put_pan_xml(&mut out, "a\"<&>\u{7}", "b.txt", &[passage()]);
+        put_pan_xml(&mut out, "a\"<&>\u{7}", "b.txt", &[[passage().a, passage().b]]);
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<document reference=\"a&quot;&lt;&amp;&gt;\u{fffd}\">\n\

@@ -120,7 +120,7 @@ fn pan_xml_is_a_file_a_pair() {
     assert_eq!(std::fs::read_dir(work.path("xml/new")).unwrap().count(), 3);
     work.write("twice", "essay.txt\tsource.txt\n./essay.txt\tsource.txt\n");
     let ran = work.run("dedup-query", &["--pairs", "twice", "--format", "pan-xml", "-o", "x"]);
-    let message = "dedup-query: x/essay-source.xml: two pairs of this name; align them one list after the other\n";
+    let message = "dedup-query: x/essay-source.xml: two pairs of this name; write them into two directories\n";
     assert_eq!((ran.code(), ran.stderr().as_str()), (2, message));
 }
 
@@ -278,4 +278,24 @@ fn plagdet_reads_lines_and_complains() {
         let ran = plagdet(&work, &["truth", found]);
         assert_eq!((ran.code(), ran.stderr().as_str()), (1, message));
     }
+}
+
+#[test]
+fn pairs_of_an_index_as_xml() {
+    let text = |own: &str| format!("{own} Ünder the old bridge the river runs slowly and the boats that pass it ring their bells twice before they turn. {own}");
+    let work = Work::with(&[("c/one.txt", text("Nothing grows here.")), ("c/two.txt", text("Something else entirely.")), ("d/two.txt", text("Never."))]);
+    work.run("dedup-index", &["build", "-q", "-o", "i", "c"]).ok();
+    let xml = ["i", "--passages", "--format", "pan-xml", "-o", "out", "--threshold", "0.1"];
+    work.run("dedup-extract", &xml).ok();
+    let found = String::from_utf8(work.read("out/one-two.xml")).unwrap();
+    let lines = crate::work::records(&work.run("dedup-extract", &["i", "--passages", "--chars", "--threshold", "0.1"]).ok());
+    let passage = &lines[0]["passages"][0];
+    let (start, end) = (passage["a"][0].as_u64().unwrap(), passage["a"][1].as_u64().unwrap());
+    assert!(found.contains(&format!("this_offset=\"{start}\" this_length=\"{}\" source_reference=\"two.txt\"", end - start)), "{found}");
+    assert!(found.starts_with("<?xml") && found.contains("<document reference=\"one.txt\">"), "{found}");
+    // Without a directory, and with two pairs of one name, nothing is guessed.
+    assert!(work.run("dedup-extract", &["i", "--passages", "--format", "pan-xml"]).stderr().contains("say where with -o DIR"));
+    work.run("dedup-index", &["add", "-q", "i", "d"]).ok();
+    let refused = work.run("dedup-extract", &xml);
+    assert!(refused.code() == 2 && refused.stderr().contains("two pairs of this name"), "{}", refused.stderr());
 }
