@@ -27,25 +27,39 @@ fn prepared() -> Work {
     work.write("more/same.txt", text(13, 300));
     work.shell("dedup-index build -o old c && dedup-index remove -q old c/01.txt c/02.txt && dedup-index add -q old c/02.txt c/05.txt")
         .ok();
+    work.shell("dedup-spex -q -o shared c").ok();
     work.shell("cp -r c s; cp more/0* s; rm s/03.txt; echo changed > s/04.txt").ok();
     work
 }
 
-/// A writer: its arguments, and whether it makes the index or changes it.
-const WRITERS: [(&str, bool); 5] = [
-    ("build -o i c more", true),
-    ("add i more", false),
-    ("sync i s --relative", false),
-    ("compact i", false),
-    ("merge -o i old old", true),
+/// A writer, and the index that it changes; none if it makes one.
+const WRITERS: [(&str, Option<&str>); 7] = [
+    ("dedup-index build -o i c more", None),
+    ("dedup-index add i more", Some("old")),
+    ("dedup-index sync i s --relative", Some("old")),
+    ("dedup-index compact i", Some("old")),
+    ("dedup-index merge -o i old old", None),
+    ("dedup-spex -q -o i c", None),
+    ("dedup-spex -q --add i more", Some("shared")),
 ];
 
+/// A program, and its arguments.
+fn parts(writer: &str) -> (&str, Vec<&str>) {
+    let (tool, arguments) = writer.split_once(' ').unwrap();
+    (tool, arguments.split(' ').collect())
+}
+
+fn run(work: &Work, writer: &str) -> Ran {
+    let (tool, arguments) = parts(writer);
+    work.run(tool, &arguments)
+}
+
 /// Makes the index as it is before the writer comes.
-fn reset(work: &Work, is_new: bool) {
+fn reset(work: &Work, old: Option<&str>) {
     let _ = fs::remove_dir_all(work.path("i"));
     let _ = fs::remove_file(work.path("i.sync"));
-    if !is_new {
-        work.shell("cp -r old i").ok();
+    if let Some(old) = old {
+        work.shell(&format!("cp -r {old} i")).ok();
     }
 }
 
@@ -59,10 +73,10 @@ fn state(work: &Work) -> Option<Vec<u8>> {
 }
 
 /// What the index holds before and after a writer that nothing happens to.
-fn before_and_after(work: &Work, writer: &str, is_new: bool) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
-    reset(work, is_new);
+fn before_and_after(work: &Work, writer: &str, old: Option<&str>) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    reset(work, old);
     let before = state(work);
-    assert_eq!(work.run("dedup-index", &writer.split(' ').collect::<Vec<_>>()).code(), 0, "{writer}");
+    assert_eq!(run(work, writer).code(), 0, "{writer}");
     (before, state(work))
 }
 
@@ -78,12 +92,11 @@ fn ensure_safe(work: &Work, writer: &str, before: &Option<Vec<u8>>, after: &Opti
     let now = state(work);
     assert!(now == *before || now == *after, "{writer}, {when}");
     let is_done = now == *after;
-    let arguments: Vec<&str> = writer.split(' ').collect();
     if now.is_some() && before.is_none() {
         assert_eq!(leftovers(work).into_iter().filter(|name| name != "lock").count(), 0);
         return is_done;
     }
-    let again = work.run("dedup-index", &arguments);
+    let again = run(work, writer);
     assert_eq!((again.code(), again.stderr().as_str()), (0, ""), "{writer}, again, {when}");
     assert_eq!(state(work), *after, "{writer}, again, {when}");
     assert_eq!(leftovers(work), BTreeSet::new(), "{writer}, {when}");
@@ -94,18 +107,18 @@ fn ensure_safe(work: &Work, writer: &str, before: &Option<Vec<u8>>, after: &Opti
 fn a_writer_that_is_killed_leaves_the_old_index_or_the_new_one() {
     let work = prepared();
     let instants = if is_soak() { 200 } else { 12 };
-    for (writer, is_new) in WRITERS {
-        reset(&work, is_new);
+    for (writer, old) in WRITERS {
+        reset(&work, old);
         let before = state(&work);
-        let arguments: Vec<&str> = writer.split(' ').collect();
+        let (tool, arguments) = parts(writer);
         let started = Instant::now();
-        assert_eq!(work.run("dedup-index", &arguments).code(), 0, "{writer}");
+        assert_eq!(run(&work, writer).code(), 0, "{writer}");
         let took = started.elapsed();
         let after = state(&work);
         let mut done = 0;
         for instant in 0..instants {
-            reset(&work, is_new);
-            let mut child = work.command("dedup-index", &arguments).stdout(std::process::Stdio::null()).spawn().unwrap();
+            reset(&work, old);
+            let mut child = work.command(tool, &arguments).stdout(std::process::Stdio::null()).spawn().unwrap();
             std::thread::sleep(took.mul_f64(1.3 * f64::from(instant) / f64::from(instants)).max(Duration::from_micros(50)));
             child.kill().unwrap();
             child.wait().unwrap();
@@ -117,7 +130,7 @@ fn a_writer_that_is_killed_leaves_the_old_index_or_the_new_one() {
 
 /// Runs a writer under strace, which does something at its Nth call of some kind.
 fn inject(work: &Work, writer: &str, calls: &str, what: &str, number: u32) -> Ran {
-    work.shell(&format!("strace -f -qq -o /dev/null -e trace={calls} -e inject={calls}:{what}:when={number} dedup-index {writer}"))
+    work.shell(&format!("strace -f -qq -o /dev/null -e trace={calls} -e inject={calls}:{what}:when={number} {writer}"))
 }
 
 fn can_trace(work: &Work) -> bool {
@@ -137,11 +150,11 @@ fn a_writer_that_dies_at_a_system_call_leaves_the_old_index_or_the_new_one() {
     if !can_trace(&work) {
         return;
     }
-    for (writer, is_new) in WRITERS {
-        let (before, after) = before_and_after(&work, writer, is_new);
+    for (writer, old) in WRITERS {
+        let (before, after) = before_and_after(&work, writer, old);
         let step = if is_soak() { 1 } else { 23 };
         for number in (1..).step_by(step) {
-            reset(&work, is_new);
+            reset(&work, old);
             let ran = inject(&work, writer, CALLS, "signal=KILL", number);
             let died = ran.code() != 0;
             ensure_safe(&work, writer, &before, &after, &format!("killed at call {number}"));
@@ -158,11 +171,11 @@ fn a_call_that_fails_is_an_error_and_the_index_is_as_it_was() {
     if !can_trace(&work) {
         return;
     }
-    for (writer, is_new) in WRITERS {
-        let (before, after) = before_and_after(&work, writer, is_new);
+    for (writer, old) in WRITERS {
+        let (before, after) = before_and_after(&work, writer, old);
         for (calls, error) in [("write", "ENOSPC"), ("fsync", "EIO"), ("rename", "EIO")] {
             for number in (1..).step_by(if is_soak() { 1 } else { 13 }) {
-                reset(&work, is_new);
+                reset(&work, old);
                 let ran = inject(&work, writer, calls, &format!("error={error}"), number);
                 let now = state(&work);
                 assert!(now == before || now == after, "{writer}: {calls} {number}");
@@ -179,7 +192,7 @@ fn a_call_that_fails_is_an_error_and_the_index_is_as_it_was() {
 #[test]
 fn limits_are_errors_and_the_index_is_as_it_was() {
     let work = prepared();
-    reset(&work, false);
+    reset(&work, Some("old"));
     let before = state(&work);
     for (limit, writer, message) in [
         // A write that comes back short, and then fails.
@@ -251,7 +264,7 @@ fn bytes(directory: &Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn readers_keep_their_snapshot() {
     let work = prepared();
-    reset(&work, false);
+    reset(&work, Some("old"));
     let truth = |work: &Work| work.run("dedup-index", &["dump", "i"]).ok();
     let one = truth(&work);
     // Its output is not taken yet: it stays in the middle of reading while the index is changed and compacted.
