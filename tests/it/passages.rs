@@ -282,8 +282,16 @@ fn plagdet_reads_lines_and_complains() {
 
 #[test]
 fn pairs_of_an_index_as_xml() {
-    let text = |own: &str| format!("{own} Ünder the old bridge the river runs slowly and the boats that pass it ring their bells twice before they turn. {own}");
-    let work = Work::with(&[("c/one.txt", text("Nothing grows here.")), ("c/two.txt", text("Something else entirely.")), ("d/two.txt", text("Never."))]);
+    let text = |own: &str| {
+        format!(
+            "{own} Ünder the old bridge the river runs slowly and the boats that pass it ring their bells twice before they turn. {own}"
+        )
+    };
+    let work = Work::with(&[
+        ("c/one.txt", text("Nothing grows here.")),
+        ("c/two.txt", text("Something else entirely.")),
+        ("d/two.txt", text("Never.")),
+    ]);
     work.run("dedup-index", &["build", "-q", "-o", "i", "c"]).ok();
     let xml = ["i", "--passages", "--format", "pan-xml", "-o", "out", "--threshold", "0.1"];
     work.run("dedup-extract", &xml).ok();
