@@ -98,8 +98,9 @@ impl Part {
 /// Writes a chunk, if it is shared: by several documents, exact duplicates among them, or with `within` by several places.
 fn put_chunk(out: &mut Vec<u8>, places: &[u128], documents: &Documents, length: u32, within: bool) -> Result<()> {
     let first = places[0];
-    let is_shared = document_of(first) != document_of(places[places.len() - 1]) || documents.has_alias(document_of(first));
-    if !is_shared && !(within && places.len() > 1) {
+    let is_across = document_of(first) != document_of(places[places.len() - 1]) || documents.has_alias(document_of(first));
+    let is_shared = is_across || within && places.len() > 1;
+    if !is_shared {
         return Ok(());
     }
     let text = documents.text(document_of(first), first as u32, length)?;
