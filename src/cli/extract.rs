@@ -158,7 +158,7 @@ fn score_help() -> String {
      s1: shared blots;\n\
      s2: shared blots ÷ the lesser length in tokens;\n\
      s3: shared blots ÷ the mean length in tokens;\n\
-     s4: the sum of 1/df over shared blots ÷ the mean length in tokens\n\
+     s4: the sum of 1/df over shared blots ÷ the mean length in tokens;\n\
      rarity: the sum of 1/df over shared blots; for sources of reworded text\n\n\
      [default: containment]"
         .to_owned()

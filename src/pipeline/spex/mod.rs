@@ -257,7 +257,7 @@ impl Sifted {
 
     fn write_lines(&self, options: &SpexOptions, out: &mut dyn Write) -> Result<()> {
         let is_kept = |document: u32| self.documents.has_alias(document);
-        let mut chunks = Chunks::new(&options.means)?;
+        let mut chunks = Chunks::new(&options.means);
         let gather = |found: &mut dyn Iterator<Item = (u32, &[(u32, u64)])>| {
             let (mut selection, mut blots, mut keys) = (self.selection.clone(), Blots::default(), Vec::new());
             for (document, found) in found {
@@ -266,7 +266,7 @@ impl Sifted {
             }
             keys
         };
-        let weigh = |keys: &Vec<u128>| 16 * keys.len() as u64;
+        let weigh = |keys: &Vec<[u64; 2]>| 16 * keys.len() as u64;
         sift(options, &is_kept).survivors(&self.stream, &self.counter, gather, weigh, |keys| chunks.push(&keys))?;
         chunks.write(&self.documents, options.lengths.last().copied().unwrap_or(1), options.within, out)
     }
