@@ -14,7 +14,7 @@ use crate::{
     format::Form,
     index::Index,
     passage,
-    pipeline::{Answers, Asked, PairsOptions, PassageOptions, QueryOptions, align_pairs, blot_text, query},
+    pipeline::{Answers, Asked, PairsOptions, PassageOptions, QueryOptions, align_pairs, between, blot_text, query},
     report::Format,
     similar::Score,
     token::Tokenizer,
@@ -79,6 +79,9 @@ struct Arguments {
     /// Show the documents that have this blot, and the text behind it
     #[arg(long, value_name = "HEX", conflicts_with_all = ["stream", "format"])]
     blot: Option<String>,
+    /// Show every blot that two documents of the index share, by their ids, and the text behind it if the index has it (dedup-spex --with-text)
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["stream", "format", "blot", "pairs", "passages", "html"])]
+    between: Vec<String>,
     /// Where the documents of the index are, for --passages, --html and --blot: a directory, or NDJSON files; may be given several times
     #[arg(long, value_name = "PATH", conflicts_with_all = ["pairs", "stream"])]
     corpus: Vec<PathBuf>,
@@ -103,6 +106,7 @@ const MANUAL: Manual = Manual {
         ("zstdcat articles.jsonl.zst | dedup-query my.idx --stream", "An answer for each line, as they come"),
         ("dedup-query my.idx --format tsv --top 3 scans/", "The best three of each, as a table"),
         ("dedup-query my.idx --blot 2db9c479", "Who has this blot, and what text it is"),
+        ("dedup-query shared.idx --between essay.txt source.txt", "Every chunk that two documents share"),
         ("printf 'essay.txt\\tsource.txt\\n' | dedup-query --pairs -", "Which passages of an essay are from a source"),
         ("dedup-query my.idx essay.txt --html essay.html", "An essay and its sources side by side, for a browser"),
         ("dedup-query --pairs pairs.tsv --html report/", "Both texts of each pair side by side: open report/index.html in a browser"),
@@ -117,7 +121,7 @@ const MANUAL: Manual = Manual {
                 "With --passages also passages, a list as with --pairs, where the text of the document that was found can be read (see TEXTS). On a terminal, unless --format is given, excerpts instead: for each document found the \
                  share of the words of either that are in passages, and each passage with the lines that it is in.",
                 "With --stream: doc, and matches, a list of doc, shared, a_in_b, b_in_a, score.",
-                "With --blot: blot, doc, and, where the text can be read, bytes (where the text starts and ends) and text.",
+                "With --blot: blot, doc, and, where the text can be read, bytes (where the text starts and ends) and text. With --between: blot, and text if the index has it.",
                 "With --pairs, for each pair: a, b (paths), a_in_b, b_in_a (the share of the words of each that are in passages), and passages, a list of a, b (where the passage starts and ends, in bytes or with --chars in characters), \
                  tokens (words that both have), score (what they weigh ÷ what all words weigh, from 0 to 1), kind.",
                 "On an index of selected blots shared, s1 to s4 and rarity are estimates, and the records say so; see dedup-extract(1).",
@@ -188,6 +192,11 @@ impl Tool for Arguments {
             let blot = index.scheme.parse_blot(hex).map_err(anyhow::Error::msg)?;
             let is_found =
                 blot_text(&index, &self.blots.options(&self.tokens), blot, (&self.corpus, &self.run.input.options(false)), &mut out)?;
+            out.flush()?;
+            return Ok(ExitCode::from(u8::from(!is_found)));
+        }
+        if let [a, b] = &self.between[..] {
+            let is_found = between(&index, [a, b], &mut out)?;
             out.flush()?;
             return Ok(ExitCode::from(u8::from(!is_found)));
         }

@@ -44,8 +44,8 @@ struct Arguments {
     /// Keep chunks that at least two documents have (the default)
     #[arg(long, conflicts_with = "within")]
     across: bool,
-    /// Keep chunks, too, that one document has several times; not with -o, as an index counts documents
-    #[arg(long, conflicts_with = "output")]
+    /// Keep chunks, too, that one document has several times
+    #[arg(long)]
     within: bool,
     /// Which of the shared chunks to keep: spex for all, or spex,mod:N
     #[arg(long, value_name = "WHICH", default_value = "spex")]
@@ -54,11 +54,14 @@ struct Arguments {
     #[arg(short, long, value_name = "IDX")]
     output: Option<PathBuf>,
     /// Add documents to an index of shared chunks: the result is that of a run over all documents, but only the new ones are read
-    #[arg(long, value_name = "IDX", conflicts_with_all = ["output", "within", "select", "parts"])]
+    #[arg(long, value_name = "IDX", conflicts_with_all = ["output", "within", "select", "parts", "with_text"])]
     add: Option<PathBuf>,
     /// Keep nothing in the index that only --add would need: the hashes of all tokens, two to three bytes each
     #[arg(long = "final", requires = "output")]
     is_final: bool,
+    /// Keep the text of the chunks beside the index, for `dedup-query IDX --between` and --blot; such an index cannot grow
+    #[arg(long, requires = "output")]
+    with_text: bool,
     /// Cut the postings of the index into N range parts, 1 to 256
     #[arg(long, value_name = "N", requires = "output", value_parser = clap::value_parser!(u32).range(1..=256))]
     parts: Option<u32>,
@@ -115,7 +118,7 @@ const MANUAL: Manual = Manual {
             "THE INDEX",
             &[
                 "Its blots have 64 bits and its selection is spex. Shares (a_in_b, b_in_a, containment, jaccard) are of the chunks that a document shares with any other, not of all it has; s1 to s4 are what they are in an index of all blots.",
-                "--add sifts the hashes of all tokens again, which the index keeps for it unless it was made with --final, and makes its postings anew: one commit, as with dedup-index add. No document is read again. One with an id that the \
+                "--add sifts the hashes of all tokens again, which the index keeps for it unless it was made with --final, --within or --with-text, and makes its postings anew: one commit, as with dedup-index add. No document is read again. One with an id that the \
                  index has is passed over if its text is the same; with another text it is an error.",
             ],
         ),
@@ -142,7 +145,9 @@ impl Tool for Arguments {
                 return Ok(spex_add(&options, &settings, index, filter, watch)?);
             }
             let output = match (&self.output, &mut lines) {
-                (Some(directory), _) => SpexOutput::Index { directory, parts: self.parts.unwrap_or(1), is_final: self.is_final },
+                (Some(directory), _) => {
+                    SpexOutput::Index { directory, parts: self.parts.unwrap_or(1), is_final: self.is_final, with_text: self.with_text }
+                }
                 (None, Some(lines)) => SpexOutput::Lines(lines),
                 (None, None) => SpexOutput::Nothing,
             };

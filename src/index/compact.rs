@@ -131,6 +131,7 @@ impl Rewritten<'_> {
             range: self.range.clone(),
             segments: vec![segment],
             state: Vec::new(),
+            texts: None,
         })
     }
 }

@@ -36,6 +36,9 @@ pub struct Manifest {
     /// What dedup-spex needs beside it to add documents: the hashes of all tokens.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<FileSeal>,
+    /// The text of shared chunks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub texts: Option<FileSeal>,
 }
 
 /// What part of an index this is.
@@ -67,6 +70,13 @@ pub struct FileSeal {
 }
 
 impl FileSeal {
+    /// That of a file.
+    pub fn of(path: &Path) -> Result<Self> {
+        let file = Sealed::open(path)?;
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| Error::damaged(Place::path(path), "no name"))?;
+        Ok(Self { name: name.to_owned(), bytes: file.file_bytes(), seal: file.seal() })
+    }
+
     /// Opens the file, if it is the one that was meant.
     pub fn open(&self, directory: &Path) -> Result<Sealed> {
         let file = Sealed::open(&directory.join(&self.name))?;
@@ -100,6 +110,7 @@ impl Manifest {
             range: None,
             segments: Vec::new(),
             state: Vec::new(),
+            texts: None,
         }
     }
 
@@ -110,7 +121,7 @@ impl Manifest {
 
     /// Whether a file belongs to the index.
     pub fn names(&self, file: &str) -> bool {
-        self.segments.iter().flat_map(|segment| &segment.files).chain(&self.state).any(|listed| listed.name == file)
+        self.segments.iter().flat_map(|segment| &segment.files).chain(&self.state).chain(&self.texts).any(|listed| listed.name == file)
     }
 
     /// The top eight bits of its blots.

@@ -14,12 +14,14 @@ mod merge;
 mod view;
 mod change;
 mod segment;
+mod chunk_texts;
 mod compact;
 mod known;
 mod stats;
 mod verify;
 
 pub use change::Change;
+pub use chunk_texts::{ChunkTextWriter, ChunkTexts};
 pub use compact::Rewritten;
 pub use documents::{Document, Documents, Effects, Row};
 pub use known::{FileState, Known, Stamp, write_known};

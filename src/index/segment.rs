@@ -10,8 +10,8 @@ use super::{
     part,
 };
 use crate::{
-    error::{Error, Place, Result},
-    format::{Sealed, sync_files},
+    error::{Error, Result},
+    format::sync_files,
     parallel::Limits,
     posting::{BUCKETS, Collector, Inverted, Key, Postings, TempDir, invert},
 };
@@ -49,7 +49,8 @@ pub struct SegmentBuilder<'i, K> {
     change: Option<Change<'i>>,
     collector: Collector<K>,
     means: Means,
-    keeps_shared_only: bool,
+    /// Of blots that one document has only these are kept, if it is given; sorted.
+    kept_singles: Option<Vec<u64>>,
 }
 
 /// What became of documents that were added.
@@ -66,13 +67,14 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
     pub fn new(bits: u8, means: Means, change: Option<Change<'i>>) -> Self {
         let collector = Collector::new(bits, means.memory_bytes / 2, means.threads, means.tmp_dir.clone());
         let (by_hash, posted_before) = (HashMap::new(), HashMap::new());
-        Self { documents: Vec::new(), id_bytes: 0, by_hash, posted_before, change, collector, means, keeps_shared_only: false }
+        Self { documents: Vec::new(), id_bytes: 0, by_hash, posted_before, change, collector, means, kept_singles: None }
     }
 
-    /// Blots that only one document has are left out. An exact duplicate is a document, too.
-    pub fn keep_shared_only(mut self) -> Self {
-        self.keeps_shared_only = true;
-        self
+    /// Blots that only one document has are left out, but for those of a sorted list. An exact duplicate is a document, too.
+    ///
+    /// The blots must be wide ones: a key of 64 bits does not have all of a blot.
+    pub fn keep_shared_and(&mut self, singles: Vec<u64>) {
+        self.kept_singles = Some(singles);
     }
 
     /// Takes the next documents and their postings, numbered from 0 among themselves. Those whose content came before are aliases, and not posted.
@@ -138,12 +140,13 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
 
     /// Writes all files of the segment, and says what the manifest must say: of the segment, and of numbers. Also gives the number of each document.
     pub fn write(self, files: &SegmentFiles<'_>) -> Result<(SegmentEntry, u32, Vec<u32>)> {
-        let Self { mut documents, posted_before, change, collector, means, keeps_shared_only, .. } = self;
+        let Self { mut documents, posted_before, change, collector, means, kept_singles, .. } = self;
         let count = documents.len() as u32;
-        let aliases = (0..).zip(&documents).filter(|&(place, document)| keeps_shared_only && document.row.representative != place);
+        let aliases = (0..).zip(&documents).filter(|&(place, document)| document.row.representative != place);
         let has_alias: NumberSet = aliases.map(|(_, alias)| alias.row.representative).collect();
-        let is_kept = |number: u32| has_alias.contains(number);
-        let keeps_single: Option<&(dyn Fn(u32) -> bool + Sync)> = if keeps_shared_only { Some(&is_kept) } else { None };
+        let keeps_single =
+            kept_singles.map(|singles| move |key: &K| has_alias.contains(key.number()) || singles.binary_search(&key.blot()).is_ok());
+        let keeps_single = keeps_single.as_ref().map(|keeps| keeps as &(dyn Fn(&K) -> bool + Sync));
         let (inverted, blots_of) = invert(collector, count, means.memory_bytes / 2, keeps_single)?;
         let (effects, numbers, next) = match change {
             None => (Effects::default(), (0..count).collect(), count),
@@ -198,13 +201,7 @@ impl SegmentFiles<'_> {
             part::write(&files[files.len() - 1], inverted, self.scheme, buckets.clone(), limits)?;
         }
         sync_files(self.directory, &files)?;
-        let files = files.iter().map(PathBuf::as_path).map(seal_of).collect::<Result<_>>()?;
+        let files = files.iter().map(PathBuf::as_path).map(FileSeal::of).collect::<Result<_>>()?;
         Ok(SegmentEntry { name: self.name.to_owned(), changes: self.changes, parts: self.parts.len() as u32, files })
     }
-}
-
-fn seal_of(path: &Path) -> Result<FileSeal> {
-    let file = Sealed::open(path)?;
-    let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| Error::damaged(Place::path(path), "no name"))?;
-    Ok(FileSeal { name: name.to_owned(), bytes: file.file_bytes(), seal: file.seal() })
 }

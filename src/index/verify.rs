@@ -13,7 +13,7 @@ pub fn verify(index: &Index) -> Result<()> {
         let lengths = verify_sets(segment)?;
         verify_postings(segment, &lengths, index.manifest.range.is_some())?;
     }
-    for file in &index.manifest.state {
+    for file in index.manifest.state.iter().chain(&index.manifest.texts) {
         file.open(&index.directory)?.verify()?;
     }
     verify_numbers(index)?;

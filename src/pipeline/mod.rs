@@ -5,6 +5,7 @@
 //! single document, by some 5 MiB that are read ahead, and by [`SeenIds`].
 
 mod base;
+mod behind;
 mod blot;
 mod build;
 mod change;
@@ -21,6 +22,7 @@ mod texts;
 mod tokenize;
 
 pub use base::base_text;
+pub use behind::{between, blot_text};
 pub use blot::{BlotOptions, blot};
 pub use build::{BuildOptions, build};
 pub use change::{ChangeOptions, Changed, add, remove};
@@ -31,7 +33,7 @@ pub use extract::{
 };
 pub use groups::Grouping;
 pub use pairs::{Aligned, PairsOptions, align_pairs};
-pub use query::{Answers, Asked, QueryOptions, blot_text, query};
+pub use query::{Answers, Asked, QueryOptions, query};
 pub use reorganise::{compact, merge, split};
 pub use spex::{SpexOptions, SpexOutput, Spexed, spex, spex_add};
 pub use sync::{SyncOptions, sync};

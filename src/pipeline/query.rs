@@ -4,7 +4,6 @@ use super::{
     BlotOptions, Gathered, Settings, Stage, Watch,
     blot::ToBlots,
     groups::{Grouping, Groups},
-    library::Library,
     run,
     texts::{PassageOptions, PassageParts, Shared, Texts},
 };
@@ -378,31 +377,4 @@ fn prepared(texts: &Texts<'_>, item: &Item<'_>) -> Result<Prepared> {
         Content::Text(text) => Ok(Prepared::without(text, &texts.options.passages, &texts.options.rules)),
         _ => Err(Error::Usage("passages need the text of a document; tokens and blots do not have it".to_owned())),
     }
-}
-
-/// Writes every document of a blot with the text behind it, as far as its file can be read; false if there is none.
-///
-/// `corpus` and `reading` say where texts are, as for passages.
-pub fn blot_text(
-    index: &Index,
-    options: &BlotOptions,
-    blot: u64,
-    (corpus, reading): (&[PathBuf], &corpus::Options),
-    out: &mut impl Write,
-) -> Result<bool> {
-    let library = Library::new(index, corpus, reading);
-    let mut blots = ToBlots::as_index(options, &index.manifest, &index.directory)?;
-    let documents = index.ids_with(blot)?;
-    let digits = usize::from(index.scheme.bits.div_ceil(4));
-    for id in &documents {
-        let mut line = serde_json::json!({ "blot": format!("{blot:0digits$x}"), "doc": id });
-        // A document of a stream, or one that is elsewhere now, has no text to show.
-        let read = library.read(id).ok();
-        if let Some((span, text)) = read.and_then(|read| blots.text_of(&read.text, blot)) {
-            line["bytes"] = serde_json::json!([span.start, span.end]);
-            line["text"] = text.into();
-        }
-        writeln!(out, "{line}").map_err(Error::output)?;
-    }
-    Ok(!documents.is_empty())
 }

@@ -93,12 +93,12 @@ const MOST_UNIT_KEYS: u64 = 1 << 18;
 ///
 /// If nothing was written to disk, sets are held beside that; else only those that several blots lead to.
 ///
-/// Blots of one document are kept only if `keeps_single`, where it is given, says so of its number. Also gives how many blots each document has.
+/// Blots of one document are kept only if `keeps_single`, where it is given, says so. Also gives how many blots each document has.
 pub fn invert<K: Key>(
     mut collector: Collector<K>,
     documents: u32,
     memory_bytes: u64,
-    keeps_single: Option<&(dyn Fn(u32) -> bool + Sync)>,
+    keeps_single: Option<&(dyn Fn(&K) -> bool + Sync)>,
 ) -> Result<(Inverted<K>, Vec<u32>)> {
     let (limits, bits) = (collector.limits, collector.bits);
     let is_spilled = collector.file.is_some();
@@ -299,7 +299,7 @@ impl<K> Units<K> {
 struct Sorter<'a, K> {
     sources: &'a Sources<K>,
     grouper: Grouper,
-    keeps_single: Option<&'a (dyn Fn(u32) -> bool + Sync)>,
+    keeps_single: Option<&'a (dyn Fn(&K) -> bool + Sync)>,
     dropped: &'a Tally,
 }
 
@@ -307,7 +307,7 @@ impl<K: Key> MakeUnits<K> for Sorter<'_, K> {
     fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
         let mut unit = self.grouper.group(&self.sources.sorted(slices)?);
         if let Some(keeps) = self.keeps_single {
-            let dropped: Vec<K> = unit.single.extract_if(.., |key| !keeps(key.number())).collect();
+            let dropped: Vec<K> = unit.single.extract_if(.., |key| !keeps(key)).collect();
             self.dropped.count(&dropped);
         }
         Ok(unit)

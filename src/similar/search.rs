@@ -228,6 +228,8 @@ impl Search<'_> {
                 let (other, overlap) = (Side { blots, tokens: row.tokens }, Overlap { shared, rarity });
                 if self.measure.accepts(side, other, overlap) {
                     let score = self.measure.score(side, other, overlap);
+                    // Sums of the same in another order differ in their last digits; documents that are equally good must be so.
+                    let score = if self.measure.score.needs_rarity() { (score * 1e9).round() / 1e9 } else { score };
                     found.push(Candidate { score, number: row.number, content: at, shared, blots });
                 }
             }

@@ -13,7 +13,7 @@ use std::{
     fs::File,
     io::{BufWriter, Write},
     ops::Range,
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 const KIND: &str = "spex";
@@ -50,11 +50,12 @@ impl KeptWriter {
         Ok(())
     }
 
-    pub fn finish(self, scheme: &str) -> Result<Kept> {
+    /// Gives the file, and where it is.
+    pub fn finish(self, scheme: &str) -> Result<(Kept, PathBuf)> {
         let Self { out, path, tokens, blocks } = self;
         let description = Description { kind: KIND.to_owned(), scheme: scheme.to_owned(), tokens, blocks };
         out.finish(&description).map_err(|error| Error::io(path.display(), error))?;
-        Kept::new(Sealed::open(&path)?, scheme)
+        Ok((Kept::new(Sealed::open(&path)?, scheme)?, path))
     }
 }
 
@@ -87,16 +88,6 @@ impl Kept {
         let block = of_bytes(bytes).ok_or_else(|| self.file.damaged(place.start, "a block of hashes does not fit"));
         self.file.release();
         block
-    }
-
-    /// Of the file, without its directory.
-    pub fn name(&self) -> String {
-        Path::new(&**self.file.name()).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-    }
-
-    /// Its size, and the checksum that stands for all of it.
-    pub fn seal(&self) -> (u64, String) {
-        (self.file.file_bytes(), self.file.seal())
     }
 }
 

@@ -139,6 +139,7 @@ fn the_examples_of_help_and_manual_run() {
         work.shell("echo '{\"text\":\"x\"}' | zstd -q > articles.jsonl.zst; gzip genomes.fa").ok();
         if tool == "dedup-query" {
             work.shell("dedup-index build -o my.idx corpus").ok();
+            work.shell("dedup-spex -q -o shared.idx essay.txt source.txt").ok();
         }
         let help = work.run(tool, &["--help"]).ok_text();
         let examples: Vec<_> = help.split("Examples:").nth(1).unwrap().lines().filter_map(|line| line.strip_prefix("    ")).collect();

@@ -3,7 +3,7 @@
 use crate::work::{Work, records};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs};
 
 /// Each text as a list of words.
 type Texts = Vec<Vec<String>>;
@@ -99,6 +99,22 @@ proptest! {
             let shown = |text: String| records(text.as_bytes()).iter().map(|pair| (pair["a"].to_string(), pair["b"].to_string(), pair["shared"].to_string(), pair["score"].to_string())).collect::<Vec<_>>();
             prop_assert_eq!(shown(pairs("shared")), shown(pairs("all")), "{}", score);
         }
+    }
+
+    /// With --within the index also has what one document has several times, as lines do.
+    #[test]
+    fn an_index_of_chunks_within_documents(texts in texts(), length in 1_u32..5, memory in prop::sample::select(vec!["1", "64", "1M"])) {
+        let (work, length) = (corpus(&texts), length.to_string());
+        work.run("dedup-spex", &["-q", "-l", &length, "--memory", memory, "--within", "--with-text", "-o", "i", "c.jsonl"]).ok();
+        work.run("dedup-index", &["verify", "i"]).ok();
+        let lines = records(&work.run("dedup-spex", &["-l", &length, "--within", "c.jsonl"]).ok());
+        let ids = |line: &Value| line["documents"].as_array().unwrap().iter().map(|document| document["doc"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+        let mut expected: BTreeMap<String, Vec<String>> = lines.iter().map(|line| (line["blot"].as_str().unwrap().to_owned(), ids(line))).collect();
+        let mut found = dumped(&work, "i");
+        for ids in expected.values_mut().chain(found.values_mut()) {
+            ids.sort();
+        }
+        prop_assert_eq!(found, expected);
     }
 
     /// Documents that are added give what all documents together give, to the byte, and none of the old ones is read again.
@@ -213,6 +229,36 @@ fn any_number_of_threads_gives_the_same_bytes() {
 }
 
 #[test]
+fn chunks_can_be_read_without_the_corpus() {
+    let work = library();
+    work.write("c/copy.txt", format!("{LICENCE}. Something else altogether, and longer than a chunk of eight words"));
+    let lines = records(&work.run("dedup-spex", &["c"]).ok());
+    work.run("dedup-spex", &["-q", "--with-text", "-o", "i", "c"]).ok();
+    work.run("dedup-index", &["verify", "i"]).ok();
+    fs::remove_dir_all(work.path("c")).unwrap();
+    let between = |a: &str, b: &str| records(&work.run("dedup-query", &["i", "--between", a, b]).0.stdout);
+    let shares = |line: &&Value, id: &str| line["documents"].as_array().unwrap().iter().any(|document| document["doc"] == id);
+    for (a, b) in [("c/one.txt", "c/two.txt"), ("c/copy.txt", "c/three.txt"), ("c/one.txt", "c/three.txt"), ("c/one.txt", "c/one.txt")] {
+        let expected = lines.iter().filter(|line| shares(line, a) && shares(line, b));
+        let expected: Vec<_> = expected.map(|line| json!({"blot": line["blot"], "text": line["text"]})).collect();
+        assert_eq!(between(a, b), expected, "{a} {b}");
+        assert_eq!(work.run("dedup-query", &["i", "--between", a, b]).code(), i32::from(expected.is_empty()), "{a} {b}");
+    }
+    let blot = lines[0]["blot"].as_str().unwrap();
+    let shown = records(&work.run("dedup-query", &["i", "--blot", blot]).ok());
+    assert!(shown.iter().all(|line| line["text"] == lines[0]["text"]) && !shown.is_empty());
+    assert_eq!(work.run("dedup-spex", &["--add", "i", "."]).code(), 2);
+    let whole = work.read("i/000001.text");
+    for at in (0..whole.len()).step_by(11) {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1;
+        work.write("i/000001.text", flipped);
+        assert_eq!(work.run("dedup-index", &["verify", "i"]).code(), 2, "{at}");
+        assert_eq!(work.run("dedup-query", &["i", "--between", "c/one.txt", "c/two.txt"]).code(), 2, "{at}");
+    }
+}
+
+#[test]
 fn damage_to_what_is_kept_is_seen() {
     let work = library();
     work.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
@@ -259,7 +305,10 @@ fn what_makes_no_sense_is_refused() {
         ("dedup-spex --schedule 4,2,8 c", "the lengths of a schedule must rise"),
         ("dedup-spex --schedule 0,8 c", "the lengths of a schedule must rise"),
         ("dedup-spex --select winnow:4 c", "--select winnow:4: here there are spex and mod:N"),
-        ("dedup-spex --within -o x c", "cannot be used with"),
+        ("dedup-spex --within --add i c", "cannot be used with"),
+        ("dedup-spex --with-text --add i c", "cannot be used with"),
+        ("dedup-spex --with-text c", "required"),
+        ("dedup-query i --between c/one.txt c/four.txt", "i: no document 'c/four.txt'"),
         ("dedup-spex -o i c", "holds an index already"),
         ("dedup-spex --tokenizer dna c", "both strands"),
         ("dedup-blot c | dedup-spex", "dedup-spex"),

@@ -14,7 +14,7 @@ use std::io::Write;
 const BUCKETS: usize = 256;
 
 /// A chunk, and a place: the document and the number of the first token. Sorts by chunk.
-type Key = [u64; 2];
+pub type Key = [u64; 2];
 
 pub fn key(chunk: u64, document: u32, first: u32) -> Key {
     [chunk, u64::from(document) << 32 | u64::from(first)]
@@ -41,34 +41,43 @@ impl Chunks {
         self.buckets.settle()
     }
 
-    /// Writes a line for each chunk that is shared.
-    pub fn write(self, documents: &Documents, length: u32, within: bool, out: &mut dyn Write) -> Result<()> {
+    /// Works on each chunk that is shared, given all its places, and hands on what is made of many of them, by rising chunk.
+    ///
+    /// Shared: by several documents, exact duplicates among them, or with `within` by several places.
+    pub fn each_shared<M: Default + Send>(
+        self,
+        documents: &Documents,
+        within: bool,
+        work: impl Fn(&[Key], &mut M) -> Result<()> + Sync,
+        mut sink: impl FnMut(M) -> Result<()>,
+    ) -> Result<()> {
         let buckets = (0..BUCKETS).map(|item| Ok::<_, Error>(Weighted { item, bytes: 1 }));
+        let is_shared = |places: &&[Key]| {
+            let (first, last) = (document_of(places[0]), document_of(places[places.len() - 1]));
+            first != last || documents.has_alias(first) || within && places.len() > 1
+        };
         let worker = || {
-            |bucket: usize| -> Result<Vec<u8>> {
-                let (mut keys, mut lines) = (self.buckets.take(bucket)?, Vec::new());
+            |bucket: usize| -> Result<M> {
+                let (mut keys, mut made) = (self.buckets.take(bucket)?, M::default());
                 keys.sort_unstable();
-                for places in keys.chunk_by(|one, two| one[0] == two[0]) {
-                    put_chunk(&mut lines, places, documents, length, within)?;
-                }
-                Ok(lines)
+                let mut chunks = keys.chunk_by(|one, two| one[0] == two[0]).filter(is_shared);
+                chunks.try_for_each(|places| work(places, &mut made))?;
+                Ok(made)
             }
         };
-        parallel::ordered(self.limits, buckets, worker, |_| 1, |lines: Result<Vec<u8>>| out.write_all(&lines?).map_err(Error::output))
+        parallel::ordered(self.limits, buckets, worker, |_| 1, |made: Result<M>| sink(made?))
     }
 }
 
-/// Writes a chunk, if it is shared: by several documents, exact duplicates among them, or with `within` by several places.
-fn put_chunk(out: &mut Vec<u8>, places: &[Key], documents: &Documents, length: u32, within: bool) -> Result<()> {
-    let first = places[0];
-    let is_across = document_of(first) != document_of(places[places.len() - 1]) || documents.has_alias(document_of(first));
-    let is_shared = is_across || within && places.len() > 1;
-    if !is_shared {
-        return Ok(());
-    }
-    let text = documents.text(document_of(first), first[1] as u32, length)?;
-    write!(out, "{{\"blot\":\"{:016x}\",\"text\":", first[0]).map_err(Error::output)?;
-    put_id(out, Format::Ndjson, &String::from_utf8_lossy(&text));
+/// The text of a chunk, by its first place.
+pub fn text_of(places: &[Key], documents: &Documents, length: u32) -> Result<Vec<u8>> {
+    documents.text(document_of(places[0]), places[0][1] as u32, length)
+}
+
+/// Appends a line of JSON.
+pub fn put_chunk(out: &mut Vec<u8>, places: &[Key], documents: &Documents, length: u32) -> Result<()> {
+    write!(out, "{{\"blot\":\"{:016x}\",\"text\":", places[0][0]).map_err(Error::output)?;
+    put_id(out, Format::Ndjson, &String::from_utf8_lossy(&text_of(places, documents, length)?));
     out.extend_from_slice(b",\"documents\":[");
     for of_document in places.chunk_by(|one, two| document_of(*one) == document_of(*two)) {
         for id in documents.alike(document_of(of_document[0])) {

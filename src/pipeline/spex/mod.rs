@@ -8,7 +8,7 @@ use crate::{
     corpus::Source,
     error::{Error, Result},
     format::{Blots, Header, Kind, Tokens, sync_files},
-    index::{FileSeal, Manifest, Means, SegmentBuilder, SegmentFiles, View},
+    index::{ChunkTextWriter, FileSeal, Manifest, Means, SegmentBuilder, SegmentFiles, View},
     posting::Postings,
     scheme::{BlotScheme, TokenScheme},
     select::{Of, Selection, write_filter},
@@ -48,8 +48,10 @@ pub enum SpexOutput<'o> {
     Index {
         directory: &'o Path,
         parts: u32,
-        /// Nothing is kept that would be needed to add documents.
+        /// Nothing is kept that would be needed to add documents. So it is if chunks within a document count, or with text.
         is_final: bool,
+        /// The text of the chunks stands beside it.
+        with_text: bool,
     },
     /// A line of JSON each, by rising blot.
     Lines(&'o mut dyn Write),
@@ -80,9 +82,11 @@ pub fn spex(
         Ok::<_, Error>(Start { tokens: None, documents, stream, keeps })
     };
     match output {
-        SpexOutput::Index { directory, parts, is_final } => write_new(directory, || {
+        SpexOutput::Index { directory, parts, is_final, with_text } => write_new(directory, || {
+            // What is added later comes without the text of what was there, and without its counts.
+            let is_final = is_final || with_text || options.within;
             let keeps = (!is_final).then(|| directory.join(state_name(1)));
-            let sifted = Sifted::new(options, settings, start(false, keeps)?, watch)?;
+            let sifted = Sifted::new(options, settings, start(with_text, keeps)?, watch)?;
             let manifest = sifted.write_index(options, directory, 1, SegmentFiles::parts(parts)?)?;
             Ok((manifest, sifted.finish(filter)?))
         }),
@@ -157,6 +161,24 @@ struct Start {
     keeps: Option<PathBuf>,
 }
 
+/// What was found in some documents, for an index.
+#[derive(Default)]
+struct Gathered {
+    /// The chunks of each document.
+    chunks: Vec<(u32, Vec<u64>)>,
+    /// Those that a document has several times.
+    repeated: Vec<u64>,
+    /// Where they are, if their texts are wanted.
+    places: Vec<chunks::Key>,
+}
+
+impl Gathered {
+    fn bytes(&self) -> u64 {
+        let chunks: usize = self.chunks.iter().map(|(_, chunks)| 32 + 8 * chunks.len()).sum();
+        (chunks + size_of_val(&self.repeated[..]) + size_of_val(&self.places[..])) as u64
+    }
+}
+
 /// What is left after all passes.
 struct Sifted {
     documents: Documents,
@@ -199,8 +221,8 @@ impl Sifted {
         })?;
         let mut state = Vec::new();
         if let Some(keeps) = keeps {
-            let kept = keeps.finish(&tokens.to_string())?;
-            state.push(FileSeal { name: kept.name(), bytes: kept.seal().0, seal: kept.seal().1 });
+            let (kept, path) = keeps.finish(&tokens.to_string())?;
+            state.push(FileSeal::of(&path)?);
             stream.push_kept(kept);
         }
         let is_kept = |document: u32| documents.has_alias(document);
@@ -219,23 +241,31 @@ impl Sifted {
     }
 
     fn write_index(&self, options: &SpexOptions, directory: &Path, generation: u64, parts: Vec<Range<usize>>) -> Result<Manifest> {
-        let mut builder = SegmentBuilder::<u128>::new(BITS, options.means.clone(), None).keep_shared_only();
+        let mut builder = SegmentBuilder::<u128>::new(BITS, options.means.clone(), None);
         let is_kept = |document: u32| self.documents.has_alias(document);
-        let mut next = 0;
+        let with_text = self.documents.has_texts();
+        let (mut next, mut repeated, mut chunks) = (0, Vec::new(), Chunks::new(&options.means));
         let gather = |found: &mut dyn Iterator<Item = (u32, &[(u32, u64)])>| {
-            let (mut selection, mut blots) = (self.selection.clone(), Blots::default());
-            let chunks = found.map(|(document, chunks)| {
+            let (mut selection, mut blots, mut gathered) = (self.selection.clone(), Blots::default(), Gathered::default());
+            for (document, chunks) in found {
                 self.select(&mut selection, chunks, &mut blots);
+                if with_text {
+                    let places = blots.values.iter().zip(&blots.positions);
+                    gathered.places.extend(places.map(|(&chunk, &position)| chunks::key(chunk, document, position)));
+                }
                 blots.values.sort_unstable();
+                let same = blots.values.windows(2).filter(|two| options.within && two[0] == two[1]);
+                gathered.repeated.extend(same.map(|two| two[0]));
                 blots.values.dedup();
-                (document, blots.values.clone())
-            });
-            chunks.collect::<Vec<_>>()
+                gathered.chunks.push((document, blots.values.clone()));
+            }
+            gathered
         };
-        let weigh = |found: &Vec<(u32, Vec<u64>)>| found.iter().map(|(_, chunks)| 32 + 8 * chunks.len() as u64).sum();
-        sift(options, &is_kept).survivors(&self.stream, &self.counter, gather, weigh, |found| {
-            let Some(&(last, _)) = found.last() else { return Ok(()) };
-            let (mut blots, mut ends, mut found) = (Vec::new(), Vec::new(), found.iter().peekable());
+        sift(options, &is_kept).survivors(&self.stream, &self.counter, gather, Gathered::bytes, |found| {
+            repeated.extend_from_slice(&found.repeated);
+            chunks.push(&found.places)?;
+            let Some(&(last, _)) = found.chunks.last() else { return Ok(()) };
+            let (mut blots, mut ends, mut found) = (Vec::new(), Vec::new(), found.chunks.iter().peekable());
             for document in next..=last {
                 if let Some((_, chunks)) = found.next_if(|(of, _)| *of == document) {
                     blots.extend_from_slice(chunks);
@@ -247,12 +277,30 @@ impl Sifted {
             builder.add(rows, &Postings::new(&blots, &ends, BITS)).map(drop)
         })?;
         builder.add(self.documents.rows(next..self.documents.len()), &Postings::default())?;
+        repeated.sort_unstable();
+        repeated.dedup();
+        builder.keep_shared_and(repeated);
+        let texts = with_text.then(|| self.write_texts(chunks, options, directory, generation)).transpose()?;
         let (name, scheme) = (Manifest::segment_name(generation), self.scheme.to_string());
         let files = SegmentFiles { directory, name: &name, changes: [1, generation], scheme: &scheme, parts };
         let (segment, numbers, _) = builder.write(&files)?;
         let state = self.state.clone();
-        sync_files(directory, &state.iter().map(|file| directory.join(&file.name)).collect::<Vec<_>>())?;
-        Ok(Manifest { generation, numbers, segments: vec![segment], state, ..Manifest::new(&self.scheme) })
+        sync_files(directory, &state.iter().chain(&texts).map(|file| directory.join(&file.name)).collect::<Vec<_>>())?;
+        Ok(Manifest { generation, numbers, segments: vec![segment], state, texts, ..Manifest::new(&self.scheme) })
+    }
+
+    /// Writes the text of each shared chunk beside the index.
+    fn write_texts(&self, chunks: Chunks, options: &SpexOptions, directory: &Path, generation: u64) -> Result<FileSeal> {
+        let path = directory.join(format!("{}.text", Manifest::segment_name(generation)));
+        let mut out = ChunkTextWriter::create(path, &options.means.tmp_dir)?;
+        let length = options.lengths.last().copied().unwrap_or(1);
+        let worked = |places: &[chunks::Key], made: &mut Vec<(u64, Vec<u8>)>| {
+            made.push((places[0][0], chunks::text_of(places, &self.documents, length)?));
+            Ok(())
+        };
+        let put = |made: Vec<(u64, Vec<u8>)>| made.iter().try_for_each(|(blot, text)| out.push(*blot, text));
+        chunks.each_shared(&self.documents, options.within, worked, put)?;
+        out.finish()
     }
 
     fn write_lines(&self, options: &SpexOptions, out: &mut dyn Write) -> Result<()> {
@@ -268,7 +316,9 @@ impl Sifted {
         };
         let weigh = |keys: &Vec<[u64; 2]>| 16 * keys.len() as u64;
         sift(options, &is_kept).survivors(&self.stream, &self.counter, gather, weigh, |keys| chunks.push(&keys))?;
-        chunks.write(&self.documents, options.lengths.last().copied().unwrap_or(1), options.within, out)
+        let length = options.lengths.last().copied().unwrap_or(1);
+        let worked = |places: &[chunks::Key], lines: &mut Vec<u8>| chunks::put_chunk(lines, places, &self.documents, length);
+        chunks.each_shared(&self.documents, options.within, worked, |lines| out.write_all(&lines).map_err(Error::output))
     }
 
     fn finish(self, filter: Option<&mut dyn Write>) -> Result<Spexed> {

@@ -1,0 +1,118 @@
+//! The text of chunks, beside an index of shared chunks: with it they can be read without the documents.
+//!
+//! The texts stand one after the other, by rising blot; then of each its blot and where its text ends.
+
+use super::manifest::{FileSeal, Manifest};
+use crate::{
+    error::{Error, Result},
+    format::{Sealed, SealedWriter},
+    posting::{TempDir, TempFile},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+const KIND: &str = "text";
+/// A blot, and where a text ends.
+const ENTRY_BYTES: u64 = 16;
+/// So much of the entries is copied at a time.
+const PIECE_BYTES: u64 = 1 << 16;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Description {
+    kind: String,
+    chunks: u64,
+    /// Where the texts start, and the entries.
+    texts: u64,
+    entries: u64,
+}
+
+/// Writes such a file; entries wait on disk for the last text.
+pub struct ChunkTextWriter {
+    out: SealedWriter<BufWriter<File>>,
+    path: PathBuf,
+    entries: TempFile,
+    piece: Vec<u8>,
+    texts: u64,
+}
+
+impl ChunkTextWriter {
+    pub fn create(path: PathBuf, directory: &TempDir) -> Result<Self> {
+        let out = SealedWriter::create(&path).map_err(|error| Error::io(path.display(), error))?;
+        Ok(Self { texts: out.position(), out, path, entries: TempFile::new(directory)?, piece: Vec::new() })
+    }
+
+    /// Takes the next chunk: its blot is greater than all before.
+    pub fn push(&mut self, blot: u64, text: &[u8]) -> Result<()> {
+        self.out.write_all(text).map_err(|error| Error::io(self.path.display(), error))?;
+        [blot, self.out.position()].iter().for_each(|number| self.piece.extend_from_slice(&number.to_le_bytes()));
+        if self.piece.len() as u64 >= PIECE_BYTES {
+            self.entries.append(&self.piece)?;
+            self.piece.clear();
+        }
+        Ok(())
+    }
+
+    /// Says what the manifest must say of it.
+    pub fn finish(mut self) -> Result<FileSeal> {
+        let failed = |error: io::Error| Error::io(self.path.display(), error);
+        self.entries.append(&self.piece)?;
+        let (entries, bytes) = (self.out.position(), self.entries.bytes());
+        for start in (0..bytes).step_by(PIECE_BYTES as usize) {
+            self.piece.resize((bytes - start).min(PIECE_BYTES) as usize, 0);
+            self.entries.read_at(&mut self.piece, start)?;
+            self.out.write_all(&self.piece).map_err(failed)?;
+        }
+        let description = Description { kind: KIND.to_owned(), chunks: bytes / ENTRY_BYTES, texts: self.texts, entries };
+        self.out.finish(&description).map_err(failed)?;
+        FileSeal::of(&self.path)
+    }
+}
+
+/// Such a file.
+pub struct ChunkTexts {
+    file: Sealed,
+    description: Description,
+}
+
+impl ChunkTexts {
+    /// That of an index, if it has one.
+    pub fn of(manifest: &Manifest, directory: &Path) -> Result<Option<Self>> {
+        let Some(seal) = &manifest.texts else { return Ok(None) };
+        let file = seal.open(directory)?;
+        let description: Description = file.describe()?;
+        if description.kind != KIND {
+            return Err(file.damaged(0, "not the texts of chunks"));
+        }
+        Ok(Some(Self { file, description }))
+    }
+
+    fn entry(&self, at: u64) -> Result<(u64, u64)> {
+        let bytes = self.file.bytes(self.description.entries.saturating_add(at.saturating_mul(ENTRY_BYTES)), ENTRY_BYTES)?;
+        let number = |start: usize| u64::from_le_bytes(std::array::from_fn(|index| bytes[start + index]));
+        Ok((number(0), number(8)))
+    }
+
+    /// The text behind a blot, if it is shared.
+    pub fn text(&self, blot: u64) -> Result<Option<String>> {
+        let (mut low, mut high) = (0, self.description.chunks);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let (found, end) = self.entry(middle)?;
+            if found == blot {
+                let start = if middle == 0 { self.description.texts } else { self.entry(middle - 1)?.1 };
+                let length = end.checked_sub(start).ok_or_else(|| self.file.damaged(start, "a text that ends before it starts"))?;
+                return Ok(Some(String::from_utf8_lossy(self.file.bytes(start, length)?).into_owned()));
+            }
+            if found < blot {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(None)
+    }
+}
