@@ -15,8 +15,8 @@ use crate::{
     index::{Index, Manifest, Means, Stats, stats, verify},
     parallel::Limits,
     pipeline::{
-        BlotOptions, BuildOptions, ChangeOptions, Changed, Settings, SyncOptions, add, build, compact, dump, dump_blot, merge, remove,
-        split, sync,
+        BlotOptions, BuildOptions, ChangeOptions, Changed, Settings, SyncOptions, add, build, compact, dump, dump_blot, dump_dictionary,
+        merge, remove, split, sync,
     },
     posting::TempDir,
     token::Tokenizer,
@@ -99,6 +99,9 @@ struct BuildArgs {
     /// Cut the postings into N range parts, 1 to 256
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     parts: u32,
+    /// Also keep a dictionary: how often each word stands in which document, for dedup-extract --method gdic
+    #[arg(long)]
+    dictionary: bool,
     #[command(flatten)]
     means: MeansArgs,
     #[command(flatten)]
@@ -261,6 +264,9 @@ struct DumpArgs {
     /// Only the documents that have this blot
     #[arg(long, value_name = "HEX")]
     blot: Option<String>,
+    /// The dictionary instead: a line for each word, with its documents and how often it stands in each
+    #[arg(long, conflicts_with = "blot")]
+    dictionary: bool,
     /// How much memory to use at a time; with less the index is read more often
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
     memory: u64,
@@ -336,7 +342,8 @@ impl Tool for Arguments {
 }
 
 fn run_build(args: &BuildArgs) -> Result<ExitCode, anyhow::Error> {
-    let options = BuildOptions { blots: args.blots.options(&args.tokens), parts: args.parts, means: args.means.means(args.run.threads) };
+    let (blots, means) = (args.blots.options(&args.tokens), args.means.means(args.run.threads));
+    let options = BuildOptions { blots, parts: args.parts, dictionary: args.dictionary, means };
     let settings = args.run.settings(Form::Binary, args.means.under_way(), args.tokens.is_dna());
     let summary = watched::<Arguments, _>(&args.run, false, |watch| Ok(build(&options, &settings, &args.output, watch)?))?;
     Ok(exit_code(summary.problems, args.run.input.skip_bad))
@@ -427,10 +434,15 @@ fn stats_table(stats: &Stats) -> String {
         ("document sets", stats.sets),
         ("  members", stats.set_members),
         ("free numbers", stats.free_numbers),
-        ("bytes on disk", stats.disk_total),
     ] {
         table += &number(name, value);
     }
+    if let Some(dictionary) = &stats.dictionary {
+        for (name, value) in [("words", dictionary.words), ("  singletons", dictionary.singletons), ("  documents", dictionary.pairs)] {
+            table += &number(name, value);
+        }
+    }
+    table += &number("bytes on disk", stats.disk_total);
     stats.disk.iter().for_each(|(name, &bytes)| table += &number(&format!("  {name}"), bytes));
     let bits = [
         ("bits a posting", stats.bits_per_posting),
@@ -454,6 +466,7 @@ fn run_dump(args: &DumpArgs) -> Result<ExitCode, anyhow::Error> {
     let index = Index::open(&args.of.index)?;
     let mut out = BufWriter::with_capacity(1 << 18, Output::open(None, false)?);
     match &args.blot {
+        None if args.dictionary => dump_dictionary(&index, &mut out)?,
         None => dump(&index, args.memory, &mut out)?,
         Some(hex) => {
             let blot = index.scheme.parse_blot(hex).map_err(anyhow::Error::msg)?;

@@ -60,6 +60,10 @@ impl<'i> Change<'i> {
         Ok(found.is_some())
     }
 
+    pub fn has_dictionary(&self) -> bool {
+        self.index.manifest.dictionary
+    }
+
     /// How many documents are removed or replaced.
     pub fn removals(&self) -> u64 {
         self.removed.len() as u64

@@ -10,10 +10,11 @@ use super::{
     open::Index,
     segment::{Means, SegmentFiles},
     view::View,
+    words::WordMerger,
 };
 use crate::{
     error::Result,
-    posting::{BUCKETS, Key, NARROW_BITS, SLICES, Sorting, SpillTo},
+    posting::{BUCKETS, Key, NARROW_BITS, SLICES, Sorting, SpillTo, WordLists},
 };
 use std::{ops::Range, path::Path};
 
@@ -129,6 +130,7 @@ impl Rewritten<'_> {
             generation: self.generation,
             numbers: view.documents() as u32,
             range: self.range.clone(),
+            dictionary: view.words().is_some(),
             segments: vec![segment],
             state: Vec::new(),
             texts: None,
@@ -152,5 +154,6 @@ fn write_as<K: Key>(view: &View<'_>, files: &SegmentFiles<'_>, effects: &Effects
     let sorting = Sorting { bits: view.bits, documents: view.documents() as u32, limits, ranges: &ranges, spill };
     let (mut inverted, _) = sorting.run::<K, _>(|| Merger::new(view.bits, &view.segments, &targets).remembering(most_known))?;
     inverted.postings = view.postings();
-    files.write(view.to_documents()?, effects, &inverted, limits)
+    let words = WordMerger::new(&view.segments, &targets);
+    files.write(view.to_documents()?, effects, &inverted, words.as_ref().map(|words| words as &dyn WordLists), limits)
 }

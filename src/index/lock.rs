@@ -33,8 +33,15 @@ impl WriteLock {
             if !is_at(&file, &path) {
                 continue;
             }
-            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write!(file, "{}", std::process::id())).map_err(failed)?;
-            return Ok(Self { _file: file });
+            let named = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write!(file, "{}", std::process::id()));
+            return match named {
+                Ok(()) => Ok(Self { _file: file }),
+                // On a full disk nothing is left behind.
+                Err(error) => {
+                    let _ = fs::remove_file(&path);
+                    Err(failed(error))
+                }
+            };
         }
     }
 
@@ -86,13 +93,13 @@ fn names_in(directory: &Path) -> Result<Vec<String>> {
         .collect()
 }
 
-/// `000001.docs`, `000001.sets`, `000001.000.part`, `000001.spex`, `000001.text`, a manifest, its successor, the lock.
+/// `000001.docs`, `000001.sets`, `000001.000.part`, `000001.spex`, `000001.text`, `000001.words`, a manifest, its successor, the lock.
 fn is_ours(name: &str) -> bool {
     let is_segment = |name: &str| {
         name.split_once('.').is_some_and(|(number, ending)| {
             number.len() == 6
                 && number.bytes().all(|byte| byte.is_ascii_digit())
-                && ["docs", "sets", "part", "spex", "text"].contains(&ending.rsplit('.').next().unwrap_or_default())
+                && ["docs", "sets", "part", "spex", "text", "words"].contains(&ending.rsplit('.').next().unwrap_or_default())
         })
     };
     [NAME, "manifest.json.new", LOCK].contains(&name) || is_segment(name)

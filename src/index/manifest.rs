@@ -31,6 +31,9 @@ pub struct Manifest {
     /// Only a range of the blots is here; the rest is elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<PartOf>,
+    /// Each segment has a dictionary: how often each word stands in which document.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dictionary: bool,
     /// The oldest first.
     pub segments: Vec<SegmentEntry>,
     /// What dedup-spex needs beside it to add documents: the hashes of all tokens.
@@ -108,6 +111,7 @@ impl Manifest {
             generation: 0,
             numbers: 0,
             range: None,
+            dictionary: false,
             segments: Vec::new(),
             state: Vec::new(),
             texts: None,

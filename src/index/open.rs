@@ -5,6 +5,7 @@ use super::{
     lists::SetFile,
     manifest::{Manifest, NAME, SegmentEntry},
     part::{Part, Posted, buckets_of},
+    words::WordFile,
 };
 use crate::{
     error::{Error, Place, Result},
@@ -27,6 +28,8 @@ pub struct Segment {
     pub documents: Documents,
     pub sets: SetFile,
     pub parts: Vec<Part>,
+    /// The dictionary, if the index has one.
+    pub words: Option<WordFile>,
     range: std::ops::Range<usize>,
 }
 
@@ -211,7 +214,9 @@ impl Segment {
         let path = |ending: &str| directory.join(format!("{}.{ending}", entry.name));
         let parts = (0..entry.parts).map(|part| Part::open(&path(&format!("{part:03}.part")))).collect::<Result<Vec<_>>>()?;
         let range = manifest.buckets();
-        let segment = Self { documents: Documents::open(&path("docs"))?, sets: SetFile::open(&path("sets"))?, parts, range: range.clone() };
+        let words = manifest.dictionary.then(|| WordFile::open(&path("words"))).transpose()?;
+        let (documents, sets) = (Documents::open(&path("docs"))?, SetFile::open(&path("sets"))?);
+        let segment = Self { documents, sets, parts, words, range: range.clone() };
         if entry.files.len() != segment.files().count() {
             return Err(damaged(format!("segment {} has another number of files than it lists", entry.name)));
         }
@@ -222,12 +227,16 @@ impl Segment {
                 return Err(Error::damaged(Place::file(part.file().name().clone()), "a part of another range or scheme"));
             }
         }
+        if let Some(words) = segment.words.as_ref().filter(|words| words.buckets() != range) {
+            return Err(words.file().damaged(0, "the words of another range"));
+        }
         Ok(segment)
     }
 
     /// In the order of the manifest.
     pub fn files(&self) -> impl Iterator<Item = &Sealed> {
-        [self.documents.file(), self.sets.file()].into_iter().chain(self.parts.iter().map(Part::file))
+        let parts = self.parts.iter().map(Part::file).chain(self.words.as_ref().map(WordFile::file));
+        [self.documents.file(), self.sets.file()].into_iter().chain(parts)
     }
 
     /// What a blot leads to, whether it still counts or not.

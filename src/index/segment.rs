@@ -7,13 +7,13 @@ use super::{
     manifest::{FileSeal, SegmentEntry},
     numbers::NumberSet,
     open::At,
-    part,
+    part, words,
 };
 use crate::{
     error::{Error, Result},
     format::sync_files,
     parallel::Limits,
-    posting::{BUCKETS, Collector, Inverted, Key, Postings, TempDir, invert},
+    posting::{BUCKETS, Collector, Inverted, Key, Postings, TempDir, WordCollector, WordCounts, WordLists, invert},
 };
 use std::{
     collections::HashMap,
@@ -51,6 +51,8 @@ pub struct SegmentBuilder<'i, K> {
     means: Means,
     /// Of blots that one document has only these are kept, if it is given; sorted.
     kept_singles: Option<Vec<u64>>,
+    /// The dictionary in the making, if the index has one.
+    words: Option<WordCollector>,
 }
 
 /// What became of documents that were added.
@@ -64,10 +66,24 @@ pub enum Taken {
 
 impl<'i, K: Key> SegmentBuilder<'i, K> {
     /// The first segment of an index, or one that changes it.
+    ///
+    /// Whether it has a dictionary is up to the index that is changed; of a first segment [`SegmentBuilder::with_dictionary`] says it.
     pub fn new(bits: u8, means: Means, change: Option<Change<'i>>) -> Self {
+        let has_dictionary = change.as_ref().is_some_and(Change::has_dictionary);
         let collector = Collector::new(bits, means.memory_bytes / 2, means.threads, means.tmp_dir.clone());
         let (by_hash, posted_before) = (HashMap::new(), HashMap::new());
-        Self { documents: Vec::new(), id_bytes: 0, by_hash, posted_before, change, collector, means, kept_singles: None }
+        let (documents, id_bytes, kept_singles, words) = (Vec::new(), 0, None, None);
+        let builder = Self { documents, id_bytes, by_hash, posted_before, change, collector, means, kept_singles, words };
+        if has_dictionary { builder.with_dictionary() } else { builder }
+    }
+
+    /// Words are counted, too.
+    #[must_use]
+    pub fn with_dictionary(mut self) -> Self {
+        let words_bytes = self.means.memory_bytes / 4;
+        self.words = Some(WordCollector::new(words_bytes, &self.means.tmp_dir));
+        self.means.memory_bytes -= words_bytes;
+        self
     }
 
     /// Blots that only one document has are left out, but for those of a sorted list. An exact duplicate is a document, too.
@@ -78,7 +94,9 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
     }
 
     /// Takes the next documents and their postings, numbered from 0 among themselves. Those whose content came before are aliases, and not posted.
-    pub fn add(&mut self, documents: Vec<(Box<str>, Row)>, postings: &Postings<K>) -> Result<Vec<Taken>> {
+    ///
+    /// `words` are those of all documents, where there is a dictionary to be.
+    pub fn add(&mut self, documents: Vec<(Box<str>, Row)>, postings: &Postings<K>, words: &WordCounts) -> Result<Vec<Taken>> {
         if self.documents.len() + documents.len() >= u32::MAX as usize {
             return Err(Error::Usage("more than 4 G documents; split the collection".to_owned()));
         }
@@ -93,6 +111,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         }
         self.collector.keep(self.postings_bytes());
         self.collector.add(postings, &places)?;
+        self.words.as_mut().map_or(Ok(()), |collector| collector.add(words, &places))?;
         Ok(taken)
     }
 
@@ -140,7 +159,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
 
     /// Writes all files of the segment, and says what the manifest must say: of the segment, and of numbers. Also gives the number of each document.
     pub fn write(self, files: &SegmentFiles<'_>) -> Result<(SegmentEntry, u32, Vec<u32>)> {
-        let Self { mut documents, posted_before, change, collector, means, kept_singles, .. } = self;
+        let Self { mut documents, posted_before, change, collector, means, kept_singles, words, .. } = self;
         let count = documents.len() as u32;
         let aliases = (0..).zip(&documents).filter(|&(place, document)| document.row.representative != place);
         let has_alias: NumberSet = aliases.map(|(_, alias)| alias.row.representative).collect();
@@ -160,7 +179,9 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
                 None => row.numbered(own, numbers[first]).with_blots(blots_of[first]),
             };
         }
-        Ok((files.write(documents, &effects, &inverted, means.limits())?, next, numbers))
+        let words = words.map(WordCollector::close).transpose()?;
+        let words = words.as_ref().map(|words| words as &dyn WordLists);
+        Ok((files.write(documents, &effects, &inverted, words, means.limits())?, next, numbers))
     }
 }
 
@@ -175,6 +196,11 @@ pub struct SegmentFiles<'a> {
 }
 
 impl SegmentFiles<'_> {
+    /// That of all parts.
+    fn range(&self) -> Range<usize> {
+        self.parts.first().map_or(0, |first| first.start)..self.parts.last().map_or(0, |last| last.end)
+    }
+
     /// The ranges of so many parts of everything.
     pub fn parts(parts: u32) -> Result<Vec<Range<usize>>> {
         if parts == 0 || parts as usize > BUCKETS {
@@ -188,6 +214,7 @@ impl SegmentFiles<'_> {
         mut documents: Vec<Document>,
         effects: &Effects,
         inverted: &Inverted<K>,
+        words: Option<&dyn WordLists>,
         limits: Limits,
     ) -> Result<SegmentEntry> {
         let path = |ending: &str| self.directory.join(format!("{}.{ending}", self.name));
@@ -199,6 +226,10 @@ impl SegmentFiles<'_> {
         for (part, buckets) in self.parts.iter().enumerate() {
             files.push(path(&format!("{part:03}.part")));
             part::write(&files[files.len() - 1], inverted, self.scheme, buckets.clone(), limits)?;
+        }
+        if let Some(words) = words {
+            files.push(path("words"));
+            words::write(&files[files.len() - 1], self.range(), words, limits)?;
         }
         sync_files(self.directory, &files)?;
         let files = files.iter().map(PathBuf::as_path).map(FileSeal::of).collect::<Result<_>>()?;

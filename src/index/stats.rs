@@ -7,7 +7,7 @@ use super::{
 use crate::{
     error::Result,
     parallel::Limits,
-    posting::{Key, MakeUnits, SetDictionary, Sorting, Unit},
+    posting::{BUCKETS, Key, MakeUnits, SetDictionary, Sorting, Unit, WordLists},
 };
 use serde::Serialize;
 use std::{collections::BTreeMap, ops::Range};
@@ -35,6 +35,9 @@ pub struct Stats {
     /// Distinct sets of two or more documents.
     pub sets: u64,
     pub set_members: u64,
+    /// Of the dictionary, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dictionary: Option<DictionaryStats>,
     pub df: DfStats,
     pub disk: BTreeMap<&'static str, u64>,
     pub disk_total: u64,
@@ -53,6 +56,16 @@ pub struct DfStats {
     pub top: Vec<(u64, u64)>,
 }
 
+/// Exact duplicates count, as everywhere.
+#[derive(Debug, Default, Serialize)]
+pub struct DictionaryStats {
+    pub words: u64,
+    /// Pairs of a word and a document.
+    pub pairs: u64,
+    /// Words of one document.
+    pub singletons: u64,
+}
+
 const TOP: usize = 10;
 
 /// Reads everything once.
@@ -67,10 +80,11 @@ pub fn stats(index: &Index, limits: Limits) -> Result<Stats> {
     stats.free_numbers = index.free_numbers()?.len();
     stats.add_documents(&view)?;
     let lengths = stats.add_blots(&view, limits)?;
+    stats.dictionary = view.words().map(|words| dictionary_stats(&view, &words)).transpose()?;
     stats.disk_total = stats.disk.values().sum();
     let per = |bytes: u64, of: u64| if of == 0 { 0.0 } else { 8.0 * bytes as f64 / of as f64 };
     let section = |name: &str| stats.disk.get(name).copied().unwrap_or_default();
-    stats.bits_per_posting = per(stats.disk_total - section("documents"), stats.postings_stored);
+    stats.bits_per_posting = per(stats.disk_total - section("documents") - section("dictionary"), stats.postings_stored);
     let shared = |segment: &Segment| segment.parts.iter().map(|part| [part.shared_blots(), part.single_blots()]).collect::<Vec<_>>();
     let stored: Vec<[u64; 2]> = index.segments.iter().flat_map(shared).collect();
     stats.bits_per_shared_blot = per(section("shared blots") + section("shared directory"), stored.iter().map(|blots| blots[0]).sum());
@@ -151,6 +165,9 @@ impl Stats {
             names.into_iter().zip(part.section_bytes()).for_each(|(name, bytes)| add(name, bytes));
             add("checksums", part.file().file_bytes() - part.section_bytes().iter().sum::<u64>());
         }
+        if let Some(words) = &segment.words {
+            add("dictionary", words.file().file_bytes());
+        }
     }
 }
 
@@ -194,6 +211,20 @@ impl<K: Key> MakeUnits<K> for Counter<'_> {
     fn take_dictionary(&mut self) -> SetDictionary {
         MakeUnits::<K>::take_dictionary(&mut self.merger)
     }
+}
+
+fn dictionary_stats(view: &View<'_>, words: &dyn WordLists) -> Result<DictionaryStats> {
+    let mut stats = DictionaryStats::default();
+    for bucket in 0..BUCKETS {
+        words.for_each_in(bucket, &mut |_, list| {
+            let df: u64 = list.iter().map(|times| view.documents_of(times.place).len() as u64).sum();
+            stats.words += 1;
+            stats.pairs += df;
+            stats.singletons += u64::from(df == 1);
+            Ok(())
+        })?;
+    }
+    Ok(stats)
 }
 
 fn df_stats(lengths: &BTreeMap<u64, u64>) -> DfStats {

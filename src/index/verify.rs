@@ -1,6 +1,6 @@
 //! Checks everything that can be checked: checksums, order, counts, cross-references.
 
-use super::{At, Documents, Index, Segment};
+use super::{At, Documents, Index, Segment, words};
 use crate::{error::Result, format::Sealed};
 use std::cmp::Ordering;
 use xxhash_rust::xxh3::xxh3_64;
@@ -12,6 +12,7 @@ pub fn verify(index: &Index) -> Result<()> {
         verify_documents(&segment.documents, index.manifest.numbers)?;
         let lengths = verify_sets(segment)?;
         verify_postings(segment, &lengths, index.manifest.range.is_some())?;
+        words::verify(segment, index.manifest.range.is_some())?;
     }
     for file in index.manifest.state.iter().chain(&index.manifest.texts) {
         file.open(&index.directory)?.verify()?;

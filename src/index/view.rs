@@ -7,6 +7,7 @@ use super::{
     documents::{Document, Row},
     merge::{CountSets, CountSetsWithout, Found, LeftOut, Merger, NONE},
     open::{At, Index, Segment},
+    words::WordMerger,
 };
 use crate::{
     error::{Error, Place, Result},
@@ -245,6 +246,11 @@ impl<'i> View<'i> {
             |_| 1,
             |found: Result<Vec<_>>| found?.into_iter().try_for_each(|(blot, of)| each(blot, of)),
         )
+    }
+
+    /// The dictionary, if there is one, with the numbers of contents.
+    pub fn words(&self) -> Option<WordMerger<'_>> {
+        WordMerger::new(&self.segments, &self.content_at)
     }
 
     /// Merges blots with the numbers of contents.

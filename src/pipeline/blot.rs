@@ -231,14 +231,18 @@ impl ToBlots {
     pub fn parts<'s>(&'s mut self, item: &'s Item<'_>) -> Result<(&'s Tokens, &'s Blots, Option<u128>), String> {
         let (at, _) = schemes::verbatim(&self.scheme.window).ok_or_else(|| self.no_windows())?;
         let hash = self.blots(item)?.1;
-        let tokens = match item.content {
+        let tokens = self.tokens_of(item).filter(|tokens| tokens.spans().unwrap_or_default().len() == tokens.len());
+        let tokens = tokens.ok_or("it came without the places of its tokens in the text; start from the documents")?;
+        Ok((tokens, &self.makers[at].blots, hash))
+    }
+
+    /// The tokens of the document whose blots were made last; none if it came as blots.
+    pub fn tokens_of<'s>(&'s self, item: &'s Item<'_>) -> Option<&'s Tokens> {
+        match item.content {
             Content::Text(_) => Some(&self.tokens),
             Content::Tokens(tokens) => Some(tokens),
             Content::Blots(_) => None,
-        };
-        let tokens = tokens.filter(|tokens| tokens.spans().unwrap_or_default().len() == tokens.len());
-        let tokens = tokens.ok_or("it came without the places of its tokens in the text; start from the documents")?;
-        Ok((tokens, &self.makers[at].blots, hash))
+        }
     }
 
     /// The blots of a document, and the hash over its tokens.

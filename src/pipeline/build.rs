@@ -6,10 +6,10 @@ use super::{
     run,
 };
 use crate::{
-    corpus::{Item, Source},
+    corpus::{Content, Item, Source},
     error::Result,
     index::{Manifest, Means, Row, SegmentBuilder, SegmentFiles, WriteLock, ensure_new, sweep},
-    posting::{Key, NARROW_BITS, Postings},
+    posting::{Key, NARROW_BITS, Postings, WordCounter, WordCounts},
 };
 use std::{fs, marker::PhantomData, path::Path};
 
@@ -17,6 +17,8 @@ use std::{fs, marker::PhantomData, path::Path};
 pub struct BuildOptions {
     pub blots: BlotOptions,
     pub parts: u32,
+    /// Also count words.
+    pub dictionary: bool,
     pub means: Means,
 }
 
@@ -63,10 +65,13 @@ fn build_as<K: Key>(
 ) -> Result<(Manifest, Summary)> {
     let scheme = blots.scheme.to_string();
     let mut builder = SegmentBuilder::<K>::new(blots.scheme.bits, options.means.clone(), None);
+    if options.dictionary {
+        builder = builder.with_dictionary();
+    }
     let parts = SegmentFiles::parts(options.parts)?;
-    let mut manifest = Manifest { generation: 1, ..Manifest::new(&blots.scheme) };
-    let summary = run(&Gather::new(blots), source, settings, watch, |documents, ids| {
-        builder.add(documents.named(ids), &documents.postings).map(drop)
+    let mut manifest = Manifest { generation: 1, dictionary: options.dictionary, ..Manifest::new(&blots.scheme) };
+    let summary = run(&Gather::new(blots, options.dictionary), source, settings, watch, |documents, ids| {
+        builder.add(documents.named(ids), &documents.postings, &documents.words).map(drop)
     })?;
     let name = Manifest::segment_name(1);
     let (segment, numbers, _) = builder.write(&SegmentFiles { directory, name: &name, changes: [1, 1], scheme: &scheme, parts })?;
@@ -82,11 +87,12 @@ pub(super) struct Documents<K> {
     blots: Vec<u64>,
     ends: Vec<usize>,
     pub postings: Postings<K>,
+    pub words: WordCounts,
 }
 
 impl<K: Key> Default for Documents<K> {
     fn default() -> Self {
-        Self { rows: Vec::new(), blots: Vec::new(), ends: Vec::new(), postings: Postings::default() }
+        Self { rows: Vec::new(), blots: Vec::new(), ends: Vec::new(), postings: Postings::default(), words: WordCounts::default() }
     }
 }
 
@@ -99,13 +105,14 @@ impl<K> Documents<K> {
 
 impl<K: Key> Gathered for Documents<K> {
     fn weight(&self) -> u64 {
-        (size_of_val(self.postings.keys()) + size_of_val(&self.rows[..])) as u64
+        (size_of_val(self.postings.keys()) + size_of_val(&self.rows[..])) as u64 + self.words.weight()
     }
 
     fn drop_documents(&mut self, dropped: &[usize]) {
         let is_dropped = |number: u32| dropped.binary_search(&(number as usize)).is_ok();
         let before = |number: u32| dropped.partition_point(|&dropped| dropped < number as usize) as u32;
         self.postings.renumber(|number| (!is_dropped(number)).then(|| number - before(number)));
+        self.words.renumber(|number| (!is_dropped(number)).then(|| number - before(number)));
         let mut number = 0;
         self.rows.retain(|_| {
             number += 1;
@@ -117,18 +124,20 @@ impl<K: Key> Gathered for Documents<K> {
 /// Gathers rows and postings.
 pub(super) struct Gather<K> {
     blots: ToBlots,
+    /// Where words are wanted.
+    words: Option<WordCounter>,
     of: PhantomData<fn() -> K>,
 }
 
 impl<K> Gather<K> {
-    pub fn new(blots: ToBlots) -> Self {
-        Self { blots, of: PhantomData }
+    pub fn new(blots: ToBlots, with_words: bool) -> Self {
+        Self { blots, words: with_words.then(WordCounter::default), of: PhantomData }
     }
 }
 
 impl<K> Clone for Gather<K> {
     fn clone(&self) -> Self {
-        Self { blots: self.blots.clone(), of: self.of }
+        Self { blots: self.blots.clone(), words: self.words.clone(), of: self.of }
     }
 }
 
@@ -136,10 +145,17 @@ impl<K: Key> Stage for Gather<K> {
     type Out = Documents<K>;
 
     fn take(&mut self, item: &Item<'_>, out: &mut Documents<K>) -> Result<(), String> {
+        if self.words.is_some() && matches!(item.content, Content::Blots(_)) {
+            return Err("a blot stream has no words for the dictionary; start from documents or tokens".to_owned());
+        }
         let (blots, hash) = self.blots.blots(item)?;
         let tokens = u32::try_from(blots.tokens).map_err(|_| "a document of more than 4 G tokens; split it")?;
-        out.rows.push(Row::new(item.bytes, tokens, hash));
+        let row = Row::new(item.bytes, tokens, hash);
         out.blots.extend_from_slice(&blots.values);
+        if let (Some(words), Some(tokens)) = (&mut self.words, self.blots.tokens_of(item)) {
+            words.count(tokens, out.rows.len() as u32, &mut out.words);
+        }
+        out.rows.push(row);
         out.ends.push(out.blots.len());
         Ok(())
     }

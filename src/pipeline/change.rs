@@ -57,8 +57,8 @@ fn add_as<K: Key>(
 ) -> Result<(Option<Manifest>, Changed)> {
     let mut builder = SegmentBuilder::<K>::new(blots.scheme.bits, options.means.clone(), Some(Change::new(index)));
     let mut changed = Changed { generation: index.manifest.generation, ..Changed::default() };
-    let summary = run(&Gather::new(blots), source, settings, watch, |documents, ids| {
-        let taken = builder.add(documents.named(ids), &documents.postings)?;
+    let summary = run(&Gather::new(blots, index.manifest.dictionary), source, settings, watch, |documents, ids| {
+        let taken = builder.add(documents.named(ids), &documents.postings, &documents.words)?;
         let known = taken.iter().filter(|&&taken| taken == Taken::Known).count() as u64;
         changed.known += known;
         changed.added += taken.len() as u64 - known;

@@ -1,10 +1,12 @@
 //! An index back to blots.
 
 use crate::{
-    error::{Error, Result},
+    error::{Error, Place, Result},
     format::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, StreamWriter},
     index::{Index, View},
+    posting::{BUCKETS, WordLists},
 };
+use serde::Serialize;
 use std::{io::Write, ops::Range};
 
 /// Writes every document with its blots, in the order of their numbers, as a stream that `build` makes the same index of.
@@ -69,6 +71,37 @@ fn blots_of(view: &View<'_>, wanted: &[u32]) -> Result<Vec<Vec<u64>>> {
         Ok(())
     })?;
     Ok(blots)
+}
+
+#[derive(Serialize)]
+struct Word<'w> {
+    word: &'w str,
+    df: usize,
+    docs: &'w [String],
+    times: &'w [u32],
+}
+
+/// Writes the dictionary, a line for each word by rising hash: in how many documents it stands, in which, and how often. That is the dictionary's
+/// table of words and document frequencies, and the one of documents, words and frequencies, joined.
+pub fn dump_dictionary(index: &Index, out: &mut impl Write) -> Result<()> {
+    let view = View::of(index)?;
+    let Some(words) = view.words() else {
+        let what = "has no dictionary; build it with dedup-index build --dictionary";
+        return Err(Error::damaged(Place::path(&index.directory), what));
+    };
+    let mut documents = Vec::new();
+    for bucket in 0..BUCKETS {
+        words.for_each_in(bucket, &mut |word, list| {
+            documents.clear();
+            documents.extend(list.iter().flat_map(|of| view.documents_of(of.place).iter().map(|&document| (document, of.times))));
+            documents.sort_unstable();
+            let ids = documents.iter().map(|&(document, _)| view.id(document as usize)).collect::<Result<Vec<_>>>()?;
+            let times: Vec<u32> = documents.iter().map(|&(_, times)| times).collect();
+            let record = Word { word: &String::from_utf8_lossy(word), df: ids.len(), docs: &ids, times: &times };
+            writeln!(out, "{}", serde_json::to_string(&record).unwrap_or_default()).map_err(Error::output)
+        })?;
+    }
+    Ok(())
 }
 
 /// Writes the documents of one blot, a line each, aliases included, in the order of their numbers.

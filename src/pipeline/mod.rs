@@ -26,7 +26,7 @@ pub use behind::{between, blot_text};
 pub use blot::{BlotOptions, blot};
 pub use build::{BuildOptions, build};
 pub use change::{ChangeOptions, Changed, add, remove};
-pub use dump::{dump, dump_blot};
+pub use dump::{dump, dump_blot, dump_dictionary};
 pub use extract::{
     Extract, ExtractOptions, LeaveOut, New, Paged, PagesOptions, PassagesOptions, Sifted, UniqueOptions, WhichPairs, extract,
     extract_pages, extract_passages, extract_without, passages, spans, unique,

@@ -59,6 +59,10 @@ pub fn merge(inputs: &[PathBuf], parts: Option<u32>, output: &Path, means: &Mean
             let (part, whole) = if first.manifest.range.is_some() { (first, other) } else { (other, first) };
             return Err(refused(&part.directory, format!("a part of an index, and {} a whole one", whole.directory.display())));
         }
+        if first.manifest.dictionary != other.manifest.dictionary {
+            let (with, without) = if first.manifest.dictionary { (first, other) } else { (other, first) };
+            return Err(refused(&without.directory, format!("has no dictionary, and {} has one", with.directory.display())));
+        }
     }
     if first.manifest.range.is_some() { join_parts(&indexes, parts, output, means) } else { join(&indexes, parts, output, means, watch) }
 }

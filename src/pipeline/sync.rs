@@ -59,12 +59,12 @@ fn sync_as<K: Key>(index: &Index, options: &SyncOptions, settings: &Settings, bl
     blots.expect_in(&mut source);
     let mut builder = SegmentBuilder::<K>::new(blots.scheme.bits, options.change.means.clone(), Some(Change::new(index)));
     let mut noted = Noting { watch, files: Vec::new() };
-    let summary = run(&Gather::new(blots), source, settings, &mut noted, |mut documents, mut ids| {
+    let summary = run(&Gather::new(blots, index.manifest.dictionary), source, settings, &mut noted, |mut documents, mut ids| {
         following.drop_duplicates(&mut documents, &mut ids)?;
         let files: Vec<_> = ids.iter().map(|(_, place)| place.file.clone()).collect();
         let named = documents.named(ids);
         let rows = named.clone();
-        let taken = builder.add(named, &documents.postings)?;
+        let taken = builder.add(named, &documents.postings, &documents.words)?;
         rows.iter().zip(files).zip(taken).try_for_each(|(((id, row), file), taken)| {
             match taken {
                 Taken::Known => changed.known += 1,

@@ -22,6 +22,7 @@ mod sets;
 mod sort;
 mod spill;
 mod tally;
+mod words;
 
 pub use buckets::Buckets;
 pub use closed::SpillTo;
@@ -30,3 +31,4 @@ pub use invert::{FINE_POSTINGS, Inverted, MakeUnits, Sorting, Unit, invert, whol
 pub use key::{BUCKETS, Key, NARROW_BITS, bucket_of, first_blot};
 pub use sets::{SetDictionary, Sets, StoredSets};
 pub use spill::{TempDir, TempFile};
+pub use words::{CollectedWords, Times, WordCollector, WordCounter, WordCounts, WordLists, WordSink, bucket_of_word};

@@ -13,6 +13,7 @@
 mod apart;
 mod clusters;
 mod discovery;
+mod gdic;
 mod join;
 mod lists;
 mod scores;
@@ -22,6 +23,7 @@ mod table;
 pub use apart::Apart;
 pub use clusters::{Cluster, Dropped, Keep, clusters};
 pub use discovery::{Discovery, Options};
+pub use gdic::{FoundBy, Gdic, GdicOptions, StopOf, copies_of};
 pub use join::{Join, Neighbour, Scratch};
 pub use lists::{Forward, Lists};
 pub use scores::{Measure, Overlap, Score, Side};

@@ -49,6 +49,7 @@ fn build_index(work: &Work, stream: &str) -> Index {
     let options = BuildOptions {
         blots: BlotOptions::default(),
         parts: 3,
+        dictionary: false,
         means: Means { memory_bytes: 1 << 24, threads: 2, tmp_dir: TempDir(None) },
     };
     build(&options, &settings, &work.path("i"), &mut Silent).unwrap();

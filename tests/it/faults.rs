@@ -25,7 +25,7 @@ fn prepared() -> Work {
         work.write(&format!("more/{number:02}.txt"), text(number * 17 + 5, 300));
     }
     work.write("more/same.txt", text(13, 300));
-    work.shell("dedup-index build -o old c && dedup-index remove -q old c/01.txt c/02.txt && dedup-index add -q old c/02.txt c/05.txt")
+    work.shell("dedup-index build --dictionary -o old c && dedup-index remove -q old c/01.txt c/02.txt && dedup-index add -q old c/02.txt c/05.txt")
         .ok();
     work.shell("dedup-spex -q -o shared c").ok();
     work.shell("cp -r c s; cp more/0* s; rm s/03.txt; echo changed > s/04.txt").ok();
@@ -34,7 +34,7 @@ fn prepared() -> Work {
 
 /// A writer, and the index that it changes; none if it makes one.
 const WRITERS: [(&str, Option<&str>); 7] = [
-    ("dedup-index build -o i c more", None),
+    ("dedup-index build --dictionary -o i c more", None),
     ("dedup-index add i more", Some("old")),
     ("dedup-index sync i s --relative", Some("old")),
     ("dedup-index compact i", Some("old")),
@@ -69,7 +69,11 @@ fn state(work: &Work) -> Option<Vec<u8>> {
         return None;
     }
     work.run("dedup-index", &["verify", "i"]).ok();
-    Some(work.run("dedup-index", &["dump", "i"]).ok())
+    let mut dumped = work.run("dedup-index", &["dump", "i"]).ok();
+    if fs::read_to_string(work.path("i/manifest.json")).unwrap().contains("\"dictionary\": true") {
+        dumped.extend(work.run("dedup-index", &["dump", "--dictionary", "i"]).ok());
+    }
+    Some(dumped)
 }
 
 /// What the index holds before and after a writer that nothing happens to.
@@ -221,11 +225,13 @@ fn with_mount(work: &Work, mount: &str, test: impl FnOnce()) {
 #[test]
 fn a_full_disk_leaves_the_index_as_it_was() {
     let work = prepared();
-    with_mount(&work, "mount -t tmpfs -o size=256k none disk", || {
+    with_mount(&work, "mount -t tmpfs -o size=320k none disk", || {
         work.shell("cp -r old disk/i").ok();
         let before = bytes(&work.path("disk/i"));
-        work.shell("head -c 200K /dev/zero > disk/ballast; :");
-        for writer in ["add disk/i more", "compact disk/i", "sync disk/i s --relative"] {
+        // Some room is left, or none, not even for the lock.
+        let writers = ["add disk/i more", "compact disk/i", "sync disk/i s --relative"];
+        for (ballast, writer) in ["250K", "400K"].iter().flat_map(|ballast| writers.map(|writer| (ballast, writer))) {
+            work.shell(&format!("head -c {ballast} /dev/zero > disk/ballast; :"));
             let ran = work.run("dedup-index", &writer.split(' ').collect::<Vec<_>>());
             assert!(
                 ran.stderr().starts_with("dedup-index: disk/i") && ran.stderr().contains("No space left on device"),

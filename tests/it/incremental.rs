@@ -81,7 +81,7 @@ fn build(work: &Work, name: &str, documents: &[(String, String)]) -> PathBuf {
     let (file, directory) = (work.path(&format!("{name}.jsonl")), work.path(name));
     write_documents(&file, documents.iter().cloned());
     let _ = fs::remove_dir_all(&directory);
-    let options = BuildOptions { blots: blots(), parts: 3, means: means(1) };
+    let options = BuildOptions { blots: blots(), parts: 3, dictionary: true, means: means(1) };
     pipeline::build(&options, &settings(vec![file]), &directory, &mut Silent).unwrap();
     directory
 }
@@ -89,6 +89,7 @@ fn build(work: &Work, name: &str, documents: &[(String, String)]) -> PathBuf {
 fn dump(index: &Index) -> Vec<u8> {
     let mut out = Vec::new();
     pipeline::dump(index, 1 << 10, &mut out).unwrap();
+    pipeline::dump_dictionary(index, &mut out).unwrap();
     out
 }
 

@@ -9,6 +9,7 @@ mod documents;
 mod extract;
 mod faults;
 mod incremental;
+mod gdic;
 mod html;
 mod index;
 mod manners;

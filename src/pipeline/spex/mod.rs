@@ -9,7 +9,7 @@ use crate::{
     error::{Error, Result},
     format::{Blots, Header, Kind, Tokens, sync_files},
     index::{ChunkTextWriter, FileSeal, Manifest, Means, SegmentBuilder, SegmentFiles, View},
-    posting::Postings,
+    posting::{Postings, WordCounts},
     scheme::{BlotScheme, TokenScheme},
     select::{Of, Selection, write_filter},
     spex::{Counter, Kept, KeptWriter, Pass, Sift, Stream},
@@ -274,9 +274,9 @@ impl Sifted {
             }
             let rows = self.documents.rows(next..last + 1);
             next = last + 1;
-            builder.add(rows, &Postings::new(&blots, &ends, BITS)).map(drop)
+            builder.add(rows, &Postings::new(&blots, &ends, BITS), &WordCounts::default()).map(drop)
         })?;
-        builder.add(self.documents.rows(next..self.documents.len()), &Postings::default())?;
+        builder.add(self.documents.rows(next..self.documents.len()), &Postings::default(), &WordCounts::default())?;
         repeated.sort_unstable();
         repeated.dedup();
         builder.keep_shared_and(repeated);

@@ -48,7 +48,8 @@ fn index_of(ask: &Ask, directory: &Path, corpus: &Path) -> Index {
         ..BlotOptions::default()
     };
     let means = Means { memory_bytes: 1 << 20, threads: 1, tmp_dir: TempDir(None) };
-    build(&BuildOptions { blots, parts: 1, means }, &settings(vec![corpus.to_owned()], 1), directory, &mut Quiet).unwrap();
+    build(&BuildOptions { blots, parts: 1, dictionary: false, means }, &settings(vec![corpus.to_owned()], 1), directory, &mut Quiet)
+        .unwrap();
     Index::open(directory).unwrap()
 }
 

@@ -1,0 +1,302 @@
+//! The dictionary of a segment: how often each word stands in which document.
+//!
+//! Words stand by rising hash, bucket by bucket. A word is the length of its text, the text, the number of its documents less one; then of each document the
+//! gap to the one before times four, and its count less one, if that is less than three; else three, and the rest follows. All numbers are varints.
+
+use super::{merge::NONE, open::Segment};
+use crate::{
+    error::{Error, Result},
+    format::{Fields, Sealed, SealedWriter, put_varint},
+    parallel::{self, Limits, Weighted},
+    posting::{BUCKETS, Times, WordLists, WordSink, bucket_of_word},
+};
+use serde::{Deserialize, Serialize};
+use std::{io::Write, ops::Range, path::Path};
+use xxhash_rust::xxh3::xxh3_64;
+
+const KIND: &str = "words";
+/// Counts less than this, less one, stand beside the gap.
+const SMALL: u64 = 3;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Description {
+    kind: String,
+    /// The top eight bits of its hashes are from the first to, but not including, the second.
+    buckets: [u32; 2],
+    words: u64,
+    /// Pairs of a word and a document.
+    pairs: u64,
+    /// Where each bucket starts, and where the last one ends.
+    starts: Vec<u64>,
+}
+
+/// Memory: a bucket for each thread.
+pub fn write(path: &Path, buckets: Range<usize>, words: &dyn WordLists, limits: Limits) -> Result<()> {
+    let failed = |error| Error::io(path.display(), error);
+    let mut out = SealedWriter::create(path).map_err(failed)?;
+    let mut starts = vec![out.position()];
+    let (mut all_words, mut all_pairs) = (0, 0);
+    let source = buckets.clone().map(|item| Ok(Weighted { item, bytes: 1 }));
+    let encode = |bucket| -> Result<(Vec<u8>, u64, u64)> {
+        let (mut bytes, mut count, mut pairs) = (Vec::new(), 0, 0);
+        words.for_each_in(bucket, &mut |text, list| {
+            put_word(&mut bytes, text, list);
+            count += 1;
+            pairs += list.len() as u64;
+            Ok(())
+        })?;
+        Ok((bytes, count, pairs))
+    };
+    parallel::ordered(
+        limits,
+        source,
+        || encode,
+        |_| 1,
+        |encoded| {
+            let (bytes, words, pairs) = encoded?;
+            all_words += words;
+            all_pairs += pairs;
+            out.write_all(&bytes).map_err(failed)?;
+            starts.push(out.position());
+            Ok(())
+        },
+    )?;
+    let buckets = [buckets.start as u32, buckets.end as u32];
+    out.finish(&Description { kind: KIND.to_owned(), buckets, words: all_words, pairs: all_pairs, starts }).map_err(failed)?;
+    Ok(())
+}
+
+fn put_word(out: &mut Vec<u8>, text: &[u8], list: &[Times]) {
+    put_varint(out, text.len() as u64);
+    out.extend_from_slice(text);
+    put_varint(out, list.len() as u64 - 1);
+    let mut next = 0;
+    for &Times { place, times } in list {
+        let more = u64::from(times) - 1;
+        put_varint(out, u64::from(place - next) << 2 | more.min(SMALL));
+        if more >= SMALL {
+            put_varint(out, more - SMALL);
+        }
+        next = place + 1;
+    }
+}
+
+/// The dictionary of a segment, read as it is asked.
+pub struct WordFile {
+    file: Sealed,
+    description: Description,
+}
+
+impl WordFile {
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = Sealed::open(path)?;
+        let description: Description = file.describe()?;
+        let Description { kind, buckets: [first, end], starts, .. } = &description;
+        let fits = kind == KIND && first < end && *end as usize <= BUCKETS && starts.len() == (end - first) as usize + 1;
+        if !fits || !starts.is_sorted() {
+            return Err(file.damaged(0, "the description of the words contradicts itself"));
+        }
+        Ok(Self { file, description })
+    }
+
+    pub fn file(&self) -> &Sealed {
+        &self.file
+    }
+
+    /// Words, and pairs of a word and a document.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.description.words, self.description.pairs)
+    }
+
+    pub fn buckets(&self) -> Range<usize> {
+        let [first, end] = self.description.buckets;
+        first as usize..end as usize
+    }
+
+    /// The words of a bucket; none if it is elsewhere.
+    pub fn words_in(&self, bucket: usize, documents: u32) -> Result<Cursor<'_>> {
+        let bytes = match self.description.starts.get(bucket.wrapping_sub(self.buckets().start)..) {
+            Some(&[start, end, ..]) => (start, self.file.bytes(start, end - start)?),
+            _ => (0, &[][..]),
+        };
+        Ok(Cursor {
+            of: self,
+            bucket,
+            documents,
+            end: bytes.0 + bytes.1.len() as u64,
+            fields: Fields::new(bytes.1),
+            word: None,
+            list: Vec::new(),
+        })
+    }
+}
+
+/// Reads words front to back.
+pub struct Cursor<'f> {
+    of: &'f WordFile,
+    bucket: usize,
+    documents: u32,
+    fields: Fields<'f>,
+    end: u64,
+    /// The hash and the text of the word it is at.
+    word: Option<(u64, &'f [u8])>,
+    list: Vec<Times>,
+}
+
+impl Cursor<'_> {
+    /// Goes to the next word; false behind the last.
+    fn advance(&mut self) -> Result<bool> {
+        let last = self.word.take();
+        if self.fields.is_empty() {
+            return Ok(false);
+        }
+        let (at, file) = (self.end - self.fields.left(), &self.of.file);
+        let word = self.read().map_err(|what| file.damaged(at, what))?;
+        if bucket_of_word(word.0) != self.bucket || last.is_some_and(|(hash, _)| hash >= word.0) {
+            return Err(file.damaged(at, "a word is out of order"));
+        }
+        self.word = Some(word);
+        Ok(true)
+    }
+}
+
+impl<'f> Cursor<'f> {
+    fn read(&mut self) -> Result<(u64, &'f [u8]), String> {
+        let length = self.fields.varint("length of a word")?;
+        let text = self.fields.take(length, "word")?;
+        let more = self.fields.varint("number of documents")?;
+        if more >= self.fields.left() {
+            return Err(format!("a word in {more} documents and one in {} bytes", self.fields.left()));
+        }
+        self.list.clear();
+        let mut next = 0_u64;
+        for _ in 0..=more {
+            let value = self.fields.varint("document of a word")?;
+            let more = value & SMALL;
+            let times = more + 1 + if more == SMALL { self.fields.varint("count of a word")? } else { 0 };
+            let place = next.saturating_add(value >> 2);
+            let (place, times) = match (u32::try_from(place), u32::try_from(times)) {
+                (Ok(place), Ok(times)) if place < self.documents => (place, times),
+                _ => return Err(format!("a word stands {times} times at place {place}, of {}", self.documents)),
+            };
+            self.list.push(Times { place, times });
+            next = u64::from(place) + 1;
+        }
+        Ok((xxh3_64(text), text))
+    }
+}
+
+/// The words of several segments as one, of what still counts, with other numbers for their places.
+pub struct WordMerger<'v> {
+    segments: &'v [&'v Segment],
+    /// For each segment and place, the new number, or `NONE`.
+    targets: &'v [Vec<u32>],
+}
+
+impl<'v> WordMerger<'v> {
+    /// None if a segment has no dictionary.
+    pub fn new(segments: &'v [&'v Segment], targets: &'v [Vec<u32>]) -> Option<Self> {
+        segments.iter().all(|segment| segment.words.is_some()).then_some(Self { segments, targets })
+    }
+}
+
+impl WordLists for WordMerger<'_> {
+    fn for_each_in(&self, bucket: usize, each: &mut WordSink<'_>) -> Result<()> {
+        let mut cursors = Vec::new();
+        for (segment, targets) in self.segments.iter().zip(self.targets) {
+            let Some(words) = &segment.words else { continue };
+            let mut cursor = words.words_in(bucket, segment.documents.len())?;
+            if cursor.advance()? {
+                cursors.push((cursor, targets));
+            }
+        }
+        let (mut list, mut text) = (Vec::new(), Vec::new());
+        while let Some(least) = cursors.iter().filter_map(|(cursor, _)| cursor.word.map(|(hash, _)| hash)).min() {
+            list.clear();
+            for (cursor, targets) in &mut cursors {
+                let Some((_, of_word)) = cursor.word.filter(|(hash, _)| *hash == least) else { continue };
+                let live = |&Times { place, times }: &Times| {
+                    let target = targets[place as usize];
+                    (target != NONE).then_some(Times { place: target, times })
+                };
+                list.extend(cursor.list.iter().filter_map(live));
+                text.clear();
+                text.extend_from_slice(of_word);
+                cursor.advance()?;
+            }
+            list.sort_unstable();
+            if !list.is_empty() {
+                each(&text, &list)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Words in order, and of each document as many as it has tokens, unless some are elsewhere.
+pub fn verify(segment: &Segment, is_part: bool) -> Result<()> {
+    let Some(words) = &segment.words else { return Ok(()) };
+    let documents = &segment.documents;
+    let (mut tokens, mut count, mut pairs) = (vec![0_u64; documents.len() as usize], 0, 0);
+    for bucket in words.buckets() {
+        let mut cursor = words.words_in(bucket, documents.len())?;
+        while cursor.advance()? {
+            count += 1;
+            pairs += cursor.list.len() as u64;
+            cursor.list.iter().for_each(|times| tokens[times.place as usize] += u64::from(times.times));
+        }
+    }
+    if (count, pairs) != words.counts() {
+        let what = format!("{count} words in {pairs} pairs with documents; the description says {:?}", words.counts());
+        return Err(words.file.damaged(0, what));
+    }
+    for (place, found) in (0..).zip(tokens) {
+        let row = documents.row(place)?;
+        let expected = if row.is_alias() { 0 } else { u64::from(row.tokens) };
+        if found > expected || (found < expected && !is_part) {
+            return Err(words.file.damaged(0, format!("document {} has {found} words, its row says {expected}", row.number)));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Lists(Vec<(&'static str, Vec<Times>)>);
+
+    impl WordLists for Lists {
+        fn for_each_in(&self, bucket: usize, each: &mut WordSink<'_>) -> Result<()> {
+            let mut words: Vec<_> = self.0.iter().map(|(text, list)| (xxh3_64(text.as_bytes()), text, list)).collect();
+            words.sort_unstable();
+            words.iter().filter(|(hash, ..)| bucket_of_word(*hash) == bucket).try_for_each(|(_, text, list)| each(text.as_bytes(), list))
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let list = |list: &[(u32, u32)]| list.iter().map(|&(place, times)| Times { place, times }).collect::<Vec<_>>();
+        let lists =
+            Lists(vec![("the", list(&[(0, 1), (1, 3), (2, 4), (900, u32::MAX)])), ("", list(&[(7, 2)])), ("plagiát", list(&[(899, 5)]))]);
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("words");
+        write(&path, 0..BUCKETS, &lists, Limits::new(2, 10)).unwrap();
+        let file = WordFile::open(&path).unwrap();
+        assert_eq!(file.counts(), (3, 6));
+        let mut found = Vec::new();
+        for bucket in 0..BUCKETS {
+            let mut cursor = file.words_in(bucket, 901).unwrap();
+            while cursor.advance().unwrap() {
+                found.push((std::str::from_utf8(cursor.word.unwrap().1).unwrap(), cursor.list.clone()));
+            }
+        }
+        found.sort_unstable();
+        let mut expected = lists.0;
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+        // A place that is not there.
+        let is_refused = |bucket| file.words_in(bucket, 900).and_then(|mut cursor| cursor.advance()).is_err();
+        assert_eq!((0..BUCKETS).filter(|&bucket| is_refused(bucket)).count(), 1);
+    }
+}

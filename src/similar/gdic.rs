@@ -1,0 +1,427 @@
+//! The global dictionary filter: which pairs of documents have enough words in common to be compared.
+//!
+//! Three steps, over the tables of how often each word stands in which document:
+//!
+//! 1. *Stop words* are left out: those of too many documents.
+//! 2. *Match*: a pair that has some other word `n_match` times or more each, and `s_match` times or more together.
+//! 3. *Common*: a pair whose other words in common are `p_common` or more of the words of the document that has fewer.
+//!
+//! What either finds is a candidate. With `d_a` = A B C C G C E D F and `d_b` = F D E C C F A G G H, no stop words, `n_match` 2 and `s_match` 5, C is a match:
+//! it stands 3 and 2 times. In common are A C D E F G, 6 of 7 distinct words.
+//!
+//! The lists of all words are read once for each block of rows; a block has, for each of its documents, a counter and a bit for every later one. So the
+//! work is that of joining the tables, and memory is bounded by the size of blocks. Both grow with the square of the number of documents, as does what is found.
+
+use crate::{
+    error::Result,
+    index::View,
+    parallel::{self, Limits, Weighted},
+    posting::{BUCKETS, Times, WordLists},
+};
+use std::{collections::BTreeMap, ops::Range};
+
+/// What `p_stop` is a share of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopOf {
+    /// A word of more than this share of all documents is a stop word: the formula of the paper.
+    Documents,
+    /// This share of all words, those of the most documents, are stop words: what the paper says about the formula.
+    Vocabulary,
+}
+
+impl StopOf {
+    pub const NAMES: [(&'static str, Self); 2] = [("documents", Self::Documents), ("vocabulary", Self::Vocabulary)];
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GdicOptions {
+    pub p_stop: f64,
+    pub stop_of: StopOf,
+    pub n_match: u32,
+    pub s_match: u32,
+    /// More than 0.
+    pub p_common: f64,
+}
+
+/// How a pair was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FoundBy {
+    pub matches: bool,
+    pub common: bool,
+}
+
+impl FoundBy {
+    fn is_any(self) -> bool {
+        self.matches || self.common
+    }
+}
+
+/// The filter over the dictionary of an index; contents stand for documents.
+///
+/// Memory: some 17 bytes a content, and what [`Gdic::row_bytes`] says for each row that is asked for at once.
+pub struct Gdic<'v, W> {
+    words: W,
+    options: GdicOptions,
+    /// Words of more documents are stop words.
+    most_documents: u64,
+    /// Of each content, how many documents have it, and how many distinct words it has.
+    copies: &'v [u32],
+    vocabulary: Vec<u32>,
+    /// Whether two documents of the same content are a candidate.
+    of_copies: Vec<FoundBy>,
+    stop_words: u64,
+}
+
+/// What the words of a bucket tell.
+#[derive(Default)]
+struct Counted {
+    /// How many words have how many documents.
+    words: BTreeMap<u64, u64>,
+    vocabulary: Vec<u32>,
+}
+
+impl<'v, W: WordLists> Gdic<'v, W> {
+    /// Reads all words twice.
+    pub fn new(words: W, copies: &'v [u32], options: GdicOptions, limits: Limits) -> Result<Self> {
+        let contents = copies.len();
+        let count = |bucket: usize| -> Result<Counted> {
+            let mut counted = Counted { vocabulary: vec![0; contents], ..Counted::default() };
+            words.for_each_in(bucket, &mut |_, list| {
+                *counted.words.entry(documents_of(list, copies)).or_default() += 1;
+                list.iter().for_each(|of| counted.vocabulary[of.place as usize] += 1);
+                Ok(())
+            })?;
+            Ok(counted)
+        };
+        let mut all = Counted { vocabulary: vec![0; contents], ..Counted::default() };
+        for_each_bucket(limits, count, |counted| {
+            counted.words.into_iter().for_each(|(documents, words)| *all.words.entry(documents).or_default() += words);
+            all.vocabulary.iter_mut().zip(counted.vocabulary).for_each(|(sum, more)| *sum += more);
+        })?;
+        let most_documents = options.most_documents(copies.iter().map(|&copies| u64::from(copies)).sum(), &all.words);
+        let stop_words = all.words.range(most_documents + 1..).map(|(_, words)| words).sum();
+        let none = FoundBy { matches: false, common: false };
+        let (vocabulary, of_copies) = (all.vocabulary, vec![none; contents]);
+        let mut gdic = Self { words, options, most_documents, copies, vocabulary, of_copies, stop_words };
+        gdic.look_at_copies(limits)?;
+        Ok(gdic)
+    }
+
+    /// How many words do not count.
+    pub fn stop_words(&self) -> u64 {
+        self.stop_words
+    }
+
+    /// Whether documents of the same content are candidates.
+    pub fn of_copies(&self, content: u32) -> FoundBy {
+        self.of_copies[content as usize]
+    }
+
+    fn look_at_copies(&mut self, limits: Limits) -> Result<()> {
+        let GdicOptions { n_match, s_match, .. } = self.options;
+        let of_bucket = |bucket: usize| -> Result<(Vec<u32>, Vec<bool>)> {
+            let (mut counts, mut matches) = (vec![0_u32; self.copies.len()], vec![false; self.copies.len()]);
+            self.words.for_each_in(bucket, &mut |_, list| {
+                let counted = if documents_of(list, self.copies) > self.most_documents { &[] } else { list };
+                for &Times { place, times } in counted {
+                    counts[place as usize] += 1;
+                    matches[place as usize] |= times >= n_match && times.saturating_mul(2) >= s_match;
+                }
+                Ok(())
+            })?;
+            Ok((counts, matches))
+        };
+        let (mut counts, mut of_copies) = (vec![0_u32; self.copies.len()], std::mem::take(&mut self.of_copies));
+        for_each_bucket(limits, of_bucket, |(more, matches)| {
+            counts.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+            of_copies.iter_mut().zip(matches).for_each(|(found, matches)| found.matches |= matches);
+        })?;
+        for ((found, count), words) in of_copies.iter_mut().zip(counts).zip(&self.vocabulary) {
+            found.common = self.options.is_common(count, *words);
+        }
+        self.of_copies = of_copies;
+        Ok(())
+    }
+
+    /// Bytes that a row takes.
+    pub fn row_bytes(&self) -> u64 {
+        5 * self.copies.len() as u64
+    }
+
+    /// Calls `each` with every pair that is found of a block of contents and those after them: by the first, then the second.
+    pub fn for_each_in(&self, rows: Range<u32>, mut each: impl FnMut(u32, u32, FoundBy) -> Result<()>) -> Result<()> {
+        let mut block = Block::new(rows.clone(), self.copies.len() as u32, self.options);
+        for bucket in 0..BUCKETS {
+            self.words.for_each_in(bucket, &mut |_, list| {
+                let is_stop_word =
+                    list.last().is_none_or(|last| last.place < rows.start) || documents_of(list, self.copies) > self.most_documents;
+                if !is_stop_word {
+                    block.add(list);
+                }
+                Ok(())
+            })?;
+        }
+        for a in rows.clone() {
+            let (counts, matches) = block.row(a);
+            for (b, (&count, &matches)) in (a + 1..).zip(counts.iter().zip(matches)) {
+                let words = self.vocabulary[a as usize].min(self.vocabulary[b as usize]);
+                let found = FoundBy { matches, common: self.options.is_common(count, words) };
+                if found.is_any() {
+                    each(a, b, found)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Documents of a word, when every copy counts.
+fn documents_of(list: &[Times], copies: &[u32]) -> u64 {
+    list.iter().map(|of| u64::from(copies[of.place as usize])).sum()
+}
+
+/// The words of each bucket, on many threads, in any order that is always the same.
+fn for_each_bucket<T: Send>(limits: Limits, of_bucket: impl Fn(usize) -> Result<T> + Sync, mut each: impl FnMut(T)) -> Result<()> {
+    let source = (0..BUCKETS).map(|item| Ok(Weighted { item, bytes: 1 }));
+    let limits = Limits::new(limits.threads, 2 * limits.threads as u64);
+    parallel::ordered(limits, source, || &of_bucket, |_| 1, |found: Result<T>| found.map(&mut each))
+}
+
+impl GdicOptions {
+    /// Words of more documents are stop words. `words` tells how many words have how many documents.
+    fn most_documents(&self, documents: u64, words: &BTreeMap<u64, u64>) -> u64 {
+        match self.stop_of {
+            StopOf::Documents => (0..=documents).rev().find(|&df| df as f64 / documents as f64 <= self.p_stop).unwrap_or_default(),
+            StopOf::Vocabulary => {
+                let all: u64 = words.values().sum();
+                let mut left = (self.p_stop * all as f64).floor() as u64;
+                // The words of one number of documents stay together: they are stop words only if all can be.
+                for (&documents, &words) in words.iter().rev() {
+                    match left.checked_sub(words) {
+                        Some(rest) => left = rest,
+                        None => return documents,
+                    }
+                }
+                0
+            }
+        }
+    }
+
+    fn is_common(&self, count: u32, words: u32) -> bool {
+        count > 0 && f64::from(count) / f64::from(words) >= self.p_common
+    }
+}
+
+/// Words of so many documents, of as many as there are, are added as a whole.
+const DENSE: u32 = 16;
+
+/// The rows of some documents: for every later one, how many words they have in common, and whether one is a match.
+struct Block {
+    options: GdicOptions,
+    rows: Range<u32>,
+    contents: u32,
+    counts: Vec<u32>,
+    matches: Vec<bool>,
+    /// A word of many documents: who has it, and how often.
+    has: Vec<u32>,
+    times: Vec<u32>,
+}
+
+impl Block {
+    fn new(rows: Range<u32>, contents: u32, options: GdicOptions) -> Self {
+        let cells = rows.len() * contents as usize;
+        Self { options, rows, contents, counts: vec![0; cells], matches: vec![false; cells], has: Vec::new(), times: Vec::new() }
+    }
+
+    /// Where the row of a document starts, with itself.
+    fn start(&self, a: u32) -> usize {
+        (a - self.rows.start) as usize * self.contents as usize
+    }
+
+    /// What was found of a document and those after it.
+    fn row(&self, a: u32) -> (&[u32], &[bool]) {
+        let (first, end) = (self.start(a) + a as usize + 1, self.start(a) + self.contents as usize);
+        (&self.counts[first..end], &self.matches[first..end])
+    }
+
+    /// Takes a word.
+    fn add(&mut self, list: &[Times]) {
+        let first = list.partition_point(|of| of.place < self.rows.start);
+        let list = &list[first..];
+        let in_rows = list.partition_point(|of| of.place < self.rows.end);
+        if list.len() as u64 * u64::from(DENSE) < u64::from(self.contents) {
+            (0..in_rows).for_each(|row| self.add_sparse(list[row], &list[row + 1..]));
+        } else if in_rows > 0 {
+            self.add_dense(&list[..in_rows], list);
+        }
+    }
+
+    /// How often the other document must have a word that this one has so often; none if it can never be a match.
+    fn needed(&self, times: u32) -> Option<u32> {
+        (times >= self.options.n_match).then(|| self.options.n_match.max(self.options.s_match.saturating_sub(times)))
+    }
+
+    fn add_sparse(&mut self, a: Times, after: &[Times]) {
+        let (start, needed) = (self.start(a.place), self.needed(a.times));
+        for b in after {
+            let cell = start + b.place as usize;
+            self.counts[cell] += 1;
+            self.matches[cell] |= needed.is_some_and(|needed| b.times >= needed);
+        }
+    }
+
+    /// The same, all documents at a time.
+    fn add_dense(&mut self, rows: &[Times], list: &[Times]) {
+        let base = self.rows.start as usize;
+        let (mut has, mut times) = (std::mem::take(&mut self.has), std::mem::take(&mut self.times));
+        let columns = self.contents as usize - base;
+        for column in [&mut has, &mut times] {
+            column.clear();
+            column.resize(columns, 0);
+        }
+        for of in list {
+            has[of.place as usize - base] = 1;
+            times[of.place as usize - base] = of.times;
+        }
+        for a in rows {
+            let (start, skipped) = (self.start(a.place), (a.place + 1) as usize - base);
+            let cells = start + a.place as usize + 1..start + self.contents as usize;
+            self.counts[cells.clone()].iter_mut().zip(&has[skipped..]).for_each(|(sum, has)| *sum += has);
+            if let Some(needed) = self.needed(a.times) {
+                self.matches[cells].iter_mut().zip(&times[skipped..]).for_each(|(found, &times)| *found |= times >= needed);
+            }
+        }
+        (self.has, self.times) = (has, times);
+    }
+}
+
+/// Of each content of an index, how many documents have it.
+pub fn copies_of(view: &View<'_>) -> Vec<u32> {
+    (0..view.contents().len() as u32).map(|content| view.documents_of(content).len() as u32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+    use xxhash_rust::xxh3::xxh3_64;
+
+    /// Words of documents in memory.
+    struct Texts(Vec<Vec<u8>>);
+
+    impl WordLists for Texts {
+        fn for_each_in(&self, bucket: usize, each: &mut crate::posting::WordSink<'_>) -> Result<()> {
+            let words: BTreeSet<u8> = self.0.iter().flatten().copied().collect();
+            for word in words.into_iter().filter(|word| crate::posting::bucket_of_word(xxh3_64(&[*word])) == bucket) {
+                let list: Vec<Times> =
+                    (0..).zip(&self.0).map(|(place, text)| Times { place, times: times(text, word) }).filter(|of| of.times > 0).collect();
+                each(&[word], &list)?;
+            }
+            Ok(())
+        }
+    }
+
+    fn times(text: &[u8], word: u8) -> u32 {
+        text.iter().filter(|&&other| other == word).count() as u32
+    }
+
+    fn unique(text: &[u8]) -> BTreeSet<u8> {
+        text.iter().copied().collect()
+    }
+
+    /// The definition, pair by pair.
+    fn simple(texts: &[Vec<u8>], copies: &[u32], options: GdicOptions) -> Vec<(u32, u32, bool, bool)> {
+        let documents: u32 = copies.iter().sum();
+        let df = |word: u8| (0..texts.len()).filter(|&text| texts[text].contains(&word)).map(|text| copies[text]).sum::<u32>();
+        let vocabulary: BTreeSet<u8> = texts.iter().flatten().copied().collect();
+        let is_stop = |word: u8| match options.stop_of {
+            StopOf::Documents => f64::from(df(word)) / f64::from(documents) > options.p_stop,
+            StopOf::Vocabulary => {
+                let as_frequent = vocabulary.iter().filter(|&&other| df(other) >= df(word)).count();
+                as_frequent as f64 <= (options.p_stop * vocabulary.len() as f64).floor()
+            }
+        };
+        let mut found = Vec::new();
+        for a in 0..texts.len() {
+            for b in a..texts.len() {
+                let [one, two] = [a, b].map(|text| unique(&texts[text]));
+                let common: Vec<u8> = one.intersection(&two).copied().filter(|&word| !is_stop(word)).collect();
+                let matches = common.iter().any(|&word| {
+                    let [x, y] = [a, b].map(|text| times(&texts[text], word));
+                    x >= options.n_match && y >= options.n_match && x + y >= options.s_match
+                });
+                let least = one.len().min(two.len());
+                let is_common = !common.is_empty() && common.len() as f64 / least as f64 >= options.p_common;
+                if matches || is_common {
+                    found.push((a as u32, b as u32, matches, is_common));
+                }
+            }
+        }
+        found
+    }
+
+    fn by_joins(texts: &[Vec<u8>], copies: &[u32], options: GdicOptions, rows: u32) -> Vec<(u32, u32, bool, bool)> {
+        let gdic = Gdic::new(Texts(texts.to_vec()), copies, options, Limits::new(2, 4)).unwrap();
+        let contents = texts.len() as u32;
+        let mut found = Vec::new();
+        for start in (0..contents).step_by(rows as usize) {
+            let block = start..(start + rows).min(contents);
+            let each = |a, b, by: FoundBy| {
+                found.push((a, b, by.matches, by.common));
+                Ok(())
+            };
+            gdic.for_each_in(block, each).unwrap();
+        }
+        let copies = (0..contents).map(|content| (content, gdic.of_copies(content)));
+        found.extend(copies.filter(|(_, by)| by.is_any()).map(|(content, by)| (content, content, by.matches, by.common)));
+        found.sort_unstable();
+        found
+    }
+
+    const PUBLISHED: GdicOptions = GdicOptions { p_stop: 0.995, stop_of: StopOf::Documents, n_match: 2, s_match: 7, p_common: 0.02 };
+
+    #[test]
+    fn the_example_of_the_paper() {
+        let texts = [b"abccgcedf".to_vec(), b"fdeccfaggh".to_vec()];
+        let options = GdicOptions { p_stop: 1.0, s_match: 5, p_common: 0.9, ..PUBLISHED };
+        let pair = |options| by_joins(&texts, &[1, 1], options, 1).into_iter().find(|found| found.0 != found.1);
+        assert_eq!(pair(options), Some((0, 1, true, false)));
+        // 6 words of 7 are common.
+        assert_eq!(pair(GdicOptions { s_match: 6, p_common: 6.0 / 7.0, ..options }), Some((0, 1, false, true)));
+        assert_eq!(pair(GdicOptions { s_match: 6, p_common: 0.86, ..options }), None);
+        // With the published parameters words of both documents are stop words, as they are two of two.
+        assert_eq!(pair(PUBLISHED), None);
+    }
+
+    #[test]
+    fn nothing_is_found_where_there_is_nothing() {
+        for texts in [vec![], vec![vec![]], vec![vec![], vec![]], vec![b"a".to_vec(), vec![]], vec![b"a".to_vec(), b"b".to_vec()]] {
+            let copies = vec![1; texts.len()];
+            for stop_of in [StopOf::Documents, StopOf::Vocabulary] {
+                let found = by_joins(&texts, &copies, GdicOptions { p_stop: 0.5, stop_of, s_match: 1, n_match: 1, p_common: 0.1 }, 1);
+                assert!(found.iter().all(|found| found.0 == found.1), "{found:?}");
+            }
+        }
+        // Of one word, and of stop words only.
+        let texts = [b"a".to_vec(), b"aa".to_vec(), b"b".to_vec()];
+        let options = GdicOptions { p_stop: 0.9, ..PUBLISHED };
+        assert_eq!(by_joins(&texts, &[1; 3], options, 2)[0], (0, 0, false, true));
+        assert!(by_joins(&texts, &[1; 3], options, 2).contains(&(0, 1, false, true)));
+        assert_eq!(by_joins(&texts[..2], &[1; 2], options, 2), []);
+    }
+
+    proptest! {
+        #[test]
+        fn joins_find_what_the_definition_says(
+            texts in prop::collection::vec(prop::collection::vec(prop_oneof![b'a'..b'e', b'a'..b'z'], 0..30), 0..40), copies in prop::collection::vec(1_u32..4, 40),
+            p_stop in prop_oneof![Just(0.0), Just(0.5), Just(0.995), Just(1.0), 0.0..1.0], by_vocabulary: bool,
+            n_match in 1_u32..5, s_match in 1_u32..12, p_common in 0.01..1.0, rows in 1_u32..50,
+        ) {
+            let stop_of = if by_vocabulary { StopOf::Vocabulary } else { StopOf::Documents };
+            let options = GdicOptions { p_stop, stop_of, n_match, s_match, p_common };
+            let copies = &copies[..texts.len()];
+            prop_assert_eq!(by_joins(&texts, copies, options, rows), simple(&texts, copies, options));
+        }
+    }
+}

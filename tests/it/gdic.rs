@@ -1,0 +1,101 @@
+//! The dictionary of an index, and the filter on it, from outside.
+
+use crate::work::{Work, records};
+
+/// The two documents of the paper, and an exact duplicate of the second.
+fn example() -> Work {
+    let work = Work::with(&[("c/da", "A B C C G C E D F"), ("c/db", "F D E C C F A G G H"), ("c/dc", "f, d, e; c c f a g g h.")]);
+    work.run("dedup-index", &["build", "--dictionary", "--relative", "-o", "i", "c"]).ok();
+    work
+}
+
+/// Lines of words, sorted.
+fn words(work: &Work, index: &str) -> Vec<String> {
+    let word = |record: serde_json::Value| format!("{} {} {} {}", record["word"], record["df"], record["docs"], record["times"]);
+    let mut words: Vec<_> = records(&work.run("dedup-index", &["dump", "--dictionary", index]).ok()).into_iter().map(word).collect();
+    words.sort();
+    words
+}
+
+#[test]
+fn the_tables_of_the_paper() {
+    let work = example();
+    let expected = [
+        r#""a" 3 ["da","db","dc"] [1,1,1]"#,
+        r#""b" 1 ["da"] [1]"#,
+        r#""c" 3 ["da","db","dc"] [3,2,2]"#,
+        r#""d" 3 ["da","db","dc"] [1,1,1]"#,
+        r#""e" 3 ["da","db","dc"] [1,1,1]"#,
+        r#""f" 3 ["da","db","dc"] [1,2,2]"#,
+        r#""g" 3 ["da","db","dc"] [1,2,2]"#,
+        r#""h" 2 ["db","dc"] [1,1]"#,
+    ];
+    assert_eq!(words(&work, "i"), expected);
+    assert_eq!(work.shell("dedup-index stats --json i | jq -c .dictionary").ok_text(), "{\"words\":8,\"pairs\":21,\"singletons\":1}\n");
+    let table = work.run("dedup-index", &["stats", "i"]).ok_text();
+    assert!(table.contains("\nwords                                  8\n") && table.contains("\n  dictionary "), "{table}");
+    // Documents come and go; a representative leaves its words to its duplicate.
+    work.shell("dedup-index remove i db da && echo 'a x' > dd && dedup-index add i dd && dedup-index verify i").ok();
+    let expected = [r#""a" 2 ["dd","dc"] [1,1]"#, r#""c" 1 ["dc"] [2]"#, r#""d" 1 ["dc"] [1]"#, r#""e" 1 ["dc"] [1]"#];
+    assert_eq!(words(&work, "i")[..4], expected);
+    let before = words(&work, "i");
+    work.shell("dedup-index split i --parts 3 -o parts && dedup-index merge -o joined parts/* && dedup-index compact i && dedup-index verify joined").ok();
+    assert_eq!([words(&work, "i"), words(&work, "joined")], [before.clone(), before]);
+    // The least bytes of the manual page: c, three times at place 0 and twice at place 2.
+    let work = Work::with(&[("a", "c c c"), ("b", "x"), ("d", "c c")]);
+    work.run("dedup-index", &["build", "--dictionary", "-o", "i", "a", "b", "d"]).ok();
+    let bytes = std::fs::read(work.path("i/000001.words")).unwrap();
+    assert!(bytes.windows(5).any(|window| window == [0x01, 0x63, 0x01, 0x02, 0x05]), "{bytes:02x?}");
+}
+
+#[test]
+fn any_way_gives_the_same_dictionary() {
+    let work = Work::new();
+    for number in 0..60 {
+        work.write(&format!("c/{number}"), (0..200).map(|n| format!("w{} ", (n * n * number) % 701)).collect::<String>());
+    }
+    work.run("dedup-index", &["build", "--dictionary", "-o", "i", "c"]).ok();
+    for (name, build) in [
+        ("threads", "dedup-index build --dictionary --threads 1 -o {} c"),
+        ("many", "dedup-index build --dictionary --threads 8 --memory 1 -o {} c"),
+        ("tokens", "dedup-tokenize c | dedup-index build --dictionary -o {}"),
+        ("binary", "dedup-tokenize --binary c | dedup-index build --dictionary -o {}"),
+    ] {
+        work.shell(&build.replace("{}", name)).ok();
+        work.shell(&format!("cmp i/000001.words {name}/000001.words && cmp i/manifest.json {name}/manifest.json")).ok();
+    }
+}
+
+#[test]
+fn what_has_no_words_is_refused() {
+    let work = example();
+    let ran = work.shell("dedup-blot c/da | dedup-index build --dictionary -o j");
+    let expected = "dedup-index: stdin:2: a blot stream has no words for the dictionary; start from documents or tokens\n";
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, expected));
+    let ran = work.shell("dedup-blot c/da | sed 's/c.da/new/' | dedup-index add i");
+    assert_eq!(ran.code(), 2);
+    assert!(ran.stderr().starts_with(expected), "{}", ran.stderr());
+    work.run("dedup-index", &["build", "-o", "plain", "c"]).ok();
+    let ran = work.run("dedup-index", &["dump", "--dictionary", "plain"]);
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (2, "dedup-index: plain: has no dictionary; build it with dedup-index build --dictionary\n")
+    );
+    let ran = work.run("dedup-index", &["merge", "-o", "m", "i", "plain"]);
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: plain: has no dictionary, and i has one\n"));
+}
+
+#[test]
+fn a_dictionary_that_lies_is_found_out() {
+    let work = example();
+    let path = work.path("i/000001.words");
+    let bytes = std::fs::read(&path).unwrap();
+    for at in 0..bytes.len() {
+        let mut altered = bytes.clone();
+        altered[at] ^= 1 << (at % 8);
+        std::fs::write(&path, &altered).unwrap();
+        assert_eq!(work.run("dedup-index", &["verify", "i"]).code(), 2, "{at}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    assert!(work.run("dedup-index", &["verify", "i"]).stderr().contains("000001.words"));
+}
