@@ -162,7 +162,7 @@ impl Tool for Arguments {
             out.commit()?;
         }
         if self.verbose {
-            tell(&found);
+            tell(&found, is_listed || self.output.is_some() || self.add.is_some());
         }
         Ok(exit_code(found.summary.problems, self.run.input.skip_bad))
     }
@@ -193,8 +193,8 @@ fn default_schedule(length: u32) -> Vec<u32> {
     lengths
 }
 
-/// What each pass did: figure 3 of the paper, as a table.
-fn tell(found: &Spexed) {
+/// What each pass did: figure 3 of the paper, as a table. For a filter alone nobody looks at what is left.
+fn tell(found: &Spexed, is_looked_at: bool) {
     say(&format!(
         "{:>6} {:>15} {:>15} {:>15} {:>15} {:>7}",
         "length", "tokens left", "chunks counted", "fields hit once", "more than once", "full %"
@@ -207,7 +207,9 @@ fn tell(found: &Spexed) {
             pass.length, pass.tokens, pass.counted, pass.occupancy.once, pass.occupancy.more
         ));
     }
-    say(&format!("{} of {} chunks are left, exact duplicates aside", found.survivors, found.chunks));
+    if is_looked_at {
+        say(&format!("{} of {} chunks are left, exact duplicates aside", found.survivors, found.chunks));
+    }
 }
 
 pub fn main() -> ExitCode {

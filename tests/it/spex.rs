@@ -296,7 +296,8 @@ fn passes_are_told_and_drawn() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     let work = library();
-    work.run("dedup-spex", &["-q", "--memory", "1K", "--filter-out", "f", "c"]).ok();
+    let ran = work.run("dedup-spex", &["-q", "-v", "--memory", "1K", "--filter-out", "f", "c"]);
+    assert!(ran.code() == 0 && ran.stderr().contains("length") && !ran.stderr().contains("are left"), "{}", ran.stderr());
     work.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
     work.run("dedup-spex", &["-q", "-o", "final", "--final", "c"]).ok();
     let state = work.read("i/manifest.json");
