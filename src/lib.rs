@@ -52,6 +52,8 @@ pub mod similar;
 pub mod exempt;
 /// Which stretch of one document was taken from which of another.
 pub mod passage;
+/// Where two documents are alike, by local alignment of their tokens.
+pub mod compare;
 
 // Answers.
 /// Results as lines of JSON, as tables, as graphs.

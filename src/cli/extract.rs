@@ -3,6 +3,7 @@
 use super::{
     Manual, Tool,
     args::{RunArgs, machine_memory, parse_size, threads_of},
+    compare::{COMPARISON, CompareArgs, DICTIONARY},
     exit_code,
     generate::{What, examples},
     main_of,
@@ -10,7 +11,7 @@ use super::{
     name as tool_name,
     output::Packed,
     pairs::XmlFiles,
-    progress::{Complaints, document_bar, say},
+    progress::{Complaints, counting_bar, say},
     watched,
 };
 use crate::{
@@ -18,8 +19,8 @@ use crate::{
     index::Index,
     parallel::Limits,
     pipeline::{
-        Extract, ExtractOptions, LeaveOut, New, Paged, PagesOptions, PassageOptions, PassagesOptions, Settings, Sifted, UniqueOptions,
-        Watch, WhichPairs, extract_pages, extract_passages, extract_without, passages, spans, unique,
+        Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassageOptions, PassagesOptions, Settings, Sifted,
+        UniqueOptions, Watch, WhichPairs, compare, extract_pages, extract_passages, extract_without, passages, spans, unique,
     },
     report::{Format, GraphFormat},
     similar::{Keep, Score},
@@ -114,6 +115,8 @@ struct Arguments {
     new_since: Option<u64>,
     #[command(flatten)]
     manners: MannersArgs,
+    #[command(flatten)]
+    comparison: CompareArgs,
     /// Write to FILE: beside it first, renamed when all is done; .gz and .zst are packed
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -179,6 +182,11 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx --passages --corpus corpus/", "What the documents of each pair share, from where to where"),
         ("dedup-extract my.idx --html report/ --corpus corpus/ --exclude-quotes", "For a browser: open report/index.html"),
         ("dedup-extract my.idx --new essays/ --base template.txt", "New essays with each other and with all else, but for the template"),
+        ("dedup-extract my.idx --areas --min-similarity 500 --corpus corpus/", "Pairs that share text, and where they are alike"),
+        (
+            "for i in 1 2 3 4; do dedup-extract my.idx --method exhaustive --slice $i/4 -o areas-$i.jsonl; done; cat areas-?.jsonl",
+            "All pairs, in four parts that may be made on four hosts",
+        ),
     ],
     sections: &[
         (
@@ -230,6 +238,8 @@ const MANUAL: Manual = Manual {
                  temporary files of about four times the size of the texts, in the directory that TMPDIR names.",
             ],
         ),
+        ("COMPARISON", COMPARISON),
+        ("WORDS IN COMMON", DICTIONARY),
         (
             "THRESHOLDS",
             &[
@@ -288,6 +298,9 @@ impl Tool for Arguments {
         if self.what == Kind::Passages && !self.unique {
             return self.run_passages(&open()?);
         }
+        if self.comparison.is_asked() {
+            return self.run_comparison(&open()?);
+        }
         let options = self.options()?;
         if self.passages && self.format.as_deref().is_some_and(|format| format != "ndjson" && format != "pan-xml") {
             bail!("--passages gives ndjson or pan-xml; leave out --format");
@@ -296,7 +309,7 @@ impl Tool for Arguments {
         if self.unique {
             return self.run_unique(&options, &index);
         }
-        let bar = document_bar(self.run.quiet);
+        let bar = counting_bar(self.run.quiet, "documents");
         let leave_out = self.leave_out();
         let mut complaints = Complaints::new(tool_name::<Self>(), self.run.quiet);
         let mut tell = |done, all| {
@@ -378,7 +391,8 @@ impl Arguments {
         Ok(exit_code(summary.problems, self.run.input.skip_bad))
     }
 
-    fn run_passages(&self, index: &Index) -> Result<ExitCode, anyhow::Error> {
+    /// How the documents of an index are read again; and if they are the files that ids name, below which directories.
+    fn reading(&self, index: &Index) -> (Settings, Option<Vec<PathBuf>>) {
         let input = &self.run.input;
         let mut settings = self.run.settings(Form::Ndjson, LINES_BYTES, Tokenizer::is_dna(&index.scheme.tokens));
         let has_paths = !input.paths.is_empty() || input.files_from.is_some();
@@ -387,13 +401,39 @@ impl Arguments {
         if has_files {
             settings.corpus.paths = self.corpus.clone();
         }
+        (settings, (!has_paths && !has_files).then(|| self.corpus.clone()))
+    }
+
+    fn run_comparison(&self, index: &Index) -> Result<ExitCode, anyhow::Error> {
+        let (settings, by_id) = self.reading(index);
+        let mut options = self.comparison.options(self.options()?, self.format()?, self.leave_out().pairs);
+        options.by_id = by_id;
+        if self.score.is_none() && self.threshold.is_none() {
+            (options.blots.score, options.blots.threshold) = (Score::S1, 1.0);
+        }
+        let mut out = Packed::open(self.output.as_deref())?;
+        let bar = counting_bar(self.run.quiet, "pairs");
+        let mut tell = |done, all| {
+            bar.set_length(all);
+            bar.set_position(done);
+        };
+        let mut complaints = Complaints::new(tool_name::<Self>(), self.run.quiet);
+        let problems = compare(index, &options, &settings, &mut out, &mut complaints, &mut tell);
+        bar.finish_and_clear();
+        let problems = problems?;
+        out.commit()?;
+        Ok(exit_code(problems, self.run.input.skip_bad))
+    }
+
+    fn run_passages(&self, index: &Index) -> Result<ExitCode, anyhow::Error> {
+        let (settings, by_id) = self.reading(index);
         let options = PassagesOptions {
             min_tokens: self.min_tokens,
             taboo: self.taboo.clone(),
             top: self.top.map(u64::from),
             format: self.format()?,
             memory_bytes: self.memory.unwrap_or_else(|| machine_memory() / 4),
-            by_id: (!has_paths && !has_files).then(|| self.corpus.clone()),
+            by_id,
         };
         let mut out = Packed::open(self.output.as_deref())?;
         let mut work = |watch: &mut dyn Watch| Ok::<_, anyhow::Error>(passages(index, &options, &settings, &mut out, watch)?);
@@ -403,7 +443,7 @@ impl Arguments {
             None => watched::<Self, _>(&self.run, true, work)?,
         };
         out.commit()?;
-        Ok(exit_code(summary.problems, input.skip_bad))
+        Ok(exit_code(summary.problems, self.run.input.skip_bad))
     }
 
     fn tell(&self, sifted: &Sifted) {
@@ -437,27 +477,34 @@ impl Arguments {
         // What is dropped is what clusters drop.
         let what = if self.unique { Kind::Clusters } else { self.what };
         let is = |kinds: &[Kind]| kinds.contains(&what);
-        let (input, reads) = (&self.run.input, self.unique || is(&[Kind::Spans, Kind::Passages]));
+        let compares = self.comparison.is_asked();
+        let (finds, aligns) =
+            (!compares || self.comparison.methods().contains(&Method::Blots), compares && !self.comparison.only_candidates());
+        let (input, reads) = (&self.run.input, self.unique || aligns || is(&[Kind::Spans, Kind::Passages]));
         let pairs = [Kind::Pairs, Kind::Clusters, Kind::Graph];
-        let leaves_out = is(&pairs) || is(&[Kind::Table]);
-        let picks = leaves_out && !self.unique;
+        let scores = is(&pairs) || is(&[Kind::Table]);
+        let (leaves_out, picks) = (scores && !compares, scores && !self.unique);
         let shows_passages = self.passages || self.html.is_some();
         self.manners.ensure_passages(shows_passages)?;
-        if !self.corpus.is_empty() && !shows_passages && !is(&[Kind::Passages]) {
-            bail!("--corpus says where the texts are, for passages; add --passages, --as passages or --html");
+        self.comparison.ensure_asked()?;
+        if !self.corpus.is_empty() && !shows_passages && !aligns && !is(&[Kind::Passages]) {
+            bail!("--corpus says where the texts are, for passages; add --passages, --as passages, --areas or --html");
+        }
+        if compares && (self.unique || self.what != Kind::Pairs) {
+            bail!("{} has no meaning with {}; leave it out", self.comparison.name(), self.asked(what, false));
         }
         for (flag, is_given, fits) in [
-            ("--score", self.score.is_some(), is(&pairs)),
-            ("--threshold", self.threshold.is_some(), is(&pairs) || is(&[Kind::Table])),
+            ("--score", self.score.is_some(), is(&pairs) && finds),
+            ("--threshold", self.threshold.is_some(), scores && finds),
             ("--top", self.top.is_some(), is(&[Kind::Table, Kind::Passages]) || self.html.is_some()),
-            ("--html", self.html.is_some(), is(&[Kind::Pairs])),
+            ("--html", self.html.is_some(), is(&[Kind::Pairs]) && !compares),
             ("--min-tokens", self.min_tokens.is_some(), is(&[Kind::Passages])),
             ("--taboo", !self.taboo.is_empty(), is(&[Kind::Passages])),
             ("--since", self.since.is_some(), is(&[Kind::Table])),
-            ("--passages", self.passages, is(&[Kind::Pairs])),
+            ("--passages", self.passages, is(&[Kind::Pairs]) && !compares),
             ("--keep", self.keep.is_some(), is(&[Kind::Clusters])),
             ("--sigma", self.sigma.is_some(), is(&[Kind::Blots])),
-            ("--max-df", self.max_df.is_some(), !is(&[Kind::Exact, Kind::Spans, Kind::Passages])),
+            ("--max-df", self.max_df.is_some(), finds && !is(&[Kind::Exact, Kind::Spans, Kind::Passages])),
             ("PATH", !input.paths.is_empty(), reads),
             ("--files-from", input.files_from.is_some(), reads),
             ("--exclude", !self.exclude.is_empty(), leaves_out),
@@ -470,11 +517,19 @@ impl Arguments {
             ("--new-since", self.new_since.is_some(), picks),
         ] {
             if is_given && !fits {
-                let with = if self.unique { "--unique".to_owned() } else { format!("--as {}", name(what)) };
-                bail!("{flag} has no meaning with {with}; leave it out");
+                bail!("{flag} has no meaning with {}; leave it out", self.asked(what, compares));
             }
         }
         Ok(())
+    }
+
+    /// What is asked for, as messages name it.
+    fn asked(&self, what: Kind, compares: bool) -> String {
+        match () {
+            () if self.unique => "--unique".to_owned(),
+            () if compares => self.comparison.name(),
+            () => format!("--as {}", name(what)),
+        }
     }
 
     fn options(&self) -> Result<ExtractOptions, anyhow::Error> {

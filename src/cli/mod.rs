@@ -4,6 +4,7 @@
 
 mod args;
 mod blot;
+mod compare;
 mod extract;
 mod generate;
 mod index;

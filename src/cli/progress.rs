@@ -81,13 +81,13 @@ pub fn say(line: &str) {
     let _ = writeln!(stderr(), "{line}");
 }
 
-/// A bar that counts documents.
-pub fn document_bar(quiet: bool) -> ProgressBar {
+/// A bar that counts documents, or pairs.
+pub fn counting_bar(quiet: bool, what: &str) -> ProgressBar {
     if quiet || !stderr().is_terminal() || stdout().is_terminal() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(5));
-    bar.set_style(style("[{bar:30}] {percent}% of {len} documents, {per_sec}, {eta} left"));
+    bar.set_style(style(&format!("[{{bar:30}}] {{percent}}% of {{len}} {what}, {{per_sec}}, {{eta}} left")));
     bar
 }
 

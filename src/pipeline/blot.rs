@@ -231,12 +231,26 @@ impl ToBlots {
     pub fn parts<'s>(&'s mut self, item: &'s Item<'_>) -> Result<(&'s Tokens, &'s Blots, Option<u128>), String> {
         let (at, _) = schemes::verbatim(&self.scheme.window).ok_or_else(|| self.no_windows())?;
         let hash = self.blots(item)?.1;
-        let tokens = self.tokens_of(item).filter(|tokens| tokens.spans().unwrap_or_default().len() == tokens.len());
-        let tokens = tokens.ok_or("it came without the places of its tokens in the text; start from the documents")?;
+        let tokens = self.placed(item)?;
         Ok((tokens, &self.makers[at].blots, hash))
     }
 
-    /// The tokens of the document whose blots were made last; none if it came as blots.
+    /// A document's tokens, which have their places in the text, and the hash over them. No blots are made.
+    pub fn located<'s>(&'s mut self, item: &'s Item<'_>) -> Result<(&'s Tokens, Option<u128>), String> {
+        if let Content::Text(text) = item.content {
+            self.tokenize.tokenize(text, &mut self.tokens)?;
+        }
+        let tokens = self.placed(item)?;
+        Ok((tokens, Some(item.hash.unwrap_or_else(|| tokens.hash()))))
+    }
+
+    /// The same of the document that was worked on last.
+    fn placed<'s>(&'s self, item: &'s Item<'_>) -> Result<&'s Tokens, String> {
+        let tokens = self.tokens_of(item).filter(|tokens| tokens.spans().unwrap_or_default().len() == tokens.len());
+        Ok(tokens.ok_or("it came without the places of its tokens in the text; start from the documents")?)
+    }
+
+    /// The tokens of the document that was worked on last; none if it came as blots.
     pub fn tokens_of<'s>(&'s self, item: &'s Item<'_>) -> Option<&'s Tokens> {
         match item.content {
             Content::Text(_) => Some(&self.tokens),

@@ -28,8 +28,8 @@ pub use build::{BuildOptions, build};
 pub use change::{ChangeOptions, Changed, add, remove};
 pub use dump::{dump, dump_blot, dump_dictionary};
 pub use extract::{
-    Extract, ExtractOptions, LeaveOut, New, Paged, PagesOptions, PassagesOptions, Sifted, UniqueOptions, WhichPairs, extract,
-    extract_pages, extract_passages, extract_without, passages, spans, unique,
+    CompareOptions, Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassagesOptions, Sifted, Slice, UniqueOptions,
+    WhichPairs, compare, extract, extract_pages, extract_passages, extract_without, passages, spans, unique,
 };
 pub use groups::Grouping;
 pub use pairs::{Aligned, PairsOptions, align_pairs};

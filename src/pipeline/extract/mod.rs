@@ -2,14 +2,17 @@
 
 mod blots;
 mod clusters;
+mod compare;
 mod pages;
 mod pairs;
 mod passages;
 mod since;
 mod spans;
+mod stored;
 mod unique;
 mod which;
 
+pub use compare::{CompareOptions, Method, Slice, compare};
 pub use pages::{Paged, PagesOptions, extract_pages};
 pub use passages::{PassagesOptions, passages};
 pub use spans::spans;

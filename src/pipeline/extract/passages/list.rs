@@ -1,9 +1,9 @@
 //! Which repeats are listed, and how.
 
 use super::{
-    super::put,
+    super::{put, stored::Stored},
     PassagesOptions, Repeats,
-    read::{Mapped, Store},
+    read::Mapped,
     taboo::Taboo,
 };
 use crate::{
@@ -22,8 +22,8 @@ const TEXT_CHARS: usize = 300;
 
 pub struct Listing<'s> {
     index: &'s Index,
-    store: &'s Store,
-    mapped: &'s Mapped,
+    stored: &'s Stored,
+    mapped: &'s Mapped<'s>,
     texts: &'s Texts,
     taboo: &'s Taboo,
     /// The documents of all texts, one after the other, and where those of each end.
@@ -54,21 +54,21 @@ impl<'p> Candidate<'p> {
 }
 
 impl<'s> Listing<'s> {
-    pub fn new(index: &'s Index, store: &'s Store, mapped: &'s Mapped, texts: &'s Texts, taboo: &'s Taboo) -> Self {
-        let mut ends = Vec::with_capacity(store.texts.len());
+    pub fn new(index: &'s Index, stored: &'s Stored, mapped: &'s Mapped<'s>, texts: &'s Texts, taboo: &'s Taboo) -> Self {
+        let mut ends = Vec::with_capacity(stored.texts.len());
         let mut sum = 0;
-        for text in 0..store.texts.len() as u32 {
+        for text in 0..stored.texts.len() as u32 {
             // For now where the list starts: it moves to the end as the list is filled.
             ends.push(sum);
             sum += texts.copies(text) as usize;
         }
         let mut documents = vec![0; sum];
-        for (number, document) in (0..).zip(&store.documents) {
+        for (number, document) in (0..).zip(&stored.documents) {
             let end = &mut ends[document.text as usize];
             documents[*end] = number;
             *end += 1;
         }
-        Self { index, store, mapped, texts, taboo, documents, ends }
+        Self { index, stored, mapped, texts, taboo, documents, ends }
     }
 
     pub fn write(&self, repeats: &Repeats, options: &PassagesOptions, out: &mut impl Write) -> Result<()> {
@@ -136,9 +136,9 @@ impl<'s> Listing<'s> {
     }
 
     fn span(&self, (document, first): (u32, u32), tokens: u32) -> Span {
-        let document = &self.store.documents[document as usize];
+        let document = &self.stored.documents[document as usize];
         let (first, last) = (first as usize, (first + tokens) as usize - 1);
-        let span = self.mapped.span(document, &self.store.texts[document.text as usize], first, last);
+        let span = self.mapped.span(document, first, last);
         span.unwrap_or(Span { start: 0, end: 0 })
     }
 
@@ -150,7 +150,7 @@ impl<'s> Listing<'s> {
             if at == 0 || places[at - 1].0 != place.0 {
                 documents += 1;
                 id.clear();
-                put_id(&mut id, Format::Ndjson, &self.index.id(self.store.documents[place.0 as usize].at)?);
+                put_id(&mut id, Format::Ndjson, &self.index.id(self.stored.documents[place.0 as usize].at)?);
             }
             list.extend_from_slice(if at > 0 { b",{\"doc\":" } else { b"{\"doc\":" });
             list.extend_from_slice(&id);
@@ -176,7 +176,7 @@ impl<'s> Listing<'s> {
 
     /// The start of a passage; false if its document did not come as text. The first place is in the first document of its text.
     fn put_text(&self, place: (u32, u32), tokens: u32, format: Format, out: &mut Vec<u8>) -> bool {
-        let text = &self.store.texts[self.store.documents[place.0 as usize].text as usize];
+        let text = self.stored.documents[place.0 as usize].text;
         let Some(text) = self.mapped.text(text, self.span(place, tokens)) else { return false };
         match text.char_indices().nth(TEXT_CHARS) {
             Some((end, _)) => put_id(out, format, &format!("{}…", &text[..end])),

@@ -30,11 +30,13 @@ use self::{
     read::{Mapped, Store, ToTexts, rank_and_place},
     taboo::Taboo,
 };
-use super::put;
+use super::{
+    put,
+    stored::{self, Stored},
+};
 use crate::{
     blot,
-    corpus::{Entry, Found, Source},
-    error::{Error, Problem, Result},
+    error::{Error, Result},
     index::{Index, View},
     parallel::{self, Limits, Weighted},
     passage::repeat::{Finder, Repeat, Texts},
@@ -93,10 +95,7 @@ fn passages_with(
     let (threads, view) = (settings.limits.threads, View::of(index)?);
     let blots = ToBlots::as_index(&BlotOptions::default(), &index.manifest, &index.directory)?.with_spans();
     let taboo = Taboo::read(&options.taboo, &blots, min_tokens, settings, watch)?;
-    let mut source = match &options.by_id {
-        Some(roots) => by_id(&view, roots, settings)?,
-        None => Source::new(settings.corpus.clone(), threads)?,
-    };
+    let mut source = stored::open(&view, options.by_id.as_deref(), settings)?;
     blots.expect_in(&mut source);
     let marks = Marks::new(&view, index.scheme.bits, Limits::new(threads, 4 * threads as u64), most_blots)?;
     let mut store = Store::new(index, marks.ranks(), options.memory_bytes / 2)?;
@@ -105,12 +104,12 @@ fn passages_with(
     let stage = ToTexts { blots, index, marks: &marks, reach, min_tokens, is_dna, hashes, ranks };
     let summary = run(&stage, source, settings, watch, |read, _| store.add(&read))?;
     let mapped = store.map()?;
-    let texts = texts_of(&store, &mapped);
+    let texts = texts_of(&store.stored, &mapped);
     let limits = Limits::new(threads, options.memory_bytes / 2);
     let repeats = find(&store, &marks, mapped.tokens(), &texts, min_tokens, limits)?;
     drop(marks);
     put_header(index, options, out)?;
-    let listing = Listing::new(index, &store, &mapped, &texts, &taboo);
+    let listing = Listing::new(index, &store.stored, &mapped, &texts, &taboo);
     listing.write(&repeats, options, out)?;
     Ok(summary)
 }
@@ -126,26 +125,10 @@ fn reach_of(index: &Index) -> Result<u32> {
     blot::verbatim(&index.scheme.window).map(|(_, tokens)| tokens).ok_or_else(no_windows)
 }
 
-/// The files that ids name, in the order of the index.
-fn by_id(view: &View<'_>, roots: &[PathBuf], settings: &Settings) -> Result<Source> {
-    let ids = (0..view.documents()).map(|document| view.id(document)).collect::<Result<Vec<_>>>()?;
-    let roots = if roots.is_empty() { vec![PathBuf::new()] } else { roots.to_vec() };
-    let open = move |id: String| {
-        let mut paths = roots.iter().map(|root| root.join(&id));
-        let path = paths.clone().find(|path| path.exists()).or_else(|| paths.next()).unwrap_or_default();
-        let missing = |problem: Problem| Problem {
-            what: format!("{}; if ids are no paths, say where the documents are with PATH", problem.what),
-            ..problem
-        };
-        Found::from(Entry::named(path, &id).map_err(missing))
-    };
-    Ok(Source::over(Box::new(ids.into_iter().map(open)), settings.corpus.clone(), settings.limits.threads))
-}
-
-fn texts_of(store: &Store, mapped: &Mapped) -> Texts {
-    let mut copies = vec![0; store.texts.len()];
-    store.documents.iter().for_each(|document| copies[document.text as usize] += 1);
-    Texts::new(store.texts.iter().map(|text| text.start).collect(), copies, mapped.tokens().len() as u64)
+fn texts_of(stored: &Stored, mapped: &Mapped<'_>) -> Texts {
+    let mut copies = vec![0; stored.texts.len()];
+    stored.documents.iter().for_each(|document| copies[document.text as usize] += 1);
+    Texts::new(stored.texts.iter().map(|text| text.start).collect(), copies, mapped.tokens().len() as u64)
 }
 
 /// With NDJSON, and if something is asked for, the first line says what.
@@ -199,7 +182,7 @@ fn find(store: &Store, marks: &Marks, tokens: &[[u8; 8]], texts: &Texts, min_tok
         }
         by_weight.settle()
     };
-    for (number, text) in (0..).zip(&store.texts).filter(|(number, text)| texts.copies(*number) > 1 && text.tokens >= min_tokens) {
+    for (number, text) in (0..).zip(&store.stored.texts).filter(|(number, text)| texts.copies(*number) > 1 && text.tokens >= min_tokens) {
         let (start, tokens, copies) = (text.start, text.tokens, u64::from(texts.copies(number)));
         let whole = Repeat { tokens, first: 0, count: 1, before: 0, start, copies };
         add(vec![(whole, 0)], &start.to_le_bytes(), &mut file, &mut by_weight)?;

@@ -1,6 +1,6 @@
 //! Documents whose passages are of no interest.
 
-use super::read::hash_tokens;
+use super::super::stored::hash_tokens;
 use crate::{
     blot,
     corpus::{self, Item, Source},

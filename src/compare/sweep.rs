@@ -1,0 +1,180 @@
+//! Row by row through the cells that are alive.
+
+use super::{
+    Area, DROP, EDIT, MATCH, SEED, STRAY, Sequence, choose,
+    trigrams::{Table, seeds},
+};
+
+/// A cell that is alive, of the last row or of this one.
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    column: u32,
+    score: i32,
+    /// Equal tokens on the way.
+    tokens: u32,
+    /// Which of the areas that are under way.
+    area: u32,
+}
+
+/// An area that is under way: where it began, and where its best end is.
+#[derive(Debug, Clone, Copy)]
+struct Draft {
+    start: [u32; 2],
+    end: [u32; 2],
+    best: i32,
+    tokens: u32,
+}
+
+/// Compares one document with others: `a` is prepared once. A thread has one.
+#[derive(Default)]
+pub struct Comparer {
+    table: Table,
+    last: Vec<Cell>,
+    row: Vec<Cell>,
+    drafts: Vec<Draft>,
+    /// Where areas may begin in this row.
+    places: Vec<u32>,
+    found: Vec<Area>,
+}
+
+impl Comparer {
+    /// Takes the document that others are compared with.
+    pub fn prepare(&mut self, a: Sequence<'_>) {
+        self.table.fill(a);
+    }
+
+    /// The areas of `a`, which must be what was prepared, and `b` with at least a score, the best first.
+    pub fn areas(&mut self, a: Sequence<'_>, b: Sequence<'_>, floor: u32) -> &[Area] {
+        self.found.clear();
+        if self.can_reach(a, b, floor) {
+            self.sweep(a, b, floor);
+            choose(&mut self.found);
+        }
+        &self.found
+    }
+
+    /// Whether there are enough places of `b` where three tokens of `a` may begin.
+    fn can_reach(&self, a: Sequence<'_>, b: Sequence<'_>, floor: u32) -> bool {
+        let needed = u64::from(floor.div_ceil(MATCH as u32)).saturating_sub(2).max(1);
+        let (most, trigrams) = (a.tokens.len().min(b.tokens.len()) as u64 * MATCH as u64, seeds(b));
+        if most < u64::from(floor) {
+            return false;
+        }
+        let mut places = 0;
+        // Who shares much need not be counted to the end.
+        for some in trigrams.chunks(256) {
+            places += some.iter().map(|trigram| self.table.may_have(u32::from_le_bytes(*trigram))).sum::<u64>();
+            if places >= needed {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn sweep(&mut self, a: Sequence<'_>, b: Sequence<'_>, floor: u32) {
+        let trigrams = seeds(b);
+        self.last.clear();
+        let mut row = 0;
+        loop {
+            if self.last.is_empty() {
+                self.settle(floor);
+                let more = trigrams.get(row..).unwrap_or_default().iter();
+                let Some(skipped) = more.into_iter().position(|trigram| self.table.may_have(u32::from_le_bytes(*trigram)) != 0) else {
+                    break;
+                };
+                row += skipped;
+            } else if row >= b.tokens.len() {
+                break;
+            }
+            self.places.clear();
+            if let Some(&trigram) = trigrams.get(row).filter(|trigram| self.table.may_have(u32::from_le_bytes(**trigram)) != 0) {
+                self.table.places(a, trigram, &mut self.places);
+            }
+            self.step(a, b, row as u32);
+            row += 1;
+        }
+        self.settle(floor);
+    }
+
+    /// Finds the cells of a row from those of the last.
+    fn step(&mut self, a: Sequence<'_>, b: Sequence<'_>, row: u32) {
+        let (last, places) = (std::mem::take(&mut self.last), std::mem::take(&mut self.places));
+        let (mut at, mut place) = (0, 0);
+        let first_of = |at: usize, place: usize| {
+            let [above, new] = [last.get(at).map(|cell| cell.column), places.get(place).copied()];
+            above.into_iter().chain(new).min()
+        };
+        self.row.clear();
+        let mut next = first_of(at, place);
+        while let Some(column) = next.filter(|&column| (column as usize) < a.tokens.len()) {
+            let before = |cells: &[Cell]| cells.last().copied().filter(|cell| cell.column + 1 == column);
+            let (diagonal, left) = (before(&last[..at]), before(&self.row));
+            let above = last.get(at).copied().filter(|cell| cell.column == column);
+            at += usize::from(above.is_some());
+            let is_new = places.get(place) == Some(&column);
+            place += usize::from(is_new);
+            let ways = Ways { diagonal, above, left, is_new };
+            let cell = self.cell(a, b, [column, row], ways);
+            self.row.extend(cell);
+            next = if above.is_some() || cell.is_some_and(|cell| cell.score > EDIT) { Some(column + 1) } else { first_of(at, place) };
+        }
+        (self.last, self.places) = (std::mem::replace(&mut self.row, last), places);
+    }
+
+    /// The cell at a column and a row, if it is alive.
+    fn cell(&mut self, a: Sequence<'_>, b: Sequence<'_>, place: [u32; 2], ways: Ways) -> Option<Cell> {
+        let [column, row] = place;
+        let is_equal = a.tokens[column as usize] == b.tokens[row as usize];
+        let (change, more) = if is_equal { (MATCH, 1) } else { (-EDIT, 0) };
+        let moved =
+            |cell: Cell, change: i32, more: u32| Cell { column, score: cell.score + change, tokens: cell.tokens + more, area: cell.area };
+        let diagonal = ways.diagonal.map(|cell| moved(cell, change, more));
+        let [above, left] = [ways.above, ways.left].map(|cell| cell.map(|cell| moved(cell, -EDIT, 0)));
+        let mut best: Option<Cell> = None;
+        for cell in [diagonal, above, left].into_iter().flatten() {
+            if best.is_none_or(|best| cell.score > best.score) && self.is_alive(&cell, row) {
+                best = Some(cell);
+            }
+        }
+        if ways.is_new && best.is_none_or(|best| best.score < MATCH) && begins(a, b, place) {
+            let area = self.drafts.len() as u32;
+            self.drafts.push(Draft { start: place, end: place, best: MATCH, tokens: 1 });
+            return Some(Cell { column, score: MATCH, tokens: 1, area });
+        }
+        let cell = best?;
+        let draft = &mut self.drafts[cell.area as usize];
+        if cell.score > draft.best {
+            (draft.best, draft.end, draft.tokens) = (cell.score, place, cell.tokens);
+        }
+        Some(cell)
+    }
+
+    fn is_alive(&self, cell: &Cell, row: u32) -> bool {
+        let Draft { start, best, .. } = self.drafts[cell.area as usize];
+        cell.score > 0 && cell.score >= best - DROP && (cell.column - start[0]).abs_diff(row - start[1]) <= STRAY
+    }
+
+    /// Nothing is alive: what was under way is an area, or not.
+    fn settle(&mut self, floor: u32) {
+        let areas = self.drafts.drain(..).filter(|draft| draft.best as u32 >= floor).map(|draft| {
+            let [a, b] = [0, 1].map(|side| draft.start[side]..draft.end[side] + 1);
+            Area { a, b, tokens: draft.tokens, score: draft.best as u32 }
+        });
+        self.found.extend(areas);
+    }
+}
+
+/// What a cell may come from.
+struct Ways {
+    diagonal: Option<Cell>,
+    above: Option<Cell>,
+    left: Option<Cell>,
+    /// Three tokens of the same hash begin here.
+    is_new: bool,
+}
+
+/// Whether three equal tokens begin at a place.
+fn begins(a: Sequence<'_>, b: Sequence<'_>, [column, row]: [u32; 2]) -> bool {
+    let [of_a, of_b] = [(a.tokens, column as usize), (b.tokens, row as usize)].map(|(tokens, first)| tokens.get(first..first + SEED));
+    of_a.is_some() && of_a == of_b
+}

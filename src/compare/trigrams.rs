@@ -1,0 +1,108 @@
+//! Three tokens in a row: their hashes, and where a document has them.
+
+use super::{MOST_PLACES, SEED, Sequence};
+
+/// Says of a trigram that its document has it too often. The other bits are its hash.
+pub const FREQUENT: u32 = 1;
+/// No place.
+const NONE: u32 = u32::MAX;
+
+/// The hash of three tokens, all bits but that of [`FREQUENT`].
+fn hash(tokens: &[[u8; 8]]) -> u32 {
+    let mixed =
+        tokens.iter().fold(0_u64, |sum, token| (sum.rotate_left(23) ^ u64::from_le_bytes(*token)).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    (mixed >> 32) as u32 & !FREQUENT
+}
+
+/// Appends for each token the hash of the three that begin with it, and whether the document has it too often; for the last two, which begin none, 0.
+pub fn put_trigrams(tokens: &[[u8; 8]], out: &mut Vec<[u8; 4]>) {
+    let first = out.len();
+    let hashes: Vec<u32> = tokens.windows(SEED).map(hash).collect();
+    let frequent = frequent(&hashes);
+    let marked = |&hash: &u32| hash | if frequent.binary_search(&hash).is_ok() { FREQUENT } else { 0 };
+    out.extend(hashes.iter().map(|hash| marked(hash).to_le_bytes()));
+    out.resize(first + tokens.len(), [0; 4]);
+}
+
+/// The hashes that come more than [`MOST_PLACES`] times, in order. Few documents have any, and sorting is only for those that may.
+fn frequent(hashes: &[u32]) -> Vec<u32> {
+    if hashes.len() <= MOST_PLACES {
+        return Vec::new();
+    }
+    let bits = hashes.len().ilog2() + 1;
+    let mut counts = vec![0_u8; 1 << bits];
+    let slot = |hash: u32| (hash >> (u32::BITS - bits.min(31))) as usize;
+    hashes.iter().for_each(|&hash| counts[slot(hash)] = counts[slot(hash)].saturating_add(1));
+    let mut often: Vec<u32> = hashes.iter().copied().filter(|&hash| usize::from(counts[slot(hash)]) > MOST_PLACES).collect();
+    often.sort_unstable();
+    often.chunk_by(|one, two| one == two).filter(|same| same.len() > MOST_PLACES).map(|same| same[0]).collect()
+}
+
+/// Where a document has each trigram.
+#[derive(Default)]
+pub struct Table {
+    /// A bit for each class of trigrams that the document has: small, so that it stays near.
+    is_there: Vec<u64>,
+    there_shift: u32,
+    /// The first place of each class of trigrams that may begin an area, and for each place the next of its class. Places of a class rise.
+    first: Vec<u32>,
+    first_shift: u32,
+    next: Vec<u32>,
+}
+
+/// Bits of the smallest map, and of the greatest: 256 KB.
+const MAP_BITS: [u32; 2] = [10, 21];
+
+impl Table {
+    /// Replaces what is there by the trigrams of a document.
+    pub fn fill(&mut self, document: Sequence<'_>) {
+        let trigrams = seeds(document);
+        let bits_for = |count: usize| usize::BITS - count.saturating_sub(1).leading_zeros();
+        let map_bits = bits_for(16 * trigrams.len()).clamp(MAP_BITS[0], MAP_BITS[1]);
+        let first_bits = bits_for(2 * trigrams.len()).clamp(4, 30);
+        (self.there_shift, self.first_shift) = (u32::BITS - map_bits, u32::BITS - first_bits);
+        self.is_there.clear();
+        self.is_there.resize(1 << (map_bits - 6), 0);
+        self.first.clear();
+        self.first.resize(1 << first_bits, NONE);
+        self.next.clear();
+        self.next.resize(trigrams.len(), NONE);
+        for (place, trigram) in trigrams.iter().enumerate().rev() {
+            let trigram = u32::from_le_bytes(*trigram);
+            let class = trigram >> self.there_shift;
+            self.is_there[class as usize >> 6] |= 1 << (class & 63);
+            if trigram & FREQUENT == 0 {
+                let first = &mut self.first[(trigram >> self.first_shift) as usize];
+                self.next[place] = std::mem::replace(first, place as u32);
+            }
+        }
+    }
+
+    /// Whether the document may have a trigram, as a number: if it has, it is 1.
+    #[inline]
+    pub fn may_have(&self, trigram: u32) -> u64 {
+        let class = trigram >> self.there_shift;
+        self.is_there.get(class as usize >> 6).map_or(0, |bits| bits >> (class & 63) & 1)
+    }
+
+    /// Replaces `out` by the places of trigrams with this hash, in rising order; none if either document has it too often.
+    pub fn places(&self, document: Sequence<'_>, trigram: [u8; 4], out: &mut Vec<u32>) {
+        out.clear();
+        let number = u32::from_le_bytes(trigram);
+        if number & FREQUENT != 0 {
+            return;
+        }
+        let mut place = self.first[(number >> self.first_shift) as usize];
+        while place != NONE {
+            if document.trigrams[place as usize] == trigram {
+                out.push(place);
+            }
+            place = self.next[place as usize];
+        }
+    }
+}
+
+/// The trigrams of a document, without those that are none.
+pub fn seeds(document: Sequence<'_>) -> &[[u8; 4]] {
+    &document.trigrams[..document.tokens.len().saturating_sub(SEED - 1)]
+}
