@@ -99,3 +99,91 @@ fn a_dictionary_that_lies_is_found_out() {
     std::fs::remove_file(&path).unwrap();
     assert!(work.run("dedup-index", &["verify", "i"]).stderr().contains("000001.words"));
 }
+
+/// So many words that stand nowhere else, but for every `step`th, which is another one.
+fn text(of: &str, step: usize) -> String {
+    (0..120).map(|number| if number % step == step - 1 { format!("{of}{number} ") } else { format!("word{number} ") }).collect()
+}
+
+/// Copies that no window of eight words survives in, a verbatim copy, and others.
+fn library() -> Work {
+    let work = Work::new();
+    let line = |id: &str, text: String| format!("{}\n", serde_json::json!({ "id": id, "text": text }));
+    let other = |of: &str| (0..50).map(|number| format!("{of}{number} ")).collect::<String>();
+    let documents = [
+        line("original", text("o", 1000)),
+        line("edited", text("e", 7)),
+        line("copy", format!("{} {}", other("x"), text("c", 1000))),
+        line("empty", String::new()),
+        line("one", "word".to_owned()),
+        line("other", other("y")),
+        line("copy of other", other("y").to_uppercase()),
+        line("two", "word word".to_owned()),
+    ];
+    work.write("c.jsonl", documents.concat());
+    work.run("dedup-index", &["build", "--dictionary", "-o", "i", "c.jsonl"]).ok();
+    work
+}
+
+/// Pairs and what is said of them.
+fn pairs(work: &Work, options: &str, field: &str) -> Vec<String> {
+    let lines = work.shell(&format!("dedup-extract i {options}")).ok();
+    records(&lines).iter().map(|record| format!("{} {} {}", record["a"], record["b"], record[field]).replace('"', "")).collect()
+}
+
+#[test]
+fn words_find_what_blots_miss() {
+    let work = library();
+    assert_eq!(pairs(&work, "--areas c.jsonl", "similarity"), ["original copy 600", "other copy of other 250"]);
+    let all = ["original edited 350", "original copy 600", "edited copy 350", "other copy of other 250"];
+    assert_eq!(pairs(&work, "--method exhaustive c.jsonl", "similarity"), all);
+    assert_eq!(pairs(&work, "--method gdic c.jsonl", "similarity"), all);
+    assert_eq!(pairs(&work, "--method gdic,blots c.jsonl", "similarity"), all);
+    // One word is all that two documents have, and it is common.
+    let found = ["original edited gdic", "original copy blots,gdic", "edited copy gdic", "one two gdic", "other copy of other exact"];
+    assert_eq!(pairs(&work, "--method blots,gdic --candidates", "by"), found);
+    for threads in 1..4 {
+        let options = format!("--method gdic --candidates --memory 1 --threads {threads}");
+        assert_eq!(pairs(&work, &options, "by").len(), found.len());
+        let slices: Vec<String> =
+            (1..=3).flat_map(|slice| pairs(&work, &format!("--method blots,gdic --candidates --slice {slice}/3"), "by")).collect();
+        assert_eq!(slices, found);
+    }
+}
+
+#[test]
+fn parameters_say_what_is_common() {
+    let work = library();
+    let found = |options: &str| pairs(&work, &format!("--method gdic --candidates {options}"), "by").len() - 1;
+    assert_eq!(found(""), 4);
+    // Words of three documents of eight, and of two.
+    assert_eq!([found("--p-stop 0.375"), found("--p-stop 0.374"), found("--p-stop 0.24")], [4, 2, 0]);
+    // 120 words, 17 of them replaced, are 103 of 120 in common.
+    assert_eq!([found("--p-common 0.858"), found("--p-common 0.859"), found("--p-common 1")], [4, 2, 2]);
+    assert_eq!([found("--p-common 1 --n-match 1 --s-match 2"), found("--p-common 1 --n-match 1 --s-match 3")], [4, 2]);
+    // 103 words of three documents, and 68 of two: of 238.
+    let of_vocabulary = |share: &str| found(&format!("--p-stop-of vocabulary --p-stop {share}"));
+    assert_eq!([of_vocabulary("0"), of_vocabulary("0.43"), of_vocabulary("0.44"), of_vocabulary("1")], [4, 4, 2, 0]);
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let work = library();
+    work.run("dedup-index", &["build", "-o", "plain", "c.jsonl"]).ok();
+    for (line, expected) in [
+        ("plain --method gdic", "plain: has no dictionary, which --method gdic needs; build it with dedup-index build --dictionary"),
+        ("i --p-stop 0.5", "--p-stop is about words in common; add --method gdic"),
+        ("i --method exhaustive --n-match 2", "--n-match is about words in common; add --method gdic"),
+        ("i --method gdic --p-common 0", "--p-common 0 would take all pairs; for that there is --method exhaustive"),
+        ("i --method gdic --p-common 2", "'2' is not a share from 0 to 1"),
+        ("i --method gdic --p-stop x", "'x' is not a share from 0 to 1"),
+        ("i --method gdic --n-match 0", "0 is not in 1.."),
+        ("i --method gdic,exhaustive", "exhaustive compares all pairs; leave out the other methods"),
+        ("i --method gdic --as table", "--method gdic has no meaning with --as table"),
+    ] {
+        let ran = work.shell(&format!("dedup-extract {line}"));
+        assert!(ran.code() == 2 && ran.stderr().contains(expected), "{line}: {}", ran.stderr());
+    }
+    // Nothing in, nothing out.
+    work.shell("dedup-index build --dictionary -o none < /dev/null; dedup-extract none --method gdic --candidates").ok();
+}
