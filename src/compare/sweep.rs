@@ -51,17 +51,18 @@ impl Comparer {
     pub fn areas(&mut self, a: Sequence<'_>, b: Sequence<'_>, floor: u32) -> &[Area] {
         self.found.clear();
         if a.tokens.len().min(b.tokens.len()) as u64 * MATCH as u64 >= u64::from(floor) {
-            self.table.find(seeds(b), &mut self.hits);
-            if self.hits.len() as u64 >= u64::from(floor.div_ceil(MATCH as u32)).saturating_sub(2) {
-                self.sweep(a, b, floor);
+            let count = self.table.find(seeds(b), &mut self.hits);
+            if count as u64 >= u64::from(floor.div_ceil(MATCH as u32)).saturating_sub(2) {
+                let hits = std::mem::take(&mut self.hits);
+                self.sweep(a, b, &hits[..count], floor);
+                self.hits = hits;
                 choose(&mut self.found);
             }
         }
         &self.found
     }
 
-    fn sweep(&mut self, a: Sequence<'_>, b: Sequence<'_>, floor: u32) {
-        let hits = std::mem::take(&mut self.hits);
+    fn sweep(&mut self, a: Sequence<'_>, b: Sequence<'_>, hits: &[u32], floor: u32) {
         let (mut row, mut hit) = (0, 0);
         self.last.clear();
         loop {
@@ -86,7 +87,6 @@ impl Comparer {
             row += 1;
         }
         self.settle(floor);
-        self.hits = hits;
     }
 
     /// Whether all areas that may begin in a row end after three tokens: so do most that documents have by chance. Nothing else is alive, and none of the three

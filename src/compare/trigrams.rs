@@ -78,10 +78,10 @@ impl Table {
         }
     }
 
-    /// Replaces `out` by the places of those of some trigrams that the document may have: all that it has, and a few more.
+    /// Writes the places of those of some trigrams that the document may have to the start of `out`, and says how many they are: all that it has, and a few more.
     ///
     /// This is where the time of comparing unrelated documents goes: there is no branch in it that depends on them.
-    pub fn find(&self, trigrams: &[[u8; 4]], out: &mut Vec<u32>) {
+    pub fn find(&self, trigrams: &[[u8; 4]], out: &mut Vec<u32>) -> usize {
         let (map, shift) = (&self.is_there[..], self.there_shift);
         if out.len() <= trigrams.len() {
             out.resize(trigrams.len() + 1, 0);
@@ -92,7 +92,7 @@ impl Table {
             places[count] = place;
             count += map.get(class as usize >> 6).map_or(0, |bits| bits >> (class & 63) & 1) as usize;
         }
-        out.truncate(count);
+        count
     }
 
     /// Replaces `out` by the places of trigrams with this hash, in rising order; none if either document has it too often.

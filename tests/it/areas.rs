@@ -66,7 +66,8 @@ fn documents_may_come_from_anywhere() {
     assert_eq!(found(&work, &["c/a.txt", "c/b.txt"]), expected()[1..2]);
     work.shell("rm c/b.txt").ok();
     let ran = work.run("dedup-extract", &EXHAUSTIVE);
-    let message = "dedup-extract: c/b.txt: No such file or directory (os error 2); if ids are no paths, say where the documents are with PATH\n";
+    let message =
+        "dedup-extract: c/b.txt: No such file or directory (os error 2); if ids are no paths, say where the documents are with PATH\n";
     assert_eq!((ran.code(), ran.stderr().as_str(), records(&ran.0.stdout)), (2, message, expected()[..1].to_vec()));
 }
 
