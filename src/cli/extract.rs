@@ -98,7 +98,7 @@ struct Arguments {
     /// Write pages for a browser into DIR: index.html, an overview of the pairs, and a page for each with both texts side by side
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "format", "passages", "unique"])]
     html: Option<PathBuf>,
-    /// Where the documents of the index are, for passages and --html: a directory, or NDJSON files; may be given several times
+    /// Where the documents of the index are, for passages, areas and --html: a directory, or NDJSON files; may be given several times
     #[arg(long, value_name = "PATH")]
     corpus: Vec<PathBuf>,
     /// Offsets of passages count Unicode characters instead of bytes

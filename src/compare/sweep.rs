@@ -25,6 +25,9 @@ struct Draft {
     tokens: u32,
 }
 
+/// What three tokens score.
+const CHANCE_SCORE: u32 = SEED as u32 * MATCH as u32;
+
 /// Compares one document with others: `a` is prepared once. A thread has one.
 #[derive(Default)]
 pub struct Comparer {
@@ -32,7 +35,8 @@ pub struct Comparer {
     last: Vec<Cell>,
     row: Vec<Cell>,
     drafts: Vec<Draft>,
-    /// Where areas may begin in this row.
+    /// Rows in which areas may begin, and where they may in this one.
+    hits: Vec<u32>,
     places: Vec<u32>,
     found: Vec<Area>,
 }
@@ -46,54 +50,54 @@ impl Comparer {
     /// The areas of `a`, which must be what was prepared, and `b` with at least a score, the best first.
     pub fn areas(&mut self, a: Sequence<'_>, b: Sequence<'_>, floor: u32) -> &[Area] {
         self.found.clear();
-        if self.can_reach(a, b, floor) {
-            self.sweep(a, b, floor);
-            choose(&mut self.found);
+        if a.tokens.len().min(b.tokens.len()) as u64 * MATCH as u64 >= u64::from(floor) {
+            let count = self.table.find(seeds(b), &mut self.hits);
+            if count as u64 >= u64::from(floor.div_ceil(MATCH as u32)).saturating_sub(2) {
+                let hits = std::mem::take(&mut self.hits);
+                self.sweep(a, b, &hits[..count], floor);
+                self.hits = hits;
+                choose(&mut self.found);
+            }
         }
         &self.found
     }
 
-    /// Whether there are enough places of `b` where three tokens of `a` may begin.
-    fn can_reach(&self, a: Sequence<'_>, b: Sequence<'_>, floor: u32) -> bool {
-        let needed = u64::from(floor.div_ceil(MATCH as u32)).saturating_sub(2).max(1);
-        let (most, trigrams) = (a.tokens.len().min(b.tokens.len()) as u64 * MATCH as u64, seeds(b));
-        if most < u64::from(floor) {
-            return false;
-        }
-        let mut places = 0;
-        // Who shares much need not be counted to the end.
-        for some in trigrams.chunks(256) {
-            places += some.iter().map(|trigram| self.table.may_have(u32::from_le_bytes(*trigram))).sum::<u64>();
-            if places >= needed {
-                return true;
-            }
-        }
-        false
-    }
-
-    fn sweep(&mut self, a: Sequence<'_>, b: Sequence<'_>, floor: u32) {
-        let trigrams = seeds(b);
+    fn sweep(&mut self, a: Sequence<'_>, b: Sequence<'_>, hits: &[u32], floor: u32) {
+        let (mut row, mut hit) = (0, 0);
         self.last.clear();
-        let mut row = 0;
         loop {
+            let next = hits.get(hit).copied();
             if self.last.is_empty() {
                 self.settle(floor);
-                let more = trigrams.get(row..).unwrap_or_default().iter();
-                let Some(skipped) = more.into_iter().position(|trigram| self.table.may_have(u32::from_le_bytes(*trigram)) != 0) else {
-                    break;
-                };
-                row += skipped;
-            } else if row >= b.tokens.len() {
+                let Some(next) = next else { break };
+                row = next;
+            } else if row as usize >= b.tokens.len() {
                 break;
             }
             self.places.clear();
-            if let Some(&trigram) = trigrams.get(row).filter(|trigram| self.table.may_have(u32::from_le_bytes(**trigram)) != 0) {
-                self.table.places(a, trigram, &mut self.places);
+            if next == Some(row) {
+                self.table.places(a, b.trigrams[row as usize], &mut self.places);
+                hit += 1;
             }
-            self.step(a, b, row as u32);
+            let is_alone = || hits.get(hit).is_none_or(|&next| next > row + SEED as u32);
+            if self.last.is_empty() && floor > CHANCE_SCORE && is_alone() && self.are_by_chance(a, b, row) {
+                continue;
+            }
+            self.step(a, b, row);
             row += 1;
         }
         self.settle(floor);
+    }
+
+    /// Whether all areas that may begin in a row end after three tokens: so do most that documents have by chance. Nothing else is alive, and none of the three
+    /// rows after it begins an area, so that the fourth tokens differ. Then one edit leaves a score of 5, and unless the next tokens are equal that is the end.
+    fn are_by_chance(&self, a: Sequence<'_>, b: Sequence<'_>, row: u32) -> bool {
+        let goes_on = |column: u32, [more_of_a, more_of_b]: [usize; 2]| {
+            let (one, other) = (a.tokens.get(column as usize + more_of_a), b.tokens.get(row as usize + more_of_b));
+            one.is_some() && one == other
+        };
+        let after_edit = [[SEED + 1, SEED + 1], [SEED, SEED + 1], [SEED + 1, SEED]];
+        !self.places.iter().any(|&column| after_edit.iter().any(|&more| goes_on(column, more)))
     }
 
     /// Finds the cells of a row from those of the last.

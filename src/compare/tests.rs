@@ -115,7 +115,7 @@ fn repeats() -> impl Strategy<Value = Vec<u16>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
     #[test]
     fn words_at_random((a, b, floor) in (2..30_u16).prop_flat_map(|words| {
         (prop::collection::vec(0..words, 0..150), prop::collection::vec(0..words, 0..150), 15..60_u32)

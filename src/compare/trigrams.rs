@@ -78,11 +78,21 @@ impl Table {
         }
     }
 
-    /// Whether the document may have a trigram, as a number: if it has, it is 1.
-    #[inline]
-    pub fn may_have(&self, trigram: u32) -> u64 {
-        let class = trigram >> self.there_shift;
-        self.is_there.get(class as usize >> 6).map_or(0, |bits| bits >> (class & 63) & 1)
+    /// Writes the places of those of some trigrams that the document may have to the start of `out`, and says how many they are: all that it has, and a few more.
+    ///
+    /// This is where the time of comparing unrelated documents goes: there is no branch in it that depends on them.
+    pub fn find(&self, trigrams: &[[u8; 4]], out: &mut Vec<u32>) -> usize {
+        let (map, shift) = (&self.is_there[..], self.there_shift);
+        if out.len() <= trigrams.len() {
+            out.resize(trigrams.len() + 1, 0);
+        }
+        let (places, mut count) = (&mut out[..], 0);
+        for (place, trigram) in (0..).zip(trigrams) {
+            let class = u32::from_le_bytes(*trigram) >> shift;
+            places[count] = place;
+            count += map.get(class as usize >> 6).map_or(0, |bits| bits >> (class & 63) & 1) as usize;
+        }
+        count
     }
 
     /// Replaces `out` by the places of trigrams with this hash, in rising order; none if either document has it too often.

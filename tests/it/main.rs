@@ -2,6 +2,7 @@
 
 mod alike;
 mod apart;
+mod areas;
 mod blot;
 mod counted;
 mod damage;
