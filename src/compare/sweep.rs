@@ -32,8 +32,9 @@ const CHANCE_SCORE: u32 = SEED as u32 * MATCH as u32;
 #[derive(Default)]
 pub struct Comparer {
     table: Table,
+    /// The cells of the last row, and of this one.
     last: Vec<Cell>,
-    row: Vec<Cell>,
+    next: Vec<Cell>,
     drafts: Vec<Draft>,
     /// Rows in which areas may begin, and where they may in this one.
     hits: Vec<u32>,
@@ -102,60 +103,26 @@ impl Comparer {
 
     /// Finds the cells of a row from those of the last.
     fn step(&mut self, a: Sequence<'_>, b: Sequence<'_>, row: u32) {
-        let (last, places) = (std::mem::take(&mut self.last), std::mem::take(&mut self.places));
+        let Self { last, next, drafts, places, .. } = self;
         let (mut at, mut place) = (0, 0);
         let first_of = |at: usize, place: usize| {
             let [above, new] = [last.get(at).map(|cell| cell.column), places.get(place).copied()];
             above.into_iter().chain(new).min()
         };
-        self.row.clear();
-        let mut next = first_of(at, place);
-        while let Some(column) = next.filter(|&column| (column as usize) < a.tokens.len()) {
+        next.clear();
+        let mut columns = first_of(at, place);
+        while let Some(column) = columns.filter(|&column| (column as usize) < a.tokens.len()) {
             let before = |cells: &[Cell]| cells.last().copied().filter(|cell| cell.column + 1 == column);
-            let (diagonal, left) = (before(&last[..at]), before(&self.row));
+            let (diagonal, left) = (before(&last[..at]), before(next));
             let above = last.get(at).copied().filter(|cell| cell.column == column);
             at += usize::from(above.is_some());
             let is_new = places.get(place) == Some(&column);
             place += usize::from(is_new);
-            let ways = Ways { diagonal, above, left, is_new };
-            let cell = self.cell(a, b, [column, row], ways);
-            self.row.extend(cell);
-            next = if above.is_some() || cell.is_some_and(|cell| cell.score > EDIT) { Some(column + 1) } else { first_of(at, place) };
+            let cell = grow(drafts, a, b, [column, row], Ways { diagonal, above, left, is_new });
+            next.extend(cell);
+            columns = if above.is_some() || cell.is_some_and(|cell| cell.score > EDIT) { Some(column + 1) } else { first_of(at, place) };
         }
-        (self.last, self.places) = (std::mem::replace(&mut self.row, last), places);
-    }
-
-    /// The cell at a column and a row, if it is alive.
-    fn cell(&mut self, a: Sequence<'_>, b: Sequence<'_>, place: [u32; 2], ways: Ways) -> Option<Cell> {
-        let [column, row] = place;
-        let is_equal = a.tokens[column as usize] == b.tokens[row as usize];
-        let (change, more) = if is_equal { (MATCH, 1) } else { (-EDIT, 0) };
-        let moved =
-            |cell: Cell, change: i32, more: u32| Cell { column, score: cell.score + change, tokens: cell.tokens + more, area: cell.area };
-        let diagonal = ways.diagonal.map(|cell| moved(cell, change, more));
-        let [above, left] = [ways.above, ways.left].map(|cell| cell.map(|cell| moved(cell, -EDIT, 0)));
-        let mut best: Option<Cell> = None;
-        for cell in [diagonal, above, left].into_iter().flatten() {
-            if best.is_none_or(|best| cell.score > best.score) && self.is_alive(&cell, row) {
-                best = Some(cell);
-            }
-        }
-        if ways.is_new && best.is_none_or(|best| best.score < MATCH) && begins(a, b, place) {
-            let area = self.drafts.len() as u32;
-            self.drafts.push(Draft { start: place, end: place, best: MATCH, tokens: 1 });
-            return Some(Cell { column, score: MATCH, tokens: 1, area });
-        }
-        let cell = best?;
-        let draft = &mut self.drafts[cell.area as usize];
-        if cell.score > draft.best {
-            (draft.best, draft.end, draft.tokens) = (cell.score, place, cell.tokens);
-        }
-        Some(cell)
-    }
-
-    fn is_alive(&self, cell: &Cell, row: u32) -> bool {
-        let Draft { start, best, .. } = self.drafts[cell.area as usize];
-        cell.score > 0 && cell.score >= best - DROP && (cell.column - start[0]).abs_diff(row - start[1]) <= STRAY
+        std::mem::swap(last, next);
     }
 
     /// Nothing is alive: what was under way is an area, or not.
@@ -175,6 +142,40 @@ struct Ways {
     left: Option<Cell>,
     /// Three tokens of the same hash begin here.
     is_new: bool,
+}
+
+/// The cell at a column and a row, if it is alive.
+fn grow(drafts: &mut Vec<Draft>, a: Sequence<'_>, b: Sequence<'_>, place: [u32; 2], ways: Ways) -> Option<Cell> {
+    let [column, row] = place;
+    let mut best = Cell { column, score: 0, tokens: 0, area: 0 };
+    let mut offer = |from: Option<Cell>, change: i32, more: u32| {
+        let Some(Cell { score, tokens, area, .. }) = from.filter(|from| from.score + change > best.score) else { return };
+        let Draft { start, best: highest, .. } = drafts[area as usize];
+        if score + change >= highest - DROP && (column - start[0]).abs_diff(row - start[1]) <= STRAY {
+            best = Cell { column, score: score + change, tokens: tokens + more, area };
+        }
+    };
+    let is_equal = a.tokens[column as usize] == b.tokens[row as usize];
+    if is_equal {
+        offer(ways.diagonal, MATCH, 1)
+    } else {
+        offer(ways.diagonal, -EDIT, 0)
+    }
+    offer(ways.above, -EDIT, 0);
+    offer(ways.left, -EDIT, 0);
+    if ways.is_new && best.score < MATCH && begins(a, b, place) {
+        let area = drafts.len() as u32;
+        drafts.push(Draft { start: place, end: place, best: MATCH, tokens: 1 });
+        return Some(Cell { column, score: MATCH, tokens: 1, area });
+    }
+    if best.score == 0 {
+        return None;
+    }
+    let draft = &mut drafts[best.area as usize];
+    if best.score > draft.best {
+        (draft.best, draft.end, draft.tokens) = (best.score, place, best.tokens);
+    }
+    Some(best)
 }
 
 /// Whether three equal tokens begin at a place.
