@@ -182,10 +182,10 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx --passages --corpus corpus/", "What the documents of each pair share, from where to where"),
         ("dedup-extract my.idx --html report/ --corpus corpus/ --exclude-quotes", "For a browser: open report/index.html"),
         ("dedup-extract my.idx --new essays/ --base template.txt", "New essays with each other and with all else, but for the template"),
-        ("dedup-extract my.idx --areas --min-similarity 500 --corpus corpus/", "Pairs that share text, and where they are alike"),
+        ("dedup-extract my.idx --areas --min-similarity 500 articles.jsonl.zst", "Pairs that share text, and where they are alike"),
         (
-            "for i in 1 2 3 4; do dedup-extract my.idx --method exhaustive --slice $i/4 -o areas-$i.jsonl; done; cat areas-?.jsonl",
-            "All pairs, in four parts that may be made on four hosts",
+            "for i in 1 2 3; do dedup-extract my.idx --method exhaustive --slice $i/3 articles.jsonl.zst; done",
+            "All pairs, in three parts that may be made by three hosts",
         ),
     ],
     sections: &[

@@ -169,7 +169,7 @@ fn what_makes_no_sense_is_refused() {
         ("i c.jsonl --exclude c.jsonl", "--exclude has no meaning with --as passages; leave it out"),
         ("i c.jsonl --format dot", "--as passages is written as ndjson or tsv, not as dot"),
         ("i --as pairs --taboo c.jsonl", "--taboo has no meaning with --as pairs; leave it out"),
-        ("i --as pairs --corpus .", "--corpus says where the texts are, for passages; add --passages, --as passages or --html"),
+        ("i --as pairs --corpus .", "--corpus says where the texts are, for passages; add --passages, --as passages, --areas or --html"),
     ] {
         let what = if line.contains("--as") { "" } else { "--as passages" };
         let ran = work.shell(&format!("dedup-extract {what} {line}"));
