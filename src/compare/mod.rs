@@ -52,9 +52,8 @@ pub const MOST_PLACES: usize = 64;
 /// So many areas of a pair are told.
 pub const MOST_AREAS: usize = 1000;
 
-/// From this similarity on a person should look, from that on text was copied.
+/// From this similarity on a person should look; from 500 on text was copied.
 pub const WORTH_A_LOOK: u32 = 100;
-pub const COPIED: u32 = 500;
 
 /// The hashes of a document's tokens, and what [`put_trigrams`] makes of them.
 #[derive(Debug, Clone, Copy)]
