@@ -184,8 +184,8 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx --new essays/ --base template.txt", "New essays with each other and with all else, but for the template"),
         ("dedup-extract my.idx --areas --min-similarity 500 articles.jsonl.zst", "Pairs that share text, and where they are alike"),
         (
-            "for i in 1 2 3; do dedup-extract my.idx --method exhaustive --slice $i/3 articles.jsonl.zst; done",
-            "All pairs, in three parts that may be made by three hosts",
+            "for i in 1 2; do dedup-extract my.idx --method exhaustive --slice $i/2 articles.jsonl.zst; done",
+            "All pairs, in two parts that may be made by two hosts",
         ),
     ],
     sections: &[

@@ -23,7 +23,7 @@
 //! filter that loses nothing either: an area of r runs of equal tokens has at least r − 1 edits, so at score S its runs have at least S/5 + 2(r−1) tokens, and among
 //! these at least S/5 − 2 begin three equal tokens: 18 places of `b` for a score of 100. Few documents that have nothing to do with each other get there.
 //!
-//! **Bounds.** With n and m tokens: `a` is prepared in O(n) time and memory, 20 bytes a token. A `b` that has nothing of `a` costs a nanosecond a token. Text in common costs some 20 cells a row
+//! **Bounds.** With n and m tokens: `a` is prepared in O(n) time and memory, 20 bytes a token. A `b` that has nothing of `a` costs one to two nanoseconds a token. Text in common costs some 20 cells a row
 //! for each place where `a` has it: [`MOST_PLACES`] of them can begin in a row, and none has more than 2 · [`STRAY`] + 1 cells. A row never has more than n.
 
 mod sweep;
@@ -52,9 +52,8 @@ pub const MOST_PLACES: usize = 64;
 /// So many areas of a pair are told.
 pub const MOST_AREAS: usize = 1000;
 
-/// From this similarity on a person should look, from that on text was copied.
+/// From this similarity on a person should look; from 500 on text was copied.
 pub const WORTH_A_LOOK: u32 = 100;
-pub const COPIED: u32 = 500;
 
 /// The hashes of a document's tokens, and what [`put_trigrams`] makes of them.
 #[derive(Debug, Clone, Copy)]

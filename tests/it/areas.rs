@@ -108,13 +108,9 @@ fn slices_are_the_whole_and_threads_make_no_difference() {
             for threads in ["1", "8"] {
                 assert_eq!(run(&["--threads", threads]), whole, "{method:?} {threads}");
             }
-            for of in [2, 7, 5000] {
-                let parts = (1..=of.min(100)).chain((100..of).rev().take(3)).map(|number| run(&["--slice", &format!("{number}/{of}")]));
-                if of < 100 {
-                    assert_eq!(parts.collect::<Vec<_>>().concat(), whole, "{method:?} {of}");
-                } else {
-                    assert!(parts.take(3).all(|part| part.len() < whole.len()));
-                }
+            for of in [2, 7] {
+                let parts: Vec<_> = (1..=of).map(|number| run(&["--slice", &format!("{number}/{of}")])).collect();
+                assert_eq!(parts.concat(), whole, "{method:?} {of}");
             }
         }
     }
@@ -149,7 +145,6 @@ fn other_schemes_and_packed_lines() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let work = work();
-    let exhaustive = "--method exhaustive";
     for (arguments, message) in [
         ("--method gdic", "--method gdic is not built yet; take blots or exhaustive"),
         ("--method exhaustive,blots", "exhaustive compares all pairs; leave out the other methods"),
@@ -170,7 +165,7 @@ fn what_does_not_fit_is_refused() {
     }
     for slice in ["0/3", "4/3", "x"] {
         let ran = work.run("dedup-extract", &[&EXHAUSTIVE[..], &["--slice", slice]].concat());
-        assert!(ran.code() == 2 && ran.stderr().contains("is not a slice such as 1/8"), "{exhaustive} {slice}: {}", ran.stderr());
+        assert!(ran.code() == 2 && ran.stderr().contains("is not a slice such as 1/8"), "{slice}: {}", ran.stderr());
     }
     work.write("dna.fa", ">x\nacgtacgtacgtacgtacgtacgtacgtacgtacgt\n");
     work.shell("dedup-index build -q --tokenizer dna -o dna.idx dna.fa").ok();
