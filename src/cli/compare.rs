@@ -58,7 +58,7 @@ pub const DICTIONARY: &[&str] = &[
     "--method gdic finds pairs by their words, as Park et al. do, and compares those. The index must have a dictionary: dedup-index build --dictionary. Stop words do not count: by default those of more than --p-stop of all documents. The formula of the paper is about documents, what it \
      says about the formula is about the vocabulary; --p-stop-of vocabulary takes it at its word: this share of all distinct words, those of the most documents, are stop words, where words of equally many documents go together.",
     "A pair is found if both documents have a word, no stop word, --n-match times or more, and --s-match times or more together; or if the words that both have, no stop words, are at least --p-common of the distinct words of the document that has fewer. Documents without words are in no pair.",
-    "The defaults are those of the paper's experiments. They leave out hardly a pair of texts of one kind and language: a lower --p-stop and a higher --p-common do, and cost sensitivity. Text that was copied is found faster and more surely by blots; words also find what was put into another \
+    "The defaults are those of the paper's experiments. They leave out hardly a pair of texts of one kind and language. A lower --p-stop, and the upper ends of the other ranges do, at some cost: --p-stop 0.05 --n-match 5 --s-match 15 --p-common 0.2 leave 0.6 % of the pairs of a plagiarism corpus, and 98 % of those with a similarity above 500. Text that was copied is found faster and more surely by blots; words also find what was put into another \
      order throughout. --method blots,gdic compares what either finds. The work grows with the square of the number of documents.",
 ];
 
