@@ -67,7 +67,6 @@ pub struct Gdic<W> {
     /// Of each content, how many documents have it, and how many distinct words it has.
     copies: Vec<u32>,
     vocabulary: Vec<u32>,
-    stop_words: u64,
 }
 
 /// What the words of a bucket tell.
@@ -97,13 +96,7 @@ impl<W: WordLists> Gdic<W> {
             all.vocabulary.iter_mut().zip(counted.vocabulary).for_each(|(sum, more)| *sum += more);
         })?;
         let most_documents = options.most_documents(copies.iter().map(|&copies| u64::from(copies)).sum(), &all.words);
-        let stop_words = all.words.range(most_documents + 1..).map(|(_, words)| words).sum();
-        Ok(Self { words, options, most_documents, copies, vocabulary: all.vocabulary, stop_words })
-    }
-
-    /// How many words do not count.
-    pub fn stop_words(&self) -> u64 {
-        self.stop_words
+        Ok(Self { words, options, most_documents, copies, vocabulary: all.vocabulary })
     }
 
     /// Bytes that a row takes.
