@@ -48,6 +48,8 @@ pub mod index;
 // Index to likeness.
 /// Which documents are alike, and how much.
 pub mod similar;
+/// Prints of all documents that came, on disk, and which of them a new one is like.
+pub mod history;
 /// Text that does not count: quotations, lists of references, templates.
 pub mod exempt;
 /// Which stretch of one document was taken from which of another.

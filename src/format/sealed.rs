@@ -182,6 +182,18 @@ impl Sealed {
         std::hint::black_box(fetched);
     }
 
+    /// Asks for a place that will be looked at soon; nothing waits for it.
+    #[inline(always)]
+    pub fn prefetch(&self, at: u64) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(byte) = self.map.get(at as usize) {
+            // SAFETY: a hint; the address is that of a byte of the map.
+            unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(std::ptr::from_ref(byte).cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = at;
+    }
+
     /// Lets go of the memory that was mapped so far; what is asked for again is mapped again.
     pub fn release(&self) {
         // SAFETY: pages of a file that is mapped for reading only come back as they were.

@@ -14,6 +14,7 @@ mod extract;
 mod groups;
 mod library;
 mod pairs;
+mod print;
 mod query;
 mod reorganise;
 mod spex;

@@ -1,0 +1,268 @@
+//! The best matches of a print in a segment: exactly what a look at every entry would give.
+
+use super::{
+    build::entry_bits,
+    keys::{Key, PARTS, each_with_ones, sphere},
+    likeness::{At, Best, Found, Likeness},
+    segment::{Entries, Segment},
+};
+use crate::{
+    error::Result,
+    format::{PRINT_BYTES, Print},
+};
+use std::ops::Range;
+
+/// What counts of what is found.
+#[derive(Debug, Clone, Copy)]
+pub struct Live<'l> {
+    /// What came before is forgotten.
+    pub first_sequence: u64,
+    pub first_time: u32,
+    /// Sequence numbers that were removed.
+    pub removed: &'l std::collections::HashSet<u64>,
+}
+
+impl Live<'_> {
+    pub fn has(&self, sequence: u64, time: u32) -> bool {
+        sequence >= self.first_sequence && time >= self.first_time && (self.removed.is_empty() || !self.removed.contains(&sequence))
+    }
+}
+
+/// What is asked about.
+#[derive(Debug, Clone, Copy)]
+pub struct Query {
+    pub print: Print,
+    pub cardinality: u32,
+}
+
+impl Query {
+    pub fn new(print: Print) -> Self {
+        Self { print, cardinality: print.cardinality() }
+    }
+}
+
+/// Buffers that are used again and again.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    addresses: Vec<u32>,
+    ranges: Vec<Range<u32>>,
+    candidates: Vec<u32>,
+}
+
+/// The order of the parts: part 0 takes most time, as it is searched in each bucket of cardinality.
+const TURNS: [usize; PARTS] = [1, 2, 3, 4, 5, 6, 0];
+/// Addresses that are looked up together, so that the memory is waited for once.
+const TOGETHER: usize = 64;
+/// What it takes to look up an address, if looking at the next print takes 1.
+const LOOKUP_COST: u64 = 12;
+
+/// Offers to `best` whatever in the segment may belong there.
+pub fn search(segment: &Segment, number: usize, query: &Query, live: &Live<'_>, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
+    let searcher = Searcher { segment, number, query, live };
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("popcnt") {
+        // SAFETY: the processor was just asked for it.
+        return unsafe { search_popcnt(&searcher, best, scratch) };
+    }
+    searcher.search(best, scratch)
+}
+
+/// The same code, with the instruction that counts ones.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "popcnt")]
+fn search_popcnt(searcher: &Searcher<'_>, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
+    searcher.search(best, scratch)
+}
+
+/// Calls with the number and the distance of each print that is near enough; `call` says how near from then on.
+pub fn scan(prints: &[u8], print: &Print, reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("popcnt") {
+        // SAFETY: the processor was just asked for it.
+        return unsafe { scan_popcnt(prints, print, reach, call) };
+    }
+    scan_anywhere(prints, print, reach, call)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "popcnt")]
+fn scan_popcnt(prints: &[u8], print: &Print, reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
+    scan_anywhere(prints, print, reach, call)
+}
+
+#[inline(always)]
+fn scan_anywhere(prints: &[u8], print: &Print, mut reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
+    let word = |bytes: &[u8], at: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * at + byte]));
+    for (number, bytes) in prints.chunks_exact(PRINT_BYTES).enumerate() {
+        let distance = (0..4).map(|at| (word(bytes, at) ^ print.0[at]).count_ones()).sum::<u32>();
+        if distance <= reach {
+            reach = call(number, distance)?;
+        }
+    }
+    Ok(())
+}
+
+struct Searcher<'s> {
+    segment: &'s Segment,
+    number: usize,
+    query: &'s Query,
+    live: &'s Live<'s>,
+}
+
+impl Searcher<'_> {
+    #[inline(always)]
+    fn search(&self, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
+        let (_, entries) = self.segment.admissible(best.limit(), self.query.cardinality);
+        if entries.is_empty() || best.is_full_of_equals() {
+            return Ok(());
+        }
+        if self.lookup_cost(self.reach(best)) > u64::from(entries.end - entries.start) {
+            return self.scan(entries, best);
+        }
+        let keys = self.segment.all_keys(&self.query.print);
+        // After step n all entries that differ in up to n bits were seen; what is found makes it end sooner.
+        for step in 0.. {
+            if step > self.reach(best) || best.is_full_of_equals() {
+                return Ok(());
+            }
+            let (part, level) = (TURNS[step as usize % PARTS], step / PARTS as u32);
+            if part == 0 {
+                self.look_up_prints(&keys[0], level, best, scratch)?;
+            } else {
+                self.look_up(part, &keys[part], level, best, scratch)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn reach(&self, best: &Best) -> u32 {
+        best.limit().reach(self.query.cardinality)
+    }
+
+    /// What it takes to look up all that may be in reach.
+    fn lookup_cost(&self, reach: u32) -> u64 {
+        let bits = self.segment.shape.address_bits;
+        let addresses = (0..=reach).flat_map(|step| 0..=step / PARTS as u32).map(|ones| sphere(bits, ones));
+        addresses.fold(0, u64::saturating_add).saturating_mul(LOOKUP_COST)
+    }
+
+    /// Looks at every entry of a range.
+    #[inline(always)]
+    fn scan(&self, entries: Range<u32>, best: &mut Best) -> Result<()> {
+        // In pieces, so that a file's blocks are checked while they are at hand.
+        let mut start = entries.start;
+        while start < entries.end {
+            let end = entries.end.min(start + 4096);
+            let at = self.segment.shape.prints + PRINT_BYTES as u64 * u64::from(start);
+            let prints = self.segment.store.bytes(at, PRINT_BYTES as u64 * u64::from(end - start))?;
+            scan_anywhere(prints, &self.query.print, self.reach(best), &mut |number, distance| {
+                self.consider(start + number as u32, distance, best)?;
+                Ok(self.reach(best))
+            })?;
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Looks at the entries whose part differs in exactly so many bits, as far as its table tells.
+    #[inline(always)]
+    fn look_up(&self, part: usize, key: &Key, level: u32, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
+        let entry_bits = entry_bits(self.segment.shape.entries);
+        for ones in 0..=level {
+            if level - ones > 32 - entry_bits {
+                continue;
+            }
+            scratch.addresses.clear();
+            each_with_ones(self.segment.shape.address_bits, ones, |change| {
+                scratch.addresses.push(key.address ^ change);
+                if scratch.addresses.len() == TOGETHER {
+                    self.look_up_together(part, key, level - ones, best, scratch)?;
+                    scratch.addresses.clear();
+                }
+                Ok(())
+            })?;
+            self.look_up_together(part, key, level - ones, best, scratch)?;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn look_up_together(&self, part: usize, key: &Key, apart: u32, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
+        let (store, shape) = (&self.segment.store, &self.segment.shape);
+        let (table, entry_bits) = (&shape.tables[part - 1], entry_bits(shape.entries));
+        let (_, admissible) = self.segment.admissible(best.limit(), self.query.cardinality);
+        if scratch.addresses.len() > 1 {
+            scratch.addresses.iter().for_each(|&address| store.prefetch(table.directory + 4 * u64::from(address)));
+        }
+        scratch.ranges.clear();
+        for &address in &scratch.addresses {
+            let [start, end] = store.u32s(table.directory + 4 * u64::from(address))?;
+            if start < end {
+                store.prefetch(table.slots + 4 * u64::from(start));
+                scratch.ranges.push(start..end);
+            }
+        }
+        scratch.candidates.clear();
+        let rest = (u64::from(key.rest) << entry_bits) as u32;
+        let mask = (1_u64 << entry_bits) as u32;
+        let entry_mask = mask.wrapping_sub(1);
+        for range in &scratch.ranges {
+            let slots = store.bytes(table.slots + 4 * u64::from(range.start), 4 * u64::from(range.end - range.start))?;
+            for slot in slots.chunks_exact(4) {
+                let slot = u32::from_le_bytes([slot[0], slot[1], slot[2], slot[3]]);
+                let entry = slot & entry_mask;
+                if ((slot ^ rest) & !entry_mask).count_ones() == apart && admissible.contains(&entry) {
+                    store.prefetch(shape.prints + PRINT_BYTES as u64 * u64::from(entry));
+                    scratch.candidates.push(entry);
+                }
+            }
+        }
+        for &entry in &scratch.candidates {
+            let distance = self.segment.print(entry)?.distance(&self.query.print);
+            if distance <= self.reach(best) {
+                self.consider(entry, distance, best)?;
+                if best.is_full_of_equals() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the entries whose address in part 0 differs in exactly so many bits: the prints themselves are ordered by it.
+    #[inline(always)]
+    fn look_up_prints(&self, key: &Key, level: u32, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
+        let (store, shape) = (&self.segment.store, &self.segment.shape);
+        let (groups, _) = self.segment.admissible(best.limit(), self.query.cardinality);
+        scratch.ranges.clear();
+        for group in &shape.groups[groups] {
+            let address = key.address & ((1 << group.address_bits) - 1);
+            each_with_ones(group.address_bits, level, |change| {
+                let at = u64::from(group.directory) + u64::from(address ^ change);
+                let [start, end] = store.u32s(shape.directory + 4 * at)?;
+                if start < end {
+                    store.prefetch(shape.prints + PRINT_BYTES as u64 * u64::from(start));
+                    scratch.ranges.push(start..end);
+                }
+                Ok::<_, crate::error::Error>(())
+            })?;
+        }
+        for range in std::mem::take(&mut scratch.ranges) {
+            self.scan(range, best)?;
+        }
+        Ok(())
+    }
+
+    fn consider(&self, entry: u32, distance: u32, best: &mut Best) -> Result<()> {
+        let likeness = Likeness::new(self.query.cardinality + self.segment.print(entry)?.cardinality(), distance);
+        if !likeness.reaches(best.limit()) {
+            return Ok(());
+        }
+        let sequence = self.segment.sequence(entry)?;
+        if self.live.has(sequence, self.segment.time(entry)?) {
+            best.offer(Found { likeness, sequence, at: At::Segment(self.number, entry) });
+        }
+        Ok(())
+    }
+}
