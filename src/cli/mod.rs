@@ -6,6 +6,7 @@ mod args;
 mod blot;
 mod extract;
 mod generate;
+mod history;
 mod index;
 mod manners;
 mod output;

@@ -9,7 +9,7 @@ mod walk;
 
 pub use chunk::Chunk;
 pub use item::{Content, Item, Reader, read_text};
-pub use lines::{LineReader, RawLine};
+pub use lines::{LineReader, RawLine, copy_lines};
 pub use places::Places;
 pub use seen::SeenIds;
 pub use source::Source;

@@ -31,6 +31,7 @@ mod open;
 mod store;
 
 pub use journal::SyncEvery;
+pub use open::ensure_is;
 pub use likeness::{Likeness, Ratio};
 pub use store::{Answer, History, Match, Options, Request, Wanted};
 

@@ -19,6 +19,12 @@ use std::{path::Path, sync::Arc};
 /// How often a reader tries again, if a writer changes the history while it is opened.
 const ATTEMPTS: u32 = 20;
 
+/// Refuses a directory that holds no history.
+pub fn ensure_is(directory: &Path) -> Result<()> {
+    let none = || Error::damaged(Place::path(directory), "no history is here (there is no manifest.json)");
+    Manifest::read(directory)?.map(drop).ok_or_else(none)
+}
+
 impl History {
     /// Opens a history, or makes one where the directory is empty or not there; and says what of it was lost to a crash.
     ///

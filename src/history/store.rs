@@ -6,17 +6,18 @@ use super::{
     likeness::{At, Best, Found, Likeness, Ratio},
     manifest::{Manifest, SegmentFile, journal_path, segment_path},
     merge::{Done, Dropped, Job, Worker},
-    search::{Live, Query, Scratch, search},
+    search::{Live, Query, Scratch, scan, search},
     segment::{Entries, Segment, Shape, Store},
     tail::{Added, Tail},
 };
 use crate::{
     error::{Error, Result},
-    format::Print,
+    format::{PRINT_BYTES, Print},
     index::{FileSeal, WriteLock},
     scheme::PrintScheme,
 };
 use std::{
+    borrow::Cow,
     collections::HashSet,
     fs,
     path::PathBuf,
@@ -213,17 +214,10 @@ impl History {
 
     /// The best of each request, in the state before the batch and among the requests before it.
     fn search(&self, batch: &[Request<'_>], wanted: &Wanted, now: u32) -> Result<Vec<Vec<Found>>> {
-        // Where in the batch, and the sequence number that it will have.
-        let mut added = Vec::new();
-        for (at, request) in batch.iter().enumerate() {
-            if let (Some(print), true) = (request.print, request.add) {
-                added.push((at, print, self.next_sequence + added.len() as u64));
-            }
-        }
+        let added = InBatch::new(batch, self.next_sequence);
         let one = |at: usize, scratch: &mut Scratch| {
             let Some(print) = batch[at].print else { return Ok(Vec::new()) };
-            let before = &added[..added.partition_point(|&(other, ..)| other < at)];
-            self.best(print, wanted, now, before, scratch)
+            self.best(print, wanted, now, added.before(at), scratch)
         };
         let threads = self.options.threads.min(batch.len() / ALONE).max(1);
         if threads == 1 {
@@ -247,12 +241,12 @@ impl History {
         })
     }
 
-    fn best(&self, print: Print, wanted: &Wanted, now: u32, before: &[(usize, Print, u64)], scratch: &mut Scratch) -> Result<Vec<Found>> {
+    fn best(&self, print: Print, wanted: &Wanted, now: u32, before: InBatch<'_>, scratch: &mut Scratch) -> Result<Vec<Found>> {
         let (query, mut best) = (Query::new(print), Best::new(wanted.least, wanted.top));
         // What this request finds is as if those before it were added already.
         let mut live = self.live(now);
         if self.options.max_entries.is_some() {
-            live.first_sequence = (self.next_sequence + before.len() as u64).saturating_sub(self.options.max_entries.unwrap_or(u64::MAX));
+            live.first_sequence = (self.next_sequence + before.at.len() as u64).saturating_sub(self.options.max_entries.unwrap_or(u64::MAX));
         }
         for (number, held) in self.segments.iter().enumerate() {
             let shape = &held.segment.shape;
@@ -261,15 +255,7 @@ impl History {
             }
         }
         self.tail.search(&query, &live, &mut best)?;
-        for &(at, other, sequence) in before {
-            if best.is_full_of_equals() {
-                break;
-            }
-            let likeness = Likeness::of(&print, &other);
-            if sequence >= live.first_sequence {
-                best.offer(Found { likeness, sequence, at: At::Batch(at) });
-            }
-        }
+        before.search(&query, live.first_sequence, &mut best)?;
         Ok(best.found().to_vec())
     }
 
@@ -453,6 +439,44 @@ impl History {
         self.removed.retain(|&sequence| gone.iter().all(|held| !is_within(sequence, &held.segment)));
         self.commit()?;
         self.remove_files(gone.iter().filter_map(|held| held.segment.path()))
+    }
+}
+
+/// Those of a batch that are to be added.
+#[derive(Clone)]
+struct InBatch<'b> {
+    /// Where in the batch.
+    at: Cow<'b, [usize]>,
+    prints: Cow<'b, [u8]>,
+    first_sequence: u64,
+}
+
+impl<'b> InBatch<'b> {
+    fn new(batch: &[Request<'_>], first_sequence: u64) -> Self {
+        let added = batch.iter().enumerate().filter(|(_, request)| request.add).filter_map(|(at, request)| Some((at, request.print?)));
+        let (at, prints): (Vec<_>, Vec<_>) = added.map(|(at, print)| (at, print.to_bytes())).unzip();
+        Self { at: at.into(), prints: prints.concat().into(), first_sequence }
+    }
+
+    /// Those before a request.
+    fn before(&'b self, at: usize) -> Self {
+        let count = self.at.partition_point(|&other| other < at);
+        Self { at: self.at[..count].into(), prints: self.prints[..PRINT_BYTES * count].into(), first_sequence: self.first_sequence }
+    }
+
+    fn search(&self, query: &Query, first_live: u64, best: &mut Best) -> Result<()> {
+        if best.is_full_of_equals() {
+            return Ok(());
+        }
+        scan(&self.prints, &query.print, best.limit().reach(query.cardinality), &mut |number, distance| {
+            let (sequence, print) = (self.first_sequence + number as u64, &self.prints[PRINT_BYTES * number..][..PRINT_BYTES]);
+            let cardinality: u32 = print.iter().map(|byte| byte.count_ones()).sum();
+            let likeness = Likeness::new(query.cardinality + cardinality, distance);
+            if sequence >= first_live {
+                best.offer(Found { likeness, sequence, at: At::Batch(self.at[number]) });
+            }
+            Ok(best.limit().reach(query.cardinality))
+        })
     }
 }
 

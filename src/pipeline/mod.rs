@@ -12,6 +12,7 @@ mod change;
 mod dump;
 mod extract;
 mod groups;
+mod history;
 mod library;
 mod pairs;
 mod print;
@@ -33,6 +34,7 @@ pub use extract::{
     extract_pages, extract_passages, extract_without, passages, spans, unique,
 };
 pub use groups::Grouping;
+pub use history::{HistoryOptions, ask_history, remove_from_history, sift_by_history};
 pub use pairs::{Aligned, PairsOptions, align_pairs};
 pub use query::{Answers, Asked, QueryOptions, query};
 pub use reorganise::{compact, merge, split};

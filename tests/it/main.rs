@@ -9,6 +9,7 @@ mod documents;
 mod extract;
 mod faults;
 mod incremental;
+mod history;
 mod html;
 mod index;
 mod manners;
