@@ -58,9 +58,13 @@ pub mod passage;
 // Answers.
 /// Results as lines of JSON, as tables, as graphs.
 pub mod report;
+/// Answers while documents come: from a history here, or from servers that each keep a part of one.
+pub mod online;
 
 // The stages, each one verb.
 pub mod pipeline;
+/// The same answers for many clients at once, over a socket.
+pub mod serve;
 
 // The shell.
 pub mod cli;

@@ -1,10 +1,15 @@
 //! dedup-query --history: the arguments, and the work.
 
-use super::args::read_list;
+use super::{
+    args::read_list,
+    service::{self, ServiceArgs},
+};
 use crate::{
     error::Result,
     history::{Options, Ratio, SyncEvery, Wanted},
+    online::{Buckets, Of, Tell},
     pipeline::{Asked, HistoryOptions, Settings, Watch, ask_history, remove_from_history, sift_by_history},
+    scheme::PrintScheme,
     token::Tokenizer,
 };
 use anyhow::{Context, bail};
@@ -17,19 +22,19 @@ pub struct HistoryArgs {
     /// Compare documents with all that came before, by their prints, and add them; DIR is made if it is not there. No index is needed
     ///
     /// A line of JSON for each document, as they come: doc, and best, which is null or has the doc and the similarity of the one that is most alike.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["pairs", "passages", "chars", "output", "html", "score", "threshold", "format", "stream", "exclude", "exclude_index", "ignore_df", "blot", "between", "corpus", "exclude_quotes", "exclude_bibliography", "min_match_words", "base", "groups", "group_by", "k", "scheme", "interleave", "bits", "select"])]
+    #[arg(long, value_name = "DIR", group = "online", conflicts_with_all = ["pairs", "passages", "chars", "output", "html", "score", "threshold", "format", "stream", "exclude", "exclude_index", "ignore_df", "blot", "between", "corpus", "exclude_quotes", "exclude_bibliography", "min_match_words", "base", "groups", "group_by", "k", "scheme", "interleave", "bits", "select"])]
     pub history: Option<PathBuf>,
     /// The least similarity that counts, such as 0.94 or 94%: the Jaccard coefficient of the bits of two prints
-    #[arg(long, value_name = "X", requires = "history")]
+    #[arg(long, value_name = "X", requires = "online")]
     pub min_similarity: Option<Ratio>,
     /// Add each document to the history (what is done anyway)
-    #[arg(long, requires = "history")]
+    #[arg(long, requires = "online")]
     pub add: bool,
     /// Add nothing: the history is only read
-    #[arg(long, requires = "history", conflicts_with = "add")]
+    #[arg(long, requires = "online", conflicts_with = "add")]
     pub no_add: bool,
     /// Instead of answers, pass on the lines of documents that are like none before them, each as it came
-    #[arg(long, requires = "history", conflicts_with = "top")]
+    #[arg(long, requires = "online", conflicts_with = "top")]
     pub only_new: bool,
     /// When what was added must be on disk: each (before its answer), never (at the end), or at most so long after it
     #[arg(long, value_name = "WHEN", requires = "history", default_value = "100ms", value_parser = parse_sync, conflicts_with = "no_add")]
@@ -65,21 +70,31 @@ impl HistoryArgs {
         }
     }
 
+    /// What is asked for, of a history here or of servers.
+    pub fn asked(&self, service: &ServiceArgs, top: usize, threads: usize, tokenizer: Option<&Tokenizer>) -> Result<service::Asked, anyhow::Error> {
+        let least = self.min_similarity.context("say from which similarity on documents are alike: --min-similarity 0.94")?;
+        let of = match &self.history {
+            Some(directory) => {
+                Of::Directory { directory: directory.clone(), options: self.options(threads), buckets: service.buckets.unwrap_or(Buckets::ALL) }
+            }
+            None => Of::Upstreams(service.upstream.clone()),
+        };
+        let scheme = tokenizer.map(|tokenizer| PrintScheme { tokens: tokenizer.scheme() });
+        Ok(service::Asked { of, scheme, wanted: Wanted { least, top }, add: !self.no_add })
+    }
+
     /// Answers, or passes on what is new.
     pub fn ask(
         &self,
-        directory: PathBuf,
-        top: usize,
+        asked: service::Asked,
         tokenizer: Option<Tokenizer>,
         settings: &Settings,
         out: &mut impl Write,
-        watch: &mut dyn Watch,
-    ) -> Result<Asked, anyhow::Error> {
-        let least = self.min_similarity.context("say from which similarity on documents are alike: --min-similarity 0.94")?;
-        let (history, wanted, add) = (self.options(settings.limits.threads), Wanted { least, top }, !self.no_add);
-        let options = HistoryOptions { directory, history, tokenizer, wanted, add };
-        let ask = if self.only_new { sift_by_history(&options, settings, out, watch) } else { ask_history(&options, settings, out, watch) };
-        Ok(ask?)
+        (watch, tell): (&mut dyn Watch, Tell),
+    ) -> Result<Asked> {
+        let service::Asked { of, wanted, add, .. } = asked;
+        let options = HistoryOptions { of, tokenizer, wanted, add, tell };
+        if self.only_new { sift_by_history(&options, settings, out, watch) } else { ask_history(&options, settings, out, watch) }
     }
 
     /// Removes entries; says how many, and how many ids had none.

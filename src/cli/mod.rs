@@ -13,6 +13,7 @@ mod output;
 mod pairs;
 mod progress;
 mod query;
+mod service;
 mod spex;
 mod tokenize;
 

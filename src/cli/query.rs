@@ -8,7 +8,9 @@ use super::{
     main_of,
     manners::{COUNTED, GROUPS, MannersArgs, SHAPES, TEXTS},
     output::Output,
+    name,
     pairs::Destination,
+    service::{ServiceArgs, tell},
     watched,
 };
 use crate::{
@@ -36,7 +38,7 @@ use std::{
 #[command(name = "dedup-query", version, after_help = examples(&MANUAL), max_term_width = 110, arg_required_else_help = true)]
 struct Arguments {
     /// The directory of the index
-    #[arg(value_name = "IDX", required_unless_present_any = ["generate", "pairs", "history"])]
+    #[arg(value_name = "IDX", required_unless_present_any = ["generate", "pairs", "online"])]
     index: Option<PathBuf>,
     /// Align given pairs of files, one "a TAB b" a line (- for stdin), and show the passages that they share; no index is needed
     #[arg(long, value_name = "FILE", conflicts_with_all = ["index", "paths", "files_from", "records", "top", "score", "threshold", "stream", "exclude", "exclude_index", "ignore_df", "groups", "group_by", "blot", "scheme", "interleave", "bits", "select", "tokenizer", "strip_html"])]
@@ -88,6 +90,8 @@ struct Arguments {
     corpus: Vec<PathBuf>,
     #[command(flatten)]
     history: HistoryArgs,
+    #[command(flatten)]
+    service: ServiceArgs,
     #[command(flatten)]
     manners: MannersArgs,
     #[command(flatten)]
@@ -193,8 +197,8 @@ impl Tool for Arguments {
         if let Some(list) = &self.pairs {
             return self.align(list);
         }
-        if let Some(directory) = &self.history.history {
-            return self.ask_history(directory);
+        if self.history.history.is_some() || !self.service.upstream.is_empty() {
+            return self.ask_history();
         }
         if self.format.as_deref() == Some("pan-xml") {
             bail!("pan-xml is for --pairs; a query gives ndjson or tsv");
@@ -239,9 +243,9 @@ impl Arguments {
         ExitCode::from(if has_problems { 2 } else { u8::from(asked.matches == 0) })
     }
 
-    /// Asks a history, lets pass what is new in it, or removes from it.
-    fn ask_history(&self, directory: &Path) -> Result<ExitCode, anyhow::Error> {
-        if self.history.removes() {
+    /// Asks a history, lets pass what is new in it, removes from it, or serves it.
+    fn ask_history(&self) -> Result<ExitCode, anyhow::Error> {
+        if let Some(directory) = self.history.history.as_deref().filter(|_| self.history.removes()) {
             let (_, unknown) = watched::<Self, _>(&self.run, false, |watch| self.history.remove(directory, watch))?;
             return Ok(super::exit_code(unknown, self.run.input.skip_bad));
         }
@@ -249,10 +253,15 @@ impl Arguments {
         let mut run = self.run.clone();
         run.input.paths = self.index.iter().chain(&self.run.input.paths).cloned().collect();
         let settings = run.settings(Form::Ndjson, 64 << 20, self.tokens.is_dna());
-        let mut out = BufWriter::with_capacity(1 << 16, Output::open(None, false)?);
         let (top, tokenizer) = (self.top.unwrap_or(1) as usize, self.tokens.tokenizer());
+        let asked = self.history.asked(&self.service, top, settings.limits.threads, tokenizer.as_ref())?;
+        if let Some(address) = &self.service.listen {
+            self.service.serve(address, asked, settings.corpus, &name::<Self>())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let (mut out, tell) = (BufWriter::with_capacity(1 << 16, Output::open(None, false)?), tell(&name::<Self>(), self.run.quiet));
         let asked = watched::<Self, _>(&run, true, |watch| {
-            self.history.ask(directory.to_owned(), top, tokenizer, &settings, &mut out, watch)
+            Ok(self.history.ask(asked, tokenizer, &settings, &mut out, (watch, tell))?)
         })?;
         if self.history.only_new { Ok(super::exit_code(asked.problems, self.run.input.skip_bad)) } else { Ok(self.exit_code(&asked)) }
     }

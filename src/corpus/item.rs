@@ -314,7 +314,7 @@ fn ensure_size(bytes: u64) -> Result<(), String> {
 }
 
 /// With `lossy`, each byte that is not UTF-8 becomes a `?`, so that every other byte stays where it was.
-pub(super) fn ensure_utf8(bytes: &mut [u8], lossy: bool) -> Result<(), String> {
+pub fn ensure_utf8(bytes: &mut [u8], lossy: bool) -> Result<(), String> {
     let Err(error) = std::str::from_utf8(bytes) else {
         return Ok(());
     };

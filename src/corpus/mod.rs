@@ -8,7 +8,7 @@ mod unpack;
 mod walk;
 
 pub use chunk::Chunk;
-pub use item::{Content, Item, Reader, read_text};
+pub use item::{Content, Item, Reader, ensure_utf8, read_text};
 pub use lines::{LineReader, RawLine, copy_lines};
 pub use places::Places;
 pub use seen::SeenIds;

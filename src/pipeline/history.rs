@@ -5,9 +5,9 @@ use crate::{
     corpus::{Chunk, Item, Reader, Source, copy_lines},
     error::{At, Error, Problem, Result},
     format::{Kind, Print},
-    history::{self, Answer, History, Match, Request, Wanted},
+    history::{self, History, Request, Wanted},
+    online::{self, Answering, Of, Tell, put_reply},
     parallel,
-    report::{Format, Value, put_id, put_record},
     scheme::PrintScheme,
     token::Tokenizer,
 };
@@ -15,34 +15,34 @@ use std::{
     collections::BTreeMap,
     io::Write,
     ops::Range,
-    path::{Path, PathBuf},
+    path::Path,
     sync::atomic::Ordering,
 };
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct HistoryOptions {
-    pub directory: PathBuf,
-    /// Its scheme is that of the input.
-    pub history: history::Options,
+    pub of: Of,
     /// None: that of the stream that comes in, or of the history.
     pub tokenizer: Option<Tokenizer>,
     pub wanted: Wanted,
     /// Documents are added, so that later ones are compared with them, too.
     pub add: bool,
+    /// Is told what was lost, to a crash or on the way to a server.
+    pub tell: Tell,
 }
 
 /// Writes the best matches of each document in the order of the documents, and adds them to the history.
 pub fn ask_history(options: &HistoryOptions, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Asked> {
-    let (source, prints, mut history) = open(options, settings, watch)?;
+    let (source, prints, mut history) = open(options, settings)?;
     let (mut asked, mut lines) = (Asked::default(), Vec::new());
     let summary = run(&Gather(prints), source, settings, watch, |gathered, ids| {
         let requests: Vec<_> =
             ids.iter().zip(&gathered.0).map(|((id, _), &print)| Request { id, print, add: options.add }).collect();
-        let answers = history.ask(&requests, &options.wanted)?;
+        let replies = history.ask(&requests)?;
         lines.clear();
-        for (request, answer) in requests.iter().zip(&answers) {
-            asked.matches += answer.matches.len() as u64;
-            put_answer(&mut lines, request.id, answer, options.wanted.top > 1);
+        for (request, reply) in requests.iter().zip(&replies) {
+            asked.matches += reply.matches.len() as u64;
+            put_reply(&mut lines, request.id, reply, options.wanted.top > 1);
         }
         // Whoever asks as documents come waits for the answer.
         out.write_all(&lines).and_then(|()| out.flush()).map_err(Error::output)
@@ -56,7 +56,7 @@ pub fn ask_history(options: &HistoryOptions, settings: &Settings, out: &mut impl
 ///
 /// A line that is no document is told, and kept: nothing is lost that was not found elsewhere.
 pub fn sift_by_history(options: &HistoryOptions, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Asked> {
-    let (source, prints, mut history) = open(options, settings, watch)?;
+    let (source, prints, mut history) = open(options, settings)?;
     let (mut asked, stop) = (Asked::default(), source.stop());
     let worker = || {
         let (mut prints, mut reader) = (prints.clone(), Reader::new(&settings.corpus));
@@ -70,7 +70,7 @@ pub fn sift_by_history(options: &HistoryOptions, settings: &Settings, out: &mut 
         watch.progress(lines.bytes.len() as u64, lines.documents.len() as u64);
         let sift = || {
             let requests: Vec<_> = lines.documents.iter().map(|(id, print)| Request { id, print: *print, add: options.add }).collect();
-            let answers = history.ask(&requests, &options.wanted)?;
+            let answers = history.ask(&requests)?;
             asked.matches += answers.iter().filter(|answer| !answer.matches.is_empty()).count() as u64;
             let is_new = |document: Option<usize>| document.is_none_or(|document| answers[document].matches.is_empty());
             let mut kept = Vec::with_capacity(lines.bytes.len());
@@ -117,14 +117,13 @@ pub fn remove_from_history(
 }
 
 /// Opens the input, and then the history: what the first is made with the second must be.
-fn open(options: &HistoryOptions, settings: &Settings, watch: &mut dyn Watch) -> Result<(Source, ToPrints, History)> {
+fn open(options: &HistoryOptions, settings: &Settings) -> Result<(Source, ToPrints, Box<dyn Answering>)> {
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     let first = source.first_header().cloned();
     let is_told = options.tokenizer.is_some() || first.as_ref().is_some_and(|(header, _)| header.kind != Kind::Blots);
     let scheme = is_told.then(|| PrintScheme::of(options.tokenizer.as_ref(), first.as_ref())).transpose()?;
     scheme.clone().map_or(Ok(()), |scheme| ToPrints::new(scheme).map(drop))?;
-    let (history, notes) = History::open(&options.directory, history::Options { scheme, ..options.history.clone() })?;
-    notes.iter().for_each(|note| watch.problem(note));
+    let history = online::open(&options.of, scheme, options.wanted, &options.tell)?;
     let prints = ToPrints::new(history.scheme().clone())?;
     prints.expect_in(&mut source);
     Ok((source, prints, history))
@@ -157,36 +156,6 @@ impl Stage for Gather {
     fn finish(&mut self, _: &mut Prints) {
         self.0.give_back();
     }
-}
-
-/// `{"doc":…,"best":{"doc":…,"similarity":…}}`, and all matches where more than one was asked for.
-fn put_answer(out: &mut Vec<u8>, id: &str, answer: &Answer, with_all: bool) {
-    out.extend_from_slice(b"{\"doc\":");
-    put_id(out, Format::Ndjson, id);
-    out.extend_from_slice(b",\"best\":");
-    match answer.matches.first() {
-        Some(best) => put_match(out, best),
-        None => out.extend_from_slice(b"null"),
-    }
-    if with_all {
-        out.extend_from_slice(b",\"matches\":[");
-        for (at, found) in answer.matches.iter().enumerate() {
-            if at > 0 {
-                out.push(b',');
-            }
-            put_match(out, found);
-        }
-        out.push(b']');
-    }
-    out.extend_from_slice(b"}\n");
-}
-
-fn put_match(out: &mut Vec<u8>, found: &Match) {
-    let mut doc = Vec::new();
-    put_id(&mut doc, Format::Ndjson, &found.id);
-    put_record(out, Format::Ndjson, &[("doc", Value::Id(&doc)), ("similarity", Value::Number(found.likeness.similarity()))]);
-    // A record is a line; here it is part of one.
-    out.pop();
 }
 
 /// The lines of a chunk, and what documents are in them.

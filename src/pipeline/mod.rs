@@ -36,6 +36,7 @@ pub use extract::{
 pub use groups::Grouping;
 pub use history::{HistoryOptions, ask_history, remove_from_history, sift_by_history};
 pub use pairs::{Aligned, PairsOptions, align_pairs};
+pub(crate) use print::ToPrints;
 pub use query::{Answers, Asked, QueryOptions, query};
 pub use reorganise::{compact, merge, split};
 pub use spex::{SpexOptions, SpexOutput, Spexed, spex, spex_add};

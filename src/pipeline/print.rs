@@ -47,7 +47,7 @@ impl PrintScheme {
 
 /// Makes prints of whatever a document comes as.
 #[derive(Clone)]
-pub(super) struct ToPrints {
+pub(crate) struct ToPrints {
     pub scheme: PrintScheme,
     tokenize: ToTokens,
     printer: Printer,

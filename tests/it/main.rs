@@ -18,6 +18,7 @@ mod passages;
 mod pipeline;
 mod query;
 mod schemes;
+mod service;
 mod shared;
 mod spex;
 mod texts;
