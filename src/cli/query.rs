@@ -10,7 +10,7 @@ use super::{
     output::Output,
     name,
     pairs::Destination,
-    service::{ServiceArgs, tell},
+    service::{FRONT, SERVICE, ServiceArgs, tell},
     watched,
 };
 use crate::{
@@ -181,7 +181,9 @@ const MANUAL: Manual = Manual {
                 "--max-entries and --max-age forget as documents come; files shrink as they are merged. --remove and --remove-from remove all entries that have an id. An id may come twice; nothing is replaced.",
             ],
         ),
-        ("EXIT STATUS", &["0: something was found. 1: nothing was found. 2: an error, or some input could not be used. With --only-new, --remove and --remove-from 0 says that it was done; an id that is not there is an input that could not be used."]),
+        ("SERVICE", SERVICE),
+        ("SEVERAL SERVERS", FRONT),
+        ("EXIT STATUS", &["0: something was found. 1: nothing was found. 2: an error, or some input could not be used. With --listen, --only-new, --remove and --remove-from 0 says that it was done; an id that is not there is an input that could not be used."]),
     ],
     see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-extract", 1)],
 };

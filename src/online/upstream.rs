@@ -19,9 +19,11 @@ pub struct Upstream {
     /// What was read, and how much of it was handed out.
     buffer: Vec<u8>,
     at: usize,
+    block: Vec<u8>,
     pub hello: Hello,
 }
 
+const READ_BYTES: usize = 64 << 10;
 /// A wrong answer is told with its beginning only.
 const SHOWN_CHARS: usize = 200;
 
@@ -32,7 +34,7 @@ impl Upstream {
         let stream = Stream::connect(address, limit)?;
         stream.set_write_limit(limit)?;
         let hello = Hello { scheme: String::new(), buckets: Buckets::ALL, entries: 0, min_similarity: 0.0, top: 0 };
-        let mut upstream = Self { stream, buffer: Vec::new(), at: 0, hello };
+        let mut upstream = Self { stream, buffer: Vec::new(), at: 0, block: vec![0; READ_BYTES], hello };
         upstream.send(b"{\"hello\":1}\n")?;
         upstream.hello = parse_hello(upstream.line(deadline)?)?;
         Ok(upstream)
@@ -79,15 +81,15 @@ impl Upstream {
     fn read(&mut self, deadline: Instant) -> io::Result<()> {
         let left = deadline.checked_duration_since(Instant::now()).ok_or_else(late)?;
         self.stream.set_read_limit(left)?;
-        let filled = self.buffer.len();
-        self.buffer.resize(filled + (64 << 10), 0);
-        let read = (&self.stream).read(&mut self.buffer[filled..]);
-        self.buffer.truncate(filled + read.as_ref().map_or(0, |count| *count));
-        match read {
+        match (&self.stream).read(&mut self.block) {
             Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection")),
             Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut].contains(&error.kind()) => Err(late()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            other => other.map(drop),
+            Err(error) => Err(error),
+            Ok(count) => {
+                self.buffer.extend_from_slice(&self.block[..count]);
+                Ok(())
+            }
         }
     }
 }

@@ -23,7 +23,7 @@ const MOST_REQUESTS: usize = 1024;
 const MOST_BYTES: usize = 16 << 20;
 /// Requests that are handed over together.
 const TOGETHER: usize = 256;
-const READ_BYTES: usize = 64 << 10;
+const READ_BYTES: usize = 32 << 10;
 /// How often who waits for a client looks whether it is time to stop.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a client may take to close its side, once all is said.
@@ -119,7 +119,8 @@ pub fn converse(stream: &Arc<Stream>, reader: RequestReader, shared: &Arc<Shared
         thread::Builder::new().spawn(move || write_answers(&stream, &answers, &shared))
     };
     if let Ok(writer) = writer {
-        let mut reading = Reading { stream, reader, shared, answers: &answers, jobs: Vec::new(), weight: 0, line: 0 };
+        let block = vec![0; READ_BYTES];
+        let mut reading = Reading { stream, reader, shared, answers: &answers, block, jobs: Vec::new(), weight: 0, line: 0 };
         reading.run();
         shared.end_reading();
         answers.finish_reading();
@@ -178,6 +179,7 @@ struct Reading<'c> {
     reader: RequestReader,
     shared: &'c Shared,
     answers: &'c Arc<Answers>,
+    block: Vec<u8>,
     /// Not handed over yet.
     jobs: Vec<Job>,
     weight: usize,
@@ -223,14 +225,14 @@ impl Reading<'_> {
                 Ok([false, false]) => continue,
                 Ok([true, false]) => {}
             }
-            let filled = buffer.len();
-            buffer.resize(filled + READ_BYTES, 0);
             let mut stream = self.stream;
-            let read = stream.read(&mut buffer[filled..]);
-            buffer.truncate(filled + read.as_ref().map_or(0, |count| *count));
-            match read {
+            match stream.read(&mut self.block) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted || is_late(&error) => {}
-                read => return read.ok(),
+                Err(_) => return None,
+                Ok(count) => {
+                    buffer.extend_from_slice(&self.block[..count]);
+                    return Some(count);
+                }
             }
         }
     }

@@ -19,11 +19,13 @@ const BATCH: usize = 1024;
 /// Answers all that comes, and closes the history when nothing more will. After an error there is no other answer than that, and
 /// `stop` is called.
 pub fn answer_all(mut answering: Box<dyn Answering>, options: &Options, queue: &Queue, stop: impl Fn()) -> Result<()> {
+    // However this ends, nobody must wait for it in vain.
+    let stop = OnEnd(stop);
     while let Some(jobs) = queue.take(BATCH) {
         match answer(&mut *answering, options, &jobs) {
             Ok(lines) => deliver(&jobs, &lines),
             Err(error) => {
-                stop();
+                drop(stop);
                 refuse(&jobs, &error);
                 while let Some(jobs) = queue.take(BATCH) {
                     refuse(&jobs, &error);
@@ -33,6 +35,14 @@ pub fn answer_all(mut answering: Box<dyn Answering>, options: &Options, queue: &
         }
     }
     answering.close()
+}
+
+struct OnEnd<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
 }
 
 /// Lines, and where each ends.

@@ -71,7 +71,7 @@ fn what_makes_no_sense_of_prints_is_refused() {
         ("dedup-query --history h a", "dedup-query: say from which similarity on documents are alike: --min-similarity 0.94"),
         ("dedup-query --history h --min-similarity 94 a", "error: invalid value '94' for '--min-similarity <X>'"),
         ("dedup-query --history h --min-similarity 1 --score s1 a", "error: the argument '--history <DIR>' cannot be used with '--score <SCORE>'"),
-        ("dedup-query idx --min-similarity 1 a", "error: the following required arguments were not provided:\n  --history <DIR>"),
+        ("dedup-query idx --min-similarity 1 a", "error: the following required arguments were not provided:\n  <--history <DIR>|--upstream <ADDRESS>>"),
         ("dedup-query --history i --min-similarity 1 a", "dedup-query: i: holds 'foreign' and no history; choose another name"),
         ("dedup-query --history idx --min-similarity 1 a", "dedup-query: idx/manifest.json: not the manifest of a history"),
         ("dedup-query --history none --min-similarity 1 --no-add a", "dedup-query: none: no history is here"),

@@ -8,6 +8,7 @@ mod damage;
 mod documents;
 mod extract;
 mod faults;
+mod front;
 mod incremental;
 mod history;
 mod html;
