@@ -179,7 +179,7 @@ const MANUAL: Manual = Manual {
         ),
         ("EXIT STATUS", &["0: something was found. 1: nothing was found. 2: an error, or some input could not be used. With --only-new, --remove and --remove-from 0 says that it was done; an id that is not there is an input that could not be used."]),
     ],
-    see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-extract", 1)],
+    see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-extract", 1), ("dedup-history", 5)],
 };
 
 impl Tool for Arguments {

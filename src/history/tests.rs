@@ -168,3 +168,26 @@ fn what_is_removed_or_forgotten_is_not_found() {
     }
     NOW.store(1000, Ordering::Relaxed);
 }
+
+/// A measurement, not a test: `cargo test --release --lib scan_against_memory -- --ignored --nocapture`.
+#[test]
+#[ignore = "it measures; see scripts/bench-history"]
+fn scan_against_memory() {
+    let prints: Vec<u8> = many(1 << 20, 3).iter().flat_map(|print| print.to_bytes()).cycle().take(1 << 28).collect();
+    let best = |work: &mut dyn FnMut()| {
+        let one = |work: &mut dyn FnMut()| {
+            let start = std::time::Instant::now();
+            work();
+            start.elapsed().as_secs_f64()
+        };
+        (0..7).map(|_| one(work)).fold(f64::INFINITY, f64::min)
+    };
+    let words = |bytes: &[u8]| Print::from_slice(bytes).0;
+    let sum = best(&mut || {
+        std::hint::black_box(prints.chunks_exact(32).fold(0_u64, |sum, bytes| words(bytes).iter().fold(sum, |sum, word| sum.wrapping_add(*word))));
+    });
+    let asked = Print([5; 4]);
+    let scan = best(&mut || super::search::scan(&prints, &asked, 8, &mut |_, _| Ok(8)).unwrap());
+    let rate = |seconds: f64| prints.len() as f64 / seconds / 1e9;
+    eprintln!("| a plain sum, GB/s | the scan, GB/s | the scan takes |\n| ---: | ---: | ---: |\n| {:.1} | {:.1} | {:.2} × |", rate(sum), rate(scan), scan / sum);
+}

@@ -95,12 +95,12 @@ fn each_document_is_compared_with_those_before_it() {
     assert!(answers[0]["best"].is_null() && answers[1]["best"].is_null());
     assert_eq!(answers[2]["best"]["doc"], "d1");
     assert!((0.9..1.0).contains(&answers[2]["best"]["similarity"].as_f64().unwrap()));
-    assert_eq!(answers[19]["best"].to_string(), r#"{"doc":"d15","similarity":1.0}"#);
+    assert_eq!(answers[19]["best"].to_string(), r#"{"doc":"d15","similarity":1}"#);
     // Once more: each is found, by the first that had its text; and nothing is added.
     let again = ask(&work, &["--no-add", "--top", "2"], &input);
     let answers = records(again.stdout().as_bytes());
     assert!(answers.iter().all(|answer| answer["best"]["similarity"] == 1.0 && answer["best"] == answer["matches"][0]));
-    assert_eq!(answers[19]["matches"].to_string(), r#"[{"doc":"d15","similarity":1.0},{"doc":"d19","similarity":1.0}]"#);
+    assert_eq!(answers[19]["matches"].to_string(), r#"[{"doc":"d15","similarity":1},{"doc":"d19","similarity":1}]"#);
     assert_eq!(ask(&work, &["--no-add", "--top", "2"], &input).stdout(), again.stdout());
     // Nothing is like a document without words, or of other words.
     let none = ask(&work, &[], "{\"id\":\"e\",\"text\":\"...\"}\n{\"id\":\"f\",\"text\":\"...\"}\n");
@@ -149,7 +149,7 @@ fn who_waits_for_an_answer_gets_it() {
     // Meanwhile nobody else writes, but anybody reads.
     let other = work.run_with("dedup-query", &ASK, b"{\"id\":\"x\",\"text\":\"y\"}\n");
     assert_eq!((other.code(), other.stderr()), (2, format!("dedup-query: h: process {} is writing this history; wait for it to end\n", child.id())));
-    assert_eq!(ask(&work, &["--no-add"], &documents(1)).stdout(), "{\"doc\":\"d0\",\"best\":{\"doc\":\"d0\",\"similarity\":1.0}}\n");
+    assert_eq!(ask(&work, &["--no-add"], &documents(1)).stdout(), "{\"doc\":\"d0\",\"best\":{\"doc\":\"d0\",\"similarity\":1}}\n");
     drop(input);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
@@ -230,7 +230,7 @@ fn files_are_used_and_checked() {
     assert_eq!((first.code(), first.stderr().as_str()), (1, ""));
     assert_eq!(work.shell("ls h | grep -v json").ok_text(), "000001.prints\n000002.journal\n");
     let again = work.run("dedup-query", &[&exact[..], &["--no-add", "p.jsonl"]].concat()).ok_text();
-    assert!(again.lines().enumerate().all(|(n, line)| line == format!("{{\"doc\":\"p{n}\",\"best\":{{\"doc\":\"p{n}\",\"similarity\":1.0}}}}")));
+    assert!(again.lines().enumerate().all(|(n, line)| line == format!("{{\"doc\":\"p{n}\",\"best\":{{\"doc\":\"p{n}\",\"similarity\":1}}}}")));
     // What is removed from a file stays removed.
     work.run("dedup-query", &["--history", "h", "--remove", "p5", "p139999"]).ok();
     let lines: Vec<&str> = input.lines().collect();

@@ -53,6 +53,7 @@ fn golden_streams_are_read_and_written_as_ever() {
             "xor-10x2-18-winnow.blots",
             &["--scheme", "xor", "-k", "10", "--interleave", "2", "--bits", "18", "--select", "winnow:4"],
         ),
+        ("dedup-blot", "minhash-256.prints", &["--scheme", "minhash:256"]),
         ("dedup-blot", "dna-31-64.blots", &["--tokenizer", "dna", "--records", "fasta", "--bits", "64"]),
     ] {
         let corpus = if name.starts_with("dna") { "testdata/corpus/formats/strands.fa" } else { "testdata/corpus" };
