@@ -128,7 +128,9 @@ mod tests {
     #[test]
     fn times_are_read() {
         let interval = |milliseconds| SyncEvery::Interval(Duration::from_millis(milliseconds));
-        for (text, expected) in [("each", SyncEvery::Each), ("never", SyncEvery::Never), ("100ms", interval(100)), ("2m", interval(120_000))] {
+        for (text, expected) in
+            [("each", SyncEvery::Each), ("never", SyncEvery::Never), ("100ms", interval(100)), ("2m", interval(120_000))]
+        {
             assert_eq!(parse_sync(text).unwrap(), expected);
         }
         assert_eq!([parse_age("90m").unwrap(), parse_age("12h").unwrap(), parse_age("30d").unwrap()], [5400, 43_200, 2_592_000]);

@@ -112,7 +112,10 @@ const MANUAL: Manual = Manual {
         ("dedup-query shared.idx --between essay.txt source.txt", "Every chunk that two documents share"),
         ("printf 'essay.txt\\tsource.txt\\n' | dedup-query --pairs -", "Which passages of an essay are from a source"),
         ("zstdcat articles.jsonl.zst | dedup-query --history seen --min-similarity 94%", "The best match of each among all that ever came"),
-        ("zstdcat articles.jsonl.zst | dedup-query --history seen --min-similarity 94% --only-new", "Only what is new passes, byte for byte"),
+        (
+            "zstdcat articles.jsonl.zst | dedup-query --history seen --min-similarity 94% --only-new",
+            "Only what is new passes, byte for byte",
+        ),
         ("dedup-query my.idx essay.txt --html essay.html", "An essay and its sources side by side, for a browser"),
         ("dedup-query --pairs pairs.tsv --html report/", "Both texts of each pair side by side: open report/index.html in a browser"),
         ("dedup-query --pairs pairs.tsv --format pan-xml -o detected/", "The same for many pairs, as XML for an evaluation"),
@@ -177,7 +180,12 @@ const MANUAL: Manual = Manual {
                 "--max-entries and --max-age forget as documents come; files shrink as they are merged. --remove and --remove-from remove all entries that have an id. An id may come twice; nothing is replaced.",
             ],
         ),
-        ("EXIT STATUS", &["0: something was found. 1: nothing was found. 2: an error, or some input could not be used. With --only-new, --remove and --remove-from 0 says that it was done; an id that is not there is an input that could not be used."]),
+        (
+            "EXIT STATUS",
+            &[
+                "0: something was found. 1: nothing was found. 2: an error, or some input could not be used. With --only-new, --remove and --remove-from 0 says that it was done; an id that is not there is an input that could not be used.",
+            ],
+        ),
     ],
     see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-extract", 1), ("dedup-history", 5)],
 };
@@ -251,9 +259,8 @@ impl Arguments {
         let settings = run.settings(Form::Ndjson, 64 << 20, self.tokens.is_dna());
         let mut out = BufWriter::with_capacity(1 << 16, Output::open(None, false)?);
         let (top, tokenizer) = (self.top.unwrap_or(1) as usize, self.tokens.tokenizer());
-        let asked = watched::<Self, _>(&run, true, |watch| {
-            self.history.ask(directory.to_owned(), top, tokenizer, &settings, &mut out, watch)
-        })?;
+        let asked =
+            watched::<Self, _>(&run, true, |watch| self.history.ask(directory.to_owned(), top, tokenizer, &settings, &mut out, watch))?;
         if self.history.only_new { Ok(super::exit_code(asked.problems, self.run.input.skip_bad)) } else { Ok(self.exit_code(&asked)) }
     }
 

@@ -4,7 +4,7 @@ use super::{
     build::entry_bits,
     keys::{Key, PARTS, each_with_ones},
     likeness::{At, Best, Found, Likeness},
-    segment::{Entries, Segment},
+    segment::{Entries, Segment, group_of},
 };
 use crate::{
     error::Result,
@@ -44,13 +44,19 @@ impl Query {
 /// Buffers that are used again and again.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    addresses: Vec<u32>,
+    probes: Vec<Probe>,
     ranges: Vec<Range<u32>>,
     candidates: Vec<u32>,
 }
 
-/// The order of the parts: part 0 takes most time, as it is searched in each bucket of cardinality.
-const TURNS: [usize; PARTS] = [1, 2, 3, 4, 5, 6, 0];
+/// An address of a part, or the slots that it has; and in how many of the bits that are not in it entries must differ.
+#[derive(Debug, Clone)]
+struct Probe {
+    part: usize,
+    apart: u32,
+    place: Range<u32>,
+}
+
 /// Addresses that are looked up together, so that the memory is waited for once.
 const TOGETHER: usize = 64;
 /// What it takes to look up an address, if looking at the next print takes 1.
@@ -136,16 +142,18 @@ impl Searcher<'_> {
             return self.scan(entries, best);
         }
         let keys = self.segment.all_keys(&self.query.print);
-        // After step n all entries that differ in up to n bits were seen; what is found makes it end sooner.
-        for step in 0.. {
-            if step > self.bounds.reach || best.is_full_of_equals() {
+        self.look_up_equals(&keys[0], best)?;
+        // Step n is part n mod 7, in which n ÷ 7 bits may differ. After step n all entries that differ in up to n bits were seen;
+        // what is found makes it end sooner.
+        for level in 0.. {
+            let first = level * PARTS as u32;
+            if first > self.bounds.reach || best.is_full_of_equals() {
                 return Ok(());
             }
-            let (part, level) = (TURNS[step as usize % PARTS], step / PARTS as u32);
-            if part == 0 {
+            let steps = (self.bounds.reach - first + 1).min(PARTS as u32 - 1);
+            self.look_up(&keys, 1..1 + steps as usize, level, best, scratch)?;
+            if first + PARTS as u32 - 1 <= self.bounds.reach && !best.is_full_of_equals() {
                 self.look_up_prints(&keys[0], level, best, scratch)?;
-            } else {
-                self.look_up(part, &keys[part], level, best, scratch)?;
             }
         }
         Ok(())
@@ -170,54 +178,47 @@ impl Searcher<'_> {
         Ok(())
     }
 
-    /// Looks at the entries whose part differs in exactly so many bits, as far as its table tells.
+    /// Looks at the entries of which one of the parts differs in exactly so many bits, as far as its table tells.
     #[inline(always)]
-    fn look_up(&mut self, part: usize, key: &Key, level: u32, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
-        let entry_bits = entry_bits(self.segment.shape.entries);
-        for ones in 0..=level {
-            if level - ones > 32 - entry_bits {
-                continue;
+    fn look_up(&mut self, keys: &[Key], parts: Range<usize>, level: u32, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
+        let rest_bits = 32 - entry_bits(self.segment.shape.entries);
+        scratch.probes.clear();
+        for part in parts {
+            for ones in level.saturating_sub(rest_bits)..=level {
+                each_with_ones(self.segment.shape.address_bits, ones, |change| {
+                    scratch.probes.push(Probe { part, apart: level - ones, place: keys[part].address ^ change..0 });
+                    if scratch.probes.len() == TOGETHER {
+                        self.look_up_together(keys, best, scratch)?;
+                        scratch.probes.clear();
+                    }
+                    Ok(())
+                })?;
             }
-            scratch.addresses.clear();
-            each_with_ones(self.segment.shape.address_bits, ones, |change| {
-                scratch.addresses.push(key.address ^ change);
-                if scratch.addresses.len() == TOGETHER {
-                    self.look_up_together(part, key, level - ones, best, scratch)?;
-                    scratch.addresses.clear();
-                }
-                Ok(())
-            })?;
-            self.look_up_together(part, key, level - ones, best, scratch)?;
         }
-        Ok(())
+        self.look_up_together(keys, best, scratch)
     }
 
     #[inline(always)]
-    fn look_up_together(&mut self, part: usize, key: &Key, apart: u32, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
+    fn look_up_together(&mut self, keys: &[Key], best: &mut Best, scratch: &mut Scratch) -> Result<()> {
         let segment = self.segment;
         let (store, shape, admissible) = (&segment.store, &segment.shape, self.bounds.entries.clone());
-        let (table, entry_bits) = (&shape.tables[part - 1], entry_bits(shape.entries));
-        if scratch.addresses.len() > 1 {
-            scratch.addresses.iter().for_each(|&address| store.prefetch(table.directory + 4 * u64::from(address)));
-        }
-        scratch.ranges.clear();
-        for &address in &scratch.addresses {
-            let [start, end] = store.u32s(table.directory + 4 * u64::from(address))?;
-            if start < end {
-                store.prefetch(table.slots + 4 * u64::from(start));
-                scratch.ranges.push(start..end);
-            }
+        let directory = |probe: &Probe| shape.tables[probe.part - 1].directory + 4 * u64::from(probe.place.start);
+        scratch.probes.iter().for_each(|probe| store.prefetch(directory(probe)));
+        for probe in &mut scratch.probes {
+            let [start, end] = store.u32s(directory(probe))?;
+            store.prefetch(shape.tables[probe.part - 1].slots + 4 * u64::from(start));
+            probe.place = start..end;
         }
         scratch.candidates.clear();
-        let rest = (u64::from(key.rest) << entry_bits) as u32;
-        let mask = (1_u64 << entry_bits) as u32;
-        let entry_mask = mask.wrapping_sub(1);
-        for range in &scratch.ranges {
-            let slots = store.bytes(table.slots + 4 * u64::from(range.start), 4 * u64::from(range.end - range.start))?;
+        let entry_bits = entry_bits(shape.entries);
+        let entry_mask = ((1_u64 << entry_bits) as u32).wrapping_sub(1);
+        for Probe { part, apart, place } in scratch.probes.iter().filter(|probe| probe.place.start < probe.place.end) {
+            let rest = (u64::from(keys[*part].rest) << entry_bits) as u32;
+            let slots = store.bytes(shape.tables[part - 1].slots + 4 * u64::from(place.start), 4 * u64::from(place.end - place.start))?;
             for slot in slots.chunks_exact(4) {
                 let slot = u32::from_le_bytes([slot[0], slot[1], slot[2], slot[3]]);
                 let entry = slot & entry_mask;
-                if ((slot ^ rest) & !entry_mask).count_ones() == apart && admissible.contains(&entry) {
+                if ((slot ^ rest) & !entry_mask).count_ones() == *apart && admissible.contains(&entry) {
                     store.prefetch(shape.prints + PRINT_BYTES as u64 * u64::from(entry));
                     scratch.candidates.push(entry);
                 }
@@ -227,8 +228,23 @@ impl Searcher<'_> {
             let distance = segment.print(entry)?.distance(&self.query.print);
             if distance <= self.bounds.reach {
                 self.consider(entry, distance, best)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at entries with the same print, the first ones first. There may be a million of them: as many as are wanted are enough.
+    #[inline(always)]
+    fn look_up_equals(&mut self, key: &Key, best: &mut Best) -> Result<()> {
+        let (segment, shape) = (self.segment, &self.segment.shape);
+        let group = &shape.groups[group_of(self.query.cardinality)];
+        let address = key.address & ((1 << group.address_bits) - 1);
+        let [start, end] = segment.store.u32s(shape.directory + 4 * (u64::from(group.directory) + u64::from(address)))?;
+        for entry in start..end {
+            if segment.print(entry)? == self.query.print {
+                self.consider(entry, 0, best)?;
                 if best.is_full_of_equals() {
-                    return Ok(());
+                    break;
                 }
             }
         }

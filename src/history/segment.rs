@@ -13,10 +13,13 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Result},
-    format::{Fields, PRINT_BYTES, Print, Sealed},
+    format::{Fields, PRINT_BYTES, Print, Sealed, prefetch},
 };
 use serde::{Deserialize, Serialize};
-use std::{ops::Range, path::{Path, PathBuf}};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Buckets of cardinality, as published.
@@ -124,7 +127,7 @@ impl Store {
     #[inline(always)]
     pub fn prefetch(&self, at: u64) {
         match self {
-            Self::Memory(_) => {}
+            Self::Memory(bytes) => prefetch(bytes, at),
             Self::File(file) => file.prefetch(at),
         }
     }

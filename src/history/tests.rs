@@ -38,7 +38,11 @@ fn ratio() -> impl Strategy<Value = Ratio> {
 
 /// All that is alike enough, the best first, of equals the first.
 fn brute(history: &[(u64, Print)], print: &Print, least: Ratio, top: usize) -> Vec<(u64, Likeness)> {
-    let mut found: Vec<_> = history.iter().map(|(number, other)| (*number, Likeness::of(print, other))).filter(|(_, likeness)| likeness.reaches(least)).collect();
+    let mut found: Vec<_> = history
+        .iter()
+        .map(|(number, other)| (*number, Likeness::of(print, other)))
+        .filter(|(_, likeness)| likeness.reaches(least))
+        .collect();
     found.sort_by(|(_, one), (_, two)| (two.shared * one.union).cmp(&(one.shared * two.union)));
     found.truncate(top);
     found
@@ -46,7 +50,10 @@ fn brute(history: &[(u64, Print)], print: &Print, least: Ratio, top: usize) -> V
 
 fn tail(prints: &[Print]) -> Tail {
     let mut tail = Tail::default();
-    prints.iter().zip(0..).for_each(|(&print, sequence)| tail.push(Added { print, sequence, time: sequence as u32, id: format!("d{sequence}").into() }));
+    prints
+        .iter()
+        .zip(0..)
+        .for_each(|(&print, sequence)| tail.push(Added { print, sequence, time: sequence as u32, id: format!("d{sequence}").into() }));
     tail
 }
 
@@ -129,7 +136,11 @@ fn a_history_finds_what_a_look_at_all_finds() {
         assert!(notes.is_empty());
         answers.extend(ask(&mut history, piece, at, &wanted));
         // Every other time it is not closed in order.
-        if at % 1400 == 0 { history.close().unwrap() } else { drop(history) }
+        if at % 1400 == 0 {
+            history.close().unwrap()
+        } else {
+            drop(history)
+        }
         other.extend(piece.chunks(13).enumerate().flat_map(|(number, piece)| ask(&mut alone, piece, at + 13 * number, &wanted)));
     }
     assert_eq!(answers, other);
@@ -184,10 +195,17 @@ fn scan_against_memory() {
     };
     let words = |bytes: &[u8]| Print::from_slice(bytes).0;
     let sum = best(&mut || {
-        std::hint::black_box(prints.chunks_exact(32).fold(0_u64, |sum, bytes| words(bytes).iter().fold(sum, |sum, word| sum.wrapping_add(*word))));
+        std::hint::black_box(
+            prints.chunks_exact(32).fold(0_u64, |sum, bytes| words(bytes).iter().fold(sum, |sum, word| sum.wrapping_add(*word))),
+        );
     });
     let asked = Print([5; 4]);
     let scan = best(&mut || super::search::scan(&prints, &asked, 8, &mut |_, _| Ok(8)).unwrap());
     let rate = |seconds: f64| prints.len() as f64 / seconds / 1e9;
-    eprintln!("| a plain sum, GB/s | the scan, GB/s | the scan takes |\n| ---: | ---: | ---: |\n| {:.1} | {:.1} | {:.2} × |", rate(sum), rate(scan), scan / sum);
+    eprintln!(
+        "| a plain sum, GB/s | the scan, GB/s | the scan takes |\n| ---: | ---: | ---: |\n| {:.1} | {:.1} | {:.2} × |",
+        rate(sum),
+        rate(scan),
+        scan / sum
+    );
 }

@@ -36,8 +36,7 @@ pub fn ask_history(options: &HistoryOptions, settings: &Settings, out: &mut impl
     let (source, prints, mut history) = open(options, settings, watch)?;
     let (mut asked, mut lines) = (Asked::default(), Vec::new());
     let summary = run(&Gather(prints), source, settings, watch, |gathered, ids| {
-        let requests: Vec<_> =
-            ids.iter().zip(&gathered.0).map(|((id, _), &print)| Request { id, print, add: options.add }).collect();
+        let requests: Vec<_> = ids.iter().zip(&gathered.0).map(|((id, _), &print)| Request { id, print, add: options.add }).collect();
         let answers = history.ask(&requests, &options.wanted)?;
         lines.clear();
         for (request, answer) in requests.iter().zip(&answers) {

@@ -23,7 +23,9 @@ fn bytes_of(dump: &str) -> Vec<u8> {
 #[test]
 fn the_streams_of_the_format_page_are_what_the_tools_write_and_read() {
     let page = read("man/dedup-stream.5");
-    let [_, tokens, blots, prints, token_bytes, blot_bytes, print_bytes] = &literals(&page)[..] else { panic!("other blocks than there were") };
+    let [_, tokens, blots, prints, token_bytes, blot_bytes, print_bytes] = &literals(&page)[..] else {
+        panic!("other blocks than there were")
+    };
     let work = Work::with(&[("a", "Lorem, ipsum!")]);
     let scheme = ["--scheme", "minhash:256"];
     assert_eq!(work.run("dedup-blot", &[&scheme[..], &["a"]].concat()).ok_text(), *prints);
