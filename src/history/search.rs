@@ -60,7 +60,7 @@ struct Probe {
 /// Addresses that are looked up together, so that the memory is waited for once.
 const TOGETHER: usize = 64;
 /// What it takes to look up an address, if looking at the next print takes 1.
-const LOOKUP_COST: u64 = 12;
+const LOOKUP_COST: u64 = 30;
 
 /// Offers to `best` whatever in the segment may belong there.
 pub fn search(segment: &Segment, number: usize, query: &Query, live: &Live<'_>, best: &mut Best, scratch: &mut Scratch) -> Result<()> {

@@ -195,8 +195,8 @@ impl History {
     /// Finishes what threads have under way, and makes sure that all is on disk. Without it, and after an error, nothing is lost that was promised.
     pub fn close(mut self) -> Result<()> {
         self.settle(true)?;
-        self.sync()?;
-        let Some(writing) = self.writing.take() else { return Ok(()) };
+        let Some(mut writing) = self.writing.take() else { return Ok(()) };
+        writing.journal.finish()?;
         drop((writing.small, writing.large, writing.journal));
         writing.lock.release(&self.directory)
     }
@@ -326,7 +326,7 @@ impl History {
     pub(super) fn next_journal(&mut self) -> Result<()> {
         let (directory, every, first) = (self.directory.clone(), self.options.sync, self.next_sequence);
         let writing = self.writing()?;
-        writing.journal.sync()?;
+        writing.journal.finish()?;
         let number = writing.journal_number + 1;
         writing.journal = Journal::create(&journal_path(&directory, number), first, every)?;
         (writing.journal_number, writing.journal_entries) = (number, 0);

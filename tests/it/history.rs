@@ -154,7 +154,7 @@ fn only_what_is_new_passes_unchanged() {
     // A line that is no document is told and kept, one without a line feed gets it.
     let odd = ask(&work, &["--only-new"], "{\"id\":\"x\",\"text\":\"all new\"}\r\n\nno JSON\n{\"id\":\"y\",\"text\":\"some more words\"}");
     assert_eq!(odd.stdout(), "{\"id\":\"x\",\"text\":\"all new\"}\r\n\nno JSON\n{\"id\":\"y\",\"text\":\"some more words\"}\n");
-    assert_eq!((odd.code(), odd.stderr().as_str()), (2, "dedup-query: -:3: not JSON: expected ident at column 2; the line is kept\n"));
+    assert_eq!((odd.code(), odd.stderr().as_str()), (2, "dedup-query: stdin:3: not JSON: expected ident at column 2; the line is kept\n"));
 }
 
 #[test]
@@ -192,8 +192,9 @@ fn entries_are_removed_and_forgotten() {
             .as_str()
             .map(str::to_owned)
     };
-    assert_eq!([0, 3, 4].map(|number| found(&[], number)), [None, Some("d3".to_owned()), None]);
-    // Another document with one word changed is left.
+    assert_eq!([0, 3].map(|number| found(&[], number)), [None, Some("d3".to_owned())]);
+    // Documents with one word changed are left.
+    assert_eq!(found(&[], 4).as_deref(), Some("d5"));
     assert_eq!(found(&[], 1).as_deref(), Some("d2"));
     assert_eq!([3, 15, 18].map(|number| found(&["--max-entries", "4"], number).is_some()), [false, true, true]);
     assert_eq!(found(&["--max-entries", "4"], 15).as_deref(), Some("d19"));
