@@ -131,7 +131,10 @@ mod tests {
     fn prints_are_fixed_forever() {
         assert_eq!(print(""), None);
         assert_eq!(print("lorem ipsum").unwrap().to_string(), "4b51fe7a5db2cea0bc098ad7f304cbcf7c41341160853affb605e093f2cc6675");
-        assert_eq!(print("lorem ipsum dolor sit amet").unwrap().to_string(), "cb98d67258b6cee09ba5eb966229edc45ce12c4178067d9a0f1461ab145c3e74");
+        assert_eq!(
+            print("lorem ipsum dolor sit amet").unwrap().to_string(),
+            "cb98d67258b6cee09ba5eb966229edc45ce12c4178067d9a0f1461ab145c3e74"
+        );
     }
 
     #[test]

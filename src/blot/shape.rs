@@ -88,7 +88,9 @@ impl Shape {
             "spaced" => Mask::parse(parameter.unwrap_or(super::spaced::DEFAULT)).map(Self::Spaced),
             "context" => few(context::DEFAULT).map(Self::Context),
             "letters" => few(letters::DEFAULT).map(Self::Letters),
-            "minhash" => Err("a print of the whole document, which has no blots; dedup-blot makes it, alone, for dedup-query --history".to_owned()),
+            "minhash" => {
+                Err("a print of the whole document, which has no blots; dedup-blot makes it, alone, for dedup-query --history".to_owned())
+            }
             _ => Err(format!("no scheme '{text}'; there are {}", TABLE.map(|row| row.0).join(", "))),
         }
     }

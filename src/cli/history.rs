@@ -71,12 +71,20 @@ impl HistoryArgs {
     }
 
     /// What is asked for, of a history here or of servers.
-    pub fn asked(&self, service: &ServiceArgs, top: usize, threads: usize, tokenizer: Option<&Tokenizer>) -> Result<service::Asked, anyhow::Error> {
+    pub fn asked(
+        &self,
+        service: &ServiceArgs,
+        top: usize,
+        threads: usize,
+        tokenizer: Option<&Tokenizer>,
+    ) -> Result<service::Asked, anyhow::Error> {
         let least = self.min_similarity.context("say from which similarity on documents are alike: --min-similarity 0.94")?;
         let of = match &self.history {
-            Some(directory) => {
-                Of::Directory { directory: directory.clone(), options: self.options(threads), buckets: service.buckets.unwrap_or(Buckets::ALL) }
-            }
+            Some(directory) => Of::Directory {
+                directory: directory.clone(),
+                options: self.options(threads),
+                buckets: service.buckets.unwrap_or(Buckets::ALL),
+            },
             None => Of::Upstreams(service.upstream.clone()),
         };
         let scheme = tokenizer.map(|tokenizer| PrintScheme { tokens: tokenizer.scheme() });
@@ -143,7 +151,9 @@ mod tests {
     #[test]
     fn times_are_read() {
         let interval = |milliseconds| SyncEvery::Interval(Duration::from_millis(milliseconds));
-        for (text, expected) in [("each", SyncEvery::Each), ("never", SyncEvery::Never), ("100ms", interval(100)), ("2m", interval(120_000))] {
+        for (text, expected) in
+            [("each", SyncEvery::Each), ("never", SyncEvery::Never), ("100ms", interval(100)), ("2m", interval(120_000))]
+        {
             assert_eq!(parse_sync(text).unwrap(), expected);
         }
         assert_eq!([parse_age("90m").unwrap(), parse_age("12h").unwrap(), parse_age("30d").unwrap()], [5400, 43_200, 2_592_000]);

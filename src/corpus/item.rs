@@ -8,7 +8,9 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Problem, Result},
-    format::{Block, BlotCodec, Blots, Header, Kind, Line, LineParser, Parsed, PrintCodec, Printed, TokenCodec, Tokens, empty, parse_record},
+    format::{
+        Block, BlotCodec, Blots, Header, Kind, Line, LineParser, Parsed, PrintCodec, Printed, TokenCodec, Tokens, empty, parse_record,
+    },
     scheme::BlotScheme,
 };
 use std::{

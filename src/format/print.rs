@@ -13,23 +13,40 @@ pub struct Print(pub [u64; 4]);
 
 impl Print {
     pub fn from_bytes(bytes: &[u8; PRINT_BYTES]) -> Self {
-        Self(std::array::from_fn(|word| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * word + byte]))))
+        Self::from_slice(bytes)
+    }
+
+    /// Of so many bytes or more.
+    #[inline(always)]
+    pub fn from_slice(bytes: &[u8]) -> Self {
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[8 * at..8 * at + 8]);
+            u64::from_le_bytes(word)
+        };
+        Self([word(0), word(1), word(2), word(3)])
     }
 
     pub fn to_bytes(self) -> [u8; PRINT_BYTES] {
-        std::array::from_fn(|at| (self.0[at / 8] >> (at % 8 * 8)) as u8)
+        let mut bytes = [0; PRINT_BYTES];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(self.0) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
     }
 
     /// How many bits are set.
-    #[inline]
+    #[inline(always)]
     pub fn cardinality(&self) -> u32 {
-        self.0.iter().map(|word| word.count_ones()).sum()
+        let [a, b, c, d] = self.0;
+        a.count_ones() + b.count_ones() + c.count_ones() + d.count_ones()
     }
 
     /// How many bits differ.
-    #[inline]
+    #[inline(always)]
     pub fn distance(&self, other: &Self) -> u32 {
-        self.0.iter().zip(&other.0).map(|(one, two)| (one ^ two).count_ones()).sum()
+        let ([a, b, c, d], [e, f, g, h]) = (self.0, other.0);
+        (a ^ e).count_ones() + (b ^ f).count_ones() + (c ^ g).count_ones() + (d ^ h).count_ones()
     }
 
     pub fn bit(&self, at: usize) -> bool {

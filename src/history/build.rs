@@ -23,7 +23,7 @@ use std::{
 pub type Keep<'k> = dyn Fn(u64, u32) -> bool + Sync + 'k;
 
 /// Prints that are looked at to choose the bits of addresses.
-const SAMPLE: u32 = 1 << 14;
+const SAMPLE: u32 = 1 << 10;
 /// Where the prints end in a file: at a whole block, so that they can be mapped while the rest is written.
 const BLOCK_BYTES: u64 = 1 << 14;
 
@@ -296,16 +296,15 @@ fn lay_out(counts: &[u32], most_bits: u32) -> Vec<Group> {
 
 /// Where each address of a part begins, and the entries by address, each with as many of its other bits as there is room for.
 fn table(prints: &[u8], keys: &Keys, part: usize, shape: &Shape) -> (Vec<u32>, Vec<u32>) {
-    let print = |bytes: &[u8]| Print(std::array::from_fn(|word| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * word + byte]))));
     let mut starts = vec![0_u32; (1 << shape.address_bits) + 1];
     for bytes in prints.chunks_exact(PRINT_BYTES) {
-        starts[keys.key(&print(bytes), part).address as usize + 1] += 1;
+        starts[keys.key(&Print::from_slice(bytes), part).address as usize + 1] += 1;
     }
     (1..starts.len()).for_each(|at| starts[at] += starts[at - 1]);
     let (mut next, mut slots) = (starts.clone(), vec![0; shape.entries as usize]);
     let entry_bits = entry_bits(shape.entries);
     for (entry, bytes) in (0..).zip(prints.chunks_exact(PRINT_BYTES)) {
-        let key = keys.key(&print(bytes), part);
+        let key = keys.key(&Print::from_slice(bytes), part);
         let at = &mut next[key.address as usize];
         slots[*at as usize] = entry | (u64::from(key.rest) << entry_bits) as u32;
         *at += 1;

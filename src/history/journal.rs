@@ -64,6 +64,7 @@ pub struct Journal {
     path: PathBuf,
     progress: Arc<Progress>,
     buffer: Vec<u8>,
+    is_changed: bool,
     syncer: Option<Syncer>,
 }
 
@@ -122,7 +123,7 @@ impl Journal {
             SyncEvery::Interval(interval) => Some(Syncer::start(file.clone(), progress.clone(), interval)),
             SyncEvery::Each | SyncEvery::Never => None,
         };
-        Ok(Self { file, path: path.to_owned(), progress, buffer: Vec::new(), syncer })
+        Ok(Self { file, path: path.to_owned(), progress, buffer: Vec::new(), is_changed: false, syncer })
     }
 
     /// Writes lines as one group.
@@ -131,6 +132,17 @@ impl Journal {
         if lines.is_empty() {
             return Ok(());
         }
+        self.is_changed = true;
+        self.append_group(lines)
+    }
+
+    /// Makes sure of all that was written, and says so: a group without lines, whose loss would be none.
+    pub fn finish(&mut self) -> Result<()> {
+        self.sync()?;
+        if std::mem::take(&mut self.is_changed) { self.append_group(&[]) } else { Ok(()) }
+    }
+
+    fn append_group(&mut self, lines: &[Line]) -> Result<()> {
         self.buffer.clear();
         self.buffer.resize(GROUP_BYTES, 0);
         lines.iter().for_each(|line| line.put(&mut self.buffer));

@@ -117,7 +117,10 @@ impl Manifest {
 /// Refuses a directory that holds anything that is not ours.
 pub fn ensure_new(directory: &Path) -> Result<()> {
     match names_in(directory)?.iter().find(|name| !is_ours(name) || name.ends_with(".prints")) {
-        Some(name) => Err(Error::damaged(Place::path(directory), format!("holds '{name}' and no history; choose another name, or an empty directory"))),
+        Some(name) => Err(Error::damaged(
+            Place::path(directory),
+            format!("holds '{name}' and no history; choose another name, or an empty directory"),
+        )),
         None => Ok(()),
     }
 }

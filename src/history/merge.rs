@@ -60,8 +60,14 @@ impl Worker {
         let (send, done) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        let body = move || received.into_iter().take_while(|_| !stopped.load(Ordering::Relaxed)).try_for_each(|job| send.send(job.run(&stopped)));
-        let thread = thread::Builder::new().spawn(move || drop(body())).map_err(|error| Error::io("a thread", error))?;
+        let body = move || {
+            for job in received {
+                if stopped.load(Ordering::Relaxed) || send.send(job.run(&stopped)).is_err() {
+                    break;
+                }
+            }
+        };
+        let thread = thread::Builder::new().spawn(body).map_err(|error| Error::io("a thread", error))?;
         Ok(Self { jobs: Some(jobs), done: Mutex::new(done), pending: 0, stop, thread: Some(thread) })
     }
 
@@ -98,7 +104,11 @@ impl Job {
                 let live = Live { first_sequence, first_time, removed: &removed };
                 let made = build_file(&sources, &|sequence, time| live.has(sequence, time), self.level, &path, stop);
                 let is_made = matches!(made, Ok(Some(_)));
-                let synced = if is_made { path.parent().map_or(Ok(()), |directory| sync_files(directory, &[path.clone()])) } else { Ok(()) };
+                let synced = if is_made {
+                    path.parent().map_or(Ok(()), |directory| sync_files(directory, std::slice::from_ref(&path)))
+                } else {
+                    Ok(())
+                };
                 (synced.and(made), removed)
             }
         };

@@ -3,7 +3,7 @@
 //! [`History::open`] opens or makes one, [`History::ask`] answers a batch of requests in order, each of which may also be added, so
 //! that the next one sees it. Answers are exact: what a look at every print would give, in far fewer steps.
 //!
-//! New entries go to the journal and to a [`tail::Tail`] in memory; 2048 of them make a [`segment::Segment`], eight segments a larger
+//! New entries go to the journal and to a [`tail::Tail`] in memory; 2048 of them make a [`segment::Segment`], four segments a larger
 //! one, and with 131,072 entries one in a file. Four files of a size are made into one, by threads of the history's own. So there are
 //! few segments, and each entry is written a few times only. Entries are numbered in order of arrival: a *sequence number* tells which
 //! of two came first, and what is forgotten.
@@ -31,8 +31,8 @@ mod open;
 mod store;
 
 pub use journal::SyncEvery;
-pub use open::ensure_is;
 pub use likeness::{Likeness, Ratio};
+pub use open::ensure_is;
 pub use store::{Answer, History, Match, Options, Request, Wanted};
 
 #[cfg(test)]

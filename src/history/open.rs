@@ -148,5 +148,7 @@ impl History {
 
 fn torn(replayed: &Replayed) -> String {
     let Replayed { whole_bytes, torn_bytes, .. } = replayed;
-    format!("{torn_bytes} bytes at its end, from byte {whole_bytes}, were not written to their end when the last run died; they are cut off")
+    format!(
+        "{torn_bytes} bytes at its end, from byte {whole_bytes}, were not written to their end when the last run died; they are cut off"
+    )
 }

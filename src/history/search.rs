@@ -2,9 +2,9 @@
 
 use super::{
     build::entry_bits,
-    keys::{Key, PARTS, each_with_ones, sphere},
+    keys::{Key, PARTS, each_with_ones},
     likeness::{At, Best, Found, Likeness},
-    segment::{Entries, Segment},
+    segment::{Entries, Segment, group_of},
 };
 use crate::{
     error::Result,
@@ -44,25 +44,32 @@ impl Query {
 /// Buffers that are used again and again.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    addresses: Vec<u32>,
+    probes: Vec<Probe>,
     ranges: Vec<Range<u32>>,
     candidates: Vec<u32>,
 }
 
-/// The order of the parts: part 0 takes most time, as it is searched in each bucket of cardinality.
-const TURNS: [usize; PARTS] = [1, 2, 3, 4, 5, 6, 0];
+/// An address of a part, or the slots that it has; and in how many of the bits that are not in it entries must differ.
+#[derive(Debug, Clone)]
+struct Probe {
+    part: usize,
+    apart: u32,
+    place: Range<u32>,
+}
+
 /// Addresses that are looked up together, so that the memory is waited for once.
 const TOGETHER: usize = 64;
 /// What it takes to look up an address, if looking at the next print takes 1.
-const LOOKUP_COST: u64 = 12;
+const LOOKUP_COST: u64 = 30;
 
 /// Offers to `best` whatever in the segment may belong there.
 pub fn search(segment: &Segment, number: usize, query: &Query, live: &Live<'_>, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
-    let searcher = Searcher { segment, number, query, live };
+    let mut searcher = Searcher { segment, number, query, live, bounds: Bounds::default() };
+    searcher.bound(best);
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("popcnt") {
         // SAFETY: the processor was just asked for it.
-        return unsafe { search_popcnt(&searcher, best, scratch) };
+        return unsafe { search_popcnt(&mut searcher, best, scratch) };
     }
     searcher.search(best, scratch)
 }
@@ -70,7 +77,7 @@ pub fn search(segment: &Segment, number: usize, query: &Query, live: &Live<'_>, 
 /// The same code, with the instruction that counts ones.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "popcnt")]
-fn search_popcnt(searcher: &Searcher<'_>, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
+fn search_popcnt(searcher: &mut Searcher<'_>, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
     searcher.search(best, scratch)
 }
 
@@ -92,9 +99,8 @@ fn scan_popcnt(prints: &[u8], print: &Print, reach: u32, call: &mut dyn FnMut(us
 
 #[inline(always)]
 fn scan_anywhere(prints: &[u8], print: &Print, mut reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
-    let word = |bytes: &[u8], at: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * at + byte]));
     for (number, bytes) in prints.chunks_exact(PRINT_BYTES).enumerate() {
-        let distance = (0..4).map(|at| (word(bytes, at) ^ print.0[at]).count_ones()).sum::<u32>();
+        let distance = Print::from_slice(bytes).distance(print);
         if distance <= reach {
             reach = call(number, distance)?;
         }
@@ -107,123 +113,138 @@ struct Searcher<'s> {
     number: usize,
     query: &'s Query,
     live: &'s Live<'s>,
+    bounds: Bounds,
+}
+
+/// What may still be among the best: how many bits may differ, the buckets of cardinality, and their entries.
+#[derive(Debug, Clone, Default)]
+struct Bounds {
+    reach: u32,
+    groups: Range<usize>,
+    entries: Range<u32>,
 }
 
 impl Searcher<'_> {
+    fn bound(&mut self, best: &Best) {
+        let (limit, cardinality) = (best.limit(), self.query.cardinality);
+        let (groups, entries) = self.segment.admissible(limit, cardinality);
+        self.bounds = Bounds { reach: limit.reach(cardinality), groups, entries };
+    }
+
     #[inline(always)]
-    fn search(&self, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
-        let (_, entries) = self.segment.admissible(best.limit(), self.query.cardinality);
+    fn search(&mut self, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
+        let entries = self.bounds.entries.clone();
         if entries.is_empty() || best.is_full_of_equals() {
             return Ok(());
         }
-        if self.lookup_cost(self.reach(best)) > u64::from(entries.end - entries.start) {
+        let lookups = self.segment.lookups.get(self.bounds.reach as usize);
+        if lookups.is_none_or(|&lookups| u64::from(lookups) * LOOKUP_COST > u64::from(entries.end - entries.start)) {
             return self.scan(entries, best);
         }
         let keys = self.segment.all_keys(&self.query.print);
-        // After step n all entries that differ in up to n bits were seen; what is found makes it end sooner.
-        for step in 0.. {
-            if step > self.reach(best) || best.is_full_of_equals() {
+        self.look_up_equals(&keys[0], best)?;
+        // Step n is part n mod 7, in which n ÷ 7 bits may differ. After step n all entries that differ in up to n bits were seen;
+        // what is found makes it end sooner.
+        for level in 0.. {
+            let first = level * PARTS as u32;
+            if first > self.bounds.reach || best.is_full_of_equals() {
                 return Ok(());
             }
-            let (part, level) = (TURNS[step as usize % PARTS], step / PARTS as u32);
-            if part == 0 {
+            let steps = (self.bounds.reach - first + 1).min(PARTS as u32 - 1);
+            self.look_up(&keys, 1..1 + steps as usize, level, best, scratch)?;
+            if first + PARTS as u32 - 1 <= self.bounds.reach && !best.is_full_of_equals() {
                 self.look_up_prints(&keys[0], level, best, scratch)?;
-            } else {
-                self.look_up(part, &keys[part], level, best, scratch)?;
             }
         }
         Ok(())
     }
 
-    #[inline(always)]
-    fn reach(&self, best: &Best) -> u32 {
-        best.limit().reach(self.query.cardinality)
-    }
-
-    /// What it takes to look up all that may be in reach.
-    fn lookup_cost(&self, reach: u32) -> u64 {
-        let bits = self.segment.shape.address_bits;
-        let addresses = (0..=reach).flat_map(|step| 0..=step / PARTS as u32).map(|ones| sphere(bits, ones));
-        addresses.fold(0, u64::saturating_add).saturating_mul(LOOKUP_COST)
-    }
-
     /// Looks at every entry of a range.
     #[inline(always)]
-    fn scan(&self, entries: Range<u32>, best: &mut Best) -> Result<()> {
+    fn scan(&mut self, entries: Range<u32>, best: &mut Best) -> Result<()> {
         // In pieces, so that a file's blocks are checked while they are at hand.
         let mut start = entries.start;
         while start < entries.end {
             let end = entries.end.min(start + 4096);
             let at = self.segment.shape.prints + PRINT_BYTES as u64 * u64::from(start);
             let prints = self.segment.store.bytes(at, PRINT_BYTES as u64 * u64::from(end - start))?;
-            scan_anywhere(prints, &self.query.print, self.reach(best), &mut |number, distance| {
+            let (query, reach) = (self.query, self.bounds.reach);
+            scan_anywhere(prints, &query.print, reach, &mut |number, distance| {
                 self.consider(start + number as u32, distance, best)?;
-                Ok(self.reach(best))
+                Ok(self.bounds.reach)
             })?;
             start = end;
         }
         Ok(())
     }
 
-    /// Looks at the entries whose part differs in exactly so many bits, as far as its table tells.
+    /// Looks at the entries of which one of the parts differs in exactly so many bits, as far as its table tells.
     #[inline(always)]
-    fn look_up(&self, part: usize, key: &Key, level: u32, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
-        let entry_bits = entry_bits(self.segment.shape.entries);
-        for ones in 0..=level {
-            if level - ones > 32 - entry_bits {
-                continue;
+    fn look_up(&mut self, keys: &[Key], parts: Range<usize>, level: u32, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
+        let rest_bits = 32 - entry_bits(self.segment.shape.entries);
+        scratch.probes.clear();
+        for part in parts {
+            for ones in level.saturating_sub(rest_bits)..=level {
+                each_with_ones(self.segment.shape.address_bits, ones, |change| {
+                    scratch.probes.push(Probe { part, apart: level - ones, place: keys[part].address ^ change..0 });
+                    if scratch.probes.len() == TOGETHER {
+                        self.look_up_together(keys, best, scratch)?;
+                        scratch.probes.clear();
+                    }
+                    Ok(())
+                })?;
             }
-            scratch.addresses.clear();
-            each_with_ones(self.segment.shape.address_bits, ones, |change| {
-                scratch.addresses.push(key.address ^ change);
-                if scratch.addresses.len() == TOGETHER {
-                    self.look_up_together(part, key, level - ones, best, scratch)?;
-                    scratch.addresses.clear();
-                }
-                Ok(())
-            })?;
-            self.look_up_together(part, key, level - ones, best, scratch)?;
         }
-        Ok(())
+        self.look_up_together(keys, best, scratch)
     }
 
     #[inline(always)]
-    fn look_up_together(&self, part: usize, key: &Key, apart: u32, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
-        let (store, shape) = (&self.segment.store, &self.segment.shape);
-        let (table, entry_bits) = (&shape.tables[part - 1], entry_bits(shape.entries));
-        let (_, admissible) = self.segment.admissible(best.limit(), self.query.cardinality);
-        if scratch.addresses.len() > 1 {
-            scratch.addresses.iter().for_each(|&address| store.prefetch(table.directory + 4 * u64::from(address)));
-        }
-        scratch.ranges.clear();
-        for &address in &scratch.addresses {
-            let [start, end] = store.u32s(table.directory + 4 * u64::from(address))?;
-            if start < end {
-                store.prefetch(table.slots + 4 * u64::from(start));
-                scratch.ranges.push(start..end);
-            }
+    fn look_up_together(&mut self, keys: &[Key], best: &mut Best, scratch: &mut Scratch) -> Result<()> {
+        let segment = self.segment;
+        let (store, shape, admissible) = (&segment.store, &segment.shape, self.bounds.entries.clone());
+        let directory = |probe: &Probe| shape.tables[probe.part - 1].directory + 4 * u64::from(probe.place.start);
+        scratch.probes.iter().for_each(|probe| store.prefetch(directory(probe)));
+        for probe in &mut scratch.probes {
+            let [start, end] = store.u32s(directory(probe))?;
+            store.prefetch(shape.tables[probe.part - 1].slots + 4 * u64::from(start));
+            probe.place = start..end;
         }
         scratch.candidates.clear();
-        let rest = (u64::from(key.rest) << entry_bits) as u32;
-        let mask = (1_u64 << entry_bits) as u32;
-        let entry_mask = mask.wrapping_sub(1);
-        for range in &scratch.ranges {
-            let slots = store.bytes(table.slots + 4 * u64::from(range.start), 4 * u64::from(range.end - range.start))?;
+        let entry_bits = entry_bits(shape.entries);
+        let entry_mask = ((1_u64 << entry_bits) as u32).wrapping_sub(1);
+        for Probe { part, apart, place } in scratch.probes.iter().filter(|probe| probe.place.start < probe.place.end) {
+            let rest = (u64::from(keys[*part].rest) << entry_bits) as u32;
+            let slots = store.bytes(shape.tables[part - 1].slots + 4 * u64::from(place.start), 4 * u64::from(place.end - place.start))?;
             for slot in slots.chunks_exact(4) {
                 let slot = u32::from_le_bytes([slot[0], slot[1], slot[2], slot[3]]);
                 let entry = slot & entry_mask;
-                if ((slot ^ rest) & !entry_mask).count_ones() == apart && admissible.contains(&entry) {
+                if ((slot ^ rest) & !entry_mask).count_ones() == *apart && admissible.contains(&entry) {
                     store.prefetch(shape.prints + PRINT_BYTES as u64 * u64::from(entry));
                     scratch.candidates.push(entry);
                 }
             }
         }
         for &entry in &scratch.candidates {
-            let distance = self.segment.print(entry)?.distance(&self.query.print);
-            if distance <= self.reach(best) {
+            let distance = segment.print(entry)?.distance(&self.query.print);
+            if distance <= self.bounds.reach {
                 self.consider(entry, distance, best)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at entries with the same print, the first ones first. There may be a million of them: as many as are wanted are enough.
+    #[inline(always)]
+    fn look_up_equals(&mut self, key: &Key, best: &mut Best) -> Result<()> {
+        let (segment, shape) = (self.segment, &self.segment.shape);
+        let group = &shape.groups[group_of(self.query.cardinality)];
+        let address = key.address & ((1 << group.address_bits) - 1);
+        let [start, end] = segment.store.u32s(shape.directory + 4 * (u64::from(group.directory) + u64::from(address)))?;
+        for entry in start..end {
+            if segment.print(entry)? == self.query.print {
+                self.consider(entry, 0, best)?;
                 if best.is_full_of_equals() {
-                    return Ok(());
+                    break;
                 }
             }
         }
@@ -232,11 +253,10 @@ impl Searcher<'_> {
 
     /// Looks at the entries whose address in part 0 differs in exactly so many bits: the prints themselves are ordered by it.
     #[inline(always)]
-    fn look_up_prints(&self, key: &Key, level: u32, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
+    fn look_up_prints(&mut self, key: &Key, level: u32, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
         let (store, shape) = (&self.segment.store, &self.segment.shape);
-        let (groups, _) = self.segment.admissible(best.limit(), self.query.cardinality);
         scratch.ranges.clear();
-        for group in &shape.groups[groups] {
+        for group in &shape.groups[self.bounds.groups.clone()] {
             let address = key.address & ((1 << group.address_bits) - 1);
             each_with_ones(group.address_bits, level, |change| {
                 let at = u64::from(group.directory) + u64::from(address ^ change);
@@ -248,13 +268,15 @@ impl Searcher<'_> {
                 Ok::<_, crate::error::Error>(())
             })?;
         }
-        for range in std::mem::take(&mut scratch.ranges) {
-            self.scan(range, best)?;
+        let ranges = std::mem::take(&mut scratch.ranges);
+        for range in &ranges {
+            self.scan(range.clone(), best)?;
         }
+        scratch.ranges = ranges;
         Ok(())
     }
 
-    fn consider(&self, entry: u32, distance: u32, best: &mut Best) -> Result<()> {
+    fn consider(&mut self, entry: u32, distance: u32, best: &mut Best) -> Result<()> {
         let likeness = Likeness::new(self.query.cardinality + self.segment.print(entry)?.cardinality(), distance);
         if !likeness.reaches(best.limit()) {
             return Ok(());
@@ -262,6 +284,7 @@ impl Searcher<'_> {
         let sequence = self.segment.sequence(entry)?;
         if self.live.has(sequence, self.segment.time(entry)?) {
             best.offer(Found { likeness, sequence, at: At::Segment(self.number, entry) });
+            self.bound(best);
         }
         Ok(())
     }

@@ -8,21 +8,24 @@
 //! What a search touches is 32 bytes of print, 24 of tables and about 2 of directories an entry; the rest is for answers only.
 
 use super::{
-    keys::{Key, Keys, PARTS, are_masks},
+    keys::{Key, Keys, PARTS, are_masks, sphere},
     likeness::Ratio,
 };
 use crate::{
     error::{Error, Place, Result},
-    format::{Fields, PRINT_BYTES, Print, Sealed},
+    format::{Fields, PRINT_BYTES, Print, Sealed, prefetch},
 };
 use serde::{Deserialize, Serialize};
-use std::{ops::Range, path::{Path, PathBuf}};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Buckets of cardinality, as published.
 pub const GROUPS: u32 = 27;
 /// Ids that share an offset.
-pub const ID_BLOCK: u32 = 16;
+pub const ID_BLOCK: u32 = 4;
 const KIND: &str = "history segment";
 
 /// The bucket of a cardinality: 256 bits at most.
@@ -124,15 +127,18 @@ impl Store {
     #[inline(always)]
     pub fn prefetch(&self, at: u64) {
         match self {
-            Self::Memory(_) => {}
+            Self::Memory(bytes) => prefetch(bytes, at),
             Self::File(file) => file.prefetch(at),
         }
     }
 
     #[inline(always)]
     pub fn u32s<const N: usize>(&self, start: u64) -> Result<[u32; N]> {
-        let bytes = self.bytes(start, 4 * N as u64)?;
-        Ok(std::array::from_fn(|at| u32::from_le_bytes([bytes[4 * at], bytes[4 * at + 1], bytes[4 * at + 2], bytes[4 * at + 3]])))
+        let (mut numbers, bytes) = ([0; N], self.bytes(start, 4 * N as u64)?);
+        for (number, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(4)) {
+            *number = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
+        Ok(numbers)
     }
 }
 
@@ -149,6 +155,8 @@ pub struct Segment {
     pub store: Store,
     pub shape: Shape,
     pub keys: Keys,
+    /// Addresses to look up, for so many bits that may differ; as far as it is worth it.
+    pub lookups: Vec<u32>,
     /// How often it was merged: segments of one level are merged into one of the next.
     pub level: u32,
 }
@@ -160,8 +168,7 @@ impl Segment {
         if !shape.is_sound() {
             return Err(Error::damaged(Place::file(file.name().clone()), "not a segment of a history, or one of another version"));
         }
-        let keys = Keys::new(&shape.masks);
-        Ok(Self { store: Store::File(Box::new(file)), shape, keys, level })
+        Ok(Self::new(Store::File(Box::new(file)), shape, level))
     }
 
     pub fn open_path(path: &Path, level: u32) -> Result<Self> {
@@ -169,8 +176,19 @@ impl Segment {
     }
 
     pub fn in_memory(bytes: Vec<u8>, shape: Shape, level: u32) -> Self {
-        let keys = Keys::new(&shape.masks);
-        Self { store: Store::Memory(bytes), shape, keys, level }
+        Self::new(Store::Memory(bytes), shape, level)
+    }
+
+    fn new(store: Store, shape: Shape, level: u32) -> Self {
+        let (keys, mut lookups, mut sum) = (Keys::new(&shape.masks), Vec::new(), 0_u64);
+        for differ in 0..=256 {
+            sum = (0..=differ / PARTS as u32).map(|ones| sphere(shape.address_bits, ones)).fold(sum, u64::saturating_add);
+            if sum > u64::from(shape.entries) {
+                break;
+            }
+            lookups.push(sum as u32);
+        }
+        Self { store, shape, keys, lookups, level }
     }
 
     pub fn is_file(&self) -> bool {
@@ -199,7 +217,7 @@ impl Segment {
     /// All entries that have this id.
     pub fn with_id(&self, id: &str) -> Result<Vec<u32>> {
         let (hash, mut found) = (id_hash(id), Vec::new());
-        let row = |at: u32| Ok::<_, Error>(self.store.u32s::<2>(self.shape.id_index + 8 * u64::from(at))?);
+        let row = |at: u32| self.store.u32s::<2>(self.shape.id_index + 8 * u64::from(at));
         let (mut low, mut high) = (0, self.shape.entries);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -238,7 +256,7 @@ impl Entries for Segment {
     #[inline(always)]
     fn print(&self, entry: u32) -> Result<Print> {
         let bytes = self.store.bytes(self.shape.prints + PRINT_BYTES as u64 * u64::from(entry), PRINT_BYTES as u64)?;
-        Ok(Print(std::array::from_fn(|word| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * word + byte])))))
+        Ok(Print::from_slice(bytes))
     }
 
     fn sequence(&self, entry: u32) -> Result<u64> {

@@ -29,11 +29,11 @@ use std::{
 /// Entries of a tail, before it becomes a segment.
 pub(super) const TAIL_ENTRIES: usize = 2048;
 /// Segments in memory that become one.
-const MEMORY_FAN: usize = 8;
+const MEMORY_FAN: usize = 4;
 /// Entries of a journal, and of the first file that holds them: so a journal's entries are all in a file, or none is.
-pub(super) const JOURNAL_ENTRIES: u64 = (TAIL_ENTRIES * MEMORY_FAN * MEMORY_FAN) as u64;
+pub(super) const JOURNAL_ENTRIES: u64 = (TAIL_ENTRIES * MEMORY_FAN * MEMORY_FAN * MEMORY_FAN) as u64;
 /// The level of the first files.
-const FILE_LEVEL: u32 = 2;
+const FILE_LEVEL: u32 = 3;
 /// Files of a level that become one.
 const FILE_FAN: usize = 4;
 /// Journals whose entries may wait for their file; and files that may wait to be merged.
@@ -195,8 +195,8 @@ impl History {
     /// Finishes what threads have under way, and makes sure that all is on disk. Without it, and after an error, nothing is lost that was promised.
     pub fn close(mut self) -> Result<()> {
         self.settle(true)?;
-        self.sync()?;
-        let Some(writing) = self.writing.take() else { return Ok(()) };
+        let Some(mut writing) = self.writing.take() else { return Ok(()) };
+        writing.journal.finish()?;
         drop((writing.small, writing.large, writing.journal));
         writing.lock.release(&self.directory)
     }
@@ -246,7 +246,8 @@ impl History {
         // What this request finds is as if those before it were added already.
         let mut live = self.live(now);
         if self.options.max_entries.is_some() {
-            live.first_sequence = (self.next_sequence + before.at.len() as u64).saturating_sub(self.options.max_entries.unwrap_or(u64::MAX));
+            live.first_sequence =
+                (self.next_sequence + before.at.len() as u64).saturating_sub(self.options.max_entries.unwrap_or(u64::MAX));
         }
         for (number, held) in self.segments.iter().enumerate() {
             let shape = &held.segment.shape;
@@ -325,7 +326,7 @@ impl History {
     pub(super) fn next_journal(&mut self) -> Result<()> {
         let (directory, every, first) = (self.directory.clone(), self.options.sync, self.next_sequence);
         let writing = self.writing()?;
-        writing.journal.sync()?;
+        writing.journal.finish()?;
         let number = writing.journal_number + 1;
         writing.journal = Journal::create(&journal_path(&directory, number), first, every)?;
         (writing.journal_number, writing.journal_entries) = (number, 0);
@@ -356,7 +357,8 @@ impl History {
     /// Takes over what threads have made; if `all`, waits until there is nothing left to do.
     pub(super) fn settle(&mut self, all: bool) -> Result<()> {
         loop {
-            let in_memory = self.segments.iter().filter(|held| !held.segment.is_file()).map(|held| u64::from(held.segment.count())).sum::<u64>();
+            let in_memory =
+                self.segments.iter().filter(|held| !held.segment.is_file()).map(|held| u64::from(held.segment.count())).sum::<u64>();
             let files = self.segments.iter().filter(|held| held.segment.is_file()).count();
             let is_behind = in_memory > MOST_WAITING as u64 * JOURNAL_ENTRIES;
             let Some(writing) = &mut self.writing else { return Ok(()) };
@@ -427,11 +429,17 @@ impl History {
         };
         let gone: Vec<_> = self.segments.extract_if(.., |held| is_gone(held)).collect();
         let Some(writing) = &mut self.writing else { return Ok(()) };
-        for held in self.segments.iter_mut().filter(|held| held.segment.is_file() && !held.is_busy && is_mostly_dead(&held.segment, &dropped)) {
+        for held in
+            self.segments.iter_mut().filter(|held| held.segment.is_file() && !held.is_busy && is_mostly_dead(&held.segment, &dropped))
+        {
             held.is_busy = true;
             let path = segment_path(&self.directory, self.manifest.next_segment);
             self.manifest.next_segment += 1;
-            writing.large.submit(Job { inputs: vec![held.segment.clone()], level: held.segment.level, file: Some((path, dropped.clone())) });
+            writing.large.submit(Job {
+                inputs: vec![held.segment.clone()],
+                level: held.segment.level,
+                file: Some((path, dropped.clone())),
+            });
         }
         if gone.is_empty() {
             return Ok(());
@@ -490,7 +498,8 @@ fn is_within(sequence: u64, segment: &Segment) -> bool {
 fn is_mostly_dead(segment: &Segment, dropped: &Dropped) -> bool {
     let Shape { sequences, times, .. } = &segment.shape;
     let half = |first: u64, last: u64| first + (last - first).div_ceil(2);
-    dropped.first_sequence > half(sequences[0], sequences[1]) || u64::from(dropped.first_time) > half(u64::from(times[0]), u64::from(times[1]))
+    dropped.first_sequence > half(sequences[0], sequences[1])
+        || u64::from(dropped.first_time) > half(u64::from(times[0]), u64::from(times[1]))
 }
 
 /// Segments beside one another that are of one level, as many as are made into one.

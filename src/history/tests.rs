@@ -38,7 +38,11 @@ fn ratio() -> impl Strategy<Value = Ratio> {
 
 /// All that is alike enough, the best first, of equals the first.
 fn brute(history: &[(u64, Print)], print: &Print, least: Ratio, top: usize) -> Vec<(u64, Likeness)> {
-    let mut found: Vec<_> = history.iter().map(|(number, other)| (*number, Likeness::of(print, other))).filter(|(_, likeness)| likeness.reaches(least)).collect();
+    let mut found: Vec<_> = history
+        .iter()
+        .map(|(number, other)| (*number, Likeness::of(print, other)))
+        .filter(|(_, likeness)| likeness.reaches(least))
+        .collect();
     found.sort_by(|(_, one), (_, two)| (two.shared * one.union).cmp(&(one.shared * two.union)));
     found.truncate(top);
     found
@@ -46,7 +50,10 @@ fn brute(history: &[(u64, Print)], print: &Print, least: Ratio, top: usize) -> V
 
 fn tail(prints: &[Print]) -> Tail {
     let mut tail = Tail::default();
-    prints.iter().zip(0..).for_each(|(&print, sequence)| tail.push(Added { print, sequence, time: sequence as u32, id: format!("d{sequence}").into() }));
+    prints
+        .iter()
+        .zip(0..)
+        .for_each(|(&print, sequence)| tail.push(Added { print, sequence, time: sequence as u32, id: format!("d{sequence}").into() }));
     tail
 }
 
@@ -129,7 +136,11 @@ fn a_history_finds_what_a_look_at_all_finds() {
         assert!(notes.is_empty());
         answers.extend(ask(&mut history, piece, at, &wanted));
         // Every other time it is not closed in order.
-        if at % 1400 == 0 { history.close().unwrap() } else { drop(history) }
+        if at % 1400 == 0 {
+            history.close().unwrap()
+        } else {
+            drop(history)
+        }
         other.extend(piece.chunks(13).enumerate().flat_map(|(number, piece)| ask(&mut alone, piece, at + 13 * number, &wanted)));
     }
     assert_eq!(answers, other);
@@ -167,4 +178,34 @@ fn what_is_removed_or_forgotten_is_not_found() {
         assert_eq!(again(&mut history, 4500).is_some(), is_found, "{age}");
     }
     NOW.store(1000, Ordering::Relaxed);
+}
+
+/// A measurement, not a test: `cargo test --release --lib scan_against_memory -- --ignored --nocapture`.
+#[test]
+#[ignore = "it measures; see scripts/bench-history"]
+fn scan_against_memory() {
+    let prints: Vec<u8> = many(1 << 20, 3).iter().flat_map(|print| print.to_bytes()).cycle().take(1 << 28).collect();
+    let best = |work: &mut dyn FnMut()| {
+        let one = |work: &mut dyn FnMut()| {
+            let start = std::time::Instant::now();
+            work();
+            start.elapsed().as_secs_f64()
+        };
+        (0..7).map(|_| one(work)).fold(f64::INFINITY, f64::min)
+    };
+    let words = |bytes: &[u8]| Print::from_slice(bytes).0;
+    let sum = best(&mut || {
+        std::hint::black_box(
+            prints.chunks_exact(32).fold(0_u64, |sum, bytes| words(bytes).iter().fold(sum, |sum, word| sum.wrapping_add(*word))),
+        );
+    });
+    let asked = Print([5; 4]);
+    let scan = best(&mut || super::search::scan(&prints, &asked, 8, &mut |_, _| Ok(8)).unwrap());
+    let rate = |seconds: f64| prints.len() as f64 / seconds / 1e9;
+    eprintln!(
+        "| a plain sum, GB/s | the scan, GB/s | the scan takes |\n| ---: | ---: | ---: |\n| {:.1} | {:.1} | {:.2} × |",
+        rate(sum),
+        rate(scan),
+        scan / sum
+    );
 }

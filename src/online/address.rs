@@ -155,7 +155,9 @@ impl Listener {
     fn bind_tcp(host: &str, allow_remote: bool) -> io::Result<Self> {
         let sockets: Vec<_> = host.to_socket_addrs()?.collect();
         if !allow_remote && sockets.iter().any(|socket| !socket.ip().is_loopback()) {
-            return Err(io::Error::other("other machines could ask, and nobody is asked for a password; use 127.0.0.1, or add --allow-remote"));
+            return Err(io::Error::other(
+                "other machines could ask, and nobody is asked for a password; use 127.0.0.1, or add --allow-remote",
+            ));
         }
         let listener = TcpListener::bind(&sockets[..])?;
         listener.set_nonblocking(true)?;

@@ -61,7 +61,8 @@ impl Front {
                 }
             };
             let place = members[number].place();
-            let scheme = first_scheme.get_or_insert(upstream.hello.scheme.parse().map_err(|what: String| Error::damaged(place.clone(), what))?);
+            let scheme =
+                first_scheme.get_or_insert(upstream.hello.scheme.parse().map_err(|what: String| Error::damaged(place.clone(), what))?);
             ensure_fits(&upstream.hello, number, &members, scheme, &wanted).map_err(|what| Error::damaged(place, what))?;
             members[number].come_back(upstream);
         }
@@ -80,12 +81,14 @@ impl Front {
 
     /// Tells which cardinalities nobody keeps.
     fn tell_gaps(&self) {
-        let is_kept = |cardinality: &u32| self.members.iter().any(|member| member.buckets.is_none_or(|buckets| buckets.contains(*cardinality)));
+        let is_kept =
+            |cardinality: &u32| self.members.iter().any(|member| member.buckets.is_none_or(|buckets| buckets.contains(*cardinality)));
         let gaps: Vec<u32> = (0..=Buckets::ALL.last).filter(|cardinality| !is_kept(cardinality)).collect();
         let runs = gaps.chunk_by(|one, two| one + 1 == *two).filter_map(|run| Buckets::new(*run.first()?, *run.last()?));
         let told: Vec<String> = runs.map(|run| run.to_string()).collect();
         if !told.is_empty() {
-            let what = format!("no upstream keeps cardinalities {}; such documents are compared with others, but not added", told.join(", "));
+            let what =
+                format!("no upstream keeps cardinalities {}; such documents are compared with others, but not added", told.join(", "));
             (self.tell)(&Problem::new(Place::file("--upstream"), what));
         }
     }
@@ -232,7 +235,8 @@ impl Answering for Front {
         put_removal(&mut line, id);
         for number in 0..self.members.len() {
             let deadline = Instant::now() + LIMIT;
-            let done = self.members[number].upstream.as_mut().map(|upstream| upstream.send(&line).and_then(|()| upstream.removed(deadline)));
+            let done =
+                self.members[number].upstream.as_mut().map(|upstream| upstream.send(&line).and_then(|()| upstream.removed(deadline)));
             match done {
                 Some(Ok(count)) => {
                     removed.count += count;
@@ -296,7 +300,10 @@ fn ensure_fits(hello: &Hello, number: usize, members: &[Member], scheme: &PrintS
     }
     for (_, other) in members.iter().enumerate().filter(|(other, _)| *other != number) {
         if let Some(theirs) = other.buckets.filter(|theirs| theirs.overlaps(&(buckets.first..=buckets.last))) {
-            return Err(format!("it keeps cardinalities {buckets}, and {} keeps {theirs}; give each a range of its own with --buckets", other.name));
+            return Err(format!(
+                "it keeps cardinalities {buckets}, and {} keeps {theirs}; give each a range of its own with --buckets",
+                other.name
+            ));
         }
     }
     Ok(())

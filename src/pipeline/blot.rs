@@ -88,7 +88,9 @@ impl BlotOptions {
             ("--positions", with_positions),
         ] {
             if is_given {
-                return Err(Error::Usage(format!("{flag} has no meaning with --scheme minhash:256, which is one print of the whole document")));
+                return Err(Error::Usage(format!(
+                    "{flag} has no meaning with --scheme minhash:256, which is one print of the whole document"
+                )));
             }
         }
         Ok(())

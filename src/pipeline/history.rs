@@ -11,13 +11,7 @@ use crate::{
     scheme::PrintScheme,
     token::Tokenizer,
 };
-use std::{
-    collections::BTreeMap,
-    io::Write,
-    ops::Range,
-    path::Path,
-    sync::atomic::Ordering,
-};
+use std::{collections::BTreeMap, io::Write, ops::Range, path::Path, sync::atomic::Ordering};
 
 #[derive(Clone)]
 pub struct HistoryOptions {
@@ -36,8 +30,7 @@ pub fn ask_history(options: &HistoryOptions, settings: &Settings, out: &mut impl
     let (source, prints, mut history) = open(options, settings)?;
     let (mut asked, mut lines) = (Asked::default(), Vec::new());
     let summary = run(&Gather(prints), source, settings, watch, |gathered, ids| {
-        let requests: Vec<_> =
-            ids.iter().zip(&gathered.0).map(|((id, _), &print)| Request { id, print, add: options.add }).collect();
+        let requests: Vec<_> = ids.iter().zip(&gathered.0).map(|((id, _), &print)| Request { id, print, add: options.add }).collect();
         let replies = history.ask(&requests)?;
         lines.clear();
         for (request, reply) in requests.iter().zip(&replies) {

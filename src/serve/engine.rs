@@ -65,7 +65,9 @@ fn answer(answering: &mut dyn Answering, options: &Options, jobs: &[Job]) -> Res
     for run in jobs.chunk_by(|one, two| is_like(one) && is_like(two)) {
         match &run[0].asked {
             Asked::Like { .. } => ask(answering, options, run, &mut lines)?,
-            Asked::Remove(_) if !options.add => lines.put(|out| put_error(out, "nothing can be removed: the history is only read (--no-add)")),
+            Asked::Remove(_) if !options.add => {
+                lines.put(|out| put_error(out, "nothing can be removed: the history is only read (--no-add)"))
+            }
             Asked::Remove(id) => {
                 let removed = answering.remove(id)?;
                 lines.put(|out| removed.put(out));

@@ -13,7 +13,11 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 #[derive(Debug, PartialEq)]
 pub enum Asked {
     /// What is a document like? It is added if that is said, or if nothing is said and that is usual.
-    Like { id: Box<str>, print: Option<Print>, add: Option<bool> },
+    Like {
+        id: Box<str>,
+        print: Option<Print>,
+        add: Option<bool>,
+    },
     Remove(Box<str>),
     Hello,
     /// It cannot be answered, for this reason.

@@ -151,7 +151,8 @@ fn accept_all(listener: &Listener, address: &Address, options: &Options, reader:
         }
         match listener.accept() {
             Ok(stream) => admit(stream, options, reader, shared),
-            Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted, io::ErrorKind::ConnectionAborted].contains(&error.kind()) => {}
+            Err(error)
+                if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted, io::ErrorKind::ConnectionAborted].contains(&error.kind()) => {}
             // Too many open files: somebody will go.
             Err(_) => thread::sleep(BREATH),
         }
@@ -164,7 +165,10 @@ fn admit(stream: Stream, options: &Options, reader: &RequestReader, shared: &Arc
         let mut clients = shared.lock();
         if clients.connected >= options.max_clients {
             drop(clients);
-            return refuse(&stream, &format!("{} clients are connected, which is the most (--max-clients); try again later", options.max_clients));
+            return refuse(
+                &stream,
+                &format!("{} clients are connected, which is the most (--max-clients); try again later", options.max_clients),
+            );
         }
         clients.connected += 1;
         clients.reading += 1;

@@ -64,8 +64,12 @@ fn documents(seed: u64, count: usize) -> String {
 fn ensure_same(found: &[Value], expected: &[Value]) {
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.iter().zip(expected) {
-        let similarities = |answer: &Value| answer["matches"].as_array().unwrap().iter().map(|found| found["similarity"].to_string()).collect::<Vec<_>>();
-        assert_eq!((similarities(found), &found["doc"], found.get("missing"), found.get("added")), (similarities(expected), &expected["doc"], None, None));
+        let similarities =
+            |answer: &Value| answer["matches"].as_array().unwrap().iter().map(|found| found["similarity"].to_string()).collect::<Vec<_>>();
+        assert_eq!(
+            (similarities(found), &found["doc"], found.get("missing"), found.get("added")),
+            (similarities(expected), &expected["doc"], None, None)
+        );
         let groups = |answer: &Value| {
             let mut groups = BTreeMap::<String, Vec<String>>::new();
             for found in answer["matches"].as_array().unwrap() {
@@ -94,7 +98,10 @@ fn three_parts_answer_as_one_history() {
         // Now all are there, and nothing more comes.
         let other = documents(seed + 100, 300) + &lines;
         ensure_same(&front(&work, &["--no-add"], &other), &whole(&work, &["--no-add"], &other));
-        let entries: Vec<u64> = servers.iter().map(|server| records(server.connect(&work).ask("{\"hello\":1}").as_bytes())[0]["entries"].as_u64().unwrap()).collect();
+        let entries: Vec<u64> = servers
+            .iter()
+            .map(|server| records(server.connect(&work).ask("{\"hello\":1}").as_bytes())[0]["entries"].as_u64().unwrap())
+            .collect();
         assert!(entries.iter().sum::<u64>() == 1500 && entries.iter().all(|&count| count > 100), "{entries:?}");
     }
 }
@@ -167,14 +174,21 @@ fn who_hangs_is_not_waited_for() {
 fn what_does_not_go_together_is_refused() {
     let work = Work::new();
     let _low = part(&work, 0);
-    let serve = |history: &str, listen: &str, more: &[&str]| Server::start(&work, &[&["--history", history, "--listen", listen], more].concat());
+    let serve =
+        |history: &str, listen: &str, more: &[&str]| Server::start(&work, &[&["--history", history, "--listen", listen], more].concat());
     let _all = serve("a", "unix:all", &WANTED);
     let _other = serve("b", "unix:other", &["--min-similarity", "0.9", "--top", "3", "--buckets", "200..256"]);
     let _one = serve("c", "unix:one", &["--min-similarity", "0.8", "--buckets", "200..256"]);
     let _lines = serve("d", "unix:lines", &[&WANTED[..], &["--tokenizer", "line", "--buckets", "200..256"]].concat());
     for (second, told) in [
-        ("unix:all", "dedup-query: unix:all: it keeps cardinalities 0..256, and unix:u0 keeps 0..124; give each a range of its own with --buckets"),
-        ("unix:other", "dedup-query: unix:other: it answers from a similarity of 0.9 on, expected 0.8; give both the same --min-similarity"),
+        (
+            "unix:all",
+            "dedup-query: unix:all: it keeps cardinalities 0..256, and unix:u0 keeps 0..124; give each a range of its own with --buckets",
+        ),
+        (
+            "unix:other",
+            "dedup-query: unix:other: it answers from a similarity of 0.9 on, expected 0.8; give both the same --min-similarity",
+        ),
         ("unix:one", "dedup-query: unix:one: it gives the best 1, expected 3 or more; start it with --top 3"),
         ("unix:lines", "dedup-query: unix:lines: scheme is 'line"),
     ] {
@@ -183,8 +197,15 @@ fn what_does_not_go_together_is_refused() {
     }
     // What nobody keeps is told, and one that is not there yet.
     let ran = work.run_with("dedup-query", &[&["--upstream", "unix:u0"], &WANTED[..]].concat(), b"");
-    assert_eq!(ran.stderr(), "dedup-query: --upstream: no upstream keeps cardinalities 125..256; such documents are compared with others, but not added\n");
-    let ran = work.run_with("dedup-query", &[&["--upstream", "unix:u0", "--upstream", "unix:u1"], &WANTED[..]].concat(), documents(7, 1).as_bytes());
+    assert_eq!(
+        ran.stderr(),
+        "dedup-query: --upstream: no upstream keeps cardinalities 125..256; such documents are compared with others, but not added\n"
+    );
+    let ran = work.run_with(
+        "dedup-query",
+        &[&["--upstream", "unix:u0", "--upstream", "unix:u1"], &WANTED[..]].concat(),
+        documents(7, 1).as_bytes(),
+    );
     assert_eq!(ran.stderr(), "dedup-query: unix:u1: No such file or directory (os error 2); it is left out until it is there\n");
     assert_eq!(records(ran.stdout().as_bytes())[0]["missing"].to_string(), "[\"unix:u1\"]");
 }

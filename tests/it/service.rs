@@ -188,12 +188,21 @@ fn prints_streams_and_other_requests() {
     let server = Server::unix(&work, &["--top", "2"]);
     assert_eq!(fs::metadata(work.path("s")).unwrap().permissions().mode() & 0o777, 0o600);
     let mut client = server.connect(&work);
-    let hello = |entries: u64| format!("{{\"hello\":1,\"scheme\":\"word@18.0 minhash:256\",\"buckets\":[0,256],\"entries\":{entries},\"min_similarity\":0.9,\"top\":2}}\n");
+    let hello = |entries: u64| {
+        format!(
+            "{{\"hello\":1,\"scheme\":\"word@18.0 minhash:256\",\"buckets\":[0,256],\"entries\":{entries},\"min_similarity\":0.9,\"top\":2}}\n"
+        )
+    };
     assert_eq!(client.ask("{\"hello\":1}"), hello(0));
     // A whole stream of prints: its header and its end need no answer.
     let stream = work.run("dedup-blot", &["--scheme", "minhash:256", "a", "b"]).ok_text();
-    assert_eq!(server.connect(&work).ask_all(&stream), "{\"doc\":\"a\",\"best\":null,\"matches\":[]}\n{\"doc\":\"b\",\"best\":null,\"matches\":[]}\n");
-    let found = |id: &str| format!("{{\"doc\":\"{id}\",\"best\":{{\"doc\":\"a\",\"similarity\":1}},\"matches\":[{{\"doc\":\"a\",\"similarity\":1}}]}}\n");
+    assert_eq!(
+        server.connect(&work).ask_all(&stream),
+        "{\"doc\":\"a\",\"best\":null,\"matches\":[]}\n{\"doc\":\"b\",\"best\":null,\"matches\":[]}\n"
+    );
+    let found = |id: &str| {
+        format!("{{\"doc\":\"{id}\",\"best\":{{\"doc\":\"a\",\"similarity\":1}},\"matches\":[{{\"doc\":\"a\",\"similarity\":1}}]}}\n")
+    };
     assert_eq!(client.ask(r#"{"id":"x","text":"ipsum lorem","add":false}"#), found("x"));
     assert_eq!(client.ask(r#"{"text":"lorem ipsum","add":false}"#), found("-:3"));
     assert_eq!(client.ask("{\"hello\":1}"), hello(1));
@@ -258,7 +267,10 @@ fn who_never_reads_stops_only_itself() {
             Err(error) => {
                 assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
                 waits += 1;
-                assert_eq!(other.ask(&format!("{{\"id\":\"o{sent}-{waits}\",\"text\":\"...\"}}")), format!("{{\"doc\":\"o{sent}-{waits}\",\"best\":null}}\n"));
+                assert_eq!(
+                    other.ask(&format!("{{\"id\":\"o{sent}-{waits}\",\"text\":\"...\"}}")),
+                    format!("{{\"doc\":\"o{sent}-{waits}\",\"best\":null}}\n")
+                );
             }
         }
         assert!(sent < 64 << 20, "everything is read, and nothing is taken back");
@@ -348,7 +360,10 @@ fn no_more_clients_than_allowed() {
     for client in &mut two {
         assert!(client.ask("{\"hello\":1}").starts_with("{\"hello\":1,"));
     }
-    assert_eq!(server.connect(&work).rest(), "{\"error\":\"2 clients are connected, which is the most (--max-clients); try again later\"}\n");
+    assert_eq!(
+        server.connect(&work).rest(),
+        "{\"error\":\"2 clients are connected, which is the most (--max-clients); try again later\"}\n"
+    );
     let [mut first, second] = two;
     second.ask_all("");
     // Its place is free as soon as its threads have ended.
@@ -362,12 +377,30 @@ fn what_makes_no_sense_of_a_service_is_refused() {
     for (command, told) in [
         ("dedup-query --listen unix:s", "error: the following required arguments were not provided:"),
         ("dedup-query --history h --listen unix:s", "dedup-query: say from which similarity on documents are alike: --min-similarity 0.94"),
-        ("dedup-query --history h --min-similarity 1 --listen s", "error: invalid value 's' for '--listen <ADDRESS>': 's' is neither unix:PATH nor tcp:HOST:PORT"),
-        ("dedup-query --history h --min-similarity 1 --listen unix:s --only-new", "error: the argument '--listen <ADDRESS>' cannot be used with '--only-new'"),
-        ("dedup-query --history h --min-similarity 1 --listen unix:s file", "error: the argument '--listen <ADDRESS>' cannot be used with '[IDX]'"),
-        ("dedup-query --history h --min-similarity 1 --max-clients 5", "error: the following required arguments were not provided:\n  --listen <ADDRESS>"),
-        ("dedup-query --history h --min-similarity 1 --buckets 5..3", "error: invalid value '5..3' for '--buckets <A..B>': '5..3' is no range of cardinalities"),
-        ("dedup-query --history h --upstream unix:s --min-similarity 1", "error: the argument '--history <DIR>' cannot be used with '--upstream <ADDRESS>'"),
+        (
+            "dedup-query --history h --min-similarity 1 --listen s",
+            "error: invalid value 's' for '--listen <ADDRESS>': 's' is neither unix:PATH nor tcp:HOST:PORT",
+        ),
+        (
+            "dedup-query --history h --min-similarity 1 --listen unix:s --only-new",
+            "error: the argument '--listen <ADDRESS>' cannot be used with '--only-new'",
+        ),
+        (
+            "dedup-query --history h --min-similarity 1 --listen unix:s file",
+            "error: the argument '--listen <ADDRESS>' cannot be used with '[IDX]'",
+        ),
+        (
+            "dedup-query --history h --min-similarity 1 --max-clients 5",
+            "error: the following required arguments were not provided:\n  --listen <ADDRESS>",
+        ),
+        (
+            "dedup-query --history h --min-similarity 1 --buckets 5..3",
+            "error: invalid value '5..3' for '--buckets <A..B>': '5..3' is no range of cardinalities",
+        ),
+        (
+            "dedup-query --history h --upstream unix:s --min-similarity 1",
+            "error: the argument '--history <DIR>' cannot be used with '--upstream <ADDRESS>'",
+        ),
         ("dedup-query --upstream unix:none --min-similarity 1", "dedup-query: unix:none: No such file or directory"),
         ("dedup-query --history h --min-similarity 1 --listen unix:none/s", "dedup-query: none/s: No such file or directory"),
     ] {
