@@ -48,6 +48,8 @@ pub mod index;
 // Index to likeness.
 /// Which documents are alike, and how much.
 pub mod similar;
+/// Prints of all documents that came, on disk, and which of them a new one is like.
+pub mod history;
 /// Text that does not count: quotations, lists of references, templates.
 pub mod exempt;
 /// Which stretch of one document was taken from which of another.
@@ -58,9 +60,13 @@ pub mod compare;
 // Answers.
 /// Results as lines of JSON, as tables, as graphs.
 pub mod report;
+/// Answers while documents come: from a history here, or from servers that each keep a part of one.
+pub mod online;
 
 // The stages, each one verb.
 pub mod pipeline;
+/// The same answers for many clients at once, over a socket.
+pub mod serve;
 
 // The shell.
 pub mod cli;

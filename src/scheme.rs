@@ -6,6 +6,7 @@
 //! word@18.0                               tokens: the tokenizer and its version of Unicode
 //! word@18.0 ordered:8:32 all              blots: windows of 8 tokens, 32 bits, every one kept
 //! word+html@18.0 xor:10x2:18 winnow:4     two interleaved streams of windows of 10
+//! word@18.0 minhash:256                   prints: 256 bits of MinHash over the tokens
 //! ```
 
 use std::{fmt, str::FromStr};
@@ -73,6 +74,31 @@ impl FromStr for BlotScheme {
     }
 }
 
+/// The scheme of a print stream or a history, for example `word@18.0 minhash:256`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrintScheme {
+    pub tokens: TokenScheme,
+}
+
+const MINHASH: &str = "minhash:256";
+
+impl fmt::Display for PrintScheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {MINHASH}", self.tokens)
+    }
+}
+
+impl FromStr for PrintScheme {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(' ') {
+            Some((tokens, MINHASH)) => Ok(Self { tokens: tokens.parse()? }),
+            _ => Err(format!("'{text}' is not the scheme of a print stream, such as 'word@18.0 {MINHASH}'")),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +107,14 @@ mod tests {
     fn schemes_are_read_back_as_written() {
         for text in ["word@18.0 ordered:8:32 all", "word+html@18.0 xor:10x2:18 winnow:4,mod:16"] {
             assert_eq!(text.parse::<BlotScheme>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn schemes_of_prints_are_read_back_as_written() {
+        assert_eq!("word@18.0 minhash:256".parse::<PrintScheme>().unwrap().to_string(), "word@18.0 minhash:256");
+        for text in ["word@18.0", "word@18.0 minhash:128", " minhash:256", "word@18.0 ordered:8:32 all"] {
+            assert!(text.parse::<PrintScheme>().is_err(), "{text}");
         }
     }
 

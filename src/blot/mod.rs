@@ -7,6 +7,7 @@
 
 mod context;
 mod letters;
+pub mod minhash;
 mod ordered;
 mod run;
 mod shape;

@@ -5,7 +5,7 @@
 //! do not cancel. At the end the bits are stirred, so that the top ones depend on all.
 
 /// The golden ratio's fraction, odd.
-const M: u64 = 0x9e37_79b9_7f4a_7c15;
+pub const M: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Appends a number for each window of `k` hashes, or one for all of them if there are fewer.
 pub fn windows(hashes: &[u64], k: usize, out: &mut Vec<u64>) {

@@ -4,13 +4,14 @@ use super::{INTERLEAVE, K, context, letters, ordered, sorted, spaced::Mask, xor}
 use std::{fmt, ops::RangeInclusive};
 
 /// Name, parameter where it has one of its own, and what it does.
-const TABLE: [(&str, &str); 6] = [
+const TABLE: [(&str, &str); 7] = [
     ("ordered[:K]", "K tokens in a row, as they stand"),
     ("xor[:K]", "K tokens in any order; a word that occurs twice in a window cancels (as dupi does it)"),
     ("sorted[:K]", "K tokens in any order; a word that occurs twice counts twice"),
     ("spaced[:MASK]", "the tokens of a window where MASK has a 1, in order [110100101]"),
     ("context[:N]", "N words of four letters or more, by their first five, in any order and with one left out, for reworded text [3]"),
     ("letters[:N]", "N letters in a row, whatever words they are of, for text from scanners; best with /winnow:8 [16]"),
+    ("minhash:256", "no windows but one print of the whole document, 256 bits of MinHash over its tokens, for dedup-query --history"),
 ];
 
 /// What there is, for a help text.
@@ -87,6 +88,9 @@ impl Shape {
             "spaced" => Mask::parse(parameter.unwrap_or(super::spaced::DEFAULT)).map(Self::Spaced),
             "context" => few(context::DEFAULT).map(Self::Context),
             "letters" => few(letters::DEFAULT).map(Self::Letters),
+            "minhash" => {
+                Err("a print of the whole document, which has no blots; dedup-blot makes it, alone, for dedup-query --history".to_owned())
+            }
             _ => Err(format!("no scheme '{text}'; there are {}", TABLE.map(|row| row.0).join(", "))),
         }
     }

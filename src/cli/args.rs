@@ -187,7 +187,7 @@ pub struct BlotArgs {
     /// Tokens of a window, where the scheme does not say it [default: 8, for dna 31]
     #[arg(short, value_name = "N", value_parser = clap::value_parser!(u32).range(range(blot::K)))]
     pub k: Option<u32>,
-    /// ordered, xor, sorted, spaced:MASK, context:N, letters:N, or several with commas [default: ordered]
+    /// ordered, xor, sorted, spaced:MASK, context:N, letters:N, or several with commas; minhash:256 [default: ordered]
     #[arg(long, value_name = "NAME", long_help = long_help("What of a window counts", &blot::help(), "ordered"))]
     pub scheme: Option<String>,
     /// Make windows of every Nth token: N streams, token i in stream i mod N [default: 1]

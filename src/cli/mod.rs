@@ -7,12 +7,14 @@ mod blot;
 mod compare;
 mod extract;
 mod generate;
+mod history;
 mod index;
 mod manners;
 mod output;
 mod pairs;
 mod progress;
 mod query;
+mod service;
 mod spex;
 mod tokenize;
 

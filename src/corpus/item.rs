@@ -8,7 +8,9 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Problem, Result},
-    format::{Block, BlotCodec, Blots, Header, Kind, Line, LineParser, Parsed, TokenCodec, Tokens, empty, parse_record},
+    format::{
+        Block, BlotCodec, Blots, Header, Kind, Line, LineParser, Parsed, PrintCodec, Printed, TokenCodec, Tokens, empty, parse_record,
+    },
     scheme::BlotScheme,
 };
 use std::{
@@ -36,6 +38,7 @@ pub enum Content<'a> {
     Text(&'a str),
     Tokens(&'a Tokens),
     Blots(&'a Blots),
+    Print(Printed),
 }
 
 impl Item<'_> {
@@ -164,6 +167,7 @@ impl Reader {
             }
             Ok(Line::Tokens(found)) => visit(Ok(item(&found.doc, found.bytes, found.hash, Content::Tokens(&self.tokens)))),
             Ok(Line::Blots(found)) => visit(Ok(item(&found.doc, found.bytes, found.hash, Content::Blots(&self.blots)))),
+            Ok(Line::Print(found, printed)) => visit(Ok(item(&found.doc, found.bytes, found.hash, Content::Print(printed)))),
         }
     }
 
@@ -184,6 +188,10 @@ impl Reader {
                     let codec = BlotCodec { bits, with_positions: true };
                     (codec.read_binary(&mut fields, &mut self.blots).map_err(damaged)?, Content::Blots(&self.blots))
                 }
+                Kind::Prints => {
+                    let (record, printed) = PrintCodec.read_binary(&mut fields).map_err(damaged)?;
+                    (record, Content::Print(printed))
+                }
             };
             visit(Ok(Item { id: record.doc, file: &of.file, line: None, bytes: record.bytes, hash: record.hash, content }));
         }
@@ -196,6 +204,7 @@ fn ensure_belongs<'a>(header: &Header, line: Line<'a>) -> Result<Line<'a>, Strin
     let kind = match &line {
         Line::Tokens(_) => Kind::Tokens,
         Line::Blots(_) => Kind::Blots,
+        Line::Print(..) => Kind::Prints,
         Line::Header(_) | Line::End { .. } | Line::Document { .. } => return Ok(line),
     };
     if kind != header.kind {
@@ -307,7 +316,7 @@ fn ensure_size(bytes: u64) -> Result<(), String> {
 }
 
 /// With `lossy`, each byte that is not UTF-8 becomes a `?`, so that every other byte stays where it was.
-pub(super) fn ensure_utf8(bytes: &mut [u8], lossy: bool) -> Result<(), String> {
+pub fn ensure_utf8(bytes: &mut [u8], lossy: bool) -> Result<(), String> {
     let Err(error) = std::str::from_utf8(bytes) else {
         return Ok(());
     };

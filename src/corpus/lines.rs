@@ -76,6 +76,24 @@ impl LineReader {
     }
 }
 
+/// The bytes of a chunk, if it is lines that are a document each, and the number of the first. A stream of ours is not: what
+/// passes of it would lack its end.
+pub fn copy_lines(chunk: &Chunk) -> Result<(Vec<u8>, u64)> {
+    let refused = |file: std::sync::Arc<str>, what: &str| Err(Error::damaged(Place::file(file), what));
+    match chunk {
+        Chunk::Records { of, .. } | Chunk::Block { of, .. } if of.header.is_some() => {
+            refused(of.file.clone(), "a stream of tokens or prints; only documents can be passed on as they came")
+        }
+        Chunk::Records { of, first_line, bytes } if of.layout != Layout::Fasta => Ok((bytes.clone(), *first_line)),
+        Chunk::Problem(Problem { place, what }) => Err(Error::damaged(place.clone(), what.strip_suffix(LEFT_OUT).unwrap_or(what))),
+        Chunk::Files(entries) => refused(entries.first().map_or_else(|| "a file".into(), |entry| entry.name()), NOT_LINES),
+        Chunk::Whole { file, .. } => refused(file.clone(), NOT_LINES),
+        Chunk::Records { of, .. } | Chunk::Block { of, .. } => refused(of.file.clone(), NOT_LINES),
+    }
+}
+
+const NOT_LINES: &str = "not a document a line; --records ndjson or --records lines reads it as if it were";
+
 fn not_lines(file: impl Into<std::sync::Arc<str>>) -> Error {
     let what = "not a document a line; --records ndjson reads it as if it were, --as clusters says which whole files to drop";
     Error::damaged(Place::file(file), what)

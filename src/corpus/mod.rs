@@ -8,8 +8,8 @@ mod unpack;
 mod walk;
 
 pub use chunk::Chunk;
-pub use item::{Content, Item, Reader, read_text};
-pub use lines::{LineReader, RawLine};
+pub use item::{Content, Item, Reader, ensure_utf8, read_text};
+pub use lines::{LineReader, RawLine, copy_lines};
 pub use places::Places;
 pub use seen::SeenIds;
 pub use source::Source;

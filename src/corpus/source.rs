@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Problem, Result},
-    format::{BlockReader, Header, MAGIC},
+    format::{BlockReader, Header, Kind, MAGIC},
     parallel::Weighted,
 };
 use serde::de::IgnoredAny;
@@ -162,6 +162,10 @@ impl Source {
                 expected: expected.scheme.clone(),
                 remedy: "give the same options to both, or leave them out to take those of the stream",
             }),
+            None if header.kind == Kind::Prints => {
+                let what = "a stream of prints, which has no blots to index or tokens to read; dedup-query --history takes it";
+                Err(Error::damaged(place.clone(), what))
+            }
             None => Err(Error::damaged(place.clone(), format!("a stream of {}, which this program does not read", header.kind.name()))),
         }
     }

@@ -13,6 +13,7 @@ pub const MAX_HEADER_BYTES: u32 = 1 << 16;
 pub enum Kind {
     Tokens,
     Blots,
+    Prints,
 }
 
 impl Kind {
@@ -20,6 +21,7 @@ impl Kind {
         match self {
             Self::Tokens => "tokens",
             Self::Blots => "blots",
+            Self::Prints => "prints",
         }
     }
 }

@@ -3,7 +3,8 @@
 use super::{
     blots::Blots,
     header::{Header, opens_with},
-    record::BlotCodec,
+    print::Print,
+    record::{BlotCodec, Printed},
     tokens::{Span, Tokens},
 };
 use serde::{
@@ -19,6 +20,7 @@ pub enum Line<'a> {
     Document { id: Option<Cow<'a, str>>, text: Cow<'a, str> },
     Tokens(Parsed<'a>),
     Blots(Parsed<'a>),
+    Print(Parsed<'a>, Printed),
     Header(Header),
     End { records: u64 },
 }
@@ -65,14 +67,14 @@ impl LineParser {
             return Ok(id);
         }
         match self.parse(line, tokens, blots)? {
-            Line::Tokens(found) | Line::Blots(found) => Ok(Some(found.doc)),
+            Line::Tokens(found) | Line::Blots(found) | Line::Print(found, _) => Ok(Some(found.doc)),
             Line::Document { id, .. } => Ok(id),
-            Line::Header(_) | Line::End { .. } => Err("part of a stream of tokens or blots amid documents".to_owned()),
+            Line::Header(_) | Line::End { .. } => Err("part of a stream of records amid documents".to_owned()),
         }
     }
 }
 
-const NO_RECORD: &str = "neither tokens nor blots";
+const NO_RECORD: &str = "neither tokens, blots nor a print";
 
 /// Reads a line of a stream that opened with a header.
 pub fn parse_record<'a>(line: &'a [u8], tokens: &mut Tokens, blots: &mut Blots) -> Result<Line<'a>, String> {
@@ -84,7 +86,13 @@ pub fn parse_record<'a>(line: &'a [u8], tokens: &mut Tokens, blots: &mut Blots) 
     match found {
         Found { end: Some(records), .. } => Ok(Line::End { records }),
         Found { has_dedup: true, .. } if Header::is_likely(line) => Header::parse(line).map(Line::Header),
-        Found { doc: None, tokens: Some(_), .. } | Found { doc: None, has_blots: true, .. } => Err("a record without 'doc'".to_owned()),
+        Found { doc: None, tokens: Some(_), .. } | Found { doc: None, has_blots: true, .. } | Found { doc: None, print: Some(_), .. } => {
+            Err("a record without 'doc'".to_owned())
+        }
+        Found { doc: Some(doc), bytes, hash, print: Some(print), tokens: count, .. } => {
+            let tokens = count.unwrap_or(u64::from(print.is_some()));
+            Ok(Line::Print(Parsed { doc, bytes, hash, digits: None }, Printed { print, tokens }))
+        }
         Found { doc: Some(doc), bytes, hash, has_blots: true, digits, tokens: count, has_positions, .. } => {
             if has_positions && blots.positions.len() != blots.values.len() {
                 return Err(format!("{} blots but {} positions", blots.values.len(), blots.positions.len()));
@@ -242,6 +250,8 @@ struct Found<'a> {
     has_spans: bool,
     has_blots: bool,
     has_positions: bool,
+    /// Given, and there.
+    print: Option<Option<Print>>,
     digits: Option<(usize, usize)>,
     has_dedup: bool,
     end: Option<u64>,
@@ -288,6 +298,10 @@ impl<'de> Visitor<'de> for RecordSeed<'_> {
                         self.blots.positions.push(position);
                         Ok(())
                     }))?
+                }
+                "print" => {
+                    let hex = map.next_value::<Option<Text<'de>>>()?;
+                    found.print = Some(hex.map(|hex| hex.0.parse::<Print>()).transpose().map_err(de::Error::custom)?);
                 }
                 "end" => found.end = Some(map.next_value::<End>()?.records),
                 "dedup" => {
@@ -463,6 +477,7 @@ mod tests {
         for (line, what) in [
             (r#"{"doc":"a","tokens":["x"],"spans":[[2,1]]}"#, "span [2,1] ends before it starts"),
             (r#"{"doc":"a","blots":["xyz"]}"#, "blot 'xyz' is not 1 to 16 hex digits"),
+            (r#"{"doc":"a","print":"12"}"#, "print '12' is not 64 hex digits"),
             (r#"{"doc":"a","tokens":["a\nb"]}"#, "a token contains a line feed"),
             (r#"{"doc":"a","tokens":[],"hash":"1"}"#, "hash '1' is not 32 hex digits"),
         ] {

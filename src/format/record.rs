@@ -4,6 +4,7 @@
 
 use super::{
     blots::Blots,
+    print::{PRINT_BYTES, Print},
     tokens::{Span, Tokens},
     varint::{self, Fields},
 };
@@ -173,6 +174,49 @@ impl BlotCodec {
     }
 }
 
+/// The print of a document, and how many tokens it has. A document without tokens has no print.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Printed {
+    pub print: Option<Print>,
+    pub tokens: u64,
+}
+
+/// Print records: `{"doc":…,"bytes":…,"hash":…,"tokens":n,"print":"64 hex digits"}`.
+#[derive(Debug, Clone, Copy)]
+pub struct PrintCodec;
+
+impl PrintCodec {
+    pub fn write_ndjson(self, out: &mut Vec<u8>, record: &Record<'_>, printed: &Printed) {
+        open_json(out, record);
+        let _ = write!(out, ",\"tokens\":{},\"print\":", printed.tokens);
+        match printed.print {
+            Some(print) => {
+                out.push(b'"');
+                print.to_bytes().iter().for_each(|&byte| put_hex(out, u64::from(byte), 2));
+                out.push(b'"');
+            }
+            None => out.extend_from_slice(b"null"),
+        }
+        out.extend_from_slice(b"}\n");
+    }
+
+    pub fn write_binary(self, out: &mut Vec<u8>, record: &Record<'_>, printed: &Printed) {
+        open_binary(out, record, printed.print.is_some());
+        varint::put(out, printed.tokens);
+        if let Some(print) = printed.print {
+            out.extend_from_slice(&print.to_bytes());
+        }
+    }
+
+    pub fn read_binary<'a>(self, fields: &mut Fields<'a>) -> Result<(Record<'a>, Printed), String> {
+        let (record, has_print) = read_open(fields)?;
+        let tokens = fields.varint("number of tokens")?;
+        let bytes = has_print.then(|| fields.take(PRINT_BYTES as u64, "print")).transpose()?;
+        let print = bytes.and_then(|bytes| bytes.try_into().ok()).map(Print::from_bytes);
+        Ok((record, Printed { print, tokens }))
+    }
+}
+
 fn open_json(out: &mut Vec<u8>, record: &Record<'_>) {
     out.extend_from_slice(b"{\"doc\":");
     json_string(out, record.doc);
@@ -279,6 +323,21 @@ mod tests {
             let Ok(Line::Tokens(found)) = parse_record(&text, &mut read, &mut Blots::default()) else { panic!("not read") };
             again.clear();
             codec.write_binary(&mut again, &Record { doc: &found.doc, bytes: found.bytes, hash: found.hash }, &read);
+            prop_assert_eq!(binary, again);
+        }
+
+        #[test]
+        fn print_records_are_twins(doc in ".{0,20}", bytes: Option<u64>, hash: Option<u128>, tokens: u64, words: Option<[u64; 4]>) {
+            let (printed, record) = (Printed { print: words.map(Print), tokens }, record(&doc, bytes, hash));
+            let (mut text, mut binary, mut again) = (Vec::new(), Vec::new(), Vec::new());
+            PrintCodec.write_ndjson(&mut text, &record, &printed);
+            PrintCodec.write_binary(&mut binary, &record, &printed);
+            let (found, read) = PrintCodec.read_binary(&mut Fields::new(&binary)).unwrap();
+            PrintCodec.write_ndjson(&mut again, &found, &read);
+            prop_assert_eq!(&text, &again);
+            let Ok(Line::Print(found, read)) = parse_record(&text, &mut Tokens::default(), &mut Blots::default()) else { panic!("not read") };
+            again.clear();
+            PrintCodec.write_binary(&mut again, &Record { doc: &found.doc, bytes: found.bytes, hash: found.hash }, &read);
             prop_assert_eq!(binary, again);
         }
 

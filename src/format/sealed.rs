@@ -182,6 +182,12 @@ impl Sealed {
         std::hint::black_box(fetched);
     }
 
+    /// Asks for a place that will be looked at soon; nothing waits for it.
+    #[inline(always)]
+    pub fn prefetch(&self, at: u64) {
+        prefetch(&self.map, at);
+    }
+
     /// Lets go of the memory that was mapped so far; what is asked for again is mapped again.
     pub fn release(&self) {
         // SAFETY: pages of a file that is mapped for reading only come back as they were.
@@ -217,6 +223,18 @@ impl Sealed {
 
 fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
     std::array::from_fn(|index| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * index + byte])))
+}
+
+/// Asks for a byte that will be looked at soon; nothing waits for it.
+#[inline(always)]
+pub fn prefetch(bytes: &[u8], at: u64) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(byte) = bytes.get(at as usize) {
+        // SAFETY: a hint, and the address is that of a byte.
+        unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(std::ptr::from_ref(byte).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (bytes, at);
 }
 
 /// Makes files last: their contents, then their names.

@@ -19,6 +19,11 @@ pub struct WriteLock {
 impl WriteLock {
     /// Makes the directory if need be, and takes its lock; refused at once if another process has it.
     pub fn take(directory: &Path) -> Result<Self> {
+        Self::take_of(directory, "index")
+    }
+
+    /// Of what is written there.
+    pub fn take_of(directory: &Path, what: &str) -> Result<Self> {
         fs::create_dir_all(directory).map_err(|error| Error::io(directory.display(), error))?;
         let path = directory.join(LOCK);
         let failed = |error| Error::io(path.display(), error);
@@ -26,7 +31,7 @@ impl WriteLock {
             let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;
             match file.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(refusal(directory, &mut file)),
+                Err(TryLockError::WouldBlock) => return Err(refusal(directory, what, &mut file)),
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
             // Its last holder may have removed the file after we opened it: then the lock is on nothing.
@@ -51,10 +56,10 @@ impl WriteLock {
     }
 }
 
-fn refusal(directory: &Path, file: &mut File) -> Error {
+fn refusal(directory: &Path, what: &str, file: &mut File) -> Error {
     let mut holder = String::new();
     let _ = file.read_to_string(&mut holder);
-    Error::damaged(Place::path(directory), format!("process {} is writing this index; wait for it to end", holder.trim()))
+    Error::damaged(Place::path(directory), format!("process {} is writing this {what}; wait for it to end", holder.trim()))
 }
 
 fn is_at(file: &File, path: &Path) -> bool {

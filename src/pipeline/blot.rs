@@ -1,7 +1,7 @@
 //! Documents or tokens to blots.
 
 use super::{
-    Settings, Stage, Summary, Watch, run_to_stream,
+    Settings, Stage, Summary, Watch, print, run_to_stream,
     tokenize::{ToTokens, token_scheme},
 };
 use crate::{
@@ -45,7 +45,13 @@ const DEFAULT_BITS: u8 = 32;
 
 /// Writes a blot record for each document. Blot streams pass through, which turns one form into the other.
 pub fn blot(options: &BlotOptions, with_positions: bool, settings: &Settings, out: impl Write, watch: &mut dyn Watch) -> Result<Summary> {
-    let (source, blots) = open(options, settings)?;
+    let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
+    let first = source.first_header().cloned();
+    if print::is_asked(options, first.as_ref()) {
+        options.ensure_only_tokens(with_positions)?;
+        return print::print(options.tokenizer.as_ref(), source, first.as_ref(), settings, out, watch);
+    }
+    let (source, blots) = open_source(options, source)?;
     let header = Header::new(Kind::Blots, blots.scheme.to_string());
     let codec = BlotCodec { bits: blots.scheme.bits, with_positions };
     run_to_stream(&Encode { blots, codec, form: settings.form }, source, &header, settings, out, watch)
@@ -53,7 +59,10 @@ pub fn blot(options: &BlotOptions, with_positions: bool, settings: &Settings, ou
 
 /// Opens a corpus, and finds out what blots to make of it.
 pub(super) fn open(options: &BlotOptions, settings: &Settings) -> Result<(Source, ToBlots)> {
-    let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
+    open_source(options, Source::new(settings.corpus.clone(), settings.limits.threads)?)
+}
+
+fn open_source(options: &BlotOptions, mut source: Source) -> Result<(Source, ToBlots)> {
     let first = source.first_header().cloned();
     let blots = match first.as_ref().filter(|(header, _)| header.kind == Kind::Blots) {
         Some((header, place)) => ToBlots::as_stream(options, header, place)?,
@@ -69,6 +78,24 @@ pub(super) fn open(options: &BlotOptions, settings: &Settings) -> Result<(Source
 }
 
 impl BlotOptions {
+    /// Refuses what makes no sense of a print.
+    pub(super) fn ensure_only_tokens(&self, with_positions: bool) -> Result<()> {
+        for (flag, is_given) in [
+            ("-k", self.k.is_some()),
+            ("--interleave", self.interleave.is_some()),
+            ("--bits", self.bits.is_some()),
+            ("--select", self.select.is_some()),
+            ("--positions", with_positions),
+        ] {
+            if is_given {
+                return Err(Error::Usage(format!(
+                    "{flag} has no meaning with --scheme minhash:256, which is one print of the whole document"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// What was not asked for is as in a stream.
     fn completed_by(&self, found: &BlotScheme) -> Self {
         let Self { tokenizer, scheme, k, interleave, .. } = self.clone();
@@ -255,7 +282,7 @@ impl ToBlots {
         match item.content {
             Content::Text(_) => Some(&self.tokens),
             Content::Tokens(tokens) => Some(tokens),
-            Content::Blots(_) => None,
+            Content::Blots(_) | Content::Print(_) => None,
         }
     }
 
@@ -272,6 +299,7 @@ impl ToBlots {
                 self.tokenize.tokenize(text, &mut self.tokens)?;
                 &self.tokens
             }
+            Content::Print(_) => return Err("a print, where documents, tokens or blots are expected".to_owned()),
         };
         let hash = Some(item.hash.unwrap_or_else(|| tokens.hash()));
         self.makers.iter_mut().for_each(|maker| maker.make(tokens));

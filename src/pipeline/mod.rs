@@ -12,8 +12,10 @@ mod change;
 mod dump;
 mod extract;
 mod groups;
+mod history;
 mod library;
 mod pairs;
+mod print;
 mod query;
 mod reorganise;
 mod spex;
@@ -32,7 +34,9 @@ pub use extract::{
     WhichPairs, compare, extract, extract_pages, extract_passages, extract_without, passages, spans, unique,
 };
 pub use groups::Grouping;
+pub use history::{HistoryOptions, ask_history, remove_from_history, sift_by_history};
 pub use pairs::{Aligned, PairsOptions, align_pairs};
+pub(crate) use print::ToPrints;
 pub use query::{Answers, Asked, QueryOptions, query};
 pub use reorganise::{compact, merge, split};
 pub use spex::{SpexOptions, SpexOutput, Spexed, spex, spex_add};

@@ -96,6 +96,7 @@ impl Stage for Tokenize {
             }
             Content::Tokens(tokens) => tokens,
             Content::Blots(_) => return Err("blots, where documents or tokens are expected".to_owned()),
+            Content::Print(_) => return Err("a print, where documents or tokens are expected".to_owned()),
         };
         let record = Record { doc: item.id, bytes: item.bytes, hash: Some(item.hash.unwrap_or_else(|| tokens.hash())) };
         match self.form {

@@ -23,8 +23,14 @@ fn bytes_of(dump: &str) -> Vec<u8> {
 #[test]
 fn the_streams_of_the_format_page_are_what_the_tools_write_and_read() {
     let page = read("man/dedup-stream.5");
-    let [_, tokens, blots, token_bytes, blot_bytes] = &literals(&page)[..] else { panic!("other blocks than there were") };
+    let [_, tokens, blots, prints, token_bytes, blot_bytes, print_bytes] = &literals(&page)[..] else {
+        panic!("other blocks than there were")
+    };
     let work = Work::with(&[("a", "Lorem, ipsum!")]);
+    let scheme = ["--scheme", "minhash:256"];
+    assert_eq!(work.run("dedup-blot", &[&scheme[..], &["a"]].concat()).ok_text(), *prints);
+    assert_eq!(work.run("dedup-blot", &[&scheme[..], &["--binary", "a"]].concat()).ok(), bytes_of(print_bytes));
+    assert_eq!(work.run_with("dedup-blot", &[], &bytes_of(print_bytes)).ok_text(), *prints);
     for (tool, options, text, dump) in
         [("dedup-tokenize", &["--spans"][..], tokens, token_bytes), ("dedup-blot", &["-k", "1", "--positions"], blots, blot_bytes)]
     {
@@ -49,6 +55,7 @@ fn golden_streams_are_read_and_written_as_ever() {
             "xor-10x2-18-winnow.blots",
             &["--scheme", "xor", "-k", "10", "--interleave", "2", "--bits", "18", "--select", "winnow:4"],
         ),
+        ("dedup-blot", "minhash-256.prints", &["--scheme", "minhash:256"]),
         ("dedup-blot", "dna-31-64.blots", &["--tokenizer", "dna", "--records", "fasta", "--bits", "64"]),
     ] {
         let corpus = if name.starts_with("dna") { "testdata/corpus/formats/strands.fa" } else { "testdata/corpus" };

@@ -82,6 +82,7 @@ impl Stage for Hash<'_> {
             }
             Content::Tokens(tokens) => tokens,
             Content::Blots(_) => return Err("blots, where documents or tokens are expected".to_owned()),
+            Content::Print(_) => return Err("a print, where documents or tokens are expected".to_owned()),
         };
         let count = u32::try_from(tokens.len()).map_err(|_| "a document of more than 4 G tokens; split it")?;
         let hashes: Vec<u64> = tokens.iter().map(xxh3_64).collect();

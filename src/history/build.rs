@@ -1,0 +1,335 @@
+//! Makes a segment of entries, or of other segments.
+//!
+//! Memory: four bytes an entry for their order, or eight for the hashes of their ids, or four for a table, one after the other; and
+//! the segment itself where it is made in memory.
+
+use super::{
+    keys::{Keys, Ones, PARTS, address_bits},
+    segment::{Entries, GROUPS, Group, ID_BLOCK, Segment, Shape, Table, group_of, id_hash},
+};
+use crate::{
+    error::{Error, Result},
+    format::{PRINT_BYTES, Print, SealedWriter, put_varint},
+};
+use memmap2::Mmap;
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+/// Which entries are kept: by sequence number and time.
+pub type Keep<'k> = dyn Fn(u64, u32) -> bool + Sync + 'k;
+
+/// Prints that are looked at to choose the bits of addresses.
+const SAMPLE: u32 = 1 << 10;
+/// Where the prints end in a file: at a whole block, so that they can be mapped while the rest is written.
+const BLOCK_BYTES: u64 = 1 << 14;
+
+/// Makes a segment in memory; none if no entry is kept.
+pub fn build(sources: &[&dyn Entries], keep: &Keep<'_>, level: u32, stop: &AtomicBool) -> Result<Option<Segment>> {
+    let Some(order) = Order::new(sources, keep, stop)? else { return Ok(None) };
+    let (out, shape) = order.write(Memory(vec![0; 8]))?;
+    Ok(Some(Segment::in_memory(out.0, shape, level)))
+}
+
+/// Makes a segment in a file, which is not yet sure to be on disk; none, and no file, if no entry is kept.
+pub fn build_file(sources: &[&dyn Entries], keep: &Keep<'_>, level: u32, path: &Path, stop: &AtomicBool) -> Result<Option<Segment>> {
+    let Some(order) = Order::new(sources, keep, stop)? else { return Ok(None) };
+    let failed = |error| Error::io(path.display(), error);
+    let out = OnDisk { out: SealedWriter::create(path).map_err(failed)?, path: path.to_owned() };
+    let (out, shape) = order.write(out)?;
+    out.out.finish(&shape).map_err(failed)?;
+    Segment::open_path(path, level).map(Some)
+}
+
+/// Where a segment is written to.
+trait Out {
+    fn position(&self) -> u64;
+    fn put(&mut self, bytes: &[u8]) -> Result<()>;
+    /// Calls with the prints, which were all written.
+    fn with_prints<T>(&mut self, start: u64, length: u64, call: impl FnOnce(&[u8]) -> T) -> Result<T>;
+
+    fn put_u32s(&mut self, numbers: &[u32]) -> Result<()> {
+        let mut bytes = Vec::with_capacity(1 << 16);
+        for chunk in numbers.chunks(1 << 14) {
+            bytes.clear();
+            chunk.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+            self.put(&bytes)?;
+        }
+        Ok(())
+    }
+}
+
+struct Memory(Vec<u8>);
+
+impl Out for Memory {
+    fn position(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn with_prints<T>(&mut self, start: u64, length: u64, call: impl FnOnce(&[u8]) -> T) -> Result<T> {
+        Ok(call(&self.0[start as usize..(start + length) as usize]))
+    }
+}
+
+struct OnDisk {
+    out: SealedWriter<BufWriter<File>>,
+    path: PathBuf,
+}
+
+impl Out for OnDisk {
+    fn position(&self) -> u64 {
+        self.out.position()
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.write_all(bytes).map_err(|error| Error::io(self.path.display(), error))
+    }
+
+    fn with_prints<T>(&mut self, start: u64, length: u64, call: impl FnOnce(&[u8]) -> T) -> Result<T> {
+        let failed = |error| Error::io(self.path.display(), error);
+        let padding = self.out.position().next_multiple_of(BLOCK_BYTES) - self.out.position();
+        self.out.write_all(&vec![0; padding as usize]).and_then(|()| self.out.flush()).map_err(failed)?;
+        let file = File::open(&self.path).map_err(failed)?;
+        // SAFETY: what is written is never written again, and nobody else knows the file.
+        let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
+        Ok(call(&map[start as usize..(start + length) as usize]))
+    }
+}
+
+/// Which entries of which sources come in which order.
+struct Order<'s> {
+    sources: &'s [&'s dyn Entries],
+    /// Where each source begins, if all entries are counted through.
+    bases: Vec<u32>,
+    shape: Shape,
+    keys: Keys,
+    /// Entries, counted through, as they will stand.
+    order: Vec<u32>,
+    /// Where the addresses of part 0 begin, and the end.
+    directory: Vec<u32>,
+    /// Set when nobody wants it any more.
+    stop: &'s AtomicBool,
+}
+
+impl<'s> Order<'s> {
+    fn new(sources: &'s [&'s dyn Entries], keep: &Keep<'_>, stop: &'s AtomicBool) -> Result<Option<Self>> {
+        let mut bases = vec![0_u32];
+        for source in sources {
+            let next = bases[bases.len() - 1].checked_add(source.count());
+            bases.push(next.ok_or_else(|| Error::Usage("a history of more than four billion prints".to_owned()))?);
+        }
+        let all = bases[bases.len() - 1];
+        let (mut dead, mut ones, mut groups, mut kept) = (Bits::new(all), Ones::new(), [0_u32; GROUPS as usize], 0);
+        let (mut times, mut sequences, step) = ([u32::MAX, 0], [u64::MAX, 0], (all / SAMPLE).max(1));
+        for (source, &base) in sources.iter().zip(&bases) {
+            for entry in 0..source.count() {
+                let (sequence, time) = (source.sequence(entry)?, source.time(entry)?);
+                if !keep(sequence, time) {
+                    dead.set(base + entry);
+                    continue;
+                }
+                let print = source.print(entry)?;
+                groups[group_of(print.cardinality())] += 1;
+                kept += 1;
+                times = [times[0].min(time), times[1].max(time)];
+                sequences = [sequences[0].min(sequence), sequences[1].max(sequence)];
+                if (base + entry) % step == 0 {
+                    ones.count(&print);
+                }
+            }
+        }
+        if kept == 0 {
+            return Ok(None);
+        }
+        let mut shape = Shape::new(kept);
+        shape.sequences = sequences;
+        shape.times = times;
+        shape.address_bits = address_bits(kept as usize);
+        shape.masks = ones.masks(shape.address_bits);
+        shape.groups = lay_out(&groups, shape.address_bits);
+        let keys = Keys::new(&shape.masks);
+        let mut order = Self { sources, bases, shape, keys, order: Vec::new(), directory: Vec::new(), stop };
+        order.sort(&dead)?;
+        Ok(Some(order))
+    }
+
+    /// Orders entries by bucket of cardinality and address; those of one address as they come, so that equal prints stay in order of arrival.
+    fn sort(&mut self, dead: &Bits) -> Result<()> {
+        let place = |print: &Print| {
+            let group = &self.shape.groups[group_of(print.cardinality())];
+            group.directory + (self.keys.key(print, 0).address & ((1 << group.address_bits) - 1))
+        };
+        let each = |call: &mut dyn FnMut(u32, u32)| {
+            for (source, &base) in self.sources.iter().zip(&self.bases) {
+                for entry in (0..source.count()).filter(|entry| !dead.has(base + entry)) {
+                    call(place(&source.print(entry)?), base + entry);
+                }
+            }
+            Ok::<_, Error>(())
+        };
+        let addresses = self.shape.groups[GROUPS as usize].directory as usize;
+        let mut starts = vec![0_u32; addresses + 1];
+        each(&mut |place, _| starts[place as usize + 1] += 1)?;
+        (0..addresses).for_each(|at| starts[at + 1] += starts[at]);
+        let (mut next, mut order) = (starts.clone(), vec![0; self.shape.entries as usize]);
+        each(&mut |place, entry| {
+            order[next[place as usize] as usize] = entry;
+            next[place as usize] += 1;
+        })?;
+        (self.order, self.directory) = (order, starts);
+        Ok(())
+    }
+
+    fn ensure_wanted(&self) -> Result<()> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Error::Usage("given up".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The source of an entry, and which of its entries it is.
+    fn find(&self, entry: u32) -> (&dyn Entries, u32) {
+        let source = self.bases.partition_point(|&base| base <= entry) - 1;
+        (self.sources[source], entry - self.bases[source])
+    }
+
+    fn write<O: Out>(mut self, mut out: O) -> Result<(O, Shape)> {
+        self.shape.prints = out.position();
+        self.put_each(&mut out, |source, entry, bytes| {
+            bytes.extend_from_slice(&source.print(entry)?.to_bytes());
+            Ok(())
+        })?;
+        let print_bytes = u64::from(self.shape.entries) * PRINT_BYTES as u64;
+        // It may fill up a block.
+        out.with_prints(self.shape.prints, print_bytes, |_| ())?;
+        self.shape.directory = out.position();
+        out.put_u32s(&self.directory)?;
+        self.directory = Vec::new();
+        self.shape.numbers = out.position();
+        let first = self.shape.sequences[0];
+        self.put_each(&mut out, |source, entry, bytes| {
+            bytes.extend_from_slice(&((source.sequence(entry)? - first) as u32).to_le_bytes());
+            Ok(())
+        })?;
+        self.shape.stamps = out.position();
+        self.put_each(&mut out, |source, entry, bytes| {
+            bytes.extend_from_slice(&source.time(entry)?.to_le_bytes());
+            Ok(())
+        })?;
+        self.write_ids(&mut out)?;
+        self.order = Vec::new();
+        for part in 1..PARTS {
+            self.ensure_wanted()?;
+            let start = self.shape.prints;
+            let (directory, slots) = out.with_prints(start, print_bytes, |prints| table(prints, &self.keys, part, &self.shape))?;
+            let table = Table { directory: out.position(), slots: out.position() + 4 * directory.len() as u64 };
+            out.put_u32s(&directory)?;
+            out.put_u32s(&slots)?;
+            self.shape.tables.push(table);
+        }
+        Ok((out, self.shape))
+    }
+
+    fn put_each(&self, out: &mut impl Out, mut put: impl FnMut(&dyn Entries, u32, &mut Vec<u8>) -> Result<()>) -> Result<()> {
+        let mut bytes = Vec::with_capacity(1 << 16);
+        for chunk in self.order.chunks(1 << 11) {
+            self.ensure_wanted()?;
+            bytes.clear();
+            for &entry in chunk {
+                let (source, entry) = self.find(entry);
+                put(source, entry, &mut bytes)?;
+            }
+            out.put(&bytes)?;
+        }
+        Ok(())
+    }
+
+    fn write_ids(&mut self, out: &mut impl Out) -> Result<()> {
+        let (mut blocks, mut at, mut index) = (Vec::new(), 0_u64, Vec::with_capacity(self.order.len()));
+        self.shape.ids[0] = out.position();
+        let mut entry_now = 0_u32;
+        self.put_each(out, |source, entry, bytes| {
+            let (id, before) = (source.id(entry)?, bytes.len());
+            if entry_now.is_multiple_of(ID_BLOCK) {
+                blocks.extend([at as u32, (at >> 32) as u32]);
+            }
+            index.push(u64::from(id_hash(id)) << 32 | u64::from(entry_now));
+            put_varint(bytes, id.len() as u64);
+            bytes.extend_from_slice(id.as_bytes());
+            at += (bytes.len() - before) as u64;
+            entry_now += 1;
+            Ok(())
+        })?;
+        self.shape.ids[1] = out.position();
+        self.shape.id_blocks = out.position();
+        out.put_u32s(&blocks)?;
+        index.sort_unstable();
+        self.shape.id_index = out.position();
+        for chunk in index.chunks(1 << 12) {
+            let words: Vec<u32> = chunk.iter().flat_map(|&row| [row as u32, (row >> 32) as u32]).collect();
+            out.put_u32s(&words)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where each bucket of cardinality and its addresses begin.
+fn lay_out(counts: &[u32], most_bits: u32) -> Vec<Group> {
+    let (mut groups, mut next) = (Vec::new(), Group::default());
+    for &count in counts {
+        next.address_bits = address_bits(count as usize).min(most_bits);
+        groups.push(next);
+        next.start += count;
+        next.directory += 1 << next.address_bits;
+    }
+    groups.push(Group { address_bits: 0, ..next });
+    groups
+}
+
+/// Where each address of a part begins, and the entries by address, each with as many of its other bits as there is room for.
+fn table(prints: &[u8], keys: &Keys, part: usize, shape: &Shape) -> (Vec<u32>, Vec<u32>) {
+    let mut starts = vec![0_u32; (1 << shape.address_bits) + 1];
+    for bytes in prints.chunks_exact(PRINT_BYTES) {
+        starts[keys.key(&Print::from_slice(bytes), part).address as usize + 1] += 1;
+    }
+    (1..starts.len()).for_each(|at| starts[at] += starts[at - 1]);
+    let (mut next, mut slots) = (starts.clone(), vec![0; shape.entries as usize]);
+    let entry_bits = entry_bits(shape.entries);
+    for (entry, bytes) in (0..).zip(prints.chunks_exact(PRINT_BYTES)) {
+        let key = keys.key(&Print::from_slice(bytes), part);
+        let at = &mut next[key.address as usize];
+        slots[*at as usize] = entry | (u64::from(key.rest) << entry_bits) as u32;
+        *at += 1;
+    }
+    (starts, slots)
+}
+
+/// Bits of a slot that say which entry.
+pub fn entry_bits(entries: u32) -> u32 {
+    32 - entries.saturating_sub(1).leading_zeros()
+}
+
+/// A bit for each of many.
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn new(count: u32) -> Self {
+        Self(vec![0; (count as usize).div_ceil(64)])
+    }
+
+    fn set(&mut self, at: u32) {
+        self.0[at as usize / 64] |= 1 << (at % 64);
+    }
+
+    fn has(&self, at: u32) -> bool {
+        self.0[at as usize / 64] >> (at % 64) & 1 == 1
+    }
+}

@@ -1,0 +1,354 @@
+//! The journal: what came since the last segment, as it came.
+//!
+//! A head, then groups of records, each with a checksum. A group that is not whole at the end of the last journal was being written
+//! when the machine or the program died: it is cut off. Each group also says how much of the file was known to be on disk when it was
+//! written: so a byte that was altered where the disk had promised to keep it is told from a write that never ended.
+
+use super::tail::Added;
+use crate::{
+    error::{Error, Place, Result},
+    format::{Fields, PRINT_BYTES, Print, put_varint},
+};
+use std::{
+    fs::{File, OpenOptions},
+    io::{Read, Write},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+const MAGIC: [u8; 8] = *b"\x89DEDHJ\r\n";
+const VERSION: u64 = 1;
+const HEAD_BYTES: usize = 32;
+const GROUP_MAGIC: u64 = 0x5055_4f52_4758_4e48;
+const GROUP_BYTES: usize = 40;
+const ADD: u8 = 1;
+const REMOVE: u8 = 2;
+
+/// When what was written is made sure to be on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncEvery {
+    /// Before each answer.
+    Each,
+    /// At most so long after it.
+    Interval(Duration),
+    /// At the end, and with each segment.
+    Never,
+}
+
+/// One line of a journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Line {
+    Add(Added),
+    Remove(u64),
+}
+
+/// What a journal held.
+pub struct Replayed {
+    pub lines: Vec<Line>,
+    pub first_sequence: u64,
+    /// How much of it is whole, and how much is not.
+    pub whole_bytes: u64,
+    pub torn_bytes: u64,
+}
+
+/// A journal that is written to.
+pub struct Journal {
+    file: Arc<File>,
+    path: PathBuf,
+    progress: Arc<Progress>,
+    buffer: Vec<u8>,
+    is_changed: bool,
+    syncer: Option<Syncer>,
+}
+
+/// How far it is written, how far it is on disk, and what went wrong on the way there.
+#[derive(Default)]
+struct Progress {
+    written: AtomicU64,
+    synced: AtomicU64,
+    failed: Mutex<Option<std::io::Error>>,
+}
+
+impl Progress {
+    fn sync(&self, file: &File) -> std::io::Result<()> {
+        let written = self.written.load(Ordering::Acquire);
+        if written > self.synced.load(Ordering::Acquire) {
+            file.sync_data()?;
+            self.synced.fetch_max(written, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+}
+
+impl Journal {
+    /// Makes a new one; its name is on disk when this returns.
+    pub fn create(path: &Path, first_sequence: u64, every: SyncEvery) -> Result<Self> {
+        let failed = |error| Error::io(path.display(), error);
+        let mut head = MAGIC.to_vec();
+        head.extend_from_slice(&VERSION.to_le_bytes());
+        head.extend_from_slice(&first_sequence.to_le_bytes());
+        head.extend_from_slice(&xxh3_64(&head).to_le_bytes());
+        let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(path).map_err(failed)?;
+        file.write_all(&head).and_then(|()| file.sync_all()).map_err(failed)?;
+        if let Some(directory) = path.parent() {
+            File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
+        }
+        Self::over(file, path, HEAD_BYTES as u64, every)
+    }
+
+    /// Goes on with one that was read; what was not whole is cut off.
+    pub fn append_to(path: &Path, replayed: &Replayed, every: SyncEvery) -> Result<Self> {
+        let failed = |error| Error::io(path.display(), error);
+        let file = OpenOptions::new().append(true).open(path).map_err(failed)?;
+        if replayed.torn_bytes > 0 {
+            file.set_len(replayed.whole_bytes).map_err(failed)?;
+        }
+        // What was read, a process that was killed may have left to the system alone.
+        file.sync_all().map_err(failed)?;
+        Self::over(file, path, replayed.whole_bytes, every)
+    }
+
+    fn over(file: File, path: &Path, bytes: u64, every: SyncEvery) -> Result<Self> {
+        let (file, progress) = (Arc::new(file), Arc::new(Progress::default()));
+        progress.written.store(bytes, Ordering::Release);
+        progress.synced.store(bytes, Ordering::Release);
+        let syncer = match every {
+            SyncEvery::Interval(interval) => Some(Syncer::start(file.clone(), progress.clone(), interval)),
+            SyncEvery::Each | SyncEvery::Never => None,
+        };
+        Ok(Self { file, path: path.to_owned(), progress, buffer: Vec::new(), is_changed: false, syncer })
+    }
+
+    /// Writes lines as one group.
+    pub fn append(&mut self, lines: &[Line]) -> Result<()> {
+        self.tell_failure()?;
+        if lines.is_empty() {
+            return Ok(());
+        }
+        self.is_changed = true;
+        self.append_group(lines)
+    }
+
+    /// Makes sure of all that was written, and says so: a group without lines, whose loss would be none.
+    pub fn finish(&mut self) -> Result<()> {
+        self.sync()?;
+        if std::mem::take(&mut self.is_changed) { self.append_group(&[]) } else { Ok(()) }
+    }
+
+    fn append_group(&mut self, lines: &[Line]) -> Result<()> {
+        self.buffer.clear();
+        self.buffer.resize(GROUP_BYTES, 0);
+        lines.iter().for_each(|line| line.put(&mut self.buffer));
+        let payload = (self.buffer.len() - GROUP_BYTES) as u64;
+        let sum = xxh3_64(&self.buffer[GROUP_BYTES..]);
+        for (at, word) in [GROUP_MAGIC, payload, self.progress.synced.load(Ordering::Acquire), sum].into_iter().enumerate() {
+            self.buffer[8 * at..8 * at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        let own = xxh3_64(&self.buffer[..GROUP_BYTES - 8]);
+        self.buffer[GROUP_BYTES - 8..GROUP_BYTES].copy_from_slice(&own.to_le_bytes());
+        let at = self.progress.written.load(Ordering::Acquire);
+        let written = (&*self.file).write_all(&self.buffer);
+        if let Err(error) = written {
+            // Half a group would hide what comes after it.
+            let _ = self.file.set_len(at);
+            return Err(Error::io(self.path.display(), error));
+        }
+        self.progress.written.store(at + self.buffer.len() as u64, Ordering::Release);
+        Ok(())
+    }
+
+    /// Returns when all that was written is on disk.
+    pub fn sync(&self) -> Result<()> {
+        self.tell_failure()?;
+        self.progress.sync(&self.file).map_err(|error| Error::io(self.path.display(), error))
+    }
+
+    fn tell_failure(&self) -> Result<()> {
+        let failed = self.progress.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        failed.map_or(Ok(()), |error| Err(Error::io(self.path.display(), error)))
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        drop(self.syncer.take());
+    }
+}
+
+/// A thread that makes sure of what was written, again and again.
+struct Syncer {
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Syncer {
+    fn start(file: Arc<File>, progress: Arc<Progress>, interval: Duration) -> Self {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let body = move || {
+            while stopped.recv_timeout(interval) == Err(mpsc::RecvTimeoutError::Timeout) {
+                if let Err(error) = progress.sync(&file) {
+                    *progress.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                }
+            }
+        };
+        Self { stop: Some(stop), thread: thread::Builder::new().spawn(body).ok() }
+    }
+}
+
+impl Drop for Syncer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        self.thread.take().map(thread::JoinHandle::join);
+    }
+}
+
+impl Line {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Add(Added { print, time, id, .. }) => {
+                out.push(ADD);
+                put_varint(out, u64::from(*time));
+                out.extend_from_slice(&print.to_bytes());
+                put_varint(out, id.len() as u64);
+                out.extend_from_slice(id.as_bytes());
+            }
+            Self::Remove(sequence) => {
+                out.push(REMOVE);
+                put_varint(out, *sequence);
+            }
+        }
+    }
+
+    /// The sequence number of what is added is known to whoever counts.
+    fn take(fields: &mut Fields<'_>, sequence: u64) -> Result<Self, String> {
+        match fields.byte("kind of a line")? {
+            ADD => {
+                let time = fields.varint("time")? as u32;
+                let bytes = fields.take(PRINT_BYTES as u64, "print")?;
+                let print = Print::from_bytes(bytes.try_into().map_err(|_| "print")?);
+                let length = fields.varint("length of an id")?;
+                let id = std::str::from_utf8(fields.take(length, "id")?).map_err(|_| "an id is not UTF-8")?;
+                Ok(Self::Add(Added { print, sequence, time, id: id.into() }))
+            }
+            REMOVE => Ok(Self::Remove(fields.varint("sequence number")?)),
+            other => Err(format!("a line of unknown kind {other}")),
+        }
+    }
+}
+
+/// Reads a journal. Only the last one may end in the middle of a group.
+pub fn replay(path: &Path, is_last: bool) -> Result<Replayed> {
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(|error| Error::io(path.display(), error))?;
+    let name: Arc<str> = path.display().to_string().into();
+    let damaged = |at: usize, what: &str| Err(Error::damaged(Place::byte(&name, at as u64), what));
+    if bytes.len() < HEAD_BYTES || bytes[..8] != MAGIC || word(&bytes, 24) != xxh3_64(&bytes[..24]) {
+        return damaged(0, "not the journal of a history, or its head was altered");
+    }
+    if word(&bytes, 8) != VERSION {
+        return damaged(8, &format!("version {}, this program reads version {VERSION}", word(&bytes, 8)));
+    }
+    let (first_sequence, mut at, mut lines) = (word(&bytes, 16), HEAD_BYTES, Vec::new());
+    let mut next = first_sequence;
+    while let Some(payload) = group(&bytes[at..]) {
+        let mut fields = Fields::new(payload);
+        while !fields.is_empty() {
+            match Line::take(&mut fields, next) {
+                Ok(line) => {
+                    next += u64::from(matches!(line, Line::Add(_)));
+                    lines.push(line);
+                }
+                Err(what) => return damaged(at, &what),
+            }
+        }
+        at += GROUP_BYTES + payload.len();
+    }
+    if at < bytes.len() && (!is_last || was_promised(&bytes, at)) {
+        return damaged(at, "a group of entries does not match its checksum; the journal was altered");
+    }
+    Ok(Replayed { lines, first_sequence, whole_bytes: at as u64, torn_bytes: (bytes.len() - at) as u64 })
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]))
+}
+
+/// The lines of a group that begins here, if it is whole.
+fn group(bytes: &[u8]) -> Option<&[u8]> {
+    let _ = head(bytes)?;
+    let payload = bytes[GROUP_BYTES..].get(..usize::try_from(word(bytes, 8)).ok()?)?;
+    (xxh3_64(payload) == word(bytes, 24)).then_some(payload)
+}
+
+/// How much was on disk when a group that begins here was written.
+fn head(bytes: &[u8]) -> Option<u64> {
+    let is_head = bytes.len() >= GROUP_BYTES && word(bytes, 0) == GROUP_MAGIC && xxh3_64(&bytes[..GROUP_BYTES - 8]) == word(bytes, 32);
+    is_head.then(|| word(bytes, 16))
+}
+
+/// Whether a later group says that what is not whole here was on disk.
+fn was_promised(bytes: &[u8], at: usize) -> bool {
+    let magic = GROUP_MAGIC.to_le_bytes();
+    memchr::memmem::find_iter(&bytes[at..], &magic).any(|found| head(&bytes[at + found..]).is_some_and(|synced| synced > at as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn added(sequence: u64) -> Line {
+        Line::Add(Added { print: Print([sequence; 4]), sequence, time: 7, id: format!("id {sequence}").into() })
+    }
+
+    fn journal(directory: &Path) -> PathBuf {
+        let path = directory.join("000001.journal");
+        let mut journal = Journal::create(&path, 5, SyncEvery::Each).unwrap();
+        journal.append(&[added(5), added(6)]).unwrap();
+        journal.sync().unwrap();
+        journal.append(&[Line::Remove(5), added(7)]).unwrap();
+        path
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = journal(directory.path());
+        let replayed = replay(&path, true).unwrap();
+        assert_eq!(replayed.lines, [added(5), added(6), Line::Remove(5), added(7)]);
+        assert_eq!((replayed.first_sequence, replayed.torn_bytes), (5, 0));
+        Journal::append_to(&path, &replayed, SyncEvery::Never).unwrap().append(&[added(8)]).unwrap();
+        assert_eq!(replay(&path, true).unwrap().lines.len(), 5);
+    }
+
+    /// The second group says that the first was on disk: a cut is a write that did not end, a flip in the first is damage.
+    #[test]
+    fn a_cut_loses_the_end_and_a_flip_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = journal(directory.path());
+        let bytes = fs::read(&path).unwrap();
+        let second = HEAD_BYTES + GROUP_BYTES + word(&bytes, HEAD_BYTES + 8) as usize;
+        for at in 0..bytes.len() {
+            fs::write(&path, &bytes[..at]).unwrap();
+            match replay(&path, true) {
+                Ok(replayed) => assert_eq!(replayed.lines.len(), if at < second { 0 } else { 2 }),
+                Err(_) => assert!(at < HEAD_BYTES),
+            }
+            let mut altered = bytes.clone();
+            altered[at] ^= 1 << (at % 8);
+            fs::write(&path, &altered).unwrap();
+            match replay(&path, true) {
+                Ok(replayed) => assert!(at >= second && replayed.lines.len() == 2, "{at}"),
+                Err(error) => assert!(at < second && error.to_string().contains("000001.journal: byte "), "{at}: {error}"),
+            }
+            assert!(replay(&path, false).is_err(), "{at}");
+        }
+    }
+}

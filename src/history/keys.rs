@@ -1,0 +1,204 @@
+//! Prints cut into parts, and of each part an address.
+//!
+//! If two prints differ in at most d bits, then cut into seven parts they differ in at most ⌊d/7⌋ bits of one of them: so who looks
+//! up each part, and all numbers that are so near to it, misses nothing (the pigeonhole principle). Of a part's 36 or 37 bits some
+//! make the address of a bucket: those of which about half the prints have a 1, as bits that are nearly always the same tell little.
+
+use crate::format::{PRINT_BITS, Print};
+
+/// Seven tables of four bytes a print and the print itself stay below sixty bytes; more tables would take fewer steps each.
+pub const PARTS: usize = 7;
+/// Entries of a bucket, about.
+const BUCKET_ENTRIES: usize = 12;
+
+/// The first bit of a part.
+fn first_bit(part: usize) -> usize {
+    part * PRINT_BITS / PARTS
+}
+
+fn width(part: usize) -> usize {
+    first_bit(part + 1) - first_bit(part)
+}
+
+/// The bits of a part, lowest first.
+#[inline(always)]
+fn part_of(print: &Print, part: usize) -> u64 {
+    let (first, width) = (first_bit(part), width(part));
+    let (word, shift) = (first / 64, first % 64);
+    let low = print.0[word] >> shift;
+    let high = if shift + width > 64 { print.0[word + 1] << (64 - shift) } else { 0 };
+    (low | high) & ((1 << width) - 1)
+}
+
+/// How many bits an address has, of so many entries.
+pub fn address_bits(entries: usize) -> u32 {
+    (entries / BUCKET_ENTRIES).checked_ilog2().unwrap_or(0).min(30)
+}
+
+/// Moves the bits of a mask to the low end (Hacker's Delight, 7-4): six steps, whatever the mask.
+#[derive(Debug, Clone, Copy)]
+struct Gather {
+    mask: u64,
+    moves: [u64; 6],
+}
+
+impl Gather {
+    fn new(mask: u64) -> Self {
+        let (mut left, mut zeros, mut moves) = (mask, !mask << 1, [0; 6]);
+        for (step, moved) in moves.iter_mut().enumerate() {
+            // Of each bit whether an odd number of zeros is to its right.
+            let mut odd = zeros ^ (zeros << 1);
+            for shift in [2, 4, 8, 16, 32] {
+                odd ^= odd << shift;
+            }
+            *moved = odd & left;
+            left = (left ^ *moved) | (*moved >> (1 << step));
+            zeros &= !odd;
+        }
+        Self { mask, moves }
+    }
+
+    #[inline(always)]
+    fn of(&self, bits: u64) -> u64 {
+        let mut bits = bits & self.mask;
+        for (step, moves) in self.moves.iter().enumerate() {
+            let moved = bits & moves;
+            bits = (bits ^ moved) | (moved >> (1 << step));
+        }
+        bits
+    }
+}
+
+/// Where a print is in one table: the bucket, and the bits that are not in its address.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Key {
+    pub address: u32,
+    pub rest: u32,
+}
+
+/// Makes addresses.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    parts: Vec<(Gather, Gather)>,
+}
+
+impl Keys {
+    /// Of the masks of the bits that make addresses.
+    pub fn new(masks: &[u64]) -> Self {
+        let whole = |part: usize| (1_u64 << width(part)) - 1;
+        let parts = masks.iter().enumerate().map(|(part, &mask)| (Gather::new(mask), Gather::new(whole(part) & !mask))).collect();
+        Self { parts }
+    }
+
+    #[inline(always)]
+    pub fn key(&self, print: &Print, part: usize) -> Key {
+        let (address, rest) = &self.parts[part];
+        let bits = part_of(print, part);
+        Key { address: address.of(bits) as u32, rest: rest.of(bits) as u32 }
+    }
+}
+
+/// Counts the ones of each bit, to find the bits that tell most.
+pub struct Ones {
+    counts: Vec<u32>,
+    prints: u32,
+}
+
+impl Ones {
+    pub fn new() -> Self {
+        Self { counts: vec![0; PRINT_BITS], prints: 0 }
+    }
+
+    pub fn count(&mut self, print: &Print) {
+        self.counts.iter_mut().enumerate().for_each(|(at, count)| *count += u32::from(print.bit(at)));
+        self.prints += 1;
+    }
+
+    /// For each part the mask of the bits that make its address.
+    pub fn masks(&self, address_bits: u32) -> Vec<u64> {
+        let mask = |part: usize| {
+            let mut bits: Vec<usize> = (0..width(part)).collect();
+            bits.sort_by_key(|bit| (2 * i64::from(self.counts[first_bit(part) + bit]) - i64::from(self.prints)).abs());
+            bits.iter().take(address_bits as usize).fold(0, |mask, bit| mask | 1 << bit)
+        };
+        (0..PARTS).map(mask).collect()
+    }
+}
+
+/// Whether masks from a file can be used.
+pub fn are_masks(masks: &[u64], address_bits: u32) -> bool {
+    let fits = |(part, &mask): (usize, &u64)| mask.count_ones() == address_bits && mask >> width(part) == 0;
+    masks.len() == PARTS && masks.iter().enumerate().all(fits)
+}
+
+/// How many numbers of so many bits differ from one of them in exactly `distance`.
+pub fn sphere(bits: u32, distance: u32) -> u64 {
+    (0..u64::from(distance)).fold(1_u64, |product, at| product.saturating_mul(u64::from(bits).saturating_sub(at)) / (at + 1))
+}
+
+/// Calls with each number of so many bits that has `ones` ones, the least first; stops at an error.
+#[inline(always)]
+pub fn each_with_ones<E>(bits: u32, ones: u32, mut call: impl FnMut(u32) -> Result<(), E>) -> Result<(), E> {
+    if ones > bits {
+        return Ok(());
+    }
+    let mut number = (1_u64 << ones) - 1;
+    while number < 1 << bits {
+        call(number as u32)?;
+        if number == 0 {
+            break;
+        }
+        // The next number with as many ones (Gosper).
+        let lowest = number & number.wrapping_neg();
+        let ripple = number + lowest;
+        number = (((ripple ^ number) >> 2) >> lowest.trailing_zeros()) | ripple;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn parts_are_all_of_a_print() {
+        assert_eq!((0..PARTS).map(width).collect::<Vec<_>>(), [36, 37, 36, 37, 36, 37, 37]);
+    }
+
+    #[test]
+    fn spheres_are_all_there() {
+        for bits in 0..10 {
+            for ones in 0..10 {
+                let mut seen = Vec::new();
+                each_with_ones(bits, ones, |number| {
+                    seen.push(number);
+                    Ok::<_, ()>(())
+                })
+                .unwrap();
+                assert!(seen.is_sorted() && seen.iter().all(|number| number.count_ones() == ones && *number < 1 << bits));
+                assert_eq!(seen.len() as u64, sphere(bits, ones));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn keys_hold_all_bits(words: [u64; 4], other: [u64; 4], prints in prop::collection::vec(any::<[u64; 4]>(), 1..20), bits in 0_u32..30) {
+            let (one, two) = (Print(words), Print(other));
+            let mut ones = Ones::new();
+            prints.iter().for_each(|&words| ones.count(&Print(words)));
+            let masks = ones.masks(bits);
+            prop_assert!(are_masks(&masks, bits));
+            let keys = Keys::new(&masks);
+            let apart = |part| {
+                let (one, two) = (keys.key(&one, part), keys.key(&two, part));
+                (one.address ^ two.address).count_ones() + (one.rest ^ two.rest).count_ones()
+            };
+            // Of a part's bits that make no address 32 are kept.
+            let lost: u32 = (0..PARTS).map(|part| (width(part) as u32).saturating_sub(bits).saturating_sub(32)).sum();
+            let all: u32 = (0..PARTS).map(apart).sum();
+            prop_assert!(all <= one.distance(&two) && all + lost >= one.distance(&two));
+        }
+    }
+}

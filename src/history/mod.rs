@@ -1,0 +1,39 @@
+//! An online history: prints of all documents that came, and which of them a new one is like.
+//!
+//! [`History::open`] opens or makes one, [`History::ask`] answers a batch of requests in order, each of which may also be added, so
+//! that the next one sees it. Answers are exact: what a look at every print would give, in far fewer steps.
+//!
+//! New entries go to the journal and to a [`tail::Tail`] in memory; 2048 of them make a [`segment::Segment`], four segments a larger
+//! one, and with 131,072 entries one in a file. Four files of a size are made into one, by threads of the history's own. So there are
+//! few segments, and each entry is written a few times only. Entries are numbered in order of arrival: a *sequence number* tells which
+//! of two came first, and what is forgotten.
+//!
+//! # Threads
+//!
+//! All methods that change anything take `&mut self`. A service puts a history behind a mutex and hands it all requests that wait, as
+//! one batch: [`History::ask`] searches for them on [`Options::threads`] threads, writes one group to the journal and, where that was asked for,
+//! waits for the disk once.
+//!
+//! # Memory
+//!
+//! About 59 bytes an entry of files that are mapped, and up to 40 MB for what is not yet in files.
+
+mod keys;
+mod likeness;
+mod segment;
+mod build;
+mod search;
+mod tail;
+mod journal;
+mod manifest;
+mod merge;
+mod open;
+mod store;
+
+pub use journal::SyncEvery;
+pub use likeness::{Likeness, Ratio};
+pub use open::ensure_is;
+pub use store::{Answer, History, Match, Options, Request, Wanted};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Against a look at every print.
+
+use super::{
+    Answer, History, Likeness, Options, Ratio, Request, SyncEvery, Wanted,
+    build::{build, build_file},
+    likeness::Best,
+    search::{Live, Query, Scratch, search},
+    segment::Entries,
+    tail::{Added, Tail},
+};
+use crate::format::Print;
+use proptest::prelude::*;
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+};
+
+/// Prints that are near one another, near none, equal, empty and full.
+fn prints(count: usize) -> impl Strategy<Value = Vec<Print>> {
+    let kind = prop_oneof![
+        3 => any::<[u64; 4]>().prop_map(|words| (0, words, Vec::new())),
+        8 => (0_usize..6, any::<[u64; 4]>(), prop::collection::vec(0_usize..256, 0..40)),
+    ];
+    prop::collection::vec(kind, 1..count).prop_map(|kinds| {
+        let mut prints: Vec<Print> = vec![Print([0; 4]), Print([u64::MAX; 4])];
+        for (of, words, flips) in kinds {
+            let mut print = if flips.is_empty() { Print(words) } else { prints[prints.len() - 1 - of.min(prints.len() - 1)] };
+            flips.iter().for_each(|&bit| print.0[bit / 64] ^= 1 << (bit % 64));
+            prints.push(print);
+        }
+        prints
+    })
+}
+
+fn ratio() -> impl Strategy<Value = Ratio> {
+    prop::sample::select(vec!["1", "0.94", "0.9", "0.8", "0.6", "0.3", "0"]).prop_map(|text| text.parse().unwrap())
+}
+
+/// All that is alike enough, the best first, of equals the first.
+fn brute(history: &[(u64, Print)], print: &Print, least: Ratio, top: usize) -> Vec<(u64, Likeness)> {
+    let mut found: Vec<_> = history
+        .iter()
+        .map(|(number, other)| (*number, Likeness::of(print, other)))
+        .filter(|(_, likeness)| likeness.reaches(least))
+        .collect();
+    found.sort_by(|(_, one), (_, two)| (two.shared * one.union).cmp(&(one.shared * two.union)));
+    found.truncate(top);
+    found
+}
+
+fn tail(prints: &[Print]) -> Tail {
+    let mut tail = Tail::default();
+    prints
+        .iter()
+        .zip(0..)
+        .for_each(|(&print, sequence)| tail.push(Added { print, sequence, time: sequence as u32, id: format!("d{sequence}").into() }));
+    tail
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_segment_finds_what_a_look_at_all_finds(prints in prints(400), least in ratio(), top in 1_usize..4, cut in 0_usize..400) {
+        let cut = cut.min(prints.len());
+        let (one, two) = (tail(&prints[..cut]), tail(&prints));
+        let stop = AtomicBool::new(false);
+        let first = build(&[&one], &|_, _| true, 0, &stop).unwrap();
+        // The rest, from a source in which what is in the first is not kept.
+        let second = build(&[&two], &|sequence, _| sequence >= cut as u64, 0, &stop).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let sources: Vec<&dyn Entries> = first.iter().chain(&second).map(|segment| segment as &dyn Entries).collect();
+        let merged = build_file(&sources, &|_, _| true, 2, &directory.path().join("a"), &stop).unwrap().unwrap();
+        let none = HashSet::new();
+        let live = Live { first_sequence: 0, first_time: 0, removed: &none };
+        let all: Vec<_> = (0..).zip(prints.iter().copied()).collect();
+        for (number, print) in prints.iter().enumerate() {
+            let expected = brute(&all, print, least, top);
+            let query = Query::new(*print);
+            for segments in [vec![&merged], first.iter().chain(&second).collect()] {
+                let mut best = Best::new(least, top);
+                for segment in segments {
+                    search(segment, 0, &query, &live, &mut best, &mut Scratch::default()).unwrap();
+                }
+                let found: Vec<_> = best.found().iter().map(|found| (found.sequence, found.likeness)).collect();
+                prop_assert_eq!(&found, &expected);
+            }
+            let entries = merged.with_id(&format!("d{number}")).unwrap();
+            prop_assert_eq!(entries.len(), 1);
+            prop_assert_eq!((merged.sequence(entries[0]).unwrap(), merged.time(entries[0]).unwrap()), (number as u64, number as u32));
+            prop_assert_eq!(merged.print(entries[0]).unwrap(), *print);
+        }
+    }
+}
+
+static NOW: AtomicU32 = AtomicU32::new(1000);
+
+fn options(threads: usize) -> Options {
+    Options { threads, sync: SyncEvery::Never, clock: || NOW.load(Ordering::Relaxed), ..Options::default() }
+}
+
+/// Many prints of which every fifth is near one before it.
+fn many(count: usize, seed: u64) -> Vec<Print> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (state ^ state >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd)
+    };
+    let mut prints: Vec<Print> = Vec::new();
+    for number in 0..count {
+        let mut print = Print([next(), next(), next(), next()]);
+        if number % 5 == 4 {
+            print = prints[next() as usize % prints.len()];
+            (0..next() % 20).for_each(|_| print.0[next() as usize % 4] ^= 1 << (next() % 64));
+        }
+        prints.push(print);
+    }
+    prints
+}
+
+fn ask(history: &mut History, prints: &[Print], first: usize, wanted: &Wanted) -> Vec<Answer> {
+    let ids: Vec<String> = (first..first + prints.len()).map(|number| format!("d{number}")).collect();
+    let requests: Vec<_> = ids.iter().zip(prints).map(|(id, &print)| Request { id, print: Some(print), add: true }).collect();
+    history.ask(&requests, wanted).unwrap()
+}
+
+/// Through tails, segments in memory, files and merges, closed and opened again, with two threads and one.
+#[test]
+fn a_history_finds_what_a_look_at_all_finds() {
+    let (prints, wanted) = (many(9000, 1), Wanted { least: "0.85".parse().unwrap(), top: 2 });
+    let directory = tempfile::tempdir().unwrap();
+    let (mut answers, mut other) = (Vec::new(), Vec::new());
+    let mut alone = History::open(&directory.path().join("one"), options(1)).unwrap().0;
+    for (piece, at) in prints.chunks(700).zip((0..).step_by(700)) {
+        let (mut history, notes) = History::open(&directory.path().join("two"), options(2)).unwrap();
+        assert!(notes.is_empty());
+        answers.extend(ask(&mut history, piece, at, &wanted));
+        // Every other time it is not closed in order.
+        if at % 1400 == 0 {
+            history.close().unwrap()
+        } else {
+            drop(history)
+        }
+        other.extend(piece.chunks(13).enumerate().flat_map(|(number, piece)| ask(&mut alone, piece, at + 13 * number, &wanted)));
+    }
+    assert_eq!(answers, other);
+    let all: Vec<_> = (0..).zip(prints.iter().copied()).collect();
+    for (at, answer) in answers.iter().enumerate() {
+        let expected = brute(&all[..at], &prints[at], wanted.least, wanted.top);
+        let found: Vec<_> = answer.matches.iter().map(|found| (found.id[1..].parse::<u64>().unwrap(), found.likeness)).collect();
+        assert_eq!(found, expected, "{at}");
+    }
+}
+
+#[test]
+fn what_is_removed_or_forgotten_is_not_found() {
+    let (prints, wanted) = (many(5000, 2), Wanted { least: Ratio::ALL, top: 1 });
+    let directory = tempfile::tempdir().unwrap();
+    let mut history = History::open(directory.path(), options(1)).unwrap().0;
+    ask(&mut history, &prints, 0, &wanted);
+    let again = |history: &mut History, number: usize| {
+        let request = Request { id: "again", print: Some(prints[number]), add: false };
+        history.ask(&[request], &wanted).unwrap()[0].matches.first().map(|found| found.id.clone())
+    };
+    for number in [0, 3000, 4999] {
+        assert_eq!(again(&mut history, number), Some(format!("d{number}")));
+        assert_eq!(history.remove(&format!("d{number}")).unwrap(), 1);
+        assert_eq!(again(&mut history, number), None);
+        assert_eq!(history.remove(&format!("d{number}")).unwrap(), 0);
+    }
+    drop(history);
+    let mut history = History::open(directory.path(), Options { max_entries: Some(1000), ..options(1) }).unwrap().0;
+    assert_eq!([4999, 4001, 3999, 0].map(|number| again(&mut history, number).is_some()), [false, true, false, false]);
+    drop(history);
+    NOW.store(2000, Ordering::Relaxed);
+    for (age, is_found) in [(1001, true), (10, false)] {
+        let mut history = History::open(directory.path(), Options { max_age_seconds: Some(age), ..options(1) }).unwrap().0;
+        assert_eq!(again(&mut history, 4500).is_some(), is_found, "{age}");
+    }
+    NOW.store(1000, Ordering::Relaxed);
+}
+
+/// A measurement, not a test: `cargo test --release --lib scan_against_memory -- --ignored --nocapture`.
+#[test]
+#[ignore = "it measures; see scripts/bench-history"]
+fn scan_against_memory() {
+    let prints: Vec<u8> = many(1 << 20, 3).iter().flat_map(|print| print.to_bytes()).cycle().take(1 << 28).collect();
+    let best = |work: &mut dyn FnMut()| {
+        let one = |work: &mut dyn FnMut()| {
+            let start = std::time::Instant::now();
+            work();
+            start.elapsed().as_secs_f64()
+        };
+        (0..7).map(|_| one(work)).fold(f64::INFINITY, f64::min)
+    };
+    let words = |bytes: &[u8]| Print::from_slice(bytes).0;
+    let sum = best(&mut || {
+        std::hint::black_box(
+            prints.chunks_exact(32).fold(0_u64, |sum, bytes| words(bytes).iter().fold(sum, |sum, word| sum.wrapping_add(*word))),
+        );
+    });
+    let asked = Print([5; 4]);
+    let scan = best(&mut || super::search::scan(&prints, &asked, 8, &mut |_, _| Ok(8)).unwrap());
+    let rate = |seconds: f64| prints.len() as f64 / seconds / 1e9;
+    eprintln!(
+        "| a plain sum, GB/s | the scan, GB/s | the scan takes |\n| ---: | ---: | ---: |\n| {:.1} | {:.1} | {:.2} × |",
+        rate(sum),
+        rate(scan),
+        scan / sum
+    );
+}

@@ -1,0 +1,224 @@
+//! dedup-query --upstream: servers that each keep a part of a history, asked as one.
+
+use crate::{
+    service::Server,
+    work::{Work, records},
+};
+use serde_json::Value;
+use std::{collections::BTreeMap, time::Instant};
+
+const RANGES: [&str; 3] = ["0..124", "125..131", "132..256"];
+const WANTED: [&str; 4] = ["--min-similarity", "0.8", "--top", "3"];
+
+fn part(work: &Work, number: usize) -> Server {
+    let (history, listen) = (format!("h{number}"), format!("unix:u{number}"));
+    Server::start(work, &[&["--history", &history, "--listen", &listen, "--buckets", RANGES[number]], &WANTED[..]].concat())
+}
+
+fn parts(work: &Work) -> [Server; 3] {
+    [0, 1, 2].map(|number| part(work, number))
+}
+
+/// In another order than that of their buckets.
+const FRONT: [&str; 6] = ["--upstream", "unix:u2", "--upstream", "unix:u0", "--upstream", "unix:u1"];
+
+fn front(work: &Work, more: &[&str], lines: &str) -> Vec<Value> {
+    let ran = work.run_with("dedup-query", &[&FRONT, &WANTED[..], more].concat(), lines.as_bytes());
+    assert!(ran.code() < 2 && ran.stderr().is_empty(), "{}", ran.stderr());
+    records(ran.stdout().as_bytes())
+}
+
+fn whole(work: &Work, more: &[&str], lines: &str) -> Vec<Value> {
+    let ran = work.run_with("dedup-query", &[&["--history", "whole"], &WANTED[..], more].concat(), lines.as_bytes());
+    assert!(ran.code() < 2 && ran.stderr().is_empty(), "{}", ran.stderr());
+    records(ran.stdout().as_bytes())
+}
+
+/// Many of them have words in common with others, some all words.
+fn documents(seed: u64, count: usize) -> String {
+    let mut state = seed;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (state >> 33) % below
+    };
+    let mut texts: Vec<Vec<u64>> = Vec::new();
+    let mut lines = String::new();
+    for number in 0..count {
+        let mut words: Vec<u64> = match texts.len() as u64 {
+            known if known > 0 && random(3) > 0 => texts[random(known) as usize].clone(),
+            _ => (0..80).map(|_| random(50_000)).collect(),
+        };
+        for _ in 0..random(8) {
+            let (at, word) = (random(words.len() as u64) as usize, random(50_000));
+            words[at] = word;
+        }
+        let text: Vec<String> = words.iter().map(|word| format!("w{word}")).collect();
+        lines += &format!("{{\"id\":\"s{seed}-{number}\",\"text\":\"{}\"}}\n", text.join(" "));
+        texts.push(words);
+    }
+    lines
+}
+
+/// The same documents with the same similarities; among equals any order, and of the last ones any choice.
+#[track_caller]
+fn ensure_same(found: &[Value], expected: &[Value]) {
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        let similarities =
+            |answer: &Value| answer["matches"].as_array().unwrap().iter().map(|found| found["similarity"].to_string()).collect::<Vec<_>>();
+        assert_eq!(
+            (similarities(found), &found["doc"], found.get("missing"), found.get("added")),
+            (similarities(expected), &expected["doc"], None, None)
+        );
+        let groups = |answer: &Value| {
+            let mut groups = BTreeMap::<String, Vec<String>>::new();
+            for found in answer["matches"].as_array().unwrap() {
+                groups.entry(found["similarity"].to_string()).or_default().push(found["doc"].to_string());
+            }
+            if groups.values().map(Vec::len).sum::<usize>() == 3 {
+                groups.pop_first();
+            }
+            groups.values_mut().for_each(|ids| ids.sort());
+            groups
+        };
+        assert_eq!(groups(found), groups(expected));
+        assert_eq!(found["best"], found["matches"].get(0).cloned().unwrap_or_default());
+    }
+}
+
+#[test]
+fn three_parts_answer_as_one_history() {
+    for seed in 1..=3 {
+        let work = Work::new();
+        let servers = parts(&work);
+        let lines = documents(seed, 1500);
+        let expected = whole(&work, &[], &lines);
+        assert!(expected.iter().filter(|answer| !answer["best"].is_null()).count() > 500);
+        ensure_same(&front(&work, &[], &lines), &expected);
+        // Now all are there, and nothing more comes.
+        let other = documents(seed + 100, 300) + &lines;
+        ensure_same(&front(&work, &["--no-add"], &other), &whole(&work, &["--no-add"], &other));
+        let entries: Vec<u64> = servers
+            .iter()
+            .map(|server| records(server.connect(&work).ask("{\"hello\":1}").as_bytes())[0]["entries"].as_u64().unwrap())
+            .collect();
+        assert!(entries.iter().sum::<u64>() == 1500 && entries.iter().all(|&count| count > 100), "{entries:?}");
+    }
+}
+
+#[test]
+fn a_front_serves_and_removes() {
+    let work = Work::new();
+    let _servers = parts(&work);
+    let front = Server::start(&work, &[&FRONT, &WANTED[..], &["--listen", "tcp:127.0.0.1:0"]].concat());
+    let mut client = front.connect(&work);
+    let lines = documents(9, 200);
+    let found: Vec<Value> = lines.lines().flat_map(|line| records(client.ask(line).as_bytes())).collect();
+    ensure_same(&found, &whole(&work, &[], &lines));
+    assert_eq!(client.ask(r#"{"remove":"s9-0"}"#), "{\"removed\":1}\n");
+    assert_eq!(client.ask(r#"{"remove":"s9-0"}"#), "{\"removed\":0}\n");
+    let hello = client.ask("{\"hello\":1}");
+    assert!(hello.starts_with("{\"hello\":1,\"scheme\":\"word@18.0 minhash:256\",\"buckets\":[0,256],"), "{hello}");
+    assert_eq!(front.end("TERM").0, Some(0));
+}
+
+#[test]
+fn who_is_lost_is_named_and_comes_back() {
+    let work = Work::new();
+    let [low, middle, high] = parts(&work);
+    let mut front = Server::start(&work, &[&FRONT, &WANTED[..], &["--listen", "unix:f"]].concat());
+    let mut client = front.connect(&work);
+    let lines = documents(5, 60);
+    let mut all = |add: bool| -> Vec<Value> {
+        let line = |line: &str| line.replacen('}', if add { ",\"add\":true}" } else { ",\"add\":false}" }, 1);
+        lines.lines().flat_map(|text| records(client.ask(&line(text)).as_bytes())).collect()
+    };
+    let before = all(true);
+    assert!(before.iter().all(|answer| answer.get("missing").is_none()));
+    let known = all(false);
+    // One dies: it is named, and only what it kept is not found, or not added.
+    assert_eq!(middle.end("KILL").0, None);
+    let without = all(true);
+    let is_missing = |answer: &&Value| answer.get("missing").is_some();
+    assert!(without.iter().filter(is_missing).all(|answer| answer["missing"].to_string() == "[\"unix:u1\"]"));
+    let (lost, left): (Vec<&Value>, Vec<&Value>) = without.iter().partition(|answer| answer["added"] == false);
+    assert!(lost.len() > 5 && left.len() > 5 && lost.iter().all(is_missing), "{} {}", lost.len(), left.len());
+    assert!(left.iter().all(|answer| answer["best"]["similarity"] == 1));
+    assert!(front.told().starts_with("dedup-query: unix:u1: lost: "));
+    // It is started again, with its buckets.
+    let _middle = part(&work, 1);
+    while all(false).iter().any(|answer| answer.get("missing").is_some()) {}
+    assert!(front.told().starts_with("dedup-query: unix:u1: is there, with "));
+    assert!(all(false).iter().zip(&known).all(|(now, then)| now["best"]["similarity"] == then["best"]["similarity"]));
+    drop((low, high));
+}
+
+/// It is there, and says nothing.
+#[test]
+fn who_hangs_is_not_waited_for() {
+    let work = Work::new();
+    let [_low, middle, _high] = parts(&work);
+    let front = Server::start(&work, &[&FRONT, &WANTED[..], &["--listen", "unix:f"]].concat());
+    let (mut client, lines) = (front.connect(&work), documents(6, 60));
+    lines.lines().for_each(|line| drop(client.ask(line)));
+    middle.signal("STOP");
+    let start = Instant::now();
+    let answers: Vec<Value> = lines.lines().flat_map(|line| records(client.ask(line).as_bytes())).collect();
+    assert!(answers.iter().any(|answer| answer["missing"].to_string() == "[\"unix:u1\"]"));
+    assert!((2.0..5.0).contains(&start.elapsed().as_secs_f64()), "{:?}", start.elapsed());
+    middle.signal("CONT");
+    while lines.lines().any(|line| client.ask(line).contains("\"missing\"")) {}
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let work = Work::new();
+    let _low = part(&work, 0);
+    let serve =
+        |history: &str, listen: &str, more: &[&str]| Server::start(&work, &[&["--history", history, "--listen", listen], more].concat());
+    let _all = serve("a", "unix:all", &WANTED);
+    let _other = serve("b", "unix:other", &["--min-similarity", "0.9", "--top", "3", "--buckets", "200..256"]);
+    let _one = serve("c", "unix:one", &["--min-similarity", "0.8", "--buckets", "200..256"]);
+    let _lines = serve("d", "unix:lines", &[&WANTED[..], &["--tokenizer", "line", "--buckets", "200..256"]].concat());
+    for (second, told) in [
+        (
+            "unix:all",
+            "dedup-query: unix:all: it keeps cardinalities 0..256, and unix:u0 keeps 0..124; give each a range of its own with --buckets",
+        ),
+        (
+            "unix:other",
+            "dedup-query: unix:other: it answers from a similarity of 0.9 on, expected 0.8; give both the same --min-similarity",
+        ),
+        ("unix:one", "dedup-query: unix:one: it gives the best 1, expected 3 or more; start it with --top 3"),
+        ("unix:lines", "dedup-query: unix:lines: scheme is 'line"),
+    ] {
+        let ran = work.run("dedup-query", &[&["--upstream", "unix:u0", "--upstream", second], &WANTED[..]].concat());
+        assert!(ran.code() == 2 && ran.stderr().starts_with(told), "{}", ran.stderr());
+    }
+    // What nobody keeps is told, and one that is not there yet.
+    let ran = work.run_with("dedup-query", &[&["--upstream", "unix:u0"], &WANTED[..]].concat(), b"");
+    assert_eq!(
+        ran.stderr(),
+        "dedup-query: --upstream: no upstream keeps cardinalities 125..256; such documents are compared with others, but not added\n"
+    );
+    let ran = work.run_with(
+        "dedup-query",
+        &[&["--upstream", "unix:u0", "--upstream", "unix:u1"], &WANTED[..]].concat(),
+        documents(7, 1).as_bytes(),
+    );
+    assert_eq!(ran.stderr(), "dedup-query: unix:u1: No such file or directory (os error 2); it is left out until it is there\n");
+    assert_eq!(records(ran.stdout().as_bytes())[0]["missing"].to_string(), "[\"unix:u1\"]");
+}
+
+/// In a stream, too, a part keeps only its own.
+#[test]
+fn a_part_says_what_it_does_not_keep() {
+    let work = Work::new();
+    let lines = documents(8, 50);
+    let part = |buckets: &str| {
+        let ran = work.run_with("dedup-query", &["--history", buckets, "--min-similarity", "0.9", "--buckets", buckets], lines.as_bytes());
+        records(ran.stdout().as_bytes()).iter().filter(|answer| answer["added"] == false).count()
+    };
+    let [low, high] = ["0..127", "128..256"].map(part);
+    assert!(low + high == 50 && low > 5 && high > 5, "{low} {high}");
+}

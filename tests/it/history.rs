@@ -1,0 +1,294 @@
+//! dedup-query --history: answers from a history that grows, what is new, and what a crash leaves.
+
+use crate::work::{Ran, Work, records};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    process::Stdio,
+};
+
+/// Documents of some hundred words; every third is one before it with a word changed, every tenth the same again.
+fn documents(count: usize) -> String {
+    let text = |seed: usize| (0..150).map(|n| format!("w{} ", (seed * 7919 + n * n * 31) % 5000)).collect::<String>();
+    let line = |number: usize| {
+        let body = match number {
+            n if n % 10 == 9 => text(n - 4),
+            n if n % 3 == 2 => text(n - 1).replacen("w", "changed", 1),
+            n => text(n),
+        };
+        format!("{{\"id\":\"d{number}\", \"text\":\"{body}\"}}\n")
+    };
+    (0..count).map(line).collect()
+}
+
+const ASK: [&str; 4] = ["--history", "h", "--min-similarity", "0.9"];
+
+fn ask(work: &Work, more: &[&str], input: &str) -> Ran {
+    work.run_with("dedup-query", &[&ASK, more].concat(), input.as_bytes())
+}
+
+#[test]
+fn a_print_is_made_of_the_tokens() {
+    let work = Work::with(&[("a", "Lorem, ipsum!"), ("b", "..."), ("c", "ipsum IPSUM lorem")]);
+    let made = work.run("dedup-blot", &["--scheme", "minhash:256", "a", "b", "c"]);
+    let print = "4b51fe7a5db2cea0bc098ad7f304cbcf7c41341160853affb605e093f2cc6675";
+    assert_eq!(
+        made.ok_text(),
+        format!(
+            r#"{{"dedup":"prints","version":1,"scheme":"word@18.0 minhash:256"}}
+{{"doc":"a","bytes":13,"hash":"ee0f464e4cceef28aa1c6caef9a33d5b","tokens":2,"print":"{print}"}}
+{{"doc":"b","bytes":3,"hash":"99aa06d3014798d86001c324468d497f","tokens":0,"print":null}}
+{{"doc":"c","bytes":17,"hash":"{}","tokens":3,"print":"{print}"}}
+{{"end":{{"records":3}}}}
+"#,
+            records(made.ok().as_slice())[3]["hash"].as_str().unwrap()
+        )
+    );
+    let binary = work.run("dedup-blot", &["--scheme", "minhash:256", "--binary", "a", "b", "c"]).ok();
+    assert_eq!(work.run_with("dedup-blot", &[], &binary).ok(), made.ok());
+    assert_eq!(work.run_with("dedup-blot", &["--binary"], &made.ok()).ok(), binary);
+    assert_eq!(work.shell("dedup-tokenize a b c | dedup-blot --scheme minhash:256").ok(), made.ok());
+}
+
+#[test]
+fn what_makes_no_sense_of_prints_is_refused() {
+    let work = Work::with(&[("a", "one two"), ("i/foreign", "x")]);
+    work.shell(
+        "dedup-blot --scheme minhash:256 a > prints; dedup-blot a > blots; dedup-blot --scheme minhash:256 --tokenizer char:3 a > other",
+    )
+    .ok();
+    work.shell("dedup-index build -q -o idx a; dedup-query --history h --min-similarity 1 a").stdout();
+    for (command, told) in [
+        (
+            "dedup-blot --scheme minhash:256 -k 3 a",
+            "dedup-blot: -k has no meaning with --scheme minhash:256, which is one print of the whole document",
+        ),
+        ("dedup-blot --scheme minhash:256 --tokenizer dna a", "dedup-blot: of sequences there are no prints"),
+        ("dedup-blot --scheme ordered,minhash:256 a", "dedup-blot: minhash:256: a print of the whole document, which has no blots"),
+        ("dedup-index build -o x --scheme minhash:256 a", "dedup-index: minhash:256: a print of the whole document, which has no blots"),
+        ("dedup-index build -o x prints", "dedup-index: prints: a stream of prints, which has no blots to index"),
+        ("dedup-tokenize prints", "dedup-tokenize: prints: a stream of prints, which has no blots to index or tokens to read"),
+        ("dedup-query --history h --min-similarity 0.9 blots", "dedup-query: blots: a stream of blots, which this program does not read"),
+        (
+            "dedup-query --history h --min-similarity 0.9 other",
+            "dedup-query: h: scheme is 'word@18.0 minhash:256', expected 'char:3@18.0 minhash:256'; prints of two schemes cannot be compared",
+        ),
+        (
+            "dedup-query --history h --min-similarity 0.9 --tokenizer line a",
+            "dedup-query: h: scheme is 'word@18.0 minhash:256', expected 'line",
+        ),
+        ("dedup-query --history h a", "dedup-query: say from which similarity on documents are alike: --min-similarity 0.94"),
+        ("dedup-query --history h --min-similarity 94 a", "error: invalid value '94' for '--min-similarity <X>'"),
+        (
+            "dedup-query --history h --min-similarity 1 --score s1 a",
+            "error: the argument '--history <DIR>' cannot be used with '--score <SCORE>'",
+        ),
+        (
+            "dedup-query idx --min-similarity 1 a",
+            "error: the following required arguments were not provided:\n  <--history <DIR>|--upstream <ADDRESS>>",
+        ),
+        ("dedup-query --history i --min-similarity 1 a", "dedup-query: i: holds 'foreign' and no history; choose another name"),
+        ("dedup-query --history idx --min-similarity 1 a", "dedup-query: idx/manifest.json: not the manifest of a history"),
+        ("dedup-query --history none --min-similarity 1 --no-add a", "dedup-query: none: no history is here"),
+        ("dedup-query --history none --remove x", "dedup-query: none: no history is here"),
+        ("dedup-query h a", "dedup-query: h/manifest.json: not the manifest of an index"),
+        (
+            "dedup-query --history h --min-similarity 1 --only-new prints",
+            "dedup-query: prints: a stream of tokens or prints; only documents",
+        ),
+        ("dedup-query --history h --min-similarity 1 --only-new a", "dedup-query: a: not a document a line; --records ndjson"),
+    ] {
+        let ran = work.shell(command);
+        assert!(ran.code() == 2 && ran.stderr().starts_with(told), "{command}: {} {}", ran.code(), ran.stderr());
+    }
+}
+
+#[test]
+fn each_document_is_compared_with_those_before_it() {
+    let (work, input) = (Work::new(), documents(40));
+    let ran = ask(&work, &[], &input);
+    assert_eq!((ran.code(), ran.stderr().as_str()), (0, ""));
+    let answers = records(ran.stdout().as_bytes());
+    assert_eq!(
+        answers.iter().map(|answer| answer["doc"].as_str().unwrap().to_owned()).collect::<Vec<_>>(),
+        (0..40).map(|n| format!("d{n}")).collect::<Vec<_>>()
+    );
+    assert!(answers[0]["best"].is_null() && answers[1]["best"].is_null());
+    assert_eq!(answers[2]["best"]["doc"], "d1");
+    assert!((0.9..1.0).contains(&answers[2]["best"]["similarity"].as_f64().unwrap()));
+    assert_eq!(answers[19]["best"].to_string(), r#"{"doc":"d15","similarity":1}"#);
+    // Once more: each is found, by the first that had its text; and nothing is added.
+    let again = ask(&work, &["--no-add", "--top", "2"], &input);
+    let answers = records(again.stdout().as_bytes());
+    assert!(answers.iter().all(|answer| answer["best"]["similarity"] == 1.0 && answer["best"] == answer["matches"][0]));
+    assert_eq!(answers[19]["matches"].to_string(), r#"[{"doc":"d15","similarity":1},{"doc":"d19","similarity":1}]"#);
+    assert_eq!(ask(&work, &["--no-add", "--top", "2"], &input).stdout(), again.stdout());
+    // Nothing is like a document without words, or of other words.
+    let none = ask(&work, &[], "{\"id\":\"e\",\"text\":\"...\"}\n{\"id\":\"f\",\"text\":\"...\"}\n");
+    assert_eq!((none.code(), none.stdout().as_str()), (1, "{\"doc\":\"e\",\"best\":null}\n{\"doc\":\"f\",\"best\":null}\n"));
+}
+
+#[test]
+fn threads_forms_and_batches_make_no_difference() {
+    let (work, input) = (Work::new(), documents(3000));
+    work.write("d.jsonl", &input);
+    work.shell("dedup-blot --scheme minhash:256 d.jsonl > n; dedup-blot --scheme minhash:256 --binary d.jsonl > b").ok();
+    let expected = work.run("dedup-query", &["--history", "h1", "--min-similarity", "90%", "--threads", "1", "d.jsonl"]).ok();
+    for (name, arguments) in
+        [("h2", "--threads 8 d.jsonl"), ("h3", "--threads 2 n"), ("h4", "--add --sync-every each b"), ("h5", "--sync-every never d.jsonl")]
+    {
+        let ran = work.shell(&format!("dedup-query --history {name} --min-similarity 0.9 {arguments}"));
+        assert!(ran.ok() == expected, "{arguments}");
+    }
+    let in_pieces =
+        work.shell("split -l 170 d.jsonl part.; for part in part.*; do dedup-query --history h6 --min-similarity 0.9 < $part; done");
+    assert!(in_pieces.stdout().into_bytes() == expected, "{}", in_pieces.stderr());
+}
+
+#[test]
+fn only_what_is_new_passes_unchanged() {
+    let (work, input) = (Work::new(), documents(40));
+    let answers = records(ask(&Work::new(), &[], &input).stdout().as_bytes());
+    let new: Vec<&str> =
+        input.split_inclusive('\n').zip(&answers).filter(|(_, answer)| answer["best"].is_null()).map(|(line, _)| line).collect();
+    let ran = ask(&work, &["--only-new"], &input);
+    assert_eq!(ran.ok_text(), new.concat());
+    assert_eq!(ask(&work, &["--only-new"], &input).ok_text(), "");
+    // A line that is no document is told and kept, one without a line feed gets it.
+    let odd = ask(&work, &["--only-new"], "{\"id\":\"x\",\"text\":\"all new\"}\r\n\nno JSON\n{\"id\":\"y\",\"text\":\"some more words\"}");
+    assert_eq!(odd.stdout(), "{\"id\":\"x\",\"text\":\"all new\"}\r\n\nno JSON\n{\"id\":\"y\",\"text\":\"some more words\"}\n");
+    assert_eq!((odd.code(), odd.stderr().as_str()), (2, "dedup-query: stdin:3: not JSON: expected ident at column 2; the line is kept\n"));
+}
+
+#[test]
+fn who_waits_for_an_answer_gets_it() {
+    let work = Work::new();
+    let mut child = work.command("dedup-query", &ASK).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut input, mut output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    for (line, expected) in documents(3).lines().zip(["null", "null", "\"d1\""]) {
+        writeln!(input, "{line}").unwrap();
+        let mut answer = String::new();
+        output.read_line(&mut answer).unwrap();
+        assert!(answer.contains(&format!("\"best\":{expected}")) || answer.contains(&format!("\"best\":{{\"doc\":{expected}")), "{answer}");
+    }
+    // Meanwhile nobody else writes, but anybody reads.
+    let other = work.run_with("dedup-query", &ASK, b"{\"id\":\"x\",\"text\":\"y\"}\n");
+    assert_eq!(
+        (other.code(), other.stderr()),
+        (2, format!("dedup-query: h: process {} is writing this history; wait for it to end\n", child.id()))
+    );
+    assert_eq!(ask(&work, &["--no-add"], &documents(1)).stdout(), "{\"doc\":\"d0\",\"best\":{\"doc\":\"d0\",\"similarity\":1}}\n");
+    drop(input);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn entries_are_removed_and_forgotten() {
+    let (work, input) = (Work::new(), documents(20));
+    ask(&work, &[], &input);
+    work.write("list", "d4\n");
+    let removed = work.shell("dedup-query --history h --remove d0 d1 none; dedup-query --history h --remove-from list");
+    assert_eq!((removed.code(), removed.stderr().as_str()), (0, "dedup-query: h: no entry has the id 'none'\n"));
+    let found = |more: &[&str], number: usize| {
+        let line = input.lines().nth(number).unwrap();
+        records(ask(&work, &[&["--no-add"], more].concat(), &format!("{line}\n")).stdout().as_bytes())[0]["best"]["doc"]
+            .as_str()
+            .map(str::to_owned)
+    };
+    assert_eq!([0, 3].map(|number| found(&[], number)), [None, Some("d3".to_owned())]);
+    // Documents with one word changed are left.
+    assert_eq!(found(&[], 4).as_deref(), Some("d5"));
+    assert_eq!(found(&[], 1).as_deref(), Some("d2"));
+    assert_eq!([3, 15, 18].map(|number| found(&["--max-entries", "4"], number).is_some()), [false, true, true]);
+    assert_eq!(found(&["--max-entries", "4"], 15).as_deref(), Some("d19"));
+    assert!(found(&["--max-age", "1d"], 3).is_some());
+}
+
+/// A kill at any call: whatever was answered is there, nothing else is, and all answers are right.
+#[test]
+fn what_was_answered_before_a_kill_is_there() {
+    let (work, input) = (Work::new(), documents(60));
+    work.write("d.jsonl", &input);
+    if work.shell("strace -f -qq -o /dev/null true").code() != 0 {
+        return eprintln!("no strace here, or no right to use it: skipped");
+    }
+    let whole = ask(&Work::new(), &[], &input).stdout();
+    let calls = "write,pwrite64,fsync,fdatasync,rename,unlink,ftruncate,openat,mkdir";
+    let step = if std::env::var_os("DEDUP_SOAK").is_some() { 1 } else { 5 };
+    for number in (1..).step_by(step) {
+        let _ = fs::remove_dir_all(work.path("h"));
+        let feed = "while read -r line; do printf '%s\\n' \"$line\"; done < d.jsonl";
+        let run = format!(
+            "strace -f -qq -o /dev/null -e trace={calls} -e inject={calls}:signal=KILL:when={number} dedup-query --history h --min-similarity 0.9 --sync-every each"
+        );
+        let ran = work.shell(&format!("set -o pipefail; {feed} | {run}"));
+        let answered = ran.stdout();
+        assert!(whole.starts_with(&answered), "killed at call {number}");
+        let count = answered.lines().count();
+        // Whatever is there now goes on as if nothing had happened; what was answered is not asked again.
+        let rest: String = input.split_inclusive('\n').skip(count).collect();
+        let known = if work.path("h/manifest.json").exists() { ask(&work, &["--no-add"], &input).stdout() } else { String::new() };
+        let is_known = |line: &str| !line.contains("\"best\":null");
+        assert!(known.lines().take(count).all(is_known), "killed at call {number}: an entry that was answered is lost");
+        let again = ask(&work, &["--no-add"], &rest);
+        assert!(count == 0 || again.code() != 2, "killed at call {number}: {}", again.stderr());
+        if ran.code() == 0 {
+            assert_eq!(answered, whole);
+            break;
+        }
+        let last = ask(&work, &[], &input);
+        assert!(last.stderr().is_empty() || last.stderr().contains("they are cut off"), "killed at call {number}: {}", last.stderr());
+        assert!(last.stdout().lines().take(count).all(is_known));
+    }
+}
+
+/// Prints enough for files, as NDJSON.
+fn prints(count: u64) -> String {
+    let mut state = 7_u64;
+    let mut next = || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (state ^ state >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd)
+    };
+    (0..count)
+        .map(|n| format!("{{\"doc\":\"p{n}\",\"print\":\"{:016x}{:016x}{:016x}{:016x}\"}}\n", next(), next(), next(), next()))
+        .collect()
+}
+
+/// With more entries than a journal holds: there is a file, it is used, and a flipped or cut one is told by its name.
+#[test]
+fn files_are_used_and_checked() {
+    let work = Work::new();
+    let input = prints(140_000);
+    work.write("p.jsonl", &input);
+    let exact = ["--history", "h", "--min-similarity", "1"];
+    let first = work.run("dedup-query", &[&exact[..], &["--sync-every", "never", "p.jsonl"]].concat());
+    assert_eq!((first.code(), first.stderr().as_str()), (1, ""));
+    assert_eq!(work.shell("ls h | grep -v json").ok_text(), "000001.prints\n000002.journal\n");
+    let again = work.run("dedup-query", &[&exact[..], &["--no-add", "p.jsonl"]].concat()).ok_text();
+    assert!(
+        again.lines().enumerate().all(|(n, line)| line == format!("{{\"doc\":\"p{n}\",\"best\":{{\"doc\":\"p{n}\",\"similarity\":1}}}}"))
+    );
+    // What is removed from a file stays removed.
+    work.run("dedup-query", &["--history", "h", "--remove", "p5", "p139999"]).ok();
+    let lines: Vec<&str> = input.lines().collect();
+    let asked = [lines[5], lines[6], lines[139_999], ""].join("\n");
+    let some = work.run_with("dedup-query", &[&exact[..], &["--no-add"]].concat(), asked.as_bytes()).stdout();
+    assert_eq!(some.lines().map(|line| line.contains("\"best\":null")).collect::<Vec<_>>(), [true, false, true]);
+    for (file, at) in [("000001.prints", 300_000_u64), ("000002.journal", 5000), ("manifest.json", 60)] {
+        let path = work.path("h").join(file);
+        let bytes = fs::read(&path).unwrap();
+        let mut altered = bytes.clone();
+        altered[at as usize] ^= 4;
+        for damaged in [&altered, &bytes[..bytes.len() / 2].to_vec()] {
+            fs::write(&path, damaged).unwrap();
+            let ran = work.run("dedup-query", &[&exact[..], &["--no-add", "p.jsonl"]].concat());
+            let is_cut_journal = file.ends_with("journal") && damaged.len() < bytes.len();
+            assert_eq!(ran.code(), if is_cut_journal { 0 } else { 2 }, "{file}: {}", ran.stderr());
+            assert!(is_cut_journal || ran.stderr().starts_with(&format!("dedup-query: h/{file}: ")), "{file}: {}", ran.stderr());
+        }
+        fs::write(&path, bytes).unwrap();
+    }
+    fs::remove_file(work.path("h/000001.prints")).unwrap();
+    let gone = work.run("dedup-query", &[&exact[..], &["p.jsonl"]].concat());
+    assert_eq!((gone.code(), gone.stderr().as_str()), (2, "dedup-query: h/000001.prints: No such file or directory (os error 2)\n"));
+}

@@ -1,0 +1,410 @@
+//! dedup-query --listen: many clients, slow ones, wrong ones, and the end of a server.
+
+use crate::work::{Work, records};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{Shutdown, TcpStream},
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
+    process::{Child, ChildStderr, Command, Stdio},
+    thread,
+};
+
+/// A server of its own, killed when it is let go of.
+pub struct Server {
+    child: Child,
+    /// As the readiness line names it.
+    pub address: String,
+    pub entries: u64,
+    told: BufReader<ChildStderr>,
+}
+
+impl Server {
+    /// Starts one and waits until it is ready.
+    pub fn start(work: &Work, arguments: &[&str]) -> Self {
+        let mut child = work.command("dedup-query", arguments).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut told = BufReader::new(child.stderr.take().unwrap());
+        loop {
+            let mut line = String::new();
+            assert!(told.read_line(&mut line).unwrap() > 0, "{arguments:?} ended: {:?}", child.wait());
+            if let Some(rest) = line.strip_prefix("dedup-query: listening on ") {
+                let (address, entries) = rest.trim_end().rsplit_once(", ").unwrap();
+                let entries = entries.strip_suffix(" entries").unwrap().parse().unwrap();
+                return Self { child, address: address.to_owned(), entries, told };
+            }
+        }
+    }
+
+    /// The usual one, on a Unix socket.
+    fn unix(work: &Work, more: &[&str]) -> Self {
+        Self::start(work, &[&["--history", "h", "--min-similarity", "0.9", "--listen", "unix:s"], more].concat())
+    }
+
+    pub fn connect(&self, work: &Work) -> Client {
+        match self.address.split_once(':').unwrap() {
+            ("unix", path) => Client::over(UnixStream::connect(work.path(path)).unwrap()),
+            (_, host) => {
+                let stream = TcpStream::connect(host).unwrap();
+                stream.set_nodelay(true).unwrap();
+                Client { input: BufReader::new(Box::new(stream.try_clone().unwrap())), output: Box::new(stream) }
+            }
+        }
+    }
+
+    pub fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap().success());
+    }
+
+    /// Its status, and what else it said.
+    pub fn end(mut self, signal: &str) -> (Option<i32>, String) {
+        self.signal(signal);
+        let mut told = String::new();
+        self.told.read_to_string(&mut told).unwrap();
+        (self.child.wait().unwrap().code(), told)
+    }
+
+    /// The next line it says.
+    pub fn told(&mut self) -> String {
+        let mut line = String::new();
+        self.told.read_line(&mut line).unwrap();
+        line
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub struct Client {
+    input: BufReader<Box<dyn Read + Send>>,
+    output: Box<dyn WriteHalf>,
+}
+
+pub trait WriteHalf: Write + Send {
+    fn end(&self);
+}
+
+impl WriteHalf for UnixStream {
+    fn end(&self) {
+        self.shutdown(Shutdown::Write).unwrap();
+    }
+}
+
+impl WriteHalf for TcpStream {
+    fn end(&self) {
+        self.shutdown(Shutdown::Write).unwrap();
+    }
+}
+
+impl Client {
+    fn over(stream: UnixStream) -> Self {
+        Self { input: BufReader::new(Box::new(stream.try_clone().unwrap())), output: Box::new(stream) }
+    }
+
+    pub fn send(&mut self, lines: &str) {
+        self.output.write_all(lines.as_bytes()).unwrap();
+    }
+
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.input.read_line(&mut line).unwrap();
+        line
+    }
+
+    pub fn ask(&mut self, line: &str) -> String {
+        self.send(&format!("{line}\n"));
+        self.line()
+    }
+
+    /// Sends all and closes its side; everything is answered all the same.
+    fn ask_all(mut self, lines: &str) -> String {
+        let output = self.output;
+        let lines = lines.to_owned();
+        let sender = thread::spawn(move || {
+            let mut output = output;
+            output.write_all(lines.as_bytes()).unwrap();
+            output.end();
+            output
+        });
+        let mut answers = String::new();
+        self.input.read_to_string(&mut answers).unwrap();
+        drop(sender.join().unwrap());
+        answers
+    }
+
+    fn rest(&mut self) -> String {
+        let mut rest = String::new();
+        self.input.read_to_string(&mut rest).unwrap();
+        rest
+    }
+}
+
+/// Documents whose words no other `who` has; some of them alike.
+pub fn documents(who: usize, count: usize) -> String {
+    let text = |seed: usize| (0..60).map(|n| format!("w{who}x{} ", (seed * 7919 + n * n * 31) % 5000)).collect::<String>();
+    let line = |n: usize| {
+        let body = if n % 3 == 2 { text(n - 1).replacen('w', "changed", 1) } else { text(n) };
+        format!("{{\"id\":\"c{who}-{n}\",\"text\":\"{body}\"}}\n")
+    };
+    (0..count).map(line).collect()
+}
+
+fn alone(lines: &str, more: &[&str]) -> String {
+    let arguments = [&["--history", "h", "--min-similarity", "0.9"], more].concat();
+    Work::new().run_with("dedup-query", &arguments, lines.as_bytes()).stdout()
+}
+
+#[test]
+fn many_clients_get_what_each_would_get_alone() {
+    for listen in ["unix:s", "tcp:127.0.0.1:0"] {
+        let work = Work::new();
+        let server = Server::start(&work, &["--history", "h", "--min-similarity", "0.9", "--listen", listen]);
+        let idle: Vec<_> = (0..20).map(|_| server.connect(&work)).collect();
+        thread::scope(|scope| {
+            for who in 0..8 {
+                let (client, lines) = (server.connect(&work), documents(who, 600));
+                scope.spawn(move || assert!(client.ask_all(&lines) == alone(&lines, &[]), "client {who}"));
+            }
+        });
+        drop(idle);
+        assert_eq!(server.end("TERM"), (Some(0), String::new()));
+        assert!(!work.path("s").exists());
+        // All is there: what was served is an ordinary history.
+        let server = Server::unix(&work, &["--no-add"]);
+        assert_eq!(server.entries, 8 * 600);
+        assert_eq!(server.end("INT").0, Some(0));
+    }
+}
+
+#[test]
+fn prints_streams_and_other_requests() {
+    let work = Work::with(&[("a", "Lorem, ipsum!"), ("b", "...")]);
+    let server = Server::unix(&work, &["--top", "2"]);
+    assert_eq!(fs::metadata(work.path("s")).unwrap().permissions().mode() & 0o777, 0o600);
+    let mut client = server.connect(&work);
+    let hello = |entries: u64| {
+        format!(
+            "{{\"hello\":1,\"scheme\":\"word@18.0 minhash:256\",\"buckets\":[0,256],\"entries\":{entries},\"min_similarity\":0.9,\"top\":2}}\n"
+        )
+    };
+    assert_eq!(client.ask("{\"hello\":1}"), hello(0));
+    // A whole stream of prints: its header and its end need no answer.
+    let stream = work.run("dedup-blot", &["--scheme", "minhash:256", "a", "b"]).ok_text();
+    assert_eq!(
+        server.connect(&work).ask_all(&stream),
+        "{\"doc\":\"a\",\"best\":null,\"matches\":[]}\n{\"doc\":\"b\",\"best\":null,\"matches\":[]}\n"
+    );
+    let found = |id: &str| {
+        format!("{{\"doc\":\"{id}\",\"best\":{{\"doc\":\"a\",\"similarity\":1}},\"matches\":[{{\"doc\":\"a\",\"similarity\":1}}]}}\n")
+    };
+    assert_eq!(client.ask(r#"{"id":"x","text":"ipsum lorem","add":false}"#), found("x"));
+    assert_eq!(client.ask(r#"{"text":"lorem ipsum","add":false}"#), found("-:3"));
+    assert_eq!(client.ask("{\"hello\":1}"), hello(1));
+    assert_eq!(client.ask(r#"{"remove":"a"}"#), "{\"removed\":1}\n");
+    assert_eq!(client.ask(r#"{"remove":"a"}"#), "{\"removed\":0}\n");
+    assert_eq!(client.ask(r#"{"id":"x","text":"lorem ipsum","remove":"x"}"#), "{\"doc\":\"x\",\"best\":null,\"matches\":[]}\n");
+    assert_eq!(client.ask(r#"{"id":"y","text":"lorem ipsum"}"#), found("y").replace("\"doc\":\"a\"", "\"doc\":\"x\""));
+    assert_eq!(server.end("TERM").0, Some(0));
+    // Only read: nothing is added, whatever is asked for.
+    let server = Server::unix(&work, &["--no-add"]);
+    let mut client = server.connect(&work);
+    assert_eq!(client.ask(r#"{"id":"n","text":"some other"}"#), "{\"doc\":\"n\",\"best\":null}\n");
+    assert_eq!(client.ask(r#"{"id":"n","text":"some other","add":true}"#), "{\"doc\":\"n\",\"best\":null,\"added\":false}\n");
+    assert_eq!(client.ask(r#"{"remove":"x"}"#), "{\"error\":\"nothing can be removed: the history is only read (--no-add)\"}\n");
+}
+
+#[test]
+fn wrong_lines_are_answered_in_their_place() {
+    let work = Work::new();
+    let server = Server::unix(&work, &[]);
+    let lines = "{\"id\":\"a\",\"text\":\"one two\"}\nno JSON\n\n{\"id\":\"b\"}\n{\"id\":\"c\",\"text\":\"one two\"}\r\n{\"id\":\"d\",\"text\":\"\u{e9}\"}";
+    let answers = server.connect(&work).ask_all(lines);
+    let expected = r#"{"doc":"a","best":null}
+{"error":"line 2: not JSON: expected ident at column 2"}
+{"error":"line 4: no field 'text' with a text"}
+{"doc":"c","best":{"doc":"a","similarity":1}}
+{"doc":"d","best":null}
+"#;
+    assert_eq!(answers, expected);
+    let mut client = server.connect(&work);
+    client.output.write_all(b"{\"id\":\"x\",\"text\":\"\xff\"}\n").unwrap();
+    assert!(client.line().starts_with("{\"error\":\"line 1: not UTF-8 at byte 18; "));
+    assert_eq!(client.ask(r#"{"id":"e","text":"three"}"#), "{\"doc\":\"e\",\"best\":null}\n");
+}
+
+#[test]
+fn a_line_without_an_end_ends_the_connection() {
+    let work = Work::new();
+    let server = Server::unix(&work, &[]);
+    let mut client = server.connect(&work);
+    assert_eq!(client.ask(r#"{"id":"a","text":"one"}"#), "{\"doc\":\"a\",\"best\":null}\n");
+    let block = vec![b'x'; 1 << 20];
+    // It hangs up when it has seen enough.
+    while client.output.write_all(&block).is_ok() {}
+    assert_eq!(client.line(), "{\"error\":\"line 2: more than 67108864 bytes in a line; the connection is closed\"}\n");
+    assert_eq!(server.connect(&work).ask(r#"{"id":"b","text":"two"}"#), "{\"doc\":\"b\",\"best\":null}\n");
+}
+
+#[test]
+fn who_never_reads_stops_only_itself() {
+    let work = Work::new();
+    let server = Server::unix(&work, &[]);
+    let mut slow = UnixStream::connect(work.path("s")).unwrap();
+    slow.set_nonblocking(true).unwrap();
+    let line = format!("{{\"id\":\"{}\",\"text\":\"same words\",\"add\":false}}\n", "long".repeat(50));
+    // Sends until it is not read from any more. Meanwhile and after it others are served at once.
+    let (mut sent, mut waits) = (0, 0);
+    let mut other = server.connect(&work);
+    while waits < 50 {
+        match slow.write(line.as_bytes()) {
+            Ok(count) => (sent, waits) = (sent + count, 0),
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+                waits += 1;
+                assert_eq!(
+                    other.ask(&format!("{{\"id\":\"o{sent}-{waits}\",\"text\":\"...\"}}")),
+                    format!("{{\"doc\":\"o{sent}-{waits}\",\"best\":null}}\n")
+                );
+            }
+        }
+        assert!(sent < 64 << 20, "everything is read, and nothing is taken back");
+    }
+    // At the end it is not waited for, not for ever.
+    assert_eq!(server.end("TERM"), (Some(0), String::new()));
+}
+
+#[test]
+fn nothing_that_was_answered_is_lost_and_nothing_else_is_there() {
+    let work = Work::new();
+    let server = Server::unix(&work, &[]);
+    let mut client = server.connect(&work);
+    let lines = documents(1, 5000);
+    let mut output = client.output;
+    let sender = thread::spawn(move || drop(output.write_all(lines.as_bytes())));
+    let first: Vec<String> = (0..300)
+        .map(|_| {
+            let mut line = String::new();
+            client.input.read_line(&mut line).unwrap();
+            line
+        })
+        .collect();
+    server.signal("TERM");
+    let mut rest = String::new();
+    client.input.read_to_string(&mut rest).unwrap();
+    sender.join().unwrap();
+    assert_eq!(server.end("TERM").0, Some(0));
+    let answered = records(rest.as_bytes());
+    assert!(rest.ends_with('\n') && answered.iter().all(|answer| answer["error"].is_null()), "{rest}");
+    let server = Server::unix(&work, &["--no-add"]);
+    assert_eq!(server.entries, (first.len() + answered.len()) as u64);
+}
+
+/// What --sync-every each has answered is there, and the socket that is left is replaced.
+#[test]
+fn a_kill_loses_nothing_that_was_answered() {
+    let work = Work::new();
+    for sync in ["each", "100ms", "never"] {
+        let _ = fs::remove_dir_all(work.path("h"));
+        let server = Server::unix(&work, &["--sync-every", sync]);
+        let mut client = server.connect(&work);
+        let answered = documents(1, 90).lines().map(|line| client.ask(line)).count() as u64;
+        assert_eq!(server.end("KILL").0, None);
+        assert!(work.path("s").exists());
+        let server = Server::unix(&work, &["--sync-every", sync]);
+        assert_eq!(server.entries, answered);
+        let again = server.connect(&work).ask_all(&documents(1, 90));
+        assert!(records(again.as_bytes()).iter().all(|answer| answer["best"]["similarity"] == 1));
+        assert_eq!(server.end("TERM").0, Some(0));
+    }
+}
+
+#[test]
+fn sockets_of_others_are_left_alone() {
+    let work = Work::with(&[("file", "x")]);
+    let serve = |history: &str, listen: &str| {
+        let ran = work.run("dedup-query", &["--history", history, "--min-similarity", "1", "--listen", listen]);
+        (ran.code(), ran.stderr())
+    };
+    let server = Server::unix(&work, &[]);
+    let live = serve("h2", "unix:s");
+    assert_eq!(live, (2, "dedup-query: s: another process listens on it; stop that one, or choose another name\n".to_owned()));
+    assert_eq!(serve("h2", "unix:file"), (2, "dedup-query: file: is no socket; choose another name\n".to_owned()));
+    assert!(serve("h", "unix:t").1.contains("is writing this history"));
+    let remote = "other machines could ask, and nobody is asked for a password; use 127.0.0.1, or add --allow-remote";
+    for address in ["tcp:0.0.0.0:0", "tcp:[::]:0", "tcp:192.0.2.1:7"] {
+        assert_eq!(serve("h2", address), (2, format!("dedup-query: {address}: {remote}\n")));
+    }
+    drop(server);
+    // Another process has put its own there: it stays.
+    let server = Server::unix(&work, &[]);
+    fs::remove_file(work.path("s")).unwrap();
+    let _other = UnixListener::bind(work.path("s")).unwrap();
+    assert_eq!(server.end("TERM").0, Some(0));
+    assert!(work.path("s").exists());
+    let allowed = Server::start(&work, &["--history", "h3", "--min-similarity", "1", "--listen", "tcp:0.0.0.0:0", "--allow-remote"]);
+    assert_eq!(allowed.end("TERM").0, Some(0));
+}
+
+#[test]
+fn no_more_clients_than_allowed() {
+    let work = Work::new();
+    let server = Server::unix(&work, &["--max-clients", "2"]);
+    let mut two = [server.connect(&work), server.connect(&work)];
+    // Both are in when both were answered.
+    for client in &mut two {
+        assert!(client.ask("{\"hello\":1}").starts_with("{\"hello\":1,"));
+    }
+    assert_eq!(
+        server.connect(&work).rest(),
+        "{\"error\":\"2 clients are connected, which is the most (--max-clients); try again later\"}\n"
+    );
+    let [mut first, second] = two;
+    second.ask_all("");
+    // Its place is free as soon as its threads have ended.
+    while !server.connect(&work).ask("{\"hello\":1}").starts_with("{\"hello\":1,") {}
+    assert!(first.ask("{\"hello\":1}").starts_with("{\"hello\":1,"));
+}
+
+#[test]
+fn what_makes_no_sense_of_a_service_is_refused() {
+    let work = Work::new();
+    for (command, told) in [
+        ("dedup-query --listen unix:s", "error: the following required arguments were not provided:"),
+        ("dedup-query --history h --listen unix:s", "dedup-query: say from which similarity on documents are alike: --min-similarity 0.94"),
+        (
+            "dedup-query --history h --min-similarity 1 --listen s",
+            "error: invalid value 's' for '--listen <ADDRESS>': 's' is neither unix:PATH nor tcp:HOST:PORT",
+        ),
+        (
+            "dedup-query --history h --min-similarity 1 --listen unix:s --only-new",
+            "error: the argument '--listen <ADDRESS>' cannot be used with '--only-new'",
+        ),
+        (
+            "dedup-query --history h --min-similarity 1 --listen unix:s file",
+            "error: the argument '--listen <ADDRESS>' cannot be used with '[IDX]'",
+        ),
+        (
+            "dedup-query --history h --min-similarity 1 --max-clients 5",
+            "error: the following required arguments were not provided:\n  --listen <ADDRESS>",
+        ),
+        (
+            "dedup-query --history h --min-similarity 1 --buckets 5..3",
+            "error: invalid value '5..3' for '--buckets <A..B>': '5..3' is no range of cardinalities",
+        ),
+        (
+            "dedup-query --history h --upstream unix:s --min-similarity 1",
+            "error: the argument '--history <DIR>' cannot be used with '--upstream <ADDRESS>'",
+        ),
+        ("dedup-query --upstream unix:none --min-similarity 1", "dedup-query: unix:none: No such file or directory"),
+        ("dedup-query --history h --min-similarity 1 --listen unix:none/s", "dedup-query: none/s: No such file or directory"),
+    ] {
+        let ran = work.shell(command);
+        assert!(ran.code() == 2 && ran.stderr().starts_with(told), "{command}: {} {}", ran.code(), ran.stderr());
+    }
+}
