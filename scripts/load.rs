@@ -1,5 +1,5 @@
 //! load ADDRESS CONNECTIONS RATE PRINTS: sends each line of PRINTS that has a print to a server of `dedup-query --listen`, over so many connections, at RATE lines a second
-//! in all, without waiting for answers; RATE 0 is as fast as it goes. ADDRESS is unix:PATH or tcp:HOST:PORT.
+//! in all, without waiting for answers, those of a millisecond together; RATE 0 is as fast as it goes. ADDRESS is unix:PATH or tcp:HOST:PORT.
 //!
 //! Prints requests a second, and the median, the 99th percentile and the maximum of the latency in ms. A latency counts from the instant at which a line was due, not from the
 //! one at which it was sent: so a server that lets wait those who send is not the better for it.
@@ -13,6 +13,9 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+
+/// What becomes due in this time is sent together.
+const TICK: Duration = Duration::from_millis(1);
 
 trait Output: Write + Send {
     fn end(&self);
@@ -61,7 +64,7 @@ fn send(mut output: Box<dyn Output>, lines: &[&str], start: Instant, interval: D
             at += 1;
         }
         if block.is_empty() {
-            thread::sleep((offset + interval * at as u32).saturating_sub(start.elapsed()));
+            thread::sleep((offset + interval * at as u32).saturating_sub(start.elapsed()).max(TICK));
         } else {
             output.write_all(block.as_bytes()).expect("a server that reads");
         }

@@ -46,7 +46,13 @@ pub struct Asked {
 
 impl ServiceArgs {
     /// Serves until a signal.
-    pub fn serve(&self, address: &Address, asked: Asked, reading: corpus::Options, tool: &str) -> Result<(), anyhow::Error> {
+    pub fn serve(
+        &self,
+        address: &Address,
+        asked: Asked,
+        reading: corpus::Options,
+        (tool, is_quiet): (&str, bool),
+    ) -> Result<(), anyhow::Error> {
         let stop = Stop::new().context("a pipe")?;
         for signal in [SIGTERM, SIGINT] {
             pipe::register(signal, stop.writer.try_clone().context("a pipe")?).context("a handler of signals")?;
@@ -59,7 +65,7 @@ impl ServiceArgs {
             add: asked.add,
             with_all: asked.wanted.top > 1,
         };
-        let answering = online::open(&asked.of, asked.scheme, asked.wanted, &tell(tool, false))?;
+        let answering = online::open(&asked.of, asked.scheme, asked.wanted, &tell(tool, is_quiet))?;
         let ready = |address: &Address, entries: u64| say(&format!("{tool}: listening on {address}, {entries} entries"));
         Ok(serve(answering, &options, stop, ready)?)
     }

@@ -25,11 +25,15 @@ pub struct Server {
 impl Server {
     /// Starts one and waits until it is ready.
     pub fn start(work: &Work, arguments: &[&str]) -> Self {
-        let mut child = work.command("dedup-query", arguments).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::of(work.command("dedup-query", arguments))
+    }
+
+    fn of(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut told = BufReader::new(child.stderr.take().unwrap());
         loop {
             let mut line = String::new();
-            assert!(told.read_line(&mut line).unwrap() > 0, "{arguments:?} ended: {:?}", child.wait());
+            assert!(told.read_line(&mut line).unwrap() > 0, "{command:?} ended: {:?}", child.wait());
             if let Some(rest) = line.strip_prefix("dedup-query: listening on ") {
                 let (address, entries) = rest.trim_end().rsplit_once(", ").unwrap();
                 let entries = entries.strip_suffix(" entries").unwrap().parse().unwrap();
@@ -59,8 +63,12 @@ impl Server {
     }
 
     /// Its status, and what else it said.
-    pub fn end(mut self, signal: &str) -> (Option<i32>, String) {
+    pub fn end(self, signal: &str) -> (Option<i32>, String) {
         self.signal(signal);
+        self.wait()
+    }
+
+    fn wait(mut self) -> (Option<i32>, String) {
         let mut told = String::new();
         self.told.read_to_string(&mut told).unwrap();
         (self.child.wait().unwrap().code(), told)
@@ -322,6 +330,26 @@ fn a_kill_loses_nothing_that_was_answered() {
         assert!(records(again.as_bytes()).iter().all(|answer| answer["best"]["similarity"] == 1));
         assert_eq!(server.end("TERM").0, Some(0));
     }
+}
+
+/// A disk that is full ends the service; what was answered before is there.
+#[test]
+fn who_cannot_write_says_so_and_ends() {
+    let work = Work::new();
+    let mut command = Command::new("bash");
+    let program = work.command("dedup-query", &[]).get_program().to_owned();
+    command
+        .args(["-c", "ulimit -f 32; exec \"$0\" --history h --min-similarity 0.9 --listen unix:s"])
+        .arg(program)
+        .current_dir(work.dir.path());
+    let server = Server::of(command);
+    let mut client = server.connect(&work);
+    let lines = documents(1, 2000);
+    let answers: Vec<String> = lines.lines().map(|line| client.ask(line)).take_while(|answer| !answer.contains("error")).collect();
+    assert!((100..1000).contains(&answers.len()), "{}", answers.len());
+    assert_eq!(client.rest(), "");
+    assert_eq!(server.wait(), (Some(2), "dedup-query: h/000001.journal: File too large (os error 27)\n".to_owned()));
+    assert_eq!(Server::unix(&work, &["--no-add"]).entries, answers.len() as u64);
 }
 
 #[test]
