@@ -30,14 +30,16 @@ impl Server {
 
     fn of(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut told = BufReader::new(child.stderr.take().unwrap());
+        let told = BufReader::new(child.stderr.take().unwrap());
+        let mut server = Self { child, address: String::new(), entries: 0, told };
         loop {
-            let mut line = String::new();
-            assert!(told.read_line(&mut line).unwrap() > 0, "{command:?} ended: {:?}", child.wait());
+            let line = server.told();
+            assert!(!line.is_empty(), "{command:?} ended");
             if let Some(rest) = line.strip_prefix("dedup-query: listening on ") {
                 let (address, entries) = rest.trim_end().rsplit_once(", ").unwrap();
-                let entries = entries.strip_suffix(" entries").unwrap().parse().unwrap();
-                return Self { child, address: address.to_owned(), entries, told };
+                server.address = address.to_owned();
+                server.entries = entries.strip_suffix(" entries").unwrap().parse().unwrap();
+                return server;
             }
         }
     }
