@@ -146,7 +146,6 @@ fn other_schemes_and_packed_lines() {
 fn what_does_not_fit_is_refused() {
     let work = work();
     for (arguments, message) in [
-        ("--method gdic", "--method gdic is not built yet; take blots or exhaustive"),
         ("--method exhaustive,blots", "exhaustive compares all pairs; leave out the other methods"),
         ("--areas --as clusters", "--areas has no meaning with --as clusters; leave it out"),
         ("--method exhaustive --unique", "--method exhaustive has no meaning with --unique; leave it out"),
