@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     blot::{self as schemes, Blotter, Run, Shape, Window},
-    corpus::{Content, Item, Source},
+    corpus::{Content, Item, Slice, Source},
     error::{Error, Place, Result},
     format::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, Span, Tokens},
     index::Manifest,
@@ -54,6 +54,14 @@ pub fn blot(options: &BlotOptions, with_positions: bool, settings: &Settings, ou
 /// Opens a corpus, and finds out what blots to make of it.
 pub(super) fn open(options: &BlotOptions, settings: &Settings) -> Result<(Source, ToBlots)> {
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
+    if let Some(path) = &settings.corpus.slice {
+        // What the whole corpus opens with was looked at when it was cut into slices.
+        let slice = Slice::open(path)?;
+        let header = Header::new(Kind::Blots, slice.scheme().to_owned());
+        let blots = ToBlots::as_stream(options, &header, &Place::file(slice.file().clone()))?;
+        blots.expect_in(&mut source);
+        return Ok((source, blots));
+    }
     let first = source.first_header().cloned();
     let blots = match first.as_ref().filter(|(header, _)| header.kind == Kind::Blots) {
         Some((header, place)) => ToBlots::as_stream(options, header, place)?,
@@ -66,6 +74,11 @@ pub(super) fn open(options: &BlotOptions, settings: &Settings) -> Result<(Source
     };
     blots.expect_in(&mut source);
     Ok((source, blots))
+}
+
+/// What blots a corpus would have.
+pub fn scheme_of(options: &BlotOptions, settings: &Settings) -> Result<BlotScheme> {
+    Ok(open(options, settings)?.1.scheme)
 }
 
 impl BlotOptions {
