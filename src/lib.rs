@@ -62,5 +62,9 @@ pub mod report;
 // The stages, each one verb.
 pub mod pipeline;
 
+// Many machines.
+/// An index built in slices and ranges: a plan, and who carries it out.
+pub mod shard;
+
 // The shell.
 pub mod cli;
