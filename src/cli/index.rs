@@ -52,7 +52,7 @@ enum Command {
     Remove(RemoveArgs),
     /// Make an index follow its files: add what is new, replace what has changed, remove what is gone
     Sync(Box<SyncArgs>),
-    /// Join indexes of one scheme, or all range parts of one index
+    /// Join indexes of one scheme, all range parts of one index, or the parts of one range of several indexes
     Merge(MergeArgs),
     /// Cut an index into range parts, which merge joins again
     Split(SplitArgs),
@@ -214,7 +214,7 @@ struct MergeArgs {
     /// The directory to make; it must not be there yet
     #[arg(short, long, value_name = "IDX")]
     output: PathBuf,
-    /// Indexes, or all parts of one
+    /// Indexes, all parts of one, or the parts of one range of several
     #[arg(value_name = "IDX", required = true)]
     inputs: Vec<PathBuf>,
     /// Cut the postings into N range parts, 1 to 256 [default: as many as the first has]
@@ -327,7 +327,8 @@ const MANUAL: Manual = Manual {
             "PARTS",
             &[
                 "split cuts an index by ranges of blots; each part is a directory that can be copied to another machine, looked at with stats, verify and dump, and joined with the others by merge. Parts that overlap, that leave a gap, or that are of another index are refused.",
-                "merge also joins whole indexes of one scheme. Of documents with one id the first is kept; if the others have another text they are named, and the exit status is 2.",
+                "merge also joins whole indexes of one scheme. Of documents with one id the first is kept; if the others have another text they are named, and the exit status is 2. Parts of one range of several indexes are joined in the same way, to the part of that range of the joined index: so an index of many \
+                 documents can be made in pieces, as dedup-shard does. build --split writes such parts at once; their directory appears when all of them are whole.",
             ],
         ),
     ],

@@ -19,6 +19,7 @@ mod passages;
 mod pipeline;
 mod query;
 mod schemes;
+mod shard;
 mod shared;
 mod spex;
 mod texts;
