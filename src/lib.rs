@@ -68,5 +68,9 @@ pub mod pipeline;
 /// The same answers for many clients at once, over a socket.
 pub mod serve;
 
+// Many machines.
+/// An index built in slices and ranges: a plan, and who carries it out.
+pub mod shard;
+
 // The shell.
 pub mod cli;

@@ -36,6 +36,9 @@ pub struct InputArgs {
     /// The paths in LIST end with NUL, as `find -print0` writes them
     #[arg(short = '0', requires = "files_from")]
     pub null: bool,
+    /// Files that were found before; only some tools take them.
+    #[arg(skip)]
+    pub slice: Option<PathBuf>,
     /// What files hold, whatever their names say
     ///
     /// text: one document; ndjson: a JSON object a line; lines: a document a line, called FILE:LINE; fasta: sequences, each after a line with > and its id.
@@ -138,7 +141,16 @@ pub fn read_list(list: &Path, is_nul_separated: bool) -> Result<impl Iterator<It
 impl InputArgs {
     pub fn reads_stdin(&self) -> bool {
         let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
-        (self.paths.is_empty() && self.files_from.is_none()) || self.paths.iter().chain(&self.files_from).any(is_stdin)
+        let is_nothing_named = self.paths.is_empty() && self.files_from.is_none() && self.slice.is_none();
+        is_nothing_named || self.paths.iter().chain(&self.files_from).any(is_stdin)
+    }
+
+    /// As they are given to another tool, but for what is to be read.
+    pub fn flags(&self) -> Vec<String> {
+        let mut flags = vec![format!("--id-field={}", self.id_field), format!("--text-field={}", self.text_field)];
+        flags.extend(self.records.iter().map(|records| format!("--records={records}")));
+        flags.extend(self.lossy.then(|| "--lossy".to_owned()));
+        flags
     }
 
     pub fn options(&self, prefer_fasta: bool) -> corpus::Options {
@@ -146,6 +158,7 @@ impl InputArgs {
         corpus::Options {
             paths: self.paths.clone(),
             files_from: self.files_from.clone(),
+            slice: self.slice.clone(),
             nul_separated: self.null,
             records: self.records.as_ref().and_then(named),
             fields: LineParser { id_field: self.id_field.clone(), text_field: self.text_field.clone() },
@@ -175,6 +188,12 @@ impl TokenArgs {
         is_asked.then(|| Tokenizer::new(self.tokenizer.unwrap_or(Rule::Word), self.strip_html))
     }
 
+    /// As they are given to another tool.
+    pub fn flags(&self) -> Vec<String> {
+        let tokenizer = self.tokenizer.map(|rule| format!("--tokenizer={}", rule.name()));
+        tokenizer.into_iter().chain(self.strip_html.then(|| "--strip-html".to_owned())).collect()
+    }
+
     pub fn is_dna(&self) -> bool {
         self.tokenizer == Some(Rule::Dna)
     }
@@ -202,6 +221,18 @@ pub struct BlotArgs {
 }
 
 impl BlotArgs {
+    /// As they are given to another tool.
+    pub fn flags(&self) -> Vec<String> {
+        let flags = [
+            self.k.map(|k| format!("-k{k}")),
+            self.scheme.as_ref().map(|scheme| format!("--scheme={scheme}")),
+            self.interleave.map(|interleave| format!("--interleave={interleave}")),
+            self.bits.map(|bits| format!("--bits={bits}")),
+            self.select.as_ref().map(|select| format!("--select={select}")),
+        ];
+        flags.into_iter().flatten().collect()
+    }
+
     pub fn options(&self, tokens: &TokenArgs) -> BlotOptions {
         BlotOptions {
             tokenizer: tokens.tokenizer(),

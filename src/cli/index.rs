@@ -15,14 +15,15 @@ use crate::{
     index::{Index, Manifest, Means, Stats, stats, verify},
     parallel::Limits,
     pipeline::{
-        BlotOptions, BuildOptions, ChangeOptions, Changed, Settings, SyncOptions, add, build, compact, dump, dump_blot, dump_dictionary,
-        merge, remove, split, sync,
+        BlotOptions, BuildOptions, ChangeOptions, Changed, Settings, SyncOptions, add, build, build_ranges, compact, dump, dump_blot,
+        dump_dictionary, merge, remove, split, sync,
     },
     posting::TempDir,
     token::Tokenizer,
 };
 use clap::{Args, Parser, Subcommand};
 use std::{
+    ffi::OsString,
     io::{BufWriter, Write},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -51,7 +52,7 @@ enum Command {
     Remove(RemoveArgs),
     /// Make an index follow its files: add what is new, replace what has changed, remove what is gone
     Sync(Box<SyncArgs>),
-    /// Join indexes of one scheme, or all range parts of one index
+    /// Join indexes of one scheme, all range parts of one index, or the parts of one range of several indexes
     Merge(MergeArgs),
     /// Cut an index into range parts, which merge joins again
     Split(SplitArgs),
@@ -99,6 +100,12 @@ struct BuildArgs {
     /// Cut the postings into N range parts, 1 to 256
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     parts: u32,
+    /// Write N range parts instead, each a directory in IDX, as split does: IDX/000, IDX/001 and so on
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    split: Option<u32>,
+    /// Read the files of a slice that dedup-shard plan made, if they are as they were
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "files_from"])]
+    slice: Option<PathBuf>,
     /// Also keep a dictionary: how often each word stands in which document, for dedup-extract --method gdic
     #[arg(long)]
     dictionary: bool,
@@ -110,6 +117,19 @@ struct BuildArgs {
     tokens: TokenArgs,
     #[command(flatten)]
     run: RunArgs,
+}
+
+impl BuildArgs {
+    /// With the slice among the documents in.
+    fn run(&self) -> RunArgs {
+        let mut run = self.run.clone();
+        run.input.slice.clone_from(&self.slice);
+        run
+    }
+
+    fn settings(&self) -> Settings {
+        self.run().settings(Form::Binary, self.means.under_way(), self.tokens.is_dna())
+    }
 }
 
 /// What add and sync have in common.
@@ -194,7 +214,7 @@ struct MergeArgs {
     /// The directory to make; it must not be there yet
     #[arg(short, long, value_name = "IDX")]
     output: PathBuf,
-    /// Indexes, or all parts of one
+    /// Indexes, all parts of one, or the parts of one range of several
     #[arg(value_name = "IDX", required = true)]
     inputs: Vec<PathBuf>,
     /// Cut the postings into N range parts, 1 to 256 [default: as many as the first has]
@@ -307,7 +327,8 @@ const MANUAL: Manual = Manual {
             "PARTS",
             &[
                 "split cuts an index by ranges of blots; each part is a directory that can be copied to another machine, looked at with stats, verify and dump, and joined with the others by merge. Parts that overlap, that leave a gap, or that are of another index are refused.",
-                "merge also joins whole indexes of one scheme. Of documents with one id the first is kept; if the others have another text they are named, and the exit status is 2.",
+                "merge also joins whole indexes of one scheme. Of documents with one id the first is kept; if the others have another text they are named, and the exit status is 2. Parts of one range of several indexes are joined in the same way, to the part of that range of the joined index: so an index of many \
+                 documents can be made in pieces, as dedup-shard does. build --split writes such parts at once; their directory appears when all of them are whole.",
             ],
         ),
     ],
@@ -344,8 +365,14 @@ impl Tool for Arguments {
 fn run_build(args: &BuildArgs) -> Result<ExitCode, anyhow::Error> {
     let (blots, means) = (args.blots.options(&args.tokens), args.means.means(args.run.threads));
     let options = BuildOptions { blots, parts: args.parts, dictionary: args.dictionary, means };
-    let settings = args.run.settings(Form::Binary, args.means.under_way(), args.tokens.is_dna());
-    let summary = watched::<Arguments, _>(&args.run, false, |watch| Ok(build(&options, &settings, &args.output, watch)?))?;
+    let run = args.run();
+    let settings = args.settings();
+    let summary = watched::<Arguments, _>(&run, false, |watch| {
+        Ok(match args.split {
+            Some(ranges) => build_ranges(&options, ranges, &settings, &args.output, watch)?,
+            None => build(&options, &settings, &args.output, watch)?,
+        })
+    })?;
     Ok(exit_code(summary.problems, args.run.input.skip_bad))
 }
 
@@ -475,6 +502,19 @@ fn run_dump(args: &DumpArgs) -> Result<ExitCode, anyhow::Error> {
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a whole command line of this tool, within another.
+pub fn run_line(words: Vec<OsString>) -> Result<ExitCode, anyhow::Error> {
+    Arguments::try_parse_from(words)?.run()
+}
+
+/// How `dedup-index build`, called like this, reads its documents.
+pub fn settings_of(words: Vec<OsString>) -> Result<Settings, anyhow::Error> {
+    match Arguments::try_parse_from(words)?.command {
+        Some(Command::Build(args)) => Ok(args.settings()),
+        _ => anyhow::bail!("not a command line of dedup-index build"),
+    }
 }
 
 pub fn main() -> ExitCode {

@@ -15,6 +15,7 @@ mod pairs;
 mod progress;
 mod query;
 mod service;
+mod shard;
 mod spex;
 mod tokenize;
 
@@ -22,6 +23,7 @@ pub use blot::main as blot;
 pub use extract::main as extract;
 pub use index::main as index;
 pub use query::main as query;
+pub use shard::main as shard;
 pub use spex::main as spex;
 pub use tokenize::main as tokenize;
 

@@ -91,6 +91,17 @@ pub fn counting_bar(quiet: bool, what: &str) -> ProgressBar {
     bar
 }
 
+/// A bar that counts tasks.
+pub fn task_bar(quiet: bool, tasks: u64) -> ProgressBar {
+    if quiet || !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(Some(tasks), ProgressDrawTarget::stderr_with_hz(5));
+    bar.set_style(style("[{bar:30}] {pos} of {len} tasks, {elapsed}, {eta} left"));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
 /// A spinner, and a bar with the time left as soon as the sizes of all files are known: they are added up meanwhile.
 fn bar(run: &RunArgs) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));

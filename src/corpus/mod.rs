@@ -3,6 +3,7 @@ mod item;
 mod lines;
 mod places;
 mod seen;
+mod slice;
 mod source;
 mod unpack;
 mod walk;
@@ -12,6 +13,7 @@ pub use item::{Content, Item, Reader, ensure_utf8, read_text};
 pub use lines::{LineReader, RawLine, copy_lines};
 pub use places::Places;
 pub use seen::SeenIds;
+pub use slice::Slice;
 pub use source::Source;
 pub use walk::{Entries, Entry, Found, total_bytes};
 
@@ -25,6 +27,8 @@ pub struct Options {
     pub paths: Vec<PathBuf>,
     /// A file with a path a line.
     pub files_from: Option<PathBuf>,
+    /// These files, which were found before, and nothing else.
+    pub slice: Option<PathBuf>,
     /// The list's paths end with NUL instead of a line feed.
     pub nul_separated: bool,
     /// What files hold, where the name does not tell.
@@ -42,7 +46,17 @@ impl Options {
     /// These files, read in the usual way.
     pub fn of_files(paths: Vec<PathBuf>) -> Self {
         let fields = LineParser { id_field: "id".to_owned(), text_field: "text".to_owned() };
-        Self { paths, files_from: None, nul_separated: false, records: None, fields, relative: false, lossy: false, prefer_fasta: false }
+        Self {
+            paths,
+            files_from: None,
+            slice: None,
+            nul_separated: false,
+            records: None,
+            fields,
+            relative: false,
+            lossy: false,
+            prefer_fasta: false,
+        }
     }
 }
 

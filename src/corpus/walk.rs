@@ -6,6 +6,7 @@
 
 use super::{
     Options,
+    slice::Slice,
     unpack::{Once, Packing},
 };
 use crate::error::{Error, Place, Problem, Result};
@@ -75,6 +76,8 @@ impl From<Result<Entry, Problem>> for Found {
 
 /// Every file that the options name, in order.
 pub struct Entries {
+    /// Those that were found before.
+    listed: Box<dyn Iterator<Item = Found> + Send>,
     roots: Roots,
     walk: Option<(PathBuf, Walk)>,
     relative: bool,
@@ -87,7 +90,8 @@ const STDIN_IS_LIST: &str = "stdin is the list of files, it cannot be a document
 impl Entries {
     pub fn new(options: &Options) -> Result<Self> {
         let mut paths = options.paths.clone();
-        if paths.is_empty() && options.files_from.is_none() {
+        let slice = options.slice.as_deref().map(Slice::open).transpose()?;
+        if paths.is_empty() && options.files_from.is_none() && slice.is_none() {
             paths.push("-".into());
         }
         let stdin_is_list = options.files_from.as_deref().is_some_and(is_stdin);
@@ -98,7 +102,8 @@ impl Entries {
         if let Some(list) = &options.files_from {
             roots = Box::new(roots.chain(listed(list, if options.nul_separated { 0 } else { b'\n' })?));
         }
-        Ok(Self { roots, walk: None, relative: options.relative, stdin_is_list })
+        let listed = Box::new(slice.into_iter().flat_map(Slice::entries));
+        Ok(Self { listed, roots, walk: None, relative: options.relative, stdin_is_list })
     }
 
     fn open_root(&mut self, path: PathBuf) -> Option<Result<Entry, Problem>> {
@@ -140,6 +145,9 @@ impl Iterator for Entries {
     type Item = Found;
 
     fn next(&mut self) -> Option<Found> {
+        if let Some(found) = self.listed.next() {
+            return Some(found);
+        }
         loop {
             if let Some(found) = self.walk_on() {
                 return Some(found.into());

@@ -35,6 +35,6 @@ pub use open::{At, Index, Segment};
 pub use part::{Part, Posted};
 pub use segment::{Means, SegmentBuilder, SegmentFiles, Taken};
 pub use stats::{Stats, stats};
-pub use verify::verify;
+pub use verify::{verify, verify_blocks};
 pub use view::{Content, View};
 pub use words::WordMerger;

@@ -13,7 +13,7 @@ use crate::{
     error::{Error, Result},
     format::sync_files,
     parallel::Limits,
-    posting::{BUCKETS, Collector, Inverted, Key, Postings, TempDir, WordCollector, WordCounts, WordLists, invert},
+    posting::{BUCKETS, CollectedWords, Collector, Inverted, Key, Postings, TempDir, WordCollector, WordCounts, WordLists, invert},
 };
 use std::{
     collections::HashMap,
@@ -159,6 +159,25 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
 
     /// Writes all files of the segment, and says what the manifest must say: of the segment, and of numbers. Also gives the number of each document.
     pub fn write(self, files: &SegmentFiles<'_>) -> Result<(SegmentEntry, u32, Vec<u32>)> {
+        let finished = self.finish(std::slice::from_ref(&files.range()))?;
+        let words = finished.words.as_ref().map(|words| words as &dyn WordLists);
+        let segment = files.write(finished.documents, &finished.effects, &finished.inverted[0], words, finished.limits)?;
+        Ok((segment, finished.next, finished.numbers))
+    }
+
+    /// The same for range parts of the segment, each of which has all documents, and nothing but its range of blots.
+    pub fn write_ranges(self, files: &[SegmentFiles<'_>]) -> Result<(Vec<SegmentEntry>, u32)> {
+        let ranges: Vec<Range<usize>> = files.iter().map(SegmentFiles::range).collect();
+        let finished = self.finish(&ranges)?;
+        let words = finished.words.as_ref().map(|words| words as &dyn WordLists);
+        let write = |(files, inverted): (&SegmentFiles<'_>, &Inverted<K>)| {
+            files.write(finished.documents.clone(), &finished.effects, inverted, words, finished.limits)
+        };
+        Ok((files.iter().zip(&finished.inverted).map(write).collect::<Result<_>>()?, finished.next))
+    }
+
+    /// All that is to be written, for each of some ranges.
+    fn finish(self, ranges: &[Range<usize>]) -> Result<Finished<K>> {
         let Self { mut documents, posted_before, change, collector, means, kept_singles, words, .. } = self;
         let count = documents.len() as u32;
         let aliases = (0..).zip(&documents).filter(|&(place, document)| document.row.representative != place);
@@ -166,7 +185,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         let keeps_single =
             kept_singles.map(|singles| move |key: &K| has_alias.contains(key.number()) || singles.binary_search(&key.blot()).is_ok());
         let keeps_single = keeps_single.as_ref().map(|keeps| keeps as &(dyn Fn(&K) -> bool + Sync));
-        let (inverted, blots_of) = invert(collector, count, means.memory_bytes / 2, keeps_single)?;
+        let (inverted, blots_of) = invert(collector, count, means.memory_bytes / 2, keeps_single, ranges)?;
         let (effects, numbers, next) = match change {
             None => (Effects::default(), (0..count).collect(), count),
             Some(change) => change.settle(count, posted_before.values().copied())?,
@@ -180,9 +199,22 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
             };
         }
         let words = words.map(WordCollector::close).transpose()?;
-        let words = words.as_ref().map(|words| words as &dyn WordLists);
-        Ok((files.write(documents, &effects, &inverted, words, means.limits())?, next, numbers))
+        Ok(Finished { documents, effects, inverted, words, limits: means.limits(), next, numbers })
     }
+}
+
+/// A segment that is to be written.
+struct Finished<K> {
+    documents: Vec<Document>,
+    effects: Effects,
+    /// One for each range.
+    inverted: Vec<Inverted<K>>,
+    words: Option<CollectedWords>,
+    limits: Limits,
+    /// The first number that was never given.
+    next: u32,
+    /// Of each document.
+    numbers: Vec<u32>,
 }
 
 /// Where the files of a segment go, and what they are called.

@@ -15,6 +15,7 @@ use crate::{
     posting::{BUCKETS, FINE_POSTINGS, SLICES, Sets, Sorting, StoredSets, blots_of, whole_buckets},
 };
 use std::{
+    collections::HashMap,
     ops::Range,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
@@ -22,7 +23,7 @@ use std::{
 /// A range has about this many blots, where there are many.
 const RANGE_BLOTS: u64 = 1 << 15;
 
-/// Memory: some 40 bytes a document.
+/// Memory: some 40 bytes a document; while several indexes are made one, some 80 more.
 pub struct View<'i> {
     pub(super) bits: u8,
     pub(super) segments: Vec<&'i Segment>,
@@ -308,6 +309,16 @@ struct Building<'i> {
     contents: Vec<Content>,
     /// For each index and number, the content whose postings it has.
     content_of: Vec<Vec<u32>>,
+    before: Before,
+}
+
+/// What the indexes that were looked at have, the first of each: to ask each of many indexes would take long.
+#[derive(Default)]
+struct Before {
+    /// By the hash of the id.
+    documents: HashMap<u64, (usize, At)>,
+    /// By the hash of the content: under what number it is posted.
+    contents: HashMap<u128, (usize, u32)>,
 }
 
 /// A live row: its number comes first, for the order.
@@ -316,7 +327,7 @@ type Live = (u32, At);
 impl<'i> Building<'i> {
     fn new(indexes: Vec<(&'i Index, usize)>, numbering: Numbering) -> Self {
         let content_of = indexes.iter().map(|(index, _)| vec![NONE; index.manifest.numbers as usize]).collect();
-        Self { indexes, numbering, documents: Vec::new(), contents: Vec::new(), content_of }
+        Self { indexes, numbering, documents: Vec::new(), contents: Vec::new(), content_of, before: Before::default() }
     }
 
     /// Takes the documents of an index.
@@ -341,12 +352,12 @@ impl<'i> Building<'i> {
             }
         }
         live.sort_unstable();
-        for (_, at) in live {
+        for &(_, at) in &live {
             let row = index.row(at)?;
             if self.is_known(number, at, &row, refused)? {
                 continue;
             }
-            let content = match self.owner(number, &row)? {
+            let content = match self.owner(number, &row) {
                 owner if owner.0 != number || is_owned[row.representative as usize] => self.content(owner, &row),
                 _ if self.numbering == Numbering::Kept => NONE,
                 _ => return Err(lost(index, at, &row)),
@@ -354,33 +365,59 @@ impl<'i> Building<'i> {
             let segment = (first_segment + at.segment - from) as u32;
             self.documents.push(Listed { segment, place: at.place, content });
         }
+        if number + 1 < self.indexes.len() {
+            self.remember(number, &live)?;
+        }
+        Ok(())
+    }
+
+    /// Another index comes after this one.
+    fn remember(&mut self, number: usize, live: &[Live]) -> Result<()> {
+        let (index, from) = self.indexes[number];
+        for &(_, at) in live {
+            self.before.documents.entry(index.row(at)?.id_hash()).or_insert((number, at));
+        }
+        for segment in from..index.segments.len() {
+            let documents = &index.segments[segment].documents;
+            for place in 0..documents.len() {
+                let row = documents.row(place)?;
+                if let Some(hash) = row.hash
+                    && !row.is_alias()
+                    && index.is_posted(segment, row.number)?
+                {
+                    self.before.contents.entry(hash).or_insert((number, row.number));
+                }
+            }
+        }
         Ok(())
     }
 
     /// Whether an earlier index has a document with this id.
     fn is_known(&self, number: usize, at: At, row: &Row, refused: &mut dyn FnMut(&Index, &str)) -> Result<bool> {
-        for (earlier, _) in &self.indexes[..number] {
-            let id = self.indexes[number].0.id(at)?;
-            if let Some(found) = earlier.find_id(&id)? {
-                if row.hash.is_none() || earlier.row(found)?.hash != row.hash {
-                    refused(self.indexes[number].0, &id);
-                }
-                return Ok(true);
+        let Some(&(earlier, found)) = self.before.documents.get(&row.id_hash()) else { return Ok(false) };
+        let id = self.indexes[number].0.id(at)?;
+        let known = if self.indexes[earlier].0.id(found)? == id { Some((earlier, found)) } else { self.search(number, &id)? };
+        let Some((earlier, found)) = known else { return Ok(false) };
+        if row.hash.is_none() || self.indexes[earlier].0.row(found)?.hash != row.hash {
+            refused(self.indexes[number].0, &id);
+        }
+        Ok(true)
+    }
+
+    /// Another id had the same hash: every earlier index is asked.
+    fn search(&self, number: usize, id: &str) -> Result<Option<(usize, At)>> {
+        for (earlier, (index, _)) in self.indexes[..number].iter().enumerate() {
+            if let Some(at) = index.find_id(id)? {
+                return Ok(Some((earlier, at)));
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Which index has the postings of a content, and under what number.
-    fn owner(&self, number: usize, row: &Row) -> Result<(usize, u32)> {
-        for (at, (earlier, _)) in self.indexes[..number].iter().enumerate() {
-            if let Some(hash) = row.hash
-                && let Some(found) = earlier.find_content(hash)?
-            {
-                return Ok((at, earlier.row(found)?.number));
-            }
-        }
-        Ok((number, row.representative))
+    fn owner(&self, number: usize, row: &Row) -> (usize, u32) {
+        let before = row.hash.and_then(|hash| self.before.contents.get(&hash));
+        before.copied().unwrap_or((number, row.representative))
     }
 
     fn content(&mut self, (index, number): (usize, u32), row: &Row) -> u32 {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     blot::{self as schemes, Blotter, Run, Shape, Window},
-    corpus::{Content, Item, Source},
+    corpus::{Content, Item, Slice, Source},
     error::{Error, Place, Result},
     format::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, Span, Tokens},
     index::Manifest,
@@ -59,7 +59,16 @@ pub fn blot(options: &BlotOptions, with_positions: bool, settings: &Settings, ou
 
 /// Opens a corpus, and finds out what blots to make of it.
 pub(super) fn open(options: &BlotOptions, settings: &Settings) -> Result<(Source, ToBlots)> {
-    open_source(options, Source::new(settings.corpus.clone(), settings.limits.threads)?)
+    let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
+    if let Some(path) = &settings.corpus.slice {
+        // What the whole corpus opens with was looked at when it was cut into slices.
+        let slice = Slice::open(path)?;
+        let header = Header::new(Kind::Blots, slice.scheme().to_owned());
+        let blots = ToBlots::as_stream(options, &header, &Place::file(slice.file().clone()))?;
+        blots.expect_in(&mut source);
+        return Ok((source, blots));
+    }
+    open_source(options, source)
 }
 
 fn open_source(options: &BlotOptions, mut source: Source) -> Result<(Source, ToBlots)> {
@@ -75,6 +84,11 @@ fn open_source(options: &BlotOptions, mut source: Source) -> Result<(Source, ToB
     };
     blots.expect_in(&mut source);
     Ok((source, blots))
+}
+
+/// What blots a corpus would have.
+pub fn scheme_of(options: &BlotOptions, settings: &Settings) -> Result<BlotScheme> {
+    Ok(open(options, settings)?.1.scheme)
 }
 
 impl BlotOptions {

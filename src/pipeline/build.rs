@@ -2,16 +2,24 @@
 
 use super::{
     BlotOptions, Gathered, Ids, Settings, Stage, Summary, Watch,
+    aside::write_aside,
     blot::{ToBlots, open},
+    built::{Built, Recorder},
     run,
 };
 use crate::{
-    corpus::{Content, Item, Source},
-    error::Result,
-    index::{Manifest, Means, Row, SegmentBuilder, SegmentFiles, WriteLock, ensure_new, sweep},
+    corpus::{Content, Item, Slice, Source},
+    error::{Error, Result},
+    index::{Manifest, Means, PartOf, Row, SegmentBuilder, SegmentEntry, SegmentFiles, WriteLock, ensure_new, sweep},
     posting::{Key, NARROW_BITS, Postings, WordCounter, WordCounts},
+    scheme::BlotScheme,
 };
-use std::{fs, marker::PhantomData, path::Path};
+use std::{
+    fs,
+    marker::PhantomData,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 #[derive(Debug, Clone)]
 pub struct BuildOptions {
@@ -32,6 +40,54 @@ pub fn build(options: &BuildOptions, settings: &Settings, directory: &Path, watc
             build_as::<u128>(options, settings, directory, source, blots, watch)
         }
     })
+}
+
+/// Builds range parts of an index, each a directory of its own under `directory`: 000, 001, … The directory appears when all of them are whole.
+///
+/// A record of what was built stands beside them: see [`Built`].
+pub fn build_ranges(options: &BuildOptions, ranges: u32, settings: &Settings, directory: &Path, watch: &mut dyn Watch) -> Result<Summary> {
+    let slice = settings.corpus.slice.as_deref().map(Slice::open).transpose()?;
+    write_aside(directory, |beside| {
+        let (source, blots) = open(&options.blots, settings)?;
+        let mut recorder = Recorder { watch, problems: Vec::new() };
+        let make = if blots.scheme.bits <= NARROW_BITS { build_ranges_as::<u64> } else { build_ranges_as::<u128> };
+        let (documents, summary) = make(options, ranges, settings, beside, (source, blots), &mut recorder)?;
+        let built = Built { slice: slice.map(|slice| slice.checksum().to_owned()), ranges, documents, problems: recorder.problems };
+        built.write(beside)?;
+        Ok(summary)
+    })
+}
+
+fn build_ranges_as<K: Key>(
+    options: &BuildOptions,
+    ranges: u32,
+    settings: &Settings,
+    directory: &Path,
+    (source, blots): (Source, ToBlots),
+    watch: &mut dyn Watch,
+) -> Result<(u32, Summary)> {
+    let scheme = blots.scheme.clone();
+    let (builder, summary) = gather::<K>(options, settings, source, blots, watch)?;
+    let (ranges, name, of_scheme) = (SegmentFiles::parts(ranges)?, Manifest::segment_name(1), scheme.to_string());
+    let targets: Vec<PathBuf> = (0..ranges.len()).map(|range| directory.join(range_name(range))).collect();
+    targets.iter().try_for_each(|target| fs::create_dir(target).map_err(|error| Error::io(target.display(), error)))?;
+    let of_range = |(range, directory): (&Range<usize>, _)| {
+        let parts = [range.clone()].to_vec();
+        SegmentFiles { directory, name: &name, changes: [1, 1], scheme: &of_scheme, parts }
+    };
+    let files: Vec<SegmentFiles<'_>> = ranges.iter().zip(targets.iter().map(PathBuf::as_path)).map(of_range).collect();
+    let (segments, numbers) = builder.write_ranges(&files)?;
+    for ((segment, range), target) in segments.into_iter().zip(&ranges).zip(&targets) {
+        let range = PartOf { buckets: [range.start as u32, range.end as u32], parts: options.parts };
+        let manifest = first_manifest(&scheme, options.dictionary, segment, numbers);
+        Manifest { range: Some(range), ..manifest }.commit(target)?;
+    }
+    Ok((numbers, summary))
+}
+
+/// What the directory of a range part is called.
+pub fn range_name(range: usize) -> String {
+    format!("{range:03}")
 }
 
 /// Makes an index in a directory that has none: `work` writes the files and gives the manifest.
@@ -63,21 +119,34 @@ fn build_as<K: Key>(
     blots: ToBlots,
     watch: &mut dyn Watch,
 ) -> Result<(Manifest, Summary)> {
-    let scheme = blots.scheme.to_string();
+    let (scheme, parts) = (blots.scheme.clone(), SegmentFiles::parts(options.parts)?);
+    let (builder, summary) = gather::<K>(options, settings, source, blots, watch)?;
+    let (name, of_scheme) = (Manifest::segment_name(1), scheme.to_string());
+    let (segment, numbers, _) = builder.write(&SegmentFiles { directory, name: &name, changes: [1, 1], scheme: &of_scheme, parts })?;
+    Ok((first_manifest(&scheme, options.dictionary, segment, numbers), summary))
+}
+
+/// That of an index which nothing was added to.
+fn first_manifest(scheme: &BlotScheme, dictionary: bool, segment: SegmentEntry, numbers: u32) -> Manifest {
+    Manifest { generation: 1, numbers, dictionary, segments: vec![segment], ..Manifest::new(scheme) }
+}
+
+/// Takes all documents in.
+fn gather<K: Key>(
+    options: &BuildOptions,
+    settings: &Settings,
+    source: Source,
+    blots: ToBlots,
+    watch: &mut dyn Watch,
+) -> Result<(SegmentBuilder<'static, K>, Summary)> {
     let mut builder = SegmentBuilder::<K>::new(blots.scheme.bits, options.means.clone(), None);
     if options.dictionary {
         builder = builder.with_dictionary();
     }
-    let parts = SegmentFiles::parts(options.parts)?;
-    let mut manifest = Manifest { generation: 1, dictionary: options.dictionary, ..Manifest::new(&blots.scheme) };
     let summary = run(&Gather::new(blots, options.dictionary), source, settings, watch, |documents, ids| {
         builder.add(documents.named(ids), &documents.postings, &documents.words).map(drop)
     })?;
-    let name = Manifest::segment_name(1);
-    let (segment, numbers, _) = builder.write(&SegmentFiles { directory, name: &name, changes: [1, 1], scheme: &scheme, parts })?;
-    manifest.segments.push(segment);
-    manifest.numbers = numbers;
-    Ok((manifest, summary))
+    Ok((builder, summary))
 }
 
 /// Rows and postings of some documents, numbered from 0.

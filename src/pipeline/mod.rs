@@ -4,13 +4,16 @@
 //! [`Limits::budget_bytes`] of input and results under way, by what each thread works on, by the largest
 //! single document, by some 5 MiB that are read ahead, and by [`SeenIds`].
 
+mod aside;
 mod base;
 mod behind;
 mod blot;
 mod build;
+mod built;
 mod change;
 mod dump;
 mod extract;
+mod find_ids;
 mod groups;
 mod history;
 mod library;
@@ -23,16 +26,19 @@ mod sync;
 mod texts;
 mod tokenize;
 
+pub use aside::{sweep_aside, write_aside};
 pub use base::base_text;
 pub use behind::{between, blot_text};
-pub use blot::{BlotOptions, blot};
-pub use build::{BuildOptions, build};
+pub use blot::{BlotOptions, blot, scheme_of};
+pub use build::{BuildOptions, build, build_ranges, range_name};
+pub use built::{BUILT, Built};
 pub use change::{ChangeOptions, Changed, add, remove};
 pub use dump::{dump, dump_blot, dump_dictionary};
 pub use extract::{
     CompareOptions, Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassagesOptions, Sifted, Slice, UniqueOptions,
     WhichPairs, compare, extract, extract_pages, extract_passages, extract_without, passages, spans, unique,
 };
+pub use find_ids::find_ids;
 pub use groups::Grouping;
 pub use history::{HistoryOptions, ask_history, remove_from_history, sift_by_history};
 pub use pairs::{Aligned, PairsOptions, align_pairs};

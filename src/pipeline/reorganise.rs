@@ -2,12 +2,13 @@
 
 use super::{
     Summary, Watch,
-    build::write_new,
+    aside::write_aside,
+    build::{range_name, write_new},
     change::{refused, write_to},
 };
 use crate::{
     error::{Error, Place, Problem, Result},
-    index::{Index, Means, PartOf, Rewritten, SegmentFiles, View},
+    index::{Index, Manifest, Means, PartOf, Rewritten, SegmentFiles, View},
     posting::BUCKETS,
 };
 use std::{
@@ -25,7 +26,7 @@ pub fn split(directory: &Path, parts: u32, output: &Path, means: &Means) -> Resu
     let index = Index::open_whole(directory)?;
     let view = View::of(&index)?;
     let ranges = SegmentFiles::parts(parts)?;
-    let targets: Vec<PathBuf> = (0..ranges.len()).map(|part| output.join(format!("{part:03}"))).collect();
+    let targets: Vec<PathBuf> = (0..ranges.len()).map(|part| output.join(range_name(part))).collect();
     fs::create_dir_all(output).map_err(|error| Error::io(output.display(), error))?;
     let segments = &index.manifest.segments;
     let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
@@ -47,7 +48,8 @@ pub fn split(directory: &Path, parts: u32, output: &Path, means: &Means) -> Resu
     Ok(())
 }
 
-/// Joins indexes of one scheme, or all range parts of one index.
+/// Joins indexes of one scheme, all range parts of one index, or the parts of one range of several indexes: what comes out then is the part of
+/// that range of the joined index.
 pub fn merge(inputs: &[PathBuf], parts: Option<u32>, output: &Path, means: &Means, watch: &mut dyn Watch) -> Result<Summary> {
     let indexes = inputs.iter().map(|input| Index::open(input)).collect::<Result<Vec<_>>>()?;
     let Some(first) = indexes.first() else {
@@ -64,7 +66,26 @@ pub fn merge(inputs: &[PathBuf], parts: Option<u32>, output: &Path, means: &Mean
             return Err(refused(&without.directory, format!("has no dictionary, and {} has one", with.directory.display())));
         }
     }
-    if first.manifest.range.is_some() { join_parts(&indexes, parts, output, means) } else { join(&indexes, parts, output, means, watch) }
+    match &first.manifest.range {
+        None => {
+            let parts = parts.unwrap_or_else(|| first.manifest.segments.first().map_or(1, |segment| segment.parts));
+            let shape = Shape { parts, range: None };
+            write_new(output, || join(&indexes, &shape, output, means, watch))
+        }
+        Some(range) if is_one_range(&indexes) => {
+            let range = PartOf { parts: parts.unwrap_or(range.parts), ..range.clone() };
+            let shape = Shape { parts: 1, range: Some(range) };
+            write_aside(output, |beside| write_new(beside, || join(&indexes, &shape, beside, means, watch)))
+        }
+        Some(_) => join_parts(&indexes, parts, output, means),
+    }
+}
+
+/// Whether these are parts of one range, and that is not all there is: one part of everything is an index already.
+fn is_one_range(indexes: &[Index]) -> bool {
+    let buckets = indexes[0].manifest.buckets();
+    let is_whole = indexes.len() == 1 && buckets.len() == BUCKETS;
+    !is_whole && indexes.iter().all(|index| index.manifest.buckets() == buckets)
 }
 
 fn ensure_same_scheme(one: &Index, other: &Index) -> Result<()> {
@@ -80,8 +101,14 @@ fn ensure_same_scheme(one: &Index, other: &Index) -> Result<()> {
     })
 }
 
+/// In what shape indexes are joined.
+struct Shape {
+    parts: u32,
+    range: Option<PartOf>,
+}
+
 /// Indexes of different documents. Of documents with one id the first is kept, the others are told.
-fn join(indexes: &[Index], parts: Option<u32>, output: &Path, means: &Means, watch: &mut dyn Watch) -> Result<Summary> {
+fn join(indexes: &[Index], shape: &Shape, output: &Path, means: &Means, watch: &mut dyn Watch) -> Result<(Manifest, Summary)> {
     let indexes: Vec<&Index> = indexes.iter().collect();
     let mut problems = 0;
     let view = View::over(&indexes, &mut |index, id| {
@@ -89,10 +116,9 @@ fn join(indexes: &[Index], parts: Option<u32>, output: &Path, means: &Means, wat
         let what = format!("a document with the id '{id}' and another text came before; the first one is kept");
         watch.problem(&Problem::new(Place::path(&index.directory), what));
     })?;
-    let parts = parts.unwrap_or_else(|| indexes[0].manifest.segments.first().map_or(1, |segment| segment.parts));
-    let (scheme, changes) = (&indexes[0].manifest.scheme, [1, 1]);
-    let rewritten = Rewritten { directory: output, generation: 1, changes, scheme, parts, range: None };
-    write_new(output, || Ok((rewritten.write(&view, means)?, Summary { problems })))
+    let (scheme, changes, Shape { parts, range }) = (&indexes[0].manifest.scheme, [1, 1], shape);
+    let rewritten = Rewritten { directory: output, generation: 1, changes, scheme, parts: *parts, range: range.clone() };
+    Ok((rewritten.write(&view, means)?, Summary { problems }))
 }
 
 /// Parts of one index, in any order: they must fit.

@@ -93,13 +93,15 @@ const MOST_UNIT_KEYS: u64 = 1 << 18;
 ///
 /// If nothing was written to disk, sets are held beside that; else only those that several blots lead to.
 ///
-/// Blots of one document are kept only if `keeps_single`, where it is given, says so. Also gives how many blots each document has.
+/// Blots of one document are kept only if `keeps_single`, where it is given, says so. Gives a whole for each of some ranges of buckets, which
+/// follow each other, with sets of its own; and how many blots each document has in all of them.
 pub fn invert<K: Key>(
     mut collector: Collector<K>,
     documents: u32,
     memory_bytes: u64,
     keeps_single: Option<&(dyn Fn(&K) -> bool + Sync)>,
-) -> Result<(Inverted<K>, Vec<u32>)> {
+    of: &[Range<usize>],
+) -> Result<(Vec<Inverted<K>>, Vec<u32>)> {
     let (limits, bits) = (collector.limits, collector.bits);
     let is_spilled = collector.file.is_some();
     if is_spilled {
@@ -110,16 +112,21 @@ pub fn invert<K: Key>(
     let ranges = if is_spilled { ranges_of(&runs, share_bytes / size_of::<K>() as u64) } else { whole_buckets() };
     let sources = Sources::new(buckets, Tally::new(in_memory), file.map(|file| (file, runs)), &ranges);
     let spill = is_spilled.then_some(SpillTo { directory: &directory, set_bytes: share_bytes });
-    let sorting = Sorting { bits, documents, limits, ranges: &ranges, spill };
     let dropped = Tally::new(0..documents);
     let sorter = || Sorter { sources: &sources, grouper: Grouper::default(), keeps_single, dropped: &dropped };
-    let (mut inverted, _) = sorting.run(sorter)?;
+    let run = |buckets: &Range<usize>| -> Result<Inverted<K>> {
+        let place = |bucket: usize| ranges.partition_point(|range| bucket_of_slice(range.start) < bucket);
+        let ranges = &ranges[place(buckets.start)..place(buckets.end)];
+        Ok(Sorting { bits, documents, limits, ranges, spill }.run(sorter)?.0)
+    };
+    let mut inverted = of.iter().map(run).collect::<Result<Vec<_>>>()?;
     sources.tally.add_to(&mut blots_of);
     blots_of.resize(documents as usize, 0);
     let mut dropped_of = Vec::new();
     dropped.add_to(&mut dropped_of);
     blots_of.iter_mut().zip(dropped_of).for_each(|(blots, dropped)| *blots -= dropped);
-    inverted.postings = blots_of.iter().map(|&count| u64::from(count)).sum();
+    let postings = blots_of.iter().map(|&count| u64::from(count)).sum();
+    inverted.iter_mut().for_each(|inverted| inverted.postings = postings);
     Ok((inverted, blots_of))
 }
 
@@ -432,7 +439,8 @@ mod tests {
             let postings = Postings::<K>::new(&pair.concat(), &ends.collect::<Vec<_>>(), bits);
             collector.add(&postings, &[Some(2 * first as u32), Some(2 * first as u32 + 1)]).unwrap();
         }
-        let (inverted, blots_of) = invert(collector, documents.len() as u32, memory, None).unwrap();
+        let (inverted, blots_of) = invert(collector, documents.len() as u32, memory, None, std::slice::from_ref(&(0..BUCKETS))).unwrap();
+        let inverted = &inverted[0];
         let mut sets = Vec::new();
         let each = |set: &[u32]| {
             sets.push(set.to_vec());

@@ -52,7 +52,7 @@ fn plain(argument: Option<&str>, rule: Rule) -> Option<Rule> {
 }
 
 impl Rule {
-    fn name(self) -> String {
+    pub fn name(self) -> String {
         match self {
             Self::Word => "word".to_owned(),
             Self::Char(length) => format!("char:{length}"),

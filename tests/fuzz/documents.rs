@@ -34,7 +34,7 @@ fn run(bytes: &[u8], records: Option<Records>, form: Form, lossy: bool) -> Optio
     file.write_all(bytes).expect("written");
     let fields = LineParser { id_field: "id".into(), text_field: "text".into() };
     let paths = vec![file.path().to_owned()];
-    let corpus = corpus::Options { paths, files_from: None, nul_separated: false, records, fields, relative: false, lossy, prefer_fasta: false };
+    let corpus = corpus::Options { paths, files_from: None, slice: None, nul_separated: false, records, fields, relative: false, lossy, prefer_fasta: false };
     let settings = Settings { form, limits: Limits::new(1, 1 << 20), corpus };
     let mut out = Vec::new();
     blot(&BlotOptions::default(), true, &settings, &mut out, &mut Deaf).ok().map(|_| out)

@@ -229,6 +229,40 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    /// The parts of one range of several indexes make the part of that range of all documents; and all of these make their index.
+    #[test]
+    fn ranges_of_several_indexes_are_ranges_of_all(
+        slices in prop::collection::vec(prop::collection::vec((0_u8..14, 0_u8..12), 0..6), 1..5), ranges in 1_u32..6, memory in prop::sample::select(vec![1, 1 << 20]), is_split: bool,
+    ) {
+        let work = Work::new();
+        let named = |slice: &[(u8, u8)]| slice.iter().map(|&(number, of)| (id(number), text(of))).collect::<Vec<_>>();
+        let expected = build(&work, "all", &named(&slices.concat()));
+        let means = means(memory);
+        let parts: Vec<PathBuf> = (0..slices.len()).map(|slice| work.path(&format!("p{slice}"))).collect();
+        for (slice, parts) in slices.iter().zip(&parts) {
+            if is_split {
+                pipeline::split(&build(&work, "slice", &named(slice)), ranges, parts, &means).unwrap();
+            } else {
+                write_documents(&work.path("slice.jsonl"), named(slice).into_iter());
+                let options = BuildOptions { blots: blots(), parts: 3, dictionary: true, means: means.clone() };
+                pipeline::build_ranges(&options, ranges, &settings(vec![work.path("slice.jsonl")]), parts, &mut Silent).unwrap();
+            }
+        }
+        let joined: Vec<PathBuf> = (0..ranges).map(|range| work.path(&format!("j{range}"))).collect();
+        for (range, joined) in joined.iter().enumerate() {
+            let inputs: Vec<PathBuf> = parts.iter().map(|parts| parts.join(format!("{range:03}"))).collect();
+            inputs.iter().for_each(|input| verify(&Index::open(input).unwrap()).unwrap());
+            pipeline::merge(&inputs, None, joined, &means, &mut Silent).unwrap();
+            verify(&Index::open(joined).unwrap()).unwrap();
+        }
+        pipeline::merge(&joined, None, &work.path("joined"), &means, &mut Silent).unwrap();
+        let read = |directory: &Path| (files(directory), fs::read_to_string(directory.join("manifest.json")).unwrap());
+        prop_assert_eq!(read(&work.path("joined")), read(&expected));
+    }
+}
+
 fn small() -> Work {
     Work::with(&[
         ("c/a.txt", "one passage of quite some words that is copied here and there"),

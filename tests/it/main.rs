@@ -22,6 +22,7 @@ mod pipeline;
 mod query;
 mod schemes;
 mod service;
+mod shard;
 mod shared;
 mod spex;
 mod texts;

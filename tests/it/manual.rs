@@ -141,7 +141,7 @@ fn the_examples_of_help_and_manual_run() {
         ("new/old.txt", "new words"),
         ("template.txt", "some words"),
     ];
-    for tool in ["dedup-tokenize", "dedup-blot", "dedup-index", "dedup-query"] {
+    for tool in ["dedup-tokenize", "dedup-blot", "dedup-index", "dedup-query", "dedup-shard"] {
         let work = Work::with(&files);
         work.shell("echo '{\"text\":\"x\"}' | zstd -q > articles.jsonl.zst; gzip genomes.fa").ok();
         if tool == "dedup-query" {

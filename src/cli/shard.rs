@@ -1,0 +1,369 @@
+//! dedup-shard: an index built in slices and ranges, task by task.
+
+use super::{
+    Manual, Tool,
+    args::{BlotArgs, InputArgs, TokenArgs, machine_memory, parse_size, threads_of},
+    exit_code,
+    generate::{What, examples},
+    index, main_of, name,
+    output::Output,
+    progress::{Complaints, say, task_bar},
+};
+use crate::{
+    corpus::{Entries, Found},
+    error::Error,
+    format::Form,
+    index::Means,
+    parallel::Limits,
+    pipeline::{Settings, scheme_of},
+    posting::TempDir,
+    shard::{
+        Failure, Host, Kind, Local, Plan, PlanOptions, RunLock, State, Task, Verdict, clean, gather, prepare, problems, run, state,
+        write_plan, write_problems,
+    },
+};
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::{
+    env,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Build an index in slices and ranges, task by task, on many cores or hosts
+///
+/// A plan cuts the documents into slices and the blots into ranges. Each task is one command line with one output, which appears when it is whole: so a run that was stopped goes on
+/// where it was, and a task can be run anywhere, twice, or by hand. The index is, byte for byte, what dedup-index build makes of the same documents.
+#[derive(Parser, Debug)]
+#[command(name = "dedup-shard", version, after_help = examples(&MANUAL), max_term_width = 110, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[arg(long, value_name = "WHAT", hide = true)]
+    generate: Option<What>,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Cut a corpus into tasks: write plan.json, slices and a Makefile
+    Plan(Box<PlanArgs>),
+    /// Run all tasks that are not done yet; the index is RUN/index
+    Run(RunTasksArgs),
+    /// Run tasks by hand; one whose output is there and whole is left as it is
+    Task(TaskArgs),
+    /// Show which tasks are done, by what is on disk
+    Status(StatusArgs),
+    /// Join what all ranges were reduced to
+    Gather(GatherArgs),
+    /// Remove what tasks made on the way; the plan and the index stay
+    Clean(OfRun),
+}
+
+#[derive(Args, Debug)]
+struct PlanArgs {
+    /// The directory of the run, to be made
+    #[arg(short, long, value_name = "RUN")]
+    output: PathBuf,
+    /// A file with a host a line: [user@]host[:port] [slots=N] [dir=PATH] [shared=PATH]
+    #[arg(long, value_name = "HOSTS")]
+    hosts: PathBuf,
+    /// Cut the postings of the index into N range parts, 1 to 256
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    parts: u32,
+    /// Also keep a dictionary: how often each word stands in which document, for dedup-extract --method gdic
+    #[arg(long)]
+    dictionary: bool,
+    /// How much memory a task uses before sorted runs go to disk
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_size)]
+    memory: u64,
+    #[command(flatten)]
+    blots: BlotArgs,
+    #[command(flatten)]
+    tokens: TokenArgs,
+    #[command(flatten)]
+    input: InputArgs,
+}
+
+#[derive(Args, Debug)]
+struct OfRun {
+    /// The directory that plan made
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum EngineName {
+    /// Processes of this machine
+    Local,
+}
+
+#[derive(Args, Debug)]
+struct RunTasksArgs {
+    #[command(flatten)]
+    of: OfRun,
+    /// Who runs the tasks
+    #[arg(long, value_enum, default_value_t = EngineName::Local)]
+    engine: EngineName,
+    /// How many tasks at a time [default: one a core]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    jobs: Option<u32>,
+    /// No progress bar, and no word on documents that could not be used
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(Args, Debug)]
+struct TaskArgs {
+    #[command(flatten)]
+    of: OfRun,
+    /// Tasks, by the ids that status --missing shows
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+struct StatusArgs {
+    #[command(flatten)]
+    of: OfRun,
+    /// Only the ids of tasks that are not done, one a line
+    #[arg(long)]
+    missing: bool,
+}
+
+#[derive(Args, Debug)]
+struct GatherArgs {
+    #[command(flatten)]
+    of: OfRun,
+    /// The directory to make; it must not be there yet
+    #[arg(short, long, value_name = "IDX")]
+    output: PathBuf,
+    /// No word on documents that could not be used
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+const MANUAL: Manual = Manual {
+    examples: &[
+        ("echo 'localhost slots=4' > hosts && dedup-shard plan -o my.run --hosts hosts corpus/", "Cut a corpus into tasks for four cores"),
+        ("dedup-shard run my.run", "Run them; the index is my.run/index"),
+        ("dedup-shard status my.run", "How far it got"),
+        ("dedup-shard status my.run --missing | xargs -r dedup-shard task my.run", "What is missing, by hand"),
+        ("make -s -C my.run -j4", "The same with make"),
+        ("dedup-shard clean my.run", "Leave nothing but the plan and the index"),
+    ],
+    sections: &[
+        (
+            "RUNS",
+            &[
+                "RUN/plan.json says everything: what each task reads and writes. RUN/slices holds the names of the documents, with the size and time of each file: a file that has changed since \
+                 makes its task fail, and is to be planned anew. RUN/Makefile has the same tasks as command lines. The directory is for its owner alone.",
+                "map turns a slice into a range part for each slot, RUN/map/SLICE/RANGE. reduce makes of one range of all slices the part of the whole, RUN/reduce/RANGE. gather joins these. An output \
+                 is written beside, and renamed when it is whole; the last rename makes the index. What was cut or altered is noticed by its checksums, and made again.",
+                "Whole files are dealt out: one file of many documents is one task's work. Paths that are relative start where plan was called. Documents must be files: a pipe cannot be read again.",
+                "A slot is a task at a time, with one core and the memory that plan was told. run --engine local runs all of them on this machine, whatever the hosts are called: there their slots only say how finely \
+                 the work is cut.",
+            ],
+        ),
+        (
+            "EXIT STATUS OF TASKS",
+            &[
+                "task: 0: done, or done before. 1: it failed, and to run it again will not help. 75: the disk or the host was lost; run it again when there is room, or elsewhere. 2: wrong arguments. \
+                 run ends with 75 if all that failed was lost, else as below.",
+            ],
+        ),
+    ],
+    see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-index", 5)],
+};
+
+impl Tool for Arguments {
+    const MANUAL: Manual = MANUAL;
+
+    fn generate(&self) -> Option<What> {
+        self.generate
+    }
+
+    fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        match &self.command {
+            Some(Command::Plan(args)) => run_plan(args),
+            Some(Command::Run(args)) => run_run(args),
+            Some(Command::Task(args)) => run_tasks(args),
+            Some(Command::Status(args)) => run_status(args),
+            Some(Command::Gather(args)) => run_gather(args),
+            Some(Command::Clean(of)) => {
+                let _lock = RunLock::take(&of.open()?.1)?;
+                Ok(clean(&of.run).map(|()| ExitCode::SUCCESS)?)
+            }
+            None => anyhow::bail!("say what to do: plan, run, task, status, gather or clean"),
+        }
+    }
+}
+
+impl OfRun {
+    /// The plan, and the run's directory, whatever directory is worked in later.
+    fn open(&self) -> Result<(Plan, PathBuf), anyhow::Error> {
+        let plan = Plan::read(&self.run)?;
+        Ok((plan, self.run.canonicalize().with_context(|| self.run.display().to_string())?))
+    }
+}
+
+fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
+    if args.input.reads_stdin() {
+        anyhow::bail!("say which files and directories to read; stdin cannot be cut into slices");
+    }
+    let corpus = args.input.options(args.tokens.is_dna());
+    let settings = Settings { form: Form::Binary, limits: Limits::new(1, 1 << 20), corpus };
+    let directory = env::current_dir().context("the working directory")?;
+    let Some(directory) = directory.to_str() else {
+        anyhow::bail!("{}: the name of the working directory is not UTF-8; call plan from another", directory.display());
+    };
+    let options = PlanOptions {
+        directory: directory.to_owned(),
+        scheme: scheme_of(&args.blots.options(&args.tokens), &settings)?.to_string(),
+        flags: [args.tokens.flags(), args.blots.flags(), args.input.flags()].concat(),
+        dictionary: args.dictionary,
+        parts: args.parts,
+        memory: args.memory,
+        skip_bad: args.input.skip_bad,
+    };
+    let found: Vec<Found> = Entries::new(&settings.corpus)?.collect();
+    let (plan, slices) = Plan::new(found, Host::read(&args.hosts)?, options)?;
+    write_plan(&plan, &slices, &args.output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_run(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
+    let (plan, directory) = args.of.open()?;
+    let _lock = RunLock::take(&directory)?;
+    let EngineName::Local = args.engine;
+    let engine = Local { program: env::current_exe().context("dedup-shard")?, run: directory.clone(), slots: threads_of(args.jobs) };
+    let bar = task_bar(args.quiet, plan.tasks.len() as u64);
+    let failures = run(&plan, &directory, &engine, &mut |_| bar.inc(1));
+    bar.finish_and_clear();
+    let failures = failures?;
+    if failures.is_empty() {
+        return Ok(tell(&plan, &problems(&directory)?, args.quiet));
+    }
+    for Failure { task, verdict } in &failures {
+        if let Verdict::Failed(what) | Verdict::Lost(what) = verdict {
+            say(&format!("{}: {task}: {what}", name::<Arguments>()));
+        }
+    }
+    let is_lost = failures.iter().all(|failure| matches!(failure.verdict, Verdict::Lost(_)));
+    Ok(ExitCode::from(if is_lost { LOST } else { 2 }))
+}
+
+/// What could not be used, and what the exit status says of it.
+fn tell(plan: &Plan, problems: &[String], quiet: bool) -> ExitCode {
+    let severity = if plan.options.skip_bad { "warning: " } else { "" };
+    if !quiet {
+        problems.iter().for_each(|problem| say(&format!("{}: {severity}{problem}", name::<Arguments>())));
+    }
+    exit_code(problems.len() as u64, plan.options.skip_bad)
+}
+
+const FAILED: u8 = 1;
+/// From sysexits: try again later.
+const LOST: u8 = 75;
+
+fn run_tasks(args: &TaskArgs) -> Result<ExitCode, anyhow::Error> {
+    let (plan, directory) = args.of.open()?;
+    let tasks = args.ids.iter().map(|id| plan.task(id)).collect::<Result<Vec<_>, _>>()?;
+    for task in tasks {
+        if let Err(error) = run_task(&plan, task, &directory) {
+            // Another copy of it may have been faster.
+            if state(&plan, task, &directory) == State::Done {
+                continue;
+            }
+            say(&format!("{}: {}: {error:#}", name::<Arguments>(), task.id));
+            return Ok(ExitCode::from(if is_lost(&error) { LOST } else { FAILED }));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_task(plan: &Plan, task: &Task, directory: &Path) -> Result<(), anyhow::Error> {
+    if !prepare(plan, task, directory)? {
+        return Ok(());
+    }
+    match task.kind {
+        Kind::Gather => gather_to(plan, directory, &directory.join(&task.output)).map(drop),
+        Kind::Map | Kind::Reduce => {
+            env::set_current_dir(&plan.options.directory).with_context(|| plan.options.directory.clone())?;
+            index::run_line(plan.command(task, directory)).map(drop)
+        }
+    }
+}
+
+/// Whether it is the machine that failed, not the task: its disk is full, over quota, read-only, or not there any more.
+fn is_lost(error: &anyhow::Error) -> bool {
+    let cause = match error.downcast_ref() {
+        Some(Error::Io { cause, .. } | Error::Output(cause)) => Some(cause),
+        _ => error.downcast_ref::<io::Error>(),
+    };
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StaleNetworkFileHandle, StorageFull};
+    let is_kind = |cause: &io::Error| {
+        matches!(cause.kind(), StorageFull | QuotaExceeded | FileTooLarge | ReadOnlyFilesystem | StaleNetworkFileHandle)
+            || cause.raw_os_error() == Some(libc::EIO)
+    };
+    cause.is_some_and(is_kind)
+}
+
+fn run_status(args: &StatusArgs) -> Result<ExitCode, anyhow::Error> {
+    let (plan, directory) = args.of.open()?;
+    let states: Vec<(&Task, State)> = plan.tasks.iter().map(|task| (task, state(&plan, task, &directory))).collect();
+    // What led to an index that is there is not needed any more.
+    let is_complete = states.iter().any(|(task, state)| task.kind == Kind::Gather && *state == State::Done);
+    let is_done = |state: &State| is_complete || *state == State::Done;
+    let mut out = Output::open(None, false)?;
+    if args.missing {
+        for (task, _) in states.iter().filter(|(_, state)| !is_done(state)) {
+            writeln!(out, "{}", task.id)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (kind, what) in [(Kind::Map, "map"), (Kind::Reduce, "reduce"), (Kind::Gather, "gather")] {
+        let of_kind = || states.iter().filter(|(task, _)| task.kind == kind);
+        let sum = |only_done: bool| of_kind().filter(|(_, state)| !only_done || is_done(state)).map(|(task, _)| task.bytes).sum::<u64>();
+        let done = of_kind().filter(|(_, state)| is_done(state)).count();
+        writeln!(out, "{what:8}{done:>5} of {:<5}{:>15} of {} bytes", of_kind().count(), sum(true), sum(false))?;
+    }
+    for (task, state) in &states {
+        if let State::Damaged(what) = state {
+            writeln!(out, "{}: {what}; it will be made again", task.id)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
+    let (plan, directory) = args.of.open()?;
+    let output = std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
+    for task in plan.tasks_of(Kind::Reduce) {
+        match state(&plan, task, &directory) {
+            State::Done => {}
+            State::Missing => anyhow::bail!("{} is not done; dedup-shard run does it", task.id),
+            State::Damaged(what) => anyhow::bail!("{what}; dedup-shard task {} {} makes it again", args.of.run.display(), task.id),
+        }
+    }
+    let problems = gather_to(&plan, &directory, &output)?;
+    Ok(tell(&plan, &problems, args.quiet))
+}
+
+/// Gives what could not be used.
+fn gather_to(plan: &Plan, directory: &Path, output: &Path) -> Result<Vec<String>, anyhow::Error> {
+    env::set_current_dir(&plan.options.directory).with_context(|| plan.options.directory.clone())?;
+    let settings = |slice: &Path| {
+        let task = plan.tasks_of(Kind::Map).find(|task| task.inputs.iter().any(|input| slice.ends_with(input)));
+        let words = task.map(|task| plan.command(task, directory)).unwrap_or_default();
+        index::settings_of(words).map_err(|error| Error::Usage(error.to_string()))
+    };
+    let problems = write_problems(plan, directory, &settings)?;
+    let means = Means { memory_bytes: machine_memory() / 4, threads: threads_of(None), tmp_dir: TempDir(None) };
+    gather(plan, directory, output, &means, &mut Complaints::new(name::<Arguments>(), false))?;
+    Ok(problems)
+}
+
+pub fn main() -> ExitCode {
+    main_of::<Arguments>()
+}

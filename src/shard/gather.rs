@@ -1,0 +1,72 @@
+//! The end of a run: all parts to one index, and all that could not be used.
+
+use super::plan::{Kind, Plan};
+use crate::{
+    error::{Error, Result},
+    index::{Index, Means},
+    pipeline::{Built, Settings, Summary, Watch, find_ids, merge, range_name, write_aside},
+};
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Where what could not be used is kept, a line each.
+const PROBLEMS: &str = "problems";
+
+/// How the files of a slice are read.
+pub type Slices<'a> = &'a dyn Fn(&Path) -> Result<Settings>;
+
+/// Makes the index of what all ranges were reduced to. The directory appears when it is whole.
+pub fn gather(plan: &Plan, run: &Path, output: &Path, means: &Means, watch: &mut dyn Watch) -> Result<Summary> {
+    let inputs: Vec<PathBuf> = plan.tasks_of(Kind::Reduce).map(|task| run.join(&task.output)).collect();
+    write_aside(output, |beside| merge(&inputs, Some(plan.options.parts), beside, means, watch))
+}
+
+/// What could not be used, in the order of the corpus: what was told of each slice, and documents whose id an earlier slice has.
+pub fn write_problems(plan: &Plan, run: &Path, read: Slices<'_>) -> Result<Vec<String>> {
+    let outputs: Vec<PathBuf> = plan.tasks_of(Kind::Map).map(|task| run.join(&task.output)).collect();
+    let built = outputs.iter().map(|output| Built::read(output)).collect::<Result<Vec<_>>>()?;
+    let kept = Index::open(&run.join("reduce").join(range_name(0)))?.manifest.numbers;
+    let is_any_repeated = built.iter().map(|built| u64::from(built.documents)).sum::<u64>() > u64::from(kept);
+    let (mut problems, mut seen) = (Vec::new(), HashSet::new());
+    for ((built, output), slice) in built.iter().zip(&outputs).zip(&plan.slices) {
+        problems.extend(built.problems.iter().cloned());
+        let repeated = if is_any_repeated { repeated(&output.join(range_name(0)), &mut seen)? } else { HashSet::new() };
+        if !repeated.is_empty() {
+            find_ids(&read(&run.join(&slice.file))?, repeated, &mut |problem| problems.push(problem.to_string()))?;
+        }
+    }
+    let (path, beside) = (run.join(PROBLEMS), run.join(format!("{PROBLEMS}.new")));
+    let text: String = problems.iter().map(|problem| format!("{problem}\n")).collect();
+    fs::write(&beside, text).and_then(|()| fs::rename(&beside, &path)).map_err(|error| Error::io(path.display(), error))?;
+    Ok(problems)
+}
+
+/// What was written of a run that is done.
+pub fn problems(run: &Path) -> Result<Vec<String>> {
+    let path = run.join(PROBLEMS);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Error::io(path.display(), error)),
+    }
+}
+
+/// The ids of a slice that came in an earlier one. Memory: that of all ids.
+fn repeated(directory: &Path, seen: &mut HashSet<String>) -> Result<HashSet<String>> {
+    let index = Index::open(directory)?;
+    let mut repeated = HashSet::new();
+    for segment in &index.segments {
+        for place in 0..segment.documents.len() {
+            let id = segment.documents.id(place)?;
+            if seen.contains(&id) {
+                repeated.insert(id);
+            } else {
+                seen.insert(id);
+            }
+        }
+    }
+    Ok(repeated)
+}

@@ -1,0 +1,285 @@
+//! The plan: which task reads what, and writes what. The same corpus, hosts and options give the same bytes.
+
+use super::hosts::Host;
+use crate::{
+    corpus::{Found, Slice},
+    error::{Error, Place, Result},
+    index::SegmentFiles,
+    pipeline::{BUILT, range_name},
+    posting::BUCKETS,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+pub const NAME: &str = "plan.json";
+const VERSION: u32 = 1;
+/// Slices for each slot, where they are large enough: whoever is done early takes another.
+const SLICES_A_SLOT: u64 = 2;
+const LEAST_SLICE_BYTES: u64 = 16 << 20;
+const MOST_SLICE_BYTES: u64 = 1 << 30;
+/// The inputs of a task must fit on a command line.
+const MOST_SLICES: u64 = 4096;
+/// What a file costs beside its bytes.
+const FILE_BYTES: u64 = 512;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Always `plan`.
+    pub dedup: String,
+    pub version: u32,
+    #[serde(flatten)]
+    pub options: PlanOptions,
+    pub hosts: Vec<Host>,
+    pub ranges: Vec<RangeOf>,
+    pub slices: Vec<SliceOf>,
+    /// Each after those that it needs.
+    pub tasks: Vec<Task>,
+}
+
+/// What is the same for all tasks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanOptions {
+    /// Where paths of documents start, and paths in flags.
+    pub directory: String,
+    pub scheme: String,
+    /// Of `dedup-index build`, but for those below.
+    pub flags: Vec<String>,
+    pub dictionary: bool,
+    /// In how many parts the postings of the index will be.
+    pub parts: u32,
+    /// For each task.
+    pub memory: u64,
+    pub skip_bad: bool,
+}
+
+/// A range of blots, and who makes the part of the whole that has them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RangeOf {
+    /// The top eight bits of its blots are from the first to, but not including, the second.
+    pub buckets: [u32; 2],
+    /// By number among the hosts.
+    pub host: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SliceOf {
+    pub file: String,
+    pub files: u64,
+    pub bytes: u64,
+    pub checksum: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A slice to its range parts.
+    Map,
+    /// One range of all slices to the part of the whole.
+    Reduce,
+    /// All of these to the index.
+    Gather,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    pub id: String,
+    pub kind: Kind,
+    /// Of its slice, or its range.
+    pub number: usize,
+    /// Below the run's directory.
+    pub inputs: Vec<String>,
+    pub output: String,
+    /// Of documents, about.
+    pub bytes: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Checked {
+    #[serde(flatten)]
+    plan: Plan,
+    checksum: String,
+}
+
+impl Plan {
+    /// Also gives what stands in the files of the slices.
+    pub fn new(found: Vec<Found>, hosts: Vec<Host>, options: PlanOptions) -> Result<(Self, Vec<String>)> {
+        let slots: Vec<usize> = hosts.iter().enumerate().flat_map(|(host, of)| (0..of.slots).map(move |_| host)).collect();
+        let mut texts = Vec::new();
+        let mut slices = Vec::new();
+        for found in cut(found, slots.len() as u64) {
+            let (text, file) = (Slice::write(&options.scheme, &found)?, format!("slices/{:04}", slices.len()));
+            let of_files = || found.iter().filter_map(|found| if let Found::File(entry) = found { Some(entry.bytes) } else { None });
+            let (files, bytes) = (of_files().count() as u64, of_files().sum());
+            slices.push(SliceOf { file, files, bytes, checksum: Slice::checksum_of(&text) });
+            texts.push(text);
+        }
+        let buckets = SegmentFiles::parts(slots.len().min(BUCKETS) as u32)?;
+        let range =
+            |(buckets, host): (std::ops::Range<usize>, usize)| RangeOf { buckets: [buckets.start as u32, buckets.end as u32], host };
+        let ranges: Vec<RangeOf> = buckets.into_iter().zip(slots).map(range).collect();
+        let tasks = tasks(&slices, ranges.len());
+        Ok((Self { dedup: "plan".to_owned(), version: VERSION, options, hosts, ranges, slices, tasks }, texts))
+    }
+
+    pub fn read(run: &Path) -> Result<Self> {
+        let path = run.join(NAME);
+        let bytes = fs::read(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                Error::damaged(Place::path(run), "no plan is here (there is no plan.json); make one with dedup-shard plan")
+            }
+            _ => Error::io(path.display(), error),
+        })?;
+        let wrong = |what: String| Error::damaged(Place::path(&path), what);
+        let Checked { plan, checksum } = serde_json::from_slice(&bytes).map_err(|error| wrong(format!("not a plan: {error}")))?;
+        if plan.checksum() != checksum {
+            return Err(wrong("the plan does not match its checksum; it was altered".to_owned()));
+        }
+        if plan.dedup != "plan" || plan.version != VERSION {
+            return Err(wrong(format!("a plan of version {}, this program reads version {VERSION}", plan.version)));
+        }
+        Ok(plan)
+    }
+
+    /// As it is written.
+    pub fn to_json(&self) -> String {
+        let checked = Checked { plan: self.clone(), checksum: self.checksum() };
+        serde_json::to_string_pretty(&checked).unwrap_or_default() + "\n"
+    }
+
+    fn checksum(&self) -> String {
+        format!("{:016x}", xxh3_64(&serde_json::to_vec(self).unwrap_or_default()))
+    }
+
+    pub fn task(&self, id: &str) -> Result<&Task> {
+        let known = || self.tasks.iter().map(|task| task.id.as_str());
+        self.tasks.iter().find(|task| task.id == id).ok_or_else(|| {
+            let (first, last) = (known().next().unwrap_or_default(), known().next_back().unwrap_or_default());
+            Error::Usage(format!("the plan has no task '{id}'; it has {first} to {last}"))
+        })
+    }
+
+    pub fn tasks_of(&self, kind: Kind) -> impl Iterator<Item = &Task> {
+        self.tasks.iter().filter(move |task| task.kind == kind)
+    }
+
+    /// The command line of a task, with its files below `run`.
+    pub fn command(&self, task: &Task, run: &Path) -> Vec<OsString> {
+        let PlanOptions { flags, dictionary, parts, memory, .. } = &self.options;
+        let path = |name: &String| run.join(name).into_os_string();
+        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        let means = [format!("--memory={memory}"), "--threads=1".to_owned()].map(OsString::from);
+        let output = [OsString::from("-o"), path(&task.output)];
+        match task.kind {
+            Kind::Map => {
+                let mut line = words(&["dedup-index", "build", "-q", "--skip-bad"]);
+                line.extend(means);
+                line.extend(flags.iter().map(OsString::from));
+                line.extend(dictionary.then(|| "--dictionary".into()));
+                line.extend([format!("--parts={parts}"), format!("--split={}", self.ranges.len())].map(OsString::from));
+                line.extend(output);
+                line.push("--slice".into());
+                line.extend(task.inputs.iter().map(path));
+                line
+            }
+            Kind::Reduce => {
+                let mut line = words(&["dedup-index", "merge", "-q", "--skip-bad"]);
+                line.extend(means.into_iter().chain(output));
+                line.extend(task.inputs.iter().map(path));
+                line
+            }
+            Kind::Gather => words(&["dedup-shard", "gather"]).into_iter().chain([run.into()]).chain(output).collect(),
+        }
+    }
+}
+
+/// The file whose presence says that the output of a task is whole.
+pub fn marker(task: &Task) -> PathBuf {
+    Path::new(&task.output).join(if task.kind == Kind::Map { BUILT } else { "manifest.json" })
+}
+
+fn tasks(slices: &[SliceOf], ranges: usize) -> Vec<Task> {
+    let bytes: u64 = slices.iter().map(|slice| slice.bytes).sum();
+    let map = |(number, slice): (usize, &SliceOf)| Task {
+        id: format!("map-{number:04}"),
+        kind: Kind::Map,
+        number,
+        inputs: vec![slice.file.clone()],
+        output: format!("map/{number:04}"),
+        bytes: slice.bytes,
+    };
+    let reduce = |range: usize| Task {
+        id: format!("reduce-{range:03}"),
+        kind: Kind::Reduce,
+        number: range,
+        inputs: (0..slices.len()).map(|slice| format!("map/{slice:04}/{}", range_name(range))).collect(),
+        output: format!("reduce/{}", range_name(range)),
+        bytes: bytes / ranges as u64,
+    };
+    let inputs = (0..ranges).map(|range| format!("reduce/{}", range_name(range))).collect();
+    let gather = Task { id: "gather".to_owned(), kind: Kind::Gather, number: 0, inputs, output: "index".to_owned(), bytes };
+    slices.iter().enumerate().map(map).chain((0..ranges).map(reduce)).chain([gather]).collect()
+}
+
+/// Cuts a corpus into slices of about the same size, each of files that follow each other. Never none.
+fn cut(found: Vec<Found>, slots: u64) -> Vec<Vec<Found>> {
+    let weight = |found: &Found| FILE_BYTES + if let Found::File(entry) = found { entry.bytes } else { 0 };
+    let total: u64 = found.iter().map(weight).sum();
+    let slice_bytes = (total / (SLICES_A_SLOT * slots)).clamp(LEAST_SLICE_BYTES, MOST_SLICE_BYTES);
+    let count = total.div_ceil(slice_bytes).max(slots).min(MOST_SLICES);
+    let (mut slices, mut last, mut before) = (vec![Vec::new()], 0, 0);
+    for found in found {
+        let weight = weight(&found);
+        let slice = u128::from(2 * before + weight) * u128::from(count) / u128::from(2 * total);
+        if slice != last && !slices[slices.len() - 1].is_empty() {
+            slices.push(Vec::new());
+        }
+        last = slice;
+        before += weight;
+        let end = slices.len() - 1;
+        slices[end].push(found);
+    }
+    slices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corpus::Entry;
+    use proptest::prelude::*;
+
+    fn files(sizes: &[u64]) -> Vec<Found> {
+        let entry = |(number, &bytes): (usize, &u64)| {
+            let name = number.to_string();
+            Found::File(Entry { path: name.clone().into(), id: name.into(), is_named: false, is_regular: true, bytes, modified: [0; 2] })
+        };
+        sizes.iter().enumerate().map(entry).collect()
+    }
+
+    fn sizes(slices: &[Vec<Found>]) -> Vec<Vec<u64>> {
+        let bytes = |found: &Found| if let Found::File(entry) = found { entry.bytes } else { 0 };
+        slices.iter().map(|slice| slice.iter().map(bytes).collect()).collect()
+    }
+
+    #[test]
+    fn slices_are_balanced_by_bytes() {
+        assert_eq!(sizes(&cut(files(&[5, 5, 5, 5, 5, 5]), 3)), [[5, 5], [5, 5], [5, 5]]);
+        assert_eq!(sizes(&cut(files(&[1, 1, 1, 90_000, 1, 1]), 2)), [vec![1, 1, 1], vec![90_000, 1, 1]]);
+        assert_eq!(sizes(&cut(Vec::new(), 3)), [Vec::<u64>::new()]);
+        // Of 1 GiB at most, and a little for each file.
+        assert_eq!(cut(files(&[1 << 29; 40]), 2).len(), 21);
+    }
+
+    proptest! {
+        #[test]
+        fn slices_are_the_corpus_in_order(sizes_of in prop::collection::vec(0_u64..100_000, 0..60), slots in 1_u64..9) {
+            let slices = sizes(&cut(files(&sizes_of), slots));
+            prop_assert_eq!(slices.concat(), sizes_of);
+            prop_assert!(slices.len() as u64 <= slots && !slices.is_empty());
+        }
+    }
+}

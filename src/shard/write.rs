@@ -1,0 +1,38 @@
+//! A plan on disk: the slices and the Makefile first, plan.json last.
+
+use super::{
+    makefile::makefile,
+    plan::{NAME, Plan},
+};
+use crate::error::{Error, Place, Result};
+use std::{
+    fs::{self, DirBuilder},
+    os::unix::fs::DirBuilderExt,
+    path::Path,
+};
+
+/// Makes the directory of a run, for its owner alone. The same plan may be written again; another one is refused.
+pub fn write_plan(plan: &Plan, slices: &[String], run: &Path) -> Result<()> {
+    let (json, makefile) = (plan.to_json(), makefile(plan)?);
+    let failed = |error| Error::io(run.display(), error);
+    if let Ok(before) = fs::read_to_string(run.join(NAME)) {
+        if before == json {
+            return Ok(());
+        }
+        return Err(Error::damaged(Place::path(run), "holds another plan; choose another name, or remove it first"));
+    }
+    let is_used = |name: &std::ffi::OsStr| !["slices", "Makefile", "plan.json.new"].iter().any(|ours| name == *ours);
+    let odd = fs::read_dir(run).into_iter().flatten().flatten().find(|entry| is_used(&entry.file_name()));
+    if let Some(odd) = odd {
+        let what = format!("holds {:?}, which is not of a run; choose another name", odd.file_name());
+        return Err(Error::damaged(Place::path(run), what));
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(run.join("slices")).map_err(failed)?;
+    fs::set_permissions(run, std::os::unix::fs::PermissionsExt::from_mode(0o700)).map_err(failed)?;
+    for (slice, text) in plan.slices.iter().zip(slices) {
+        fs::write(run.join(&slice.file), text).map_err(failed)?;
+    }
+    fs::write(run.join("Makefile"), makefile).map_err(failed)?;
+    let beside = run.join(format!("{NAME}.new"));
+    fs::write(&beside, json).and_then(|()| fs::rename(&beside, run.join(NAME))).map_err(failed)
+}

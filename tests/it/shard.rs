@@ -1,0 +1,288 @@
+//! An index built in slices and ranges is the index that one machine builds.
+
+use crate::work::{Ran, Work};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+/// Files of all kinds; some are copies of others, some share passages, some are binary, hidden or odd.
+fn corpus() -> Work {
+    let work = Work::new();
+    let words = |from: usize, count: usize| (from..from + count).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ");
+    for n in 0..24 {
+        work.write(&format!("c/{n:02}.txt"), format!("{} {}", words(n * 7 % 50, 20), words(1000 * (n % 9), 15 + n)));
+    }
+    let line = |n: usize| format!("{{\"id\":\"line {n}\",\"text\":\"{}\"}}\n", words(n * 11 % 60, 14));
+    work.write("c/lines.jsonl", (0..20).map(line).collect::<String>());
+    work.write("c/more.ndjson", (10..30).map(|n| format!("{{\"id\":\"more {n}\",\"text\":\"{}\"}}\n", words(n, 12))).collect::<String>());
+    work.write("c/binary", [0; 100]);
+    work.write("c/.hidden", "not to be read");
+    work.write("c/empty", "");
+    work
+}
+
+fn plan(work: &Work, hosts: &str, more: &str) -> Ran {
+    work.write("hosts", hosts);
+    work.shell(&format!("rm -rf r && dedup-shard plan -o r --hosts hosts {more}"))
+}
+
+#[track_caller]
+fn ensure_as_built(work: &Work, more: &str) {
+    work.shell(&format!("rm -rf i && dedup-index build -q --skip-bad -o i {more}")).ok();
+    assert_eq!(work.shell("diff -r i r/index").ok_text(), "");
+}
+
+#[test]
+fn any_hosts_slots_and_parts_give_the_same_bytes() {
+    let work = corpus();
+    for (hosts, more) in [
+        ("a\n", "c"),
+        ("a slots=2\n", "--parts 2 --dictionary c"),
+        ("a\nb slots=2\n", "--parts 7 c"),
+        ("a\nb\nc\n", "--dictionary --relative c"),
+        ("a\nb\nc\nd slots=2\ne\n", "--parts 7 --dictionary --tokenizer char:5 -k 12 --bits 48 c"),
+        ("a slots=3\n", "--scheme xor --select winnow:3 --strip-html --parts 2 c"),
+        ("a slots=2\n", "--scheme ordered,context:2 c/binary c/05.txt c/empty c/more.ndjson"),
+        ("a slots=12\n", "--tokenizer code-norm --records lines c"),
+        ("a slots=2\n", "--records ndjson --text-field id c/lines.jsonl c/more.ndjson"),
+    ] {
+        plan(&work, hosts, more).ok();
+        work.shell("dedup-shard run r -j 3").ok();
+        ensure_as_built(&work, more);
+    }
+}
+
+#[test]
+fn streams_lists_and_an_empty_corpus_pass() {
+    let work = corpus();
+    work.shell("dedup-tokenize --tokenizer char:9 c/0*.txt > first.jsonl; find c -name '1*.txt' -print0 | sort -z > list; mkdir none").ok();
+    for more in ["first.jsonl c/20.txt c/21.txt", "--files-from list -0", "none"] {
+        plan(&work, "a slots=3\n", more).ok();
+        work.shell("dedup-shard run r").ok();
+        ensure_as_built(&work, more);
+    }
+}
+
+#[test]
+fn make_and_tasks_by_hand_do_the_same() {
+    let work = corpus();
+    plan(&work, "a slots=3\n", "--parts 2 c").ok();
+    let ran = work.shell("make -s -C r -j2");
+    assert_eq!((ran.code(), ran.stdout(), ran.stderr()), (0, String::new(), String::new()));
+    ensure_as_built(&work, "--parts 2 c");
+    assert_eq!(work.shell("make -C r -j2 2>&1 | grep -c 'up to date'").stdout(), "1\n");
+    work.shell("dedup-shard clean r && make -s -C r && test ! -e r/map && rm -r r/index").ok();
+    let missing = "map-0000\nmap-0001\nmap-0002\nreduce-000\nreduce-001\nreduce-002\ngather\n";
+    assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), missing);
+    let ran = work.shell("dedup-shard task r reduce-001");
+    assert_eq!(ran.code(), 1);
+    assert!(ran.stderr().contains("reduce-001 needs it, and it is not there; run task map-0000 first"), "{}", ran.stderr());
+    work.shell("dedup-shard status r --missing | xargs dedup-shard task r").ok();
+    ensure_as_built(&work, "--parts 2 c");
+    assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), "");
+    let status = work.shell("dedup-shard status r").ok_text();
+    assert_eq!(
+        status.lines().map(|line| line.split_whitespace().take(4).collect::<Vec<_>>().join(" ")).collect::<Vec<_>>(),
+        ["map 3 of 3", "reduce 3 of 3", "gather 1 of 1"]
+    );
+    work.shell("dedup-shard gather r -o elsewhere && diff -r i elsewhere && dedup-shard clean r && dedup-shard run r && diff -r i r/index")
+        .ok();
+    assert_eq!(work.shell("dedup-shard task r map-9").code(), 2);
+    assert_eq!(work.shell("dedup-shard task r").code(), 2);
+}
+
+#[test]
+fn names_are_nothing_but_names() {
+    let work = Work::new();
+    let odd = [
+        "a b",
+        "it's",
+        "\"q\"",
+        "$(touch pwned)",
+        "`touch pwned`",
+        "-rf",
+        "new\nline",
+        "#hash",
+        "$HOME",
+        "semi;colon",
+        "back\\slash",
+        "é",
+        "%",
+        "*",
+    ];
+    let directory = "$(touch pwned) d'\"#$x";
+    for (n, name) in odd.iter().enumerate() {
+        work.write(
+            &format!("{directory}/{name}"),
+            format!("some words of document number {n} that nobody else has, and some that all have"),
+        );
+    }
+    let inner = work.path(directory);
+    let run = |line: &str| {
+        let bin = assert_cmd::cargo::cargo_bin("dedup-shard").parent().unwrap().to_owned();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        let output = std::process::Command::new("bash").args(["-c", line]).env("PATH", path).current_dir(&inner).output().unwrap();
+        assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""), "{line}");
+    };
+    run("echo 'a slots=4' > ../hosts; dedup-index build -o ../i ./*");
+    for line in ["dedup-shard run '../the run'", "make -s -C '../the run' -j2"] {
+        run("rm -rf '../the run'; dedup-shard plan -o '../the run' --hosts ../hosts --id-field \"\\$(touch pwned)'#\" ./*");
+        run(line);
+        run("diff -r ../i '../the run/index'");
+    }
+    let text = String::from_utf8(work.read("the run/Makefile")).unwrap();
+    assert!(odd.iter().skip(4).take(4).all(|name| !text.contains(name)), "{text}");
+    assert!(!inner.join("pwned").exists() && !work.path("the run/pwned").exists() && !work.path("pwned").exists());
+    assert_eq!(fs::metadata(work.path("the run")).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+/// What build says, with another name in front.
+fn told_by_build(work: &Work, more: &str) -> Vec<String> {
+    let ran = work.shell(&format!("rm -rf i && dedup-index build -o i {more}"));
+    assert_eq!(ran.code(), 2);
+    let mut lines: Vec<String> = ran.stderr().lines().map(|line| line.replace("dedup-index", "dedup-shard")).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn what_cannot_be_used_is_told_and_the_rest_is_built() {
+    let work = corpus();
+    work.write("c/latin", b"caf\xe9 and some words");
+    work.write("c/zz.jsonl", "{\"id\":\"line 3\",\"text\":\"another text\"}\nnot json\n{\"id\":\"zz\",\"text\":\"w1 w2\"}\n{\"id\":\"line 4\",\"text\":\"x\"}\n{\"id\":\"zz\",\"text\":\"again\"}\n");
+    let more = "nowhere c c/03.txt";
+    let expected = told_by_build(&work, more);
+    assert!(expected.len() >= 7, "{expected:?}");
+    plan(&work, "a slots=4\n", more).ok();
+    for line in ["dedup-shard run r", "dedup-shard run r", "dedup-shard clean r && dedup-shard run r"] {
+        let ran = work.shell(line);
+        let mut told: Vec<String> = ran.stderr().lines().map(str::to_owned).collect();
+        told.sort();
+        assert_eq!((ran.code(), told), (2, expected.clone()), "{line}");
+        assert_eq!(work.shell("diff -r i r/index").ok_text(), "");
+    }
+    plan(&work, "a slots=4\n", &format!("--skip-bad {more}")).ok();
+    let ran = work.shell("dedup-shard run r");
+    assert_eq!((ran.code(), ran.stderr().lines().filter(|line| line.starts_with("dedup-shard: warning: ")).count()), (0, expected.len()));
+    assert_eq!(work.shell("diff -r i r/index").ok_text(), "");
+}
+
+#[test]
+fn a_plan_is_a_plan_of_what_was_there() {
+    let work = corpus();
+    plan(&work, "a slots=2\n", "c").ok();
+    let before = work.read("r/plan.json");
+    work.shell("dedup-shard plan -o r --hosts hosts c && rm -r r && dedup-shard plan -o r --hosts hosts c").ok();
+    assert_eq!(work.read("r/plan.json"), before);
+    let ran = work.shell("dedup-shard plan -o r --hosts hosts --parts 3 c");
+    assert_eq!((ran.code(), ran.stderr()), (2, "dedup-shard: r: holds another plan; choose another name, or remove it first\n".to_owned()));
+    work.write("c/03.txt", "changed");
+    let ran = work.shell("dedup-shard task r map-0000");
+    let what = "dedup-shard: map-0000: c/03.txt: changed since the plan was made (it is another); plan anew\n";
+    assert_eq!((ran.code(), ran.stderr().as_str()), (1, what));
+    let ran = work.shell("dedup-shard run r");
+    assert_eq!(ran.code(), 2);
+    assert!(ran.stderr().contains("c/03.txt: changed since the plan was made") && !work.path("r/index").exists(), "{}", ran.stderr());
+    for (line, what) in [
+        (
+            "dedup-shard plan -o x --hosts hosts < /dev/null",
+            "dedup-shard: say which files and directories to read; stdin cannot be cut into slices\n",
+        ),
+        ("dedup-shard run c", "dedup-shard: c: no plan is here (there is no plan.json); make one with dedup-shard plan\n"),
+        (
+            "sed -i s/map-0000/map-0009/ r/plan.json; dedup-shard run r",
+            "dedup-shard: r/plan.json: the plan does not match its checksum; it was altered\n",
+        ),
+    ] {
+        let ran = work.shell(line);
+        assert_eq!((ran.code(), ran.stderr().as_str()), (2, what), "{line}");
+    }
+}
+
+/// All files below a directory.
+fn files(directory: &Path, out: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files(&path, out) } else { out.push(path) }
+    }
+}
+
+#[test]
+fn what_is_cut_or_altered_is_made_again() {
+    let work = corpus();
+    plan(&work, "a slots=2\n", "--dictionary c").ok();
+    work.shell("dedup-shard run r").ok();
+    ensure_as_built(&work, "--dictionary c");
+    let mut made = Vec::new();
+    ["r/map", "r/reduce", "r/index"].iter().for_each(|part| files(&work.path(part), &mut made));
+    assert!(made.len() > 20);
+    for (n, path) in made.iter().enumerate() {
+        let whole = fs::read(path).unwrap();
+        let mut altered = whole.clone();
+        match n % 3 {
+            // Also more than a line end.
+            0 => altered.truncate(whole.len() - 2),
+            1 => altered[whole.len() / 2] ^= 4,
+            _ => altered.clear(),
+        }
+        fs::write(path, &altered).unwrap();
+        let is_index = path.starts_with(work.path("r/index"));
+        let damaged = work.shell("dedup-shard status r").ok_text();
+        assert!(damaged.contains("it will be made again"), "{}: {damaged}", path.display());
+        if !is_index {
+            fs::remove_dir_all(work.path("r/index")).unwrap();
+        }
+        work.shell("dedup-shard run r").ok();
+        assert_eq!(fs::read(path).unwrap(), whole, "{}", path.display());
+        assert_eq!(work.shell("diff -r i r/index").ok_text(), "");
+    }
+}
+
+/// The run is killed at some moment, and begun again; tasks that were done are not done again.
+#[test]
+fn a_run_that_is_killed_goes_on() {
+    let work = corpus();
+    plan(&work, "a slots=6\n", "--dictionary c").ok();
+    for n in 0..12 {
+        let ran = work.shell(&format!(
+            "rm -rf r/map r/reduce r/index
+             timeout -s KILL 0.{:02} dedup-shard run r -j 2; ls -d r/index/manifest.json 2> /dev/null
+             ls -i r/map/????/built.json 2> /dev/null | sort > before
+             dedup-shard run r -j 2 && ls -i r/map/????/built.json | sort > after && comm -23 before after",
+            2 + 3 * n
+        ));
+        assert_eq!(ran.code(), 0, "{}", ran.stderr());
+        assert!(!ran.stdout().contains("built.json"), "{}", ran.stdout());
+        ensure_as_built(&work, "--dictionary c");
+    }
+    // What the dead left goes with the next run.
+    work.shell("sleep 0.5; rm -r r/index; dedup-shard run r; find r -name '*.tmp-*' | grep . && exit 1; :").ok();
+}
+
+#[test]
+fn a_full_disk_is_told_from_a_failure() {
+    let work = corpus();
+    plan(&work, "a slots=2\n", "c").ok();
+    let ran = work.shell("ulimit -f 1; dedup-shard task r map-0000");
+    assert_eq!(ran.code(), 75, "{}", ran.stderr());
+    assert!(ran.stderr().contains("File too large") && !work.path("r/map/0000").exists(), "{}", ran.stderr());
+    let ran = work.shell("ulimit -f 1; dedup-shard run r");
+    assert_eq!(ran.code(), 75, "{}", ran.stderr());
+    work.shell("dedup-shard run r").ok();
+    ensure_as_built(&work, "c");
+}
+
+#[test]
+fn two_runs_do_not_meet() {
+    let work = corpus();
+    plan(&work, "a slots=2\n", "c").ok();
+    let ran = work.shell("flock r/plan.json dedup-shard run r");
+    let what = "another process is at work on this run; wait for it to end\n";
+    assert_eq!(ran.code(), 2);
+    assert!(ran.stderr().ends_with(what), "{}", ran.stderr());
+    // Two copies of a task are harmless.
+    work.shell("for n in 1 2 3 4; do dedup-shard task r map-0000 map-0001 & done; wait; dedup-shard run r").ok();
+    ensure_as_built(&work, "c");
+}
