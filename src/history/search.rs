@@ -99,8 +99,21 @@ fn scan_popcnt(prints: &[u8], print: &Print, reach: u32, call: &mut dyn FnMut(us
 
 #[inline(always)]
 fn scan_anywhere(prints: &[u8], print: &Print, mut reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
-    for (number, bytes) in prints.chunks_exact(PRINT_BYTES).enumerate() {
-        let distance = Print::from_slice(bytes).distance(print);
+    let [a, b, c, d] = print.0;
+    let (prints, _) = prints.as_chunks::<PRINT_BYTES>();
+    for (number, bytes) in prints.iter().enumerate() {
+        let (words, _) = bytes.as_chunks::<8>();
+        let apart = |at: usize, word: u64| (u64::from_le_bytes(words[at]) ^ word).count_ones();
+        // A quarter of the bits tells most that are too far, a half nearly all others.
+        let mut distance = apart(0, a);
+        if distance > reach {
+            continue;
+        }
+        distance += apart(1, b);
+        if distance > reach {
+            continue;
+        }
+        distance += apart(2, c) + apart(3, d);
         if distance <= reach {
             reach = call(number, distance)?;
         }
