@@ -18,7 +18,7 @@ use crate::{
     pipeline::{Settings, scheme_of},
     posting::TempDir,
     shard::{
-        Failure, Host, Kind, Local, Plan, PlanOptions, RunLock, State, Task, Verdict, clean, gather, prepare, problems, run, state,
+        Failure, Host, Kind, LOST, Local, Plan, PlanOptions, RunLock, State, Task, Verdict, clean, gather, prepare, problems, run, state,
         write_plan, write_problems,
     },
 };
@@ -262,9 +262,8 @@ fn tell(plan: &Plan, problems: &[String], quiet: bool) -> ExitCode {
     exit_code(problems.len() as u64, plan.options.skip_bad)
 }
 
+/// Exit of a task that will fail again.
 const FAILED: u8 = 1;
-/// From sysexits: try again later.
-const LOST: u8 = 75;
 
 fn run_tasks(args: &TaskArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
@@ -353,11 +352,7 @@ fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
 /// Gives what could not be used.
 fn gather_to(plan: &Plan, directory: &Path, output: &Path) -> Result<Vec<String>, anyhow::Error> {
     env::set_current_dir(&plan.options.directory).with_context(|| plan.options.directory.clone())?;
-    let settings = |slice: &Path| {
-        let task = plan.tasks_of(Kind::Map).find(|task| task.inputs.iter().any(|input| slice.ends_with(input)));
-        let words = task.map(|task| plan.command(task, directory)).unwrap_or_default();
-        index::settings_of(words).map_err(|error| Error::Usage(error.to_string()))
-    };
+    let settings = |task: &Task| index::settings_of(plan.command(task, directory)).map_err(|error| Error::Usage(error.to_string()));
     let problems = write_problems(plan, directory, &settings)?;
     let means = Means { memory_bytes: machine_memory() / 4, threads: threads_of(None), tmp_dir: TempDir(None) };
     gather(plan, directory, output, &means, &mut Complaints::new(name::<Arguments>(), false))?;

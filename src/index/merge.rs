@@ -1,13 +1,14 @@
 //! One rising stream of blots out of several segments.
 //!
-//! A blot that stands in one segment only, as most do, keeps its set, translated once. The sets of a blot that stands in several are united.
+//! A blot that stands in one segment only, as most do, keeps its set, translated once. The sets of a blot that stands in several are united; as all
+//! windows of a copied passage have the same sets in the same segments, that is done once, too.
 
 use super::{open::Segment, part::Posted};
 use crate::{
     error::{Error, Result},
     posting::{Key, MakeUnits, SetDictionary, Unit, blots_of},
 };
-use std::ops::Range;
+use std::{collections::HashMap, ops::Range};
 
 /// No number: what was posted does not count any more.
 pub const NONE: u32 = u32::MAX;
@@ -35,7 +36,18 @@ struct Entry {
     posted: Posted,
 }
 
-/// Memory: the sets, and eight bytes for each set of each segment that is remembered.
+impl Entry {
+    /// What it leads to, in its segment.
+    fn key(&self) -> u64 {
+        let (kind, number) = match self.posted {
+            Posted::One(place) => (0, place),
+            Posted::Set(set) => (1, set),
+        };
+        u64::from(self.segment) << 33 | kind << 32 | u64::from(number)
+    }
+}
+
+/// Memory: the sets, eight bytes for each set of each segment that is remembered, and some fifty for each union of them.
 pub struct Merger<'v> {
     bits: u8,
     segments: &'v [&'v Segment],
@@ -43,6 +55,10 @@ pub struct Merger<'v> {
     targets: &'v [Vec<u32>],
     dictionary: SetDictionary,
     known: Vec<Vec<Known>>,
+    /// What became of a blot that stands in several segments, by what it leads to there.
+    unions: HashMap<Box<[u64]>, Option<Found>>,
+    most_unions: usize,
+    key: Vec<u64>,
     list: Vec<u32>,
     entries: Vec<Entry>,
 }
@@ -50,12 +66,13 @@ pub struct Merger<'v> {
 impl<'v> Merger<'v> {
     pub fn new(bits: u8, segments: &'v [&'v Segment], targets: &'v [Vec<u32>]) -> Self {
         let known = segments.iter().map(|segment| vec![Known::NotYet; segment.sets.len() as usize]).collect();
-        let (list, entries) = (Vec::new(), Vec::new());
-        Self { bits, segments, targets, dictionary: SetDictionary::default(), known, list, entries }
+        let (unions, key, list, entries) = (HashMap::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { bits, segments, targets, dictionary: SetDictionary::default(), known, unions, most_unions: usize::MAX, key, list, entries }
     }
 
-    /// Remembers what became of this many sets at most. Sets are numbered by falling use, so it is the first ones that are worth it.
+    /// Remembers what became of this many sets at most, and of fewer unions. Sets are numbered by falling use, so it is the first ones that are worth it.
     pub fn remembering(mut self, most: usize) -> Self {
+        self.most_unions = most / 8;
         let most = most / self.known.len().max(1);
         for known in &mut self.known {
             known.truncate(most);
@@ -80,7 +97,7 @@ impl<'v> Merger<'v> {
         // Runs that are sorted already: the stable sort finds and merges them.
         entries.sort_by_key(|entry| entry.blot);
         for group in entries.chunk_by(|one, two| one.blot == two.blot) {
-            let found = if let [entry] = group { self.translate(entry)? } else { self.unite(group)? };
+            let found = if let [entry] = group { self.translate(entry)? } else { self.unite_once(group)? };
             if let Some(found) = found {
                 each(group[0].blot, found, &self.dictionary)?;
             }
@@ -150,6 +167,22 @@ impl<'v> Merger<'v> {
         }
     }
 
+    fn unite_once(&mut self, entries: &[Entry]) -> Result<Option<Found>> {
+        self.key.clear();
+        self.key.extend(entries.iter().map(Entry::key));
+        if let Some(&found) = self.unions.get(&self.key[..]) {
+            if let Some(Found::Set(number)) = found {
+                self.dictionary.again(number);
+            }
+            return Ok(found);
+        }
+        let found = self.unite(entries)?;
+        if self.unions.len() < self.most_unions {
+            self.unions.insert(self.key[..].into(), found);
+        }
+        Ok(found)
+    }
+
     fn unite(&mut self, entries: &[Entry]) -> Result<Option<Found>> {
         self.list.clear();
         for entry in entries {
@@ -214,6 +247,7 @@ impl<K: Key> MakeUnits<K> for Merger<'_> {
 
     fn take_dictionary(&mut self) -> SetDictionary {
         self.known.iter_mut().for_each(|known| known.fill(Known::NotYet));
+        self.unions.clear();
         std::mem::take(&mut self.dictionary)
     }
 }

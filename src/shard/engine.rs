@@ -29,7 +29,7 @@ pub trait Engine: Sync {
 }
 
 /// Exit of a task that was lost, from sysexits: try again later.
-pub const LOST: i32 = 75;
+pub const LOST: u8 = 75;
 
 /// Processes of this machine.
 pub struct Local {
@@ -56,7 +56,7 @@ impl Engine for Local {
         let what = format!("{last}; see {}", log.display());
         Ok(match (status.code(), status.signal()) {
             (Some(0), _) => Verdict::Done,
-            (Some(LOST), _) => Verdict::Lost(what),
+            (Some(code), _) if code == i32::from(LOST) => Verdict::Lost(what),
             (None, Some(signal)) => Verdict::Lost(format!("killed by signal {signal}; {what}")),
             _ => Verdict::Failed(what),
         })

@@ -1,6 +1,6 @@
 //! The end of a run: all parts to one index, and all that could not be used.
 
-use super::plan::{Kind, Plan};
+use super::plan::{Kind, Plan, Task};
 use crate::{
     error::{Error, Result},
     index::{Index, Means},
@@ -15,8 +15,8 @@ use std::{
 /// Where what could not be used is kept, a line each.
 const PROBLEMS: &str = "problems";
 
-/// How the files of a slice are read.
-pub type Slices<'a> = &'a dyn Fn(&Path) -> Result<Settings>;
+/// How a task that maps reads its slice.
+pub type Reads<'a> = &'a dyn Fn(&Task) -> Result<Settings>;
 
 /// Makes the index of what all ranges were reduced to. The directory appears when it is whole.
 pub fn gather(plan: &Plan, run: &Path, output: &Path, means: &Means, watch: &mut dyn Watch) -> Result<Summary> {
@@ -25,17 +25,17 @@ pub fn gather(plan: &Plan, run: &Path, output: &Path, means: &Means, watch: &mut
 }
 
 /// What could not be used, in the order of the corpus: what was told of each slice, and documents whose id an earlier slice has.
-pub fn write_problems(plan: &Plan, run: &Path, read: Slices<'_>) -> Result<Vec<String>> {
-    let outputs: Vec<PathBuf> = plan.tasks_of(Kind::Map).map(|task| run.join(&task.output)).collect();
-    let built = outputs.iter().map(|output| Built::read(output)).collect::<Result<Vec<_>>>()?;
+pub fn write_problems(plan: &Plan, run: &Path, read: Reads<'_>) -> Result<Vec<String>> {
+    let built = plan.tasks_of(Kind::Map).map(|task| Built::read(&run.join(&task.output))).collect::<Result<Vec<_>>>()?;
     let kept = Index::open(&run.join("reduce").join(range_name(0)))?.manifest.numbers;
     let is_any_repeated = built.iter().map(|built| u64::from(built.documents)).sum::<u64>() > u64::from(kept);
     let (mut problems, mut seen) = (Vec::new(), HashSet::new());
-    for ((built, output), slice) in built.iter().zip(&outputs).zip(&plan.slices) {
+    for (built, task) in built.iter().zip(plan.tasks_of(Kind::Map)) {
         problems.extend(built.problems.iter().cloned());
-        let repeated = if is_any_repeated { repeated(&output.join(range_name(0)), &mut seen)? } else { HashSet::new() };
+        let part = run.join(&task.output).join(range_name(0));
+        let repeated = if is_any_repeated { repeated(&part, &mut seen)? } else { HashSet::new() };
         if !repeated.is_empty() {
-            find_ids(&read(&run.join(&slice.file))?, repeated, &mut |problem| problems.push(problem.to_string()))?;
+            find_ids(&read(task)?, repeated, &mut |problem| problems.push(problem.to_string()))?;
         }
     }
     let (path, beside) = (run.join(PROBLEMS), run.join(format!("{PROBLEMS}.new")));

@@ -16,8 +16,8 @@ mod engine;
 mod run;
 mod gather;
 
-pub use engine::{Engine, Local, Verdict};
-pub use gather::{Slices, gather, problems, write_problems};
+pub use engine::{Engine, LOST, Local, Verdict};
+pub use gather::{Reads, gather, problems, write_problems};
 pub use hosts::Host;
 pub use plan::{Kind, Plan, PlanOptions, Task};
 pub use run::{Failure, RunLock, clean, run};

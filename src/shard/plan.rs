@@ -112,7 +112,7 @@ impl Plan {
         let mut texts = Vec::new();
         let mut slices = Vec::new();
         for found in cut(found, slots.len() as u64) {
-            let (text, file) = (Slice::write(&options.scheme, &found)?, format!("slices/{:04}", slices.len()));
+            let (text, file) = (Slice::write(&options.scheme, &found)?, slice_name(slices.len()));
             let of_files = || found.iter().filter_map(|found| if let Found::File(entry) = found { Some(entry.bytes) } else { None });
             let (files, bytes) = (of_files().count() as u64, of_files().sum());
             slices.push(SliceOf { file, files, bytes, checksum: Slice::checksum_of(&text) });
@@ -142,7 +142,18 @@ impl Plan {
         if plan.dedup != "plan" || plan.version != VERSION {
             return Err(wrong(format!("a plan of version {}, this program reads version {VERSION}", plan.version)));
         }
+        if !plan.is_sound() {
+            return Err(wrong("the plan contradicts itself; it was not made by this program".to_owned()));
+        }
         Ok(plan)
+    }
+
+    /// Whether slices, ranges and tasks are those that belong to each other: nothing else is written, or removed.
+    fn is_sound(&self) -> bool {
+        let are_named = self.slices.iter().enumerate().all(|(number, slice)| slice.file == slice_name(number));
+        let buckets = SegmentFiles::parts(u32::try_from(self.ranges.len()).unwrap_or_default()).unwrap_or_default();
+        let of_ranges = self.ranges.iter().map(|range| range.buckets[0] as usize..range.buckets[1] as usize);
+        are_named && !buckets.is_empty() && of_ranges.eq(buckets) && self.tasks == tasks(&self.slices, self.ranges.len())
     }
 
     /// As it is written.
@@ -202,6 +213,10 @@ pub fn marker(task: &Task) -> PathBuf {
     Path::new(&task.output).join(if task.kind == Kind::Map { BUILT } else { "manifest.json" })
 }
 
+fn slice_name(number: usize) -> String {
+    format!("slices/{number:04}")
+}
+
 fn tasks(slices: &[SliceOf], ranges: usize) -> Vec<Task> {
     let bytes: u64 = slices.iter().map(|slice| slice.bytes).sum();
     let map = |(number, slice): (usize, &SliceOf)| Task {
@@ -229,7 +244,7 @@ fn tasks(slices: &[SliceOf], ranges: usize) -> Vec<Task> {
 fn cut(found: Vec<Found>, slots: u64) -> Vec<Vec<Found>> {
     let weight = |found: &Found| FILE_BYTES + if let Found::File(entry) = found { entry.bytes } else { 0 };
     let total: u64 = found.iter().map(weight).sum();
-    let slice_bytes = (total / (SLICES_A_SLOT * slots)).clamp(LEAST_SLICE_BYTES, MOST_SLICE_BYTES);
+    let slice_bytes = total.div_ceil(SLICES_A_SLOT * slots).clamp(LEAST_SLICE_BYTES, MOST_SLICE_BYTES);
     let count = total.div_ceil(slice_bytes).max(slots).min(MOST_SLICES);
     let (mut slices, mut last, mut before) = (vec![Vec::new()], 0, 0);
     for found in found {

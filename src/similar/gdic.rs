@@ -366,7 +366,7 @@ mod tests {
     proptest! {
         #[test]
         fn joins_find_what_the_definition_says(
-            texts in prop::collection::vec(prop::collection::vec(prop_oneof![b'a'..b'e', b'a'..b'z'], 0..30), 0..40), copies in prop::collection::vec(1_u32..4, 40),
+            texts in prop::collection::vec(prop::collection::vec(prop_oneof![b'a'..b'e', b'a'..=b'z'], 0..30), 0..40), copies in prop::collection::vec(1_u32..4, 40),
             p_stop in prop_oneof![Just(0.0), Just(0.5), Just(0.995), Just(1.0), 0.0..1.0], by_vocabulary: bool,
             n_match in 1_u32..5, s_match in 1_u32..12, p_common in 0.01..1.0, rows in 1_u32..50,
         ) {
