@@ -59,6 +59,8 @@ struct Probe {
 
 /// Addresses that are looked up together, so that the memory is waited for once.
 const TOGETHER: usize = 64;
+/// Prints that have nothing to do with each other differ in 20 to 35 bits of a quarter.
+const NEAR: u32 = 16;
 /// What it takes to look up an address, if looking at the next print takes 1.
 const LOOKUP_COST: u64 = 30;
 
@@ -104,9 +106,9 @@ fn scan_anywhere(prints: &[u8], print: &Print, mut reach: u32, call: &mut dyn Fn
     for (number, bytes) in prints.iter().enumerate() {
         let (words, _) = bytes.as_chunks::<8>();
         let apart = |at: usize, word: u64| (u64::from_le_bytes(words[at]) ^ word).count_ones();
-        // A quarter of the bits tells most that are too far, a half nearly all others.
+        // A half of the bits tells nearly all that are too far; a quarter does so if few may differ, and else is a guess.
         let mut distance = apart(0, a);
-        if distance > reach {
+        if reach < NEAR && distance > reach {
             continue;
         }
         distance += apart(1, b);
