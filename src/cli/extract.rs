@@ -113,16 +113,16 @@ struct Arguments {
     /// The same, where the new documents are those that came or changed after commit GEN (see generation in `dedup-index stats`)
     #[arg(long, value_name = "GEN")]
     new_since: Option<u64>,
-    #[command(flatten)]
-    manners: MannersArgs,
-    #[command(flatten)]
-    comparison: CompareArgs,
     /// Write to FILE: beside it first, renamed when all is done; .gz and .zst are packed
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// How much memory to aim at, the sets and documents of the index aside: 64M, 1G [default: a quarter of what there is]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
+    #[command(flatten)]
+    manners: MannersArgs,
+    #[command(flatten)]
+    comparison: CompareArgs,
     #[command(flatten)]
     run: RunArgs,
     #[arg(long, value_name = "WHAT", hide = true)]
