@@ -1,10 +1,9 @@
 //! Makes a segment of entries, or of other segments.
 //!
-//! Memory: four bytes an entry for their order, or eight for the hashes of their ids, or four for a table, one after the other; and
-//! the segment itself where it is made in memory.
+//! Memory: four bytes an entry for their order, or eight for the hashes of their ids, or four for a table, one after the other.
 
 use super::{
-    keys::{Keys, Ones, PARTS, address_bits},
+    keys::{Keys, Ones, PARTS, address_bits, entry_bits},
     segment::{Entries, GROUPS, Group, ID_BLOCK, Segment, Shape, Table, group_of, id_hash},
 };
 use crate::{
@@ -27,29 +26,30 @@ const SAMPLE: u32 = 1 << 10;
 /// Where the prints end in a file: at a whole block, so that they can be mapped while the rest is written.
 const BLOCK_BYTES: u64 = 1 << 14;
 
-/// Makes a segment in memory; none if no entry is kept.
-pub fn build(sources: &[&dyn Entries], keep: &Keep<'_>, level: u32, stop: &AtomicBool) -> Result<Option<Segment>> {
-    let Some(order) = Order::new(sources, keep, stop)? else { return Ok(None) };
-    let (out, shape) = order.write(Memory(vec![0; 8]))?;
-    Ok(Some(Segment::in_memory(out.0, shape, level)))
-}
-
 /// Makes a segment in a file, which is not yet sure to be on disk; none, and no file, if no entry is kept.
 pub fn build_file(sources: &[&dyn Entries], keep: &Keep<'_>, level: u32, path: &Path, stop: &AtomicBool) -> Result<Option<Segment>> {
     let Some(order) = Order::new(sources, keep, stop)? else { return Ok(None) };
     let failed = |error| Error::io(path.display(), error);
-    let out = OnDisk { out: SealedWriter::create(path).map_err(failed)?, path: path.to_owned() };
-    let (out, shape) = order.write(out)?;
+    let mut out = Out { out: SealedWriter::create(path).map_err(failed)?, path: path.to_owned() };
+    let shape = order.write(&mut out)?;
     out.out.finish(&shape).map_err(failed)?;
     Segment::open_path(path, level).map(Some)
 }
 
 /// Where a segment is written to.
-trait Out {
-    fn position(&self) -> u64;
-    fn put(&mut self, bytes: &[u8]) -> Result<()>;
-    /// Calls with the prints, which were all written.
-    fn with_prints<T>(&mut self, start: u64, length: u64, call: impl FnOnce(&[u8]) -> T) -> Result<T>;
+struct Out {
+    out: SealedWriter<BufWriter<File>>,
+    path: PathBuf,
+}
+
+impl Out {
+    fn position(&self) -> u64 {
+        self.out.position()
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.write_all(bytes).map_err(|error| Error::io(self.path.display(), error))
+    }
 
     fn put_u32s(&mut self, numbers: &[u32]) -> Result<()> {
         let mut bytes = Vec::with_capacity(1 << 16);
@@ -60,39 +60,8 @@ trait Out {
         }
         Ok(())
     }
-}
 
-struct Memory(Vec<u8>);
-
-impl Out for Memory {
-    fn position(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    fn with_prints<T>(&mut self, start: u64, length: u64, call: impl FnOnce(&[u8]) -> T) -> Result<T> {
-        Ok(call(&self.0[start as usize..(start + length) as usize]))
-    }
-}
-
-struct OnDisk {
-    out: SealedWriter<BufWriter<File>>,
-    path: PathBuf,
-}
-
-impl Out for OnDisk {
-    fn position(&self) -> u64 {
-        self.out.position()
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out.write_all(bytes).map_err(|error| Error::io(self.path.display(), error))
-    }
-
+    /// Calls with the prints, which were all written.
     fn with_prints<T>(&mut self, start: u64, length: u64, call: impl FnOnce(&[u8]) -> T) -> Result<T> {
         let failed = |error| Error::io(self.path.display(), error);
         let padding = self.out.position().next_multiple_of(BLOCK_BYTES) - self.out.position();
@@ -153,7 +122,7 @@ impl<'s> Order<'s> {
         shape.sequences = sequences;
         shape.times = times;
         shape.address_bits = address_bits(kept as usize);
-        shape.masks = ones.masks(shape.address_bits);
+        shape.masks = ones.masks(shape.address_bits, kept);
         shape.groups = lay_out(&groups, shape.address_bits);
         let keys = Keys::new(&shape.masks);
         let mut order = Self { sources, bases, shape, keys, order: Vec::new(), directory: Vec::new(), stop };
@@ -201,9 +170,9 @@ impl<'s> Order<'s> {
         (self.sources[source], entry - self.bases[source])
     }
 
-    fn write<O: Out>(mut self, mut out: O) -> Result<(O, Shape)> {
+    fn write(mut self, out: &mut Out) -> Result<Shape> {
         self.shape.prints = out.position();
-        self.put_each(&mut out, |source, entry, bytes| {
+        self.put_each(out, |source, entry, bytes| {
             bytes.extend_from_slice(&source.print(entry)?.to_bytes());
             Ok(())
         })?;
@@ -215,16 +184,16 @@ impl<'s> Order<'s> {
         self.directory = Vec::new();
         self.shape.numbers = out.position();
         let first = self.shape.sequences[0];
-        self.put_each(&mut out, |source, entry, bytes| {
+        self.put_each(out, |source, entry, bytes| {
             bytes.extend_from_slice(&((source.sequence(entry)? - first) as u32).to_le_bytes());
             Ok(())
         })?;
         self.shape.stamps = out.position();
-        self.put_each(&mut out, |source, entry, bytes| {
+        self.put_each(out, |source, entry, bytes| {
             bytes.extend_from_slice(&source.time(entry)?.to_le_bytes());
             Ok(())
         })?;
-        self.write_ids(&mut out)?;
+        self.write_ids(out)?;
         self.order = Vec::new();
         for part in 1..PARTS {
             self.ensure_wanted()?;
@@ -235,10 +204,10 @@ impl<'s> Order<'s> {
             out.put_u32s(&slots)?;
             self.shape.tables.push(table);
         }
-        Ok((out, self.shape))
+        Ok(self.shape)
     }
 
-    fn put_each(&self, out: &mut impl Out, mut put: impl FnMut(&dyn Entries, u32, &mut Vec<u8>) -> Result<()>) -> Result<()> {
+    fn put_each(&self, out: &mut Out, mut put: impl FnMut(&dyn Entries, u32, &mut Vec<u8>) -> Result<()>) -> Result<()> {
         let mut bytes = Vec::with_capacity(1 << 16);
         for chunk in self.order.chunks(1 << 11) {
             self.ensure_wanted()?;
@@ -252,7 +221,7 @@ impl<'s> Order<'s> {
         Ok(())
     }
 
-    fn write_ids(&mut self, out: &mut impl Out) -> Result<()> {
+    fn write_ids(&mut self, out: &mut Out) -> Result<()> {
         let (mut blocks, mut at, mut index) = (Vec::new(), 0_u64, Vec::with_capacity(self.order.len()));
         self.shape.ids[0] = out.position();
         let mut entry_now = 0_u32;
@@ -310,11 +279,6 @@ fn table(prints: &[u8], keys: &Keys, part: usize, shape: &Shape) -> (Vec<u32>, V
         *at += 1;
     }
     (starts, slots)
-}
-
-/// Bits of a slot that say which entry.
-pub fn entry_bits(entries: u32) -> u32 {
-    32 - entries.saturating_sub(1).leading_zeros()
 }
 
 /// A bit for each of many.

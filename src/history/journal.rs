@@ -4,7 +4,7 @@
 //! when the machine or the program died: it is cut off. Each group also says how much of the file was known to be on disk when it was
 //! written: so a byte that was altered where the disk had promised to keep it is told from a write that never ended.
 
-use super::tail::Added;
+use super::young::Added;
 use crate::{
     error::{Error, Place, Result},
     format::{Fields, PRINT_BYTES, Print, put_varint},
@@ -60,27 +60,33 @@ pub struct Replayed {
 
 /// A journal that is written to.
 pub struct Journal {
-    file: Arc<File>,
-    path: PathBuf,
-    progress: Arc<Progress>,
+    kept: Arc<Kept>,
     buffer: Vec<u8>,
     is_changed: bool,
-    syncer: Option<Syncer>,
+    _syncer: Option<Syncer>,
 }
 
-/// How far it is written, how far it is on disk, and what went wrong on the way there.
-#[derive(Default)]
-struct Progress {
+/// How far a journal is written, how far it is on disk, and what went wrong on the way there.
+struct Kept {
+    file: File,
+    path: PathBuf,
     written: AtomicU64,
     synced: AtomicU64,
-    failed: Mutex<Option<std::io::Error>>,
+    failed: Mutex<Option<Error>>,
+    /// The one before it, until that is on disk: so there is never a gap in what was promised.
+    before: Mutex<Option<Arc<Self>>>,
 }
 
-impl Progress {
-    fn sync(&self, file: &File) -> std::io::Result<()> {
+impl Kept {
+    fn sync(&self) -> Result<()> {
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = &*before {
+            kept.sync()?;
+        }
+        *before = None;
         let written = self.written.load(Ordering::Acquire);
         if written > self.synced.load(Ordering::Acquire) {
-            file.sync_data()?;
+            self.file.sync_data().map_err(|error| Error::io(self.path.display(), error))?;
             self.synced.fetch_max(written, Ordering::AcqRel);
         }
         Ok(())
@@ -103,6 +109,11 @@ impl Journal {
         Self::over(file, path, HEAD_BYTES as u64, every)
     }
 
+    /// Nothing of it is promised before all of that one is on disk.
+    pub fn follow(&mut self, before: &Self) {
+        *self.kept.before.lock().unwrap_or_else(PoisonError::into_inner) = Some(before.kept.clone());
+    }
+
     /// Goes on with one that was read; what was not whole is cut off.
     pub fn append_to(path: &Path, replayed: &Replayed, every: SyncEvery) -> Result<Self> {
         let failed = |error| Error::io(path.display(), error);
@@ -116,14 +127,13 @@ impl Journal {
     }
 
     fn over(file: File, path: &Path, bytes: u64, every: SyncEvery) -> Result<Self> {
-        let (file, progress) = (Arc::new(file), Arc::new(Progress::default()));
-        progress.written.store(bytes, Ordering::Release);
-        progress.synced.store(bytes, Ordering::Release);
+        let (written, synced) = (AtomicU64::new(bytes), AtomicU64::new(bytes));
+        let kept = Arc::new(Kept { file, path: path.to_owned(), written, synced, failed: Mutex::default(), before: Mutex::default() });
         let syncer = match every {
-            SyncEvery::Interval(interval) => Some(Syncer::start(file.clone(), progress.clone(), interval)),
+            SyncEvery::Interval(interval) => Some(Syncer::start(kept.clone(), interval)),
             SyncEvery::Each | SyncEvery::Never => None,
         };
-        Ok(Self { file, path: path.to_owned(), progress, buffer: Vec::new(), is_changed: false, syncer })
+        Ok(Self { kept, buffer: Vec::new(), is_changed: false, _syncer: syncer })
     }
 
     /// Writes lines as one group.
@@ -148,37 +158,30 @@ impl Journal {
         lines.iter().for_each(|line| line.put(&mut self.buffer));
         let payload = (self.buffer.len() - GROUP_BYTES) as u64;
         let sum = xxh3_64(&self.buffer[GROUP_BYTES..]);
-        for (at, word) in [GROUP_MAGIC, payload, self.progress.synced.load(Ordering::Acquire), sum].into_iter().enumerate() {
+        for (at, word) in [GROUP_MAGIC, payload, self.kept.synced.load(Ordering::Acquire), sum].into_iter().enumerate() {
             self.buffer[8 * at..8 * at + 8].copy_from_slice(&word.to_le_bytes());
         }
         let own = xxh3_64(&self.buffer[..GROUP_BYTES - 8]);
         self.buffer[GROUP_BYTES - 8..GROUP_BYTES].copy_from_slice(&own.to_le_bytes());
-        let at = self.progress.written.load(Ordering::Acquire);
-        let written = (&*self.file).write_all(&self.buffer);
+        let at = self.kept.written.load(Ordering::Acquire);
+        let written = (&self.kept.file).write_all(&self.buffer);
         if let Err(error) = written {
             // Half a group would hide what comes after it.
-            let _ = self.file.set_len(at);
-            return Err(Error::io(self.path.display(), error));
+            let _ = self.kept.file.set_len(at);
+            return Err(Error::io(self.kept.path.display(), error));
         }
-        self.progress.written.store(at + self.buffer.len() as u64, Ordering::Release);
+        self.kept.written.store(at + self.buffer.len() as u64, Ordering::Release);
         Ok(())
     }
 
     /// Returns when all that was written is on disk.
     pub fn sync(&self) -> Result<()> {
         self.tell_failure()?;
-        self.progress.sync(&self.file).map_err(|error| Error::io(self.path.display(), error))
+        self.kept.sync()
     }
 
     fn tell_failure(&self) -> Result<()> {
-        let failed = self.progress.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
-        failed.map_or(Ok(()), |error| Err(Error::io(self.path.display(), error)))
-    }
-}
-
-impl Drop for Journal {
-    fn drop(&mut self) {
-        drop(self.syncer.take());
+        self.kept.failed.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 }
 
@@ -189,12 +192,12 @@ struct Syncer {
 }
 
 impl Syncer {
-    fn start(file: Arc<File>, progress: Arc<Progress>, interval: Duration) -> Self {
+    fn start(kept: Arc<Kept>, interval: Duration) -> Self {
         let (stop, stopped) = mpsc::channel::<()>();
         let body = move || {
             while stopped.recv_timeout(interval) == Err(mpsc::RecvTimeoutError::Timeout) {
-                if let Err(error) = progress.sync(&file) {
-                    *progress.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                if let Err(error) = kept.sync() {
+                    *kept.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 }
             }
         };
@@ -243,8 +246,14 @@ impl Line {
     }
 }
 
-/// Reads a journal. Only the last one may end in the middle of a group.
-pub fn replay(path: &Path, is_last: bool) -> Result<Replayed> {
+/// Whether a journal was made ahead of its time, and nothing was written to it.
+pub fn is_blank(path: &Path) -> Result<bool> {
+    let bytes = path.metadata().map_err(|error| Error::io(path.display(), error))?.len();
+    Ok(bytes <= HEAD_BYTES as u64)
+}
+
+/// Reads a journal. One that may have been written to when the machine died may end in the middle of a group.
+pub fn replay(path: &Path, may_be_torn: bool) -> Result<Replayed> {
     let mut bytes = Vec::new();
     File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(|error| Error::io(path.display(), error))?;
     let name: Arc<str> = path.display().to_string().into();
@@ -270,7 +279,7 @@ pub fn replay(path: &Path, is_last: bool) -> Result<Replayed> {
         }
         at += GROUP_BYTES + payload.len();
     }
-    if at < bytes.len() && (!is_last || was_promised(&bytes, at)) {
+    if at < bytes.len() && (!may_be_torn || was_promised(&bytes, at)) {
         return damaged(at, "a group of entries does not match its checksum; the journal was altered");
     }
     Ok(Replayed { lines, first_sequence, whole_bytes: at as u64, torn_bytes: (bytes.len() - at) as u64 })

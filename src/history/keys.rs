@@ -3,6 +3,7 @@
 //! If two prints differ in at most d bits, then cut into seven parts they differ in at most ⌊d/7⌋ bits of one of them: so who looks
 //! up each part, and all numbers that are so near to it, misses nothing (the pigeonhole principle). Of a part's 36 or 37 bits some
 //! make the address of a bucket: those of which about half the prints have a 1, as bits that are nearly always the same tell little.
+//! Of the others as many as there is room for stand beside each entry, and spare most of them a look at their print.
 
 use crate::format::{PRINT_BITS, Print};
 
@@ -69,7 +70,10 @@ impl Gather {
     }
 }
 
-/// Where a print is in one table: the bucket, and the bits that are not in its address.
+/// The bits of a part that make its address, and those that stand beside an entry.
+pub type Masks = [u64; 2];
+
+/// Where a print is in one table: the bucket, and the bits that stand beside the entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Key {
     pub address: u32,
@@ -83,11 +87,13 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Of the masks of the bits that make addresses.
-    pub fn new(masks: &[u64]) -> Self {
-        let whole = |part: usize| (1_u64 << width(part)) - 1;
-        let parts = masks.iter().enumerate().map(|(part, &mask)| (Gather::new(mask), Gather::new(whole(part) & !mask))).collect();
-        Self { parts }
+    pub fn new(masks: &[Masks]) -> Self {
+        Self { parts: masks.iter().map(|&[address, rest]| (Gather::new(address), Gather::new(rest))).collect() }
+    }
+
+    #[inline(always)]
+    pub fn all(&self, print: &Print) -> [Key; PARTS] {
+        std::array::from_fn(|part| self.key(print, part))
     }
 
     #[inline(always)]
@@ -114,26 +120,61 @@ impl Ones {
         self.prints += 1;
     }
 
-    /// For each part the mask of the bits that make its address.
-    pub fn masks(&self, address_bits: u32) -> Vec<u64> {
+    /// For each part so many bits for its address, and of the others those that stand beside one of so many entries.
+    pub fn masks(&self, address_bits: u32, entries: u32) -> Vec<Masks> {
         let mask = |part: usize| {
             let mut bits: Vec<usize> = (0..width(part)).collect();
             bits.sort_by_key(|bit| (2 * i64::from(self.counts[first_bit(part) + bit]) - i64::from(self.prints)).abs());
-            bits.iter().take(address_bits as usize).fold(0, |mask, bit| mask | 1 << bit)
+            let (address, others) = bits.split_at(bits.len().min(address_bits as usize));
+            let room = 32 - entry_bits(entries) as usize;
+            [address, &others[..others.len().min(room)]].map(|bits| bits.iter().fold(0, |mask, bit| mask | 1 << bit))
         };
         (0..PARTS).map(mask).collect()
     }
 }
 
+/// Bits of a slot that say which entry.
+pub fn entry_bits(entries: u32) -> u32 {
+    32 - entries.saturating_sub(1).leading_zeros()
+}
+
 /// Whether masks from a file can be used.
-pub fn are_masks(masks: &[u64], address_bits: u32) -> bool {
-    let fits = |(part, &mask): (usize, &u64)| mask.count_ones() == address_bits && mask >> width(part) == 0;
+pub fn are_masks(masks: &[Masks], address_bits: u32, entries: u32) -> bool {
+    let fits = |(part, &[address, rest]): (usize, &Masks)| {
+        address.count_ones() == address_bits
+            && rest.count_ones() + entry_bits(entries) <= 32
+            && address & rest == 0
+            && (address | rest) >> width(part) == 0
+    };
     masks.len() == PARTS && masks.iter().enumerate().all(fits)
 }
 
 /// How many numbers of so many bits differ from one of them in exactly `distance`.
 pub fn sphere(bits: u32, distance: u32) -> u64 {
     (0..u64::from(distance)).fold(1_u64, |product, at| product.saturating_mul(u64::from(bits).saturating_sub(at)) / (at + 1))
+}
+
+/// All numbers of some bits, those with the fewest ones first.
+#[derive(Debug, Clone)]
+pub struct Flips {
+    numbers: Vec<u32>,
+    /// How many have up to so many ones.
+    ends: Vec<usize>,
+}
+
+impl Flips {
+    pub fn new(bits: u32) -> Self {
+        let mut numbers: Vec<u32> = (0..1 << bits).collect();
+        numbers.sort_by_key(|number| number.count_ones());
+        let ends = (0..=bits).map(|ones| numbers.partition_point(|number| number.count_ones() <= ones)).collect();
+        Self { numbers, ends }
+    }
+
+    /// Those with at most so many ones.
+    #[inline(always)]
+    pub fn up_to(&self, ones: u32) -> &[u32] {
+        &self.numbers[..self.ends[self.ends.len().min(ones as usize + 1) - 1]]
+    }
 }
 
 /// Calls with each number of so many bits that has `ones` ones, the least first; stops at an error.
@@ -182,21 +223,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn flips_are_all_there() {
+        let flips = Flips::new(9);
+        assert_eq!((flips.up_to(0), flips.up_to(1).len(), flips.up_to(9).len(), flips.up_to(20).len()), (&[0][..], 10, 512, 512));
+        assert!(flips.up_to(3).iter().all(|flip| flip.count_ones() <= 3));
+    }
+
     proptest! {
         #[test]
-        fn keys_hold_all_bits(words: [u64; 4], other: [u64; 4], prints in prop::collection::vec(any::<[u64; 4]>(), 1..20), bits in 0_u32..30) {
+        fn keys_hold_all_bits(words: [u64; 4], other: [u64; 4], prints in prop::collection::vec(any::<[u64; 4]>(), 1..20), bits in 0_u32..30, entries in 1_u32..1 << 28) {
             let (one, two) = (Print(words), Print(other));
             let mut ones = Ones::new();
             prints.iter().for_each(|&words| ones.count(&Print(words)));
-            let masks = ones.masks(bits);
-            prop_assert!(are_masks(&masks, bits));
+            let masks = ones.masks(bits, entries);
+            prop_assert!(are_masks(&masks, bits, entries));
             let keys = Keys::new(&masks);
             let apart = |part| {
                 let (one, two) = (keys.key(&one, part), keys.key(&two, part));
                 (one.address ^ two.address).count_ones() + (one.rest ^ two.rest).count_ones()
             };
-            // Of a part's bits that make no address 32 are kept.
-            let lost: u32 = (0..PARTS).map(|part| (width(part) as u32).saturating_sub(bits).saturating_sub(32)).sum();
+            // Of a part's bits that make no address those are kept that there is room for.
+            let lost: u32 = (0..PARTS).map(|part| (width(part) as u32).saturating_sub(bits).saturating_sub(32 - entry_bits(entries))).sum();
             let all: u32 = (0..PARTS).map(apart).sum();
             prop_assert!(all <= one.distance(&two) && all + lost >= one.distance(&two));
         }

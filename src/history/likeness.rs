@@ -21,6 +21,13 @@ impl Ratio {
         most.checked_div(u64::from(self.part)).map_or(256, |most| most.min(256) as u32)
     }
 
+    /// The same, if the other has so many bits at most.
+    pub fn reach_to(self, cardinality: u32, most: u32) -> u32 {
+        let (part, whole) = (u64::from(self.part), u64::from(self.whole));
+        let all = u64::from(cardinality + most) * (whole - part) / (whole + part);
+        self.reach(cardinality).min(all as u32)
+    }
+
     /// The cardinalities that a print may have: min ÷ max of both is no less than the ratio. With 130 bits and 0.94: 123 to 138.
     pub fn cardinalities(self, cardinality: u32) -> RangeInclusive<u32> {
         let (part, whole) = (u64::from(self.part), u64::from(self.whole));
@@ -98,7 +105,8 @@ impl Likeness {
 pub enum At {
     /// Of all segments, and in it.
     Segment(usize, u32),
-    Tail(usize),
+    /// Of all that are not in files yet, and in it.
+    Young(usize, u32),
     /// In the batch that is asked.
     Batch(usize),
 }
@@ -135,7 +143,7 @@ impl Best {
     /// Whether nothing that comes later can be better.
     #[inline(always)]
     pub fn is_full_of_equals(&self) -> bool {
-        self.found.len() == self.top && self.found.last().is_some_and(|last| last.likeness.shared == last.likeness.union)
+        self.found.len() == self.top && self.found.last().is_none_or(|last| last.likeness.shared == last.likeness.union)
     }
 
     pub fn offer(&mut self, new: Found) {
@@ -151,8 +159,8 @@ impl Best {
         }
     }
 
-    pub fn found(&self) -> &[Found] {
-        &self.found
+    pub fn into_found(self) -> Vec<Found> {
+        self.found
     }
 }
 
@@ -189,7 +197,8 @@ mod tests {
                 for two in 0..=256_u32 {
                     for distance in (one.abs_diff(two)..=(one + two).min(512 - one - two)).step_by(2) {
                         if Likeness::new(one + two, distance).reaches(ratio) {
-                            assert!(distance <= ratio.reach(one) && ratio.cardinalities(one).contains(&two), "{one} {two} {distance}");
+                            assert!(distance <= ratio.reach_to(one, two) && distance <= ratio.reach(one), "{one} {two} {distance}");
+                            assert!(ratio.cardinalities(one).contains(&two), "{one} {two} {distance}");
                         }
                     }
                 }

@@ -1,12 +1,12 @@
 //! Opens a history, or makes one.
 
 use super::{
-    journal::{Journal, Line, Replayed, replay},
+    journal::{Journal, Replayed, is_blank, replay},
     manifest::{Manifest, ensure_new, journal_path},
     merge::Worker,
-    segment::Segment,
+    segment::{Entries, Segment},
     store::{Held, History, Options, Writing},
-    tail::Tail,
+    young::{MOST_YOUNG, Young},
 };
 use crate::{
     error::{Error, Place, Problem, Result},
@@ -14,7 +14,11 @@ use crate::{
     scheme::PrintScheme,
     token::{Rule, Tokenizer},
 };
-use std::{path::Path, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// How often a reader tries again, if a writer changes the history while it is opened.
 const ATTEMPTS: u32 = 20;
@@ -43,31 +47,32 @@ impl History {
         };
         manifest.sweep(directory)?;
         let mut history = Self::load(directory, options, manifest)?;
-        let journals = history.journals();
+        let (journals, blank) = history.journals()?;
+        for path in blank {
+            fs::remove_file(&path).map_err(|error| Error::io(path.display(), error))?;
+        }
         let mut notes = Vec::new();
-        let (small, large) = (Worker::start()?, Worker::start()?);
-        let last = journals.len() as u64 - 1 + history.manifest.journal;
-        let mut entries = 0;
-        let mut writing = Some((small, large, lock));
-        for (number, is_last) in journals.into_iter().map(|number| (number, number == last)) {
+        let mut workers = Some((Worker::start()?, Worker::start()?, Worker::start()?, lock));
+        for (at, &number) in journals.iter().enumerate() {
             let path = journal_path(directory, number);
-            let mut replayed = replay(&path, is_last)?;
-            history.ensure_follows(&path, &replayed)?;
+            let replayed = history.replay(&path, at + 2 >= journals.len())?;
             if replayed.torn_bytes > 0 {
                 notes.push(Problem::new(Place::path(&path), torn(&replayed)));
             }
-            entries = replayed.lines.iter().filter(|line| matches!(line, Line::Add(_))).count() as u64;
-            let lines = std::mem::take(&mut replayed.lines);
-            if let Some((small, large, lock)) = writing.take_if(|_| is_last) {
-                let journal = Journal::append_to(&path, &replayed, history.options.sync)?;
-                history.writing = Some(Writing { journal, journal_number: number, journal_entries: entries, small, large, lock });
+            let journal = Journal::append_to(&path, &replayed, history.options.sync)?;
+            if let Some((small, large, commits, lock)) = workers.take() {
+                history.writing = Some(Writing { journal, journal_number: number, next_journal: None, small, large, commits, lock });
+            } else {
+                let writing = history.writing()?;
+                (writing.journal, writing.journal_number) = (journal, number);
             }
-            for line in lines {
-                history.take(line)?;
+            replayed.lines.iter().for_each(|line| history.take(line));
+            if at + 1 < journals.len() {
+                history.keep_young(number, None);
             }
         }
-        history.plan()?;
-        if entries >= super::store::JOURNAL_ENTRIES {
+        history.plan();
+        if history.young.count() >= history.options.young_entries.clamp(1, MOST_YOUNG) {
             history.next_journal()?;
         }
         Ok((history, notes))
@@ -97,13 +102,12 @@ impl History {
     /// What is whole; a group that is just being written is not there yet.
     fn read_all(directory: &Path, options: &Options, manifest: Manifest) -> Result<Self> {
         let mut history = Self::load(directory, options.clone(), manifest)?;
-        let journals = history.journals();
+        let (journals, _) = history.journals()?;
         for (at, &number) in journals.iter().enumerate() {
-            let path = journal_path(directory, number);
-            let replayed = replay(&path, at + 1 == journals.len())?;
-            history.ensure_follows(&path, &replayed)?;
-            for line in replayed.lines {
-                history.take(line)?;
+            let replayed = history.replay(&journal_path(directory, number), at + 2 >= journals.len())?;
+            replayed.lines.iter().for_each(|line| history.take(line));
+            if at + 1 < journals.len() {
+                history.keep_young(number, None);
             }
         }
         Ok(history)
@@ -124,25 +128,35 @@ impl History {
         }
         let next_sequence = segments.last().map_or(0, |held| held.segment.shape.sequences[1] + 1);
         let last_time = segments.iter().map(|held| held.segment.shape.times[1]).max().unwrap_or_default();
-        let (removed, tail, writing) = (manifest.removed.iter().copied().collect(), Tail::default(), None);
+        let (removed, waiting, young, writing) = (manifest.removed.iter().copied().collect(), Vec::new(), Young::default(), None);
         let directory = directory.to_owned();
-        Ok(Self { directory, options, manifest, scheme, segments, tail, removed, next_sequence, last_time, writing })
+        Ok(Self { directory, options, manifest, scheme, segments, waiting, young, removed, next_sequence, last_time, writing })
     }
 
-    /// The numbers of the journals: that of the manifest, and those after it.
-    fn journals(&self) -> Vec<u64> {
+    /// The numbers of the journals: that of the manifest, and those after it; and the paths of those made ahead of their time.
+    fn journals(&self) -> Result<(Vec<u64>, Vec<PathBuf>)> {
         let first = self.manifest.journal;
-        let later = (first + 1..).take_while(|&number| journal_path(&self.directory, number).exists());
-        std::iter::once(first).chain(later).collect()
+        let path = |number: u64| journal_path(&self.directory, number);
+        let mut journals: Vec<u64> = (first..).take_while(|&number| number == first || path(number).exists()).collect();
+        let mut blank = Vec::new();
+        while let [_, .., last] = journals[..]
+            && is_blank(&path(last))?
+        {
+            blank.push(path(last));
+            journals.pop();
+        }
+        Ok((journals, blank))
     }
 
-    fn ensure_follows(&mut self, path: &Path, replayed: &Replayed) -> Result<()> {
+    /// Reads a journal. The last one may end in the middle of a group, and the one before it too: it need not have been on disk.
+    fn replay(&mut self, path: &Path, may_be_torn: bool) -> Result<Replayed> {
+        let replayed = replay(path, may_be_torn)?;
         if replayed.first_sequence < self.next_sequence {
             let what = format!("starts with entry {}, expected {}; it is of another history", replayed.first_sequence, self.next_sequence);
             return Err(Error::damaged(Place::path(path), what));
         }
         self.next_sequence = replayed.first_sequence;
-        Ok(())
+        Ok(replayed)
     }
 }
 

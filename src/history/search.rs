@@ -1,16 +1,24 @@
-//! The best matches of a print in a segment: exactly what a look at every entry would give.
+//! The best matches of many prints, in a segment or among the newest entries: exactly what a look at every entry would give.
+//!
+//! Requests are answered together, step by step, so that the memory is waited for once for many of them:
+//! 1. entries with the same print, as many as are wanted, are enough;
+//! 2. each part as it is, then each with one bit changed: of what is alike, nearly all is found here, and there is less left to look for;
+//! 3. if more bits may still differ, each part with all of them changed at once, a piece of its table after the other, each for all requests.
+//!
+//! Parts are looked up in [`ORDER`]. If n bits may differ, the first n mod 7 + 1 of them are with ⌊n/7⌋ bits changed, the others with one
+//! less: were there more changed in each, it would be more than n together.
 
 use super::{
-    build::entry_bits,
-    keys::{Key, PARTS, each_with_ones},
-    likeness::{At, Best, Found, Likeness},
-    segment::{Entries, Segment, group_of},
+    keys::{Flips, Key, Keys, PARTS, each_with_ones},
+    likeness::{At, Best, Found, Likeness, Ratio},
+    scan::{Near, Slot, scan_anywhere},
+    segment::Entries,
 };
 use crate::{
     error::Result,
-    format::{PRINT_BYTES, Print},
+    format::Print,
 };
-use std::ops::Range;
+use std::{collections::HashSet, ops::Range};
 
 /// What counts of what is found.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +27,7 @@ pub struct Live<'l> {
     pub first_sequence: u64,
     pub first_time: u32,
     /// Sequence numbers that were removed.
-    pub removed: &'l std::collections::HashSet<u64>,
+    pub removed: &'l HashSet<u64>,
 }
 
 impl Live<'_> {
@@ -28,278 +36,416 @@ impl Live<'_> {
     }
 }
 
-/// What is asked about.
-#[derive(Debug, Clone, Copy)]
-pub struct Query {
+/// What is asked about, and the best that was found so far.
+#[derive(Debug, Clone)]
+pub struct Asked<'l> {
     pub print: Print,
     pub cardinality: u32,
+    pub live: Live<'l>,
+    pub best: Best,
 }
 
-impl Query {
-    pub fn new(print: Print) -> Self {
-        Self { print, cardinality: print.cardinality() }
+impl<'l> Asked<'l> {
+    pub fn new(print: Print, live: Live<'l>, best: Best) -> Self {
+        Self { print, cardinality: print.cardinality(), live, best }
+    }
+
+    /// How many bits may differ of an entry that is worth it.
+    pub fn reach(&self) -> u32 {
+        self.best.limit().reach(self.cardinality)
+    }
+
+    /// Offers an entry that is near enough.
+    pub fn offer(&mut self, found: Found, time: u32) {
+        if found.likeness.reaches(self.best.limit()) && self.live.has(found.sequence, time) {
+            self.best.offer(found);
+        }
     }
 }
+
+/// What may still be among the best of a request: how many bits may differ, the buckets of cardinality, and their entries.
+#[derive(Debug, Clone, Default)]
+pub struct Bounds {
+    pub reach: u32,
+    pub groups: Range<usize>,
+    pub entries: Range<u32>,
+    /// Buckets from here on are looked at one entry after the other, as they are few and would take the most steps.
+    pub cut: usize,
+}
+
+/// The slots of an address.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Bucket {
+    pub part: usize,
+    pub start: u32,
+    pub end: u32,
+}
+
+/// Entries that can be found by the addresses of their parts.
+pub trait Searched: Entries {
+    /// Where an entry of the one with this number is.
+    fn at(number: usize, entry: u32) -> At;
+    /// None if there are too few to be worth it.
+    fn keys(&self) -> Option<&Keys>;
+    fn address_bits(&self) -> u32;
+    /// How many bits of a slot say which entry.
+    fn entry_bits(&self) -> u32;
+    /// How many addresses are to be looked up, if so many bits may differ. None: more than there are entries.
+    fn lookups(&self, reach: u32) -> Option<u64>;
+    /// What may be in buckets of cardinality before the `cut`, and the entries of those from it on.
+    fn bounds(&self, limit: Ratio, cardinality: u32, cut: usize) -> (Bounds, Range<u32>);
+    /// 32 bytes each.
+    fn prints(&self, entries: Range<u32>) -> Result<&[u8]>;
+    fn prefetch_print(&self, entry: u32);
+    /// Calls with entries whose print is that one, the first to come first, until it is told that they are enough.
+    fn equals(&self, print: &Print, key: &Key, call: &mut dyn FnMut(u32) -> Result<bool>) -> Result<()>;
+    /// Whether part 0 has no table, as the prints themselves are ordered by it, in each of the buckets of cardinality.
+    const IS_ORDERED: bool;
+    /// How many bits the addresses of part 0 have in a bucket of cardinality, and where in the directory they begin.
+    fn group(&self, group: usize) -> (u32, u32);
+    /// The entries that an address of part 0 has, by its place in the directory.
+    fn ordered(&self, place: u32) -> Result<Range<u32>>;
+    fn prefetch_address(&self, part: usize, address: u32);
+    /// Also asks for its first slots.
+    fn bucket(&self, part: usize, address: u32) -> Result<Bucket>;
+    /// Slots of a bucket, and moves on to the next ones.
+    fn slots(&self, bucket: &mut Bucket) -> Result<Option<&[Slot]>>;
+}
+
+/// The order in which parts are looked up.
+const ORDER: [usize; PARTS] = [1, 2, 3, 4, 5, 6, 0];
+/// Addresses that are looked up together, so that the memory is waited for once.
+const TOGETHER: usize = 64;
+/// What it takes to look up an address, if looking at the next print takes 1.
+const LOOKUP_COST: u64 = 30;
+/// Bits of an address whose buckets are a piece of a table: together they fit into a cache.
+const PIECE_BITS: u32 = 11;
+/// As many requests make it worth to go through a table piece by piece.
+const MANY: usize = 8;
+/// Prints that are looked at for all requests in turn.
+const SCANNED: u32 = 4096;
 
 /// Buffers that are used again and again.
 #[derive(Debug, Default)]
 pub struct Scratch {
     probes: Vec<Probe>,
-    ranges: Vec<Range<u32>>,
-    candidates: Vec<u32>,
+    ordered: Vec<(usize, u32)>,
+    candidates: Vec<(usize, u32)>,
+    keys: Vec<[Key; PARTS]>,
+    bounds: Vec<Bounds>,
+    flips: Vec<Flips>,
 }
 
-/// An address of a part, or the slots that it has; and in how many of the bits that are not in it entries must differ.
+/// An address that is looked up for a request, and in how many of the bits beside them its entries may differ.
 #[derive(Debug, Clone)]
 struct Probe {
-    part: usize,
-    apart: u32,
-    place: Range<u32>,
+    asked: usize,
+    address: u32,
+    most: u32,
+    bucket: Bucket,
 }
 
-/// Addresses that are looked up together, so that the memory is waited for once.
-const TOGETHER: usize = 64;
-/// Prints that have nothing to do with each other differ in 20 to 35 bits of a quarter.
-const NEAR: u32 = 16;
-/// What it takes to look up an address, if looking at the next print takes 1.
-const LOOKUP_COST: u64 = 30;
+/// How many addresses are looked up in all parts, if so many bits may differ.
+pub fn lookups(address_bits: u32, reach: u32) -> u64 {
+    let of_part = |place: u32| (0..=(reach - place) / PARTS as u32).map(|ones| super::keys::sphere(address_bits, ones));
+    (0..PARTS as u32).filter(|&place| place <= reach).flat_map(of_part).fold(0, u64::saturating_add)
+}
 
-/// Offers to `best` whatever in the segment may belong there.
-pub fn search(segment: &Segment, number: usize, query: &Query, live: &Live<'_>, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
-    let mut searcher = Searcher { segment, number, query, live, bounds: Bounds::default() };
-    searcher.bound(best);
+/// Offers to each request whatever may be among its best.
+pub fn search<S: Searched>(source: &S, number: usize, asked: &mut [Asked<'_>], scratch: &mut Scratch) -> Result<()> {
+    let searcher = Searcher { source, number, asked, scratch };
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("popcnt") {
-        // SAFETY: the processor was just asked for it.
-        return unsafe { search_popcnt(&mut searcher, best, scratch) };
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+        // SAFETY: the processor was just asked for both.
+        return unsafe { search_avx2(searcher) };
     }
-    searcher.search(best, scratch)
+    searcher.search()
 }
 
-/// The same code, with the instruction that counts ones.
+/// The same code, with instructions that count ones and look at eight numbers at a time.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "popcnt")]
-fn search_popcnt(searcher: &mut Searcher<'_>, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
-    searcher.search(best, scratch)
+#[target_feature(enable = "avx2,popcnt")]
+fn search_avx2<S: Searched>(searcher: Searcher<'_, '_, S>) -> Result<()> {
+    searcher.search()
 }
 
-/// Calls with the number and the distance of each print that is near enough; `call` says how near from then on.
-pub fn scan(prints: &[u8], print: &Print, reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("popcnt") {
-        // SAFETY: the processor was just asked for it.
-        return unsafe { scan_popcnt(prints, print, reach, call) };
-    }
-    scan_anywhere(prints, print, reach, call)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "popcnt")]
-fn scan_popcnt(prints: &[u8], print: &Print, reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
-    scan_anywhere(prints, print, reach, call)
-}
-
-#[inline(always)]
-fn scan_anywhere(prints: &[u8], print: &Print, mut reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
-    let [a, b, c, d] = print.0;
-    let (prints, _) = prints.as_chunks::<PRINT_BYTES>();
-    for (number, bytes) in prints.iter().enumerate() {
-        let (words, _) = bytes.as_chunks::<8>();
-        let apart = |at: usize, word: u64| (u64::from_le_bytes(words[at]) ^ word).count_ones();
-        // A half of the bits tells nearly all that are too far; a quarter does so if few may differ, and else is a guess.
-        let mut distance = apart(0, a);
-        if reach < NEAR && distance > reach {
-            continue;
-        }
-        distance += apart(1, b);
-        if distance > reach {
-            continue;
-        }
-        distance += apart(2, c) + apart(3, d);
-        if distance <= reach {
-            reach = call(number, distance)?;
-        }
-    }
-    Ok(())
-}
-
-struct Searcher<'s> {
-    segment: &'s Segment,
+struct Searcher<'s, 'l, S> {
+    source: &'s S,
     number: usize,
-    query: &'s Query,
-    live: &'s Live<'s>,
-    bounds: Bounds,
+    asked: &'s mut [Asked<'l>],
+    scratch: &'s mut Scratch,
 }
 
-/// What may still be among the best: how many bits may differ, the buckets of cardinality, and their entries.
-#[derive(Debug, Clone, Default)]
-struct Bounds {
-    reach: u32,
-    groups: Range<usize>,
-    entries: Range<u32>,
-}
+impl<S: Searched> Searcher<'_, '_, S> {
+    #[inline(always)]
+    fn search(mut self) -> Result<()> {
+        let scanned = self.begin();
+        self.scan(&scanned)?;
+        let Some(keys) = self.source.keys() else { return Ok(()) };
+        self.scratch.keys.clear();
+        self.scratch.keys.extend(self.asked.iter().map(|asked| keys.all(&asked.print)));
+        self.look_up_equals()?;
+        self.look_up_all(0)?;
+        self.look_up_all(1)?;
+        self.look_deep()
+    }
 
-impl Searcher<'_> {
-    fn bound(&mut self, best: &Best) {
-        let (limit, cardinality) = (best.limit(), self.query.cardinality);
-        let (groups, entries) = self.segment.admissible(limit, cardinality);
-        self.bounds = Bounds { reach: limit.reach(cardinality), groups, entries };
+    /// Decides for each request which entries are looked at one after the other; the others are found by their parts.
+    fn begin(&mut self) -> Vec<(usize, Range<u32>)> {
+        let Self { source, asked, scratch, .. } = self;
+        (scratch.probes.clear(), scratch.ordered.clear(), scratch.candidates.clear(), scratch.bounds.clear());
+        let mut scanned = Vec::new();
+        for (number, asked) in asked.iter().enumerate() {
+            let (limit, cardinality) = (asked.best.limit(), asked.cardinality);
+            let (all, _) = source.bounds(limit, cardinality, usize::MAX);
+            if asked.best.is_full_of_equals() || all.entries.is_empty() {
+                scratch.bounds.push(Bounds::default());
+                continue;
+            }
+            let cost = |cut: usize| {
+                let (bounds, after) = source.bounds(limit, cardinality, cut);
+                let found = if bounds.entries.is_empty() { Some(0) } else { source.lookups(bounds.reach) };
+                found.map_or(u64::MAX, |lookups| lookups * LOOKUP_COST + u64::from(after.end - after.start))
+            };
+            // Of equals the last: fewer entries are looked at.
+            let cut = (all.groups.start..=all.groups.end).rev().min_by_key(|&cut| cost(cut)).unwrap_or_default();
+            let (bounds, after) = source.bounds(limit, cardinality, cut);
+            if !after.is_empty() {
+                scanned.push((number, after));
+            }
+            scratch.bounds.push(bounds);
+        }
+        scanned
+    }
+
+    /// Looks at every entry of the ranges, a piece after the other for all requests in turn.
+    #[inline(always)]
+    fn scan(&mut self, ranges: &[(usize, Range<u32>)]) -> Result<()> {
+        let (first, end) = ranges.iter().fold((u32::MAX, 0), |(first, end), (_, range)| (first.min(range.start), end.max(range.end)));
+        let mut start = first;
+        while start < end {
+            let next = end.min(start + SCANNED);
+            for (number, range) in ranges {
+                self.scan_one(*number, range.start.max(start)..range.end.min(next))?;
+            }
+            start = next;
+        }
+        Ok(())
     }
 
     #[inline(always)]
-    fn search(&mut self, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
-        let entries = self.bounds.entries.clone();
-        if entries.is_empty() || best.is_full_of_equals() {
+    fn scan_one(&mut self, number: usize, entries: Range<u32>) -> Result<()> {
+        if entries.is_empty() {
             return Ok(());
         }
-        let lookups = self.segment.lookups.get(self.bounds.reach as usize);
-        if lookups.is_none_or(|&lookups| u64::from(lookups) * LOOKUP_COST > u64::from(entries.end - entries.start)) {
-            return self.scan(entries, best);
-        }
-        let keys = self.segment.all_keys(&self.query.print);
-        self.look_up_equals(&keys[0], best)?;
-        // Step n is part n mod 7, in which n ÷ 7 bits may differ. After step n all entries that differ in up to n bits were seen;
-        // what is found makes it end sooner.
-        for level in 0.. {
-            let first = level * PARTS as u32;
-            if first > self.bounds.reach || best.is_full_of_equals() {
-                return Ok(());
-            }
-            let steps = (self.bounds.reach - first + 1).min(PARTS as u32 - 1);
-            self.look_up(&keys, 1..1 + steps as usize, level, best, scratch)?;
-            if first + PARTS as u32 - 1 <= self.bounds.reach && !best.is_full_of_equals() {
-                self.look_up_prints(&keys[0], level, best, scratch)?;
-            }
-        }
-        Ok(())
+        let prints = self.source.prints(entries.clone())?;
+        let (print, reach) = (self.asked[number].print, self.asked[number].reach());
+        scan_anywhere(prints, &print, reach, &mut |at, distance| {
+            self.consider(number, entries.start + at as u32, distance)?;
+            Ok(self.asked[number].reach())
+        })
     }
 
-    /// Looks at every entry of a range.
-    #[inline(always)]
-    fn scan(&mut self, entries: Range<u32>, best: &mut Best) -> Result<()> {
-        // In pieces, so that a file's blocks are checked while they are at hand.
-        let mut start = entries.start;
-        while start < entries.end {
-            let end = entries.end.min(start + 4096);
-            let at = self.segment.shape.prints + PRINT_BYTES as u64 * u64::from(start);
-            let prints = self.segment.store.bytes(at, PRINT_BYTES as u64 * u64::from(end - start))?;
-            let (query, reach) = (self.query, self.bounds.reach);
-            scan_anywhere(prints, &query.print, reach, &mut |number, distance| {
-                self.consider(start + number as u32, distance, best)?;
-                Ok(self.bounds.reach)
-            })?;
-            start = end;
-        }
-        Ok(())
-    }
-
-    /// Looks at the entries of which one of the parts differs in exactly so many bits, as far as its table tells.
-    #[inline(always)]
-    fn look_up(&mut self, keys: &[Key], parts: Range<usize>, level: u32, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
-        let rest_bits = 32 - entry_bits(self.segment.shape.entries);
-        scratch.probes.clear();
-        for part in parts {
-            for ones in level.saturating_sub(rest_bits)..=level {
-                each_with_ones(self.segment.shape.address_bits, ones, |change| {
-                    scratch.probes.push(Probe { part, apart: level - ones, place: keys[part].address ^ change..0 });
-                    if scratch.probes.len() == TOGETHER {
-                        self.look_up_together(keys, best, scratch)?;
-                        scratch.probes.clear();
-                    }
-                    Ok(())
+    fn look_up_equals(&mut self) -> Result<()> {
+        for number in 0..self.asked.len() {
+            if self.is_open(number) {
+                let (source, print, key) = (self.source, self.asked[number].print, self.scratch.keys[number][0]);
+                source.equals(&print, &key, &mut |entry| {
+                    self.consider(number, entry, 0)?;
+                    Ok(self.asked[number].best.is_full_of_equals())
                 })?;
             }
         }
-        self.look_up_together(keys, best, scratch)
-    }
-
-    #[inline(always)]
-    fn look_up_together(&mut self, keys: &[Key], best: &mut Best, scratch: &mut Scratch) -> Result<()> {
-        let segment = self.segment;
-        let (store, shape, admissible) = (&segment.store, &segment.shape, self.bounds.entries.clone());
-        let directory = |probe: &Probe| shape.tables[probe.part - 1].directory + 4 * u64::from(probe.place.start);
-        scratch.probes.iter().for_each(|probe| store.prefetch(directory(probe)));
-        for probe in &mut scratch.probes {
-            let [start, end] = store.u32s(directory(probe))?;
-            store.prefetch(shape.tables[probe.part - 1].slots + 4 * u64::from(start));
-            probe.place = start..end;
-        }
-        scratch.candidates.clear();
-        let entry_bits = entry_bits(shape.entries);
-        let entry_mask = ((1_u64 << entry_bits) as u32).wrapping_sub(1);
-        for Probe { part, apart, place } in scratch.probes.iter().filter(|probe| probe.place.start < probe.place.end) {
-            let rest = (u64::from(keys[*part].rest) << entry_bits) as u32;
-            let slots = store.bytes(shape.tables[part - 1].slots + 4 * u64::from(place.start), 4 * u64::from(place.end - place.start))?;
-            for slot in slots.chunks_exact(4) {
-                let slot = u32::from_le_bytes([slot[0], slot[1], slot[2], slot[3]]);
-                let entry = slot & entry_mask;
-                if ((slot ^ rest) & !entry_mask).count_ones() == *apart && admissible.contains(&entry) {
-                    store.prefetch(shape.prints + PRINT_BYTES as u64 * u64::from(entry));
-                    scratch.candidates.push(entry);
-                }
-            }
-        }
-        for &entry in &scratch.candidates {
-            let distance = segment.print(entry)?.distance(&self.query.print);
-            if distance <= self.bounds.reach {
-                self.consider(entry, distance, best)?;
-            }
-        }
         Ok(())
     }
 
-    /// Looks at entries with the same print, the first ones first. There may be a million of them: as many as are wanted are enough.
+    fn is_open(&self, number: usize) -> bool {
+        !self.scratch.bounds[number].entries.is_empty() && !self.asked[number].best.is_full_of_equals()
+    }
+
+    /// How many bits are changed of the part that is at this place in the order; none if it need not be looked up.
     #[inline(always)]
-    fn look_up_equals(&mut self, key: &Key, best: &mut Best) -> Result<()> {
-        let (segment, shape) = (self.segment, &self.segment.shape);
-        let group = &shape.groups[group_of(self.query.cardinality)];
-        let address = key.address & ((1 << group.address_bits) - 1);
-        let [start, end] = segment.store.u32s(shape.directory + 4 * (u64::from(group.directory) + u64::from(address)))?;
-        for entry in start..end {
-            if segment.print(entry)? == self.query.print {
-                self.consider(entry, 0, best)?;
-                if best.is_full_of_equals() {
+    fn changes(&self, number: usize, place: usize) -> Option<u32> {
+        if !self.is_open(number) {
+            return None;
+        }
+        self.scratch.bounds[number].reach.checked_sub(place as u32).map(|reach| reach / PARTS as u32)
+    }
+
+    /// Looks up each part of each request with up to so many bits changed, where that is necessary.
+    #[inline(always)]
+    fn look_up_all(&mut self, ones: u32) -> Result<()> {
+        for number in 0..self.asked.len() {
+            for (place, part) in ORDER.into_iter().enumerate() {
+                if self.changes(number, place).is_none_or(|most| most < ones) {
                     break;
                 }
+                self.look_up(number, part, ones)?;
+            }
+        }
+        self.flush()
+    }
+
+    /// Looks up parts of which more bits are to be changed, with all of them at once.
+    #[inline(always)]
+    fn look_deep(&mut self) -> Result<()> {
+        let deep = |this: &Self, number, place| this.changes(number, place).filter(|&most| most >= 2);
+        let bits = self.source.address_bits();
+        let pieces = 1_u32 << bits.saturating_sub(PIECE_BITS);
+        for (place, part) in ORDER.into_iter().enumerate() {
+            let many = (0..self.asked.len()).filter(|&number| deep(self, number, place).is_some()).count() >= MANY;
+            if !many || pieces == 1 || (part == 0 && S::IS_ORDERED) {
+                for number in 0..self.asked.len() {
+                    if let Some(most) = deep(self, number, place) {
+                        self.look_up(number, part, most)?;
+                    }
+                }
+            } else {
+                let flips = self.flips(PIECE_BITS);
+                for piece in 0..pieces {
+                    for number in 0..self.asked.len() {
+                        let Some(most) = deep(self, number, place) else { continue };
+                        let address = self.scratch.keys[number][part].address;
+                        let changed = (address >> PIECE_BITS ^ piece).count_ones();
+                        if changed <= most {
+                            let base = piece << PIECE_BITS | address & ((1 << PIECE_BITS) - 1);
+                            self.probe(number, part, base, most - changed, &flips)?;
+                        }
+                    }
+                }
+                self.scratch.flips[PIECE_BITS as usize] = flips;
+            }
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// All numbers of so many bits; they are to be given back.
+    fn flips(&mut self, bits: u32) -> Flips {
+        let known = &mut self.scratch.flips;
+        (known.len() as u32..=bits).for_each(|bits| known.push(Flips::new(bits)));
+        std::mem::replace(&mut known[bits as usize], Flips::new(0))
+    }
+
+    /// Looks up a part with up to so many bits changed.
+    #[inline(always)]
+    fn look_up(&mut self, number: usize, part: usize, most: u32) -> Result<()> {
+        let address = self.scratch.keys[number][part].address;
+        if part == 0 && S::IS_ORDERED {
+            for group in self.scratch.bounds[number].groups.clone() {
+                let (bits, first) = self.source.group(group);
+                let address = address & ((1 << bits) - 1);
+                for ones in 0..=most {
+                    each_with_ones(bits, ones, |change| self.probe_ordered(number, first + (address ^ change)))?;
+                }
+            }
+            return Ok(());
+        }
+        let bits = self.source.address_bits();
+        let low = bits.min(PIECE_BITS);
+        let flips = self.flips(low);
+        for changed in 0..=most.min(bits - low) {
+            each_with_ones(bits - low, changed, |change| self.probe(number, part, address ^ change << low, most - changed, &flips))?;
+        }
+        self.scratch.flips[low as usize] = flips;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn probe(&mut self, number: usize, part: usize, base: u32, most: u32, flips: &Flips) -> Result<()> {
+        for &flip in flips.up_to(most) {
+            let (address, most) = (base ^ flip, most - flip.count_ones());
+            self.source.prefetch_address(part, address);
+            self.scratch.probes.push(Probe { asked: number, address, most, bucket: Bucket { part, ..Bucket::default() } });
+            if self.scratch.probes.len() == TOGETHER {
+                self.find()?;
             }
         }
         Ok(())
     }
 
-    /// Looks at the entries whose address in part 0 differs in exactly so many bits: the prints themselves are ordered by it.
     #[inline(always)]
-    fn look_up_prints(&mut self, key: &Key, level: u32, best: &mut Best, scratch: &mut Scratch) -> Result<()> {
-        let (store, shape) = (&self.segment.store, &self.segment.shape);
-        scratch.ranges.clear();
-        for group in &shape.groups[self.bounds.groups.clone()] {
-            let address = key.address & ((1 << group.address_bits) - 1);
-            each_with_ones(group.address_bits, level, |change| {
-                let at = u64::from(group.directory) + u64::from(address ^ change);
-                let [start, end] = store.u32s(shape.directory + 4 * at)?;
-                if start < end {
-                    store.prefetch(shape.prints + PRINT_BYTES as u64 * u64::from(start));
-                    scratch.ranges.push(start..end);
-                }
-                Ok::<_, crate::error::Error>(())
-            })?;
+    fn probe_ordered(&mut self, number: usize, place: u32) -> Result<()> {
+        self.source.prefetch_address(0, place);
+        self.scratch.ordered.push((number, place));
+        if self.scratch.ordered.len() == TOGETHER { self.find_ordered() } else { Ok(()) }
+    }
+
+    /// Looks at whatever waits.
+    #[inline(always)]
+    fn flush(&mut self) -> Result<()> {
+        self.find()?;
+        self.find_ordered()?;
+        self.verify()
+    }
+
+    /// Takes from the buckets that wait what may be near enough.
+    #[inline(always)]
+    fn find(&mut self) -> Result<()> {
+        let Self { source, scratch, .. } = self;
+        for probe in &mut scratch.probes {
+            probe.bucket = source.bucket(probe.bucket.part, probe.address)?;
         }
-        let ranges = std::mem::take(&mut scratch.ranges);
-        for range in &ranges {
-            self.scan(range.clone(), best)?;
+        let bits = source.entry_bits();
+        let mask = !((1_u64 << bits) as u32).wrapping_sub(1);
+        for Probe { asked, most, mut bucket, .. } in scratch.probes.drain(..) {
+            let key = scratch.keys[asked][bucket.part];
+            let near = Near { asked: (u64::from(key.rest) << bits) as u32, mask, most };
+            let admissible = scratch.bounds[asked].entries.clone();
+            while let Some(slots) = source.slots(&mut bucket)? {
+                near.each(slots, |entry| {
+                    if admissible.contains(&entry) {
+                        source.prefetch_print(entry);
+                        scratch.candidates.push((asked, entry));
+                    }
+                });
+            }
         }
-        scratch.ranges = ranges;
+        if self.scratch.candidates.len() >= TOGETHER { self.verify() } else { Ok(()) }
+    }
+
+    /// Looks at all prints of the addresses of part 0 that wait.
+    #[inline(always)]
+    fn find_ordered(&mut self) -> Result<()> {
+        let mut waiting = std::mem::take(&mut self.scratch.ordered);
+        let mut ranges: [Range<u32>; TOGETHER] = std::array::from_fn(|_| 0..0);
+        for (&(_, place), range) in waiting.iter().zip(&mut ranges) {
+            *range = self.source.ordered(place)?;
+            self.source.prefetch_print(range.start);
+        }
+        for (&(number, _), range) in waiting.iter().zip(ranges) {
+            self.scan_one(number, range)?;
+        }
+        waiting.clear();
+        self.scratch.ordered = waiting;
         Ok(())
     }
 
-    fn consider(&mut self, entry: u32, distance: u32, best: &mut Best) -> Result<()> {
-        let likeness = Likeness::new(self.query.cardinality + self.segment.print(entry)?.cardinality(), distance);
-        if !likeness.reaches(best.limit()) {
-            return Ok(());
+    /// Looks at the prints of what may be near enough.
+    #[inline(always)]
+    fn verify(&mut self) -> Result<()> {
+        let mut candidates = std::mem::take(&mut self.scratch.candidates);
+        for &(number, entry) in &candidates {
+            let print = Print::from_slice(self.source.prints(entry..entry + 1)?);
+            let distance = print.distance(&self.asked[number].print);
+            if distance <= self.scratch.bounds[number].reach {
+                self.consider(number, entry, distance)?;
+            }
         }
-        let sequence = self.segment.sequence(entry)?;
-        if self.live.has(sequence, self.segment.time(entry)?) {
-            best.offer(Found { likeness, sequence, at: At::Segment(self.number, entry) });
-            self.bound(best);
+        candidates.clear();
+        self.scratch.candidates = candidates;
+        Ok(())
+    }
+
+    #[cold]
+    fn consider(&mut self, number: usize, entry: u32, distance: u32) -> Result<()> {
+        let (source, asked) = (self.source, &mut self.asked[number]);
+        let likeness = Likeness::new(asked.cardinality + source.print(entry)?.cardinality(), distance);
+        if likeness.reaches(asked.best.limit()) {
+            let (sequence, time) = (source.sequence(entry)?, source.time(entry)?);
+            asked.offer(Found { likeness, sequence, at: S::at(self.number, entry) }, time);
+            let cut = self.scratch.bounds[number].cut;
+            (self.scratch.bounds[number], _) = source.bounds(asked.best.limit(), asked.cardinality, cut);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Many prints that do not change any more, in a file or in memory, laid out for search.
+//! Many prints that do not change any more, in a file, laid out for search.
 //!
 //! ```text
 //! prints, by bucket of cardinality and then by the address of part 0 | where each address begins
@@ -8,12 +8,14 @@
 //! What a search touches is 32 bytes of print, 24 of tables and about 2 of directories an entry; the rest is for answers only.
 
 use super::{
-    keys::{Key, Keys, PARTS, are_masks, sphere},
-    likeness::Ratio,
+    keys::{Key, Keys, Masks, PARTS, are_masks, entry_bits},
+    likeness::{At, Ratio},
+    scan::Slot,
+    search::{Bounds, Bucket, Searched, lookups},
 };
 use crate::{
     error::{Error, Place, Result},
-    format::{Fields, PRINT_BYTES, Print, Sealed, prefetch},
+    format::{Fields, PRINT_BYTES, Print, Sealed},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -33,14 +35,19 @@ pub fn group_of(cardinality: u32) -> usize {
     (cardinality * GROUPS / 257) as usize
 }
 
+/// The highest cardinality of a bucket.
+fn top_of(group: usize) -> u32 {
+    (257 * (group as u32 + 1)).div_ceil(GROUPS) - 1
+}
+
 /// What is where.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Shape {
     pub dedup: String,
     pub entries: u32,
     pub address_bits: u32,
-    /// Of each part, the bits that make its address.
-    pub masks: Vec<u64>,
+    /// Of each part, the bits that make its address, and those that stand beside an entry.
+    pub masks: Vec<Masks>,
     /// One more than there are.
     pub groups: Vec<Group>,
     /// Sequence numbers of the first and the last entry.
@@ -98,47 +105,12 @@ impl Shape {
         self.dedup == KIND
             && self.entries > 0
             && self.address_bits <= 30
-            && are_masks(&self.masks, self.address_bits)
+            && are_masks(&self.masks, self.address_bits, self.entries)
             && self.tables.len() == PARTS - 1
             && self.groups.len() == GROUPS as usize + 1
             && self.groups.iter().is_sorted_by_key(|group| group.start)
             && self.groups.iter().all(|group| group.address_bits <= self.address_bits && group.start <= self.entries)
             && self.sequences[0] <= self.sequences[1]
-    }
-}
-
-/// The bytes of a segment.
-pub enum Store {
-    Memory(Vec<u8>),
-    File(Box<Sealed>),
-}
-
-impl Store {
-    #[inline(always)]
-    pub fn bytes(&self, start: u64, length: u64) -> Result<&[u8]> {
-        match self {
-            Self::Memory(bytes) => {
-                bytes.get(start as usize..(start + length) as usize).ok_or_else(|| Error::damaged(Place::file("memory"), "out of bounds"))
-            }
-            Self::File(file) => file.bytes(start, length),
-        }
-    }
-
-    #[inline(always)]
-    pub fn prefetch(&self, at: u64) {
-        match self {
-            Self::Memory(bytes) => prefetch(bytes, at),
-            Self::File(file) => file.prefetch(at),
-        }
-    }
-
-    #[inline(always)]
-    pub fn u32s<const N: usize>(&self, start: u64) -> Result<[u32; N]> {
-        let (mut numbers, bytes) = ([0; N], self.bytes(start, 4 * N as u64)?);
-        for (number, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(4)) {
-            *number = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        }
-        Ok(numbers)
     }
 }
 
@@ -152,11 +124,11 @@ pub trait Entries: Sync {
 }
 
 pub struct Segment {
-    pub store: Store,
+    pub file: Sealed,
     pub shape: Shape,
-    pub keys: Keys,
+    keys: Keys,
     /// Addresses to look up, for so many bits that may differ; as far as it is worth it.
-    pub lookups: Vec<u32>,
+    lookups: Vec<u64>,
     /// How often it was merged: segments of one level are merged into one of the next.
     pub level: u32,
 }
@@ -168,56 +140,33 @@ impl Segment {
         if !shape.is_sound() {
             return Err(Error::damaged(Place::file(file.name().clone()), "not a segment of a history, or one of another version"));
         }
-        Ok(Self::new(Store::File(Box::new(file)), shape, level))
+        let keys = Keys::new(&shape.masks);
+        let all = (0..=256).map(|reach| lookups(shape.address_bits, reach));
+        let lookups = all.take_while(|&lookups| lookups <= u64::from(shape.entries)).collect();
+        Ok(Self { file, shape, keys, lookups, level })
     }
 
     pub fn open_path(path: &Path, level: u32) -> Result<Self> {
         Self::open(Sealed::open(path)?, level)
     }
 
-    pub fn in_memory(bytes: Vec<u8>, shape: Shape, level: u32) -> Self {
-        Self::new(Store::Memory(bytes), shape, level)
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(&**self.file.name())
     }
 
-    fn new(store: Store, shape: Shape, level: u32) -> Self {
-        let (keys, mut lookups, mut sum) = (Keys::new(&shape.masks), Vec::new(), 0_u64);
-        for differ in 0..=256 {
-            sum = (0..=differ / PARTS as u32).map(|ones| sphere(shape.address_bits, ones)).fold(sum, u64::saturating_add);
-            if sum > u64::from(shape.entries) {
-                break;
-            }
-            lookups.push(sum as u32);
+    #[inline(always)]
+    fn u32s<const N: usize>(&self, start: u64) -> Result<[u32; N]> {
+        let (mut numbers, bytes) = ([0; N], self.file.bytes(start, 4 * N as u64)?);
+        for (number, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(4)) {
+            *number = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         }
-        Self { store, shape, keys, lookups, level }
-    }
-
-    pub fn is_file(&self) -> bool {
-        matches!(self.store, Store::File(_))
-    }
-
-    /// None if it is in memory.
-    pub fn path(&self) -> Option<PathBuf> {
-        match &self.store {
-            Store::File(file) => Some(PathBuf::from(&**file.name())),
-            Store::Memory(_) => None,
-        }
-    }
-
-    /// Entries whose cardinality may do.
-    pub fn admissible(&self, limit: Ratio, cardinality: u32) -> (Range<usize>, Range<u32>) {
-        let allowed = limit.cardinalities(cardinality);
-        let groups = group_of(*allowed.start())..group_of(*allowed.end()) + 1;
-        (groups.clone(), self.shape.groups[groups.start].start..self.shape.groups[groups.end].start)
-    }
-
-    pub fn all_keys(&self, print: &Print) -> [Key; PARTS] {
-        std::array::from_fn(|part| self.keys.key(print, part))
+        Ok(numbers)
     }
 
     /// All entries that have this id.
     pub fn with_id(&self, id: &str) -> Result<Vec<u32>> {
         let (hash, mut found) = (id_hash(id), Vec::new());
-        let row = |at: u32| self.store.u32s::<2>(self.shape.id_index + 8 * u64::from(at));
+        let row = |at: u32| self.u32s::<2>(self.shape.id_index + 8 * u64::from(at));
         let (mut low, mut high) = (0, self.shape.entries);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -236,10 +185,7 @@ impl Segment {
     }
 
     fn damaged(&self, what: &str) -> Error {
-        match &self.store {
-            Store::File(file) => file.damaged(self.shape.ids[0], what),
-            Store::Memory(_) => Error::damaged(Place::file("memory"), what),
-        }
+        self.file.damaged(self.shape.ids[0], what)
     }
 }
 
@@ -255,34 +201,34 @@ impl Entries for Segment {
 
     #[inline(always)]
     fn print(&self, entry: u32) -> Result<Print> {
-        let bytes = self.store.bytes(self.shape.prints + PRINT_BYTES as u64 * u64::from(entry), PRINT_BYTES as u64)?;
+        let bytes = self.file.bytes(self.shape.prints + PRINT_BYTES as u64 * u64::from(entry), PRINT_BYTES as u64)?;
         Ok(Print::from_slice(bytes))
     }
 
     fn sequence(&self, entry: u32) -> Result<u64> {
-        let [number] = self.store.u32s(self.shape.numbers + 4 * u64::from(entry))?;
+        let [number] = self.u32s(self.shape.numbers + 4 * u64::from(entry))?;
         Ok(self.shape.sequences[0] + u64::from(number))
     }
 
     fn time(&self, entry: u32) -> Result<u32> {
-        let [time] = self.store.u32s(self.shape.stamps + 4 * u64::from(entry))?;
+        let [time] = self.u32s(self.shape.stamps + 4 * u64::from(entry))?;
         Ok(time)
     }
 
     fn id(&self, entry: u32) -> Result<&str> {
-        let [low, high] = self.store.u32s(self.shape.id_blocks + 8 * u64::from(entry / ID_BLOCK))?;
+        let [low, high] = self.u32s(self.shape.id_blocks + 8 * u64::from(entry / ID_BLOCK))?;
         let start = self.shape.ids[0] + (u64::from(low) | u64::from(high) << 32);
         // A block of ids is short; one with long ids is read in one go all the same.
         let length = self.shape.ids[1].checked_sub(start).ok_or_else(|| self.damaged("an id lies outside of the ids"))?;
-        let mut fields = Fields::new(self.store.bytes(start, length.min(4096))?);
+        let mut fields = Fields::new(self.file.bytes(start, length.min(4096))?);
         if self.skip_to(&mut fields, entry % ID_BLOCK).is_err() {
-            fields = Fields::new(self.store.bytes(start, length)?);
+            fields = Fields::new(self.file.bytes(start, length)?);
             self.skip_to(&mut fields, entry % ID_BLOCK).map_err(|what| self.damaged(&what))?;
         }
         let length_of = |fields: &mut Fields<'_>| fields.varint("length of an id");
         let mut again = fields.clone();
         let id = length_of(&mut again).and_then(|length| again.take(length, "id")).or_else(|_| {
-            let mut whole = Fields::new(self.store.bytes(start, length).map_err(|error| error.to_string())?);
+            let mut whole = Fields::new(self.file.bytes(start, length).map_err(|error| error.to_string())?);
             self.skip_to(&mut whole, entry % ID_BLOCK)?;
             let length = length_of(&mut whole)?;
             whole.take(length, "id")
@@ -299,5 +245,110 @@ impl Segment {
             fields.take(length, "id")?;
         }
         Ok(())
+    }
+}
+
+impl Searched for Segment {
+    fn at(number: usize, entry: u32) -> At {
+        At::Segment(number, entry)
+    }
+
+    fn keys(&self) -> Option<&Keys> {
+        Some(&self.keys)
+    }
+
+    fn address_bits(&self) -> u32 {
+        self.shape.address_bits
+    }
+
+    fn entry_bits(&self) -> u32 {
+        entry_bits(self.shape.entries)
+    }
+
+    fn lookups(&self, reach: u32) -> Option<u64> {
+        self.lookups.get(reach as usize).copied()
+    }
+
+    fn bounds(&self, limit: Ratio, cardinality: u32, cut: usize) -> (Bounds, Range<u32>) {
+        let allowed = limit.cardinalities(cardinality);
+        let (first, end) = (group_of(*allowed.start()), group_of(*allowed.end()) + 1);
+        let middle = cut.clamp(first, end);
+        let most = if middle == end || middle == first { *allowed.end() } else { top_of(middle - 1) };
+        let starts = |group: usize| self.shape.groups[group].start;
+        let bounds =
+            Bounds { reach: limit.reach_to(cardinality, most), groups: first..middle, entries: starts(first)..starts(middle), cut };
+        (bounds, starts(middle)..starts(end))
+    }
+
+    #[inline(always)]
+    fn prints(&self, entries: Range<u32>) -> Result<&[u8]> {
+        let bytes = |entries: u32| PRINT_BYTES as u64 * u64::from(entries);
+        self.file.bytes(self.shape.prints + bytes(entries.start), bytes(entries.end - entries.start))
+    }
+
+    #[inline(always)]
+    fn prefetch_print(&self, entry: u32) {
+        self.file.prefetch(self.shape.prints + PRINT_BYTES as u64 * u64::from(entry));
+    }
+
+    fn equals(&self, print: &Print, key: &Key, call: &mut dyn FnMut(u32) -> Result<bool>) -> Result<()> {
+        let (bits, first) = self.group(group_of(print.cardinality()));
+        for entry in self.ordered(first + (key.address & ((1 << bits) - 1)))? {
+            if self.print(entry)? == *print && call(entry)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    const IS_ORDERED: bool = true;
+
+    fn group(&self, group: usize) -> (u32, u32) {
+        let Group { address_bits, directory, .. } = self.shape.groups[group];
+        (address_bits, directory)
+    }
+
+    #[inline(always)]
+    fn ordered(&self, place: u32) -> Result<Range<u32>> {
+        let [start, end] = self.u32s(self.shape.directory + 4 * u64::from(place))?;
+        Ok(start..end)
+    }
+
+    #[inline(always)]
+    fn prefetch_address(&self, part: usize, address: u32) {
+        let directory = part.checked_sub(1).map_or(self.shape.directory, |part| self.shape.tables[part].directory);
+        self.file.prefetch(directory + 4 * u64::from(address));
+    }
+
+    #[inline(always)]
+    fn bucket(&self, part: usize, address: u32) -> Result<Bucket> {
+        let table = &self.shape.tables[part - 1];
+        let [start, end] = self.u32s(table.directory + 4 * u64::from(address))?;
+        self.file.prefetch(table.slots + 4 * u64::from(start));
+        Ok(Bucket { part, start, end })
+    }
+
+    #[inline(always)]
+    fn slots(&self, bucket: &mut Bucket) -> Result<Option<&[Slot]>> {
+        let Bucket { part, start, end } = *bucket;
+        if start >= end {
+            return Ok(None);
+        }
+        bucket.start = end;
+        let bytes = self.file.bytes(self.shape.tables[part - 1].slots + 4 * u64::from(start), 4 * u64::from(end - start))?;
+        Ok(Some(bytes.as_chunks().0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_have_tops() {
+        for cardinality in 0..=256 {
+            let group = group_of(cardinality);
+            assert!(cardinality <= top_of(group) && group_of(top_of(group)) == group);
+        }
     }
 }

@@ -1,42 +1,32 @@
 //! The history as its users see it.
 
 use super::{
-    build::build,
+    batch::InBatch,
     journal::{Journal, Line, SyncEvery},
     likeness::{At, Best, Found, Likeness, Ratio},
     manifest::{Manifest, SegmentFile, journal_path, segment_path},
-    merge::{Done, Dropped, Job, Worker},
-    search::{Live, Query, Scratch, scan, search},
-    segment::{Entries, Segment, Shape, Store},
-    tail::{Added, Tail},
+    merge::{Commit, Done, Dropped, Inputs, Job, Worker},
+    search::{Asked, Live, Scratch, search},
+    segment::{Entries, Segment, Shape},
+    young::{Added, MOST_YOUNG, Young},
 };
 use crate::{
     error::{Error, Result},
-    format::{PRINT_BYTES, Print},
+    format::Print,
     index::{FileSeal, WriteLock},
     scheme::PrintScheme,
 };
 use std::{
-    borrow::Cow,
     collections::HashSet,
-    fs,
     path::PathBuf,
-    sync::{Arc, atomic::AtomicBool},
+    sync::Arc,
     thread,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Entries of a tail, before it becomes a segment.
-pub(super) const TAIL_ENTRIES: usize = 2048;
-/// Segments in memory that become one.
-const MEMORY_FAN: usize = 4;
-/// Entries of a journal, and of the first file that holds them: so a journal's entries are all in a file, or none is.
-pub(super) const JOURNAL_ENTRIES: u64 = (TAIL_ENTRIES * MEMORY_FAN * MEMORY_FAN * MEMORY_FAN) as u64;
-/// The level of the first files.
-const FILE_LEVEL: u32 = 3;
 /// Files of a level that become one.
 const FILE_FAN: usize = 4;
-/// Journals whose entries may wait for their file; and files that may wait to be merged.
+/// What may wait in memory to be made into files; and files that may wait to be merged.
 const MOST_WAITING: usize = 3;
 const MOST_FILES: usize = 40;
 /// Requests that are answered together.
@@ -57,6 +47,8 @@ pub struct Options {
     pub max_entries: Option<u64>,
     /// Nothing is added or removed, no lock is taken, and the history must be there.
     pub read_only: bool,
+    /// So many new entries make a file; until then they are in memory, and in a journal of their own. At most 131,072.
+    pub young_entries: u32,
     /// Seconds since 1970.
     pub clock: fn() -> u32,
 }
@@ -64,7 +56,16 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let (scheme, max_age_seconds, max_entries) = (None, None, None);
-        Self { scheme, threads: 1, sync: SyncEvery::Never, max_age_seconds, max_entries, read_only: false, clock: system_clock }
+        Self {
+            scheme,
+            threads: 1,
+            sync: SyncEvery::Never,
+            max_age_seconds,
+            max_entries,
+            read_only: false,
+            young_entries: MOST_YOUNG,
+            clock: system_clock,
+        }
     }
 }
 
@@ -110,7 +111,9 @@ pub struct History {
     pub(super) scheme: PrintScheme,
     /// By sequence number.
     pub(super) segments: Vec<Held>,
-    pub(super) tail: Tail,
+    /// What is being made into files, the oldest first.
+    pub(super) waiting: Vec<Arc<Young>>,
+    pub(super) young: Young,
     pub(super) removed: HashSet<u64>,
     pub(super) next_sequence: u64,
     pub(super) last_time: u32,
@@ -124,15 +127,41 @@ pub(super) struct Held {
     pub is_busy: bool,
 }
 
+/// A journal that is made ahead of its time, so that nobody waits for the disk.
+pub(super) struct Ahead {
+    first_sequence: u64,
+    thread: Option<thread::JoinHandle<Result<Journal>>>,
+}
+
+impl Ahead {
+    fn start(path: PathBuf, first_sequence: u64, every: SyncEvery) -> Self {
+        let thread = thread::Builder::new().spawn(move || Journal::create(&path, first_sequence, every)).ok();
+        Self { first_sequence, thread }
+    }
+
+    /// None if it was not made, or for another entry.
+    fn take(mut self, first_sequence: u64) -> Option<Journal> {
+        let made = self.thread.take()?.join().ok()?.ok();
+        made.filter(|_| self.first_sequence == first_sequence)
+    }
+}
+
+/// Nothing is written after the lock is let go.
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.thread.take().map(thread::JoinHandle::join);
+    }
+}
+
 /// What a writer has.
 pub(super) struct Writing {
     pub journal: Journal,
     pub journal_number: u64,
-    /// How many entries were added to the journal.
-    pub journal_entries: u64,
-    /// For segments in memory and first files, which others wait for; and for larger files.
-    pub small: Worker,
-    pub large: Worker,
+    pub next_journal: Option<Ahead>,
+    /// For first files, which others wait for; and for larger ones.
+    pub small: Worker<Job>,
+    pub large: Worker<Job>,
+    pub commits: Worker<Commit>,
     pub lock: WriteLock,
 }
 
@@ -143,7 +172,8 @@ impl History {
 
     /// How many entries there are, those included that were removed or forgotten and not yet dropped.
     pub fn entries(&self) -> u64 {
-        self.segments.iter().map(|held| u64::from(held.segment.count())).sum::<u64>() + self.tail.entries.len() as u64
+        let young = self.all_young().map(|young| u64::from(young.count()));
+        self.segments.iter().map(|held| u64::from(held.segment.count())).chain(young).sum()
     }
 
     /// Answers requests in their order: each sees all that were added before it, those of the same batch included.
@@ -152,9 +182,8 @@ impl History {
         for batch in requests.chunks(BATCH) {
             self.settle(false)?;
             let now = (self.options.clock)().max(self.last_time);
-            let found = self.search(batch, wanted, now)?;
-            for found in &found {
-                answers.push(self.answer(batch, found)?);
+            for found in self.search(batch, wanted, now)? {
+                answers.push(self.answer(batch, &found)?);
             }
             self.add(batch, now)?;
         }
@@ -179,8 +208,11 @@ impl History {
                 sequences.push((segment.sequence(entry)?, segment.time(entry)?));
             }
         }
-        let tail = self.tail.entries.iter().filter(|added| &*added.id == id);
-        sequences.extend(tail.map(|added| (added.sequence, added.time)));
+        for young in self.all_young() {
+            for entry in young.with_id(id)? {
+                sequences.push((young.sequence(entry)?, young.time(entry)?));
+            }
+        }
         let live = self.live(now);
         sequences.retain(|&(sequence, time)| live.has(sequence, time));
         let lines: Vec<Line> = sequences.iter().map(|&(sequence, _)| Line::Remove(sequence)).collect();
@@ -197,8 +229,13 @@ impl History {
         self.settle(true)?;
         let Some(mut writing) = self.writing.take() else { return Ok(()) };
         writing.journal.finish()?;
-        drop((writing.small, writing.large, writing.journal));
+        drop((writing.small, writing.large, writing.commits, writing.journal, writing.next_journal));
         writing.lock.release(&self.directory)
+    }
+
+    /// All that are in memory, the oldest first.
+    fn all_young(&self) -> impl Iterator<Item = &Young> {
+        self.waiting.iter().map(|young| &**young).chain([&self.young])
     }
 
     pub(super) fn writing(&mut self) -> Result<&mut Writing> {
@@ -214,26 +251,17 @@ impl History {
 
     /// The best of each request, in the state before the batch and among the requests before it.
     fn search(&self, batch: &[Request<'_>], wanted: &Wanted, now: u32) -> Result<Vec<Vec<Found>>> {
-        let added = InBatch::new(batch, self.next_sequence);
-        let one = |at: usize, scratch: &mut Scratch| {
-            let Some(print) = batch[at].print else { return Ok(Vec::new()) };
-            self.best(print, wanted, now, added.before(at), scratch)
-        };
+        let added = InBatch::new(batch, self.next_sequence, now);
         let threads = self.options.threads.min(batch.len() / ALONE).max(1);
+        let piece = batch.len().div_ceil(threads).max(1);
+        let work = |start: usize| self.search_some(batch, start..batch.len().min(start + piece), &added, wanted, now);
         if threads == 1 {
-            let mut scratch = Scratch::default();
-            return (0..batch.len()).map(|at| one(at, &mut scratch)).collect();
+            return work(0);
         }
-        let piece = batch.len().div_ceil(threads);
         thread::scope(|scope| {
-            let starts = (0..batch.len()).step_by(piece);
-            let work = |start: usize| {
-                let mut scratch = Scratch::default();
-                (start..batch.len().min(start + piece)).map(|at| one(at, &mut scratch)).collect::<Result<Vec<_>>>()
-            };
-            let (first, rest) = (0, starts.skip(1));
+            let rest = (0..batch.len()).step_by(piece).skip(1);
             let handles: Vec<_> = rest.map(|start| scope.spawn(move || work(start))).collect();
-            let mut all = work(first)?;
+            let mut all = work(0)?;
             for handle in handles {
                 all.extend(handle.join().map_err(|_| Error::Usage("a thread of the search died".to_owned()))??);
             }
@@ -241,29 +269,47 @@ impl History {
         })
     }
 
-    fn best(&self, print: Print, wanted: &Wanted, now: u32, before: InBatch<'_>, scratch: &mut Scratch) -> Result<Vec<Found>> {
-        let (query, mut best) = (Query::new(print), Best::new(wanted.least, wanted.top));
-        // What this request finds is as if those before it were added already.
-        let mut live = self.live(now);
-        if self.options.max_entries.is_some() {
-            live.first_sequence =
-                (self.next_sequence + before.at.len() as u64).saturating_sub(self.options.max_entries.unwrap_or(u64::MAX));
+    fn search_some(
+        &self,
+        batch: &[Request<'_>],
+        some: std::ops::Range<usize>,
+        added: &InBatch,
+        wanted: &Wanted,
+        now: u32,
+    ) -> Result<Vec<Vec<Found>>> {
+        let mut asked: Vec<Asked<'_>> = Vec::with_capacity(some.len());
+        for at in some.clone() {
+            // What a request finds is as if those before it were added already.
+            let mut live = self.live(now);
+            let most = self.options.max_entries.unwrap_or(u64::MAX);
+            live.first_sequence = (self.next_sequence + added.before(at) as u64).saturating_sub(most);
+            // A document without tokens is like nothing.
+            let top = if batch[at].print.is_some() { wanted.top } else { 0 };
+            asked.push(Asked::new(batch[at].print.unwrap_or_default(), live, Best::new(wanted.least, top)));
         }
-        for (number, held) in self.segments.iter().enumerate() {
-            let shape = &held.segment.shape;
-            if shape.sequences[1] >= live.first_sequence && shape.times[1] >= live.first_time {
-                search(&held.segment, number, &query, &live, &mut best, scratch)?;
+        let mut scratch = Scratch::default();
+        let (first_sequence, first_time) = asked.first().map_or((0, 0), |asked| (asked.live.first_sequence, asked.live.first_time));
+        let is_alive = |last_sequence: u64, last_time: u32| last_sequence >= first_sequence && last_time >= first_time;
+        for (number, Held { segment, .. }) in self.segments.iter().enumerate() {
+            if is_alive(segment.shape.sequences[1], segment.shape.times[1]) {
+                search(&**segment, number, &mut asked, &mut scratch)?;
             }
         }
-        self.tail.search(&query, &live, &mut best)?;
-        before.search(&query, live.first_sequence, &mut best)?;
-        Ok(best.found().to_vec())
+        for (number, young) in self.all_young().enumerate() {
+            if young.last().is_some_and(|(sequence, time)| is_alive(sequence, time)) {
+                search(young, number, &mut asked, &mut scratch)?;
+            }
+        }
+        for (at, asked) in some.zip(&mut asked) {
+            added.search(added.before(at), asked)?;
+        }
+        Ok(asked.into_iter().map(|asked| asked.best.into_found()).collect())
     }
 
     fn answer(&self, batch: &[Request<'_>], found: &[Found]) -> Result<Answer> {
         let id = |found: &Found| match found.at {
             At::Segment(number, entry) => self.segments[number].segment.id(entry).map(str::to_owned),
-            At::Tail(number) => Ok(self.tail.entries[number].id.to_string()),
+            At::Young(number, entry) => self.waiting.get(number).map_or(&self.young, |young| young).id(entry).map(str::to_owned),
             At::Batch(number) => Ok(batch[number].id.to_owned()),
         };
         let matches = found.iter().map(|found| Ok(Match { id: id(found)?, likeness: found.likeness })).collect::<Result<Vec<_>>>()?;
@@ -283,16 +329,13 @@ impl History {
             return Ok(());
         }
         self.last_time = now;
-        let mut lines = &lines[..];
+        let (most, mut lines) = (self.options.young_entries.clamp(1, MOST_YOUNG), &lines[..]);
         // A journal has just so many entries: the batch may be for two.
         while !lines.is_empty() {
-            let room = (JOURNAL_ENTRIES - self.writing()?.journal_entries) as usize;
+            let room = most.saturating_sub(self.young.count()) as usize;
             let (now, later) = lines.split_at(room.min(lines.len()));
             self.writing()?.journal.append(now)?;
-            self.writing()?.journal_entries += now.len() as u64;
-            for line in now {
-                self.take(line.clone())?;
-            }
+            now.iter().for_each(|line| self.take(line));
             if now.len() == room {
                 self.next_journal()?;
             }
@@ -302,189 +345,156 @@ impl History {
     }
 
     /// Takes a line of the journal into memory.
-    pub(super) fn take(&mut self, line: Line) -> Result<()> {
+    pub(super) fn take(&mut self, line: &Line) {
         match line {
             Line::Remove(sequence) => {
-                self.removed.insert(sequence);
+                self.removed.insert(*sequence);
             }
             Line::Add(added) => {
                 self.next_sequence = added.sequence + 1;
                 self.last_time = self.last_time.max(added.time);
-                self.tail.push(added);
-                if self.tail.entries.len() == TAIL_ENTRIES {
-                    let tail = std::mem::take(&mut self.tail);
-                    if let Some(segment) = build(&[&tail], &|_, _| true, 0, &AtomicBool::new(false))? {
-                        self.segments.push(Held { segment: Arc::new(segment), is_busy: false });
-                    }
-                    self.plan()?;
-                }
+                self.young.push(added);
             }
         }
+    }
+
+    /// Goes on with the next journal; what the last one has is made into a file.
+    pub(super) fn next_journal(&mut self) -> Result<()> {
+        let (directory, every, first) = (self.directory.clone(), self.options.sync, self.next_sequence);
+        let following = first + u64::from(self.options.young_entries.clamp(1, MOST_YOUNG));
+        let writing = self.writing()?;
+        let number = writing.journal_number + 1;
+        let mut journal = match writing.next_journal.take().and_then(|ahead| ahead.take(first)) {
+            Some(journal) => journal,
+            None => Journal::create(&journal_path(&directory, number), first, every)?,
+        };
+        journal.follow(&writing.journal);
+        let full = std::mem::replace(&mut writing.journal, journal);
+        writing.journal_number = number;
+        writing.next_journal = Some(Ahead::start(journal_path(&directory, number + 1), following, every));
+        self.keep_young(number - 1, Some(full));
         Ok(())
     }
 
-    pub(super) fn next_journal(&mut self) -> Result<()> {
-        let (directory, every, first) = (self.directory.clone(), self.options.sync, self.next_sequence);
-        let writing = self.writing()?;
-        writing.journal.finish()?;
-        let number = writing.journal_number + 1;
-        writing.journal = Journal::create(&journal_path(&directory, number), first, every)?;
-        (writing.journal_number, writing.journal_entries) = (number, 0);
-        Ok(())
+    /// Has what is in memory made into a file. All of it is in the journal with this number.
+    pub(super) fn keep_young(&mut self, number: u64, journal: Option<Journal>) {
+        let young = Arc::new(std::mem::take(&mut self.young));
+        self.waiting.push(young.clone());
+        let (dropped, path) = (self.dropped(), self.next_path());
+        if let Some(writing) = &mut self.writing {
+            writing.small.submit(Job { inputs: Inputs::Young(young, number), journal, level: 0, path, dropped });
+        }
+    }
+
+    fn next_path(&mut self) -> PathBuf {
+        self.manifest.next_segment += 1;
+        segment_path(&self.directory, self.manifest.next_segment - 1)
+    }
+
+    /// What need not be in a file that is made now.
+    fn dropped(&self) -> Dropped {
+        let live = self.live((self.options.clock)().max(self.last_time));
+        Dropped { first_sequence: live.first_sequence, first_time: live.first_time, removed: live.removed.clone() }
     }
 
     /// Has segments of one level made into one of the next.
-    pub(super) fn plan(&mut self) -> Result<()> {
-        let now = (self.options.clock)().max(self.last_time);
-        let live = self.live(now);
-        let dropped = Dropped { first_sequence: live.first_sequence, first_time: live.first_time, removed: live.removed.clone() };
-        let Some(writing) = &mut self.writing else { return Ok(()) };
+    pub(super) fn plan(&mut self) {
         while let Some(run) = next_run(&self.segments) {
             let level = self.segments[run.start].segment.level + 1;
-            let inputs = self.segments[run.clone()].iter().map(|held| held.segment.clone()).collect();
+            let inputs = Inputs::Segments(self.segments[run.clone()].iter().map(|held| held.segment.clone()).collect());
             self.segments[run].iter_mut().for_each(|held| held.is_busy = true);
-            let file = (level >= FILE_LEVEL).then(|| {
-                let path = segment_path(&self.directory, self.manifest.next_segment);
-                self.manifest.next_segment += 1;
-                (path, dropped.clone())
-            });
-            let worker = if level > FILE_LEVEL { &mut writing.large } else { &mut writing.small };
-            worker.submit(Job { inputs, level, file });
+            let (dropped, path) = (self.dropped(), self.next_path());
+            let Some(writing) = &mut self.writing else { return };
+            writing.large.submit(Job { inputs, journal: None, level, path, dropped });
         }
-        Ok(())
     }
 
     /// Takes over what threads have made; if `all`, waits until there is nothing left to do.
     pub(super) fn settle(&mut self, all: bool) -> Result<()> {
         loop {
-            let in_memory =
-                self.segments.iter().filter(|held| !held.segment.is_file()).map(|held| u64::from(held.segment.count())).sum::<u64>();
-            let files = self.segments.iter().filter(|held| held.segment.is_file()).count();
-            let is_behind = in_memory > MOST_WAITING as u64 * JOURNAL_ENTRIES;
+            let (is_behind, files) = (self.waiting.len() > MOST_WAITING, self.segments.len());
             let Some(writing) = &mut self.writing else { return Ok(()) };
             let done = writing.small.take(all || is_behind);
-            let Some(done) = done.or_else(|| writing.large.take(all || files > MOST_FILES)) else { return Ok(()) };
+            let Some(done) = done.or_else(|| writing.large.take(all || files > MOST_FILES)) else { break };
             self.install(done)?;
-            self.forget()?;
-            self.plan()?;
+            self.forget();
+            self.plan();
         }
-    }
-
-    /// Puts a segment in the place of those it was made of; if it is a file, that is a commit.
-    fn install(&mut self, done: Done) -> Result<()> {
-        let made = done.made?;
-        let is_input = |held: &Held| done.inputs.iter().any(|input| Arc::ptr_eq(input, &held.segment));
-        let Some(at) = self.segments.iter().position(is_input) else { return Ok(()) };
-        let was_in_memory = !self.segments[at].segment.is_file();
-        let is_commit = !was_in_memory || made.as_ref().is_none_or(Segment::is_file);
-        self.segments.retain(|held| !is_input(held));
-        if let Some(segment) = made {
-            self.segments.insert(at, Held { segment: Arc::new(segment), is_busy: false });
-        }
-        if !is_commit {
-            return Ok(());
-        }
-        let is_dropped = |sequence: u64| done.removed.contains(&sequence) && done.inputs.iter().any(|input| is_within(sequence, input));
-        self.removed.retain(|&sequence| !is_dropped(sequence));
-        let journal = was_in_memory.then(|| journal_path(&self.directory, self.manifest.journal));
-        self.manifest.journal += u64::from(was_in_memory);
-        self.commit()?;
-        self.remove_files(done.inputs.iter().filter_map(|input| input.path()).chain(journal))
-    }
-
-    /// Commits the files that are in use, and removes the others.
-    pub(super) fn commit(&mut self) -> Result<()> {
-        let mut segments = Vec::new();
-        for Held { segment, .. } in &self.segments {
-            if let Store::File(file) = &segment.store {
-                let name = file.name().rsplit('/').next().unwrap_or_default().to_owned();
-                segments.push(SegmentFile { level: segment.level, file: FileSeal { name, bytes: file.file_bytes(), seal: file.seal() } });
-            }
-        }
-        self.manifest.segments = segments;
-        self.manifest.removed = self.removed.iter().copied().collect();
-        self.manifest.removed.sort_unstable();
-        self.manifest.commit(&self.directory)
-    }
-
-    /// Removes files that no manifest names any more. Who has them open can go on.
-    fn remove_files(&self, names: impl Iterator<Item = PathBuf>) -> Result<()> {
-        for path in names {
-            fs::remove_file(&path).map_err(|error| Error::io(path.display(), error))?;
+        while let Some(committed) = self.writing.as_mut().and_then(|writing| writing.commits.take(all)) {
+            committed?;
         }
         Ok(())
     }
 
-    /// Drops files of which nothing is left, and has those rewritten of which less than half is.
-    fn forget(&mut self) -> Result<()> {
-        let live = self.live((self.options.clock)().max(self.last_time));
-        let (first_sequence, first_time) = (live.first_sequence, live.first_time);
-        if (first_sequence, first_time) == (0, 0) {
-            return Ok(());
+    /// Puts a segment in the place of what it was made of, and commits.
+    fn install(&mut self, done: Done) -> Result<()> {
+        let made = done.made?.map(|segment| Held { segment: Arc::new(segment), is_busy: false });
+        let is_dropped = |sequence: u64, [first, last]: [u64; 2]| (first..=last).contains(&sequence) && done.removed.contains(&sequence);
+        let obsolete = match done.inputs {
+            // Those in memory are made into files in their order, after all that are files already.
+            Inputs::Young(young, number) => {
+                self.waiting.retain(|waiting| !Arc::ptr_eq(waiting, &young));
+                self.segments.extend(made);
+                if let Some((last, _)) = young.last() {
+                    let range = [last + 1 - u64::from(young.count()), last];
+                    self.removed.retain(|&sequence| !is_dropped(sequence, range));
+                }
+                let obsolete = (self.manifest.journal..=number).map(|number| journal_path(&self.directory, number)).collect();
+                self.manifest.journal = number + 1;
+                obsolete
+            }
+            Inputs::Segments(inputs) => {
+                let is_input = |held: &Held| inputs.iter().any(|input| Arc::ptr_eq(input, &held.segment));
+                let at = self.segments.iter().position(is_input).unwrap_or_default();
+                self.segments.retain(|held| !is_input(held));
+                self.segments.splice(at..at, made);
+                self.removed.retain(|&sequence| !inputs.iter().any(|input| is_dropped(sequence, input.shape.sequences)));
+                inputs.iter().map(|input| input.path()).collect()
+            }
+        };
+        self.commit(obsolete);
+        Ok(())
+    }
+
+    /// Commits the files that are in use, and removes others after that.
+    fn commit(&mut self, obsolete: Vec<PathBuf>) {
+        let file = |Held { segment, .. }: &Held| {
+            let name = segment.file.name().rsplit('/').next().unwrap_or_default().to_owned();
+            let file = FileSeal { name, bytes: segment.file.file_bytes(), seal: segment.file.seal() };
+            SegmentFile { level: segment.level, file }
+        };
+        self.manifest.segments = self.segments.iter().map(file).collect();
+        self.manifest.removed = self.removed.iter().copied().collect();
+        self.manifest.removed.sort_unstable();
+        let (manifest, directory) = (self.manifest.clone(), self.directory.clone());
+        if let Some(writing) = &mut self.writing {
+            writing.commits.submit(Commit { manifest, directory, obsolete });
         }
-        let dropped = Dropped { first_sequence, first_time, removed: live.removed.clone() };
+    }
+
+    /// Drops files of which nothing is left, and has those rewritten of which less than half is.
+    fn forget(&mut self) {
+        let dropped = self.dropped();
+        if (dropped.first_sequence, dropped.first_time) == (0, 0) {
+            return;
+        }
         let is_gone = |held: &Held| {
             let Shape { sequences, times, .. } = &held.segment.shape;
-            held.segment.is_file() && !held.is_busy && (sequences[1] < first_sequence || times[1] < first_time)
+            !held.is_busy && (sequences[1] < dropped.first_sequence || times[1] < dropped.first_time)
         };
         let gone: Vec<_> = self.segments.extract_if(.., |held| is_gone(held)).collect();
-        let Some(writing) = &mut self.writing else { return Ok(()) };
-        for held in
-            self.segments.iter_mut().filter(|held| held.segment.is_file() && !held.is_busy && is_mostly_dead(&held.segment, &dropped))
-        {
-            held.is_busy = true;
-            let path = segment_path(&self.directory, self.manifest.next_segment);
-            self.manifest.next_segment += 1;
-            writing.large.submit(Job {
-                inputs: vec![held.segment.clone()],
-                level: held.segment.level,
-                file: Some((path, dropped.clone())),
-            });
+        let is_dying = |held: &Held| !held.is_busy && is_mostly_dead(&held.segment, &dropped);
+        while let Some(at) = self.segments.iter().position(is_dying) {
+            self.segments[at].is_busy = true;
+            let (segment, path) = (self.segments[at].segment.clone(), self.next_path());
+            let (level, inputs) = (segment.level, Inputs::Segments(vec![segment]));
+            let Some(writing) = &mut self.writing else { return };
+            writing.large.submit(Job { inputs, journal: None, level, path, dropped: dropped.clone() });
         }
-        if gone.is_empty() {
-            return Ok(());
+        if !gone.is_empty() {
+            self.removed.retain(|&sequence| gone.iter().all(|held| !is_within(sequence, &held.segment)));
+            self.commit(gone.iter().map(|held| held.segment.path()).collect());
         }
-        self.removed.retain(|&sequence| gone.iter().all(|held| !is_within(sequence, &held.segment)));
-        self.commit()?;
-        self.remove_files(gone.iter().filter_map(|held| held.segment.path()))
-    }
-}
-
-/// Those of a batch that are to be added.
-#[derive(Clone)]
-struct InBatch<'b> {
-    /// Where in the batch.
-    at: Cow<'b, [usize]>,
-    prints: Cow<'b, [u8]>,
-    first_sequence: u64,
-}
-
-impl<'b> InBatch<'b> {
-    fn new(batch: &[Request<'_>], first_sequence: u64) -> Self {
-        let added = batch.iter().enumerate().filter(|(_, request)| request.add).filter_map(|(at, request)| Some((at, request.print?)));
-        let (at, prints): (Vec<_>, Vec<_>) = added.map(|(at, print)| (at, print.to_bytes())).unzip();
-        Self { at: at.into(), prints: prints.concat().into(), first_sequence }
-    }
-
-    /// Those before a request.
-    fn before(&'b self, at: usize) -> Self {
-        let count = self.at.partition_point(|&other| other < at);
-        Self { at: self.at[..count].into(), prints: self.prints[..PRINT_BYTES * count].into(), first_sequence: self.first_sequence }
-    }
-
-    fn search(&self, query: &Query, first_live: u64, best: &mut Best) -> Result<()> {
-        if best.is_full_of_equals() {
-            return Ok(());
-        }
-        scan(&self.prints, &query.print, best.limit().reach(query.cardinality), &mut |number, distance| {
-            let (sequence, print) = (self.first_sequence + number as u64, &self.prints[PRINT_BYTES * number..][..PRINT_BYTES]);
-            let cardinality: u32 = print.iter().map(|byte| byte.count_ones()).sum();
-            let likeness = Likeness::new(query.cardinality + cardinality, distance);
-            if sequence >= first_live {
-                best.offer(Found { likeness, sequence, at: At::Batch(self.at[number]) });
-            }
-            Ok(best.limit().reach(query.cardinality))
-        })
     }
 }
 
@@ -514,8 +524,7 @@ fn next_run(segments: &[Held]) -> Option<std::ops::Range<usize>> {
         if level(&segments[at]) != level(&segments[start]) {
             start = at;
         }
-        let fan = if segments[at].segment.level < FILE_LEVEL { MEMORY_FAN } else { FILE_FAN };
-        if at + 1 - start == fan {
+        if at + 1 - start == FILE_FAN {
             return Some(start..at + 1);
         }
     }

@@ -1,12 +1,12 @@
 //! Against a look at every print.
 
 use super::{
-    Answer, History, Likeness, Options, Ratio, Request, SyncEvery, Wanted,
-    build::{build, build_file},
+    Answer, History, Likeness, Options, Ratio, Request, Wanted,
+    build::build_file,
     likeness::Best,
-    search::{Live, Query, Scratch, search},
+    search::{Asked, Live, Scratch, Searched, search},
     segment::Entries,
-    tail::{Added, Tail},
+    young::{Added, Young},
 };
 use crate::format::Print;
 use proptest::prelude::*;
@@ -48,13 +48,25 @@ fn brute(history: &[(u64, Print)], print: &Print, least: Ratio, top: usize) -> V
     found
 }
 
-fn tail(prints: &[Print]) -> Tail {
-    let mut tail = Tail::default();
-    prints
-        .iter()
-        .zip(0..)
-        .for_each(|(&print, sequence)| tail.push(Added { print, sequence, time: sequence as u32, id: format!("d{sequence}").into() }));
-    tail
+fn young(prints: &[Print]) -> Young {
+    let mut young = Young::default();
+    let added = |(&print, sequence)| Added { print, sequence, time: sequence as u32, id: format!("d{sequence}").into() };
+    prints.iter().zip(0..).map(added).for_each(|added| young.push(&added));
+    young
+}
+
+/// What all requests find, asked together.
+fn found(prints: &[Print], least: Ratio, top: usize, among: &[&dyn Fn(&mut [Asked<'_>])]) -> Vec<Vec<(u64, Likeness)>> {
+    let none = HashSet::new();
+    let live = Live { first_sequence: 0, first_time: 0, removed: &none };
+    let mut asked: Vec<_> = prints.iter().map(|&print| Asked::new(print, live, Best::new(least, top))).collect();
+    among.iter().for_each(|search| search(&mut asked));
+    let of = |asked: Asked<'_>| asked.best.into_found().iter().map(|found| (found.sequence, found.likeness)).collect();
+    asked.into_iter().map(of).collect()
+}
+
+fn searching<S: Searched>(source: &S) -> impl Fn(&mut [Asked<'_>]) {
+    |asked| search(source, 0, asked, &mut Scratch::default()).unwrap()
 }
 
 proptest! {
@@ -63,29 +75,25 @@ proptest! {
     #[test]
     fn a_segment_finds_what_a_look_at_all_finds(prints in prints(400), least in ratio(), top in 1_usize..4, cut in 0_usize..400) {
         let cut = cut.min(prints.len());
-        let (one, two) = (tail(&prints[..cut]), tail(&prints));
-        let stop = AtomicBool::new(false);
-        let first = build(&[&one], &|_, _| true, 0, &stop).unwrap();
+        let (one, two) = (young(&prints[..cut]), young(&prints));
+        let (directory, stop) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
+        let path = |name: &str| directory.path().join(name);
+        let first = build_file(&[&one], &|_, _| true, 0, &path("a"), &stop).unwrap();
         // The rest, from a source in which what is in the first is not kept.
-        let second = build(&[&two], &|sequence, _| sequence >= cut as u64, 0, &stop).unwrap();
-        let directory = tempfile::tempdir().unwrap();
+        let second = build_file(&[&two], &|sequence, _| sequence >= cut as u64, 0, &path("b"), &stop).unwrap();
         let sources: Vec<&dyn Entries> = first.iter().chain(&second).map(|segment| segment as &dyn Entries).collect();
-        let merged = build_file(&sources, &|_, _| true, 2, &directory.path().join("a"), &stop).unwrap().unwrap();
-        let none = HashSet::new();
-        let live = Live { first_sequence: 0, first_time: 0, removed: &none };
+        let merged = build_file(&sources, &|_, _| true, 2, &path("c"), &stop).unwrap().unwrap();
         let all: Vec<_> = (0..).zip(prints.iter().copied()).collect();
+        let expected: Vec<_> = prints.iter().map(|print| brute(&all, print, least, top)).collect();
+        let parts: Vec<_> = first.iter().chain(&second).map(searching).collect();
+        let parts: Vec<&dyn Fn(&mut [Asked<'_>])> = parts.iter().map(|part| part as _).collect();
+        prop_assert_eq!(&found(&prints, least, top, &[&searching(&merged)]), &expected);
+        prop_assert_eq!(&found(&prints, least, top, &parts), &expected);
+        prop_assert_eq!(&found(&prints, least, top, &[&searching(&two)]), &expected);
         for (number, print) in prints.iter().enumerate() {
-            let expected = brute(&all, print, least, top);
-            let query = Query::new(*print);
-            for segments in [vec![&merged], first.iter().chain(&second).collect()] {
-                let mut best = Best::new(least, top);
-                for segment in segments {
-                    search(segment, 0, &query, &live, &mut best, &mut Scratch::default()).unwrap();
-                }
-                let found: Vec<_> = best.found().iter().map(|found| (found.sequence, found.likeness)).collect();
-                prop_assert_eq!(&found, &expected);
-            }
-            let entries = merged.with_id(&format!("d{number}")).unwrap();
+            let id = format!("d{number}");
+            prop_assert_eq!(two.with_id(&id).unwrap(), [number as u32]);
+            let entries = merged.with_id(&id).unwrap();
             prop_assert_eq!(entries.len(), 1);
             prop_assert_eq!((merged.sequence(entries[0]).unwrap(), merged.time(entries[0]).unwrap()), (number as u64, number as u32));
             prop_assert_eq!(merged.print(entries[0]).unwrap(), *print);
@@ -93,10 +101,35 @@ proptest! {
     }
 }
 
+/// With so many entries that tables are used, in pieces and as a whole, asked together and one by one.
+#[test]
+fn tables_find_what_a_look_at_all_finds() {
+    let mut prints = many(60_000, 9);
+    // Some are there a hundred times, and some have few bits or many.
+    for at in 0..100 {
+        prints[50 * at + 7] = prints[3];
+        prints[50 * at + 8].0[at % 4] = 0;
+        prints[50 * at + 9].0[at % 4] = u64::MAX;
+    }
+    let (directory, stop) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
+    let young = young(&prints);
+    let segment = build_file(&[&young], &|_, _| true, 0, &directory.path().join("a"), &stop).unwrap().unwrap();
+    let all: Vec<_> = (0..).zip(prints.iter().copied()).collect();
+    let asked: Vec<Print> = prints[..20].iter().chain(&many(60, 10)).chain(&prints[3000..3070]).copied().collect();
+    for (least, top) in [("1", 3), ("0.97", 1), ("0.94", 2), ("0.85", 1), ("0.8", 2), ("0.76", 1), ("0.7", 1)] {
+        let least: Ratio = least.parse().unwrap();
+        let expected: Vec<_> = asked.iter().map(|print| brute(&all, print, least, top)).collect();
+        assert_eq!(found(&asked, least, top, &[&searching(&young)]), expected);
+        assert_eq!(found(&asked, least, top, &[&searching(&segment)]), expected);
+        let alone: Vec<_> = asked.iter().flat_map(|print| found(&[*print], least, top, &[&searching(&segment)])).collect();
+        assert_eq!(alone, expected);
+    }
+}
+
 static NOW: AtomicU32 = AtomicU32::new(1000);
 
 fn options(threads: usize) -> Options {
-    Options { threads, sync: SyncEvery::Never, clock: || NOW.load(Ordering::Relaxed), ..Options::default() }
+    Options { threads, young_entries: 300, clock: || NOW.load(Ordering::Relaxed), ..Options::default() }
 }
 
 /// Many prints of which every fifth is near one before it.
@@ -124,7 +157,7 @@ fn ask(history: &mut History, prints: &[Print], first: usize, wanted: &Wanted) -
     history.ask(&requests, wanted).unwrap()
 }
 
-/// Through tails, segments in memory, files and merges, closed and opened again, with two threads and one.
+/// Through memory, files and merges, closed and opened again, with two threads and one.
 #[test]
 fn a_history_finds_what_a_look_at_all_finds() {
     let (prints, wanted) = (many(9000, 1), Wanted { least: "0.85".parse().unwrap(), top: 2 });
@@ -200,7 +233,7 @@ fn scan_against_memory() {
         );
     });
     let asked = Print([5; 4]);
-    let scan = best(&mut || super::search::scan(&prints, &asked, 8, &mut |_, _| Ok(8)).unwrap());
+    let scan = best(&mut || super::scan::scan(&prints, &asked, 8, &mut |_, _| Ok(8)).unwrap());
     let rate = |seconds: f64| prints.len() as f64 / seconds / 1e9;
     eprintln!(
         "| a plain sum, GB/s | the scan, GB/s | the scan takes |\n| ---: | ---: | ---: |\n| {:.1} | {:.1} | {:.2} × |",

@@ -1,0 +1,269 @@
+//! The newest entries: in memory until they make a file, found by the same parts as those in files.
+//!
+//! The first of them are looked at one by one. Once there are enough to tell which bits are worth to be in an address, each part gets a
+//! table: for each address a chain of blocks of slots, in order of arrival.
+
+use super::{
+    keys::{Key, Keys, Ones, PARTS, address_bits, entry_bits},
+    likeness::{At, Ratio},
+    scan::Slot,
+    search::{Bounds, Bucket, Searched, lookups},
+    segment::{Entries, id_hash},
+};
+use crate::{
+    error::{Error, Place, Result},
+    format::{PRINT_BYTES, Print, prefetch},
+};
+use std::ops::Range;
+
+/// An entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Added {
+    pub print: Print,
+    pub sequence: u64,
+    /// Seconds since 1970.
+    pub time: u32,
+    pub id: Box<str>,
+}
+
+/// Entries at most.
+pub const MOST_YOUNG: u32 = 1 << 17;
+/// Entries that are looked at one by one.
+const FEW: usize = 2048;
+/// Slots of a block.
+const BLOCK: usize = 14;
+
+/// Entries in order of arrival.
+#[derive(Debug, Default)]
+pub struct Young {
+    first_sequence: u64,
+    /// All prints in a row.
+    prints: Vec<u8>,
+    times: Vec<u32>,
+    ids: String,
+    id_ends: Vec<usize>,
+    id_hashes: Vec<u32>,
+    tables: Option<Tables>,
+}
+
+#[derive(Debug)]
+struct Tables {
+    keys: Keys,
+    address_bits: u32,
+    lookups: Vec<u64>,
+    parts: Vec<Chains>,
+}
+
+/// The slots of each address of a part.
+#[derive(Debug)]
+struct Chains {
+    /// The first and the last block of each address.
+    ends: Vec<[u32; 2]>,
+    /// The first is nobody's.
+    blocks: Vec<Block>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
+struct Block {
+    slots: [Slot; BLOCK],
+    used: u32,
+    /// 0 for none.
+    next: u32,
+}
+
+impl Young {
+    /// Entries come with rising sequence numbers, without a gap.
+    pub fn push(&mut self, added: &Added) {
+        if self.times.is_empty() {
+            self.first_sequence = added.sequence;
+        }
+        let entry = self.count();
+        self.prints.extend_from_slice(&added.print.to_bytes());
+        self.times.push(added.time);
+        self.ids.push_str(&added.id);
+        self.id_ends.push(self.ids.len());
+        self.id_hashes.push(id_hash(&added.id));
+        match &mut self.tables {
+            Some(tables) => tables.add(entry, &added.print),
+            None if self.times.len() == FEW => self.tables = Some(Tables::new(&self.prints)),
+            None => {}
+        }
+    }
+
+    /// The sequence number of the last entry, and its time: none came later.
+    pub fn last(&self) -> Option<(u64, u32)> {
+        let last = self.times.len().checked_sub(1)?;
+        Some((self.first_sequence + last as u64, self.times[last]))
+    }
+
+    /// All entries that have this id.
+    pub fn with_id(&self, id: &str) -> Result<Vec<u32>> {
+        let hash = id_hash(id);
+        let mut found = Vec::new();
+        for (entry, _) in (0..).zip(&self.id_hashes).filter(|(_, of)| **of == hash) {
+            if self.id(entry)? == id {
+                found.push(entry);
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Tables {
+    fn new(prints: &[u8]) -> Self {
+        let mut ones = Ones::new();
+        let each = || prints.chunks_exact(PRINT_BYTES).map(Print::from_slice);
+        each().for_each(|print| ones.count(&print));
+        let address_bits = address_bits(MOST_YOUNG as usize);
+        let chains = || Chains { ends: vec![[0; 2]; 1 << address_bits], blocks: vec![Block::default()] };
+        let mut tables = Self {
+            keys: Keys::new(&ones.masks(address_bits, MOST_YOUNG)),
+            address_bits,
+            lookups: (0..=256).map(|reach| lookups(address_bits, reach)).collect(),
+            parts: (0..PARTS).map(|_| chains()).collect(),
+        };
+        (0..).zip(each()).for_each(|(entry, print)| tables.add(entry, &print));
+        tables
+    }
+
+    fn add(&mut self, entry: u32, print: &Print) {
+        for (part, chains) in self.parts.iter_mut().enumerate() {
+            let Key { address, rest } = self.keys.key(print, part);
+            chains.add(address as usize, (entry | rest << entry_bits(MOST_YOUNG)).to_le_bytes());
+        }
+    }
+}
+
+impl Chains {
+    fn add(&mut self, address: usize, slot: Slot) {
+        let [first, last] = &mut self.ends[address];
+        if *last == 0 || self.blocks[*last as usize].used as usize == BLOCK {
+            let new = self.blocks.len() as u32;
+            self.blocks.push(Block::default());
+            if *last == 0 {
+                *first = new;
+            } else {
+                self.blocks[*last as usize].next = new;
+            }
+            *last = new;
+        }
+        let block = &mut self.blocks[*last as usize];
+        block.slots[block.used as usize] = slot;
+        block.used += 1;
+    }
+}
+
+impl Entries for Young {
+    fn count(&self) -> u32 {
+        self.times.len() as u32
+    }
+
+    fn print(&self, entry: u32) -> Result<Print> {
+        self.prints(entry..entry + 1).map(Print::from_slice)
+    }
+
+    fn sequence(&self, entry: u32) -> Result<u64> {
+        Ok(self.first_sequence + u64::from(entry))
+    }
+
+    fn time(&self, entry: u32) -> Result<u32> {
+        self.times.get(entry as usize).copied().ok_or_else(out_of_bounds)
+    }
+
+    fn id(&self, entry: u32) -> Result<&str> {
+        let end = self.id_ends.get(entry as usize).ok_or_else(out_of_bounds)?;
+        let start = if entry == 0 { 0 } else { self.id_ends[entry as usize - 1] };
+        self.ids.get(start..*end).ok_or_else(out_of_bounds)
+    }
+}
+
+#[cold]
+fn out_of_bounds() -> Error {
+    Error::damaged(Place::file("memory"), "out of bounds")
+}
+
+impl Searched for Young {
+    fn at(number: usize, entry: u32) -> At {
+        At::Young(number, entry)
+    }
+
+    fn keys(&self) -> Option<&Keys> {
+        self.tables.as_ref().map(|tables| &tables.keys)
+    }
+
+    fn entry_bits(&self) -> u32 {
+        entry_bits(MOST_YOUNG)
+    }
+
+    fn address_bits(&self) -> u32 {
+        self.tables.as_ref().map_or(0, |tables| tables.address_bits)
+    }
+
+    fn lookups(&self, reach: u32) -> Option<u64> {
+        self.tables.as_ref().and_then(|tables| tables.lookups.get(reach as usize).copied())
+    }
+
+    /// There is one bucket of cardinality, of all entries.
+    fn bounds(&self, limit: Ratio, cardinality: u32, cut: usize) -> (Bounds, Range<u32>) {
+        let (all, none) = (0..self.count(), self.count()..self.count());
+        let cut = cut.min(1);
+        let (entries, after) = if cut == 1 { (all, none) } else { (0..0, all) };
+        (Bounds { reach: limit.reach(cardinality), groups: 0..cut, entries, cut }, after)
+    }
+
+    #[inline(always)]
+    fn prints(&self, entries: Range<u32>) -> Result<&[u8]> {
+        self.prints.get(PRINT_BYTES * entries.start as usize..PRINT_BYTES * entries.end as usize).ok_or_else(out_of_bounds)
+    }
+
+    #[inline(always)]
+    fn prefetch_print(&self, entry: u32) {
+        prefetch(&self.prints, PRINT_BYTES as u64 * u64::from(entry));
+    }
+
+    fn equals(&self, print: &Print, key: &Key, call: &mut dyn FnMut(u32) -> Result<bool>) -> Result<()> {
+        let mut bucket = self.bucket(0, key.address)?;
+        let entry_mask = MOST_YOUNG - 1;
+        while let Some(slots) = self.slots(&mut bucket)? {
+            for slot in slots.iter().map(|&slot| u32::from_le_bytes(slot)) {
+                let entry = slot & entry_mask;
+                if slot >> entry_bits(MOST_YOUNG) == key.rest && self.print(entry)? == *print && call(entry)? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    const IS_ORDERED: bool = false;
+
+    fn group(&self, _: usize) -> (u32, u32) {
+        (0, 0)
+    }
+
+    fn ordered(&self, _: u32) -> Result<Range<u32>> {
+        Ok(0..0)
+    }
+
+    #[inline(always)]
+    fn prefetch_address(&self, _: usize, _: u32) {}
+
+    #[inline(always)]
+    fn bucket(&self, part: usize, address: u32) -> Result<Bucket> {
+        let chains = self.tables.as_ref().and_then(|tables| tables.parts.get(part)).ok_or_else(out_of_bounds)?;
+        let [start, end] = chains.ends[address as usize];
+        Ok(Bucket { part, start, end })
+    }
+
+    #[inline(always)]
+    fn slots(&self, bucket: &mut Bucket) -> Result<Option<&[Slot]>> {
+        if bucket.start == 0 {
+            return Ok(None);
+        }
+        let chains = self.tables.as_ref().and_then(|tables| tables.parts.get(bucket.part)).ok_or_else(out_of_bounds)?;
+        let block = &chains.blocks[bucket.start as usize];
+        bucket.start = block.next;
+        Ok(Some(&block.slots[..block.used as usize]))
+    }
+}
