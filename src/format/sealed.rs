@@ -161,6 +161,7 @@ impl Sealed {
     }
 
     /// Bytes of the body, once their blocks were found right.
+    #[inline]
     pub fn bytes(&self, start: u64, length: u64) -> Result<&[u8]> {
         let end = start.checked_add(length).filter(|&end| end <= self.body as u64);
         let Some(end) = end else {
@@ -199,11 +200,15 @@ impl Sealed {
         (0..self.body.div_ceil(BLOCK_BYTES)).try_for_each(|block| self.ensure_block(block))
     }
 
+    #[inline]
     fn ensure_block(&self, block: usize) -> Result<()> {
         let (word, bit) = (&self.checked[block / 64], 1 << (block % 64));
-        if word.load(Ordering::Relaxed) & bit != 0 {
-            return Ok(());
-        }
+        if word.load(Ordering::Relaxed) & bit != 0 { Ok(()) } else { self.check_block(block) }
+    }
+
+    #[cold]
+    fn check_block(&self, block: usize) -> Result<()> {
+        let (word, bit) = (&self.checked[block / 64], 1 << (block % 64));
         let start = block * BLOCK_BYTES;
         let bytes = &self.map[start..self.body.min(start + BLOCK_BYTES)];
         let [sum] = words(&self.map[self.body + 8 * block..]);
@@ -225,16 +230,16 @@ fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
     std::array::from_fn(|index| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * index + byte])))
 }
 
-/// Asks for a byte that will be looked at soon; nothing waits for it.
+/// Asks for one of many that will be looked at soon; nothing waits for it.
 #[inline(always)]
-pub fn prefetch(bytes: &[u8], at: u64) {
+pub fn prefetch<T>(many: &[T], at: u64) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(byte) = bytes.get(at as usize) {
-        // SAFETY: a hint, and the address is that of a byte.
-        unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(std::ptr::from_ref(byte).cast()) };
+    if let Some(one) = many.get(at as usize) {
+        // SAFETY: a hint, and the address is that of one of them.
+        unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(std::ptr::from_ref(one).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (bytes, at);
+    let _ = (many, at);
 }
 
 /// Makes files last: their contents, then their names.

@@ -6,6 +6,7 @@
 //! Of the others as many as there is room for stand beside each entry, and spare most of them a look at their print.
 
 use crate::format::{PRINT_BITS, Print};
+use std::sync::OnceLock;
 
 /// Seven tables of four bytes a print and the print itself stay below sixty bytes; more tables would take fewer steps each.
 pub const PARTS: usize = 7;
@@ -162,8 +163,17 @@ pub struct Flips {
     ends: Vec<usize>,
 }
 
+/// Of how many bits all numbers are kept.
+pub const FLIP_BITS: u32 = 11;
+
 impl Flips {
-    pub fn new(bits: u32) -> Self {
+    /// Of up to [`FLIP_BITS`] bits.
+    pub fn of(bits: u32) -> &'static Self {
+        static ALL: [OnceLock<Flips>; FLIP_BITS as usize + 1] = [const { OnceLock::new() }; FLIP_BITS as usize + 1];
+        ALL[bits as usize].get_or_init(|| Self::new(bits))
+    }
+
+    fn new(bits: u32) -> Self {
         let mut numbers: Vec<u32> = (0..1 << bits).collect();
         numbers.sort_by_key(|number| number.count_ones());
         let ends = (0..=bits).map(|ones| numbers.partition_point(|number| number.count_ones() <= ones)).collect();
@@ -175,26 +185,45 @@ impl Flips {
     pub fn up_to(&self, ones: u32) -> &[u32] {
         &self.numbers[..self.ends[self.ends.len().min(ones as usize + 1) - 1]]
     }
+
+    /// Those with just so many ones.
+    #[inline(always)]
+    pub fn with(&self, ones: u32) -> &[u32] {
+        let end = |ones: usize| self.ends.get(ones).copied().unwrap_or(self.numbers.len());
+        &self.numbers[if ones == 0 { 0 } else { end(ones as usize - 1) }..end(ones as usize)]
+    }
 }
 
-/// Calls with each number of so many bits that has `ones` ones, the least first; stops at an error.
-#[inline(always)]
-pub fn each_with_ones<E>(bits: u32, ones: u32, mut call: impl FnMut(u32) -> Result<(), E>) -> Result<(), E> {
-    if ones > bits {
-        return Ok(());
+/// The numbers of so many bits that have so many ones, the least first.
+///
+/// An iterator, not a function that is given another: what is called from within is compiled for the processor that is there.
+pub struct WithOnes {
+    next: u64,
+    end: u64,
+}
+
+impl WithOnes {
+    #[inline(always)]
+    pub fn new(bits: u32, ones: u32) -> Self {
+        Self { next: (1 << ones.min(bits + 1)) - 1, end: 1 << bits }
     }
-    let mut number = (1_u64 << ones) - 1;
-    while number < 1 << bits {
-        call(number as u32)?;
-        if number == 0 {
-            break;
+}
+
+impl Iterator for WithOnes {
+    type Item = u32;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<u32> {
+        let number = self.next;
+        if number >= self.end {
+            return None;
         }
         // The next number with as many ones (Gosper).
         let lowest = number & number.wrapping_neg();
         let ripple = number + lowest;
-        number = (((ripple ^ number) >> 2) >> lowest.trailing_zeros()) | ripple;
+        self.next = if number == 0 { self.end } else { (((ripple ^ number) >> 2) >> lowest.trailing_zeros()) | ripple };
+        Some(number as u32)
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -211,12 +240,7 @@ mod tests {
     fn spheres_are_all_there() {
         for bits in 0..10 {
             for ones in 0..10 {
-                let mut seen = Vec::new();
-                each_with_ones(bits, ones, |number| {
-                    seen.push(number);
-                    Ok::<_, ()>(())
-                })
-                .unwrap();
+                let seen: Vec<u32> = WithOnes::new(bits, ones).collect();
                 assert!(seen.is_sorted() && seen.iter().all(|number| number.count_ones() == ones && *number < 1 << bits));
                 assert_eq!(seen.len() as u64, sphere(bits, ones));
             }
@@ -225,9 +249,13 @@ mod tests {
 
     #[test]
     fn flips_are_all_there() {
-        let flips = Flips::new(9);
+        let flips = Flips::of(9);
         assert_eq!((flips.up_to(0), flips.up_to(1).len(), flips.up_to(9).len(), flips.up_to(20).len()), (&[0][..], 10, 512, 512));
         assert!(flips.up_to(3).iter().all(|flip| flip.count_ones() <= 3));
+        for ones in 0..12 {
+            assert_eq!(flips.with(ones).iter().filter(|flip| flip.count_ones() == ones).count() as u64, sphere(9, ones));
+            assert_eq!(flips.with(ones).len() as u64, sphere(9, ones));
+        }
     }
 
     proptest! {

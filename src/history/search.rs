@@ -5,19 +5,15 @@
 //! 2. each part as it is, then each with one bit changed: of what is alike, nearly all is found here, and there is less left to look for;
 //! 3. if more bits may still differ, each part with all of them changed at once, a piece of its table after the other, each for all requests.
 //!
-//! Parts are looked up in [`ORDER`]. If n bits may differ, the first n mod 7 + 1 of them are with ⌊n/7⌋ bits changed, the others with one
-//! less: were there more changed in each, it would be more than n together.
+//! Parts are looked up in [`ORDER`]. See [`changes`] for how many bits of each are changed.
 
 use super::{
-    keys::{Flips, Key, Keys, PARTS, each_with_ones},
+    keys::{FLIP_BITS, Flips, Key, Keys, PARTS, WithOnes, sphere},
     likeness::{At, Best, Found, Likeness, Ratio},
     scan::{Near, Slot, scan_anywhere},
     segment::Entries,
 };
-use crate::{
-    error::Result,
-    format::Print,
-};
+use crate::{error::Result, format::Print};
 use std::{collections::HashSet, ops::Range};
 
 /// What counts of what is found.
@@ -97,6 +93,8 @@ pub trait Searched: Entries {
     /// 32 bytes each.
     fn prints(&self, entries: Range<u32>) -> Result<&[u8]>;
     fn prefetch_print(&self, entry: u32);
+    /// Asks for what [`Self::equals`] looks at first.
+    fn prefetch_equals(&self, cardinality: u32, key: &Key);
     /// Calls with entries whose print is that one, the first to come first, until it is told that they are enough.
     fn equals(&self, print: &Print, key: &Key, call: &mut dyn FnMut(u32) -> Result<bool>) -> Result<()>;
     /// Whether part 0 has no table, as the prints themselves are ordered by it, in each of the buckets of cardinality.
@@ -110,6 +108,30 @@ pub trait Searched: Entries {
     fn bucket(&self, part: usize, address: u32) -> Result<Bucket>;
     /// Slots of a bucket, and moves on to the next ones.
     fn slots(&self, bucket: &mut Bucket) -> Result<Option<&[Slot]>>;
+    /// So many addresses of a part, from this one on; only where it is ordered.
+    fn piece(&self, part: usize, first: u32, count: u32) -> Result<Piece<'_>>;
+}
+
+/// A piece of a table: where the slots of each address begin, and the slots.
+#[derive(Debug, Clone, Copy)]
+pub struct Piece<'p> {
+    /// One more than there are addresses.
+    pub starts: &'p [Slot],
+    pub slots: &'p [Slot],
+}
+
+impl<'p> Piece<'p> {
+    fn start(&self, at: u32) -> u32 {
+        self.starts.get(at as usize).map_or(0, |&start| u32::from_le_bytes(start))
+    }
+
+    /// Those of an address, counted from the first of the piece. None where the file was altered, which its checksum did not tell.
+    #[inline(always)]
+    fn slots(&self, address: u32) -> &'p [Slot] {
+        let first = self.start(0);
+        let [start, end] = [address, address + 1].map(|at| self.start(at).wrapping_sub(first) as usize);
+        self.slots.get(start..end).unwrap_or_default()
+    }
 }
 
 /// The order in which parts are looked up.
@@ -119,7 +141,7 @@ const TOGETHER: usize = 64;
 /// What it takes to look up an address, if looking at the next print takes 1.
 const LOOKUP_COST: u64 = 30;
 /// Bits of an address whose buckets are a piece of a table: together they fit into a cache.
-const PIECE_BITS: u32 = 11;
+const PIECE_BITS: u32 = FLIP_BITS;
 /// As many requests make it worth to go through a table piece by piece.
 const MANY: usize = 8;
 /// Prints that are looked at for all requests in turn.
@@ -133,7 +155,6 @@ pub struct Scratch {
     candidates: Vec<(usize, u32)>,
     keys: Vec<[Key; PARTS]>,
     bounds: Vec<Bounds>,
-    flips: Vec<Flips>,
 }
 
 /// An address that is looked up for a request, and in how many of the bits beside them its entries may differ.
@@ -145,38 +166,51 @@ struct Probe {
     bucket: Bucket,
 }
 
+/// How many bits are changed of the part at a place in the order, if so many may differ in all; none if it need not be looked up.
+///
+/// With one bit more than that in each part they would be more than may differ. The last part is looked up first in thought: it takes
+/// its seventh; where prints are ordered by it each of its addresses is dear, and from three bits on it takes one less than its seventh.
+#[inline(always)]
+fn changes(reach: u32, place: u32, is_ordered: bool) -> Option<u32> {
+    let (others, all) = (PARTS as u32 - 1, PARTS as u32);
+    // One more than its changes: none may be.
+    let seventh = (reach + 1) / all;
+    let last = if is_ordered && seventh > 3 { seventh - 1 } else { seventh };
+    if place == others { last.checked_sub(1) } else { ((reach + 1 - last + others - 1 - place) / others).checked_sub(1) }
+}
+
 /// How many addresses are looked up in all parts, if so many bits may differ.
-pub fn lookups(address_bits: u32, reach: u32) -> u64 {
-    let of_part = |place: u32| (0..=(reach - place) / PARTS as u32).map(|ones| super::keys::sphere(address_bits, ones));
-    (0..PARTS as u32).filter(|&place| place <= reach).flat_map(of_part).fold(0, u64::saturating_add)
+pub fn lookups(address_bits: u32, reach: u32, is_ordered: bool) -> u64 {
+    let of_part = |place: u32| changes(reach, place, is_ordered).map(|most| (0..=most).map(|ones| sphere(address_bits, ones)));
+    (0..PARTS as u32).filter_map(of_part).flatten().fold(0, u64::saturating_add)
 }
 
 /// Offers to each request whatever may be among its best.
 pub fn search<S: Searched>(source: &S, number: usize, asked: &mut [Asked<'_>], scratch: &mut Scratch) -> Result<()> {
-    let searcher = Searcher { source, number, asked, scratch };
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
         // SAFETY: the processor was just asked for both.
-        return unsafe { search_avx2(searcher) };
+        return unsafe { search_avx2(Searcher { source, number, asked, scratch }) };
     }
-    searcher.search()
+    Searcher::<S, false> { source, number, asked, scratch }.search()
 }
 
 /// The same code, with instructions that count ones and look at eight numbers at a time.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,popcnt")]
-fn search_avx2<S: Searched>(searcher: Searcher<'_, '_, S>) -> Result<()> {
+fn search_avx2<S: Searched>(searcher: Searcher<'_, '_, S, true>) -> Result<()> {
     searcher.search()
 }
 
-struct Searcher<'s, 'l, S> {
+/// `AVX2`: what it is called from is compiled for that.
+struct Searcher<'s, 'l, S, const AVX2: bool> {
     source: &'s S,
     number: usize,
     asked: &'s mut [Asked<'l>],
     scratch: &'s mut Scratch,
 }
 
-impl<S: Searched> Searcher<'_, '_, S> {
+impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     #[inline(always)]
     fn search(mut self) -> Result<()> {
         let scanned = self.begin();
@@ -247,6 +281,7 @@ impl<S: Searched> Searcher<'_, '_, S> {
     }
 
     fn look_up_equals(&mut self) -> Result<()> {
+        self.asked.iter().zip(&self.scratch.keys).for_each(|(asked, keys)| self.source.prefetch_equals(asked.cardinality, &keys[0]));
         for number in 0..self.asked.len() {
             if self.is_open(number) {
                 let (source, print, key) = (self.source, self.asked[number].print, self.scratch.keys[number][0]);
@@ -266,10 +301,7 @@ impl<S: Searched> Searcher<'_, '_, S> {
     /// How many bits are changed of the part that is at this place in the order; none if it need not be looked up.
     #[inline(always)]
     fn changes(&self, number: usize, place: usize) -> Option<u32> {
-        if !self.is_open(number) {
-            return None;
-        }
-        self.scratch.bounds[number].reach.checked_sub(place as u32).map(|reach| reach / PARTS as u32)
+        if self.is_open(number) { changes(self.scratch.bounds[number].reach, place as u32, S::IS_ORDERED) } else { None }
     }
 
     /// Looks up each part of each request with up to so many bits changed, where that is necessary.
@@ -277,10 +309,9 @@ impl<S: Searched> Searcher<'_, '_, S> {
     fn look_up_all(&mut self, ones: u32) -> Result<()> {
         for number in 0..self.asked.len() {
             for (place, part) in ORDER.into_iter().enumerate() {
-                if self.changes(number, place).is_none_or(|most| most < ones) {
-                    break;
+                if self.changes(number, place).is_some_and(|most| most >= ones) {
+                    self.look_up(number, part, ones)?;
                 }
-                self.look_up(number, part, ones)?;
             }
         }
         self.flush()
@@ -289,42 +320,57 @@ impl<S: Searched> Searcher<'_, '_, S> {
     /// Looks up parts of which more bits are to be changed, with all of them at once.
     #[inline(always)]
     fn look_deep(&mut self) -> Result<()> {
-        let deep = |this: &Self, number, place| this.changes(number, place).filter(|&most| most >= 2);
-        let bits = self.source.address_bits();
-        let pieces = 1_u32 << bits.saturating_sub(PIECE_BITS);
         for (place, part) in ORDER.into_iter().enumerate() {
-            let many = (0..self.asked.len()).filter(|&number| deep(self, number, place).is_some()).count() >= MANY;
-            if !many || pieces == 1 || (part == 0 && S::IS_ORDERED) {
-                for number in 0..self.asked.len() {
-                    if let Some(most) = deep(self, number, place) {
+            let deep = |number: &usize| self.changes(*number, place).is_some_and(|most| most >= 2);
+            let deep: Vec<usize> = (0..self.asked.len()).filter(deep).collect();
+            if deep.len() < MANY || !S::IS_ORDERED || part == 0 {
+                for number in deep {
+                    if let Some(most) = self.changes(number, place) {
                         self.look_up(number, part, most)?;
                     }
                 }
             } else {
-                let flips = self.flips(PIECE_BITS);
-                for piece in 0..pieces {
-                    for number in 0..self.asked.len() {
-                        let Some(most) = deep(self, number, place) else { continue };
-                        let address = self.scratch.keys[number][part].address;
-                        let changed = (address >> PIECE_BITS ^ piece).count_ones();
-                        if changed <= most {
-                            let base = piece << PIECE_BITS | address & ((1 << PIECE_BITS) - 1);
-                            self.probe(number, part, base, most - changed, &flips)?;
-                        }
-                    }
-                }
-                self.scratch.flips[PIECE_BITS as usize] = flips;
+                self.look_up_pieces(&deep, place, part)?;
             }
             self.flush()?;
         }
         Ok(())
     }
 
-    /// All numbers of so many bits; they are to be given back.
-    fn flips(&mut self, bits: u32) -> Flips {
-        let known = &mut self.scratch.flips;
-        (known.len() as u32..=bits).for_each(|bits| known.push(Flips::new(bits)));
-        std::mem::replace(&mut known[bits as usize], Flips::new(0))
+    /// Looks up a part for many requests, a piece of its table after the other.
+    #[inline(always)]
+    fn look_up_pieces(&mut self, numbers: &[usize], place: usize, part: usize) -> Result<()> {
+        let (bits, entry_bits) = (self.source.address_bits(), self.source.entry_bits());
+        let low = bits.min(PIECE_BITS);
+        let flips = Flips::of(low);
+        let mask = !((1_u64 << entry_bits) as u32).wrapping_sub(1);
+        for high in 0..1_u32 << (bits - low) {
+            let piece = self.source.piece(part, high << low, 1 << low)?;
+            for &number in numbers {
+                // What was found meanwhile may have left less to do.
+                let Some(most) = self.changes(number, place).filter(|&most| most >= 2) else { continue };
+                let Key { address, rest } = self.scratch.keys[number][part];
+                let Some(left) = most.checked_sub((address >> low ^ high).count_ones()) else { continue };
+                let (address, asked) = (address & ((1 << low) - 1), (u64::from(rest) << entry_bits) as u32);
+                let (source, scratch) = (self.source, &mut *self.scratch);
+                let admissible = scratch.bounds[number].entries.clone();
+                for ones in 0..=left.min(low) {
+                    let near = Near { asked, mask, most: left - ones };
+                    for &flip in flips.with(ones) {
+                        near.each_with::<AVX2>(piece.slots(address ^ flip), |entry| {
+                            if admissible.contains(&entry) {
+                                source.prefetch_print(entry);
+                                scratch.candidates.push((number, entry));
+                            }
+                        });
+                    }
+                }
+                if self.scratch.candidates.len() >= TOGETHER {
+                    self.verify()?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Looks up a part with up to so many bits changed.
@@ -335,19 +381,19 @@ impl<S: Searched> Searcher<'_, '_, S> {
             for group in self.scratch.bounds[number].groups.clone() {
                 let (bits, first) = self.source.group(group);
                 let address = address & ((1 << bits) - 1);
-                for ones in 0..=most {
-                    each_with_ones(bits, ones, |change| self.probe_ordered(number, first + (address ^ change)))?;
+                for change in (0..=most).flat_map(|ones| WithOnes::new(bits, ones)) {
+                    self.probe_ordered(number, first + (address ^ change))?;
                 }
             }
             return Ok(());
         }
         let bits = self.source.address_bits();
         let low = bits.min(PIECE_BITS);
-        let flips = self.flips(low);
         for changed in 0..=most.min(bits - low) {
-            each_with_ones(bits - low, changed, |change| self.probe(number, part, address ^ change << low, most - changed, &flips))?;
+            for change in WithOnes::new(bits - low, changed) {
+                self.probe(number, part, address ^ change << low, most - changed, Flips::of(low))?;
+            }
         }
-        self.scratch.flips[low as usize] = flips;
         Ok(())
     }
 
@@ -393,7 +439,7 @@ impl<S: Searched> Searcher<'_, '_, S> {
             let near = Near { asked: (u64::from(key.rest) << bits) as u32, mask, most };
             let admissible = scratch.bounds[asked].entries.clone();
             while let Some(slots) = source.slots(&mut bucket)? {
-                near.each(slots, |entry| {
+                near.each_with::<AVX2>(slots, |entry| {
                     if admissible.contains(&entry) {
                         source.prefetch_print(entry);
                         scratch.candidates.push((asked, entry));
@@ -448,5 +494,24 @@ impl<S: Searched> Searcher<'_, '_, S> {
             (self.scratch.bounds[number], _) = source.bounds(asked.best.limit(), asked.cardinality, cut);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One bit more in each part would be more than may differ, and with one less somewhere it would not.
+    #[test]
+    fn nothing_falls_between_the_parts() {
+        for reach in 0..=256 {
+            for is_ordered in [false, true] {
+                let more: Vec<u32> = (0..PARTS as u32).map(|place| changes(reach, place, is_ordered).map_or(0, |most| most + 1)).collect();
+                assert_eq!(more.iter().sum::<u32>(), reach + 1, "{reach} {more:?}");
+            }
+        }
+        let of = |reach| (0..7).map(|place| changes(reach, place, true).map_or(-1, |most| most as i32)).collect::<Vec<_>>();
+        assert_eq!(of(8), [1, 1, 0, 0, 0, 0, 0]);
+        assert_eq!(of(30), [4, 4, 4, 4, 3, 3, 2]);
     }
 }

@@ -11,7 +11,7 @@ use super::{
     keys::{Key, Keys, Masks, PARTS, are_masks, entry_bits},
     likeness::{At, Ratio},
     scan::Slot,
-    search::{Bounds, Bucket, Searched, lookups},
+    search::{Bounds, Bucket, Piece, Searched, lookups},
 };
 use crate::{
     error::{Error, Place, Result},
@@ -141,7 +141,7 @@ impl Segment {
             return Err(Error::damaged(Place::file(file.name().clone()), "not a segment of a history, or one of another version"));
         }
         let keys = Keys::new(&shape.masks);
-        let all = (0..=256).map(|reach| lookups(shape.address_bits, reach));
+        let all = (0..=256).map(|reach| lookups(shape.address_bits, reach, true));
         let lookups = all.take_while(|&lookups| lookups <= u64::from(shape.entries)).collect();
         Ok(Self { file, shape, keys, lookups, level })
     }
@@ -239,6 +239,18 @@ impl Entries for Segment {
 }
 
 impl Segment {
+    /// Where in the directory a print's address of part 0 is.
+    fn place_of(&self, cardinality: u32, key: &Key) -> u32 {
+        let (bits, first) = self.group(group_of(cardinality));
+        first + (key.address & ((1 << bits) - 1))
+    }
+
+    #[inline(always)]
+    fn slots_between(&self, part: usize, start: u32, end: u32) -> Result<&[Slot]> {
+        let bytes = self.file.bytes(self.shape.tables[part - 1].slots + 4 * u64::from(start), 4 * u64::from(end - start))?;
+        Ok(bytes.as_chunks().0)
+    }
+
     fn skip_to(&self, fields: &mut Fields<'_>, count: u32) -> Result<(), String> {
         for _ in 0..count {
             let length = fields.varint("length of an id")?;
@@ -291,9 +303,12 @@ impl Searched for Segment {
         self.file.prefetch(self.shape.prints + PRINT_BYTES as u64 * u64::from(entry));
     }
 
+    fn prefetch_equals(&self, cardinality: u32, key: &Key) {
+        self.prefetch_address(0, self.place_of(cardinality, key));
+    }
+
     fn equals(&self, print: &Print, key: &Key, call: &mut dyn FnMut(u32) -> Result<bool>) -> Result<()> {
-        let (bits, first) = self.group(group_of(print.cardinality()));
-        for entry in self.ordered(first + (key.address & ((1 << bits) - 1)))? {
+        for entry in self.ordered(self.place_of(print.cardinality(), key))? {
             if self.print(entry)? == *print && call(entry)? {
                 break;
             }
@@ -325,6 +340,7 @@ impl Searched for Segment {
         let table = &self.shape.tables[part - 1];
         let [start, end] = self.u32s(table.directory + 4 * u64::from(address))?;
         self.file.prefetch(table.slots + 4 * u64::from(start));
+        self.file.prefetch(table.slots + 4 * u64::from(end.saturating_sub(1)));
         Ok(Bucket { part, start, end })
     }
 
@@ -335,8 +351,14 @@ impl Searched for Segment {
             return Ok(None);
         }
         bucket.start = end;
-        let bytes = self.file.bytes(self.shape.tables[part - 1].slots + 4 * u64::from(start), 4 * u64::from(end - start))?;
-        Ok(Some(bytes.as_chunks().0))
+        self.slots_between(part, start, end).map(Some)
+    }
+
+    fn piece(&self, part: usize, first: u32, count: u32) -> Result<Piece<'_>> {
+        let directory = self.shape.tables[part - 1].directory + 4 * u64::from(first);
+        let starts = self.file.bytes(directory, 4 * u64::from(count + 1))?.as_chunks().0;
+        let [start, end] = [starts[0], starts[count as usize]].map(u32::from_le_bytes);
+        Ok(Piece { starts, slots: self.slots_between(part, start, end.max(start))? })
     }
 }
 

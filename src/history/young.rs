@@ -7,7 +7,7 @@ use super::{
     keys::{Key, Keys, Ones, PARTS, address_bits, entry_bits},
     likeness::{At, Ratio},
     scan::Slot,
-    search::{Bounds, Bucket, Searched, lookups},
+    search::{Bounds, Bucket, Piece, Searched, lookups},
     segment::{Entries, id_hash},
 };
 use crate::{
@@ -120,7 +120,7 @@ impl Tables {
         let mut tables = Self {
             keys: Keys::new(&ones.masks(address_bits, MOST_YOUNG)),
             address_bits,
-            lookups: (0..=256).map(|reach| lookups(address_bits, reach)).collect(),
+            lookups: (0..=256).map(|reach| lookups(address_bits, reach, false)).collect(),
             parts: (0..PARTS).map(|_| chains()).collect(),
         };
         (0..).zip(each()).for_each(|(entry, print)| tables.add(entry, &print));
@@ -222,6 +222,10 @@ impl Searched for Young {
         prefetch(&self.prints, PRINT_BYTES as u64 * u64::from(entry));
     }
 
+    fn prefetch_equals(&self, _: u32, key: &Key) {
+        self.prefetch_address(0, key.address);
+    }
+
     fn equals(&self, print: &Print, key: &Key, call: &mut dyn FnMut(u32) -> Result<bool>) -> Result<()> {
         let mut bucket = self.bucket(0, key.address)?;
         let entry_mask = MOST_YOUNG - 1;
@@ -247,12 +251,17 @@ impl Searched for Young {
     }
 
     #[inline(always)]
-    fn prefetch_address(&self, _: usize, _: u32) {}
+    fn prefetch_address(&self, part: usize, address: u32) {
+        if let Some(Tables { parts, .. }) = &self.tables {
+            prefetch(&parts[part].ends, u64::from(address));
+        }
+    }
 
     #[inline(always)]
     fn bucket(&self, part: usize, address: u32) -> Result<Bucket> {
         let chains = self.tables.as_ref().and_then(|tables| tables.parts.get(part)).ok_or_else(out_of_bounds)?;
         let [start, end] = chains.ends[address as usize];
+        prefetch(&chains.blocks, u64::from(start));
         Ok(Bucket { part, start, end })
     }
 
@@ -265,5 +274,9 @@ impl Searched for Young {
         let block = &chains.blocks[bucket.start as usize];
         bucket.start = block.next;
         Ok(Some(&block.slots[..block.used as usize]))
+    }
+
+    fn piece(&self, _: usize, _: u32, _: u32) -> Result<Piece<'_>> {
+        Ok(Piece { starts: &[], slots: &[] })
     }
 }
