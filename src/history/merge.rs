@@ -136,8 +136,10 @@ impl Work for Job {
         let make = || {
             journal.map_or(Ok(()), |mut journal| journal.finish())?;
             let made = build_file(&sources, &|sequence, time| live.has(sequence, time), level, &path, stop)?;
-            if let (Some(_), Some(directory)) = (&made, path.parent()) {
+            if let (Some(segment), Some(directory)) = (&made, path.parent()) {
                 sync_files(directory, std::slice::from_ref(&path))?;
+                // It is then in memory, and all blocks are known to be right: nobody who asks waits for that.
+                segment.file.verify()?;
             }
             Ok(made)
         };
@@ -151,12 +153,15 @@ pub struct Commit {
     pub manifest: Manifest,
     pub directory: PathBuf,
     pub obsolete: Vec<PathBuf>,
+    /// What was made of these files: to let go of so much memory takes a while, too.
+    pub inputs: Option<Inputs>,
 }
 
 impl Work for Commit {
     type Done = Result<()>;
 
     fn run(self, _: &AtomicBool) -> Result<()> {
+        drop(self.inputs);
         self.manifest.commit(&self.directory)?;
         self.obsolete.iter().try_for_each(|path| fs::remove_file(path).map_err(|error| Error::io(path.display(), error)))
     }

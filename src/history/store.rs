@@ -430,16 +430,16 @@ impl History {
     fn install(&mut self, done: Done) -> Result<()> {
         let made = done.made?.map(|segment| Held { segment: Arc::new(segment), is_busy: false });
         let is_dropped = |sequence: u64, [first, last]: [u64; 2]| (first..=last).contains(&sequence) && done.removed.contains(&sequence);
-        let obsolete = match done.inputs {
+        let obsolete = match &done.inputs {
             // Those in memory are made into files in their order, after all that are files already.
             Inputs::Young(young, number) => {
-                self.waiting.retain(|waiting| !Arc::ptr_eq(waiting, &young));
+                self.waiting.retain(|waiting| !Arc::ptr_eq(waiting, young));
                 self.segments.extend(made);
                 if let Some((last, _)) = young.last() {
                     let range = [last + 1 - u64::from(young.count()), last];
                     self.removed.retain(|&sequence| !is_dropped(sequence, range));
                 }
-                let obsolete = (self.manifest.journal..=number).map(|number| journal_path(&self.directory, number)).collect();
+                let obsolete = (self.manifest.journal..=*number).map(|number| journal_path(&self.directory, number)).collect();
                 self.manifest.journal = number + 1;
                 obsolete
             }
@@ -452,12 +452,12 @@ impl History {
                 inputs.iter().map(|input| input.path()).collect()
             }
         };
-        self.commit(obsolete);
+        self.commit(obsolete, Some(done.inputs));
         Ok(())
     }
 
     /// Commits the files that are in use, and removes others after that.
-    fn commit(&mut self, obsolete: Vec<PathBuf>) {
+    fn commit(&mut self, obsolete: Vec<PathBuf>, inputs: Option<Inputs>) {
         let file = |Held { segment, .. }: &Held| {
             let name = segment.file.name().rsplit('/').next().unwrap_or_default().to_owned();
             let file = FileSeal { name, bytes: segment.file.file_bytes(), seal: segment.file.seal() };
@@ -468,7 +468,7 @@ impl History {
         self.manifest.removed.sort_unstable();
         let (manifest, directory) = (self.manifest.clone(), self.directory.clone());
         if let Some(writing) = &mut self.writing {
-            writing.commits.submit(Commit { manifest, directory, obsolete });
+            writing.commits.submit(Commit { manifest, directory, obsolete, inputs });
         }
     }
 
@@ -493,7 +493,8 @@ impl History {
         }
         if !gone.is_empty() {
             self.removed.retain(|&sequence| gone.iter().all(|held| !is_within(sequence, &held.segment)));
-            self.commit(gone.iter().map(|held| held.segment.path()).collect());
+            let obsolete = gone.iter().map(|held| held.segment.path()).collect();
+            self.commit(obsolete, Some(Inputs::Segments(gone.into_iter().map(|held| held.segment).collect())));
         }
     }
 }
