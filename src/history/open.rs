@@ -18,6 +18,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// How often a reader tries again, if a writer changes the history while it is opened.
@@ -129,8 +130,8 @@ impl History {
         let next_sequence = segments.last().map_or(0, |held| held.segment.shape.sequences[1] + 1);
         let last_time = segments.iter().map(|held| held.segment.shape.times[1]).max().unwrap_or_default();
         let (removed, waiting, young, writing) = (manifest.removed.iter().copied().collect(), Vec::new(), Young::default(), None);
-        let directory = directory.to_owned();
-        Ok(Self { directory, options, manifest, scheme, segments, waiting, young, removed, next_sequence, last_time, writing })
+        let (directory, pace) = (directory.to_owned(), Duration::ZERO);
+        Ok(Self { directory, options, manifest, scheme, segments, waiting, young, removed, next_sequence, last_time, pace, writing })
     }
 
     /// The numbers of the journals: that of the manifest, and those after it; and the paths of those made ahead of their time.

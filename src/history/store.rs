@@ -21,7 +21,7 @@ use std::{
     path::PathBuf,
     sync::Arc,
     thread,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// Files of a level that become one.
@@ -31,8 +31,8 @@ const MOST_WAITING: usize = 3;
 const MOST_FILES: usize = 40;
 /// Requests that are answered together.
 const BATCH: usize = 1024;
-/// Below so many a thread is not worth its start.
-const ALONE: usize = 16;
+/// What takes less time is not worth another thread, which may have to wait for a processor.
+const ALONE: Duration = Duration::from_millis(1);
 
 /// How a history is used.
 #[derive(Debug, Clone)]
@@ -117,6 +117,8 @@ pub struct History {
     pub(super) removed: HashSet<u64>,
     pub(super) next_sequence: u64,
     pub(super) last_time: u32,
+    /// What the last request took a thread.
+    pub(super) pace: Duration,
     /// None if it is only read.
     pub(super) writing: Option<Writing>,
 }
@@ -182,7 +184,10 @@ impl History {
         for batch in requests.chunks(BATCH) {
             self.settle(false)?;
             let now = (self.options.clock)().max(self.last_time);
-            for found in self.search(batch, wanted, now)? {
+            let start = Instant::now();
+            let found = self.search(batch, wanted, now)?;
+            self.pace = start.elapsed() * self.threads_for(batch) as u32 / batch.len() as u32;
+            for found in found {
                 answers.push(self.answer(batch, &found)?);
             }
             self.add(batch, now)?;
@@ -252,7 +257,7 @@ impl History {
     /// The best of each request, in the state before the batch and among the requests before it.
     fn search(&self, batch: &[Request<'_>], wanted: &Wanted, now: u32) -> Result<Vec<Vec<Found>>> {
         let added = InBatch::new(batch, self.next_sequence, now);
-        let threads = self.options.threads.min(batch.len() / ALONE).max(1);
+        let threads = self.threads_for(batch);
         let piece = batch.len().div_ceil(threads).max(1);
         let work = |start: usize| self.search_some(batch, start..batch.len().min(start + piece), &added, wanted, now);
         if threads == 1 {
@@ -267,6 +272,11 @@ impl History {
             }
             Ok(all)
         })
+    }
+
+    fn threads_for(&self, batch: &[Request<'_>]) -> usize {
+        let pieces = (self.pace * batch.len() as u32).as_nanos() / ALONE.as_nanos();
+        self.options.threads.min(batch.len()).min(pieces as usize).max(1)
     }
 
     fn search_some(
