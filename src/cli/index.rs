@@ -106,6 +106,9 @@ struct BuildArgs {
     /// Read the files of a slice that dedup-shard plan made, if they are as they were
     #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "files_from"])]
     slice: Option<PathBuf>,
+    /// Read the files of the slice from copies in DIR, each named by its number
+    #[arg(long, value_name = "DIR", requires = "slice", hide = true)]
+    copies: Option<PathBuf>,
     /// Also keep a dictionary: how often each word stands in which document, for dedup-extract --method gdic
     #[arg(long)]
     dictionary: bool,
@@ -124,6 +127,7 @@ impl BuildArgs {
     fn run(&self) -> RunArgs {
         let mut run = self.run.clone();
         run.input.slice.clone_from(&self.slice);
+        run.input.copies.clone_from(&self.copies);
         run
     }
 

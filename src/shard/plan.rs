@@ -270,7 +270,15 @@ mod tests {
     fn files(sizes: &[u64]) -> Vec<Found> {
         let entry = |(number, &bytes): (usize, &u64)| {
             let name = number.to_string();
-            Found::File(Entry { path: name.clone().into(), id: name.into(), is_named: false, is_regular: true, bytes, modified: [0; 2] })
+            Found::File(Entry {
+                path: name.clone().into(),
+                copy: None,
+                id: name.into(),
+                is_named: false,
+                is_regular: true,
+                bytes,
+                modified: [0; 2],
+            })
         };
         sizes.iter().enumerate().map(entry).collect()
     }
