@@ -12,11 +12,13 @@ mod plan;
 mod makefile;
 mod state;
 mod write;
+mod events;
 mod engine;
 mod run;
 mod gather;
 
 pub use engine::{Engine, LOST, Local, Verdict};
+pub use events::{Event, Events, What, bytes_of};
 pub use gather::{Reads, gather, problems, write_problems};
 pub use hosts::Host;
 pub use plan::{Kind, Plan, PlanOptions, Task};

@@ -2,6 +2,7 @@
 
 use super::{
     engine::{Engine, Verdict},
+    events::{Event, Events, What, bytes_of},
     plan::{Kind, Plan, Task},
     state::{State, state},
 };
@@ -54,11 +55,12 @@ pub fn run(plan: &Plan, run: &Path, engine: &dyn Engine, done: &mut dyn FnMut(&T
         plan.tasks.iter().for_each(done);
         return Ok(Vec::new());
     }
+    let events = Events::append(run)?;
     for kind in [Kind::Map, Kind::Reduce, Kind::Gather] {
         let (mut todo, ready): (Vec<&Task>, Vec<&Task>) = plan.tasks_of(kind).partition(|task| state(plan, task, run) != State::Done);
         ready.into_iter().for_each(&mut *done);
         todo.sort_by_key(|task| std::cmp::Reverse(task.bytes));
-        let failures = run_all(&todo, engine, done)?;
+        let failures = run_all(&todo, &Noted { engine, events: &events, run }, done)?;
         if !failures.is_empty() {
             return Ok(failures);
         }
@@ -71,18 +73,39 @@ pub fn is_complete(plan: &Plan, run: &Path) -> bool {
     plan.tasks_of(Kind::Gather).all(|task| state(plan, task, run) == State::Done)
 }
 
+/// An engine whose tasks are noted as they begin and end. A run goes on even if nothing can be noted.
+struct Noted<'a> {
+    engine: &'a dyn Engine,
+    events: &'a Events,
+    run: &'a Path,
+}
+
+impl Noted<'_> {
+    fn run(&self, task: &Task, slot: u32) -> Result<Verdict> {
+        let note = |what| drop(self.events.write(&Event::now(&task.id, "here", slot, what)));
+        note(What::Start);
+        let verdict = self.engine.run(task)?;
+        note(match &verdict {
+            Verdict::Done => What::Done { bytes_in: task.bytes, bytes_out: bytes_of(&self.run.join(&task.output)), moved: 0 },
+            Verdict::Lost(what) => What::Lost(what.clone()),
+            Verdict::Failed(what) => What::Failed(what.clone()),
+        });
+        Ok(verdict)
+    }
+}
+
 /// Each slot takes the next task when it is free.
-fn run_all(tasks: &[&Task], engine: &dyn Engine, done: &mut dyn FnMut(&Task)) -> Result<Vec<Failure>> {
+fn run_all(tasks: &[&Task], engine: &Noted<'_>, done: &mut dyn FnMut(&Task)) -> Result<Vec<Failure>> {
     let queue = Mutex::new(tasks.iter().copied().collect::<VecDeque<&Task>>());
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     let mut failures = Vec::new();
     thread::scope(|scope| {
         let (send, receive) = mpsc::channel();
-        for _ in 0..engine.slots().clamp(1, tasks.len().max(1)) {
+        for slot in 0..engine.engine.slots().clamp(1, tasks.len().max(1)) {
             let send = send.clone();
             scope.spawn(move || {
                 while let Some(task) = next() {
-                    let _ = send.send((task, engine.run(task)));
+                    let _ = send.send((task, engine.run(task, slot as u32)));
                 }
             });
         }
