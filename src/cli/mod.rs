@@ -6,6 +6,7 @@ mod args;
 mod blot;
 mod compare;
 mod extract;
+mod fleet;
 mod generate;
 mod history;
 mod index;

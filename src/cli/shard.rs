@@ -4,6 +4,7 @@ use super::{
     Manual, Tool,
     args::{BlotArgs, InputArgs, TokenArgs, machine_memory, parse_size, threads_of},
     exit_code,
+    fleet::{FleetArgs, WorkerArgs, run_worker},
     generate::{What, examples},
     index, main_of, name,
     output::Output,
@@ -58,6 +59,9 @@ enum Command {
     Gather(GatherArgs),
     /// Remove what tasks made on the way; the plan and the index stay
     Clean(OfRun),
+    /// What run starts on hosts: it speaks with run over stdin and stdout, and ends with it
+    #[command(hide = true)]
+    Worker(WorkerArgs),
 }
 
 #[derive(Args, Debug)]
@@ -96,6 +100,8 @@ struct OfRun {
 enum EngineName {
     /// Processes of this machine
     Local,
+    /// The hosts of the plan, over SSH
+    Ssh,
 }
 
 #[derive(Args, Debug)]
@@ -111,6 +117,8 @@ struct RunTasksArgs {
     /// No progress bar, and no word on documents that could not be used
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    fleet: FleetArgs,
 }
 
 #[derive(Args, Debug)]
@@ -120,6 +128,9 @@ struct TaskArgs {
     /// Tasks, by the ids that status --missing shows
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
+    /// Read documents from copies in DIR, each named by its number in the slice
+    #[arg(long, value_name = "DIR", hide = true)]
+    copies: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -194,6 +205,7 @@ impl Tool for Arguments {
                 let _lock = RunLock::take(&of.open()?.1)?;
                 Ok(clean(&of.run).map(|()| ExitCode::SUCCESS)?)
             }
+            Some(Command::Worker(args)) => run_worker(args),
             None => anyhow::bail!("say what to do: plan, run, task, status, gather or clean"),
         }
     }
@@ -235,10 +247,13 @@ fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
 fn run_run(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
     let _lock = RunLock::take(&directory)?;
-    let EngineName::Local = args.engine;
-    let engine = Local { program: env::current_exe().context("dedup-shard")?, run: directory.clone(), slots: threads_of(args.jobs) };
+    let slots = u32::try_from(threads_of(args.jobs)).unwrap_or(1);
+    let engine = Local { plan: &plan, program: env::current_exe().context("dedup-shard")?, run: directory.clone(), slots };
     let bar = task_bar(args.quiet, plan.tasks.len() as u64);
-    let failures = run(&plan, &directory, &engine, &mut |_| bar.inc(1));
+    let failures = match args.engine {
+        EngineName::Local => run(&plan, &directory, &engine, args.fleet.retries, &mut |_| bar.inc(1)),
+        EngineName::Ssh => run(&plan, &directory, &args.fleet.fleet(engine)?, args.fleet.retries, &mut |_| bar.inc(1)),
+    };
     bar.finish_and_clear();
     let failures = failures?;
     if failures.is_empty() {
@@ -269,7 +284,7 @@ fn run_tasks(args: &TaskArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
     let tasks = args.ids.iter().map(|id| plan.task(id)).collect::<Result<Vec<_>, _>>()?;
     for task in tasks {
-        if let Err(error) = run_task(&plan, task, &directory) {
+        if let Err(error) = run_task(&plan, task, &directory, args.copies.as_deref()) {
             // Another copy of it may have been faster.
             if state(&plan, task, &directory) == State::Done {
                 continue;
@@ -281,15 +296,23 @@ fn run_tasks(args: &TaskArgs) -> Result<ExitCode, anyhow::Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_task(plan: &Plan, task: &Task, directory: &Path) -> Result<(), anyhow::Error> {
+fn run_task(plan: &Plan, task: &Task, directory: &Path, copies: Option<&Path>) -> Result<(), anyhow::Error> {
     if !prepare(plan, task, directory)? {
         return Ok(());
     }
     match task.kind {
         Kind::Gather => gather_to(plan, directory, &directory.join(&task.output)).map(drop),
         Kind::Map | Kind::Reduce => {
-            env::set_current_dir(&plan.options.directory).with_context(|| plan.options.directory.clone())?;
-            index::run_line(plan.command(task, directory)).map(drop)
+            let mut line = plan.command(task, directory);
+            match copies {
+                // Where they come from may not exist on this machine.
+                Some(copies) => line.extend(["--copies".into(), copies.into()]),
+                None if task.kind == Kind::Map => {
+                    env::set_current_dir(&plan.options.directory).with_context(|| plan.options.directory.clone())?;
+                }
+                None => {}
+            }
+            index::run_line(line).map(drop)
         }
     }
 }

@@ -4,10 +4,10 @@ use super::plan::{Kind, Plan, Task};
 use crate::{
     error::{Error, Result},
     index::{Index, Means},
-    pipeline::{Built, Settings, Summary, Watch, find_ids, merge, range_name, write_aside},
+    pipeline::{BUILT, Built, Settings, Summary, Watch, find_ids, merge, range_name, write_aside},
 };
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -24,11 +24,31 @@ pub fn gather(plan: &Plan, run: &Path, output: &Path, means: &Means, watch: &mut
     write_aside(output, |beside| merge(&inputs, Some(plan.options.parts), beside, means, watch))
 }
 
+/// What the last task needs beside its inputs: the record of each slice.
+pub fn gather_needs(plan: &Plan) -> HashMap<String, Vec<String>> {
+    let records: Vec<String> = plan.tasks_of(Kind::Map).map(|task| format!("{}/{BUILT}", task.output)).collect();
+    plan.tasks_of(Kind::Gather).map(|task| (task.id.clone(), records.clone())).collect()
+}
+
+/// What it needs, too, if documents of several slices have the same id: the ids of all. What is there is not named.
+pub fn ids_needed(plan: &Plan, run: &Path) -> Result<Vec<String>> {
+    if !is_any_repeated(plan, run)? {
+        return Ok(Vec::new());
+    }
+    let part = |task: &Task| format!("{}/{}", task.output, range_name(0));
+    Ok(plan.tasks_of(Kind::Map).map(part).filter(|path| !run.join(path).exists()).collect())
+}
+
+fn is_any_repeated(plan: &Plan, run: &Path) -> Result<bool> {
+    let kept = Index::open(&run.join("reduce").join(range_name(0)))?.manifest.numbers;
+    let read = |task: &Task| Ok(u64::from(Built::read(&run.join(&task.output))?.documents));
+    Ok(plan.tasks_of(Kind::Map).map(read).sum::<Result<u64>>()? > u64::from(kept))
+}
+
 /// What could not be used, in the order of the corpus: what was told of each slice, and documents whose id an earlier slice has.
 pub fn write_problems(plan: &Plan, run: &Path, read: Reads<'_>) -> Result<Vec<String>> {
     let built = plan.tasks_of(Kind::Map).map(|task| Built::read(&run.join(&task.output))).collect::<Result<Vec<_>>>()?;
-    let kept = Index::open(&run.join("reduce").join(range_name(0)))?.manifest.numbers;
-    let is_any_repeated = built.iter().map(|built| u64::from(built.documents)).sum::<u64>() > u64::from(kept);
+    let is_any_repeated = is_any_repeated(plan, run)?;
     let (mut problems, mut seen) = (Vec::new(), HashSet::new());
     for (built, task) in built.iter().zip(plan.tasks_of(Kind::Map)) {
         problems.extend(built.problems.iter().cloned());

@@ -162,7 +162,8 @@ impl Plan {
         serde_json::to_string_pretty(&checked).unwrap_or_default() + "\n"
     }
 
-    fn checksum(&self) -> String {
+    /// What tells it from all other plans.
+    pub fn checksum(&self) -> String {
         format!("{:016x}", xxh3_64(&serde_json::to_vec(self).unwrap_or_default()))
     }
 

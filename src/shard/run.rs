@@ -1,8 +1,10 @@
-//! Carries a plan out, or goes on with it.
+//! Carries a plan out, or goes on with it: each place has a mover, which brings what tasks need, and a thread for each slot, which runs them.
 
 use super::{
-    engine::{Engine, Verdict},
-    events::{Event, Events, What, bytes_of},
+    board::{Board, End, HERE, Step},
+    engine::{Crew, Trouble, Verdict},
+    events::{Event, Events, What},
+    gather::gather_needs,
     plan::{Kind, Plan, Task},
     state::{State, state},
 };
@@ -11,11 +13,15 @@ use crate::{
     pipeline::sweep_aside,
 };
 use std::{
-    collections::VecDeque,
     fs::{self, File, TryLockError},
     path::Path,
-    sync::{Mutex, PoisonError, mpsc},
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
     thread,
+    time::{Duration, Instant},
 };
 
 /// A task that was not done, and why.
@@ -44,28 +50,65 @@ impl RunLock {
     }
 }
 
-/// Runs what is not done yet, the largest tasks first. `done` is told each task that is done, or was already.
+/// How often a task may be lost before the run is given up.
+pub const RETRIES: u32 = 3;
+
+/// What the threads of a run share.
+struct Desk<'a> {
+    plan: &'a Plan,
+    crew: &'a dyn Crew,
+    board: Mutex<Board>,
+    bell: Condvar,
+    events: Events,
+    /// Bytes that went for a task, by its number.
+    moved: Vec<AtomicU64>,
+    done: mpsc::Sender<usize>,
+}
+
+/// Runs what is not done yet. `done` is told each task that is done, or was already.
 ///
 /// After a failure no other task is begun. Gives what failed: nothing, if the index is there.
-pub fn run(plan: &Plan, run: &Path, engine: &dyn Engine, done: &mut dyn FnMut(&Task)) -> Result<Vec<Failure>> {
-    for parent in [run.to_owned(), run.join("map"), run.join("reduce")] {
-        sweep_aside(&parent);
-    }
+pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, retries: u32, done: &mut dyn FnMut(&Task)) -> Result<Vec<Failure>> {
+    sweep_aside(run);
     if is_complete(plan, run) {
         plan.tasks.iter().for_each(done);
         return Ok(Vec::new());
     }
-    let events = Events::append(run)?;
-    for kind in [Kind::Map, Kind::Reduce, Kind::Gather] {
-        let (mut todo, ready): (Vec<&Task>, Vec<&Task>) = plan.tasks_of(kind).partition(|task| state(plan, task, run) != State::Done);
-        ready.into_iter().for_each(&mut *done);
-        todo.sort_by_key(|task| std::cmp::Reverse(task.bytes));
-        let failures = run_all(&todo, &Noted { engine, events: &events, run }, done)?;
-        if !failures.is_empty() {
-            return Ok(failures);
+    let places = crew.places();
+    let slots: Vec<u32> = places.iter().map(|place| place.slots).collect();
+    let (tell, told) = mpsc::channel();
+    let desk = Desk {
+        plan,
+        crew,
+        board: Mutex::new(Board::new(plan, &gather_needs(plan), places, retries)),
+        bell: Condvar::new(),
+        events: Events::append(run)?,
+        moved: plan.tasks.iter().map(|_| AtomicU64::new(0)).collect(),
+        done: tell,
+    };
+    // What is here is known before anybody else is asked.
+    desk.begin(HERE);
+    thread::scope(|scope| {
+        let desk = &desk;
+        for (place, &slots) in slots.iter().enumerate() {
+            scope.spawn(move || desk.move_for(place));
+            for slot in 0..slots {
+                scope.spawn(move || desk.run_for(place, slot));
+            }
         }
-    }
-    Ok(Vec::new())
+        scope.spawn(move || desk.watch_end());
+        told.iter().take_while(|&task| task < plan.tasks.len()).for_each(|task| done(&plan.tasks[task]));
+    });
+    let end = desk.board().end().cloned();
+    Ok(match end {
+        None | Some(End::Done) => Vec::new(),
+        Some(End::Failed(task, what)) => vec![Failure { task, verdict: Verdict::Failed(what) }],
+        Some(End::Lost(task, what)) => vec![Failure { task, verdict: Verdict::Lost(what) }],
+        Some(End::AllOut(hosts)) => {
+            let what = format!("no host is left; run it again when one is back ({})", hosts.join("; "));
+            vec![Failure { task: "run".to_owned(), verdict: Verdict::Lost(what) }]
+        }
+    })
 }
 
 /// Whether the index is there: then nothing that led to it is needed.
@@ -73,54 +116,198 @@ pub fn is_complete(plan: &Plan, run: &Path) -> bool {
     plan.tasks_of(Kind::Gather).all(|task| state(plan, task, run) == State::Done)
 }
 
-/// An engine whose tasks are noted as they begin and end. A run goes on even if nothing can be noted.
-struct Noted<'a> {
-    engine: &'a dyn Engine,
-    events: &'a Events,
-    run: &'a Path,
-}
+/// The longest rest between two attempts to reach a host.
+const REST: Duration = Duration::from_millis(500);
 
-impl Noted<'_> {
-    fn run(&self, task: &Task, slot: u32) -> Result<Verdict> {
-        let note = |what| drop(self.events.write(&Event::now(&task.id, "here", slot, what)));
-        note(What::Start);
-        let verdict = self.engine.run(task)?;
-        note(match &verdict {
-            Verdict::Done => What::Done { bytes_in: task.bytes, bytes_out: bytes_of(&self.run.join(&task.output)), moved: 0 },
-            Verdict::Lost(what) => What::Lost(what.clone()),
-            Verdict::Failed(what) => What::Failed(what.clone()),
-        });
-        Ok(verdict)
+impl Desk<'_> {
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// Each slot takes the next task when it is free.
-fn run_all(tasks: &[&Task], engine: &Noted<'_>, done: &mut dyn FnMut(&Task)) -> Result<Vec<Failure>> {
-    let queue = Mutex::new(tasks.iter().copied().collect::<VecDeque<&Task>>());
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-    let mut failures = Vec::new();
-    thread::scope(|scope| {
-        let (send, receive) = mpsc::channel();
-        for slot in 0..engine.engine.slots().clamp(1, tasks.len().max(1)) {
-            let send = send.clone();
-            scope.spawn(move || {
-                while let Some(task) = next() {
-                    let _ = send.send((task, engine.run(task, slot as u32)));
-                }
-            });
+    /// A run goes on even if nothing can be noted.
+    fn note(&self, task: &str, place: usize, slot: u32, what: What) {
+        let host = self.board().place(place).name.clone();
+        let _ = self.events.write(&Event::now(task, &host, slot, what));
+    }
+
+    /// Wakes whoever waits for something to do when all is over.
+    fn watch_end(&self) {
+        let mut board = self.board();
+        while board.end().is_none() {
+            board = self.bell.wait_timeout(board, REST).unwrap_or_else(PoisonError::into_inner).0;
         }
-        drop(send);
-        for (task, verdict) in receive {
-            match verdict? {
-                Verdict::Done => done(task),
-                verdict => {
-                    queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
-                    failures.push(Failure { task: task.id.clone(), verdict });
+        drop(board);
+        let _ = self.done.send(usize::MAX);
+    }
+
+    /// Connects to a place, at last three times. False if it is of no use.
+    fn begin(&self, place: usize) -> bool {
+        loop {
+            match self.crew.begin(place) {
+                Ok(inventory) => {
+                    let mut board = self.board();
+                    board.begun(place, &inventory.paths, &inventory.damaged);
+                    drop(board);
+                    let is_output = |path: &String| self.plan.tasks.iter().position(|task| task.output == *path);
+                    for task in inventory.paths.iter().filter_map(is_output) {
+                        let _ = self.done.send(task);
+                    }
+                    self.bell.notify_all();
+                    return true;
                 }
+                Err(trouble) => self.blame(place, &trouble),
+            }
+            let board = self.board();
+            if board.is_closed(place) {
+                return false;
+            }
+            drop(self.bell.wait_timeout(board, REST));
+        }
+    }
+
+    /// Notes that a place failed, and whether that was once too often.
+    fn blame(&self, place: usize, trouble: &Trouble) {
+        let (is_out, what) = match trouble {
+            Trouble::Refused(what) => (self.board().put_out(place, what), what),
+            Trouble::Lost(what) => (self.board().strike(place, what, Instant::now()), what),
+            _ => return,
+        };
+        if is_out {
+            self.note("", place, 0, What::HostOut(what.clone()));
+        }
+        self.bell.notify_all();
+    }
+
+    fn move_for(&self, place: usize) {
+        if place == HERE || self.begin(place) {
+            while self.move_once(place) {
+                self.bell.notify_all();
             }
         }
-        Ok(failures)
-    })
+        self.bell.notify_all();
+        self.crew.leave(place);
+    }
+
+    fn move_once(&self, place: usize) -> bool {
+        let mut board = self.board();
+        let step = loop {
+            match board.next(place, Instant::now()) {
+                Step::Wait(limit) => board = self.bell.wait_timeout(board, limit).unwrap_or_else(PoisonError::into_inner).0,
+                step => break step,
+            }
+        };
+        let store = if board.place(place).is_shared { HERE } else { place };
+        drop(board);
+        match step {
+            Step::Stage { task, bring } => self.stage(place, store, task, &bring),
+            Step::Bring { from, paths } => {
+                if let Err(trouble) = self.bring(store, from, &paths) {
+                    self.blame_either(place, from, &trouble);
+                }
+            }
+            Step::Wait(_) => {}
+            Step::End => return false,
+        }
+        true
+    }
+
+    /// Brings what a task needs to a place, and hands it to its slots.
+    fn stage(&self, place: usize, store: usize, task: usize, bring: &[(usize, Vec<String>)]) {
+        let mut from = HERE;
+        let brought = bring.iter().try_fold(0, |sum, (store_of, paths)| {
+            from = *store_of;
+            self.bring(store, *store_of, paths).map(|bytes| sum + bytes)
+        });
+        let staged = brought.and_then(|bytes| Ok(bytes + self.crew.stage(place, &self.plan.tasks[task])?));
+        match staged {
+            Ok(bytes) => {
+                self.moved[task].fetch_add(bytes, Ordering::Relaxed);
+                self.board().staged(place, task);
+            }
+            Err(trouble) => {
+                self.blame_either(place, from, &trouble);
+                self.settle(place, task, trouble);
+            }
+        }
+    }
+
+    fn bring(&self, to: usize, from: usize, paths: &[String]) -> Result<u64, Trouble> {
+        let bytes = self.crew.bring(to, from, paths)?;
+        self.board().brought(to, paths);
+        Ok(bytes)
+    }
+
+    fn blame_either(&self, place: usize, from: usize, trouble: &Trouble) {
+        match trouble {
+            Trouble::Source(paths, what) => {
+                self.board().unmade(from, paths);
+                self.blame(from, &Trouble::Lost(what.clone()));
+            }
+            Trouble::From(what) => self.blame(from, &Trouble::Lost(what.clone())),
+            _ => self.blame(place, trouble),
+        }
+    }
+
+    /// What becomes of a task that was not run to its end.
+    fn settle(&self, place: usize, task: usize, trouble: Trouble) {
+        let mut board = self.board();
+        match trouble {
+            Trouble::Lost(what) | Trouble::Refused(what) => board.lost(place, task, &what),
+            Trouble::Source(..) | Trouble::From(_) => board.let_go(place, task),
+            Trouble::Here => board.keep_here(place, task),
+            Trouble::Needs(paths) => board.add_needs(place, task, paths),
+            Trouble::Failed(what) => board.failed(task, &what),
+        }
+    }
+
+    fn run_for(&self, place: usize, slot: u32) {
+        loop {
+            let mut board = self.board();
+            let task = loop {
+                if let Some(task) = board.take(place, Instant::now()) {
+                    break task;
+                }
+                if board.is_closed(place) {
+                    return;
+                }
+                board = self.bell.wait_timeout(board, REST).unwrap_or_else(PoisonError::into_inner).0;
+            };
+            drop(board);
+            self.run_once(place, slot, task);
+            self.bell.notify_all();
+        }
+    }
+
+    fn run_once(&self, place: usize, slot: u32, number: usize) {
+        let task = &self.plan.tasks[number];
+        self.note(&task.id, place, slot, What::Start);
+        match self.crew.run(place, slot, task) {
+            Ok(outcome) => match outcome.verdict {
+                Verdict::Done => {
+                    let moved = self.moved[number].swap(0, Ordering::Relaxed);
+                    self.note(&task.id, place, slot, What::Done { bytes_in: task.bytes, bytes_out: outcome.bytes_out, moved });
+                    let _ = self.done.send(number);
+                    self.board().done(place, number);
+                }
+                Verdict::Lost(what) => {
+                    self.note(&task.id, place, slot, What::Lost(what.clone()));
+                    self.board().lost(place, number, &what);
+                    self.blame(place, &Trouble::Lost(what));
+                }
+                Verdict::Failed(what) => {
+                    self.note(&task.id, place, slot, What::Failed(what.clone()));
+                    self.board().failed(number, &what);
+                }
+            },
+            Err(trouble) => {
+                if let Trouble::Lost(what) | Trouble::Refused(what) | Trouble::Source(_, what) = &trouble {
+                    self.note(&task.id, place, slot, What::Lost(what.clone()));
+                }
+                self.blame(place, &trouble);
+                self.settle(place, number, trouble);
+            }
+        }
+    }
 }
 
 /// Removes what tasks made on the way to the index, and what dead ones left. The plan and the index stay.
