@@ -1,6 +1,8 @@
 //! Hosts: how dedup-shard reaches them, and what it is on them.
 
 use super::args::parse_size;
+#[cfg(feature = "ssh")]
+use crate::remote::{Ssh, SshOptions};
 use crate::{
     remote::{Process, Transport, split_words},
     shard::{Fleet, FleetOptions, Host, Local, Store, WorkerOptions, is_self, serve},
@@ -21,6 +23,12 @@ pub struct FleetArgs {
     /// Reach hosts with a command that takes the arguments of ssh, such as 'ssh -J gate'
     #[arg(long, value_name = "CMD")]
     pub rsh: Option<String>,
+    /// The private key; else the agent and the usual files
+    #[arg(long, value_name = "FILE", conflicts_with = "rsh")]
+    pub identity: Option<PathBuf>,
+    /// The keys of hosts that are known; else the usual files
+    #[arg(long, value_name = "FILE", conflicts_with = "rsh")]
+    pub known_hosts: Option<PathBuf>,
     /// How hosts reach each other; none: all goes through this machine
     #[arg(long, value_name = "CMD", default_value = "ssh -o BatchMode=yes -o ConnectTimeout=5")]
     pub peer_rsh: String,
@@ -113,8 +121,24 @@ impl FleetArgs {
     fn transport(&self, host: &Host, rsh: Option<&[String]>) -> Result<Box<dyn Transport>, anyhow::Error> {
         match rsh {
             Some(rsh) => Ok(Box::new(Process::new(rsh, &host.address()))),
-            None => anyhow::bail!("this program was built without SSH; name a command with --rsh, such as --rsh ssh"),
+            None => self.ssh(host),
         }
+    }
+
+    #[cfg(feature = "ssh")]
+    fn ssh(&self, host: &Host) -> Result<Box<dyn Transport>, anyhow::Error> {
+        let options = SshOptions {
+            identity: self.identity.clone(),
+            known_hosts: self.known_hosts.clone(),
+            connect_timeout: self.connect_timeout,
+            stall: self.stall,
+        };
+        Ok(Box::new(Ssh::new(host.address(), options)))
+    }
+
+    #[cfg(not(feature = "ssh"))]
+    fn ssh(&self, _: &Host) -> Result<Box<dyn Transport>, anyhow::Error> {
+        anyhow::bail!("this program was built without SSH; name a command with --rsh, such as --rsh ssh")
     }
 }
 

@@ -19,8 +19,8 @@ use crate::{
     pipeline::{Settings, scheme_of},
     posting::TempDir,
     shard::{
-        Failure, Host, Kind, LOST, Local, Plan, PlanOptions, RunLock, State, Task, Verdict, clean, gather, prepare, problems, run, state,
-        write_plan, write_problems,
+        Failure, Host, Kind, LOST, Local, News, Plan, PlanOptions, RunLock, State, Task, Verdict, clean, gather, prepare, problems, run,
+        state, write_plan, write_problems,
     },
 };
 use anyhow::Context;
@@ -250,9 +250,17 @@ fn run_run(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     let slots = u32::try_from(threads_of(args.jobs)).unwrap_or(1);
     let engine = Local { plan: &plan, program: env::current_exe().context("dedup-shard")?, run: directory.clone(), slots };
     let bar = task_bar(args.quiet, plan.tasks.len() as u64);
+    let mut on_news = |news: &News| match news {
+        News::Done(_) => bar.inc(1),
+        News::HostOut(what) if !args.quiet => {
+            bar.suspend(|| say(&format!("{}: warning: {what}; the others go on", name::<Arguments>())));
+        }
+        News::HostOut(_) | News::End => {}
+    };
+    let retries = args.fleet.retries;
     let failures = match args.engine {
-        EngineName::Local => run(&plan, &directory, &engine, args.fleet.retries, &mut |_| bar.inc(1)),
-        EngineName::Ssh => run(&plan, &directory, &args.fleet.fleet(engine)?, args.fleet.retries, &mut |_| bar.inc(1)),
+        EngineName::Local => run(&plan, &directory, &engine, retries, &mut on_news),
+        EngineName::Ssh => run(&plan, &directory, &args.fleet.fleet(engine)?, retries, &mut on_news),
     };
     bar.finish_and_clear();
     let failures = failures?;

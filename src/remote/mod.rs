@@ -3,13 +3,21 @@
 //! Both transports carry the same: a [`Wire`] is the stdin and the stdout of a program there. What is said over it is framed, so that what is cut or altered is noticed.
 
 mod frame;
+#[cfg(feature = "ssh")]
+mod known_hosts;
 mod process;
 mod quote;
+#[cfg(feature = "ssh")]
+mod ssh;
+#[cfg(feature = "ssh")]
+mod ssh_config;
 mod system;
 
 pub use frame::{Frame, MOST_BYTES, read_frame, write_frame};
 pub use process::Process;
 pub use quote::{quote, split_words};
+#[cfg(feature = "ssh")]
+pub use ssh::{Ssh, SshOptions};
 pub use system::{die_with_parent, end_group};
 
 use std::{

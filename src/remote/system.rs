@@ -60,3 +60,25 @@ pub fn end_group(leader: u32) {
         }
     }
 }
+
+/// A connection whose other end is gone or cut off fails after `limit`; one that is only silent does not.
+#[cfg(feature = "ssh")]
+pub(super) fn set_tcp_limits(fd: RawFd, limit: Duration) -> io::Result<()> {
+    let seconds = i32::try_from(limit.as_secs() / 4).unwrap_or(i32::MAX).clamp(1, 10);
+    set(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+    #[cfg(target_os = "linux")]
+    {
+        set(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds)?;
+        set(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, seconds)?;
+        set(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3)?;
+        set(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, i32::try_from(limit.as_millis()).unwrap_or(i32::MAX))?;
+    }
+    Ok(())
+}
+
+#[cfg(feature = "ssh")]
+fn set(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+    // SAFETY: the option is an int that lives as long as the call.
+    let done = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), size_of::<i32>() as libc::socklen_t) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

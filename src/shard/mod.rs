@@ -32,7 +32,7 @@ pub use fleet::{Fleet, FleetOptions};
 pub use gather::{Reads, gather, problems, write_problems};
 pub use hosts::Host;
 pub use plan::{Kind, Plan, PlanOptions, Task};
-pub use run::{Failure, RETRIES, RunLock, clean, run};
+pub use run::{Failure, News, RETRIES, RunLock, clean, run};
 pub use ship::is_self;
 pub use state::{State, prepare, state};
 pub use store::Store;

@@ -96,7 +96,7 @@ pub enum Message {
     },
     /// Remove all of this run. Files that are kept for later runs stay.
     Clean,
-    /// Remove the oldest of the files that are kept for later runs.
+    /// The run is over, for now: remove what only running tasks need, and the oldest of the files that are kept for later runs.
     Prune {
         bytes: u64,
         seconds: u64,

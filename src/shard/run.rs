@@ -5,7 +5,7 @@ use super::{
     engine::{Crew, Trouble, Verdict},
     events::{Event, Events, What},
     gather::gather_needs,
-    plan::{Kind, Plan, Task},
+    plan::{Kind, Plan},
     state::{State, state},
 };
 use crate::{
@@ -62,21 +62,31 @@ struct Desk<'a> {
     events: Events,
     /// Bytes that went for a task, by its number.
     moved: Vec<AtomicU64>,
-    done: mpsc::Sender<usize>,
+    news: mpsc::Sender<News>,
 }
 
-/// Runs what is not done yet. `done` is told each task that is done, or was already.
+/// What is told while a run goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// A task is done, by number, or was already.
+    Done(usize),
+    /// A host gets no more tasks, and why.
+    HostOut(String),
+    End,
+}
+
+/// Runs what is not done yet, and tells what happens.
 ///
 /// After a failure no other task is begun. Gives what failed: nothing, if the index is there.
-pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, retries: u32, done: &mut dyn FnMut(&Task)) -> Result<Vec<Failure>> {
+pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, retries: u32, tell: &mut dyn FnMut(&News)) -> Result<Vec<Failure>> {
     sweep_aside(run);
     if is_complete(plan, run) {
-        plan.tasks.iter().for_each(done);
+        (0..plan.tasks.len()).for_each(|task| tell(&News::Done(task)));
         return Ok(Vec::new());
     }
     let places = crew.places();
     let slots: Vec<u32> = places.iter().map(|place| place.slots).collect();
-    let (tell, told) = mpsc::channel();
+    let (send, news) = mpsc::channel();
     let desk = Desk {
         plan,
         crew,
@@ -84,7 +94,7 @@ pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, retries: u32, done: &mut dy
         bell: Condvar::new(),
         events: Events::append(run)?,
         moved: plan.tasks.iter().map(|_| AtomicU64::new(0)).collect(),
-        done: tell,
+        news: send,
     };
     // What is here is known before anybody else is asked.
     desk.begin(HERE);
@@ -97,7 +107,7 @@ pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, retries: u32, done: &mut dy
             }
         }
         scope.spawn(move || desk.watch_end());
-        told.iter().take_while(|&task| task < plan.tasks.len()).for_each(|task| done(&plan.tasks[task]));
+        news.iter().take_while(|news| *news != News::End).for_each(|news| tell(&news));
     });
     let end = desk.board().end().cloned();
     Ok(match end {
@@ -137,10 +147,10 @@ impl Desk<'_> {
             board = self.bell.wait_timeout(board, REST).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(board);
-        let _ = self.done.send(usize::MAX);
+        let _ = self.news.send(News::End);
     }
 
-    /// Connects to a place, at last three times. False if it is of no use.
+    /// Connects to a place, three times at most. False if it is of no use.
     fn begin(&self, place: usize) -> bool {
         loop {
             match self.crew.begin(place) {
@@ -150,7 +160,7 @@ impl Desk<'_> {
                     drop(board);
                     let is_output = |path: &String| self.plan.tasks.iter().position(|task| task.output == *path);
                     for task in inventory.paths.iter().filter_map(is_output) {
-                        let _ = self.done.send(task);
+                        let _ = self.news.send(News::Done(task));
                     }
                     self.bell.notify_all();
                     return true;
@@ -173,6 +183,7 @@ impl Desk<'_> {
             _ => return,
         };
         if is_out {
+            let _ = self.news.send(News::HostOut(what.clone()));
             self.note("", place, 0, What::HostOut(what.clone()));
         }
         self.bell.notify_all();
@@ -286,7 +297,7 @@ impl Desk<'_> {
                 Verdict::Done => {
                     let moved = self.moved[number].swap(0, Ordering::Relaxed);
                     self.note(&task.id, place, slot, What::Done { bytes_in: task.bytes, bytes_out: outcome.bytes_out, moved });
-                    let _ = self.done.send(number);
+                    let _ = self.news.send(News::Done(number));
                     self.board().done(place, number);
                 }
                 Verdict::Lost(what) => {

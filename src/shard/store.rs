@@ -134,9 +134,7 @@ impl Store {
         if self.is_run {
             return Ok(inventory);
         }
-        for name in ["view", "documents", "logs"] {
-            let _ = fs::remove_dir_all(self.root.join(name));
-        }
+        self.sweep();
         for task in &plan.tasks {
             let output = self.output(&task.output)?;
             output.parent().iter().for_each(|parent| sweep_aside(parent));
@@ -159,6 +157,15 @@ impl Store {
             }
         }
         Ok(inventory)
+    }
+
+    /// Removes what only tasks that are run need.
+    pub fn sweep(&self) {
+        for name in ["view", "documents", "logs"] {
+            if !self.is_run || name == "documents" {
+                let _ = fs::remove_dir_all(self.root.join(name));
+            }
+        }
     }
 
     /// Lays out what a task sees. What is not there was lost.

@@ -181,6 +181,7 @@ impl Worker<'_> {
             Message::Run { task, is_staged } => self.run(&task, is_staged),
             Message::Clean => store.clean().map_err(Fault::Own).and_then(|()| done(0)),
             Message::Prune { bytes, seconds } => {
+                store.sweep();
                 if let Some(cache) = store.cache() {
                     cache.prune(bytes, Duration::from_secs(seconds));
                 }
