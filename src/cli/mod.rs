@@ -17,6 +17,7 @@ mod query;
 mod service;
 mod shard;
 mod spex;
+mod step;
 mod tokenize;
 
 pub use blot::main as blot;

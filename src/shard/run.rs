@@ -47,14 +47,13 @@ impl RunLock {
 ///
 /// After a failure no other task is begun. Gives what failed: nothing, if the index is there.
 pub fn run(plan: &Plan, run: &Path, engine: &dyn Engine, done: &mut dyn FnMut(&Task)) -> Result<Vec<Failure>> {
-    for parent in [run.to_owned(), run.join("map"), run.join("reduce")] {
-        sweep_aside(&parent);
-    }
+    sweep_aside(run);
+    Kind::ALL.iter().filter_map(|kind| kind.directory()).for_each(|name| sweep_aside(&run.join(name)));
     if is_complete(plan, run) {
         plan.tasks.iter().for_each(done);
         return Ok(Vec::new());
     }
-    for kind in [Kind::Map, Kind::Reduce, Kind::Gather] {
+    for kind in Kind::ALL {
         let (mut todo, ready): (Vec<&Task>, Vec<&Task>) = plan.tasks_of(kind).partition(|task| state(plan, task, run) != State::Done);
         ready.into_iter().for_each(&mut *done);
         todo.sort_by_key(|task| std::cmp::Reverse(task.bytes));
@@ -103,7 +102,7 @@ fn run_all(tasks: &[&Task], engine: &dyn Engine, done: &mut dyn FnMut(&Task)) ->
 /// Removes what tasks made on the way to the index, and what dead ones left. The plan and the index stay.
 pub fn clean(run: &Path) -> Result<()> {
     sweep_aside(run);
-    for name in ["map", "reduce", "logs"] {
+    for name in Kind::ALL.iter().filter_map(|kind| kind.directory()).chain(["logs"]) {
         let path = run.join(name);
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::io(path.display(), error)),
