@@ -18,6 +18,7 @@ mod query;
 mod service;
 mod shard;
 mod spex;
+mod step;
 mod tokenize;
 
 pub use blot::main as blot;

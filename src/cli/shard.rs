@@ -2,25 +2,23 @@
 
 use super::{
     Manual, Tool,
-    args::{BlotArgs, InputArgs, TokenArgs, machine_memory, parse_size, threads_of},
+    args::{BlotArgs, InputArgs, TokenArgs, parse_size, threads_of},
     exit_code,
     fleet::{FleetArgs, WorkerArgs, run_worker},
     generate::{What, examples},
     index, main_of, name,
     output::Output,
-    progress::{Complaints, say, task_bar},
+    progress::{say, task_bar},
 };
 use crate::{
     corpus::{Entries, Found},
     error::Error,
     format::Form,
-    index::Means,
     parallel::Limits,
     pipeline::{Settings, scheme_of},
-    posting::TempDir,
     shard::{
         Failure, Host, Kind, LOST, Local, News, Plan, PlanOptions, RunLock, State, Task, Verdict, clean, gather, prepare, problems, run,
-        state, write_plan, write_problems,
+        state, usual_parts, write_plan, write_problems,
     },
 };
 use anyhow::Context;
@@ -55,7 +53,7 @@ enum Command {
     Task(TaskArgs),
     /// Show which tasks are done, by what is on disk
     Status(StatusArgs),
-    /// Join what all ranges were reduced to
+    /// Put together what the tasks made
     Gather(GatherArgs),
     /// Remove what tasks made on the way; the plan and the index stay
     Clean(OfRun),
@@ -72,9 +70,9 @@ struct PlanArgs {
     /// A file with a host a line: [user@]host[:port] [slots=N] [dir=PATH] [shared=PATH]
     #[arg(long, value_name = "HOSTS")]
     hosts: PathBuf,
-    /// Cut the postings of the index into N range parts, 1 to 256
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
-    parts: u32,
+    /// Cut the postings of the index into N range parts, 1 to 256: these are the ranges that are worked on one by one [default: two for each slot, and more up to a power of two, 64 at most]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    parts: Option<u32>,
     /// Also keep a dictionary: how often each word stands in which document, for dedup-extract --method gdic
     #[arg(long)]
     dictionary: bool,
@@ -169,7 +167,7 @@ const MANUAL: Manual = Manual {
             &[
                 "RUN/plan.json says everything: what each task reads and writes. RUN/slices holds the names of the documents, with the size and time of each file: a file that has changed since \
                  makes its task fail, and is to be planned anew. RUN/Makefile has the same tasks as command lines. The directory is for its owner alone.",
-                "map turns a slice into a range part for each slot, RUN/map/SLICE/RANGE. reduce makes of one range of all slices the part of the whole, RUN/reduce/RANGE. gather joins these. An output \
+                "map takes a slice in, and writes its documents and the sorted postings of each range. number tells which documents count, and where they stand in the whole. reduce joins one range of all slices, sets numbers the sets of documents of all ranges, part writes the part of the index of a range. gather puts documents, sets and parts in one directory; the parts are linked, not written again. An output \
                  is written beside, and renamed when it is whole; the last rename makes the index. What was cut or altered is noticed by its checksums, and made again.",
                 "Whole files are dealt out: one file of many documents is one task's work. Paths that are relative start where plan was called. Documents must be files: a pipe cannot be read again.",
                 "A slot is a task at a time, with one core and the memory that plan was told. run --engine local runs all of them on this machine, whatever the hosts are called: there their slots only say how finely \
@@ -229,17 +227,18 @@ fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
     let Some(directory) = directory.to_str() else {
         anyhow::bail!("{}: the name of the working directory is not UTF-8; call plan from another", directory.display());
     };
+    let hosts = Host::read(&args.hosts)?;
     let options = PlanOptions {
         directory: directory.to_owned(),
         scheme: scheme_of(&args.blots.options(&args.tokens), &settings)?.to_string(),
         flags: [args.tokens.flags(), args.blots.flags(), args.input.flags()].concat(),
         dictionary: args.dictionary,
-        parts: args.parts,
+        parts: args.parts.unwrap_or_else(|| usual_parts(&hosts)),
         memory: args.memory,
         skip_bad: args.input.skip_bad,
     };
     let found: Vec<Found> = Entries::new(&settings.corpus)?.collect();
-    let (plan, slices) = Plan::new(found, Host::read(&args.hosts)?, options)?;
+    let (plan, slices) = Plan::new(found, hosts, options)?;
     write_plan(&plan, &slices, &args.output)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -310,7 +309,7 @@ fn run_task(plan: &Plan, task: &Task, directory: &Path, copies: Option<&Path>) -
     }
     match task.kind {
         Kind::Gather => gather_to(plan, directory, &directory.join(&task.output)).map(drop),
-        Kind::Map | Kind::Reduce => {
+        _ => {
             let mut line = plan.command(task, directory);
             match copies {
                 // Where they come from may not exist on this machine.
@@ -352,7 +351,7 @@ fn run_status(args: &StatusArgs) -> Result<ExitCode, anyhow::Error> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    for (kind, what) in [(Kind::Map, "map"), (Kind::Reduce, "reduce"), (Kind::Gather, "gather")] {
+    for (kind, what) in Kind::ALL.map(|kind| (kind, kind.name())) {
         let of_kind = || states.iter().filter(|(task, _)| task.kind == kind);
         let sum = |only_done: bool| of_kind().filter(|(_, state)| !only_done || is_done(state)).map(|(task, _)| task.bytes).sum::<u64>();
         let done = of_kind().filter(|(_, state)| is_done(state)).count();
@@ -369,7 +368,7 @@ fn run_status(args: &StatusArgs) -> Result<ExitCode, anyhow::Error> {
 fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
     let output = std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
-    for task in plan.tasks_of(Kind::Reduce) {
+    for task in plan.tasks.iter().filter(|task| task.kind != Kind::Gather) {
         match state(&plan, task, &directory) {
             State::Done => {}
             State::Missing => anyhow::bail!("{} is not done; dedup-shard run does it", task.id),
@@ -385,8 +384,7 @@ fn gather_to(plan: &Plan, directory: &Path, output: &Path) -> Result<Vec<String>
     env::set_current_dir(&plan.options.directory).with_context(|| plan.options.directory.clone())?;
     let settings = |task: &Task| index::settings_of(plan.command(task, directory)).map_err(|error| Error::Usage(error.to_string()));
     let problems = write_problems(plan, directory, &settings)?;
-    let means = Means { memory_bytes: machine_memory() / 4, threads: threads_of(None), tmp_dir: TempDir(None) };
-    gather(plan, directory, output, &means, &mut Complaints::new(name::<Arguments>(), false))?;
+    gather(plan, directory, output)?;
     Ok(problems)
 }
 

@@ -141,11 +141,12 @@ impl Board {
         let makers: HashMap<&str, usize> = plan.tasks.iter().enumerate().map(|(number, task)| (task.output.as_str(), number)).collect();
         let hosts = places.len() - 1;
         let job = |task: &super::plan::Task| {
-            let home = if task.kind == Kind::Reduce { plan.ranges.get(task.number).map(|range| range.host + 1) } else { None };
+            let is_of_range = matches!(task.kind, Kind::Reduce | Kind::Part);
+            let home = plan.ranges.get(task.number).filter(|_| is_of_range).map(|range| range.host + 1);
             let more = needs.get(&task.id).into_iter().flatten();
             let needs = task.inputs.iter().chain(more).map(|path| Need { path: path.clone(), maker: maker_of(&makers, path) }).collect();
             let home = home.filter(|&home| home <= hosts);
-            let is_own = task.kind == Kind::Gather;
+            let is_own = task.kind.is_central();
             Job { needs, turn: Turn::Free, losses: 0, avoid: BTreeSet::new(), is_own, home, bytes: task.bytes }
         };
         let jobs: Vec<Job> = plan.tasks.iter().map(job).collect();
@@ -193,14 +194,6 @@ impl Board {
             stores.insert(store);
         }
         self.look_at_end();
-    }
-
-    /// What a task needs turned out to be more.
-    pub fn add_needs(&mut self, place: usize, task: usize, paths: Vec<String>) {
-        let makers: HashMap<&str, usize> = self.outputs.iter().enumerate().map(|(number, output)| (output.as_str(), number)).collect();
-        let needs: Vec<Need> = paths.into_iter().map(|path| Need { maker: maker_of(&makers, &path), path }).collect();
-        self.jobs[task].needs.extend(needs);
-        self.release(place, task);
     }
 
     /// All that a task needs is there.

@@ -7,7 +7,6 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    pipeline::sweep_aside,
     remote::die_with_parent,
 };
 use std::{
@@ -55,8 +54,6 @@ pub enum Trouble {
     From(String),
     /// It can be done here only.
     Here,
-    /// It needs these, too.
-    Needs(Vec<String>),
     /// To try again will not help anywhere.
     Failed(String),
 }
@@ -136,9 +133,6 @@ impl Crew for Local<'_> {
 impl Local<'_> {
     /// What is on disk, every byte of it read.
     pub fn look(&self) -> Inventory {
-        for parent in [self.run.clone(), self.run.join("map"), self.run.join("reduce")] {
-            sweep_aside(&parent);
-        }
         let mut inventory = Inventory::default();
         for (number, task) in self.plan.tasks.iter().enumerate() {
             match state(self.plan, task, &self.run) {

@@ -4,22 +4,21 @@ use super::{
     board::{HERE, Place, Takes},
     client::{Client, relay},
     engine::{Crew, Inventory, Local, Outcome, Trouble, Verdict, log_of},
-    gather::{gather_needs, ids_needed},
+    gather::gather_needs,
     hosts::Host,
     plan::{Kind, NAME, Plan, Task},
     protocol::{Cause, Message, Peer, Talk},
-    state::{State, state},
     store::remove,
     transfer::{Fault, send_file},
 };
 use crate::{
     corpus::Slice,
     error::Error,
-    pipeline::Built,
+    pipeline::{BUILT, Built},
     remote::{Address, Transport},
 };
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     fs, io,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -109,36 +108,43 @@ impl<'p> Fleet<'p> {
         self.hosts.iter().filter(|remote| !remote.is_shared).filter_map(failed).collect()
     }
 
-    /// Copies something from a host to the directory of the run; an output of a task must be whole.
+    /// Copies something from a host to the directory of the run, with the record of what it is of: so that it is known again.
     fn bring_here(&self, from: usize, paths: &[String]) -> Result<u64, Trouble> {
         let _writing = lock(&self.writing);
         let (remote, mut sum) = (self.host(from), 0);
         for path in paths {
-            let target = self.here.run.join(path);
-            let task = self.plan().tasks.iter().find(|task| task.output == *path);
-            let get = |client: &mut Client| {
-                remove(&target)?;
-                client.get(path, task.is_some(), &target, None)
-            };
-            let (bytes, _) =
-                remote.with(&self.options, &self.here, &remote.outbox, get).map_err(|fault| source_trouble(remote, path, fault))?;
-            sum += bytes;
-            if let Some(task) = task
-                && state(self.plan(), task, &self.here.run) != State::Done
-            {
-                let what = format!("{}: what came of {path} is not whole", remote.host.name);
-                remove(&target).map_err(|error| Trouble::Failed(error.to_string()))?;
-                return Err(Trouble::Source(vec![path.clone()], what));
+            let maker = self.plan().maker(path);
+            let record = maker.map(|task| format!("{}/{BUILT}", task.output)).filter(|record| record != path);
+            let missing = record.filter(|record| !self.here.run.join(record).exists());
+            for path in missing.iter().chain([path]) {
+                let target = self.here.run.join(path);
+                let keep = maker.is_some_and(|task| task.kind == Kind::Part);
+                let get = |client: &mut Client| {
+                    remove(&target)?;
+                    client.get(path, keep, &target, None)
+                };
+                let got = remote.with(&self.options, &self.here, &remote.outbox, get);
+                sum += got.map_err(|fault| source_trouble(remote, path, fault))?.0;
             }
         }
         Ok(sum)
+    }
+
+    /// Whether something that a task made is here and whole, though not all of its output is.
+    fn is_piece_here(&self, path: &str) -> bool {
+        let Some(task) = self.plan().maker(path) else { return false };
+        let output = self.here.run.join(&task.output);
+        let Some(built) = Built::read(&output).ok().filter(|built| built.of == Some(self.plan().output_of(task))) else { return false };
+        let name = Path::new(path).strip_prefix(&task.output).unwrap_or(Path::new(""));
+        name == Path::new(BUILT) || built.is_whole(&output, name)
     }
 
     /// Copies something of the run to a host.
     fn bring_there(&self, to: usize, paths: &[String]) -> Result<u64, Trouble> {
         let remote = self.host(to);
         let put = |client: &mut Client| {
-            paths.iter().try_fold(0, |sum, path| Ok(sum + client.put(path, !path.starts_with("slices/"), &self.here.run.join(path))?))
+            let keep = |path: &str| self.plan().maker(path).is_none() && !path.starts_with("slices/");
+            paths.iter().try_fold(0, |sum, path| Ok(sum + client.put(path, keep(path), &self.here.run.join(path))?))
         };
         remote.with(&self.options, &self.here, &remote.inbox, put).map_err(|fault| trouble(remote, fault))
     }
@@ -203,9 +209,9 @@ impl Crew for Fleet<'_> {
     fn begin(&self, place: usize) -> Result<Inventory, Trouble> {
         if place == HERE {
             let mut inventory = self.here.look();
-            let records = gather_needs(self.plan()).into_values().flatten();
-            let is_record = |path: &String| Path::new(path).parent().is_some_and(|parent| Built::read(&self.here.run.join(parent)).is_ok());
-            inventory.paths.extend(records.filter(is_record));
+            let central = self.plan().tasks.iter().filter(|task| task.kind.is_central()).flat_map(|task| task.inputs.clone());
+            let needs: BTreeSet<String> = central.chain(gather_needs(self.plan()).into_values().flatten()).collect();
+            inventory.paths.extend(needs.into_iter().filter(|path| self.is_piece_here(path)));
             inventory.damaged.clear();
             return Ok(inventory);
         }
@@ -266,8 +272,7 @@ impl Crew for Fleet<'_> {
     fn run(&self, place: usize, slot: u32, task: &Task) -> Result<Outcome, Trouble> {
         let failed = |error: Error| Trouble::Failed(error.to_string());
         if place == HERE {
-            let more = if task.kind == Kind::Gather { ids_needed(self.plan(), &self.here.run).map_err(failed)? } else { Vec::new() };
-            return if more.is_empty() { self.here.run(place, slot, task) } else { Err(Trouble::Needs(more)) };
+            return self.here.run(place, slot, task);
         }
         let remote = self.host(place);
         let is_staged = self.slice(task)?.is_some_and(|slice| !self.shares_documents(remote, &slice));

@@ -1,9 +1,13 @@
 //! A plan is a pure function of the corpus and the hosts; it is carried out task by task, and what is on disk says how far it got:
 //!
 //! ```text
-//! slices of the corpus ──► map ──► range parts of each slice ──► reduce ──► a part of the whole for each range ──► gather ──► the index
-//!                                  map/SLICE/RANGE                          reduce/RANGE                                    index
+//! slices of the corpus ──► map ──► docs ──► number ──► docs, targets ─────────────────────────► gather ──► the index
+//!                           │                           │
+//!                           └────► runs of each range ──┴─► reduce ──► sets ──► sets, numbers ──►
+//!                                                              └─► postings ─────────┴─► part ──►
 //! ```
+//!
+//! The ranges of blots are the parts of the index: a part is made where the runs of its range are, and is not touched again.
 //!
 //! Each task is one command line with one output, which appears when it is whole. So a task can be run anywhere, twice, or by hand.
 
@@ -31,7 +35,7 @@ pub use events::{Event, Events, What, bytes_of};
 pub use fleet::{Fleet, FleetOptions};
 pub use gather::{Reads, gather, problems, write_problems};
 pub use hosts::Host;
-pub use plan::{Kind, Plan, PlanOptions, Task};
+pub use plan::{Kind, Plan, PlanOptions, Task, usual_parts};
 pub use run::{Failure, News, RETRIES, RunLock, clean, run};
 pub use ship::is_self;
 pub use state::{State, prepare, state};

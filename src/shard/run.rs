@@ -80,6 +80,7 @@ pub enum News {
 /// After a failure no other task is begun. Gives what failed: nothing, if the index is there.
 pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, retries: u32, tell: &mut dyn FnMut(&News)) -> Result<Vec<Failure>> {
     sweep_aside(run);
+    Kind::ALL.iter().filter_map(|kind| kind.directory()).for_each(|name| sweep_aside(&run.join(name)));
     if is_complete(plan, run) {
         (0..plan.tasks.len()).for_each(|task| tell(&News::Done(task)));
         return Ok(Vec::new());
@@ -266,7 +267,6 @@ impl Desk<'_> {
             Trouble::Lost(what) | Trouble::Refused(what) => board.lost(place, task, &what),
             Trouble::Source(..) | Trouble::From(_) => board.let_go(place, task),
             Trouble::Here => board.keep_here(place, task),
-            Trouble::Needs(paths) => board.add_needs(place, task, paths),
             Trouble::Failed(what) => board.failed(task, &what),
         }
     }
@@ -324,7 +324,7 @@ impl Desk<'_> {
 /// Removes what tasks made on the way to the index, and what dead ones left. The plan and the index stay.
 pub fn clean(run: &Path) -> Result<()> {
     sweep_aside(run);
-    for name in ["map", "reduce", "logs"] {
+    for name in Kind::ALL.iter().filter_map(|kind| kind.directory()).chain(["logs"]) {
         let path = run.join(name);
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::io(path.display(), error)),

@@ -150,7 +150,9 @@ fn receive_beside(talk: &mut dyn Talk, target: &Path, items: &[Item], cache: Opt
     if let [item] = items
         && item.path.is_empty()
     {
-        let beside = target.with_extension(format!("tmp-{}", std::process::id()));
+        let mut beside = target.as_os_str().to_owned();
+        beside.push(format!(".tmp-{}", std::process::id()));
+        let beside = PathBuf::from(beside);
         let done = receive_into(talk, &beside, items, cache, has_asked);
         let renamed = done.and_then(|bytes| {
             fs::rename(&beside, target).map_err(|error| Error::io(target.display(), error))?;
