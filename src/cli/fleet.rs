@@ -72,6 +72,22 @@ pub struct WorkerArgs {
     own: Option<String>,
 }
 
+/// What the manual says of hosts.
+pub const SECTION: (&str, &[&str]) = (
+    "HOSTS",
+    &[
+        "run --engine ssh runs the tasks on the hosts of the plan. On each it starts dedup-shard worker, one for each slot and two that move files; a worker ends when the connection does, and nothing stays but files. \
+         They are in dir=PATH, or ~/.cache/dedup-shard, in a directory named by the checksum of the plan, for their owner alone. clean --engine ssh removes it. Parts of the index stay in the directory cache beside it for later \
+         runs, up to --cache-bytes, and until they were not used for 30 days.",
+        "Documents are sent to the host that gets their slice, and removed when it is done. What tasks make goes from host to host where these reach each other (--peer-rsh), else through this machine; only what a task needs \
+         is moved, while others run. With shared=PATH, where the directory of the run lies below PATH, the host works in that: nothing is copied but documents that lie elsewhere.",
+        "A host must be known: its key stands in known_hosts, else it is refused, with its fingerprint. Keys come from the agent, from --identity, or from the usual files, with a certificate KEY-cert.pub if there is one; a key with a passphrase \
+         must be in the agent. Names, users, ports, keys and jump hosts of ~/.ssh/config count, if there is a program ssh to ask. For all else there is --rsh: CMD [user@]host [-p port] -- 'command'.",
+        "A task that is lost with its host, disk or connection is run elsewhere, up to --retries times. A host that fails three times in a row, or whose key is wrong, gets no more tasks, and what only it had is made again if it is still \
+         needed. If none is left, run ends with 75, and goes on where it was when it is called again: it first asks all hosts what they have. A task that fails by itself stops the run; its log is in RUN/logs.",
+    ],
+);
+
 /// How long what was not used stays on hosts.
 const CACHE_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long a shell and a program may take to start, beyond the call.

@@ -4,7 +4,7 @@ use super::{
     Manual, Tool,
     args::{BlotArgs, InputArgs, TokenArgs, parse_size, threads_of},
     exit_code,
-    fleet::{FleetArgs, WorkerArgs, run_worker},
+    fleet::{self, FleetArgs, WorkerArgs, run_worker},
     generate::{What, examples},
     index, main_of, name,
     output::Output,
@@ -56,7 +56,7 @@ enum Command {
     /// Put together what the tasks made
     Gather(GatherArgs),
     /// Remove what tasks made on the way; the plan and the index stay
-    Clean(OfRun),
+    Clean(CleanArgs),
     /// What run starts on hosts: it speaks with run over stdin and stdout, and ends with it
     #[command(hide = true)]
     Worker(WorkerArgs),
@@ -120,6 +120,17 @@ struct RunTasksArgs {
 }
 
 #[derive(Args, Debug)]
+struct CleanArgs {
+    #[command(flatten)]
+    of: OfRun,
+    /// Where else: ssh removes the run from the hosts of the plan, too
+    #[arg(long, value_enum, default_value_t = EngineName::Local)]
+    engine: EngineName,
+    #[command(flatten)]
+    fleet: FleetArgs,
+}
+
+#[derive(Args, Debug)]
 struct TaskArgs {
     #[command(flatten)]
     of: OfRun,
@@ -171,9 +182,10 @@ const MANUAL: Manual = Manual {
                  is written beside, and renamed when it is whole; the last rename makes the index. What was cut or altered is noticed by its checksums, and made again.",
                 "Whole files are dealt out: one file of many documents is one task's work. Paths that are relative start where plan was called. Documents must be files: a pipe cannot be read again.",
                 "A slot is a task at a time, with one core and the memory that plan was told. run --engine local runs all of them on this machine, whatever the hosts are called: there their slots only say how finely \
-                 the work is cut.",
+                 the work is cut; run --engine ssh runs them on the hosts.",
             ],
         ),
+        fleet::SECTION,
         (
             "EXIT STATUS OF TASKS",
             &[
@@ -182,7 +194,7 @@ const MANUAL: Manual = Manual {
             ],
         ),
     ],
-    see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-index", 5)],
+    see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-index", 5), ("dedup-shard", 5)],
 };
 
 impl Tool for Arguments {
@@ -199,10 +211,7 @@ impl Tool for Arguments {
             Some(Command::Task(args)) => run_tasks(args),
             Some(Command::Status(args)) => run_status(args),
             Some(Command::Gather(args)) => run_gather(args),
-            Some(Command::Clean(of)) => {
-                let _lock = RunLock::take(&of.open()?.1)?;
-                Ok(clean(&of.run).map(|()| ExitCode::SUCCESS)?)
-            }
+            Some(Command::Clean(args)) => run_clean(args),
             Some(Command::Worker(args)) => run_worker(args),
             None => anyhow::bail!("say what to do: plan, run, task, status, gather or clean"),
         }
@@ -247,7 +256,7 @@ fn run_run(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
     let _lock = RunLock::take(&directory)?;
     let slots = u32::try_from(threads_of(args.jobs)).unwrap_or(1);
-    let engine = Local { plan: &plan, program: env::current_exe().context("dedup-shard")?, run: directory.clone(), slots };
+    let engine = here(&plan, &directory, slots)?;
     let bar = task_bar(args.quiet, plan.tasks.len() as u64);
     let mut on_news = |news: &News| match news {
         News::Done(_) => bar.inc(1),
@@ -273,6 +282,23 @@ fn run_run(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     }
     let is_lost = failures.iter().all(|failure| matches!(failure.verdict, Verdict::Lost(_)));
     Ok(ExitCode::from(if is_lost { LOST } else { 2 }))
+}
+
+fn run_clean(args: &CleanArgs) -> Result<ExitCode, anyhow::Error> {
+    let (plan, directory) = args.of.open()?;
+    let _lock = RunLock::take(&directory)?;
+    clean(&directory)?;
+    let missed = match args.engine {
+        EngineName::Local => Vec::new(),
+        EngineName::Ssh => args.fleet.fleet(here(&plan, &directory, 1)?)?.clean(),
+    };
+    missed.iter().for_each(|what| say(&format!("{}: {what}", name::<Arguments>())));
+    Ok(ExitCode::from(if missed.is_empty() { 0 } else { LOST }))
+}
+
+/// This machine, as a place that runs tasks.
+fn here<'p>(plan: &'p Plan, run: &Path, slots: u32) -> Result<Local<'p>, anyhow::Error> {
+    Ok(Local { plan, program: env::current_exe().context("dedup-shard")?, run: run.to_owned(), slots })
 }
 
 /// What could not be used, and what the exit status says of it.

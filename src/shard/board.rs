@@ -133,6 +133,8 @@ pub struct Board {
     /// Tasks that are to be done whether or not anybody needs it.
     also: BTreeSet<usize>,
     end: Option<End>,
+    /// When it was last looked at.
+    now: Instant,
 }
 
 impl Board {
@@ -166,6 +168,7 @@ impl Board {
             copies: HashMap::new(),
             also: BTreeSet::new(),
             end: None,
+            now: Instant::now(),
         }
     }
 
@@ -205,7 +208,7 @@ impl Board {
 
     /// The next task of a slot, the largest first. None at the end: then the slot is closed.
     pub fn take(&mut self, place: usize, now: Instant) -> Option<usize> {
-        if self.is_resting(place, now).is_some() || self.end.is_some() {
+        if self.rest(place, now).is_some() || self.end.is_some() {
             return None;
         }
         let staged = (0..self.jobs.len()).filter(|&task| self.jobs[task].turn == Turn::Staged(place));
@@ -231,7 +234,13 @@ impl Board {
 
     /// To run it again will not help.
     pub fn failed(&mut self, task: usize, why: &str) {
-        self.end.get_or_insert_with(|| End::Failed(self.ids[task].clone(), why.to_owned()));
+        let id = self.ids[task].clone();
+        self.give_up(id, why);
+    }
+
+    /// This machine cannot go on.
+    pub fn give_up(&mut self, task: String, why: &str) {
+        self.end.get_or_insert_with(|| End::Failed(task, why.to_owned()));
     }
 
     /// It was lost there, and may be run again, elsewhere if there is an elsewhere.
@@ -267,8 +276,11 @@ impl Board {
         }
     }
 
-    /// The host failed, not the task. True if it gets no more tasks.
+    /// The host failed, not the task. True if it gets no more tasks. What fails while it rests fails for the same reason.
     pub fn strike(&mut self, place: usize, why: &str, now: Instant) -> bool {
+        if self.rest(place, now).is_some() {
+            return false;
+        }
         let seat = &mut self.seats[place];
         seat.strikes += 1;
         seat.rest_until = Some(now + REST * (1 << seat.strikes.min(6)));
@@ -301,13 +313,14 @@ impl Board {
         if self.is_closed(place) {
             return Step::End;
         }
-        if let Some(rest) = self.is_resting(place, now) {
+        if let Some(rest) = self.rest(place, now) {
             return Step::Wait(rest);
         }
         // Before all were asked what they have, nobody knows what is missing.
         if self.seats.iter().any(|seat| seat.standing == Standing::Unheard && seat.strikes == 0) {
             return Step::Wait(LOOK_AGAIN);
         }
+        self.now = now;
         let wanted = self.wanted();
         if let Some(task) = self.pick(place, &wanted).or_else(|| self.steal(place)) {
             self.jobs[task].turn = Turn::Claimed(place);
@@ -341,7 +354,8 @@ impl Board {
         }
     }
 
-    fn is_resting(&self, place: usize, now: Instant) -> Option<Duration> {
+    /// How long a place is left alone.
+    pub fn rest(&self, place: usize, now: Instant) -> Option<Duration> {
         self.seats[place].rest_until.and_then(|until| until.checked_duration_since(now)).filter(|rest| !rest.is_zero())
     }
 
@@ -355,6 +369,11 @@ impl Board {
         let made = need.maker.map(|task| &self.made[task]);
         let copies = self.copies.get(&need.path);
         made.into_iter().chain(copies).flatten().copied().chain(here)
+    }
+
+    /// Where it can be had now.
+    fn within_reach(&self, need: &Need) -> impl Iterator<Item = usize> {
+        self.holders(need).filter(|&store| self.rest(store, self.now).is_none())
     }
 
     /// By task: whether it must be run, now or later.
@@ -404,7 +423,7 @@ impl Board {
             let is_at_home = job.home.is_none_or(|home| home == place || !self.is_alive(home));
             let may = is_at_home || load < self.slots(place) && job.home.is_some_and(|home| self.load(home) >= self.slots(home));
             let is_open = wanted[task] && job.turn == Turn::Free && may && self.fits(task, place);
-            if !is_open || job.needs.iter().any(|need| self.holders(need).next().is_none()) {
+            if !is_open || job.needs.iter().any(|need| self.within_reach(need).next().is_none()) {
                 return None;
             }
             let there = job.needs.iter().filter(|need| self.holders(need).any(|holder| holder == store)).count();
@@ -433,8 +452,10 @@ impl Board {
     fn missing<'n>(&self, store: usize, needs: impl Iterator<Item = &'n Need>) -> Vec<(usize, Vec<String>)> {
         let mut from: Vec<(usize, Vec<String>)> = Vec::new();
         for need in needs {
-            let holders: Vec<usize> = self.holders(need).collect();
-            let Some(&holder) = holders.iter().max().filter(|_| !holders.contains(&store)) else { continue };
+            if self.holders(need).any(|holder| holder == store) {
+                continue;
+            }
+            let Some(holder) = self.within_reach(need).max() else { continue };
             match from.iter_mut().find(|(other, _)| *other == holder) {
                 Some((_, paths)) => paths.push(need.path.clone()),
                 None => from.push((holder, vec![need.path.clone()])),
@@ -448,8 +469,9 @@ impl Board {
         let store = self.seats[place].store;
         if place == HERE {
             let made = self.sinks.iter().find(|&&task| !self.made[task].contains(&HERE) && !self.made[task].is_empty());
-            if let Some(&task) = made {
-                return self.made[task].first().map(|&from| (from, vec![self.outputs[task].clone()]));
+            let from = made.and_then(|&task| self.made[task].first().map(|&from| (from, task)));
+            if let Some((from, task)) = from.filter(|&(from, _)| self.rest(from, self.now).is_none()) {
+                return Some((from, vec![self.outputs[task].clone()]));
             }
         }
         let is_ours = |job: &Job| if place == HERE { job.is_own } else { job.home == Some(place) };

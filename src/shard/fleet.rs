@@ -103,8 +103,14 @@ impl<'p> Fleet<'p> {
 
     /// Removes what the run left on each host. Gives what could not be reached, and why.
     pub fn clean(&self) -> Vec<String> {
-        let clean = |remote: &Remote| remote.with(&self.options, &self.here, &remote.inbox, |client| client.order(&Message::Clean));
-        let failed = |remote: &Remote| clean(remote).err().map(|fault| format!("{}: {}", remote.host.name, text_of(&fault)));
+        let clean = |remote: &Remote| {
+            remote.with(&self.options, &self.here, &remote.inbox, |client| client.order(&Message::Clean))?;
+            if let Some(client) = lock(&remote.inbox).take() {
+                client.leave()?;
+            }
+            Ok::<_, Fault>(())
+        };
+        let failed = |remote: &Remote| clean(remote).err().map(|fault| format!("{}: {}", remote.host.label(), text_of(&fault)));
         self.hosts.iter().filter(|remote| !remote.is_shared).filter_map(failed).collect()
     }
 
@@ -161,7 +167,7 @@ impl<'p> Fleet<'p> {
                 Ok(bytes) => return Ok(bytes),
                 Err(Fault::Told(Cause::Peer, _)) => drop(lock(&target.unreached).insert(from)),
                 Err(Fault::Told(Cause::Source, what)) => {
-                    return Err(Trouble::Source(paths.to_vec(), format!("{}: {what}", source.host.name)));
+                    return Err(Trouble::Source(paths.to_vec(), format!("{}: {what}", source.host.label())));
                 }
                 Err(fault) => return Err(trouble(target, fault)),
             }
@@ -198,10 +204,11 @@ impl<'p> Fleet<'p> {
 impl Crew for Fleet<'_> {
     fn places(&self) -> Vec<Place> {
         let here = Place { name: "here".to_owned(), slots: 1, takes: Takes::Own, is_shared: true };
-        let host = |remote: &Remote| {
-            let Host { name, port, slots, .. } = &remote.host;
-            let name = port.map_or_else(|| name.clone(), |port| format!("{name}:{port}"));
-            Place { name, slots: *slots, takes: Takes::Common, is_shared: remote.is_shared }
+        let host = |remote: &Remote| Place {
+            name: remote.host.label(),
+            slots: remote.host.slots,
+            takes: Takes::Common,
+            is_shared: remote.is_shared,
         };
         [here].into_iter().chain(self.hosts.iter().map(host)).collect()
     }
@@ -280,7 +287,7 @@ impl Crew for Fleet<'_> {
         let cell = remote.slots.get(slot as usize).unwrap_or(&remote.outbox);
         let answer = remote.with(&self.options, &self.here, cell, |client| client.ask(&request)).map_err(|fault| trouble(remote, fault))?;
         let Message::Ran { code, signal, said, bytes } = answer else {
-            return Err(Trouble::Lost(format!("{}: something came out of turn", remote.host.name)));
+            return Err(Trouble::Lost(format!("{}: something came out of turn", remote.host.label())));
         };
         let verdict = self.judge(remote, task, code, signal, &said).map_err(failed)?;
         Ok(Outcome { verdict, bytes_out: bytes })
@@ -310,10 +317,10 @@ impl Fleet<'_> {
         if code == Some(0) {
             return Ok(Verdict::Done);
         }
-        let log = log_of(&self.here.run, &format!("{}@{}", task.id, remote.host.name))?;
+        let log = log_of(&self.here.run, &format!("{}@{}", task.id, remote.host.label()))?;
         fs::write(&log, said).map_err(|error| Error::io(log.display(), error))?;
         let last = said.lines().last().unwrap_or("it said nothing");
-        let what = format!("on {}: {last}; see {}", remote.host.name, log.display());
+        let what = format!("on {}: {last}; see {}", remote.host.label(), log.display());
         Ok(match (code, signal) {
             (Some(code), _) if code != i32::from(super::engine::LOST) => Verdict::Failed(what),
             (None, Some(signal)) => Verdict::Lost(format!("killed by signal {signal} {what}")),
@@ -401,7 +408,7 @@ fn text_of(fault: &Fault) -> String {
 
 /// What a host's failure means for the run.
 fn trouble(remote: &Remote, fault: Fault) -> Trouble {
-    let what = format!("{}: {}", remote.host.name, text_of(&fault));
+    let what = format!("{}: {}", remote.host.label(), text_of(&fault));
     match fault {
         Fault::Told(Cause::Failed, _) => Trouble::Refused(what),
         // A disk of this machine: there is no elsewhere.
@@ -412,7 +419,7 @@ fn trouble(remote: &Remote, fault: Fault) -> Trouble {
 
 /// The same, where something was wanted from it.
 fn source_trouble(remote: &Remote, path: &str, fault: Fault) -> Trouble {
-    let what = format!("{}: {}", remote.host.name, text_of(&fault));
+    let what = format!("{}: {}", remote.host.label(), text_of(&fault));
     match fault {
         Fault::Damaged(_) | Fault::Told(Cause::Source, _) => Trouble::Source(vec![path.to_owned()], what),
         Fault::Own(_) => Trouble::Failed(text_of(&fault)),

@@ -28,6 +28,11 @@ pub struct Host {
 const MOST_SLOTS: u32 = 1024;
 
 impl Host {
+    /// What messages call it.
+    pub fn label(&self) -> String {
+        self.port.map_or_else(|| self.name.clone(), |port| format!("{}:{port}", self.name))
+    }
+
     /// As whoever connects to it needs it: an address of IPv6 without brackets.
     pub fn address(&self) -> Address {
         let name = self.name.trim_start_matches('[').trim_end_matches(']').to_owned();

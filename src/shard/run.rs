@@ -127,8 +127,8 @@ pub fn is_complete(plan: &Plan, run: &Path) -> bool {
     plan.tasks_of(Kind::Gather).all(|task| state(plan, task, run) == State::Done)
 }
 
-/// The longest rest between two attempts to reach a host.
-const REST: Duration = Duration::from_millis(500);
+/// How long nothing is looked at again if nobody rings.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 impl Desk<'_> {
     fn board(&self) -> MutexGuard<'_, Board> {
@@ -145,7 +145,7 @@ impl Desk<'_> {
     fn watch_end(&self) {
         let mut board = self.board();
         while board.end().is_none() {
-            board = self.bell.wait_timeout(board, REST).unwrap_or_else(PoisonError::into_inner).0;
+            board = self.bell.wait_timeout(board, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(board);
         let _ = self.news.send(News::End);
@@ -166,13 +166,16 @@ impl Desk<'_> {
                     self.bell.notify_all();
                     return true;
                 }
+                Err(Trouble::Failed(what)) => self.board().give_up("run".to_owned(), &what),
                 Err(trouble) => self.blame(place, &trouble),
             }
-            let board = self.board();
+            let mut board = self.board();
+            while let Some(rest) = board.rest(place, Instant::now()).filter(|_| !board.is_closed(place)) {
+                board = self.bell.wait_timeout(board, rest).unwrap_or_else(PoisonError::into_inner).0;
+            }
             if board.is_closed(place) {
                 return false;
             }
-            drop(self.bell.wait_timeout(board, REST));
         }
     }
 
@@ -215,6 +218,9 @@ impl Desk<'_> {
             Step::Bring { from, paths } => {
                 if let Err(trouble) = self.bring(store, from, &paths) {
                     self.blame_either(place, from, &trouble);
+                    if let Trouble::Failed(what) = trouble {
+                        self.board().give_up("run".to_owned(), &what);
+                    }
                 }
             }
             Step::Wait(_) => {}
@@ -281,7 +287,7 @@ impl Desk<'_> {
                 if board.is_closed(place) {
                     return;
                 }
-                board = self.bell.wait_timeout(board, REST).unwrap_or_else(PoisonError::into_inner).0;
+                board = self.bell.wait_timeout(board, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
             };
             drop(board);
             self.run_once(place, slot, task);
@@ -332,4 +338,136 @@ pub fn clean(run: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        corpus::{Entry, Found},
+        shard::{
+            Host, PlanOptions, Task,
+            board::{Place as Seat, Takes},
+            engine::{Inventory, Outcome},
+        },
+    };
+    use proptest::prelude::*;
+    use std::{collections::HashSet, sync::atomic::AtomicUsize};
+
+    fn plan(files: usize, hosts: usize) -> Plan {
+        let file = |number: usize| {
+            let name = number.to_string();
+            let (path, id) = (name.clone().into(), name.into());
+            Found::File(Entry { path, copy: None, id, is_named: false, is_regular: true, bytes: 1000, modified: [0; 2] })
+        };
+        let host = |number| Host { name: format!("h{number}"), user: None, port: None, slots: 2, dir: None, shared: None };
+        let options = PlanOptions {
+            directory: "/".to_owned(),
+            scheme: "word@18.0 ordered:8:32 all".to_owned(),
+            flags: Vec::new(),
+            dictionary: false,
+            parts: 4,
+            memory: 1,
+            skip_bad: false,
+        };
+        Plan::new((0..files).map(file).collect(), (0..hosts).map(host).collect(), options).unwrap().0
+    }
+
+    /// Hosts that only pretend, and fail as a list of numbers says.
+    struct Pretence<'p> {
+        plan: &'p Plan,
+        stores: Vec<Mutex<HashSet<String>>>,
+        /// The host that dies, and after how many calls.
+        dies: (usize, usize),
+        fails: Vec<u8>,
+        calls: AtomicUsize,
+        runs: Mutex<Vec<String>>,
+    }
+
+    impl Pretence<'_> {
+        fn has(&self, store: usize, path: &str) -> bool {
+            let store = self.stores[store].lock().unwrap();
+            store.contains(path) || self.plan.maker(path).is_some_and(|task| store.contains(&task.output)) || path.starts_with("slices/")
+        }
+
+        fn call(&self, place: usize) -> Result<(), Trouble> {
+            let call = self.calls.fetch_add(1, Ordering::Relaxed);
+            let is_dead = place == self.dies.0 && call >= self.dies.1;
+            let is_bad = place != HERE && self.fails.get(call).is_some_and(|&fails| fails == 0);
+            if is_dead || is_bad { Err(Trouble::Lost(format!("call {call}"))) } else { Ok(()) }
+        }
+    }
+
+    impl Crew for Pretence<'_> {
+        fn places(&self) -> Vec<Seat> {
+            let place = |number| Seat {
+                name: format!("p{number}"),
+                slots: 2,
+                takes: if number == HERE { Takes::Own } else { Takes::Common },
+                is_shared: number == HERE,
+            };
+            (0..self.stores.len()).map(place).collect()
+        }
+
+        fn begin(&self, place: usize) -> Result<Inventory, Trouble> {
+            self.call(place).map(|()| Inventory::default())
+        }
+
+        fn bring(&self, to: usize, from: usize, paths: &[String]) -> Result<u64, Trouble> {
+            if from != HERE {
+                self.call(from).map_err(|_| Trouble::From("the source".to_owned()))?;
+            }
+            self.call(to)?;
+            for path in paths {
+                assert!(self.has(from, path), "{from} has no {path}");
+                self.stores[to].lock().unwrap().insert(path.clone());
+            }
+            Ok(1)
+        }
+
+        fn stage(&self, place: usize, _: &Task) -> Result<u64, Trouble> {
+            self.call(place).map(|()| 1)
+        }
+
+        fn run(&self, place: usize, _: u32, task: &Task) -> Result<Outcome, Trouble> {
+            self.call(place)?;
+            assert!(task.inputs.iter().all(|input| self.has(place, input)), "{} at {place}", task.id);
+            self.stores[place].lock().unwrap().insert(task.output.clone());
+            self.runs.lock().unwrap().push(task.id.clone());
+            Ok(Outcome { verdict: Verdict::Done, bytes_out: 1 })
+        }
+
+        fn leave(&self, _: usize) {}
+    }
+
+    fn run_pretence(plan: &Plan, hosts: usize, dies: (usize, usize), fails: Vec<u8>) -> (Vec<Failure>, Vec<String>) {
+        let directory = tempfile::tempdir().unwrap();
+        let stores = (0..=hosts).map(|_| Mutex::default()).collect();
+        let crew = Pretence { plan, stores, dies, fails, calls: AtomicUsize::new(0), runs: Mutex::default() };
+        let failures = run(plan, directory.path(), &crew, 5, &mut |_| ()).unwrap();
+        (failures, crew.runs.into_inner().unwrap())
+    }
+
+    #[test]
+    fn each_task_is_run_once_if_all_is_well() {
+        let plan = plan(9, 3);
+        let (failures, mut runs) = run_pretence(&plan, 3, (9, 0), Vec::new());
+        let mut ids: Vec<String> = plan.tasks.iter().map(|task| task.id.clone()).collect();
+        (runs.sort(), ids.sort());
+        assert_eq!((failures, runs), (Vec::new(), ids));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+        /// A host dies at some moment, and calls fail now and then: with the others all is done, and nothing is run without what it needs.
+        #[test]
+        fn a_host_that_dies_is_done_without(after in 0_usize..60, fails in prop::collection::vec(0_u8..40, 80)) {
+            let plan = plan(6, 3);
+            let (failures, runs) = run_pretence(&plan, 3, (2, after), fails);
+            // Hosts may strike out one after the other: then it is told, and never a task that failed.
+            prop_assert!(failures.iter().all(|failure| matches!(failure.verdict, Verdict::Lost(_))));
+            prop_assert!(!failures.is_empty() || runs.iter().any(|id| id == "gather"));
+        }
+    }
 }

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""A worker that lets down: stands between a coordinator and a real worker, and does once what $HOME/fault says.
+"""A worker that lets down: stands between a coordinator and a real worker, and does once what the file fault beside it says.
 
-    KIND PHASE      KIND: kill, freeze, full, cut, flip, rot
+    KIND PHASE      KIND: kill, freeze, full, cut, flip, rot, fail
                     PHASE: map, reduce, part (a task is run), move (a piece of a map goes or comes), gather (a part goes)
 
 Frames: length (u32), kind (u8: 1 message, 2 data, 3 beat), payload, 8 bytes of checksum.
 """
 import json, os, signal, subprocess, sys, threading, time
 
-REAL = os.environ.get("DEDUP_REAL") or open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "real")).read()
-FAULT = os.path.join(os.environ["HOME"], "fault")
+HERE = os.path.dirname(os.path.abspath(__file__))
+REAL = open(os.path.join(HERE, "real")).read()
+FAULT = os.path.join(HERE, "fault")
 real = subprocess.Popen([REAL] + sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
 out = sys.stdout.buffer
 state = {"data": None, "frozen": False}
@@ -47,13 +48,13 @@ def phase_of(message):
     return None
 
 
-def take_fault(phase):
+def take_fault(phase, say):
     """The kind of fault for this phase, once."""
     try:
         kind, when = open(FAULT).read().split()
     except (OSError, ValueError):
         return None
-    if when != phase:
+    if when != phase or (kind == "rot" and say != "get"):
         return None
     try:
         os.rename(FAULT, FAULT + ".done")
@@ -76,6 +77,15 @@ def rot(message):
         byte = file.read(1)
         file.seek(-1, 1)
         file.write(bytes([byte[0] ^ 1]))
+
+
+def send(message):
+    """A frame of our own; the checksum is xxh3-64, by another program."""
+    payload = json.dumps(message).encode()
+    body = len(payload).to_bytes(4, "little") + b"\1" + payload
+    told = subprocess.run(["xxhsum", "-H3"], input=body, stdout=subprocess.PIPE, check=True).stdout.split()[-1]
+    out.write(body + int(told, 16).to_bytes(8, "little"))
+    out.flush()
 
 
 def answers():
@@ -110,7 +120,7 @@ while True:
     fault = None
     if kind == 1:
         message = json.loads(payload)
-        fault = take_fault(phase_of(message))
+        fault = take_fault(phase_of(message), message.get("say"))
     if fault == "kill":
         real.stdin.write(head + payload + check)
         time.sleep(0.01)
@@ -140,6 +150,9 @@ while True:
             continue
     if fault == "rot":
         rot(message)
+    if fault == "fail":
+        send({"say": "ran", "code": 1, "signal": None, "said": "first\nno luck", "bytes": 0})
+        continue
     try:
         real.stdin.write(head + payload + check)
     except OSError:

@@ -1,6 +1,6 @@
 //! Hosts for tests: sshd processes on addresses of this machine, each with a home of its own; or none at all, behind a command that looks like ssh.
 
-use crate::work::{Ran, Work};
+use crate::work::{Ran, Work, root};
 use assert_cmd::cargo::cargo_bin;
 use std::{
     fs,
@@ -27,6 +27,10 @@ pub struct Hosts {
     sshd: Vec<Child>,
     root: PathBuf,
     is_ssh: bool,
+    /// dedup-shard on the hosts.
+    program: PathBuf,
+    /// Names the networks, if they have their own.
+    tag: Option<String>,
 }
 
 static PORT: AtomicU16 = AtomicU16::new(0);
@@ -40,51 +44,60 @@ impl Hosts {
         fs::write(&rsh, RSH.replace("HOMES", root.to_str().unwrap())).unwrap();
         fs::set_permissions(&rsh, fs::Permissions::from_mode(0o700)).unwrap();
         let names = (1..=count).map(|number| format!("node{number}")).collect();
-        let hosts = Self { names, sshd: Vec::new(), root, is_ssh: false };
+        let hosts = Self { names, sshd: Vec::new(), root, is_ssh: false, program: cargo_bin("dedup-shard"), tag: None };
         hosts.names.iter().for_each(|name| fs::create_dir_all(hosts.home(name)).unwrap());
         hosts
     }
 
     /// Hosts that run sshd.
     pub fn with_sshd(work: &Work, count: usize) -> Self {
+        let process = std::process::id();
+        let addresses = (1..=count).map(|number| format!("127.{}.{}.{number}", 64 + process / 256 % 64, process % 256)).collect();
+        Self::start(work, addresses, None)
+    }
+
+    /// Hosts with a network, processes and a home of their own, which nobody else sees. For root only.
+    pub fn in_namespaces(work: &Work, count: usize) -> Self {
+        let process = std::process::id();
+        let (tag, net) = (format!("dd{:04x}", process % 65536), format!("198.18.{}", process % 256));
+        work.shell(&format!("ip link add {tag}br type bridge && ip addr add {net}.254/24 dev {tag}br && ip link set {tag}br up")).ok();
+        for number in 1..=count {
+            let (space, link) = (format!("{tag}-{number}"), format!("{tag}v{number}"));
+            work.shell(&format!(
+                "ip netns add {space} && ip link add {link} type veth peer name eth0 netns {space} && ip link set {link} master {tag}br up &&
+                 ip -n {space} link set lo up && ip -n {space} addr add {net}.{number}/24 dev eth0 && ip -n {space} link set eth0 up"
+            ))
+            .ok();
+        }
+        Self::start(work, (1..=count).map(|number| format!("{net}.{number}")).collect(), Some(tag))
+    }
+
+    /// Nothing reaches the host any more, and nothing comes from it.
+    pub fn cut_off(&self, number: usize) {
+        let link = format!("{}v{number}", self.tag.as_deref().unwrap());
+        assert!(Command::new("ip").args(["link", "set", &link, "down"]).status().unwrap().success());
+    }
+
+    fn start(work: &Work, addresses: Vec<String>, tag: Option<String>) -> Self {
         let root = work.path("hosts.d");
         fs::create_dir_all(&root).unwrap();
         // As root, sshd wants a directory that systemd would make.
         let _ = fs::create_dir_all("/run/sshd");
         keygen(&root.join("id"), "ed25519");
-        let process = std::process::id();
         let port = 20_000 + PORT.fetch_add(1, Ordering::Relaxed);
-        let address = |number: usize| format!("127.{}.{}.{number}", 64 + process / 256 % 64, process % 256);
-        let names: Vec<String> = (1..=count).map(|number| format!("{}:{port}", address(number))).collect();
-        let mut hosts = Self { names: names.clone(), sshd: Vec::new(), root, is_ssh: true };
+        let names = addresses.iter().map(|address| format!("{address}:{port}")).collect();
+        let mut hosts = Self { names, sshd: Vec::new(), root, is_ssh: true, program: cargo_bin("dedup-shard"), tag };
         let mut known = String::new();
-        for (name, number) in names.iter().zip(1..) {
-            let home = hosts.home(name);
-            fs::create_dir_all(&home).unwrap();
+        for (number, address) in (1..).zip(&addresses) {
             let directory = hosts.root.join(format!("sshd{number}"));
             fs::create_dir_all(&directory).unwrap();
             // Two keys: the one that is not known must not be asked for.
             keygen(&directory.join("ecdsa"), "ecdsa");
             keygen(&directory.join("ed25519"), "ed25519");
             let public = fs::read_to_string(directory.join("ed25519.pub")).unwrap();
-            known += &format!("[{}]:{port} {}\n", address(number), public.trim());
-            let config = [
-                format!("ListenAddress {}:{port}", address(number)),
-                format!("HostKey {0}/ecdsa\nHostKey {0}/ed25519", directory.display()),
-                format!("AuthorizedKeysFile {}/id.pub", hosts.root.display()),
-                "PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nUseDNS no".to_owned(),
-                format!("SetEnv HOME={} DEDUP_NODE={name}", home.display()),
-            ];
-            fs::write(directory.join("config"), config.join("\n") + "\n").unwrap();
-            let log = fs::File::create(directory.join("log")).unwrap();
-            let mut command = Command::new("/usr/sbin/sshd");
-            command.args(["-D", "-e", "-f"]).arg(directory.join("config")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-            hosts.sshd.push(command.spawn().unwrap());
-            let begin = Instant::now();
-            while TcpStream::connect(name).is_err() {
-                assert!(begin.elapsed() < Duration::from_secs(20), "{}", fs::read_to_string(directory.join("log")).unwrap());
-                thread::sleep(Duration::from_millis(20));
-            }
+            known += &format!("[{address}]:{port} {}\n", public.trim());
+            let child = hosts.start_sshd(number, address, port);
+            hosts.sshd.push(child);
         }
         fs::write(hosts.root.join("known_hosts"), known).unwrap();
         let config = format!(
@@ -93,6 +106,40 @@ impl Hosts {
         );
         fs::write(hosts.root.join("ssh_config"), config).unwrap();
         hosts
+    }
+
+    fn start_sshd(&self, number: usize, address: &str, port: u16) -> Child {
+        let (name, directory) = (format!("{address}:{port}"), self.root.join(format!("sshd{number}")));
+        let home = self.home(&name);
+        fs::create_dir_all(&home).unwrap();
+        let config = [
+            format!("ListenAddress {name}"),
+            format!("HostKey {0}/ecdsa\nHostKey {0}/ed25519", directory.display()),
+            format!("AuthorizedKeysFile {}/id.pub", self.root.display()),
+            "PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nUseDNS no".to_owned(),
+            format!("SetEnv HOME={} DEDUP_NODE={name}", home.display()),
+        ];
+        let file = directory.join("config");
+        fs::write(&file, config.join("\n") + "\n").unwrap();
+        let log = fs::File::create(directory.join("log")).unwrap();
+        let mut command = match &self.tag {
+            None => Command::new("/usr/sbin/sshd"),
+            Some(tag) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", &format!("{tag}-{number}"), "unshare", "--uts", "--mount", "--pid", "--fork"]);
+                command.args(["--kill-child", "--mount-proc", "sh", "-c", "mount -t tmpfs tmpfs \"$0\" && exec /usr/sbin/sshd \"$@\""]);
+                command.arg(&home);
+                command
+            }
+        };
+        command.args(["-D", "-e", "-f"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let child = command.spawn().unwrap();
+        let begin = Instant::now();
+        while TcpStream::connect(&name).is_err() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{}", fs::read_to_string(directory.join("log")).unwrap());
+            thread::sleep(Duration::from_millis(20));
+        }
+        child
     }
 
     /// Where a host keeps its files.
@@ -111,8 +158,7 @@ impl Hosts {
 
     /// How run reaches them.
     pub fn flags(&self) -> String {
-        let (root, program) = (self.root.display(), cargo_bin("dedup-shard"));
-        let program = program.display();
+        let (root, program) = (self.root.display(), self.program.display());
         if self.is_ssh {
             format!(
                 "--engine ssh --identity {root}/id --known-hosts {root}/known_hosts --program {program} --peer-rsh 'ssh -F {root}/ssh_config'"
@@ -126,12 +172,28 @@ impl Hosts {
         work.shell(&format!("dedup-shard run r {} {more}", self.flags()))
     }
 
-    /// The worker on hosts is one that lets the real one down: see faulty.py. `fault`: what happens on a host, once.
-    pub fn set_fault(&self, name: &str, fault: &str) {
-        fs::write(self.home(name).join("fault"), fault).unwrap();
+    /// From now on the program on hosts is one that lets down, as faulty.py says, once.
+    pub fn set_fault(&mut self, fault: &str) {
+        self.program = self.root.join("faulty.py");
+        fs::copy(root().join("tests/it/faulty.py"), &self.program).unwrap();
+        fs::set_permissions(&self.program, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(self.root.join("real"), cargo_bin("dedup-shard").to_str().unwrap()).unwrap();
+        fs::write(self.root.join("fault"), fault).unwrap();
+        let _ = fs::remove_file(self.root.join("fault.done"));
     }
 
-    /// All files of a run on a host, below its directory.
+    pub fn has_failed(&self) -> bool {
+        self.root.join("fault.done").exists()
+    }
+
+    /// From now on this is the program on hosts.
+    pub fn set_program(&mut self, script: &str) {
+        self.program = self.root.join("program");
+        fs::write(&self.program, script).unwrap();
+        fs::set_permissions(&self.program, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+
+    /// Where the files of the run are on a host.
     pub fn run_directory(&self, name: &str) -> Option<PathBuf> {
         let entries = fs::read_dir(self.home(name).join(".cache/dedup-shard")).ok()?;
         entries.flatten().map(|entry| entry.path()).find(|path| path.join("plan.json").exists())
@@ -175,6 +237,12 @@ impl Drop for Hosts {
             let _ = Command::new("pkill").args(["-KILL", "-P", &parent]).status();
             let _ = child.kill();
             let _ = child.wait();
+        }
+        if let Some(tag) = &self.tag {
+            for number in 1..=self.names.len() {
+                let _ = Command::new("ip").args(["netns", "del", &format!("{tag}-{number}")]).status();
+            }
+            let _ = Command::new("ip").args(["link", "del", &format!("{tag}br")]).status();
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Files of all kinds; some are copies of others, some share passages, some are binary, hidden or odd.
-fn corpus() -> Work {
+pub fn corpus() -> Work {
     let work = Work::new();
     let words = |from: usize, count: usize| (from..from + count).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ");
     for n in 0..24 {
@@ -23,13 +23,13 @@ fn corpus() -> Work {
     work
 }
 
-fn plan(work: &Work, hosts: &str, more: &str) -> Ran {
+pub fn plan(work: &Work, hosts: &str, more: &str) -> Ran {
     work.write("hosts", hosts);
     work.shell(&format!("rm -rf r && dedup-shard plan -o r --hosts hosts {more}"))
 }
 
 #[track_caller]
-fn ensure_as_built(work: &Work, more: &str) {
+pub fn ensure_as_built(work: &Work, more: &str) {
     let plan: serde_json::Value = serde_json::from_slice(&work.read("r/plan.json")).unwrap();
     let parts = if more.contains("--parts") { String::new() } else { format!("--parts {}", plan["parts"]) };
     work.shell(&format!("rm -rf i && dedup-index build -q --skip-bad -o i {parts} {more}")).ok();
@@ -141,7 +141,7 @@ fn names_are_nothing_but_names() {
 }
 
 /// What build says, with another name in front.
-fn told_by_build(work: &Work, more: &str) -> Vec<String> {
+pub fn told_by_build(work: &Work, more: &str) -> Vec<String> {
     let ran = work.shell(&format!("rm -rf i && dedup-index build -o i --parts 8 {more}"));
     assert_eq!(ran.code(), 2);
     let mut lines: Vec<String> = ran.stderr().lines().map(|line| line.replace("dedup-index", "dedup-shard")).collect();
