@@ -260,10 +260,11 @@ fn run_run(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     let bar = task_bar(args.quiet, plan.tasks.len() as u64);
     let mut on_news = |news: &News| match news {
         News::Done(_) => bar.inc(1),
+        News::HostAway(what) if !args.quiet => bar.suspend(|| say(&format!("{}: warning: {what}; trying again", name::<Arguments>()))),
         News::HostOut(what) if !args.quiet => {
-            bar.suspend(|| say(&format!("{}: warning: {what}; the others go on", name::<Arguments>())));
+            bar.suspend(|| say(&format!("{}: warning: {what}; it gets no more tasks", name::<Arguments>())));
         }
-        News::HostOut(_) | News::End => {}
+        News::HostAway(_) | News::HostOut(_) | News::End => {}
     };
     let retries = args.fleet.retries;
     let failures = match args.engine {

@@ -420,7 +420,7 @@ impl Board {
         let store = self.seats[place].store;
         let rank = |task: usize| {
             let job = &self.jobs[task];
-            let is_at_home = job.home.is_none_or(|home| home == place || !self.is_alive(home));
+            let is_at_home = job.home.is_none_or(|home| home == place || !self.is_alive(home) || job.avoid.contains(&home));
             let may = is_at_home || load < self.slots(place) && job.home.is_some_and(|home| self.load(home) >= self.slots(home));
             let is_open = wanted[task] && job.turn == Turn::Free && may && self.fits(task, place);
             if !is_open || job.needs.iter().any(|need| self.within_reach(need).next().is_none()) {

@@ -70,6 +70,8 @@ struct Desk<'a> {
 pub enum News {
     /// A task is done, by number, or was already.
     Done(usize),
+    /// A host cannot be reached at first, and why.
+    HostAway(String),
     /// A host gets no more tasks, and why.
     HostOut(String),
     End,
@@ -153,6 +155,7 @@ impl Desk<'_> {
 
     /// Connects to a place, three times at most. False if it is of no use.
     fn begin(&self, place: usize) -> bool {
+        let mut is_first = true;
         loop {
             match self.crew.begin(place) {
                 Ok(inventory) => {
@@ -167,7 +170,14 @@ impl Desk<'_> {
                     return true;
                 }
                 Err(Trouble::Failed(what)) => self.board().give_up("run".to_owned(), &what),
-                Err(trouble) => self.blame(place, &trouble),
+                Err(trouble) => {
+                    if let Trouble::Lost(what) = &trouble
+                        && std::mem::take(&mut is_first)
+                    {
+                        let _ = self.news.send(News::HostAway(what.clone()));
+                    }
+                    self.blame(place, &trouble);
+                }
             }
             let mut board = self.board();
             while let Some(rest) = board.rest(place, Instant::now()).filter(|_| !board.is_closed(place)) {

@@ -129,8 +129,7 @@ fn what_cannot_be_used_is_told_as_on_one_machine() {
     let more = "nowhere c c/03.txt";
     let hosts = Hosts::behind_rsh(&work, 3);
     plan(&work, &hosts.list(""), more).ok();
-    let parts: serde_json::Value = serde_json::from_slice(&work.read("r/plan.json")).unwrap();
-    let expected = told_by_build(&work, &format!("--parts {} {more}", parts["parts"]));
+    let expected = told_by_build(&work, more);
     let ran = hosts.run(&work, "");
     let mut told: Vec<String> = ran.stderr().lines().map(str::to_owned).collect();
     told.sort();
@@ -201,8 +200,8 @@ fn hosts_that_are_down_are_left_out() {
     fs::write(hosts.home("node2").join("down"), "").unwrap();
     let ran = hosts.run(&work, "");
     ensure_done(&ran);
-    let what = "dedup-shard: warning: node2: dedup-shard did not start there (node2 is down); the others go on\n";
-    assert_eq!(ran.stderr(), what);
+    let what = "dedup-shard: warning: node2: dedup-shard did not start there (node2 is down); trying again\n";
+    assert!(ran.stderr().starts_with(what), "{}", ran.stderr());
     ensure_as_built(&work, "c");
     // If all are down, it can be gone on with later.
     plan(&work, &hosts.list(""), "--parts 2 c").ok();
