@@ -16,7 +16,9 @@ mod progress;
 mod query;
 mod service;
 mod shard;
+mod slurm;
 mod spex;
+mod status;
 mod tokenize;
 
 pub use blot::main as blot;

@@ -24,6 +24,7 @@ mod schemes;
 mod service;
 mod shard;
 mod shared;
+mod slurm;
 mod spex;
 mod texts;
 mod tokenize;
