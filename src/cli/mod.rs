@@ -17,7 +17,9 @@ mod progress;
 mod query;
 mod service;
 mod shard;
+mod slurm;
 mod spex;
+mod status;
 mod step;
 mod tokenize;
 

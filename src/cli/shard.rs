@@ -7,8 +7,9 @@ use super::{
     fleet::{self, FleetArgs, WorkerArgs, run_worker},
     generate::{What, examples},
     index, main_of, name,
-    output::Output,
-    progress::{say, task_bar},
+    progress::{TaskBar, say},
+    slurm::{ElementArgs, Noting, SlurmArgs},
+    status::{self, StatusArgs},
 };
 use crate::{
     corpus::{Entries, Found},
@@ -17,15 +18,14 @@ use crate::{
     parallel::Limits,
     pipeline::{Settings, scheme_of},
     shard::{
-        Failure, Host, Kind, LOST, Local, News, Plan, PlanOptions, RunLock, State, Task, Verdict, clean, gather, prepare, problems, run,
-        state, usual_parts, write_plan, write_problems,
+        Events, Failure, Host, Kind, LOST, Local, News, Outcome, Plan, PlanOptions, RunLock, State, Tally, Task, Verdict, clean, gather,
+        prepare, problems, run, state, usual_parts, write_plan, write_problems, write_report,
     },
 };
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::{
-    env,
-    io::{self, Write},
+    env, io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -100,6 +100,8 @@ enum EngineName {
     Local,
     /// The hosts of the plan, over SSH
     Ssh,
+    /// Job arrays of a Slurm cluster, whose nodes all see the run, the documents and this program
+    Slurm,
 }
 
 #[derive(Args, Debug)]
@@ -117,6 +119,8 @@ struct RunTasksArgs {
     quiet: bool,
     #[command(flatten)]
     fleet: FleetArgs,
+    #[command(flatten)]
+    slurm: SlurmArgs,
 }
 
 #[derive(Args, Debug)]
@@ -135,20 +139,13 @@ struct TaskArgs {
     #[command(flatten)]
     of: OfRun,
     /// Tasks, by the ids that status --missing shows
-    #[arg(value_name = "ID", required = true)]
+    #[arg(value_name = "ID", required_unless_present = "stage")]
     ids: Vec<String>,
     /// Read documents from copies in DIR, each named by its number in the slice
     #[arg(long, value_name = "DIR", hide = true)]
     copies: Option<PathBuf>,
-}
-
-#[derive(Args, Debug)]
-struct StatusArgs {
     #[command(flatten)]
-    of: OfRun,
-    /// Only the ids of tasks that are not done, one a line
-    #[arg(long)]
-    missing: bool,
+    element: ElementArgs,
 }
 
 #[derive(Args, Debug)]
@@ -170,6 +167,8 @@ const MANUAL: Manual = Manual {
         ("dedup-shard status my.run", "How far it got"),
         ("dedup-shard status my.run --missing | xargs -r dedup-shard task my.run", "What is missing, by hand"),
         ("make -s -C my.run -j4", "The same with make"),
+        ("dedup-shard run my.run --engine slurm --print", "The script that would submit them to a Slurm cluster"),
+        ("dedup-shard status my.run --report", "Also write my.run/report.html: when each task ran, and where"),
         ("dedup-shard clean my.run", "Leave nothing but the plan and the index"),
     ],
     sections: &[
@@ -187,10 +186,27 @@ const MANUAL: Manual = Manual {
         ),
         fleet::SECTION,
         (
+            "SLURM",
+            &[
+                "run --engine slurm submits a job array for each kind of task, several where the cluster limits the indices of one; each starts when all arrays of the kind before it have ended well. Only \
+                 what is missing is submitted. All nodes must see the run, the documents and this program under the same names, and the name of the run may hold neither % nor a backslash.",
+                "It then waits: a task is done when its output is there. Accounting is not asked. A job whose node failed is run again by Slurm, one that lost its disk by itself (--requeues). If a task fails, those that wait \
+                 are cancelled, and its log and the end of it are told. Ctrl-C cancels the jobs, unless --leave-jobs. If this is killed, the jobs go on; run again waits for them, and submits nothing twice.",
+                "RUN/logs has the log of each job, with all attempts; RUN/slurm.json the numbers of the arrays.",
+            ],
+        ),
+        (
+            "REPORTS",
+            &[
+                "RUN/events.jsonl, and RUN/events with a file for each job of a cluster, say what happened when, a JSON object a line. They are for people and estimates: nothing is decided by them. status adds them up: \
+                 what each host did, how fast, what was moved, and how long the rest may take. run writes RUN/report.html when it ends, a page with the time line of all tasks.",
+            ],
+        ),
+        (
             "EXIT STATUS OF TASKS",
             &[
                 "task: 0: done, or done before. 1: it failed, and to run it again will not help. 75: the disk or the host was lost; run it again when there is room, or elsewhere. 2: wrong arguments. \
-                 run ends with 75 if all that failed was lost, else as below.",
+                 run ends with 75 if all that failed was lost, or it was stopped, else as below.",
             ],
         ),
     ],
@@ -209,7 +225,11 @@ impl Tool for Arguments {
             Some(Command::Plan(args)) => run_plan(args),
             Some(Command::Run(args)) => run_run(args),
             Some(Command::Task(args)) => run_tasks(args),
-            Some(Command::Status(args)) => run_status(args),
+            Some(Command::Status(args)) => {
+                let (plan, directory) = OfRun { run: args.run.clone() }.open()?;
+                status::show(args, &plan, &directory)?;
+                Ok(ExitCode::SUCCESS)
+            }
             Some(Command::Gather(args)) => run_gather(args),
             Some(Command::Clean(args)) => run_clean(args),
             Some(Command::Worker(args)) => run_worker(args),
@@ -255,24 +275,21 @@ fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
 fn run_run(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
     let _lock = RunLock::take(&directory)?;
-    let slots = u32::try_from(threads_of(args.jobs)).unwrap_or(1);
-    let engine = here(&plan, &directory, slots)?;
-    let bar = task_bar(args.quiet, plan.tasks.len() as u64);
-    let mut on_news = |news: &News| match news {
-        News::Done(_) => bar.inc(1),
-        News::HostAway(what) if !args.quiet => bar.suspend(|| say(&format!("{}: warning: {what}; trying again", name::<Arguments>()))),
-        News::HostOut(what) if !args.quiet => {
-            bar.suspend(|| say(&format!("{}: warning: {what}; it gets no more tasks", name::<Arguments>())));
-        }
-        News::HostAway(_) | News::HostOut(_) | News::End => {}
-    };
-    let retries = args.fleet.retries;
+    let bytes = plan.tasks.iter().map(|task| task.bytes).sum();
+    let mut bar = TaskBar::new(args.quiet, plan.tasks.len() as u64, bytes);
     let failures = match args.engine {
-        EngineName::Local => run(&plan, &directory, &engine, retries, &mut on_news),
-        EngineName::Ssh => run(&plan, &directory, &args.fleet.fleet(engine)?, retries, &mut on_news),
+        EngineName::Local | EngineName::Ssh => run_here(args, &plan, &directory, &mut bar)?,
+        EngineName::Slurm => match args.slurm.run(&plan, &directory, args.jobs, (name::<Arguments>(), bar))? {
+            Outcome::Done if args.slurm.print => return Ok(ExitCode::SUCCESS),
+            Outcome::Done => Vec::new(),
+            Outcome::Failed(failures) => failures,
+            Outcome::Stopped => return Ok(ExitCode::from(LOST)),
+        },
     };
-    bar.finish_and_clear();
-    let failures = failures?;
+    // For people: a run that is done is done without it.
+    if let Err(error) = Events::read(&directory).and_then(|events| write_report(&plan, &Tally::new(&plan, &events), &directory)) {
+        say(&format!("{}: {error}", name::<Arguments>()));
+    }
     if failures.is_empty() {
         return Ok(tell(&plan, &problems(&directory)?, args.quiet));
     }
@@ -285,12 +302,35 @@ fn run_run(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     Ok(ExitCode::from(if is_lost { LOST } else { 2 }))
 }
 
+/// Hands out the tasks from here, to this machine or to hosts.
+fn run_here(args: &RunTasksArgs, plan: &Plan, directory: &Path, bar: &mut TaskBar) -> Result<Vec<Failure>, anyhow::Error> {
+    let engine = here(plan, directory, u32::try_from(threads_of(args.jobs)).unwrap_or(1))?;
+    let warn = |bar: &TaskBar, what: &str| {
+        if !args.quiet {
+            bar.suspend(|| say(&format!("{}: warning: {what}", name::<Arguments>())));
+        }
+    };
+    let mut on_news = |news: &News| match news {
+        News::Done(task) => bar.done(plan.tasks[*task].bytes),
+        News::HostAway(what) => warn(bar, &format!("{what}; trying again")),
+        News::HostOut(what) => warn(bar, &format!("{what}; it gets no more tasks")),
+        News::End => {}
+    };
+    let retries = args.fleet.retries;
+    let failures = match args.engine {
+        EngineName::Ssh => run(plan, directory, &args.fleet.fleet(engine)?, retries, &mut on_news),
+        EngineName::Local | EngineName::Slurm => run(plan, directory, &engine, retries, &mut on_news),
+    };
+    bar.finish();
+    Ok(failures?)
+}
+
 fn run_clean(args: &CleanArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
     let _lock = RunLock::take(&directory)?;
     clean(&directory)?;
     let missed = match args.engine {
-        EngineName::Local => Vec::new(),
+        EngineName::Local | EngineName::Slurm => Vec::new(),
         EngineName::Ssh => args.fleet.fleet(here(&plan, &directory, 1)?)?.clean(),
     };
     missed.iter().for_each(|what| say(&format!("{}: {what}", name::<Arguments>())));
@@ -316,18 +356,33 @@ const FAILED: u8 = 1;
 
 fn run_tasks(args: &TaskArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
-    let tasks = args.ids.iter().map(|id| plan.task(id)).collect::<Result<Vec<_>, _>>()?;
+    let (tasks, noting) = match args.element.tasks(&plan)? {
+        Some(tasks) => (tasks, Some(Noting::new(&directory))),
+        None => (args.ids.iter().map(|id| plan.task(id)).collect::<Result<Vec<_>, _>>()?, None),
+    };
     for task in tasks {
-        if let Err(error) = run_task(&plan, task, &directory, args.copies.as_deref()) {
-            // Another copy of it may have been faster.
-            if state(&plan, task, &directory) == State::Done {
-                continue;
-            }
-            say(&format!("{}: {}: {error:#}", name::<Arguments>(), task.id));
-            return Ok(ExitCode::from(if is_lost(&error) { LOST } else { FAILED }));
+        noting.iter().for_each(|noting| noting.start(task));
+        let verdict = verdict_of(&plan, task, &directory, args.copies.as_deref());
+        noting.iter().for_each(|noting| noting.end(task, verdict.clone()));
+        match verdict {
+            Verdict::Done => {}
+            Verdict::Lost(_) => return Ok(ExitCode::from(LOST)),
+            Verdict::Failed(_) => return Ok(ExitCode::from(FAILED)),
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a task, and says what went wrong.
+fn verdict_of(plan: &Plan, task: &Task, directory: &Path, copies: Option<&Path>) -> Verdict {
+    let Err(error) = run_task(plan, task, directory, copies) else { return Verdict::Done };
+    // Another copy of it may have been faster.
+    if state(plan, task, directory) == State::Done {
+        return Verdict::Done;
+    }
+    let what = format!("{error:#}");
+    say(&format!("{}: {}: {what}", name::<Arguments>(), task.id));
+    if is_lost(&error) { Verdict::Lost(what) } else { Verdict::Failed(what) }
 }
 
 fn run_task(plan: &Plan, task: &Task, directory: &Path, copies: Option<&Path>) -> Result<(), anyhow::Error> {
@@ -363,33 +418,6 @@ fn is_lost(error: &anyhow::Error) -> bool {
             || cause.raw_os_error() == Some(libc::EIO)
     };
     cause.is_some_and(is_kind)
-}
-
-fn run_status(args: &StatusArgs) -> Result<ExitCode, anyhow::Error> {
-    let (plan, directory) = args.of.open()?;
-    let states: Vec<(&Task, State)> = plan.tasks.iter().map(|task| (task, state(&plan, task, &directory))).collect();
-    // What led to an index that is there is not needed any more.
-    let is_complete = states.iter().any(|(task, state)| task.kind == Kind::Gather && *state == State::Done);
-    let is_done = |state: &State| is_complete || *state == State::Done;
-    let mut out = Output::open(None, false)?;
-    if args.missing {
-        for (task, _) in states.iter().filter(|(_, state)| !is_done(state)) {
-            writeln!(out, "{}", task.id)?;
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
-    for (kind, what) in Kind::ALL.map(|kind| (kind, kind.name())) {
-        let of_kind = || states.iter().filter(|(task, _)| task.kind == kind);
-        let sum = |only_done: bool| of_kind().filter(|(_, state)| !only_done || is_done(state)).map(|(task, _)| task.bytes).sum::<u64>();
-        let done = of_kind().filter(|(_, state)| is_done(state)).count();
-        writeln!(out, "{what:8}{done:>5} of {:<5}{:>15} of {} bytes", of_kind().count(), sum(true), sum(false))?;
-    }
-    for (task, state) in &states {
-        if let State::Damaged(what) = state {
-            writeln!(out, "{}: {what}; it will be made again", task.id)?;
-        }
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {

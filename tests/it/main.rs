@@ -25,6 +25,7 @@ mod schemes;
 mod service;
 mod shard;
 mod shared;
+mod slurm;
 mod spex;
 mod ssh;
 mod texts;

@@ -288,3 +288,22 @@ fn two_runs_do_not_meet() {
     work.shell("for n in 1 2 3 4; do dedup-shard task r map-0000 map-0001 & done; wait; dedup-shard run r").ok();
     ensure_as_built(&work, "c");
 }
+
+#[test]
+fn status_tells_who_did_what_and_what_is_missing() {
+    let work = corpus();
+    plan(&work, "a slots=3\n", "c").ok();
+    assert_eq!(work.shell("dedup-shard status r --missing --as array").ok_text(), "map 0-2\nreduce 0-2\ngather 0\n");
+    assert!(!work.shell("dedup-shard status r").ok_text().contains("host"));
+    work.shell("dedup-shard run r -j 2 && test -s r/report.html && rm -r r/index r/report.html r/map/0001").ok();
+    assert_eq!(work.shell("dedup-shard status r --missing --as array").ok_text(), "map 1\ngather 0\n");
+    let told: serde_json::Value = serde_json::from_slice(&work.shell("dedup-shard status r --json --report").ok()).unwrap();
+    assert_eq!((&told["missing"], &told["moved"]), (&serde_json::json!(["map-0001", "gather"]), &serde_json::json!(0)));
+    assert_eq!((&told["hosts"][0]["host"], &told["hosts"][0]["tasks"]), (&serde_json::json!("here"), &serde_json::json!(7)));
+    assert_eq!((&told["kinds"][0]["kind"], &told["kinds"][0]["done"]), (&serde_json::json!("map"), &serde_json::json!(2)));
+    let page = String::from_utf8(work.read("r/report.html")).unwrap();
+    assert_eq!((page.matches("<rect class=\"k0\" x=").count(), page.contains("<script")), (3, false));
+    let status = work.shell("dedup-shard status r").ok_text();
+    assert!(status.contains("\nhere ") && status.ends_with(" left, at the rates so far\n"), "{status}");
+    assert_eq!(fs::metadata(work.path("r/events.jsonl")).unwrap().permissions().mode() & 0o777, 0o600);
+}
