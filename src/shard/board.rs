@@ -143,7 +143,7 @@ impl Board {
         let makers: HashMap<&str, usize> = plan.tasks.iter().enumerate().map(|(number, task)| (task.output.as_str(), number)).collect();
         let hosts = places.len() - 1;
         let job = |task: &super::plan::Task| {
-            let is_of_range = matches!(task.kind, Kind::Reduce | Kind::Part);
+            let is_of_range = task.kind != Kind::Map && !task.kind.is_central();
             let home = plan.ranges.get(task.number).filter(|_| is_of_range).map(|range| range.host + 1);
             let more = needs.get(&task.id).into_iter().flatten();
             let needs = task.inputs.iter().chain(more).map(|path| Need { path: path.clone(), maker: maker_of(&makers, path) }).collect();

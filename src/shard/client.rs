@@ -15,9 +15,14 @@ use std::{
 /// How much may come before the first line of a worker.
 const NOISE_BYTES: usize = 64 << 10;
 
+/// A connection that nobody used for so long is made anew: servers close those whose other end does not answer them.
+const STALE: Duration = Duration::from_secs(60);
+
 pub struct Client {
     wire: BufReader<Box<dyn Wire>>,
     pending: Vec<u8>,
+    /// When something last came.
+    heard: Instant,
 }
 
 impl Talk for Client {
@@ -35,9 +40,10 @@ impl Talk for Client {
 
     fn receive(&mut self, payload: &mut Vec<u8>) -> io::Result<Frame> {
         loop {
-            match read_frame(&mut self.wire, payload)? {
-                Frame::Beat => {}
-                kind => return Ok(kind),
+            let kind = read_frame(&mut self.wire, payload)?;
+            self.heard = Instant::now();
+            if kind != Frame::Beat {
+                return Ok(kind);
             }
         }
     }
@@ -71,7 +77,12 @@ impl Client {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
         }
         wire.get_mut().set_limit(stall);
-        Ok(Self { wire, pending: Vec::new() })
+        Ok(Self { wire, pending: Vec::new(), heard: Instant::now() })
+    }
+
+    /// Nothing was said for so long that a server may have closed the connection.
+    pub fn is_stale(&self) -> bool {
+        self.heard.elapsed() > STALE
     }
 
     /// Asks, and gives the answer.

@@ -368,7 +368,8 @@ impl Remote {
     }
 
     fn open<'c>(&self, options: &FleetOptions, here: &Local<'_>, cell: &'c mut Option<Client>) -> Result<&'c mut Client, Fault> {
-        if cell.is_none() {
+        if cell.as_ref().is_none_or(Client::is_stale) {
+            *cell = None;
             *cell = Some(self.connect(options, here).map_err(|error| match error.kind() {
                 io::ErrorKind::PermissionDenied => Fault::Told(Cause::Failed, error.to_string()),
                 _ => Fault::Link(error.to_string()),
