@@ -463,7 +463,8 @@ mod tests {
         let plan = plan(9, 3);
         let (failures, mut runs) = run_pretence(&plan, 3, (9, 0), Vec::new());
         let mut ids: Vec<String> = plan.tasks.iter().map(|task| task.id.clone()).collect();
-        (runs.sort(), ids.sort());
+        runs.sort();
+        ids.sort();
         assert_eq!((failures, runs), (Vec::new(), ids));
     }
 
