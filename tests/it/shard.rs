@@ -293,13 +293,16 @@ fn two_runs_do_not_meet() {
 fn status_tells_who_did_what_and_what_is_missing() {
     let work = corpus();
     plan(&work, "a slots=3\n", "c").ok();
-    assert_eq!(work.shell("dedup-shard status r --missing --as array").ok_text(), "map 0-2\nreduce 0-2\ngather 0\n");
+    assert_eq!(
+        work.shell("dedup-shard status r --missing --as array").ok_text(),
+        "map 0-2\nnumber 0\nreduce 0-7\nsets 0\npart 0-7\ngather 0\n"
+    );
     assert!(!work.shell("dedup-shard status r").ok_text().contains("host"));
     work.shell("dedup-shard run r -j 2 && test -s r/report.html && rm -r r/index r/report.html r/map/0001").ok();
     assert_eq!(work.shell("dedup-shard status r --missing --as array").ok_text(), "map 1\ngather 0\n");
     let told: serde_json::Value = serde_json::from_slice(&work.shell("dedup-shard status r --json --report").ok()).unwrap();
     assert_eq!((&told["missing"], &told["moved"]), (&serde_json::json!(["map-0001", "gather"]), &serde_json::json!(0)));
-    assert_eq!((&told["hosts"][0]["host"], &told["hosts"][0]["tasks"]), (&serde_json::json!("here"), &serde_json::json!(7)));
+    assert_eq!((&told["hosts"][0]["host"], &told["hosts"][0]["tasks"]), (&serde_json::json!("here"), &serde_json::json!(22)));
     assert_eq!((&told["kinds"][0]["kind"], &told["kinds"][0]["done"]), (&serde_json::json!("map"), &serde_json::json!(2)));
     let page = String::from_utf8(work.read("r/report.html")).unwrap();
     assert_eq!((page.matches("<rect class=\"k0\" x=").count(), page.contains("<script")), (3, false));
