@@ -63,6 +63,9 @@ uninstall:                              ## remove what install put there, and no
 test: | deps                            ## all tests
 	$(CARGO) test --locked
 
+test-cluster: | deps-cluster            ## also the tests that need hosts: a Slurm of three nodes and hosts with networks of their own, on this machine
+	DEDUP_CLUSTER=1 $(CARGO) test --locked --test it -- slurm cluster
+
 lint: | deps                            ## formatting, clippy, layers, man pages; silent when all is well
 	@$(CARGO) fmt --check
 	@$(CARGO) clippy --quiet --all-targets --locked -- -D warnings
@@ -95,11 +98,14 @@ clean:                                  ## remove what was built
 deps:
 	@scripts/install-deps
 
+deps-cluster:
+	@scripts/install-deps --cluster
+
 deps-dev:
 	@scripts/install-deps --dev
 
 help:                                   ## this list
-	@awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } /^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: all build demo install uninstall test lint man bench peers soak clean deps deps-dev help
+.PHONY: all build demo install uninstall test test-cluster lint man bench peers soak clean deps deps-cluster deps-dev help
 .DELETE_ON_ERROR:

@@ -69,6 +69,8 @@ pub mod pipeline;
 pub mod serve;
 
 // Many machines.
+/// Programs on other machines, and the way there.
+pub mod remote;
 /// An index built in slices and ranges: a plan, and who carries it out.
 pub mod shard;
 

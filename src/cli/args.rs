@@ -39,6 +39,8 @@ pub struct InputArgs {
     /// Files that were found before; only some tools take them.
     #[arg(skip)]
     pub slice: Option<PathBuf>,
+    #[arg(skip)]
+    pub copies: Option<PathBuf>,
     /// What files hold, whatever their names say
     ///
     /// text: one document; ndjson: a JSON object a line; lines: a document a line, called FILE:LINE; fasta: sequences, each after a line with > and its id.
@@ -159,6 +161,7 @@ impl InputArgs {
             paths: self.paths.clone(),
             files_from: self.files_from.clone(),
             slice: self.slice.clone(),
+            copies: self.copies.clone(),
             nul_separated: self.null,
             records: self.records.as_ref().and_then(named),
             fields: LineParser { id_field: self.id_field.clone(), text_field: self.text_field.clone() },

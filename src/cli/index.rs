@@ -8,6 +8,7 @@ use super::{
     main_of, name,
     output::Output,
     progress::Complaints,
+    step::{StepArgs, run_step},
     watched,
 };
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
     index::{Index, Manifest, Means, Stats, stats, verify},
     parallel::Limits,
     pipeline::{
-        BlotOptions, BuildOptions, ChangeOptions, Changed, Settings, SyncOptions, add, build, build_ranges, compact, dump, dump_blot,
+        BlotOptions, BuildOptions, ChangeOptions, Changed, Settings, SyncOptions, add, build, build_runs, compact, dump, dump_blot,
         dump_dictionary, merge, remove, split, sync,
     },
     posting::TempDir,
@@ -56,6 +57,8 @@ enum Command {
     Merge(MergeArgs),
     /// Cut an index into range parts, which merge joins again
     Split(SplitArgs),
+    /// Make an index of the runs that build --runs wrote, step by step, as dedup-shard does
+    Step(StepArgs),
     /// Make all segments of an index into one
     Compact(CompactArgs),
     /// Show what an index holds: documents, blots, sets, bytes on disk
@@ -68,7 +71,7 @@ enum Command {
 
 /// How much to use.
 #[derive(Args, Debug)]
-struct MeansArgs {
+pub(super) struct MeansArgs {
     /// How much memory to use before sorted runs go to disk: 256M, 4G [default: a quarter of what there is]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
@@ -82,7 +85,7 @@ impl MeansArgs {
         self.memory.unwrap_or_else(|| machine_memory() / 4)
     }
 
-    fn means(&self, threads: Option<u32>) -> Means {
+    pub(super) fn means(&self, threads: Option<u32>) -> Means {
         Means { memory_bytes: self.memory_bytes(), threads: threads_of(threads), tmp_dir: TempDir(self.tmp_dir.clone()) }
     }
 
@@ -100,12 +103,18 @@ struct BuildArgs {
     /// Cut the postings into N range parts, 1 to 256
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     parts: u32,
-    /// Write N range parts instead, each a directory in IDX, as split does: IDX/000, IDX/001 and so on
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
-    split: Option<u32>,
+    /// Write what step makes an index of instead: the documents, and for each part a file of sorted postings
+    #[arg(long)]
+    runs: bool,
+    /// With --runs: what they are for; stands in IDX/built.json
+    #[arg(long, value_name = "NAME", requires = "runs")]
+    of: Option<String>,
     /// Read the files of a slice that dedup-shard plan made, if they are as they were
     #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "files_from"])]
     slice: Option<PathBuf>,
+    /// Read the files of the slice from copies in DIR, each named by its number
+    #[arg(long, value_name = "DIR", requires = "slice", hide = true)]
+    copies: Option<PathBuf>,
     /// Also keep a dictionary: how often each word stands in which document, for dedup-extract --method gdic
     #[arg(long)]
     dictionary: bool,
@@ -124,6 +133,7 @@ impl BuildArgs {
     fn run(&self) -> RunArgs {
         let mut run = self.run.clone();
         run.input.slice.clone_from(&self.slice);
+        run.input.copies.clone_from(&self.copies);
         run
     }
 
@@ -327,8 +337,9 @@ const MANUAL: Manual = Manual {
             "PARTS",
             &[
                 "split cuts an index by ranges of blots; each part is a directory that can be copied to another machine, looked at with stats, verify and dump, and joined with the others by merge. Parts that overlap, that leave a gap, or that are of another index are refused.",
-                "merge also joins whole indexes of one scheme. Of documents with one id the first is kept; if the others have another text they are named, and the exit status is 2. Parts of one range of several indexes are joined in the same way, to the part of that range of the joined index: so an index of many \
-                 documents can be made in pieces, as dedup-shard does. build --split writes such parts at once; their directory appears when all of them are whole.",
+                "merge also joins whole indexes of one scheme. Of documents with one id the first is kept; if the others have another text they are named, and the exit status is 2. Parts of one range of several indexes are joined in the same way, to the part of that range of the joined index.",
+                "build --runs and step make the index that build makes, in pieces that other machines can work on, each an output that appears when it is whole. build --runs --parts N takes a slice of the documents in, and writes docs and the sorted postings of each range, 000.runs and so on. step number tells from the docs of \
+                 all slices which documents count, and where they stand; step reduce joins the runs of one range; step sets numbers the sets of all ranges; step part writes the part of a range. dedup-shard gather puts docs, sets and parts in one directory.",
             ],
         ),
     ],
@@ -353,11 +364,12 @@ impl Tool for Arguments {
                 split(&args.of.index, args.parts, &args.output, &args.means.means(args.threads))?;
                 Ok(ExitCode::SUCCESS)
             }
+            Some(Command::Step(args)) => run_step(args).map(|()| ExitCode::SUCCESS),
             Some(Command::Compact(args)) => Ok(compact(&args.of.index, &args.means.means(args.threads)).map(|()| ExitCode::SUCCESS)?),
             Some(Command::Stats(args)) => run_stats(args),
             Some(Command::Verify(args)) => Ok(verify(&Index::open(&args.index)?).map(|()| ExitCode::SUCCESS)?),
             Some(Command::Dump(args)) => run_dump(args),
-            None => anyhow::bail!("say what to do: build, add, remove, sync, merge, split, compact, stats, verify or dump"),
+            None => anyhow::bail!("say what to do: build, add, remove, sync, merge, split, step, compact, stats, verify or dump"),
         }
     }
 }
@@ -368,9 +380,10 @@ fn run_build(args: &BuildArgs) -> Result<ExitCode, anyhow::Error> {
     let run = args.run();
     let settings = args.settings();
     let summary = watched::<Arguments, _>(&run, false, |watch| {
-        Ok(match args.split {
-            Some(ranges) => build_ranges(&options, ranges, &settings, &args.output, watch)?,
-            None => build(&options, &settings, &args.output, watch)?,
+        Ok(if args.runs {
+            build_runs(&options, args.of.as_deref(), &settings, &args.output, watch)?
+        } else {
+            build(&options, &settings, &args.output, watch)?
         })
     })?;
     Ok(exit_code(summary.problems, args.run.input.skip_bad))

@@ -6,6 +6,7 @@ mod args;
 mod blot;
 mod compare;
 mod extract;
+mod fleet;
 mod generate;
 mod history;
 mod index;
@@ -16,7 +17,10 @@ mod progress;
 mod query;
 mod service;
 mod shard;
+mod slurm;
 mod spex;
+mod status;
+mod step;
 mod tokenize;
 
 pub use blot::main as blot;

@@ -91,15 +91,58 @@ pub fn counting_bar(quiet: bool, what: &str) -> ProgressBar {
     bar
 }
 
-/// A bar that counts tasks.
-pub fn task_bar(quiet: bool, tasks: u64) -> ProgressBar {
-    if quiet || !stderr().is_terminal() {
-        return ProgressBar::hidden();
+/// A bar that counts tasks and the bytes of their documents, and says what runs.
+pub struct TaskBar {
+    bar: ProgressBar,
+    tasks: u64,
+    all: u64,
+    runs: String,
+}
+
+impl TaskBar {
+    /// `bytes`: of all tasks together.
+    pub fn new(quiet: bool, tasks: u64, bytes: u64) -> Self {
+        let shows_bar = !quiet && stderr().is_terminal();
+        let bar = if shows_bar {
+            ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr_with_hz(5))
+        } else {
+            ProgressBar::hidden()
+        };
+        bar.set_style(style("[{bar:30}] {bytes} of {total_bytes}, {rate}, {eta} left; {wide_msg}"));
+        if shows_bar {
+            bar.enable_steady_tick(Duration::from_millis(200));
+        }
+        Self { bar, tasks: 0, all: tasks, runs: String::new() }
     }
-    let bar = ProgressBar::with_draw_target(Some(tasks), ProgressDrawTarget::stderr_with_hz(5));
-    bar.set_style(style("[{bar:30}] {pos} of {len} tasks, {elapsed}, {eta} left"));
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
+
+    pub fn done(&mut self, bytes: u64) {
+        self.tasks += 1;
+        self.bar.inc(bytes);
+        self.show();
+    }
+
+    /// What runs, and where.
+    pub fn runs(&mut self, what: &str) {
+        if self.runs != what {
+            what.clone_into(&mut self.runs);
+            self.show();
+        }
+    }
+
+    fn show(&self) {
+        if !self.bar.is_hidden() {
+            let between = if self.runs.is_empty() { "" } else { "; " };
+            self.bar.set_message(format!("{} of {} tasks{between}{}", self.tasks, self.all, self.runs));
+        }
+    }
+
+    pub fn suspend(&self, work: impl FnOnce()) {
+        self.bar.suspend(work);
+    }
+
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
 }
 
 /// A spinner, and a bar with the time left as soon as the sizes of all files are known: they are added up meanwhile.

@@ -2,31 +2,30 @@
 
 use super::{
     Manual, Tool,
-    args::{BlotArgs, InputArgs, TokenArgs, machine_memory, parse_size, threads_of},
+    args::{BlotArgs, InputArgs, TokenArgs, parse_size, threads_of},
     exit_code,
+    fleet::{self, FleetArgs, WorkerArgs, run_worker},
     generate::{What, examples},
     index, main_of, name,
-    output::Output,
-    progress::{Complaints, say, task_bar},
+    progress::{TaskBar, say},
+    slurm::{ElementArgs, Noting, SlurmArgs},
+    status::{self, StatusArgs},
 };
 use crate::{
     corpus::{Entries, Found},
     error::Error,
     format::Form,
-    index::Means,
     parallel::Limits,
     pipeline::{Settings, scheme_of},
-    posting::TempDir,
     shard::{
-        Failure, Host, Kind, LOST, Local, Plan, PlanOptions, RunLock, State, Task, Verdict, clean, gather, prepare, problems, run, state,
-        write_plan, write_problems,
+        Events, Failure, Host, Kind, LOST, Local, News, Outcome, Plan, PlanOptions, RunLock, State, Tally, Task, Verdict, clean, gather,
+        prepare, problems, run, state, usual_parts, write_plan, write_problems, write_report,
     },
 };
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::{
-    env,
-    io::{self, Write},
+    env, io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -54,10 +53,13 @@ enum Command {
     Task(TaskArgs),
     /// Show which tasks are done, by what is on disk
     Status(StatusArgs),
-    /// Join what all ranges were reduced to
+    /// Put together what the tasks made
     Gather(GatherArgs),
     /// Remove what tasks made on the way; the plan and the index stay
-    Clean(OfRun),
+    Clean(CleanArgs),
+    /// What run starts on hosts: it speaks with run over stdin and stdout, and ends with it
+    #[command(hide = true)]
+    Worker(WorkerArgs),
 }
 
 #[derive(Args, Debug)]
@@ -68,9 +70,9 @@ struct PlanArgs {
     /// A file with a host a line: [user@]host[:port] [slots=N] [dir=PATH] [shared=PATH]
     #[arg(long, value_name = "HOSTS")]
     hosts: PathBuf,
-    /// Cut the postings of the index into N range parts, 1 to 256
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
-    parts: u32,
+    /// Cut the postings of the index into N range parts, 1 to 256: these are the ranges that are worked on one by one [default: two for each slot, and more up to a power of two, 64 at most]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    parts: Option<u32>,
     /// Also keep a dictionary: how often each word stands in which document, for dedup-extract --method gdic
     #[arg(long)]
     dictionary: bool,
@@ -96,6 +98,10 @@ struct OfRun {
 enum EngineName {
     /// Processes of this machine
     Local,
+    /// The hosts of the plan, over SSH
+    Ssh,
+    /// Job arrays of a Slurm cluster, whose nodes all see the run, the documents and this program
+    Slurm,
 }
 
 #[derive(Args, Debug)]
@@ -111,6 +117,21 @@ struct RunTasksArgs {
     /// No progress bar, and no word on documents that could not be used
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    fleet: FleetArgs,
+    #[command(flatten)]
+    slurm: SlurmArgs,
+}
+
+#[derive(Args, Debug)]
+struct CleanArgs {
+    #[command(flatten)]
+    of: OfRun,
+    /// Where else: ssh removes the run from the hosts of the plan, too
+    #[arg(long, value_enum, default_value_t = EngineName::Local)]
+    engine: EngineName,
+    #[command(flatten)]
+    fleet: FleetArgs,
 }
 
 #[derive(Args, Debug)]
@@ -118,17 +139,13 @@ struct TaskArgs {
     #[command(flatten)]
     of: OfRun,
     /// Tasks, by the ids that status --missing shows
-    #[arg(value_name = "ID", required = true)]
+    #[arg(value_name = "ID", required_unless_present = "stage")]
     ids: Vec<String>,
-}
-
-#[derive(Args, Debug)]
-struct StatusArgs {
+    /// Read documents from copies in DIR, each named by its number in the slice
+    #[arg(long, value_name = "DIR", hide = true)]
+    copies: Option<PathBuf>,
     #[command(flatten)]
-    of: OfRun,
-    /// Only the ids of tasks that are not done, one a line
-    #[arg(long)]
-    missing: bool,
+    element: ElementArgs,
 }
 
 #[derive(Args, Debug)]
@@ -150,6 +167,8 @@ const MANUAL: Manual = Manual {
         ("dedup-shard status my.run", "How far it got"),
         ("dedup-shard status my.run --missing | xargs -r dedup-shard task my.run", "What is missing, by hand"),
         ("make -s -C my.run -j4", "The same with make"),
+        ("dedup-shard run my.run --engine slurm --print", "The script that would submit them to a Slurm cluster"),
+        ("dedup-shard status my.run --report", "Also write my.run/report.html: when each task ran, and where"),
         ("dedup-shard clean my.run", "Leave nothing but the plan and the index"),
     ],
     sections: &[
@@ -158,22 +177,40 @@ const MANUAL: Manual = Manual {
             &[
                 "RUN/plan.json says everything: what each task reads and writes. RUN/slices holds the names of the documents, with the size and time of each file: a file that has changed since \
                  makes its task fail, and is to be planned anew. RUN/Makefile has the same tasks as command lines. The directory is for its owner alone.",
-                "map turns a slice into a range part for each slot, RUN/map/SLICE/RANGE. reduce makes of one range of all slices the part of the whole, RUN/reduce/RANGE. gather joins these. An output \
+                "map takes a slice in, and writes its documents and the sorted postings of each range. number tells which documents count, and where they stand in the whole. reduce joins one range of all slices, sets numbers the sets of documents of all ranges, part writes the part of the index of a range. gather puts documents, sets and parts in one directory; the parts are linked, not written again. An output \
                  is written beside, and renamed when it is whole; the last rename makes the index. What was cut or altered is noticed by its checksums, and made again.",
                 "Whole files are dealt out: one file of many documents is one task's work. Paths that are relative start where plan was called. Documents must be files: a pipe cannot be read again.",
                 "A slot is a task at a time, with one core and the memory that plan was told. run --engine local runs all of them on this machine, whatever the hosts are called: there their slots only say how finely \
-                 the work is cut.",
+                 the work is cut; run --engine ssh runs them on the hosts.",
+            ],
+        ),
+        fleet::SECTION,
+        (
+            "SLURM",
+            &[
+                "run --engine slurm submits a job array for each kind of task, several where the cluster limits the indices of one; each starts when all arrays of the kind before it have ended well. Only \
+                 what is missing is submitted. All nodes must see the run, the documents and this program under the same names, and the name of the run may hold neither % nor a backslash.",
+                "It then waits: a task is done when its output is there. Accounting is not asked. A job whose node failed is run again by Slurm, one that lost its disk by itself (--requeues). If a task fails, those that wait \
+                 are cancelled, and its log and the end of it are told. Ctrl-C cancels the jobs, unless --leave-jobs. If this is killed, the jobs go on; run again waits for them, and submits nothing twice.",
+                "RUN/logs has the log of each job, with all attempts; RUN/slurm.json the numbers of the arrays.",
+            ],
+        ),
+        (
+            "REPORTS",
+            &[
+                "RUN/events.jsonl, and RUN/events with a file for each job of a cluster, say what happened when, a JSON object a line. They are for people and estimates: nothing is decided by them. status adds them up: \
+                 what each host did, how fast, what was moved, and how long the rest may take. run writes RUN/report.html when it ends, a page with the time line of all tasks.",
             ],
         ),
         (
             "EXIT STATUS OF TASKS",
             &[
                 "task: 0: done, or done before. 1: it failed, and to run it again will not help. 75: the disk or the host was lost; run it again when there is room, or elsewhere. 2: wrong arguments. \
-                 run ends with 75 if all that failed was lost, else as below.",
+                 run ends with 75 if all that failed was lost, or it was stopped, else as below.",
             ],
         ),
     ],
-    see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-index", 5)],
+    see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-index", 5), ("dedup-shard", 5)],
 };
 
 impl Tool for Arguments {
@@ -188,12 +225,14 @@ impl Tool for Arguments {
             Some(Command::Plan(args)) => run_plan(args),
             Some(Command::Run(args)) => run_run(args),
             Some(Command::Task(args)) => run_tasks(args),
-            Some(Command::Status(args)) => run_status(args),
-            Some(Command::Gather(args)) => run_gather(args),
-            Some(Command::Clean(of)) => {
-                let _lock = RunLock::take(&of.open()?.1)?;
-                Ok(clean(&of.run).map(|()| ExitCode::SUCCESS)?)
+            Some(Command::Status(args)) => {
+                let (plan, directory) = OfRun { run: args.run.clone() }.open()?;
+                status::show(args, &plan, &directory)?;
+                Ok(ExitCode::SUCCESS)
             }
+            Some(Command::Gather(args)) => run_gather(args),
+            Some(Command::Clean(args)) => run_clean(args),
+            Some(Command::Worker(args)) => run_worker(args),
             None => anyhow::bail!("say what to do: plan, run, task, status, gather or clean"),
         }
     }
@@ -217,17 +256,18 @@ fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
     let Some(directory) = directory.to_str() else {
         anyhow::bail!("{}: the name of the working directory is not UTF-8; call plan from another", directory.display());
     };
+    let hosts = Host::read(&args.hosts)?;
     let options = PlanOptions {
         directory: directory.to_owned(),
         scheme: scheme_of(&args.blots.options(&args.tokens), &settings)?.to_string(),
         flags: [args.tokens.flags(), args.blots.flags(), args.input.flags()].concat(),
         dictionary: args.dictionary,
-        parts: args.parts,
+        parts: args.parts.unwrap_or_else(|| usual_parts(&hosts)),
         memory: args.memory,
         skip_bad: args.input.skip_bad,
     };
     let found: Vec<Found> = Entries::new(&settings.corpus)?.collect();
-    let (plan, slices) = Plan::new(found, Host::read(&args.hosts)?, options)?;
+    let (plan, slices) = Plan::new(found, hosts, options)?;
     write_plan(&plan, &slices, &args.output)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -235,12 +275,21 @@ fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
 fn run_run(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
     let _lock = RunLock::take(&directory)?;
-    let EngineName::Local = args.engine;
-    let engine = Local { program: env::current_exe().context("dedup-shard")?, run: directory.clone(), slots: threads_of(args.jobs) };
-    let bar = task_bar(args.quiet, plan.tasks.len() as u64);
-    let failures = run(&plan, &directory, &engine, &mut |_| bar.inc(1));
-    bar.finish_and_clear();
-    let failures = failures?;
+    let bytes = plan.tasks.iter().map(|task| task.bytes).sum();
+    let mut bar = TaskBar::new(args.quiet, plan.tasks.len() as u64, bytes);
+    let failures = match args.engine {
+        EngineName::Local | EngineName::Ssh => run_here(args, &plan, &directory, &mut bar)?,
+        EngineName::Slurm => match args.slurm.run(&plan, &directory, args.jobs, (name::<Arguments>(), bar))? {
+            Outcome::Done if args.slurm.print => return Ok(ExitCode::SUCCESS),
+            Outcome::Done => Vec::new(),
+            Outcome::Failed(failures) => failures,
+            Outcome::Stopped => return Ok(ExitCode::from(LOST)),
+        },
+    };
+    // For people: a run that is done is done without it.
+    if let Err(error) = Events::read(&directory).and_then(|events| write_report(&plan, &Tally::new(&plan, &events), &directory)) {
+        say(&format!("{}: {error}", name::<Arguments>()));
+    }
     if failures.is_empty() {
         return Ok(tell(&plan, &problems(&directory)?, args.quiet));
     }
@@ -251,6 +300,46 @@ fn run_run(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     }
     let is_lost = failures.iter().all(|failure| matches!(failure.verdict, Verdict::Lost(_)));
     Ok(ExitCode::from(if is_lost { LOST } else { 2 }))
+}
+
+/// Hands out the tasks from here, to this machine or to hosts.
+fn run_here(args: &RunTasksArgs, plan: &Plan, directory: &Path, bar: &mut TaskBar) -> Result<Vec<Failure>, anyhow::Error> {
+    let engine = here(plan, directory, u32::try_from(threads_of(args.jobs)).unwrap_or(1))?;
+    let warn = |bar: &TaskBar, what: &str| {
+        if !args.quiet {
+            bar.suspend(|| say(&format!("{}: warning: {what}", name::<Arguments>())));
+        }
+    };
+    let mut on_news = |news: &News| match news {
+        News::Done(task) => bar.done(plan.tasks[*task].bytes),
+        News::HostAway(what) => warn(bar, &format!("{what}; trying again")),
+        News::HostOut(what) => warn(bar, &format!("{what}; it gets no more tasks")),
+        News::End => {}
+    };
+    let retries = args.fleet.retries;
+    let failures = match args.engine {
+        EngineName::Ssh => run(plan, directory, &args.fleet.fleet(engine)?, retries, &mut on_news),
+        EngineName::Local | EngineName::Slurm => run(plan, directory, &engine, retries, &mut on_news),
+    };
+    bar.finish();
+    Ok(failures?)
+}
+
+fn run_clean(args: &CleanArgs) -> Result<ExitCode, anyhow::Error> {
+    let (plan, directory) = args.of.open()?;
+    let _lock = RunLock::take(&directory)?;
+    clean(&directory)?;
+    let missed = match args.engine {
+        EngineName::Local | EngineName::Slurm => Vec::new(),
+        EngineName::Ssh => args.fleet.fleet(here(&plan, &directory, 1)?)?.clean(),
+    };
+    missed.iter().for_each(|what| say(&format!("{}: {what}", name::<Arguments>())));
+    Ok(ExitCode::from(if missed.is_empty() { 0 } else { LOST }))
+}
+
+/// This machine, as a place that runs tasks.
+fn here<'p>(plan: &'p Plan, run: &Path, slots: u32) -> Result<Local<'p>, anyhow::Error> {
+    Ok(Local { plan, program: env::current_exe().context("dedup-shard")?, run: run.to_owned(), slots })
 }
 
 /// What could not be used, and what the exit status says of it.
@@ -267,29 +356,52 @@ const FAILED: u8 = 1;
 
 fn run_tasks(args: &TaskArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
-    let tasks = args.ids.iter().map(|id| plan.task(id)).collect::<Result<Vec<_>, _>>()?;
+    let (tasks, noting) = match args.element.tasks(&plan)? {
+        Some(tasks) => (tasks, Some(Noting::new(&directory))),
+        None => (args.ids.iter().map(|id| plan.task(id)).collect::<Result<Vec<_>, _>>()?, None),
+    };
     for task in tasks {
-        if let Err(error) = run_task(&plan, task, &directory) {
-            // Another copy of it may have been faster.
-            if state(&plan, task, &directory) == State::Done {
-                continue;
-            }
-            say(&format!("{}: {}: {error:#}", name::<Arguments>(), task.id));
-            return Ok(ExitCode::from(if is_lost(&error) { LOST } else { FAILED }));
+        noting.iter().for_each(|noting| noting.start(task));
+        let verdict = verdict_of(&plan, task, &directory, args.copies.as_deref());
+        noting.iter().for_each(|noting| noting.end(task, verdict.clone()));
+        match verdict {
+            Verdict::Done => {}
+            Verdict::Lost(_) => return Ok(ExitCode::from(LOST)),
+            Verdict::Failed(_) => return Ok(ExitCode::from(FAILED)),
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_task(plan: &Plan, task: &Task, directory: &Path) -> Result<(), anyhow::Error> {
+/// Runs a task, and says what went wrong.
+fn verdict_of(plan: &Plan, task: &Task, directory: &Path, copies: Option<&Path>) -> Verdict {
+    let Err(error) = run_task(plan, task, directory, copies) else { return Verdict::Done };
+    // Another copy of it may have been faster.
+    if state(plan, task, directory) == State::Done {
+        return Verdict::Done;
+    }
+    let what = format!("{error:#}");
+    say(&format!("{}: {}: {what}", name::<Arguments>(), task.id));
+    if is_lost(&error) { Verdict::Lost(what) } else { Verdict::Failed(what) }
+}
+
+fn run_task(plan: &Plan, task: &Task, directory: &Path, copies: Option<&Path>) -> Result<(), anyhow::Error> {
     if !prepare(plan, task, directory)? {
         return Ok(());
     }
     match task.kind {
         Kind::Gather => gather_to(plan, directory, &directory.join(&task.output)).map(drop),
-        Kind::Map | Kind::Reduce => {
-            env::set_current_dir(&plan.options.directory).with_context(|| plan.options.directory.clone())?;
-            index::run_line(plan.command(task, directory)).map(drop)
+        _ => {
+            let mut line = plan.command(task, directory);
+            match copies {
+                // Where they come from may not exist on this machine.
+                Some(copies) => line.extend(["--copies".into(), copies.into()]),
+                None if task.kind == Kind::Map => {
+                    env::set_current_dir(&plan.options.directory).with_context(|| plan.options.directory.clone())?;
+                }
+                None => {}
+            }
+            index::run_line(line).map(drop)
         }
     }
 }
@@ -308,37 +420,10 @@ fn is_lost(error: &anyhow::Error) -> bool {
     cause.is_some_and(is_kind)
 }
 
-fn run_status(args: &StatusArgs) -> Result<ExitCode, anyhow::Error> {
-    let (plan, directory) = args.of.open()?;
-    let states: Vec<(&Task, State)> = plan.tasks.iter().map(|task| (task, state(&plan, task, &directory))).collect();
-    // What led to an index that is there is not needed any more.
-    let is_complete = states.iter().any(|(task, state)| task.kind == Kind::Gather && *state == State::Done);
-    let is_done = |state: &State| is_complete || *state == State::Done;
-    let mut out = Output::open(None, false)?;
-    if args.missing {
-        for (task, _) in states.iter().filter(|(_, state)| !is_done(state)) {
-            writeln!(out, "{}", task.id)?;
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
-    for (kind, what) in [(Kind::Map, "map"), (Kind::Reduce, "reduce"), (Kind::Gather, "gather")] {
-        let of_kind = || states.iter().filter(|(task, _)| task.kind == kind);
-        let sum = |only_done: bool| of_kind().filter(|(_, state)| !only_done || is_done(state)).map(|(task, _)| task.bytes).sum::<u64>();
-        let done = of_kind().filter(|(_, state)| is_done(state)).count();
-        writeln!(out, "{what:8}{done:>5} of {:<5}{:>15} of {} bytes", of_kind().count(), sum(true), sum(false))?;
-    }
-    for (task, state) in &states {
-        if let State::Damaged(what) = state {
-            writeln!(out, "{}: {what}; it will be made again", task.id)?;
-        }
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
 fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
     let output = std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
-    for task in plan.tasks_of(Kind::Reduce) {
+    for task in plan.tasks.iter().filter(|task| task.kind != Kind::Gather) {
         match state(&plan, task, &directory) {
             State::Done => {}
             State::Missing => anyhow::bail!("{} is not done; dedup-shard run does it", task.id),
@@ -354,8 +439,7 @@ fn gather_to(plan: &Plan, directory: &Path, output: &Path) -> Result<Vec<String>
     env::set_current_dir(&plan.options.directory).with_context(|| plan.options.directory.clone())?;
     let settings = |task: &Task| index::settings_of(plan.command(task, directory)).map_err(|error| Error::Usage(error.to_string()));
     let problems = write_problems(plan, directory, &settings)?;
-    let means = Means { memory_bytes: machine_memory() / 4, threads: threads_of(None), tmp_dir: TempDir(None) };
-    gather(plan, directory, output, &means, &mut Complaints::new(name::<Arguments>(), false))?;
+    gather(plan, directory, output)?;
     Ok(problems)
 }
 

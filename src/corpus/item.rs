@@ -236,7 +236,7 @@ impl Packing {
 /// size is told as 0 (/proc) or a read falls short, only a read of nothing is the end.
 fn read_whole(entry: &Entry, buffer: &mut Vec<u8>) -> io::Result<bool> {
     buffer.clear();
-    let mut file = File::open(&entry.path)?;
+    let mut file = entry.open()?;
     let mut filled = 0;
     if !entry.is_named && entry.bytes > SNIFF_BYTES {
         offer(buffer, HEAD_BYTES)?;

@@ -13,7 +13,7 @@ pub use item::{Content, Item, Reader, ensure_utf8, read_text};
 pub use lines::{LineReader, RawLine, copy_lines};
 pub use places::Places;
 pub use seen::SeenIds;
-pub use slice::Slice;
+pub use slice::{Slice, SliceFile};
 pub use source::Source;
 pub use walk::{Entries, Entry, Found, total_bytes};
 
@@ -29,6 +29,8 @@ pub struct Options {
     pub files_from: Option<PathBuf>,
     /// These files, which were found before, and nothing else.
     pub slice: Option<PathBuf>,
+    /// Where copies of the files of the slice are, each named by its number.
+    pub copies: Option<PathBuf>,
     /// The list's paths end with NUL instead of a line feed.
     pub nul_separated: bool,
     /// What files hold, where the name does not tell.
@@ -50,6 +52,7 @@ impl Options {
             paths,
             files_from: None,
             slice: None,
+            copies: None,
             nul_separated: false,
             records: None,
             fields,

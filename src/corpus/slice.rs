@@ -12,7 +12,11 @@
 use super::walk::{Entry, Found};
 use crate::error::{Error, Place, Problem, Result};
 use serde::{Deserialize, Serialize};
-use std::{fs, path::Path, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use xxhash_rust::xxh3::xxh3_64;
 
 const VERSION: u32 = 1;
@@ -106,15 +110,20 @@ impl Slice {
         format!("{:016x}", xxh3_64(text.as_bytes()))
     }
 
-    /// Its files, if they are as they were.
-    pub fn entries(self) -> impl Iterator<Item = Found> + Send {
-        self.lines.into_iter().map(|line| match line {
+    /// Its files, if they are as they were. `copies`: where copies of them are, each named by its number.
+    pub fn entries(self, copies: Option<PathBuf>) -> impl Iterator<Item = Found> + Send {
+        self.lines.into_iter().enumerate().map(move |(number, line)| match line {
             Line::Problem { file, problem } => Found::Problem(Problem::new(Place::file(file), problem)),
             Line::File { path, id, bytes, modified, is_named } => {
                 let id = id.unwrap_or_else(|| path.clone());
-                match Entry::named(path.into(), &id) {
+                let entry = match &copies {
+                    Some(copies) => Entry::copied(path.into(), &id, copies.join(number.to_string())),
+                    None => Entry::named(path.into(), &id),
+                };
+                match entry {
                     Err(problem) => changed(problem.place, &problem.what),
-                    Ok(entry) if (entry.bytes, entry.modified[0]) != (bytes, modified) => {
+                    // The time of a copy says nothing: whoever made it looked at that of the file.
+                    Ok(entry) if entry.bytes != bytes || copies.is_none() && entry.modified[0] != modified => {
                         changed(Place::path(&entry.path), "it is another")
                     }
                     Ok(entry) => Found::File(Entry { is_named, ..entry }),
@@ -122,6 +131,27 @@ impl Slice {
             }
         })
     }
+
+    /// What there is to copy.
+    pub fn documents(&self) -> impl Iterator<Item = SliceFile<'_>> {
+        self.lines.iter().enumerate().filter_map(|(number, line)| match line {
+            Line::File { path, bytes, modified, .. } => {
+                Some(SliceFile { number, path: Path::new(path), bytes: *bytes, modified: *modified })
+            }
+            Line::Problem { .. } => None,
+        })
+    }
+}
+
+/// A file of a slice, as it was when the corpus was walked.
+#[derive(Debug, Clone, Copy)]
+pub struct SliceFile<'a> {
+    /// Of its line.
+    pub number: usize,
+    pub path: &'a Path,
+    pub bytes: u64,
+    /// Nanoseconds since 1970.
+    pub modified: i64,
 }
 
 fn changed(place: Place, what: &str) -> Found {

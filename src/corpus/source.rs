@@ -18,7 +18,6 @@ use crate::{
 use serde::de::IgnoredAny;
 use std::{
     collections::VecDeque,
-    fs::File,
     io::{self, BufRead, BufReader, Read},
     path::Path,
     sync::{
@@ -344,7 +343,7 @@ fn open_input(entry: &Entry) -> io::Result<Input> {
     if entry.is_stdin() {
         return unpack(BufReader::with_capacity(READ_BYTES, Once::new(io::stdin())));
     }
-    unpack(BufReader::with_capacity(READ_BYTES, Once::new(File::open(&entry.path)?)))
+    unpack(BufReader::with_capacity(READ_BYTES, Once::new(entry.open()?)))
 }
 
 /// What was learned of an input from its beginning.

@@ -24,6 +24,8 @@ use walkdir::{DirEntry, FilterEntry, IntoIter, WalkDir};
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub path: PathBuf,
+    /// Where it is read from, if not from there: a copy on another machine.
+    pub copy: Option<PathBuf>,
     /// What its documents are called, and what messages call it.
     pub id: Arc<str>,
     /// Given by the user, not found in a directory: it is read whatever it holds.
@@ -36,13 +38,23 @@ pub struct Entry {
 
 impl Entry {
     pub fn stdin() -> Self {
-        Self { path: "-".into(), id: "-".into(), is_named: true, is_regular: false, bytes: 0, modified: [0; 2] }
+        Self { path: "-".into(), copy: None, id: "-".into(), is_named: true, is_regular: false, bytes: 0, modified: [0; 2] }
     }
 
     /// A file that is there under a path, as a document of another name.
     pub fn named(path: PathBuf, id: &str) -> Result<Self, Problem> {
         let metadata = fs::metadata(&path).map_err(|error| Problem::new(Place::path(&path), error.to_string()))?;
         entry(path, Path::new(id), &metadata, true)
+    }
+
+    /// The same, but it is read from a copy.
+    pub fn copied(path: PathBuf, id: &str, copy: PathBuf) -> Result<Self, Problem> {
+        let metadata = fs::metadata(&copy).map_err(|error| Problem::new(Place::path(&path), error.to_string()))?;
+        Ok(Self { copy: Some(copy), ..entry(path, Path::new(id), &metadata, true)? })
+    }
+
+    pub fn open(&self) -> io::Result<File> {
+        File::open(self.copy.as_ref().unwrap_or(&self.path))
     }
 
     pub fn is_stdin(&self) -> bool {
@@ -102,7 +114,8 @@ impl Entries {
         if let Some(list) = &options.files_from {
             roots = Box::new(roots.chain(listed(list, if options.nul_separated { 0 } else { b'\n' })?));
         }
-        let listed = Box::new(slice.into_iter().flat_map(Slice::entries));
+        let copies = options.copies.clone();
+        let listed = Box::new(slice.into_iter().flat_map(move |slice| slice.entries(copies.clone())));
         Ok(Self { listed, roots, walk: None, relative: options.relative, stdin_is_list })
     }
 
@@ -205,7 +218,7 @@ fn entry(path: PathBuf, id: &Path, metadata: &Metadata, is_named: bool) -> Resul
     let id = id.into();
     let nanoseconds = |seconds: i64, more: i64| seconds.saturating_mul(1_000_000_000).saturating_add(more);
     let modified = [nanoseconds(metadata.mtime(), metadata.mtime_nsec()), nanoseconds(metadata.ctime(), metadata.ctime_nsec())];
-    Ok(Entry { path, id, is_named, is_regular: metadata.is_file(), bytes: metadata.len(), modified })
+    Ok(Entry { path, copy: None, id, is_named, is_regular: metadata.is_file(), bytes: metadata.len(), modified })
 }
 
 fn walk_problem(error: &walkdir::Error, root: &Path) -> Problem {

@@ -8,7 +8,7 @@ use super::{
     numbers::NumberSet,
 };
 use crate::{
-    error::Result,
+    error::{Error, Result},
     format::{Sealed, SealedWriter},
 };
 use serde::{Deserialize, Serialize};
@@ -118,7 +118,11 @@ pub struct Effects {
 }
 
 /// Writes the documents of a segment, given by rising number.
-pub fn write(path: &Path, documents: &mut [Document], effects: &Effects) -> io::Result<()> {
+pub fn write_documents(path: &Path, documents: &mut [Document], effects: &Effects) -> Result<()> {
+    write(path, documents, effects).map_err(|error| Error::io(path.display(), error))
+}
+
+fn write(path: &Path, documents: &mut [Document], effects: &Effects) -> io::Result<()> {
     let mut out = SealedWriter::create(path)?;
     let mut bytes = Vec::new();
     for document in documents.iter_mut() {

@@ -17,31 +17,31 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, fs::File, io::BufWriter, io::Write, ops::Range, path::Path};
 
-const KIND: &str = "part";
+pub(super) const KIND: &str = "part";
 /// Blots in a bucket: this many, up to twice that.
 const BUCKET_BLOTS: u64 = 32;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Description {
-    kind: String,
-    scheme: String,
-    bits: u8,
+pub(super) struct Description {
+    pub kind: String,
+    pub scheme: String,
+    pub bits: u8,
     /// The top eight bits of its blots are from the first to, but not including, the second.
-    buckets: [u32; 2],
-    shared: Shape,
-    single: Shape,
+    pub buckets: [u32; 2],
+    pub shared: Shape,
+    pub single: Shape,
 }
 
 /// How a section is laid out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Shape {
-    blots: u64,
+pub(super) struct Shape {
+    pub blots: u64,
     /// A bucket is what agrees in so many top bits.
     bucket_bits: u8,
     rice: u8,
     numbers: NumberShape,
-    data: Section,
-    directory: Section,
+    pub data: Section,
+    pub directory: Section,
 }
 
 /// What a blot leads to.
@@ -69,12 +69,16 @@ pub fn write<K: Key>(path: &Path, inverted: &Inverted<K>, scheme: &str, buckets:
     let writer = SectionWriter { bits: inverted.bits, buckets: buckets.clone(), first_blot: &first_blot, is_fine, limits, failed: &failed };
     let count = |kind: usize| units.clone().map(|unit| inverted.lengths(unit)[kind]).sum();
     let shared = writer.write(&mut out, set_numbers(inverted), &units, count(0), |unit| inverted.shared(unit).map(Cow::Owned))?;
-    let width = 32 - inverted.documents.saturating_sub(1).leading_zeros();
-    let single = writer.write(&mut out, Numbers::Fixed(width), &units, count(1), |unit| inverted.single(unit))?;
+    let single = writer.write(&mut out, place_numbers(inverted.documents), &units, count(1), |unit| inverted.single(unit))?;
     let buckets = [buckets.start as u32, buckets.end as u32];
     let description = Description { kind: KIND.to_owned(), scheme: scheme.to_owned(), bits: inverted.bits, buckets, shared, single };
     out.finish(&description).map_err(failed)?;
     Ok(())
+}
+
+/// Places among so many documents, all in one width.
+pub(super) fn place_numbers(documents: u32) -> Numbers {
+    Numbers::Fixed(32 - documents.saturating_sub(1).leading_zeros())
 }
 
 /// The code that fits how often each set is used.
@@ -82,19 +86,19 @@ fn set_numbers<K: Key>(inverted: &Inverted<K>) -> Numbers {
     Numbers::Code(NumberCode::for_counts(&inverted.sets.uses_by_length()))
 }
 
-struct SectionWriter<'a> {
-    bits: u8,
-    buckets: Range<usize>,
+pub(super) struct SectionWriter<'a> {
+    pub bits: u8,
+    pub buckets: Range<usize>,
     /// Of the bucket of a unit.
-    first_blot: &'a (dyn Fn(usize) -> u64 + Sync),
-    is_fine: bool,
-    limits: Limits,
-    failed: &'a dyn Fn(std::io::Error) -> Error,
+    pub first_blot: &'a (dyn Fn(usize) -> u64 + Sync),
+    pub is_fine: bool,
+    pub limits: Limits,
+    pub failed: &'a dyn Fn(std::io::Error) -> Error,
 }
 
 impl SectionWriter<'_> {
     /// Writes a section: units are encoded in parallel, and written in order.
-    fn write<'k, K: Key>(
+    pub fn write<'k, K: Key>(
         &self,
         out: &mut SealedWriter<BufWriter<File>>,
         numbers: Numbers,

@@ -11,7 +11,11 @@ use crate::{
     posting::{BUCKETS, Times, WordLists, WordSink, bucket_of_word},
 };
 use serde::{Deserialize, Serialize};
-use std::{io::Write, ops::Range, path::Path};
+use std::{
+    io::Write,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 use xxhash_rust::xxh3::xxh3_64;
 
 const KIND: &str = "words";
@@ -188,24 +192,54 @@ impl<'f> Cursor<'f> {
 
 /// The words of several segments as one, of what still counts, with other numbers for their places.
 pub struct WordMerger<'v> {
-    segments: &'v [&'v Segment],
-    /// For each segment and place, the new number, or `NONE`.
-    targets: &'v [Vec<u32>],
+    /// Each with, for each place, the new number, or `NONE`.
+    files: Vec<(&'v WordFile, &'v [u32])>,
 }
 
 impl<'v> WordMerger<'v> {
     /// None if a segment has no dictionary.
-    pub fn new(segments: &'v [&'v Segment], targets: &'v [Vec<u32>]) -> Option<Self> {
-        segments.iter().all(|segment| segment.words.is_some()).then_some(Self { segments, targets })
+    pub fn new(segments: &[&'v Segment], targets: &'v [Vec<u32>]) -> Option<Self> {
+        let file = |(segment, targets): (&&'v Segment, &'v Vec<u32>)| Some((segment.words.as_ref()?, &targets[..]));
+        Some(Self { files: segments.iter().zip(targets).map(file).collect::<Option<_>>()? })
     }
+}
+
+/// Writes the words of some files, in one range, as one, with other numbers for their places: for each place the new number, or `u32::MAX`.
+pub fn merge_words(path: &Path, buckets: Range<usize>, inputs: &[(PathBuf, Vec<u32>)], limits: Limits) -> Result<()> {
+    let files = inputs.iter().map(|(path, _)| WordFile::open(path)).collect::<Result<Vec<_>>>()?;
+    if let Some(other) = files.iter().find(|file| file.buckets() != buckets) {
+        return Err(other.file().damaged(0, "the words of another range"));
+    }
+    write(path, buckets, &WordMerger { files: files.iter().zip(inputs.iter().map(|(_, targets)| &targets[..])).collect() }, limits)
+}
+
+/// Puts the words of neighbouring ranges one after the other.
+pub fn join_words(path: &Path, inputs: &[PathBuf]) -> Result<()> {
+    let failed = |error| Error::io(path.display(), error);
+    let mut out = SealedWriter::create(path).map_err(failed)?;
+    let (mut starts, mut end, mut words, mut pairs) = (vec![out.position()], 0, 0, 0);
+    for input in inputs {
+        let file = WordFile::open(input)?;
+        if file.buckets().start != end {
+            return Err(file.file().damaged(0, "the words of another range"));
+        }
+        end = file.buckets().end;
+        for borders in file.description.starts.windows(2) {
+            out.write_all(file.file.bytes(borders[0], borders[1] - borders[0])?).map_err(failed)?;
+            starts.push(out.position());
+        }
+        words += file.description.words;
+        pairs += file.description.pairs;
+    }
+    out.finish(&Description { kind: KIND.to_owned(), buckets: [0, end as u32], words, pairs, starts }).map_err(failed)?;
+    Ok(())
 }
 
 impl WordLists for WordMerger<'_> {
     fn for_each_in(&self, bucket: usize, each: &mut WordSink<'_>) -> Result<()> {
         let mut cursors = Vec::new();
-        for (segment, targets) in self.segments.iter().zip(self.targets) {
-            let Some(words) = &segment.words else { continue };
-            let mut cursor = words.words_in(bucket, segment.documents.len())?;
+        for &(words, targets) in &self.files {
+            let mut cursor = words.words_in(bucket, targets.len() as u32)?;
             if cursor.advance()? {
                 cursors.push((cursor, targets));
             }

@@ -42,7 +42,10 @@ pub fn sweep_aside(parent: &Path) {
 
 fn beside(target: &Path) -> PathBuf {
     let mut name = target.file_name().unwrap_or_default().to_owned();
-    name.push(format!("{MARK}{}", std::process::id()));
+    // On a shared file system another machine may have a process of this number.
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host: String = host.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    name.push(format!("{MARK}{host}-{}", std::process::id()));
     target.with_file_name(name)
 }
 

@@ -9,17 +9,12 @@ use super::{
 };
 use crate::{
     corpus::{Content, Item, Slice, Source},
-    error::{Error, Result},
-    index::{Manifest, Means, PartOf, Row, SegmentBuilder, SegmentEntry, SegmentFiles, WriteLock, ensure_new, sweep},
+    error::Result,
+    index::{Manifest, Means, Row, RunFiles, SegmentBuilder, SegmentEntry, SegmentFiles, WriteLock, ensure_new, sweep},
     posting::{Key, NARROW_BITS, Postings, WordCounter, WordCounts},
     scheme::BlotScheme,
 };
-use std::{
-    fs,
-    marker::PhantomData,
-    ops::Range,
-    path::{Path, PathBuf},
-};
+use std::{fs, marker::PhantomData, path::Path};
 
 #[derive(Debug, Clone)]
 pub struct BuildOptions {
@@ -42,47 +37,39 @@ pub fn build(options: &BuildOptions, settings: &Settings, directory: &Path, watc
     })
 }
 
-/// Builds range parts of an index, each a directory of its own under `directory`: 000, 001, … The directory appears when all of them are whole.
+/// Takes documents in as [`build`] does, and writes what [`super::steps`] make an index of: the documents, and the sorted postings of each of some ranges.
 ///
-/// A record of what was built stands beside them: see [`Built`].
-pub fn build_ranges(options: &BuildOptions, ranges: u32, settings: &Settings, directory: &Path, watch: &mut dyn Watch) -> Result<Summary> {
+/// The directory appears when it is whole; see [`Built`].
+pub fn build_runs(
+    options: &BuildOptions,
+    of: Option<&str>,
+    settings: &Settings,
+    directory: &Path,
+    watch: &mut dyn Watch,
+) -> Result<Summary> {
     let slice = settings.corpus.slice.as_deref().map(Slice::open).transpose()?;
     write_aside(directory, |beside| {
         let (source, blots) = open(&options.blots, settings)?;
         let mut recorder = Recorder { watch, problems: Vec::new() };
-        let make = if blots.scheme.bits <= NARROW_BITS { build_ranges_as::<u64> } else { build_ranges_as::<u128> };
-        let (documents, summary) = make(options, ranges, settings, beside, (source, blots), &mut recorder)?;
-        let built = Built { slice: slice.map(|slice| slice.checksum().to_owned()), ranges, documents, problems: recorder.problems };
-        built.write(beside)?;
+        let make = if blots.scheme.bits <= NARROW_BITS { build_runs_as::<u64> } else { build_runs_as::<u128> };
+        let summary = make(options, settings, beside, (source, blots), &mut recorder)?;
+        let slice = slice.map(|slice| slice.checksum().to_owned());
+        Built { of: of.map(str::to_owned), slice, problems: recorder.problems, files: Vec::new() }.write(beside)?;
         Ok(summary)
     })
 }
 
-fn build_ranges_as<K: Key>(
+fn build_runs_as<K: Key>(
     options: &BuildOptions,
-    ranges: u32,
     settings: &Settings,
     directory: &Path,
     (source, blots): (Source, ToBlots),
     watch: &mut dyn Watch,
-) -> Result<(u32, Summary)> {
-    let scheme = blots.scheme.clone();
+) -> Result<Summary> {
+    let (scheme, ranges) = (blots.scheme.clone(), SegmentFiles::parts(options.parts)?);
     let (builder, summary) = gather::<K>(options, settings, source, blots, watch)?;
-    let (ranges, name, of_scheme) = (SegmentFiles::parts(ranges)?, Manifest::segment_name(1), scheme.to_string());
-    let targets: Vec<PathBuf> = (0..ranges.len()).map(|range| directory.join(range_name(range))).collect();
-    targets.iter().try_for_each(|target| fs::create_dir(target).map_err(|error| Error::io(target.display(), error)))?;
-    let of_range = |(range, directory): (&Range<usize>, _)| {
-        let parts = [range.clone()].to_vec();
-        SegmentFiles { directory, name: &name, changes: [1, 1], scheme: &of_scheme, parts }
-    };
-    let files: Vec<SegmentFiles<'_>> = ranges.iter().zip(targets.iter().map(PathBuf::as_path)).map(of_range).collect();
-    let (segments, numbers) = builder.write_ranges(&files)?;
-    for ((segment, range), target) in segments.into_iter().zip(&ranges).zip(&targets) {
-        let range = PartOf { buckets: [range.start as u32, range.end as u32], parts: options.parts };
-        let manifest = first_manifest(&scheme, options.dictionary, segment, numbers);
-        Manifest { range: Some(range), ..manifest }.commit(target)?;
-    }
-    Ok((numbers, summary))
+    builder.write_runs(&RunFiles { directory, scheme: &scheme, ranges: &ranges })?;
+    Ok(summary)
 }
 
 /// What the directory of a range part is called.

@@ -1,27 +1,34 @@
-//! What was built beside range parts: the record that dedup-shard gathers.
+//! The record of what a task built: it stands beside the files, and says which they are.
 
 use super::Watch;
-use crate::error::{Error, Place, Problem, Result};
+use crate::{
+    error::{Error, Place, Problem, Result},
+    index::FileSeal,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
     io::Write,
-    path::Path,
+    path::{Path, PathBuf},
 };
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The name of the record.
 pub const BUILT: &str = "built.json";
 
-/// How range parts were built. It is written last: where it is, all parts are.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What was built. It is written last: where it is, all files are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Built {
+    /// What for, as it was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
     /// The checksum of the slice that was read, if it was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice: Option<String>,
-    pub ranges: u32,
-    pub documents: u32,
     /// What could not be used, as it was told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
+    pub files: Vec<FileSeal>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -36,19 +43,35 @@ impl Built {
         let path = directory.join(BUILT);
         let bytes = fs::read(&path).map_err(|error| Error::io(path.display(), error))?;
         let checked: Checked = serde_json::from_slice(&bytes)
-            .map_err(|error| Error::damaged(Place::path(&path), format!("not a record of range parts: {error}")))?;
+            .map_err(|error| Error::damaged(Place::path(&path), format!("not a record of what was built: {error}")))?;
         if checked.built.checksum() != checked.checksum {
             return Err(Error::damaged(Place::path(&path), "the record does not match its checksum; it was altered"));
         }
         Ok(checked.built)
     }
 
-    pub(super) fn write(&self, directory: &Path) -> Result<()> {
+    /// Writes the record of all files of a directory.
+    pub(super) fn write(mut self, directory: &Path) -> Result<()> {
         let path = directory.join(BUILT);
-        let mut json = serde_json::to_vec_pretty(&Checked { built: self.clone(), checksum: self.checksum() }).unwrap_or_default();
+        let failed = |error| Error::io(path.display(), error);
+        let mut files: Vec<PathBuf> = fs::read_dir(directory)
+            .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect())
+            .map_err(|error| Error::io(directory.display(), error))?;
+        files.sort();
+        self.files = files.iter().map(|file| FileSeal::of(file)).collect::<Result<_>>()?;
+        let mut json = serde_json::to_vec_pretty(&Checked { checksum: self.checksum(), built: self }).unwrap_or_default();
         json.push(b'\n');
-        let written = File::create(&path).and_then(|mut file| file.write_all(&json).and_then(|()| file.sync_all()));
-        written.map_err(|error| Error::io(path.display(), error))
+        File::create(&path).and_then(|mut file| file.write_all(&json)).map_err(failed)
+    }
+
+    /// Every byte of every file is as it was written.
+    pub fn verify(&self, directory: &Path) -> Result<()> {
+        self.files.iter().try_for_each(|file| file.open(directory)?.verify())
+    }
+
+    /// One of its files is here, and as it was written.
+    pub fn is_whole(&self, directory: &Path, name: &Path) -> bool {
+        self.files.iter().any(|file| Path::new(&file.name) == name && file.open(directory).is_ok_and(|file| file.verify().is_ok()))
     }
 
     fn checksum(&self) -> String {

@@ -37,18 +37,18 @@ pub(super) struct Closed<'a> {
     stored: Stored,
 }
 
-struct Stored {
-    file: TempFile,
-    runs: Vec<SetRun>,
+pub(super) struct Stored {
+    pub file: TempFile,
+    pub runs: Vec<SetRun>,
 }
 
 /// A dictionary on disk.
-struct SetRun {
-    sets: usize,
+pub(super) struct SetRun {
+    pub sets: usize,
     /// The uses and the list of each set, in the order of the lists.
-    lists: Range<u64>,
+    pub lists: Range<u64>,
     /// Where their numbers in the dictionary are, in the same order.
-    numbers: u64,
+    pub numbers: u64,
 }
 
 impl<'a> Closed<'a> {
@@ -94,7 +94,11 @@ pub(super) fn join(closed: Vec<Closed<'_>>) -> Result<(Sets, Numbers)> {
     let Some(SpillTo { directory, .. }) = closed.first().map(|closed| closed.to) else {
         return Ok((Sets::default(), Numbers::Here(Vec::new())));
     };
-    let threads: Vec<Stored> = closed.into_iter().map(|closed| closed.stored).collect();
+    join_stored(closed.into_iter().map(|closed| closed.stored).collect(), directory)
+}
+
+/// The same, wherever they were written.
+pub(super) fn join_stored(threads: Vec<Stored>, directory: &TempDir) -> Result<(Sets, Numbers)> {
     let runs = threads.iter().map(|stored| stored.runs.len()).sum::<usize>();
     let piece_bytes = (MERGE_BYTES / (2 * runs.max(1))).clamp(1 << 10, PIECE_BYTES);
     let mut merge = Merge::new(&threads, piece_bytes)?;

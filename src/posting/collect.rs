@@ -3,6 +3,7 @@
 use super::{
     key::{BUCKETS, Key, bucket_of, first_blot},
     packed::put_keys,
+    run_file::RunWriter,
     sort::sorted,
     spill::{TempDir, TempFile},
     tally::Tally,
@@ -10,8 +11,9 @@ use super::{
 use crate::{
     error::{Error, Result},
     parallel::{self, Limits, Weighted},
+    scheme::BlotScheme,
 };
-use std::ops::Range;
+use std::{ops::Range, path::PathBuf};
 
 /// Keys of a bucket come in pieces of this many: a bucket that grows copies nothing.
 const PIECE: usize = 4096;
@@ -118,11 +120,12 @@ impl<K: Key> Bucket<K> {
 }
 
 /// Sorted postings on disk: a stretch for each slice. All runs are in one file.
+#[derive(Debug)]
 pub(super) struct Run {
     /// Where each slice starts, and where the last one ends.
-    starts: Vec<u64>,
+    pub starts: Vec<u64>,
     /// How many keys each slice has.
-    keys: Vec<u32>,
+    pub keys: Vec<u32>,
 }
 
 impl Run {
@@ -134,12 +137,22 @@ impl Run {
     pub fn keys(&self, slices: &Range<usize>) -> u64 {
         self.keys[slices.clone()].iter().map(|&keys| u64::from(keys)).sum()
     }
+
+    /// The next bucket was written.
+    pub fn push(&mut self, packed: &PackedBucket) {
+        let mut at = self.starts.last().copied().unwrap_or_default();
+        for &(length, keys) in &packed.slices {
+            at += length as u64;
+            self.starts.push(at);
+            self.keys.push(keys);
+        }
+    }
 }
 
 /// The keys of a bucket as they go to disk, with the length and the number of keys of each slice.
-struct PackedBucket {
-    bytes: Vec<u8>,
-    slices: Vec<(usize, u32)>,
+pub(super) struct PackedBucket {
+    pub bytes: Vec<u8>,
+    pub slices: Vec<(usize, u32)>,
 }
 
 impl PackedBucket {
@@ -187,6 +200,25 @@ impl<K: Key> Collector<K> {
         if self.keys >= self.keys_limit { self.spill() } else { Ok(()) }
     }
 
+    /// Writes all postings as files of sorted runs, one for each range of buckets; gives how many blots each of so many documents has.
+    pub fn write_runs(mut self, documents: u32, scheme: &BlotScheme, files: &[(PathBuf, Range<usize>)]) -> Result<Vec<u32>> {
+        let (bits, tally) = (self.bits, Tally::new(self.in_memory.clone()));
+        for (path, buckets) in files {
+            let mut out = RunWriter::create(path, scheme, buckets.clone(), documents)?;
+            for (run, file) in self.runs.iter().zip(std::iter::repeat(&self.file)) {
+                file.as_ref().map_or(Ok(()), |file| out.copy(run, file))?;
+            }
+            out.start();
+            let source = self.buckets[buckets.clone()].iter_mut().map(|bucket| Ok::<_, Error>(Weighted { item: bucket, bytes: 1 }));
+            let pack = || |bucket: &mut Bucket<K>| PackedBucket::of(&bucket.sorted(&tally), bits);
+            parallel::ordered(self.limits, source, pack, |_| 1, |packed| out.push(&packed))?;
+            out.finish()?;
+        }
+        tally.add_to(&mut self.blots_of);
+        self.blots_of.resize(documents as usize, 0);
+        Ok(self.blots_of)
+    }
+
     /// Writes what is in memory as a run: buckets are sorted in parallel, and written in order.
     pub(super) fn spill(&mut self) -> Result<()> {
         let (bits, limits, tally) = (self.bits, self.limits, Tally::new(self.in_memory.clone()));
@@ -199,12 +231,8 @@ impl<K: Key> Collector<K> {
             || |bucket: &mut Bucket<K>| PackedBucket::of(&bucket.sorted(&tally), bits),
             |_| 1,
             |packed| {
-                let mut at = file.append(&packed.bytes)?.start;
-                for (length, keys) in packed.slices {
-                    at += length as u64;
-                    run.starts.push(at);
-                    run.keys.push(keys);
-                }
+                file.append(&packed.bytes)?;
+                run.push(&packed);
                 Ok(())
             },
         )?;

@@ -93,15 +93,13 @@ const MOST_UNIT_KEYS: u64 = 1 << 18;
 ///
 /// If nothing was written to disk, sets are held beside that; else only those that several blots lead to.
 ///
-/// Blots of one document are kept only if `keeps_single`, where it is given, says so. Gives a whole for each of some ranges of buckets, which
-/// follow each other, with sets of its own; and how many blots each document has in all of them.
+/// Blots of one document are kept only if `keeps_single`, where it is given, says so. Also gives how many blots each document has.
 pub fn invert<K: Key>(
     mut collector: Collector<K>,
     documents: u32,
     memory_bytes: u64,
     keeps_single: Option<&(dyn Fn(&K) -> bool + Sync)>,
-    of: &[Range<usize>],
-) -> Result<(Vec<Inverted<K>>, Vec<u32>)> {
+) -> Result<(Inverted<K>, Vec<u32>)> {
     let (limits, bits) = (collector.limits, collector.bits);
     let is_spilled = collector.file.is_some();
     if is_spilled {
@@ -109,24 +107,24 @@ pub fn invert<K: Key>(
     }
     let Collector { buckets, runs, file, directory, in_memory, mut blots_of, .. } = collector;
     let share_bytes = memory_bytes / (4 * limits.threads as u64);
-    let ranges = if is_spilled { ranges_of(&runs, share_bytes / size_of::<K>() as u64) } else { whole_buckets() };
+    let ranges = if is_spilled {
+        let keys_in = |slices: &Range<usize>| runs.iter().map(|run| run.keys(slices)).sum::<u64>();
+        let is_fine = keys_in(&(0..SLICES)) >= FINE_POSTINGS;
+        ranges_of(0..SLICES, keys_in, is_fine.then_some(share_bytes / size_of::<K>() as u64))
+    } else {
+        whole_buckets()
+    };
     let sources = Sources::new(buckets, Tally::new(in_memory), file.map(|file| (file, runs)), &ranges);
     let spill = is_spilled.then_some(SpillTo { directory: &directory, set_bytes: share_bytes });
     let dropped = Tally::new(0..documents);
     let sorter = || Sorter { sources: &sources, grouper: Grouper::default(), keeps_single, dropped: &dropped };
-    let run = |buckets: &Range<usize>| -> Result<Inverted<K>> {
-        let place = |bucket: usize| ranges.partition_point(|range| bucket_of_slice(range.start) < bucket);
-        let ranges = &ranges[place(buckets.start)..place(buckets.end)];
-        Ok(Sorting { bits, documents, limits, ranges, spill }.run(sorter)?.0)
-    };
-    let mut inverted = of.iter().map(run).collect::<Result<Vec<_>>>()?;
+    let (mut inverted, _) = Sorting { bits, documents, limits, ranges: &ranges, spill }.run(sorter)?;
     sources.tally.add_to(&mut blots_of);
     blots_of.resize(documents as usize, 0);
     let mut dropped_of = Vec::new();
     dropped.add_to(&mut dropped_of);
     blots_of.iter_mut().zip(dropped_of).for_each(|(blots, dropped)| *blots -= dropped);
-    let postings = blots_of.iter().map(|&count| u64::from(count)).sum();
-    inverted.iter_mut().for_each(|inverted| inverted.postings = postings);
+    inverted.postings = blots_of.iter().map(|&count| u64::from(count)).sum();
     Ok((inverted, blots_of))
 }
 
@@ -331,13 +329,13 @@ impl<K: Key> MakeUnits<K> for Sorter<'_, K> {
 
 /// Puts the documents of each blot together.
 #[derive(Default)]
-struct Grouper {
-    dictionary: SetDictionary,
+pub(super) struct Grouper {
+    pub dictionary: SetDictionary,
     set: Vec<u32>,
 }
 
 impl Grouper {
-    fn group<K: Key>(&mut self, keys: &[K]) -> Unit<K> {
+    pub fn group<K: Key>(&mut self, keys: &[K]) -> Unit<K> {
         let mut unit = Unit { shared: Vec::new(), single: Vec::new() };
         for group in keys.chunk_by(|one, two| one.blot() == two.blot()) {
             if let [key] = group {
@@ -390,7 +388,7 @@ fn bucket_of_slice(slice: usize) -> usize {
     slice / (SLICES / BUCKETS)
 }
 
-fn slices_of(bucket: usize) -> Range<usize> {
+pub(super) fn slices_of(bucket: usize) -> Range<usize> {
     let width = SLICES / BUCKETS;
     bucket * width..(bucket + 1) * width
 }
@@ -400,14 +398,12 @@ pub fn whole_buckets() -> Vec<Range<usize>> {
     (0..BUCKETS).map(slices_of).collect()
 }
 
-/// Neighbouring slices of a bucket, as many as fit.
-fn ranges_of(runs: &[Run], keys_limit: u64) -> Vec<Range<usize>> {
-    let whole = runs.iter().map(|run| run.keys(&(0..SLICES))).sum::<u64>();
-    let limit = if whole < FINE_POSTINGS { u64::MAX } else { keys_limit.clamp(UNIT_KEYS, MOST_UNIT_KEYS) };
-    let keys = |slice: usize| runs.iter().map(|run| run.keys(&(slice..slice + 1))).sum::<u64>();
+/// Neighbouring slices of a bucket, as many as fit; without a limit all of them.
+pub(super) fn ranges_of(slices: Range<usize>, keys_in: impl Fn(&Range<usize>) -> u64, keys_limit: Option<u64>) -> Vec<Range<usize>> {
+    let limit = keys_limit.map_or(u64::MAX, |limit| limit.clamp(UNIT_KEYS, MOST_UNIT_KEYS));
     let mut ranges: Vec<(Range<usize>, u64)> = Vec::new();
-    for slice in 0..SLICES {
-        let more = keys(slice);
+    for slice in slices {
+        let more = keys_in(&(slice..slice + 1));
         match ranges.last_mut() {
             Some((range, have)) if slice % (SLICES / BUCKETS) != 0 && *have + more <= limit => {
                 range.end = slice + 1;
@@ -439,8 +435,7 @@ mod tests {
             let postings = Postings::<K>::new(&pair.concat(), &ends.collect::<Vec<_>>(), bits);
             collector.add(&postings, &[Some(2 * first as u32), Some(2 * first as u32 + 1)]).unwrap();
         }
-        let (inverted, blots_of) = invert(collector, documents.len() as u32, memory, None, std::slice::from_ref(&(0..BUCKETS))).unwrap();
-        let inverted = &inverted[0];
+        let (inverted, blots_of) = invert(collector, documents.len() as u32, memory, None).unwrap();
         let mut sets = Vec::new();
         let each = |set: &[u32]| {
             sets.push(set.to_vec());

@@ -1,4 +1,4 @@
-//! Sorted keys in few bytes, for temporary files.
+//! Sorted keys in few bytes, for temporary files and for files that go from one task to the next.
 //!
 //! All keys of a stretch take the same number of bytes: the gap to the blot before in the low bits, and above it how much the number exceeds the
 //! least one. A gap that does not fit is written as all ones, and follows in eight bytes; the first one counts from 0. So a key takes
@@ -53,7 +53,7 @@ impl Layout {
 }
 
 /// Appends a stretch of sorted keys.
-pub(super) fn put_keys<K: Key>(out: &mut Vec<u8>, keys: &[K]) {
+pub fn put_keys<K: Key>(out: &mut Vec<u8>, keys: &[K]) {
     let layout = Layout::of(keys);
     layout.put(out);
     let escape = layout.escape();
@@ -79,7 +79,16 @@ pub(super) fn put_keys<K: Key>(out: &mut Vec<u8>, keys: &[K]) {
 }
 
 /// Appends the keys of the stretch that `bytes` begins with; gives what is behind it, or `None` if it is no stretch.
-pub(super) fn take_keys<'a, K: Key>(bytes: &'a [u8], out: &mut Vec<K>) -> Option<&'a [u8]> {
+pub fn take_keys<'a, K: Key>(bytes: &'a [u8], out: &mut Vec<K>) -> Option<&'a [u8]> {
+    take_keys_as(bytes, out, |number| Some(Some(number)))
+}
+
+/// The same, with other numbers: `number` gives the new one, if the key still counts, or `None` if there is no such number.
+pub(super) fn take_keys_as<'a, K: Key>(
+    bytes: &'a [u8],
+    out: &mut Vec<K>,
+    number_of: impl Fn(u32) -> Option<Option<u32>>,
+) -> Option<&'a [u8]> {
     let layout = Layout::take(bytes)?;
     let escape = layout.escape();
     let mut bytes = &bytes[HEADER_BYTES..];
@@ -95,7 +104,9 @@ pub(super) fn take_keys<'a, K: Key>(bytes: &'a [u8], out: &mut Vec<K>) -> Option
             bytes = &bytes[WORD..];
         }
         before = before.wrapping_add(gap);
-        out.push(K::new(before, layout.least.wrapping_add(number)));
+        if let Some(number) = number_of(layout.least.wrapping_add(number))? {
+            out.push(K::new(before, number));
+        }
     }
     Some(bytes)
 }

@@ -128,9 +128,9 @@ fn hash(set: &[u32]) -> u64 {
 pub struct Sets {
     lists: Lists,
     /// Which list has which number.
-    order: Vec<u32>,
+    pub(super) order: Vec<u32>,
     uses: Vec<u64>,
-    tail: Option<Tail>,
+    pub(super) tail: Option<Tail>,
 }
 
 /// Sets of one blot each, in a temporary file.

@@ -1,13 +1,12 @@
 //! The end of a run: all parts to one index, and all that could not be used.
 
-use super::plan::{Kind, Plan, Task};
+use super::plan::{Kind, NAME, Plan, Task};
 use crate::{
-    error::{Error, Result},
-    index::{Index, Means},
-    pipeline::{Built, Settings, Summary, Watch, find_ids, merge, range_name, write_aside},
+    error::{Error, Place, Result},
+    pipeline::{BUILT, Built, PartFiles, Settings, Targets, find_ids, place_parts},
 };
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -18,24 +17,30 @@ const PROBLEMS: &str = "problems";
 /// How a task that maps reads its slice.
 pub type Reads<'a> = &'a dyn Fn(&Task) -> Result<Settings>;
 
-/// Makes the index of what all ranges were reduced to. The directory appears when it is whole.
-pub fn gather(plan: &Plan, run: &Path, output: &Path, means: &Means, watch: &mut dyn Watch) -> Result<Summary> {
-    let inputs: Vec<PathBuf> = plan.tasks_of(Kind::Reduce).map(|task| run.join(&task.output)).collect();
-    write_aside(output, |beside| merge(&inputs, Some(plan.options.parts), beside, means, watch))
+/// Puts together what the tasks made. The directory appears when it is whole.
+pub fn gather(plan: &Plan, run: &Path, output: &Path) -> Result<()> {
+    let scheme = plan.options.scheme.parse().map_err(|what: String| Error::damaged(Place::path(&run.join(NAME)), what))?;
+    let outputs = |kind| plan.tasks_of(kind).map(|task| run.join(&task.output)).collect::<Vec<PathBuf>>();
+    let words = outputs(Kind::Reduce).into_iter().filter(|_| plan.options.dictionary).map(|range| range.join("words")).collect();
+    let files = PartFiles { documents: run.join("number"), sets: run.join("sets"), parts: outputs(Kind::Part), words };
+    place_parts(&files, &scheme, output)
+}
+
+/// What the last task needs beside its inputs: what to tell of each slice.
+pub fn gather_needs(plan: &Plan) -> HashMap<String, Vec<String>> {
+    let records = plan.tasks_of(Kind::Map).map(|task| format!("{}/{BUILT}", task.output));
+    let needs: Vec<String> = records.chain(["number/targets".to_owned()]).collect();
+    plan.tasks_of(Kind::Gather).map(|task| (task.id.clone(), needs.clone())).collect()
 }
 
 /// What could not be used, in the order of the corpus: what was told of each slice, and documents whose id an earlier slice has.
 pub fn write_problems(plan: &Plan, run: &Path, read: Reads<'_>) -> Result<Vec<String>> {
-    let built = plan.tasks_of(Kind::Map).map(|task| Built::read(&run.join(&task.output))).collect::<Result<Vec<_>>>()?;
-    let kept = Index::open(&run.join("reduce").join(range_name(0)))?.manifest.numbers;
-    let is_any_repeated = built.iter().map(|built| u64::from(built.documents)).sum::<u64>() > u64::from(kept);
-    let (mut problems, mut seen) = (Vec::new(), HashSet::new());
-    for (built, task) in built.iter().zip(plan.tasks_of(Kind::Map)) {
-        problems.extend(built.problems.iter().cloned());
-        let part = run.join(&task.output).join(range_name(0));
-        let repeated = if is_any_repeated { repeated(&part, &mut seen)? } else { HashSet::new() };
+    let targets = Targets::open(&run.join("number/targets"))?;
+    let mut problems = Vec::new();
+    for (task, repeated) in plan.tasks_of(Kind::Map).zip(targets.repeated()) {
+        problems.extend(Built::read(&run.join(&task.output))?.problems);
         if !repeated.is_empty() {
-            find_ids(&read(task)?, repeated, &mut |problem| problems.push(problem.to_string()))?;
+            find_ids(&read(task)?, repeated.iter().cloned().collect(), &mut |problem| problems.push(problem.to_string()))?;
         }
     }
     let (path, beside) = (run.join(PROBLEMS), run.join(format!("{PROBLEMS}.new")));
@@ -52,21 +57,4 @@ pub fn problems(run: &Path) -> Result<Vec<String>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(Error::io(path.display(), error)),
     }
-}
-
-/// The ids of a slice that came in an earlier one. Memory: that of all ids.
-fn repeated(directory: &Path, seen: &mut HashSet<String>) -> Result<HashSet<String>> {
-    let index = Index::open(directory)?;
-    let mut repeated = HashSet::new();
-    for segment in &index.segments {
-        for place in 0..segment.documents.len() {
-            let id = segment.documents.id(place)?;
-            if seen.contains(&id) {
-                repeated.insert(id);
-            } else {
-                seen.insert(id);
-            }
-        }
-    }
-    Ok(repeated)
 }

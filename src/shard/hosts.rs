@@ -1,6 +1,9 @@
 //! The list of hosts: one a line, `[user@]host[:port] [slots=N] [dir=PATH] [shared=PATH]`.
 
-use crate::error::{Error, Place, Result};
+use crate::{
+    error::{Error, Place, Result},
+    remote::Address,
+};
 use serde::{Deserialize, Serialize};
 use std::{fs, path::Path, sync::Arc};
 
@@ -25,6 +28,17 @@ pub struct Host {
 const MOST_SLOTS: u32 = 1024;
 
 impl Host {
+    /// What messages call it.
+    pub fn label(&self) -> String {
+        self.port.map_or_else(|| self.name.clone(), |port| format!("{}:{port}", self.name))
+    }
+
+    /// As whoever connects to it needs it: an address of IPv6 without brackets.
+    pub fn address(&self) -> Address {
+        let name = self.name.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Address { name, user: self.user.clone(), port: self.port }
+    }
+
     pub fn read(path: &Path) -> Result<Vec<Self>> {
         let text = fs::read_to_string(path).map_err(|error| Error::io(path.display(), error))?;
         Self::parse(&text, &path.display().to_string().into())

@@ -27,12 +27,22 @@ DEDUP_SHARD ?= dedup-shard
 .SECONDARY:
 ";
 
+/// The markers of all tasks that make its inputs.
 fn needs(plan: &Plan, task: &Task) -> Vec<String> {
-    let markers = |kind| plan.tasks_of(kind).map(|task| marker(task).display().to_string()).collect();
+    let of = |kinds: &[Kind]| -> Vec<String> {
+        let is_needed = |other: &&Task| {
+            let is_of_range = matches!((task.kind, other.kind), (Kind::Part, Kind::Reduce));
+            kinds.contains(&other.kind) && (!is_of_range || other.number == task.number)
+        };
+        plan.tasks.iter().filter(is_needed).map(|task| marker(task).display().to_string()).collect()
+    };
     match task.kind {
         Kind::Map => task.inputs.clone(),
-        Kind::Reduce => markers(Kind::Map),
-        Kind::Gather => markers(Kind::Reduce),
+        Kind::Number => of(&[Kind::Map]),
+        Kind::Reduce => of(&[Kind::Map, Kind::Number]),
+        Kind::Sets => of(&[Kind::Reduce]),
+        Kind::Part => of(&[Kind::Reduce, Kind::Sets]),
+        Kind::Gather => of(&[Kind::Number, Kind::Sets, Kind::Reduce, Kind::Part]),
     }
 }
 
@@ -42,12 +52,11 @@ fn line(plan: &Plan, task: &Task) -> String {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let is_file = |word: &String| task.inputs.contains(word) || *word == task.output;
     let quoted = |word: &String| if task.kind == Kind::Map && is_file(word) { format!("\"$$run\"/{word}") } else { quote(word) };
-    let program = if task.kind == Kind::Gather { "$(DEDUP_SHARD)" } else { "$(DEDUP_INDEX)" };
     let arguments: Vec<String> = words[1..].iter().map(quoted).collect();
     match task.kind {
-        Kind::Map => format!("run=$$PWD && cd -- {} && {program} {}", quote(&plan.options.directory), arguments.join(" ")),
-        Kind::Reduce => format!("{program} {}", arguments.join(" ")),
-        Kind::Gather => format!("{program} gather . -o index"),
+        Kind::Map => format!("run=$$PWD && cd -- {} && $(DEDUP_INDEX) {}", quote(&plan.options.directory), arguments.join(" ")),
+        Kind::Gather => "$(DEDUP_SHARD) gather . -o index".to_owned(),
+        _ => format!("$(DEDUP_INDEX) {}", arguments.join(" ")),
     }
 }
 

@@ -1,9 +1,13 @@
 //! A plan is a pure function of the corpus and the hosts; it is carried out task by task, and what is on disk says how far it got:
 //!
 //! ```text
-//! slices of the corpus ──► map ──► range parts of each slice ──► reduce ──► a part of the whole for each range ──► gather ──► the index
-//!                                  map/SLICE/RANGE                          reduce/RANGE                                    index
+//! slices of the corpus ──► map ──► docs ──► number ──► docs, targets ─────────────────────────► gather ──► the index
+//!                           │                           │
+//!                           └────► runs of each range ──┴─► reduce ──► sets ──► sets, numbers ──►
+//!                                                              └─► postings ─────────┴─► part ──►
 //! ```
+//!
+//! The ranges of blots are the parts of the index: a part is made where the runs of its range are, and is not touched again.
 //!
 //! Each task is one command line with one output, which appears when it is whole. So a task can be run anywhere, twice, or by hand.
 
@@ -12,14 +16,37 @@ mod plan;
 mod makefile;
 mod state;
 mod write;
+mod events;
+mod board;
 mod engine;
-mod run;
+mod slurm;
+mod tally;
+mod report;
 mod gather;
+mod run;
+mod queue;
+mod protocol;
+mod cache;
+mod transfer;
+mod store;
+mod client;
+mod worker;
+mod ship;
+mod fleet;
 
-pub use engine::{Engine, LOST, Local, Verdict};
+pub use engine::{Crew, LOST, Local, Verdict};
+pub use events::{Event, Events, What, bytes_of};
+pub use fleet::{Fleet, FleetOptions};
 pub use gather::{Reads, gather, problems, write_problems};
 pub use hosts::Host;
-pub use plan::{Kind, Plan, PlanOptions, Task};
-pub use run::{Failure, RunLock, clean, run};
+pub use plan::{Kind, Plan, PlanOptions, Task, usual_parts};
+pub use queue::{Outcome, Queued, Waiting, missing_arrays, run_slurm};
+pub use report::{size, time, write_report};
+pub use run::{Failure, News, RETRIES, RunLock, clean, run};
+pub use ship::is_self;
+pub use slurm::{Jobs, SlurmOptions, Stage, kind_name, ranges};
 pub use state::{State, prepare, state};
+pub use store::Store;
+pub use tally::{HostTally, Tally};
+pub use worker::{WorkerOptions, serve};
 pub use write::write_plan;

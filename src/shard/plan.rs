@@ -6,7 +6,6 @@ use crate::{
     error::{Error, Place, Result},
     index::SegmentFiles,
     pipeline::{BUILT, range_name},
-    posting::BUCKETS,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -24,6 +23,9 @@ const LEAST_SLICE_BYTES: u64 = 16 << 20;
 const MOST_SLICE_BYTES: u64 = 1 << 30;
 /// The inputs of a task must fit on a command line.
 const MOST_SLICES: u64 = 4096;
+/// Ranges for each slot, where nothing else is asked for.
+const RANGES_A_SLOT: u64 = 2;
+const MOST_RANGES: u64 = 64;
 /// What a file costs beside its bytes.
 const FILE_BYTES: u64 = 512;
 
@@ -50,7 +52,7 @@ pub struct PlanOptions {
     /// Of `dedup-index build`, but for those below.
     pub flags: Vec<String>,
     pub dictionary: bool,
-    /// In how many parts the postings of the index will be.
+    /// In how many parts the postings of the index will be: the ranges are these.
     pub parts: u32,
     /// For each task.
     pub memory: u64,
@@ -77,12 +79,44 @@ pub struct SliceOf {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A slice to its range parts.
+    /// A slice to its documents, and to sorted runs of each range.
     Map,
-    /// One range of all slices to the part of the whole.
+    /// The documents of all slices to those of the whole.
+    Number,
+    /// One range of all slices to its postings and sets.
     Reduce,
+    /// The sets of all ranges to those of the whole.
+    Sets,
+    /// One range to the part of the index.
+    Part,
     /// All of these to the index.
     Gather,
+}
+
+impl Kind {
+    /// In the order in which they are done: a task needs only what tasks of the kinds before it made.
+    pub const ALL: [Self; 6] = [Self::Map, Self::Number, Self::Reduce, Self::Sets, Self::Part, Self::Gather];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Map => "map",
+            Self::Number => "number",
+            Self::Reduce => "reduce",
+            Self::Sets => "sets",
+            Self::Part => "part",
+            Self::Gather => "gather",
+        }
+    }
+
+    /// Where its outputs are, below the run's directory; none for the index.
+    pub fn directory(self) -> Option<&'static str> {
+        (self != Self::Gather).then(|| self.name())
+    }
+
+    /// Whether it looks at what all slices, or all ranges, made: little of each, and best done where the run is.
+    pub fn is_central(self) -> bool {
+        matches!(self, Self::Number | Self::Sets | Self::Gather)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,11 +152,14 @@ impl Plan {
             slices.push(SliceOf { file, files, bytes, checksum: Slice::checksum_of(&text) });
             texts.push(text);
         }
-        let buckets = SegmentFiles::parts(slots.len().min(BUCKETS) as u32)?;
-        let range =
-            |(buckets, host): (std::ops::Range<usize>, usize)| RangeOf { buckets: [buckets.start as u32, buckets.end as u32], host };
-        let ranges: Vec<RangeOf> = buckets.into_iter().zip(slots).map(range).collect();
-        let tasks = tasks(&slices, ranges.len());
+        let buckets = SegmentFiles::parts(options.parts)?;
+        let count = buckets.len();
+        let range = |(number, buckets): (usize, std::ops::Range<usize>)| RangeOf {
+            buckets: [buckets.start as u32, buckets.end as u32],
+            host: slots.get(number * slots.len() / count).copied().unwrap_or_default(),
+        };
+        let ranges: Vec<RangeOf> = buckets.into_iter().enumerate().map(range).collect();
+        let tasks = tasks(&slices, ranges.len(), options.dictionary);
         Ok((Self { dedup: "plan".to_owned(), version: VERSION, options, hosts, ranges, slices, tasks }, texts))
     }
 
@@ -153,7 +190,10 @@ impl Plan {
         let are_named = self.slices.iter().enumerate().all(|(number, slice)| slice.file == slice_name(number));
         let buckets = SegmentFiles::parts(u32::try_from(self.ranges.len()).unwrap_or_default()).unwrap_or_default();
         let of_ranges = self.ranges.iter().map(|range| range.buckets[0] as usize..range.buckets[1] as usize);
-        are_named && !buckets.is_empty() && of_ranges.eq(buckets) && self.tasks == tasks(&self.slices, self.ranges.len())
+        are_named
+            && !buckets.is_empty()
+            && of_ranges.eq(buckets)
+            && self.tasks == tasks(&self.slices, self.ranges.len(), self.options.dictionary)
     }
 
     /// As it is written.
@@ -162,7 +202,8 @@ impl Plan {
         serde_json::to_string_pretty(&checked).unwrap_or_default() + "\n"
     }
 
-    fn checksum(&self) -> String {
+    /// What tells it from all other plans.
+    pub fn checksum(&self) -> String {
         format!("{:016x}", xxh3_64(&serde_json::to_vec(self).unwrap_or_default()))
     }
 
@@ -174,8 +215,18 @@ impl Plan {
         })
     }
 
+    /// Whose output a path is, or is in.
+    pub fn maker(&self, path: &str) -> Option<&Task> {
+        self.tasks.iter().find(|task| Path::new(path).starts_with(&task.output))
+    }
+
     pub fn tasks_of(&self, kind: Kind) -> impl Iterator<Item = &Task> {
         self.tasks.iter().filter(move |task| task.kind == kind)
+    }
+
+    /// What a task's output says it is for.
+    pub fn output_of(&self, task: &Task) -> String {
+        format!("{}/{}", self.checksum(), task.id)
     }
 
     /// The command line of a task, with its files below `run`.
@@ -183,42 +234,52 @@ impl Plan {
         let PlanOptions { flags, dictionary, parts, memory, .. } = &self.options;
         let path = |name: &String| run.join(name).into_os_string();
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
-        let means = [format!("--memory={memory}"), "--threads=1".to_owned()].map(OsString::from);
         let output = [OsString::from("-o"), path(&task.output)];
+        let mut line = match task.kind {
+            Kind::Map => words(&["dedup-index", "build", "-q", "--skip-bad", "--runs"]),
+            Kind::Gather => return words(&["dedup-shard", "gather"]).into_iter().chain([run.into()]).chain(output).collect(),
+            kind => words(&["dedup-index", "step", kind.name()]),
+        };
+        line.extend([format!("--of={}", self.output_of(task)), format!("--memory={memory}"), "--threads=1".to_owned()].map(OsString::from));
+        let with_words = *dictionary && matches!(task.kind, Kind::Map | Kind::Reduce);
+        line.extend(with_words.then(|| "--dictionary".into()));
+        line.extend(output);
         match task.kind {
             Kind::Map => {
-                let mut line = words(&["dedup-index", "build", "-q", "--skip-bad"]);
-                line.extend(means);
                 line.extend(flags.iter().map(OsString::from));
-                line.extend(dictionary.then(|| "--dictionary".into()));
-                line.extend([format!("--parts={parts}"), format!("--split={}", self.ranges.len())].map(OsString::from));
-                line.extend(output);
-                line.push("--slice".into());
+                line.extend([format!("--parts={parts}").into(), "--slice".into()]);
                 line.extend(task.inputs.iter().map(path));
-                line
             }
-            Kind::Reduce => {
-                let mut line = words(&["dedup-index", "merge", "-q", "--skip-bad"]);
-                line.extend(means.into_iter().chain(output));
-                line.extend(task.inputs.iter().map(path));
-                line
+            Kind::Reduce | Kind::Part => {
+                // The first of its inputs is that of the whole; words stand beside their runs.
+                line.push(if task.kind == Kind::Part { "--numbers" } else { "--targets" }.into());
+                line.extend(task.inputs.iter().filter(|input| !input.ends_with(".words")).map(path));
             }
-            Kind::Gather => words(&["dedup-shard", "gather"]).into_iter().chain([run.into()]).chain(output).collect(),
+            _ => line.extend(task.inputs.iter().map(path)),
         }
+        line
     }
+}
+
+/// As many ranges as there are enough of for so many slots: a power of two.
+pub fn usual_parts(hosts: &[Host]) -> u32 {
+    let slots: u64 = hosts.iter().map(|host| u64::from(host.slots)).sum();
+    (RANGES_A_SLOT * slots).next_power_of_two().min(MOST_RANGES) as u32
 }
 
 /// The file whose presence says that the output of a task is whole.
 pub fn marker(task: &Task) -> PathBuf {
-    Path::new(&task.output).join(if task.kind == Kind::Map { BUILT } else { "manifest.json" })
+    Path::new(&task.output).join(if task.kind == Kind::Gather { "manifest.json" } else { BUILT })
 }
 
 fn slice_name(number: usize) -> String {
     format!("slices/{number:04}")
 }
 
-fn tasks(slices: &[SliceOf], ranges: usize) -> Vec<Task> {
+fn tasks(slices: &[SliceOf], ranges: usize, dictionary: bool) -> Vec<Task> {
     let bytes: u64 = slices.iter().map(|slice| slice.bytes).sum();
+    let all_slices = |file: &str| (0..slices.len()).map(|slice| format!("map/{slice:04}/{file}")).collect::<Vec<_>>();
+    let all_ranges = |directory: &str, file: &str| (0..ranges).map(|range| format!("{directory}/{}{file}", range_name(range))).collect();
     let map = |(number, slice): (usize, &SliceOf)| Task {
         id: format!("map-{number:04}"),
         kind: Kind::Map,
@@ -227,17 +288,40 @@ fn tasks(slices: &[SliceOf], ranges: usize) -> Vec<Task> {
         output: format!("map/{number:04}"),
         bytes: slice.bytes,
     };
-    let reduce = |range: usize| Task {
-        id: format!("reduce-{range:03}"),
-        kind: Kind::Reduce,
+    let of_range = |kind: Kind, range: usize, inputs: Vec<String>| Task {
+        id: format!("{}-{range:03}", kind.name()),
+        kind,
         number: range,
-        inputs: (0..slices.len()).map(|slice| format!("map/{slice:04}/{}", range_name(range))).collect(),
-        output: format!("reduce/{}", range_name(range)),
+        inputs,
+        output: format!("{}/{}", kind.name(), range_name(range)),
         bytes: bytes / ranges as u64,
     };
-    let inputs = (0..ranges).map(|range| format!("reduce/{}", range_name(range))).collect();
-    let gather = Task { id: "gather".to_owned(), kind: Kind::Gather, number: 0, inputs, output: "index".to_owned(), bytes };
-    slices.iter().enumerate().map(map).chain((0..ranges).map(reduce)).chain([gather]).collect()
+    let reduce = |range: usize| {
+        let of_slices = |ending: &str| all_slices(&format!("{}.{ending}", range_name(range)));
+        let words = if dictionary { of_slices("words") } else { Vec::new() };
+        of_range(Kind::Reduce, range, [vec!["number/targets".to_owned()], of_slices("runs"), words].concat())
+    };
+    let part = |range: usize| {
+        let name = range_name(range);
+        of_range(Kind::Part, range, vec![format!("sets/{name}.numbers"), format!("reduce/{name}/postings")])
+    };
+    let central = |kind: Kind, inputs: Vec<String>, output: &str| Task {
+        id: kind.name().to_owned(),
+        kind,
+        number: 0,
+        inputs,
+        output: output.to_owned(),
+        bytes,
+    };
+    let words: Vec<String> = if dictionary { all_ranges("reduce", "/words") } else { Vec::new() };
+    let gathered = [vec!["number/docs".to_owned(), "sets/sets".to_owned()], all_ranges("part", "/part"), words].concat();
+    let mut tasks: Vec<Task> = slices.iter().enumerate().map(map).collect();
+    tasks.push(central(Kind::Number, all_slices("docs"), "number"));
+    tasks.extend((0..ranges).map(reduce));
+    tasks.push(central(Kind::Sets, all_ranges("reduce", "/sets"), "sets"));
+    tasks.extend((0..ranges).map(part));
+    tasks.push(central(Kind::Gather, gathered, "index"));
+    tasks
 }
 
 /// Cuts a corpus into slices of about the same size, each of files that follow each other. Never none.
@@ -270,7 +354,15 @@ mod tests {
     fn files(sizes: &[u64]) -> Vec<Found> {
         let entry = |(number, &bytes): (usize, &u64)| {
             let name = number.to_string();
-            Found::File(Entry { path: name.clone().into(), id: name.into(), is_named: false, is_regular: true, bytes, modified: [0; 2] })
+            Found::File(Entry {
+                path: name.clone().into(),
+                copy: None,
+                id: name.into(),
+                is_named: false,
+                is_regular: true,
+                bytes,
+                modified: [0; 2],
+            })
         };
         sizes.iter().enumerate().map(entry).collect()
     }

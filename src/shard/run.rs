@@ -1,8 +1,11 @@
-//! Carries a plan out, or goes on with it.
+//! Carries a plan out, or goes on with it: each place has a mover, which brings what tasks need, and a thread for each slot, which runs them.
 
 use super::{
-    engine::{Engine, Verdict},
-    plan::{Kind, Plan, Task},
+    board::{Board, End, HERE, Step},
+    engine::{Crew, Trouble, Verdict},
+    events::{Event, Events, What},
+    gather::gather_needs,
+    plan::{Kind, Plan},
     state::{State, state},
 };
 use crate::{
@@ -10,11 +13,15 @@ use crate::{
     pipeline::sweep_aside,
 };
 use std::{
-    collections::VecDeque,
     fs::{self, File, TryLockError},
     path::Path,
-    sync::{Mutex, PoisonError, mpsc},
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
     thread,
+    time::{Duration, Instant},
 };
 
 /// A task that was not done, and why.
@@ -43,27 +50,78 @@ impl RunLock {
     }
 }
 
-/// Runs what is not done yet, the largest tasks first. `done` is told each task that is done, or was already.
+/// How often a task may be lost before the run is given up.
+pub const RETRIES: u32 = 3;
+
+/// What the threads of a run share.
+struct Desk<'a> {
+    plan: &'a Plan,
+    crew: &'a dyn Crew,
+    board: Mutex<Board>,
+    bell: Condvar,
+    events: Events,
+    /// Bytes that went for a task, by its number.
+    moved: Vec<AtomicU64>,
+    news: mpsc::Sender<News>,
+}
+
+/// What is told while a run goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// A task is done, by number, or was already.
+    Done(usize),
+    /// A host cannot be reached at first, and why.
+    HostAway(String),
+    /// A host gets no more tasks, and why.
+    HostOut(String),
+    End,
+}
+
+/// Runs what is not done yet, and tells what happens.
 ///
 /// After a failure no other task is begun. Gives what failed: nothing, if the index is there.
-pub fn run(plan: &Plan, run: &Path, engine: &dyn Engine, done: &mut dyn FnMut(&Task)) -> Result<Vec<Failure>> {
-    for parent in [run.to_owned(), run.join("map"), run.join("reduce")] {
-        sweep_aside(&parent);
-    }
+pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, retries: u32, tell: &mut dyn FnMut(&News)) -> Result<Vec<Failure>> {
+    sweep_aside(run);
+    Kind::ALL.iter().filter_map(|kind| kind.directory()).for_each(|name| sweep_aside(&run.join(name)));
     if is_complete(plan, run) {
-        plan.tasks.iter().for_each(done);
+        (0..plan.tasks.len()).for_each(|task| tell(&News::Done(task)));
         return Ok(Vec::new());
     }
-    for kind in [Kind::Map, Kind::Reduce, Kind::Gather] {
-        let (mut todo, ready): (Vec<&Task>, Vec<&Task>) = plan.tasks_of(kind).partition(|task| state(plan, task, run) != State::Done);
-        ready.into_iter().for_each(&mut *done);
-        todo.sort_by_key(|task| std::cmp::Reverse(task.bytes));
-        let failures = run_all(&todo, engine, done)?;
-        if !failures.is_empty() {
-            return Ok(failures);
+    let places = crew.places();
+    let slots: Vec<u32> = places.iter().map(|place| place.slots).collect();
+    let (send, news) = mpsc::channel();
+    let desk = Desk {
+        plan,
+        crew,
+        board: Mutex::new(Board::new(plan, &gather_needs(plan), places, retries)),
+        bell: Condvar::new(),
+        events: Events::append(run)?,
+        moved: plan.tasks.iter().map(|_| AtomicU64::new(0)).collect(),
+        news: send,
+    };
+    // What is here is known before anybody else is asked.
+    desk.begin(HERE);
+    thread::scope(|scope| {
+        let desk = &desk;
+        for (place, &slots) in slots.iter().enumerate() {
+            scope.spawn(move || desk.move_for(place));
+            for slot in 0..slots {
+                scope.spawn(move || desk.run_for(place, slot));
+            }
         }
-    }
-    Ok(Vec::new())
+        scope.spawn(move || desk.watch_end());
+        news.iter().take_while(|news| *news != News::End).for_each(|news| tell(&news));
+    });
+    let end = desk.board().end().cloned();
+    Ok(match end {
+        None | Some(End::Done) => Vec::new(),
+        Some(End::Failed(task, what)) => vec![Failure { task, verdict: Verdict::Failed(what) }],
+        Some(End::Lost(task, what)) => vec![Failure { task, verdict: Verdict::Lost(what) }],
+        Some(End::AllOut(hosts)) => {
+            let what = format!("no host is left; run it again when one is back ({})", hosts.join("; "));
+            vec![Failure { task: "run".to_owned(), verdict: Verdict::Lost(what) }]
+        }
+    })
 }
 
 /// Whether the index is there: then nothing that led to it is needed.
@@ -71,39 +129,218 @@ pub fn is_complete(plan: &Plan, run: &Path) -> bool {
     plan.tasks_of(Kind::Gather).all(|task| state(plan, task, run) == State::Done)
 }
 
-/// Each slot takes the next task when it is free.
-fn run_all(tasks: &[&Task], engine: &dyn Engine, done: &mut dyn FnMut(&Task)) -> Result<Vec<Failure>> {
-    let queue = Mutex::new(tasks.iter().copied().collect::<VecDeque<&Task>>());
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-    let mut failures = Vec::new();
-    thread::scope(|scope| {
-        let (send, receive) = mpsc::channel();
-        for _ in 0..engine.slots().clamp(1, tasks.len().max(1)) {
-            let send = send.clone();
-            scope.spawn(move || {
-                while let Some(task) = next() {
-                    let _ = send.send((task, engine.run(task)));
-                }
-            });
+/// How long nothing is looked at again if nobody rings.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+impl Desk<'_> {
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A run goes on even if nothing can be noted.
+    fn note(&self, task: &str, place: usize, slot: u32, what: What) {
+        let host = self.board().place(place).name.clone();
+        let _ = self.events.write(&Event::now(task, &host, slot, what));
+    }
+
+    /// Wakes whoever waits for something to do when all is over.
+    fn watch_end(&self) {
+        let mut board = self.board();
+        while board.end().is_none() {
+            board = self.bell.wait_timeout(board, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
         }
-        drop(send);
-        for (task, verdict) in receive {
-            match verdict? {
-                Verdict::Done => done(task),
-                verdict => {
-                    queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
-                    failures.push(Failure { task: task.id.clone(), verdict });
+        drop(board);
+        let _ = self.news.send(News::End);
+    }
+
+    /// Connects to a place, three times at most. False if it is of no use.
+    fn begin(&self, place: usize) -> bool {
+        let mut is_first = true;
+        loop {
+            match self.crew.begin(place) {
+                Ok(inventory) => {
+                    let mut board = self.board();
+                    board.begun(place, &inventory.paths, &inventory.damaged);
+                    drop(board);
+                    let is_output = |path: &String| self.plan.tasks.iter().position(|task| task.output == *path);
+                    for task in inventory.paths.iter().filter_map(is_output) {
+                        let _ = self.news.send(News::Done(task));
+                    }
+                    self.bell.notify_all();
+                    return true;
+                }
+                Err(Trouble::Failed(what)) => self.board().give_up("run".to_owned(), &what),
+                Err(trouble) => {
+                    if let Trouble::Lost(what) = &trouble
+                        && std::mem::take(&mut is_first)
+                    {
+                        let _ = self.news.send(News::HostAway(what.clone()));
+                    }
+                    self.blame(place, &trouble);
                 }
             }
+            let mut board = self.board();
+            while let Some(rest) = board.rest(place, Instant::now()).filter(|_| !board.is_closed(place)) {
+                board = self.bell.wait_timeout(board, rest).unwrap_or_else(PoisonError::into_inner).0;
+            }
+            if board.is_closed(place) {
+                return false;
+            }
         }
-        Ok(failures)
-    })
+    }
+
+    /// Notes that a place failed, and whether that was once too often.
+    fn blame(&self, place: usize, trouble: &Trouble) {
+        let (is_out, what) = match trouble {
+            Trouble::Refused(what) => (self.board().put_out(place, what), what),
+            Trouble::Lost(what) => (self.board().strike(place, what, Instant::now()), what),
+            _ => return,
+        };
+        if is_out {
+            let _ = self.news.send(News::HostOut(what.clone()));
+            self.note("", place, 0, What::HostOut(what.clone()));
+        }
+        self.bell.notify_all();
+    }
+
+    fn move_for(&self, place: usize) {
+        if place == HERE || self.begin(place) {
+            while self.move_once(place) {
+                self.bell.notify_all();
+            }
+        }
+        self.bell.notify_all();
+        self.crew.leave(place);
+    }
+
+    fn move_once(&self, place: usize) -> bool {
+        let mut board = self.board();
+        let step = loop {
+            match board.next(place, Instant::now()) {
+                Step::Wait(limit) => board = self.bell.wait_timeout(board, limit).unwrap_or_else(PoisonError::into_inner).0,
+                step => break step,
+            }
+        };
+        let store = if board.place(place).is_shared { HERE } else { place };
+        drop(board);
+        match step {
+            Step::Stage { task, bring } => self.stage(place, store, task, &bring),
+            Step::Bring { from, paths } => {
+                if let Err(trouble) = self.bring(store, from, &paths) {
+                    self.blame_either(place, from, &trouble);
+                    if let Trouble::Failed(what) = trouble {
+                        self.board().give_up("run".to_owned(), &what);
+                    }
+                }
+            }
+            Step::Wait(_) => {}
+            Step::End => return false,
+        }
+        true
+    }
+
+    /// Brings what a task needs to a place, and hands it to its slots.
+    fn stage(&self, place: usize, store: usize, task: usize, bring: &[(usize, Vec<String>)]) {
+        let mut from = HERE;
+        let brought = bring.iter().try_fold(0, |sum, (store_of, paths)| {
+            from = *store_of;
+            self.bring(store, *store_of, paths).map(|bytes| sum + bytes)
+        });
+        let staged = brought.and_then(|bytes| Ok(bytes + self.crew.stage(place, &self.plan.tasks[task])?));
+        match staged {
+            Ok(bytes) => {
+                self.moved[task].fetch_add(bytes, Ordering::Relaxed);
+                self.board().staged(place, task);
+            }
+            Err(trouble) => {
+                self.blame_either(place, from, &trouble);
+                self.settle(place, task, trouble);
+            }
+        }
+    }
+
+    fn bring(&self, to: usize, from: usize, paths: &[String]) -> Result<u64, Trouble> {
+        let bytes = self.crew.bring(to, from, paths)?;
+        self.board().brought(to, paths);
+        Ok(bytes)
+    }
+
+    fn blame_either(&self, place: usize, from: usize, trouble: &Trouble) {
+        match trouble {
+            Trouble::Source(paths, what) => {
+                self.board().unmade(from, paths);
+                self.blame(from, &Trouble::Lost(what.clone()));
+            }
+            Trouble::From(what) => self.blame(from, &Trouble::Lost(what.clone())),
+            _ => self.blame(place, trouble),
+        }
+    }
+
+    /// What becomes of a task that was not run to its end.
+    fn settle(&self, place: usize, task: usize, trouble: Trouble) {
+        let mut board = self.board();
+        match trouble {
+            Trouble::Lost(what) | Trouble::Refused(what) => board.lost(place, task, &what),
+            Trouble::Source(..) | Trouble::From(_) => board.let_go(place, task),
+            Trouble::Here => board.keep_here(place, task),
+            Trouble::Failed(what) => board.failed(task, &what),
+        }
+    }
+
+    fn run_for(&self, place: usize, slot: u32) {
+        loop {
+            let mut board = self.board();
+            let task = loop {
+                if let Some(task) = board.take(place, Instant::now()) {
+                    break task;
+                }
+                if board.is_closed(place) {
+                    return;
+                }
+                board = self.bell.wait_timeout(board, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
+            };
+            drop(board);
+            self.run_once(place, slot, task);
+            self.bell.notify_all();
+        }
+    }
+
+    fn run_once(&self, place: usize, slot: u32, number: usize) {
+        let task = &self.plan.tasks[number];
+        self.note(&task.id, place, slot, What::Start);
+        match self.crew.run(place, slot, task) {
+            Ok(outcome) => match outcome.verdict {
+                Verdict::Done => {
+                    let moved = self.moved[number].swap(0, Ordering::Relaxed);
+                    self.note(&task.id, place, slot, What::Done { bytes_in: task.bytes, bytes_out: outcome.bytes_out, moved });
+                    let _ = self.news.send(News::Done(number));
+                    self.board().done(place, number);
+                }
+                Verdict::Lost(what) => {
+                    self.note(&task.id, place, slot, What::Lost(what.clone()));
+                    self.board().lost(place, number, &what);
+                    self.blame(place, &Trouble::Lost(what));
+                }
+                Verdict::Failed(what) => {
+                    self.note(&task.id, place, slot, What::Failed(what.clone()));
+                    self.board().failed(number, &what);
+                }
+            },
+            Err(trouble) => {
+                if let Trouble::Lost(what) | Trouble::Refused(what) | Trouble::Source(_, what) = &trouble {
+                    self.note(&task.id, place, slot, What::Lost(what.clone()));
+                }
+                self.blame(place, &trouble);
+                self.settle(place, number, trouble);
+            }
+        }
+    }
 }
 
 /// Removes what tasks made on the way to the index, and what dead ones left. The plan and the index stay.
 pub fn clean(run: &Path) -> Result<()> {
     sweep_aside(run);
-    for name in ["map", "reduce", "logs"] {
+    for name in Kind::ALL.iter().filter_map(|kind| kind.directory()).chain(["logs"]) {
         let path = run.join(name);
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::io(path.display(), error)),
@@ -111,4 +348,137 @@ pub fn clean(run: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        corpus::{Entry, Found},
+        shard::{
+            Host, PlanOptions, Task,
+            board::{Place as Seat, Takes},
+            engine::{Inventory, Outcome},
+        },
+    };
+    use proptest::prelude::*;
+    use std::{collections::HashSet, sync::atomic::AtomicUsize};
+
+    fn plan(files: usize, hosts: usize) -> Plan {
+        let file = |number: usize| {
+            let name = number.to_string();
+            let (path, id) = (name.clone().into(), name.into());
+            Found::File(Entry { path, copy: None, id, is_named: false, is_regular: true, bytes: 1000, modified: [0; 2] })
+        };
+        let host = |number| Host { name: format!("h{number}"), user: None, port: None, slots: 2, dir: None, shared: None };
+        let options = PlanOptions {
+            directory: "/".to_owned(),
+            scheme: "word@18.0 ordered:8:32 all".to_owned(),
+            flags: Vec::new(),
+            dictionary: false,
+            parts: 4,
+            memory: 1,
+            skip_bad: false,
+        };
+        Plan::new((0..files).map(file).collect(), (0..hosts).map(host).collect(), options).unwrap().0
+    }
+
+    /// Hosts that only pretend, and fail as a list of numbers says.
+    struct Pretence<'p> {
+        plan: &'p Plan,
+        stores: Vec<Mutex<HashSet<String>>>,
+        /// The host that dies, and after how many calls.
+        dies: (usize, usize),
+        fails: Vec<u8>,
+        calls: AtomicUsize,
+        runs: Mutex<Vec<String>>,
+    }
+
+    impl Pretence<'_> {
+        fn has(&self, store: usize, path: &str) -> bool {
+            let store = self.stores[store].lock().unwrap();
+            store.contains(path) || self.plan.maker(path).is_some_and(|task| store.contains(&task.output)) || path.starts_with("slices/")
+        }
+
+        fn call(&self, place: usize) -> Result<(), Trouble> {
+            let call = self.calls.fetch_add(1, Ordering::Relaxed);
+            let is_dead = place == self.dies.0 && call >= self.dies.1;
+            let is_bad = place != HERE && self.fails.get(call).is_some_and(|&fails| fails == 0);
+            if is_dead || is_bad { Err(Trouble::Lost(format!("call {call}"))) } else { Ok(()) }
+        }
+    }
+
+    impl Crew for Pretence<'_> {
+        fn places(&self) -> Vec<Seat> {
+            let place = |number| Seat {
+                name: format!("p{number}"),
+                slots: 2,
+                takes: if number == HERE { Takes::Own } else { Takes::Common },
+                is_shared: number == HERE,
+            };
+            (0..self.stores.len()).map(place).collect()
+        }
+
+        fn begin(&self, place: usize) -> Result<Inventory, Trouble> {
+            self.call(place).map(|()| Inventory::default())
+        }
+
+        fn bring(&self, to: usize, from: usize, paths: &[String]) -> Result<u64, Trouble> {
+            if from != HERE {
+                self.call(from).map_err(|_| Trouble::From("the source".to_owned()))?;
+            }
+            self.call(to)?;
+            for path in paths {
+                assert!(self.has(from, path), "{from} has no {path}");
+                self.stores[to].lock().unwrap().insert(path.clone());
+            }
+            Ok(1)
+        }
+
+        fn stage(&self, place: usize, _: &Task) -> Result<u64, Trouble> {
+            self.call(place).map(|()| 1)
+        }
+
+        fn run(&self, place: usize, _: u32, task: &Task) -> Result<Outcome, Trouble> {
+            self.call(place)?;
+            assert!(task.inputs.iter().all(|input| self.has(place, input)), "{} at {place}", task.id);
+            self.stores[place].lock().unwrap().insert(task.output.clone());
+            self.runs.lock().unwrap().push(task.id.clone());
+            Ok(Outcome { verdict: Verdict::Done, bytes_out: 1 })
+        }
+
+        fn leave(&self, _: usize) {}
+    }
+
+    fn run_pretence(plan: &Plan, hosts: usize, dies: (usize, usize), fails: Vec<u8>) -> (Vec<Failure>, Vec<String>) {
+        let directory = tempfile::tempdir().unwrap();
+        let stores = (0..=hosts).map(|_| Mutex::default()).collect();
+        let crew = Pretence { plan, stores, dies, fails, calls: AtomicUsize::new(0), runs: Mutex::default() };
+        let failures = run(plan, directory.path(), &crew, 5, &mut |_| ()).unwrap();
+        (failures, crew.runs.into_inner().unwrap())
+    }
+
+    #[test]
+    fn each_task_is_run_once_if_all_is_well() {
+        let plan = plan(9, 3);
+        let (failures, mut runs) = run_pretence(&plan, 3, (9, 0), Vec::new());
+        let mut ids: Vec<String> = plan.tasks.iter().map(|task| task.id.clone()).collect();
+        runs.sort();
+        ids.sort();
+        assert_eq!((failures, runs), (Vec::new(), ids));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+        /// A host dies at some moment, and calls fail now and then: with the others all is done, and nothing is run without what it needs.
+        #[test]
+        fn a_host_that_dies_is_done_without(after in 0_usize..60, fails in prop::collection::vec(0_u8..40, 80)) {
+            let plan = plan(6, 3);
+            let (failures, runs) = run_pretence(&plan, 3, (2, after), fails);
+            // Hosts may strike out one after the other: then it is told, and never a task that failed.
+            prop_assert!(failures.iter().all(|failure| matches!(failure.verdict, Verdict::Lost(_))));
+            prop_assert!(!failures.is_empty() || runs.iter().any(|id| id == "gather"));
+        }
+    }
 }

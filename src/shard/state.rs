@@ -4,7 +4,7 @@ use super::plan::{Kind, Plan, Task};
 use crate::{
     error::{Error, Place, Result},
     index::{Index, verify_blocks},
-    pipeline::{Built, range_name},
+    pipeline::Built,
 };
 use std::{fs, path::Path};
 
@@ -29,35 +29,22 @@ pub fn state(plan: &Plan, task: &Task, run: &Path) -> State {
 }
 
 fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
-    match task.kind {
-        Kind::Gather => ensure_index(plan, output, None),
-        Kind::Reduce => ensure_index(plan, output, Some(task.number)),
-        Kind::Map => {
-            let built = Built::read(output)?;
-            if (built.slice.as_deref(), built.ranges as usize) != (Some(&plan.slices[task.number].checksum), plan.ranges.len()) {
-                return Err(Error::damaged(Place::path(output), "was made by another plan"));
-            }
-            (0..plan.ranges.len()).try_for_each(|range| ensure_index(plan, &output.join(range_name(range)), Some(range)))
+    let other = || Error::damaged(Place::path(output), "was made by another plan");
+    if task.kind == Kind::Gather {
+        let index = Index::open_whole(output)?;
+        let parts = index.manifest.segments.first().map(|segment| segment.parts);
+        let found = (&index.manifest.scheme, index.manifest.dictionary, parts);
+        if found != (&plan.options.scheme, plan.options.dictionary, Some(plan.options.parts)) {
+            return Err(other());
         }
+        return verify_blocks(&index);
     }
-}
-
-/// An index, or a part of one, that is whole and is what was planned.
-fn ensure_index(plan: &Plan, directory: &Path, range: Option<usize>) -> Result<()> {
-    let index = Index::open(directory)?;
-    let buckets = range.map_or(0..crate::posting::BUCKETS, |range| {
-        let [first, end] = plan.ranges[range].buckets;
-        first as usize..end as usize
-    });
-    let manifest = &index.manifest;
-    let is_planned = manifest.scheme == plan.options.scheme
-        && manifest.dictionary == plan.options.dictionary
-        && manifest.buckets() == buckets
-        && (range.is_some() || manifest.range.is_none());
-    if !is_planned {
-        return Err(Error::damaged(Place::path(directory), "was made by another plan"));
+    let built = Built::read(output)?;
+    let slice = plan.slices.get(task.number).filter(|_| task.kind == Kind::Map).map(|slice| &slice.checksum);
+    if built.of != Some(plan.output_of(task)) || built.slice.as_ref() != slice {
+        return Err(other());
     }
-    verify_blocks(&index)
+    built.verify(output)
 }
 
 /// Makes way for a task: false if there is nothing left to do. What is damaged is removed, and what is needed must be there.

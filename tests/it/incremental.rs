@@ -5,9 +5,9 @@ use dedup::{
     corpus,
     error::Problem,
     format::Form,
-    index::{At, Index, Manifest, Means, View, sweep, verify},
+    index::{At, Index, Manifest, Means, SegmentFiles, View, sweep, verify},
     parallel::Limits,
-    pipeline::{self, BlotOptions, BuildOptions, ChangeOptions, Settings, Watch},
+    pipeline::{self, BlotOptions, BuildOptions, ChangeOptions, PartFiles, Settings, StepOptions, Watch},
     posting::TempDir,
 };
 use proptest::prelude::*;
@@ -234,7 +234,7 @@ proptest! {
     /// The parts of one range of several indexes make the part of that range of all documents; and all of these make their index.
     #[test]
     fn ranges_of_several_indexes_are_ranges_of_all(
-        slices in prop::collection::vec(prop::collection::vec((0_u8..14, 0_u8..12), 0..6), 1..5), ranges in 1_u32..6, memory in prop::sample::select(vec![1, 1 << 20]), is_split: bool,
+        slices in prop::collection::vec(prop::collection::vec((0_u8..14, 0_u8..12), 0..6), 1..5), ranges in 1_u32..6, memory in prop::sample::select(vec![1, 1 << 20]),
     ) {
         let work = Work::new();
         let named = |slice: &[(u8, u8)]| slice.iter().map(|&(number, of)| (id(number), text(of))).collect::<Vec<_>>();
@@ -242,13 +242,7 @@ proptest! {
         let means = means(memory);
         let parts: Vec<PathBuf> = (0..slices.len()).map(|slice| work.path(&format!("p{slice}"))).collect();
         for (slice, parts) in slices.iter().zip(&parts) {
-            if is_split {
-                pipeline::split(&build(&work, "slice", &named(slice)), ranges, parts, &means).unwrap();
-            } else {
-                write_documents(&work.path("slice.jsonl"), named(slice).into_iter());
-                let options = BuildOptions { blots: blots(), parts: 3, dictionary: true, means: means.clone() };
-                pipeline::build_ranges(&options, ranges, &settings(vec![work.path("slice.jsonl")]), parts, &mut Silent).unwrap();
-            }
+            pipeline::split(&build(&work, "slice", &named(slice)), ranges, parts, &means).unwrap();
         }
         let joined: Vec<PathBuf> = (0..ranges).map(|range| work.path(&format!("j{range}"))).collect();
         for (range, joined) in joined.iter().enumerate() {
@@ -260,6 +254,40 @@ proptest! {
         pipeline::merge(&joined, None, &work.path("joined"), &means, &mut Silent).unwrap();
         let read = |directory: &Path| (files(directory), fs::read_to_string(directory.join("manifest.json")).unwrap());
         prop_assert_eq!(read(&work.path("joined")), read(&expected));
+    }
+
+    /// An index made step by step, of slices and ranges, is the index of all documents.
+    #[test]
+    fn steps_make_the_index(
+        slices in prop::collection::vec(prop::collection::vec((0_u8..14, 0_u8..12), 0..6), 1..5), parts in 1_u32..6, memory in prop::sample::select(vec![1, 1 << 20]),
+        bits in prop::sample::select(vec![16_u8, 32, 48]),
+    ) {
+        let work = Work::new();
+        let options = BuildOptions { blots: BlotOptions { bits: Some(bits), ..blots() }, parts, dictionary: true, means: means(memory) };
+        let path = |slice: usize| work.path(&format!("{slice}.jsonl"));
+        for (number, slice) in slices.iter().enumerate() {
+            write_documents(&path(number), slice.iter().map(|&(number, of)| (id(number), text(of))));
+            pipeline::build_runs(&options, None, &settings(vec![path(number)]), &work.path(&format!("m{number}")), &mut Silent).unwrap();
+        }
+        let step = StepOptions { of: None, means: means(memory) };
+        let of_slices = |file: &str| (0..slices.len()).map(|slice| work.path(&format!("m{slice}/{file}"))).collect::<Vec<_>>();
+        let of_ranges = |file: &str| (0..parts).map(|range| work.path(&format!("r{range}{file}"))).collect::<Vec<_>>();
+        pipeline::number_documents(&step, &of_slices("docs"), &work.path("n")).unwrap();
+        for range in 0..parts {
+            let output = work.path(&format!("r{range}"));
+            pipeline::reduce_range(&step, &work.path("n/targets"), &of_slices(&format!("{range:03}.runs")), true, &output).unwrap();
+        }
+        pipeline::join_sets(&step, &SegmentFiles::parts(parts).unwrap(), &of_ranges("/sets"), &work.path("s")).unwrap();
+        for range in 0..parts {
+            let numbers = work.path(&format!("s/{range:03}.numbers"));
+            pipeline::finish_part(&step, &numbers, &work.path(&format!("r{range}/postings")), &work.path(&format!("r{range}p"))).unwrap();
+        }
+        let made = PartFiles { documents: work.path("n"), sets: work.path("s"), parts: of_ranges("p"), words: of_ranges("/words") };
+        pipeline::build(&options, &settings((0..slices.len()).map(path).collect()), &work.path("all"), &mut Silent).unwrap();
+        let scheme = Index::open(&work.path("all")).unwrap().scheme;
+        pipeline::place_parts(&made, &scheme, &work.path("joined")).unwrap();
+        let read = |directory: &Path| (files(directory), fs::read_to_string(directory.join("manifest.json")).unwrap());
+        prop_assert_eq!(read(&work.path("joined")), read(&work.path("all")));
     }
 }
 

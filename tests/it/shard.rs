@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Files of all kinds; some are copies of others, some share passages, some are binary, hidden or odd.
-fn corpus() -> Work {
+pub fn corpus() -> Work {
     let work = Work::new();
     let words = |from: usize, count: usize| (from..from + count).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ");
     for n in 0..24 {
@@ -23,14 +23,16 @@ fn corpus() -> Work {
     work
 }
 
-fn plan(work: &Work, hosts: &str, more: &str) -> Ran {
+pub fn plan(work: &Work, hosts: &str, more: &str) -> Ran {
     work.write("hosts", hosts);
     work.shell(&format!("rm -rf r && dedup-shard plan -o r --hosts hosts {more}"))
 }
 
 #[track_caller]
-fn ensure_as_built(work: &Work, more: &str) {
-    work.shell(&format!("rm -rf i && dedup-index build -q --skip-bad -o i {more}")).ok();
+pub fn ensure_as_built(work: &Work, more: &str) {
+    let plan: serde_json::Value = serde_json::from_slice(&work.read("r/plan.json")).unwrap();
+    let parts = if more.contains("--parts") { String::new() } else { format!("--parts {}", plan["parts"]) };
+    work.shell(&format!("rm -rf i && dedup-index build -q --skip-bad -o i {parts} {more}")).ok();
     assert_eq!(work.shell("diff -r i r/index").ok_text(), "");
 }
 
@@ -74,18 +76,18 @@ fn make_and_tasks_by_hand_do_the_same() {
     ensure_as_built(&work, "--parts 2 c");
     assert_eq!(work.shell("make -C r -j2 2>&1 | grep -c 'up to date'").stdout(), "1\n");
     work.shell("dedup-shard clean r && make -s -C r && test ! -e r/map && rm -r r/index").ok();
-    let missing = "map-0000\nmap-0001\nmap-0002\nreduce-000\nreduce-001\nreduce-002\ngather\n";
+    let missing = "map-0000\nmap-0001\nmap-0002\nnumber\nreduce-000\nreduce-001\nsets\npart-000\npart-001\ngather\n";
     assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), missing);
     let ran = work.shell("dedup-shard task r reduce-001");
     assert_eq!(ran.code(), 1);
-    assert!(ran.stderr().contains("reduce-001 needs it, and it is not there; run task map-0000 first"), "{}", ran.stderr());
+    assert!(ran.stderr().contains("reduce-001 needs it, and it is not there; run task number first"), "{}", ran.stderr());
     work.shell("dedup-shard status r --missing | xargs dedup-shard task r").ok();
     ensure_as_built(&work, "--parts 2 c");
     assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), "");
     let status = work.shell("dedup-shard status r").ok_text();
     assert_eq!(
         status.lines().map(|line| line.split_whitespace().take(4).collect::<Vec<_>>().join(" ")).collect::<Vec<_>>(),
-        ["map 3 of 3", "reduce 3 of 3", "gather 1 of 1"]
+        ["map 3 of 3", "number 1 of 1", "reduce 2 of 2", "sets 1 of 1", "part 2 of 2", "gather 1 of 1"]
     );
     work.shell("dedup-shard gather r -o elsewhere && diff -r i elsewhere && dedup-shard clean r && dedup-shard run r && diff -r i r/index")
         .ok();
@@ -126,7 +128,7 @@ fn names_are_nothing_but_names() {
         let output = std::process::Command::new("bash").args(["-c", line]).env("PATH", path).current_dir(&inner).output().unwrap();
         assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""), "{line}");
     };
-    run("echo 'a slots=4' > ../hosts; dedup-index build -o ../i ./*");
+    run("echo 'a slots=4' > ../hosts; dedup-index build -o ../i --parts 8 ./*");
     for line in ["dedup-shard run '../the run'", "make -s -C '../the run' -j2"] {
         run("rm -rf '../the run'; dedup-shard plan -o '../the run' --hosts ../hosts --id-field \"\\$(touch pwned)'#\" ./*");
         run(line);
@@ -139,8 +141,8 @@ fn names_are_nothing_but_names() {
 }
 
 /// What build says, with another name in front.
-fn told_by_build(work: &Work, more: &str) -> Vec<String> {
-    let ran = work.shell(&format!("rm -rf i && dedup-index build -o i {more}"));
+pub fn told_by_build(work: &Work, more: &str) -> Vec<String> {
+    let ran = work.shell(&format!("rm -rf i && dedup-index build -o i --parts 8 {more}"));
     assert_eq!(ran.code(), 2);
     let mut lines: Vec<String> = ran.stderr().lines().map(|line| line.replace("dedup-index", "dedup-shard")).collect();
     lines.sort();
@@ -212,11 +214,11 @@ fn files(directory: &Path, out: &mut Vec<PathBuf>) {
 #[test]
 fn what_is_cut_or_altered_is_made_again() {
     let work = corpus();
-    plan(&work, "a slots=2\n", "--dictionary c").ok();
+    plan(&work, "a slots=2\n", "--dictionary --parts 2 c").ok();
     work.shell("dedup-shard run r").ok();
-    ensure_as_built(&work, "--dictionary c");
+    ensure_as_built(&work, "--dictionary --parts 2 c");
     let mut made = Vec::new();
-    ["r/map", "r/reduce", "r/index"].iter().for_each(|part| files(&work.path(part), &mut made));
+    ["r/map", "r/number", "r/reduce", "r/sets", "r/part", "r/index"].iter().for_each(|part| files(&work.path(part), &mut made));
     assert!(made.len() > 20);
     for (n, path) in made.iter().enumerate() {
         let whole = fs::read(path).unwrap();
@@ -247,7 +249,7 @@ fn a_run_that_is_killed_goes_on() {
     plan(&work, "a slots=6\n", "--dictionary c").ok();
     for n in 0..12 {
         let ran = work.shell(&format!(
-            "rm -rf r/map r/reduce r/index
+            "rm -rf r/map r/number r/reduce r/sets r/part r/index
              timeout -s KILL 0.{:02} dedup-shard run r -j 2; ls -d r/index/manifest.json 2> /dev/null
              ls -i r/map/????/built.json 2> /dev/null | sort > before
              dedup-shard run r -j 2 && ls -i r/map/????/built.json | sort > after && comm -23 before after",
@@ -285,4 +287,26 @@ fn two_runs_do_not_meet() {
     // Two copies of a task are harmless.
     work.shell("for n in 1 2 3 4; do dedup-shard task r map-0000 map-0001 & done; wait; dedup-shard run r").ok();
     ensure_as_built(&work, "c");
+}
+
+#[test]
+fn status_tells_who_did_what_and_what_is_missing() {
+    let work = corpus();
+    plan(&work, "a slots=3\n", "c").ok();
+    assert_eq!(
+        work.shell("dedup-shard status r --missing --as array").ok_text(),
+        "map 0-2\nnumber 0\nreduce 0-7\nsets 0\npart 0-7\ngather 0\n"
+    );
+    assert!(!work.shell("dedup-shard status r").ok_text().contains("host"));
+    work.shell("dedup-shard run r -j 2 && test -s r/report.html && rm -r r/index r/report.html r/map/0001").ok();
+    assert_eq!(work.shell("dedup-shard status r --missing --as array").ok_text(), "map 1\ngather 0\n");
+    let told: serde_json::Value = serde_json::from_slice(&work.shell("dedup-shard status r --json --report").ok()).unwrap();
+    assert_eq!((&told["missing"], &told["moved"]), (&serde_json::json!(["map-0001", "gather"]), &serde_json::json!(0)));
+    assert_eq!((&told["hosts"][0]["host"], &told["hosts"][0]["tasks"]), (&serde_json::json!("here"), &serde_json::json!(22)));
+    assert_eq!((&told["kinds"][0]["kind"], &told["kinds"][0]["done"]), (&serde_json::json!("map"), &serde_json::json!(2)));
+    let page = String::from_utf8(work.read("r/report.html")).unwrap();
+    assert_eq!((page.matches("<rect class=\"k0\" x=").count(), page.contains("<script")), (3, false));
+    let status = work.shell("dedup-shard status r").ok_text();
+    assert!(status.contains("\nhere ") && status.ends_with(" left, at the rates so far\n"), "{status}");
+    assert_eq!(fs::metadata(work.path("r/events.jsonl")).unwrap().permissions().mode() & 0o777, 0o600);
 }

@@ -13,6 +13,11 @@ impl Frame {
         Self { style: [include_str!("common.css"), style].concat(), script: [include_str!("common.js"), script].concat() }
     }
 
+    /// For pages without a script.
+    pub fn still(style: &str) -> Self {
+        Self { style: [include_str!("common.css"), style].concat(), script: String::new() }
+    }
+
     /// Appends everything up to the body's content.
     ///
     /// The policy names the style and the script by their hashes: what a document might smuggle in could not run, and could not fetch or send
@@ -31,9 +36,12 @@ impl Frame {
         put(out, &format!("</title>\n<style>{}</style>\n</head>\n", self.style));
     }
 
-    /// Appends the script and the end.
+    /// Appends the script, if there is one, and the end.
     pub fn put_foot(&self, out: &mut Vec<u8>) {
-        put(out, &format!("<script>{}</script>\n</body>\n</html>\n", self.script));
+        if !self.script.is_empty() {
+            put(out, &format!("<script>{}</script>\n", self.script));
+        }
+        put(out, "</body>\n</html>\n");
     }
 }
 

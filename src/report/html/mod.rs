@@ -23,5 +23,7 @@ mod ranking;
 
 pub use directory::{Directory, PairPage};
 pub use document::DocumentPage;
+pub use escape::put_html;
+pub use frame::{Frame, put, put_element};
 pub use number::{count, counted};
 pub use overview::{Overview, Row};

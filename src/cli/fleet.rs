@@ -1,0 +1,211 @@
+//! Hosts: how dedup-shard reaches them, and what it is on them.
+
+use super::args::parse_size;
+#[cfg(feature = "ssh")]
+use crate::remote::{Ssh, SshOptions};
+use crate::{
+    remote::{Process, Transport, split_words},
+    shard::{Fleet, FleetOptions, Host, Local, Store, WorkerOptions, is_self, serve},
+};
+use anyhow::Context;
+use clap::Args;
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+/// How hosts are reached, and what stays there.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Hosts")]
+pub struct FleetArgs {
+    /// Reach hosts with a command that takes the arguments of ssh, such as 'ssh -J gate'
+    #[arg(long, value_name = "CMD")]
+    pub rsh: Option<String>,
+    /// The private key; else the agent and the usual files
+    #[arg(long, value_name = "FILE", conflicts_with = "rsh")]
+    pub identity: Option<PathBuf>,
+    /// The keys of hosts that are known; else the usual files
+    #[arg(long, value_name = "FILE", conflicts_with = "rsh")]
+    pub known_hosts: Option<PathBuf>,
+    /// How hosts reach each other; none: all goes through this machine
+    #[arg(long, value_name = "CMD", default_value = "ssh -o BatchMode=yes -o ConnectTimeout=5")]
+    pub peer_rsh: String,
+    /// Copy this program to hosts, instead of using theirs
+    #[arg(long)]
+    pub ship_binaries: bool,
+    /// The program on hosts, if it is not on their path
+    #[arg(long, value_name = "PATH", default_value = "dedup-shard", conflicts_with = "ship_binaries")]
+    pub program: String,
+    /// How long a host may take to answer a call
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
+    pub connect_timeout: Duration,
+    /// A host that shows no sign of life for so long is lost
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_time)]
+    pub stall: Duration,
+    /// How often a task may be lost before the run is given up
+    #[arg(long, value_name = "N", default_value_t = crate::shard::RETRIES)]
+    pub retries: u32,
+    /// How much stays on each host for later runs
+    #[arg(long, value_name = "SIZE", default_value = "20G", value_parser = parse_size)]
+    pub cache_bytes: u64,
+}
+
+/// What runs on a host while `run` talks to it.
+#[derive(Args, Debug)]
+pub struct WorkerArgs {
+    /// Where the host keeps files [default: ~/.cache/dedup-shard]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// The checksum of the plan
+    #[arg(long, value_name = "SUM", value_parser = parse_sum, required_unless_present = "inside")]
+    run: Option<String>,
+    /// Work in the directory of a run itself
+    #[arg(long = "in", value_name = "RUN", conflicts_with_all = ["run", "dir"])]
+    inside: Option<PathBuf>,
+    /// How often to show that it lives
+    #[arg(long, value_name = "N", default_value_t = 5000)]
+    beat_ms: u64,
+    /// What the checksum of this program must be
+    #[arg(long = "self", value_name = "SUM")]
+    own: Option<String>,
+}
+
+/// What the manual says of hosts.
+pub const SECTION: (&str, &[&str]) = (
+    "HOSTS",
+    &[
+        "run --engine ssh runs the tasks on the hosts of the plan. On each it starts dedup-shard worker, one for each slot and two that move files; a worker ends when the connection does, and nothing stays but files. \
+         They are in dir=PATH, or ~/.cache/dedup-shard, in a directory named by the checksum of the plan, for their owner alone. clean --engine ssh removes it. Parts of the index stay in the directory cache beside it for later \
+         runs, up to --cache-bytes, and until they were not used for 30 days.",
+        "Documents are sent to the host that gets their slice, and removed when it is done. What tasks make goes from host to host where these reach each other (--peer-rsh), else through this machine; only what a task needs \
+         is moved, while others run. With shared=PATH, where the directory of the run lies below PATH, the host works in that: nothing is copied but documents that lie elsewhere.",
+        "A host must be known: its key stands in known_hosts, else it is refused, with its fingerprint. Keys come from the agent, from --identity, or from the usual files, with a certificate KEY-cert.pub if there is one; a key with a passphrase \
+         must be in the agent. Names, users, ports, keys and jump hosts of ~/.ssh/config count, if there is a program ssh to ask. For all else there is --rsh: CMD [user@]host [-p port] -- 'command'.",
+        "A task that is lost with its host, disk or connection is run elsewhere, up to --retries times. A host that fails three times in a row, or whose key is wrong, gets no more tasks, and what only it had is made again if it is still \
+         needed. If none is left, run ends with 75, and goes on where it was when it is called again: it first asks all hosts what they have. A task that fails by itself stops the run; its log is in RUN/logs.",
+    ],
+);
+
+/// How long what was not used stays on hosts.
+const CACHE_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How long a shell and a program may take to start, beyond the call.
+const START: Duration = Duration::from_secs(30);
+
+/// 60, 60s, 5m, 1h or 500ms.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is not a time such as 60s, 5m, 1h or 500ms");
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let milliseconds = match unit {
+        "" | "s" => 1000,
+        "ms" => 1,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(wrong()),
+    };
+    let time = number.checked_mul(milliseconds).filter(|time| (1..=7 * 24 * 3_600_000).contains(time));
+    time.map(Duration::from_millis).ok_or_else(wrong)
+}
+
+fn parse_sum(text: &str) -> Result<String, String> {
+    let is_sum = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_sum { Ok(text.to_owned()) } else { Err(format!("'{text}' is not a checksum of 16 hex digits")) }
+}
+
+impl FleetArgs {
+    /// All hosts of a plan.
+    pub fn fleet<'p>(&self, here: Local<'p>) -> Result<Fleet<'p>, anyhow::Error> {
+        let words = |text: &str| split_words(text).map_err(anyhow::Error::msg);
+        let peer_rsh = (self.peer_rsh != "none").then(|| words(&self.peer_rsh)).transpose()?;
+        let options = FleetOptions {
+            program: self.program.clone(),
+            ship: self.ship_binaries.then(|| here.program.clone()),
+            peer_rsh,
+            hello: self.connect_timeout + START,
+            stall: self.stall,
+            cache_bytes: self.cache_bytes,
+            cache_age: CACHE_AGE,
+        };
+        let rsh = self.rsh.as_deref().map(words).transpose()?;
+        let connect = |host: &Host| self.transport(host, rsh.as_deref());
+        let transports = here.plan.hosts.iter().map(connect).collect::<Result<Vec<_>, _>>()?;
+        Ok(Fleet::new(here, options, transports))
+    }
+
+    fn transport(&self, host: &Host, rsh: Option<&[String]>) -> Result<Box<dyn Transport>, anyhow::Error> {
+        match rsh {
+            Some(rsh) => Ok(Box::new(Process::new(rsh, &host.address()))),
+            None => self.ssh(host),
+        }
+    }
+
+    #[cfg(feature = "ssh")]
+    fn ssh(&self, host: &Host) -> Result<Box<dyn Transport>, anyhow::Error> {
+        let options = SshOptions {
+            identity: self.identity.clone(),
+            known_hosts: self.known_hosts.clone(),
+            connect_timeout: self.connect_timeout,
+            stall: self.stall,
+        };
+        Ok(Box::new(Ssh::new(host.address(), options)))
+    }
+
+    #[cfg(not(feature = "ssh"))]
+    fn ssh(&self, _: &Host) -> Result<Box<dyn Transport>, anyhow::Error> {
+        anyhow::bail!("this program was built without SSH; name a command with --rsh, such as --rsh ssh")
+    }
+}
+
+pub fn run_worker(args: &WorkerArgs) -> Result<ExitCode, anyhow::Error> {
+    let program = env::current_exe().context("dedup-shard")?;
+    if let Some(sum) = &args.own
+        && !is_self(&program, sum)?
+    {
+        anyhow::bail!("{}: is not the program that was sent; remove it", program.display());
+    }
+    // Nobody else is to read what is kept here.
+    #[cfg(unix)]
+    // SAFETY: sets the mask of this process, before any other thread runs.
+    unsafe {
+        libc::umask(0o077);
+    }
+    let store = match (&args.inside, &args.run) {
+        (Some(run), _) => Store::of_run(run),
+        (None, Some(run)) => Store::of_host(&host_directory(args.dir.as_deref())?, run),
+        (None, None) => anyhow::bail!("say which run, with --run or --in"),
+    };
+    serve(&WorkerOptions { program, store, beat: Duration::from_millis(args.beat_ms.max(10)) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where a host keeps files.
+fn host_directory(named: Option<&Path>) -> Result<PathBuf, anyhow::Error> {
+    let home = || env::var_os("HOME").map(PathBuf::from).context("HOME is not set; say dir=PATH in the list of hosts");
+    Ok(match named {
+        Some(path) => match path.strip_prefix("~") {
+            Ok(below) => home()?.join(below),
+            Err(_) => std::path::absolute(path).with_context(|| path.display().to_string())?,
+        },
+        None => match env::var_os("XDG_CACHE_HOME").filter(|cache| Path::new(cache).is_absolute()) {
+            Some(cache) => PathBuf::from(cache).join("dedup-shard"),
+            None => home()?.join(".cache/dedup-shard"),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read() {
+        for (text, milliseconds) in [("60", 60_000), ("60s", 60_000), ("500ms", 500), ("5m", 300_000), ("1h", 3_600_000)] {
+            assert_eq!(parse_time(text), Ok(Duration::from_millis(milliseconds)));
+        }
+        for text in ["", "s", "0", "-1", "1d", "99999999999999999999"] {
+            assert!(parse_time(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! dedup-shard run --engine slurm, and what its jobs call.
+
+use super::{
+    output::Output,
+    progress::{TaskBar, say},
+};
+use crate::shard::{
+    Event, Events, Jobs, Outcome, Plan, Queued, SlurmOptions, Stage, Task, Verdict, Waiting, What, bytes_of, missing_arrays, run_slurm,
+};
+use anyhow::Context;
+use clap::Args;
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+};
+use std::{
+    env,
+    io::Write,
+    path::Path,
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    thread,
+    time::Duration,
+};
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "With --engine slurm")]
+pub struct SlurmArgs {
+    /// Write the script that would submit the jobs, and submit nothing
+    #[arg(long)]
+    pub print: bool,
+    /// An argument for sbatch, such as --partition=long or --time=2:00:00; once for each
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    pub sbatch_arg: Vec<String>,
+    /// How many tasks a job has [default: 1, or as many as make 1,000 jobs of a stage]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub tasks_per_job: Option<u32>,
+    /// How often a job is run again that lost its disk or its host
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub requeues: u32,
+    /// When this is stopped by Ctrl-C or SIGTERM, let the jobs go on; run waits for them again
+    #[arg(long)]
+    pub leave_jobs: bool,
+}
+
+/// How a job of an array says which tasks it has.
+#[derive(Args, Debug)]
+pub struct ElementArgs {
+    /// Instead of ids: tasks of this kind, such as map
+    #[arg(long, value_name = "KIND", requires = "element", conflicts_with = "ids")]
+    pub stage: Option<String>,
+    /// Which of them: the K-th N, counted from 0
+    #[arg(long, value_name = "K", requires = "stage")]
+    pub element: Option<usize>,
+    /// How many an element has
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "stage", value_parser = clap::value_parser!(u32).range(1..))]
+    pub each: u32,
+}
+
+impl ElementArgs {
+    /// None if ids were given instead.
+    pub fn tasks<'p>(&self, plan: &'p Plan) -> Result<Option<Vec<&'p Task>>, anyhow::Error> {
+        let (Some(name), Some(element)) = (&self.stage, self.element) else { return Ok(None) };
+        let stages = Stage::all(plan);
+        let Some(stage) = stages.iter().find(|stage| stage.name == *name) else {
+            let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
+            anyhow::bail!("the plan has no tasks of the kind '{name}'; it has {}", names.join(", "));
+        };
+        let tasks = stage.element(element, self.each as usize);
+        if tasks.is_empty() {
+            anyhow::bail!("{name} has {} tasks: with {} each there is no element {element}", stage.tasks.len(), self.each);
+        }
+        Ok(Some(tasks.to_vec()))
+    }
+}
+
+/// Tells of tasks that run in a job, in its log and among the events of the run.
+pub struct Noting {
+    events: Option<Events>,
+    host: String,
+    run: std::path::PathBuf,
+}
+
+impl Noting {
+    /// In a job, else of no effect.
+    pub fn new(run: &Path) -> Self {
+        let of = |name: &str| env::var(name).unwrap_or_default();
+        let host = of("SLURMD_NODENAME");
+        if host.is_empty() {
+            return Self { events: None, host, run: run.to_owned() };
+        }
+        let (job, attempt) = (format!("{}_{}", of("SLURM_ARRAY_JOB_ID"), of("SLURM_ARRAY_TASK_ID")), of("SLURM_RESTART_COUNT"));
+        let attempt = 1 + attempt.parse::<u32>().unwrap_or(0);
+        say(&format!("job {job}, attempt {attempt} on {host}"));
+        // Two attempts may be at work at once, if the first was only believed to be dead.
+        let writer = format!("{job}.{attempt}.{host}.{}", std::process::id());
+        Self { events: Events::append_as(run, &writer).ok(), host, run: run.to_owned() }
+    }
+
+    /// A task goes on even if nothing can be noted.
+    fn note(&self, task: &Task, what: What) {
+        if let Some(events) = &self.events {
+            let _ = events.write(&Event::now(&task.id, &self.host, 0, what));
+        }
+    }
+
+    pub fn start(&self, task: &Task) {
+        self.note(task, What::Start);
+    }
+
+    pub fn end(&self, task: &Task, verdict: Verdict) {
+        self.note(
+            task,
+            match verdict {
+                Verdict::Done => What::Done { bytes_in: task.bytes, bytes_out: bytes_of(&self.run.join(&task.output)), moved: 0 },
+                Verdict::Lost(what) => What::Lost(what),
+                Verdict::Failed(what) => What::Failed(what),
+            },
+        );
+    }
+}
+
+/// Waits at a terminal, or in a script.
+struct Person {
+    tool: String,
+    bar: TaskBar,
+    signals: Receiver<()>,
+}
+
+impl Waiting for Person {
+    fn done(&mut self, task: &Task) {
+        self.bar.done(task.bytes);
+    }
+
+    fn running(&mut self, jobs: &[Queued]) {
+        let mut hosts: Vec<&str> = jobs.iter().filter(|job| job.state == "RUNNING").map(|job| job.at.as_str()).collect();
+        hosts.sort_unstable();
+        let waiting = jobs.len() - hosts.len();
+        let on = if hosts.is_empty() { String::new() } else { format!(" on {}", hosts.join(" ")) };
+        self.bar.runs(&format!("{} run{on}, {waiting} wait", hosts.len()));
+    }
+
+    fn say(&mut self, what: &str) {
+        self.bar.suspend(|| say(&format!("{}: {what}", self.tool)));
+    }
+
+    fn pause(&mut self, time: Duration) -> bool {
+        !matches!(self.signals.recv_timeout(time), Err(RecvTimeoutError::Timeout))
+    }
+}
+
+impl SlurmArgs {
+    pub fn run(&self, plan: &Plan, run: &Path, jobs: Option<u32>, (tool, bar): (String, TaskBar)) -> Result<Outcome, anyhow::Error> {
+        let options = SlurmOptions {
+            program: env::current_exe().context("dedup-shard")?,
+            jobs,
+            tasks_per_job: self.tasks_per_job,
+            retries: self.requeues,
+            sbatch: self.sbatch_arg.clone(),
+            leaves_jobs: self.leave_jobs,
+        };
+        if self.print {
+            let jobs = Jobs::new(plan, run, &options)?;
+            let arrays = missing_arrays(&jobs, plan, run);
+            Output::open(None, false)?.write_all(jobs.print(&arrays).as_bytes())?;
+            return Ok(Outcome::Done);
+        }
+        let (send, signals) = channel();
+        let mut caught = Signals::new([SIGINT, SIGTERM]).context("a handler of signals")?;
+        thread::spawn(move || caught.forever().try_for_each(|_| send.send(())));
+        let mut person = Person { tool, bar, signals };
+        let outcome = run_slurm(plan, run, &options, &mut person)?;
+        if outcome == Outcome::Stopped {
+            let what = if self.leave_jobs { "the jobs go on" } else { "the jobs are cancelled" };
+            person.say(&format!("stopped; {what}, and run goes on where it was"));
+        }
+        person.bar.finish();
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,153 @@
+//! dedup-shard status: how far a run got, how fast, and where.
+
+use super::output::Output;
+use crate::shard::{Events, Kind, Plan, Stage, State, Tally, Task, ranges, size, state, time, write_report};
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use std::{io::Write, path::Path};
+
+#[derive(Args, Debug)]
+pub struct StatusArgs {
+    /// The directory that plan made
+    #[arg(value_name = "RUN")]
+    pub run: std::path::PathBuf,
+    /// Only the ids of tasks that are not done, one a line
+    #[arg(long, conflicts_with = "json")]
+    missing: bool,
+    /// How to write what is missing: ids, or for each kind the numbers of its tasks, such as 0,3-5, for the array of a Slurm job
+    #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Ids, requires = "missing")]
+    form: Form,
+    /// Everything as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Also write RUN/report.html: when each task ran, and where
+    #[arg(long)]
+    report: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Ids,
+    Array,
+}
+
+/// What is on disk.
+struct Found<'p> {
+    stages: Vec<Stage<'p>>,
+    states: Vec<(&'p Task, State)>,
+    /// What led to an index that is there is not needed any more.
+    is_complete: bool,
+}
+
+impl<'p> Found<'p> {
+    fn new(plan: &'p Plan, run: &Path) -> Self {
+        let states: Vec<(&Task, State)> = plan.tasks.iter().map(|task| (task, state(plan, task, run))).collect();
+        let is_complete = states.iter().any(|(task, state)| task.kind == Kind::Gather && *state == State::Done);
+        Self { stages: Stage::all(plan), states, is_complete }
+    }
+
+    fn missing(&self) -> Vec<&'p Task> {
+        self.states.iter().filter(|(_, state)| !self.is_complete && *state != State::Done).map(|(task, _)| *task).collect()
+    }
+
+    fn damaged(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.states.iter().filter_map(|(task, state)| match state {
+            State::Damaged(what) => Some((task.id.as_str(), what.as_str())),
+            State::Missing | State::Done => None,
+        })
+    }
+
+    /// Of each kind: its name, tasks done and in all, their bytes done and in all.
+    fn kinds(&self) -> Vec<(&str, [u64; 4])> {
+        let missing = self.missing();
+        let mut kinds = Vec::new();
+        for stage in &self.stages {
+            let todo = || stage.tasks.iter().filter(|task| missing.iter().any(|other| other.id == task.id));
+            let (all, bytes) = (stage.tasks.len() as u64, stage.tasks.iter().map(|task| task.bytes).sum::<u64>());
+            let done = [all - todo().count() as u64, all, bytes - todo().map(|task| task.bytes).sum::<u64>(), bytes];
+            kinds.push((stage.name.as_str(), done));
+        }
+        kinds
+    }
+}
+
+/// Writes what was asked for.
+pub fn show(args: &StatusArgs, plan: &Plan, run: &Path) -> Result<(), anyhow::Error> {
+    let found = Found::new(plan, run);
+    let mut out = Output::open(None, false)?;
+    if args.missing {
+        return Ok(show_missing(&found, args.form, &mut out)?);
+    }
+    let tally = Tally::new(plan, &Events::read(run)?);
+    if args.report {
+        write_report(plan, &tally, run)?;
+    }
+    if args.json {
+        return Ok(writeln!(out, "{}", to_json(plan, &found, &tally))?);
+    }
+    for (name, [done, all, bytes_done, bytes]) in found.kinds() {
+        writeln!(out, "{name:8}{done:>5} of {all:<5}{bytes_done:>15} of {bytes} bytes")?;
+    }
+    for (task, what) in found.damaged() {
+        writeln!(out, "{task}: {what}; it will be made again")?;
+    }
+    Ok(show_hosts(plan, &found, &tally, &mut out)?)
+}
+
+fn show_missing(found: &Found<'_>, form: Form, out: &mut impl Write) -> std::io::Result<()> {
+    let missing = found.missing();
+    if form == Form::Ids {
+        return missing.iter().try_for_each(|task| writeln!(out, "{}", task.id));
+    }
+    for stage in &found.stages {
+        let places = stage.tasks.iter().enumerate().filter(|(_, task)| missing.iter().any(|other| other.id == task.id));
+        let places: Vec<usize> = places.map(|(place, _)| place).collect();
+        if !places.is_empty() {
+            writeln!(out, "{} {}", stage.name, ranges(&places))?;
+        }
+    }
+    Ok(())
+}
+
+fn show_hosts(plan: &Plan, found: &Found<'_>, tally: &Tally, out: &mut impl Write) -> std::io::Result<()> {
+    if tally.hosts.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{:20}{:>6}{:>8}{:>6}{:>12}{:>14}{:>12}", "host", "slots", "done", "lost", "documents", "a slot's rate", "moved")?;
+    for host in &tally.hosts {
+        let (bytes, rate) = (size(host.bytes), format!("{}/s", size(host.bytes_per_second())));
+        // Names come from others.
+        let name = host.name.escape_debug().to_string();
+        write!(out, "{name:20}{:>6}{:>8}{:>6}{bytes:>12}{rate:>14}{:>12}", host.slots, host.tasks, host.lost, size(host.moved))?;
+        match &host.out {
+            Some(what) => writeln!(out, "  out: {}", what.escape_debug())?,
+            None => writeln!(out)?,
+        }
+    }
+    let missing = found.missing();
+    match tally.seconds_left(plan, &missing) {
+        Some(seconds) if !missing.is_empty() => writeln!(out, "about {} left, at the rates so far", time(1000 * seconds)),
+        _ => Ok(()),
+    }
+}
+
+fn to_json(plan: &Plan, found: &Found<'_>, tally: &Tally) -> serde_json::Value {
+    let kinds = found.kinds().into_iter().map(
+        |(kind, [done, all, bytes_done, bytes])| json!({"kind": kind, "done": done, "tasks": all, "bytes_done": bytes_done, "bytes": bytes}),
+    );
+    let hosts = tally.hosts.iter().map(|host| {
+        json!({"host": host.name, "slots": host.slots, "tasks": host.tasks, "lost": host.lost, "busy_ms": host.busy_ms, "bytes": host.bytes,
+               "bytes_per_slot_second": host.bytes_per_second(), "moved": host.moved, "out": host.out})
+    });
+    let missing = found.missing();
+    let ids: Vec<&str> = missing.iter().map(|task| task.id.as_str()).collect();
+    json!({
+        "kinds": kinds.collect::<Vec<_>>(),
+        "missing": ids,
+        "damaged": found.damaged().map(|(task, what)| json!({"task": task, "what": what})).collect::<Vec<_>>(),
+        "hosts": hosts.collect::<Vec<_>>(),
+        "rates": tally.rates(plan),
+        "moved": tally.moved(),
+        "seconds_left": tally.seconds_left(plan, &missing),
+    })
+}

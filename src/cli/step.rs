@@ -1,0 +1,95 @@
+//! dedup-index step: from the runs of slices to an index, step by step.
+
+use super::index::MeansArgs;
+use crate::{
+    index::SegmentFiles,
+    pipeline::{StepOptions, finish_part, join_sets, number_documents, reduce_range},
+};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+pub struct StepArgs {
+    #[command(subcommand)]
+    step: Step,
+}
+
+#[derive(Subcommand, Debug)]
+enum Step {
+    /// Number the documents of all slices: DIR/docs, and DIR/targets for who has their postings
+    Number {
+        /// The docs of each slice, in order
+        #[arg(value_name = "DOCS", required = true)]
+        slices: Vec<PathBuf>,
+        #[command(flatten)]
+        how: HowArgs,
+    },
+    /// Make of the runs of one range its DIR/postings and DIR/sets
+    Reduce {
+        /// What number made
+        #[arg(long, value_name = "TARGETS")]
+        targets: PathBuf,
+        /// Also make DIR/words of the words that stand beside the runs
+        #[arg(long)]
+        dictionary: bool,
+        /// The runs of the range, of each slice, in order
+        #[arg(value_name = "RUNS", required = true)]
+        runs: Vec<PathBuf>,
+        #[command(flatten)]
+        how: HowArgs,
+    },
+    /// Join the sets of all ranges: DIR/sets, and the numbers they have there in DIR/000.numbers and so on
+    Sets {
+        /// The sets of each range, in order
+        #[arg(value_name = "SETS", required = true)]
+        ranges: Vec<PathBuf>,
+        #[command(flatten)]
+        how: HowArgs,
+    },
+    /// Make the part of the index that has the postings of one range: DIR/part
+    Part {
+        /// The numbers of the range
+        #[arg(long, value_name = "NUMBERS")]
+        numbers: PathBuf,
+        /// The postings of the range
+        #[arg(value_name = "POSTINGS")]
+        postings: PathBuf,
+        #[command(flatten)]
+        how: HowArgs,
+    },
+}
+
+/// What all steps have in common.
+#[derive(Args, Debug)]
+struct HowArgs {
+    /// The directory to make; it must not be there yet
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// What it is for: stands in DIR/built.json
+    #[arg(long, value_name = "NAME")]
+    of: Option<String>,
+    #[command(flatten)]
+    means: MeansArgs,
+    /// How many threads work [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+}
+
+impl HowArgs {
+    fn options(&self) -> StepOptions {
+        StepOptions { of: self.of.clone(), means: self.means.means(self.threads) }
+    }
+}
+
+pub fn run_step(args: &StepArgs) -> Result<(), anyhow::Error> {
+    match &args.step {
+        Step::Number { slices, how } => number_documents(&how.options(), slices, &how.output)?,
+        Step::Reduce { targets, dictionary, runs, how } => reduce_range(&how.options(), targets, runs, *dictionary, &how.output)?,
+        Step::Sets { ranges, how } => {
+            let buckets = SegmentFiles::parts(u32::try_from(ranges.len()).unwrap_or(u32::MAX))?;
+            join_sets(&how.options(), &buckets, ranges, &how.output)?;
+        }
+        Step::Part { numbers, postings, how } => finish_part(&how.options(), numbers, postings, &how.output)?,
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! Who is who among the documents of a segment: which are new, which of them have one content, and what number each gets.
+
+use super::{
+    change::{Change, Met},
+    documents::{Document, Effects, Row},
+    open::At,
+};
+use crate::error::{Error, Result};
+use std::collections::HashMap;
+
+/// What became of documents that were added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// It is the next of the segment.
+    Added,
+    /// The index has this id with this text already.
+    Known,
+}
+
+/// Takes documents in order.
+///
+/// Memory: about a hundred bytes a document, and its id.
+#[derive(Default)]
+pub struct Numbering<'i> {
+    /// Numbered by their place, for now.
+    documents: Vec<Document>,
+    id_bytes: u64,
+    by_hash: HashMap<u128, u32>,
+    /// Places of documents whose content is posted in an older segment, and its number.
+    posted_before: HashMap<u32, u32>,
+    change: Option<Change<'i>>,
+}
+
+/// The documents of a segment, as they are to be written.
+pub struct Numbered {
+    pub documents: Vec<Document>,
+    pub effects: Effects,
+    /// Of each document.
+    pub numbers: Vec<u32>,
+    /// The first number that was never given.
+    pub next: u32,
+}
+
+impl<'i> Numbering<'i> {
+    /// The first segment of an index, or one that changes it.
+    pub fn new(change: Option<Change<'i>>) -> Self {
+        Self { change, ..Self::default() }
+    }
+
+    pub fn has_dictionary(&self) -> bool {
+        self.change.as_ref().is_some_and(Change::has_dictionary)
+    }
+
+    /// Takes the next document; gives the place under which it is posted, if it must be. Those whose content came before are aliases.
+    pub fn add(&mut self, id: Box<str>, row: Row) -> Result<(Taken, Option<u32>)> {
+        if self.documents.len() + 1 >= u32::MAX as usize {
+            return Err(Error::Usage("more than 4 G documents; split the collection".to_owned()));
+        }
+        let met = match &mut self.change {
+            Some(change) => change.meet(&id, &row)?,
+            None => Met::New,
+        };
+        if met == Met::Known {
+            return Ok((Taken::Known, None));
+        }
+        let place = self.documents.len() as u32;
+        self.id_bytes += id.len() as u64 + 16;
+        let (representative, row) = match met {
+            Met::Posted { number, blots } => {
+                self.posted_before.insert(place, number);
+                (None, row.with_blots(blots))
+            }
+            _ => (Some(row.hash.map_or(place, |hash| *self.by_hash.entry(hash).or_insert(place))), row),
+        };
+        self.documents.push(Document { id: id.into(), row: row.numbered(place, representative.unwrap_or(place)) });
+        Ok((Taken::Added, (representative == Some(place)).then_some(place)))
+    }
+
+    /// The place of the document that stands for a content in this segment.
+    pub fn place_of(&self, hash: u128) -> Option<u32> {
+        self.by_hash.get(&hash).copied()
+    }
+
+    /// Takes a document away from the index; false if it has none with this id.
+    pub fn remove(&mut self, id: &str) -> Result<bool> {
+        self.change.as_mut().map_or(Ok(false), |change| change.remove(id))
+    }
+
+    pub fn remove_at(&mut self, at: At) {
+        if let Some(change) = &mut self.change {
+            change.remove_at(at);
+        }
+    }
+
+    /// How many documents of the index are removed or replaced.
+    pub fn removals(&self) -> u64 {
+        self.change.as_ref().map_or(0, Change::removals)
+    }
+
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.documents.is_empty() && self.change.as_ref().is_none_or(Change::is_empty)
+    }
+
+    pub fn len(&self) -> u32 {
+        self.documents.len() as u32
+    }
+
+    /// Bytes of memory, about.
+    pub fn bytes(&self) -> u64 {
+        let of_documents = self.documents.capacity() * size_of::<Document>() + self.by_hash.capacity() * size_of::<(u128, u32)>();
+        of_documents as u64 + self.id_bytes
+    }
+
+    /// Places of aliases, each with the place of the document that stands for it.
+    pub fn aliases(&self) -> impl Iterator<Item = (u32, u32)> {
+        (0..).zip(&self.documents).map(|(place, document)| (place, document.row.representative)).filter(|(place, first)| place != first)
+    }
+
+    /// Numbers all of them. `blots_of` has the distinct blots of each document that is posted, by its place, unless the rows said so already.
+    pub fn settle(self, blots_of: Option<&[u32]>) -> Result<Numbered> {
+        let Self { mut documents, posted_before, change, .. } = self;
+        let count = documents.len() as u32;
+        let (effects, numbers, next) = match change {
+            None => (Effects::default(), (0..count).collect(), count),
+            Some(change) => change.settle(count, posted_before.values().copied())?,
+        };
+        for place in 0..documents.len() {
+            let first = documents[place].row.representative as usize;
+            let blots = blots_of.map_or_else(|| documents[first].row.blots, |blots_of| blots_of[first]);
+            let row = &mut documents[place].row;
+            *row = match posted_before.get(&(place as u32)) {
+                Some(&number) => row.numbered(numbers[place], number),
+                None => row.numbered(numbers[place], numbers[first]).with_blots(blots),
+            };
+        }
+        Ok(Numbered { documents, effects, numbers, next })
+    }
+}

@@ -1,0 +1,213 @@
+//! The postings of one range, finished but for the numbers of sets, which only the sets of all ranges together tell.
+//!
+//! What one document has stands here as it will stand in the part, and is copied. Blots of several documents are packed keys with the numbers that their
+//! sets have in this range, in stretches; of each stretch there is its bucket, the number of its keys and where it ends, 8 bytes each.
+
+use super::{
+    bucket::Numbers,
+    ids::{Section, section},
+    part::{Description as PartDescription, KIND as PART, SectionWriter, Shape, place_numbers},
+};
+use crate::{
+    error::{Error, Result},
+    format::{NumberCode, Sealed, SealedWriter},
+    parallel::Limits,
+    posting::{BUCKETS, FINE_POSTINGS, Inverted, Key, NARROW_BITS, first_blot, put_keys, take_keys},
+};
+use serde::{Deserialize, Serialize};
+use std::{borrow::Cow, io::Write, ops::Range, path::Path};
+
+const KIND: &str = "reduced";
+const NUMBERS: &str = "numbers";
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Description {
+    kind: String,
+    scheme: String,
+    bits: u8,
+    buckets: [u32; 2],
+    /// Of the whole.
+    postings: u64,
+    shared_blots: u64,
+    shared: Section,
+    stretches: Section,
+    single: Shape,
+}
+
+/// Writes the postings of a range.
+pub fn write_reduced<K: Key>(path: &Path, inverted: &Inverted<K>, scheme: &str, buckets: Range<usize>, limits: Limits) -> Result<()> {
+    let failed = |error| Error::io(path.display(), error);
+    let mut out = SealedWriter::create(path).map_err(failed)?;
+    let units = inverted.units_in(&buckets);
+    let (start, mut stretches, mut bytes) = (out.position(), Vec::new(), Vec::new());
+    for unit in units.clone() {
+        let keys = inverted.shared(unit)?;
+        bytes.clear();
+        put_keys(&mut bytes, &keys);
+        out.write_all(&bytes).map_err(failed)?;
+        let row = [inverted.bucket(unit) as u64, keys.len() as u64, out.position() - start];
+        stretches.extend(row.iter().flat_map(|word| word.to_le_bytes()));
+    }
+    let shared = [start, out.position() - start];
+    let stretches = section(&mut out, &stretches).map_err(failed)?;
+    let first_blot = |unit| first_blot(inverted.bucket(unit), inverted.bits);
+    let is_fine = inverted.postings >= FINE_POSTINGS;
+    let writer = SectionWriter { bits: inverted.bits, buckets: buckets.clone(), first_blot: &first_blot, is_fine, limits, failed: &failed };
+    let numbers = place_numbers(inverted.documents);
+    let single = writer.write(&mut out, numbers, &units, inverted.single, |unit| inverted.single(unit))?;
+    out.finish(&Description {
+        kind: KIND.to_owned(),
+        scheme: scheme.to_owned(),
+        bits: inverted.bits,
+        buckets: [buckets.start as u32, buckets.end as u32],
+        postings: inverted.postings,
+        shared_blots: inverted.shared,
+        shared,
+        stretches,
+        single,
+    })
+    .map_err(failed)?;
+    Ok(())
+}
+
+/// A stretch of packed keys.
+struct Stretch {
+    bucket: usize,
+    keys: u64,
+    place: Range<u64>,
+}
+
+/// Such a file, read as it is asked.
+pub struct Reduced {
+    file: Sealed,
+    description: Description,
+    stretches: Vec<Stretch>,
+}
+
+impl Reduced {
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = Sealed::open(path)?;
+        let description: Description = file.describe()?;
+        let wrong = || file.damaged(0, "the description of the postings contradicts itself");
+        let Description { kind, bits, buckets: [first, end], shared, stretches, .. } = &description;
+        if kind != KIND || !crate::scheme::BITS.contains(bits) || first >= end || *end as usize > BUCKETS {
+            return Err(wrong());
+        }
+        let (mut start, mut found) = (0, Vec::new());
+        for row in file.bytes(stretches[0], stretches[1])?.as_chunks::<8>().0.chunks_exact(3) {
+            let [bucket, keys, end_at] = [row[0], row[1], row[2]].map(u64::from_le_bytes);
+            let is_here = (u64::from(*first)..u64::from(*end)).contains(&bucket) && start <= end_at && end_at <= shared[1];
+            if !is_here || found.last().is_some_and(|before: &Stretch| before.bucket as u64 > bucket) {
+                return Err(wrong());
+            }
+            found.push(Stretch { bucket: bucket as usize, keys, place: shared[0] + start..shared[0] + end_at });
+            start = end_at;
+        }
+        if found.iter().map(|stretch| stretch.keys).fold(0, u64::saturating_add) != description.shared_blots {
+            return Err(wrong());
+        }
+        Ok(Self { file, description, stretches: found })
+    }
+
+    pub fn buckets(&self) -> Range<usize> {
+        let [first, end] = self.description.buckets;
+        first as usize..end as usize
+    }
+
+    /// Keys of a stretch, with the numbers that sets have in the whole.
+    fn keys<K: Key>(&self, stretch: usize, numbers: &[u32]) -> Result<Vec<K>> {
+        let Stretch { keys: count, place, bucket } = &self.stretches[stretch];
+        let (mut keys, bits) = (Vec::new(), self.description.bits);
+        let rest = take_keys::<K>(self.file.bytes(place.start, place.end - place.start)?, &mut keys);
+        let is_here = |key: &K| (first_blot(*bucket, bits) | key.blot()) >> (bits - 8) == *bucket as u64;
+        let are_keys = keys.is_sorted_by(|one, two| one.blot() < two.blot()) && keys.last().is_none_or(is_here);
+        if rest != Some(&[]) || keys.len() as u64 != *count || !are_keys {
+            return Err(self.file.damaged(place.start, "not keys in their order"));
+        }
+        for key in &mut keys {
+            let number = numbers.get(key.number() as usize);
+            *key = K::new(key.blot(), *number.ok_or_else(|| self.file.damaged(place.start, "a set that is not there"))?);
+        }
+        Ok(keys)
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct NumbersDescription {
+    kind: String,
+    buckets: [u32; 2],
+    /// How many blots of the whole have a set whose number has each bit length.
+    uses_by_length: Vec<u64>,
+    sets: u64,
+}
+
+/// The numbers that the sets of a range have in the whole.
+pub struct SetNumbers {
+    numbers: Vec<u32>,
+    code: NumberCode,
+    buckets: [u32; 2],
+}
+
+impl SetNumbers {
+    pub fn write(path: &Path, numbers: &[u32], uses_by_length: &[u64; 33], buckets: &Range<usize>) -> Result<()> {
+        let failed = |error| Error::io(path.display(), error);
+        let mut out = SealedWriter::create(path).map_err(failed)?;
+        numbers.iter().try_for_each(|number| out.write_all(&number.to_le_bytes())).map_err(failed)?;
+        let (kind, buckets) = (NUMBERS.to_owned(), [buckets.start as u32, buckets.end as u32]);
+        let description = NumbersDescription { kind, buckets, uses_by_length: uses_by_length.to_vec(), sets: numbers.len() as u64 };
+        out.finish(&description).map(drop).map_err(failed)
+    }
+
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = Sealed::open(path)?;
+        let NumbersDescription { kind, buckets, uses_by_length, sets } = file.describe()?;
+        let wrong = || file.damaged(0, "the description of the numbers contradicts itself");
+        let uses = <[u64; 33]>::try_from(uses_by_length).ok().filter(|_| kind == NUMBERS && sets <= u64::from(u32::MAX));
+        let uses = uses.ok_or_else(wrong)?;
+        let bytes = file.bytes(8, 4 * sets)?;
+        let numbers: Vec<u32> = bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
+        // A number of a length that nothing has could not be written.
+        if numbers.iter().any(|number| uses[32 - number.leading_zeros() as usize] == 0) {
+            return Err(wrong());
+        }
+        Ok(Self { numbers, code: NumberCode::for_counts(&uses), buckets })
+    }
+}
+
+/// Writes the part of the index that has the postings of a range.
+pub fn make_part(path: &Path, reduced: &Reduced, numbers: &SetNumbers, limits: Limits) -> Result<()> {
+    if reduced.description.buckets != numbers.buckets {
+        return Err(reduced.file.damaged(0, "the numbers are those of another range"));
+    }
+    if reduced.description.bits <= NARROW_BITS {
+        make_part_as::<u64>(path, reduced, numbers, limits)
+    } else {
+        make_part_as::<u128>(path, reduced, numbers, limits)
+    }
+}
+
+fn make_part_as<K: Key>(path: &Path, reduced: &Reduced, numbers: &SetNumbers, limits: Limits) -> Result<()> {
+    let failed = |error| Error::io(path.display(), error);
+    let mut out = SealedWriter::create(path).map_err(failed)?;
+    let Description { scheme, bits, buckets, postings, shared_blots, single, .. } = &reduced.description;
+    let first_blot = |stretch: usize| first_blot(reduced.stretches[stretch].bucket, *bits);
+    let is_fine = *postings >= FINE_POSTINGS;
+    let writer = SectionWriter { bits: *bits, buckets: reduced.buckets(), first_blot: &first_blot, is_fine, limits, failed: &failed };
+    let keys = |stretch: usize| reduced.keys::<K>(stretch, &numbers.numbers).map(Cow::Owned);
+    let shared = writer.write(&mut out, Numbers::Code(numbers.code.clone()), &(0..reduced.stretches.len()), *shared_blots, keys)?;
+    let mut copy = |[start, length]: Section| -> Result<Section> {
+        let at = out.position();
+        for piece in (0..length).step_by(COPY_BYTES as usize) {
+            let bytes = reduced.file.bytes(start + piece, (length - piece).min(COPY_BYTES))?;
+            out.write_all(bytes).map_err(failed)?;
+        }
+        Ok([at, length])
+    };
+    let mut single = single.clone();
+    (single.data, single.directory) = (copy(single.data)?, copy(single.directory)?);
+    let (scheme, buckets) = (scheme.clone(), *buckets);
+    out.finish(&PartDescription { kind: PART.to_owned(), scheme, bits: *bits, buckets, shared, single }).map_err(failed)?;
+    Ok(())
+}
+
+const COPY_BYTES: u64 = 1 << 20;

@@ -1,0 +1,180 @@
+//! A program on another machine through one on this: `ssh`, or whatever takes the same arguments.
+
+use super::{
+    Address, Cutter, Transport, Wire,
+    quote::quote,
+    system::{end_group, set_nonblocking, wait_for},
+};
+use std::{
+    io::{self, Read, Write},
+    os::{fd::AsRawFd, unix::process::CommandExt},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// `CMD [user@]host [-p port] -- 'program' 'word'…`
+pub struct Process {
+    command: Vec<String>,
+}
+
+/// How much of stderr is kept.
+const SAID_BYTES: usize = 4096;
+/// How long a program may take to end once its stdin is closed.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+impl Process {
+    /// `rsh`: the words of the command.
+    pub fn new(rsh: &[String], to: &Address) -> Self {
+        let host = to.user.as_ref().map_or_else(|| to.name.clone(), |user| format!("{user}@{}", to.name));
+        let port = to.port.map(|port| ["-p".to_owned(), port.to_string()]);
+        let words = rsh.iter().cloned().chain([host]).chain(port.into_iter().flatten()).chain(["--".to_owned()]);
+        Self { command: words.collect() }
+    }
+}
+
+impl Transport for Process {
+    fn spawn(&self, words: &[String], limit: Duration) -> io::Result<Box<dyn Wire>> {
+        let line = words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
+        let (program, arguments) =
+            self.command.split_first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the command is empty"))?;
+        let mut command = Command::new(program);
+        command.args(arguments).arg(line).process_group(0);
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
+        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
+            return Err(io::Error::other("a pipe is missing"));
+        };
+        set_nonblocking(stdin.as_raw_fd())?;
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let kept = said.clone();
+        thread::Builder::new().spawn(move || keep_end(stderr, &kept))?;
+        Ok(Box::new(Piped { group: child.id(), child, stdin: Some(stdin), stdout, limit, said }))
+    }
+}
+
+struct Piped {
+    child: Child,
+    group: u32,
+    stdin: Option<ChildStdin>,
+    stdout: ChildStdout,
+    limit: Duration,
+    said: Arc<Mutex<Vec<u8>>>,
+}
+
+fn keep_end(mut stderr: ChildStderr, said: &Mutex<Vec<u8>>) {
+    let mut buffer = [0; 1024];
+    while let Ok(length @ 1..) = stderr.read(&mut buffer) {
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.extend_from_slice(&buffer[..length]);
+        let excess = said.len().saturating_sub(SAID_BYTES);
+        said.drain(..excess);
+    }
+}
+
+impl Read for Piped {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        wait_for(self.stdout.as_raw_fd(), false, self.limit)?;
+        self.stdout.read(buffer)
+    }
+}
+
+impl Write for Piped {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let stdin = self.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        loop {
+            match stdin.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_for(stdin.as_raw_fd(), true, self.limit)?,
+                done => return done,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Wire for Piped {
+    fn set_limit(&mut self, limit: Duration) {
+        self.limit = limit;
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.stdin = None;
+        let mut rest = Vec::new();
+        Read::by_ref(self).take(1).read_to_end(&mut rest)?;
+        if !rest.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "more came than was asked for"));
+        }
+        let begin = Instant::now();
+        loop {
+            match self.child.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(io::Error::other(format!("ended with {status}"))),
+                None if begin.elapsed() > END_LIMIT => return Err(io::ErrorKind::TimedOut.into()),
+                None => thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    fn cutter(&self) -> Cutter {
+        let group = self.group;
+        Arc::new(move || end_group(group))
+    }
+
+    fn said(&mut self) -> String {
+        // What it said last may still be on its way.
+        let begin = Instant::now();
+        while self.child.try_wait().is_ok_and(|status| status.is_none()) && begin.elapsed() < Duration::from_secs(1) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread::sleep(Duration::from_millis(20));
+        String::from_utf8_lossy(&self.said.lock().unwrap_or_else(PoisonError::into_inner)).trim().to_owned()
+    }
+}
+
+impl Drop for Piped {
+    fn drop(&mut self) {
+        self.stdin = None;
+        // One that was waited for has no group any more, and its number may be another's.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            end_group(self.group);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spawn(script: &str, limit: Duration) -> Box<dyn Wire> {
+        let rsh = ["sh", "-c", "eval \"$5\"", "sh"].map(str::to_owned);
+        let to = Address { name: "far".to_owned(), user: Some("me".to_owned()), port: Some(22) };
+        Process::new(&rsh, &to).spawn(&["sh".to_owned(), "-c".to_owned(), script.to_owned()], limit).unwrap()
+    }
+
+    #[test]
+    fn bytes_go_there_and_back() {
+        let mut wire = spawn("cat", Duration::from_secs(20));
+        wire.write_all(b"it's $(here)").unwrap();
+        let mut back = [0; 12];
+        wire.read_exact(&mut back).unwrap();
+        assert_eq!(&back, b"it's $(here)");
+        wire.finish().unwrap();
+    }
+
+    #[test]
+    fn silence_failure_and_words_on_stderr_are_noticed() {
+        let mut wire = spawn("sleep 100", Duration::from_millis(50));
+        assert_eq!(wire.read(&mut [0; 9]).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(wire.write_all(&[0; 1 << 20]).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        wire.cutter()();
+        assert!(wire.finish().is_err());
+        let mut wire = spawn("echo no such luck >&2; exit 3", Duration::from_secs(20));
+        assert_eq!(wire.finish().unwrap_err().to_string(), "ended with exit status: 3");
+        assert_eq!(wire.said(), "no such luck");
+    }
+}

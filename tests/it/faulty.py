@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""A worker that lets down: stands between a coordinator and a real worker, and does once what the file fault beside it says.
+
+    KIND PHASE      KIND: kill, freeze, full, cut, flip, rot, fail
+                    PHASE: map, reduce, part (a task is run), move (a piece of a map goes or comes), gather (a part goes)
+
+Frames: length (u32), kind (u8: 1 message, 2 data, 3 beat), payload, 8 bytes of checksum.
+"""
+import json, os, signal, subprocess, sys, threading, time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+REAL = open(os.path.join(HERE, "real")).read()
+FAULT = os.path.join(HERE, "fault")
+real = subprocess.Popen([REAL] + sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+out = sys.stdout.buffer
+state = {"data": None, "frozen": False}
+
+
+def read(stream, length):
+    parts = b""
+    while len(parts) < length:
+        more = stream.read(length - len(parts))
+        if not more:
+            return None
+        parts += more
+    return parts
+
+
+def frame(stream):
+    head = read(stream, 5)
+    if head is None:
+        return None
+    length = int.from_bytes(head[:4], "little")
+    rest = read(stream, length + 8)
+    return None if rest is None else (head[4], head, rest[:length], rest[length:])
+
+
+def phase_of(message):
+    say, task = message.get("say"), message.get("task", "")
+    paths = message.get("paths") or [message.get("path", "")]
+    if say == "run":
+        return task.split("-")[0]
+    if say in ("put", "get", "fetch"):
+        if any(path.startswith("map/") and not path.endswith("built.json") for path in paths):
+            return "move"
+        if any(path.startswith("part/") and not path.endswith("built.json") for path in paths):
+            return "gather"
+    return None
+
+
+def take_fault(phase, say):
+    """The kind of fault for this phase, once."""
+    try:
+        kind, when = open(FAULT).read().split()
+    except (OSError, ValueError):
+        return None
+    if when != phase or (kind == "rot" and say != "get"):
+        return None
+    try:
+        os.rename(FAULT, FAULT + ".done")
+    except OSError:
+        return None
+    return kind
+
+
+def die():
+    real.kill()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def rot(message):
+    """Changes a byte of what is asked for, where it lies."""
+    run = next(a[6:] for a in sys.argv if a.startswith("--run="))
+    root = os.path.join(os.environ["HOME"], ".cache/dedup-shard", run, "out", message["path"])
+    with open(root, "r+b") as file:
+        file.seek(os.path.getsize(root) // 2)
+        byte = file.read(1)
+        file.seek(-1, 1)
+        file.write(bytes([byte[0] ^ 1]))
+
+
+def send(message):
+    """A frame of our own; the checksum is xxh3-64, by another program."""
+    payload = json.dumps(message).encode()
+    body = len(payload).to_bytes(4, "little") + b"\1" + payload
+    told = subprocess.run(["xxhsum", "-H3"], input=body, stdout=subprocess.PIPE, check=True).stdout.split()[-1]
+    out.write(body + int(told, 16).to_bytes(8, "little"))
+    out.flush()
+
+
+def answers():
+    line = real.stdout.readline()
+    out.write(line)
+    out.flush()
+    while True:
+        got = frame(real.stdout)
+        if got is None:
+            break
+        kind, head, payload, check = got
+        if state["frozen"]:
+            time.sleep(1000)
+        if kind == 2 and state["data"] == "cut":
+            out.write(head + payload[: len(payload) // 2])
+            out.flush()
+            die()
+        if kind == 2 and state["data"] == "flip":
+            state["data"] = None
+            payload = bytes([payload[0] ^ 1]) + payload[1:]
+        out.write(head + payload + check)
+        out.flush()
+    os._exit(real.wait())
+
+
+threading.Thread(target=answers, daemon=True).start()
+while True:
+    got = frame(sys.stdin.buffer)
+    if got is None:
+        break
+    kind, head, payload, check = got
+    fault = None
+    if kind == 1:
+        message = json.loads(payload)
+        fault = take_fault(phase_of(message), message.get("say"))
+    if fault == "kill":
+        real.stdin.write(head + payload + check)
+        time.sleep(0.01)
+        die()
+    if fault == "freeze":
+        state["frozen"] = True
+        os.kill(real.pid, signal.SIGSTOP)
+        # Whoever froze it thaws it when nobody is there any more.
+        while frame(sys.stdin.buffer) is not None:
+            pass
+        os.kill(real.pid, signal.SIGKILL)
+        break
+    if fault == "full":
+        subprocess.run(["prlimit", "--fsize=100", "--pid", str(real.pid)], check=True)
+    if fault in ("cut", "flip"):
+        state["data"] = fault
+        if message["say"] != "get":
+            if fault == "cut":
+                real.stdin.write(head + payload + check)
+                got = frame(sys.stdin.buffer)
+                real.stdin.write(got[1] + got[2][: len(got[2]) // 2])
+                die()
+            real.stdin.write(head + payload + check)
+            got = frame(sys.stdin.buffer)
+            real.stdin.write(got[1] + bytes([got[2][0] ^ 1]) + got[2][1:] + got[3])
+            state["data"] = None
+            continue
+    if fault == "rot":
+        rot(message)
+    if fault == "fail":
+        send({"say": "ran", "code": 1, "signal": None, "said": "first\nno luck", "bytes": 0})
+        continue
+    try:
+        real.stdin.write(head + payload + check)
+    except OSError:
+        break
+real.stdin.close()
+sys.exit(real.wait())

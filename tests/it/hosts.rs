@@ -1,0 +1,248 @@
+//! Hosts for tests: sshd processes on addresses of this machine, each with a home of its own; or none at all, behind a command that looks like ssh.
+
+use crate::work::{Ran, Work, root};
+use assert_cmd::cargo::cargo_bin;
+use std::{
+    fs,
+    net::TcpStream,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// In place of ssh: runs the command here, with the home of a host.
+const RSH: &str = r#"#!/bin/sh
+host=$1; shift; case $1 in -p) shift 2;; esac; case $1 in --) shift;; esac
+export HOME=HOMES/$host DEDUP_NODE=$host; unset XDG_CACHE_HOME; mkdir -p "$HOME"; cd "$HOME" || exit 255
+test ! -e "$HOME/down" || { echo "$host is down" >&2; exit 255; }
+echo "Welcome to $host."
+exec sh -c "$*"
+"#;
+
+pub struct Hosts {
+    pub names: Vec<String>,
+    sshd: Vec<Child>,
+    root: PathBuf,
+    is_ssh: bool,
+    /// dedup-shard on the hosts.
+    program: PathBuf,
+    /// Names the networks, if they have their own.
+    tag: Option<String>,
+}
+
+static PORT: AtomicU16 = AtomicU16::new(0);
+
+impl Hosts {
+    /// Hosts behind a command: fast, and just as far away.
+    pub fn behind_rsh(work: &Work, count: usize) -> Self {
+        let root = work.path("hosts.d");
+        fs::create_dir_all(&root).unwrap();
+        let rsh = root.join("rsh");
+        fs::write(&rsh, RSH.replace("HOMES", root.to_str().unwrap())).unwrap();
+        fs::set_permissions(&rsh, fs::Permissions::from_mode(0o700)).unwrap();
+        let names = (1..=count).map(|number| format!("node{number}")).collect();
+        let hosts = Self { names, sshd: Vec::new(), root, is_ssh: false, program: cargo_bin("dedup-shard"), tag: None };
+        hosts.names.iter().for_each(|name| fs::create_dir_all(hosts.home(name)).unwrap());
+        hosts
+    }
+
+    /// Hosts that run sshd.
+    pub fn with_sshd(work: &Work, count: usize) -> Self {
+        let process = std::process::id();
+        let addresses = (1..=count).map(|number| format!("127.{}.{}.{number}", 64 + process / 256 % 64, process % 256)).collect();
+        Self::start(work, addresses, None)
+    }
+
+    /// Hosts with a network, processes and a home of their own, which nobody else sees. For root only.
+    pub fn in_namespaces(work: &Work, count: usize) -> Self {
+        let process = std::process::id();
+        let (tag, net) = (format!("dd{:04x}", process % 65536), format!("198.18.{}", process % 256));
+        work.shell(&format!("ip link add {tag}br type bridge && ip addr add {net}.254/24 dev {tag}br && ip link set {tag}br up")).ok();
+        for number in 1..=count {
+            let (space, link) = (format!("{tag}-{number}"), format!("{tag}v{number}"));
+            work.shell(&format!(
+                "ip netns add {space} && ip link add {link} type veth peer name eth0 netns {space} && ip link set {link} master {tag}br up &&
+                 ip -n {space} link set lo up && ip -n {space} addr add {net}.{number}/24 dev eth0 && ip -n {space} link set eth0 up"
+            ))
+            .ok();
+        }
+        Self::start(work, (1..=count).map(|number| format!("{net}.{number}")).collect(), Some(tag))
+    }
+
+    /// Nothing reaches the host any more, and nothing comes from it.
+    pub fn cut_off(&self, number: usize) {
+        let link = format!("{}v{number}", self.tag.as_deref().unwrap());
+        assert!(Command::new("ip").args(["link", "set", &link, "down"]).status().unwrap().success());
+    }
+
+    fn start(work: &Work, addresses: Vec<String>, tag: Option<String>) -> Self {
+        let root = work.path("hosts.d");
+        fs::create_dir_all(&root).unwrap();
+        // As root, sshd wants a directory that systemd would make.
+        let _ = fs::create_dir_all("/run/sshd");
+        keygen(&root.join("id"), "ed25519");
+        let port = 20_000 + PORT.fetch_add(1, Ordering::Relaxed);
+        let names = addresses.iter().map(|address| format!("{address}:{port}")).collect();
+        let mut hosts = Self { names, sshd: Vec::new(), root, is_ssh: true, program: cargo_bin("dedup-shard"), tag };
+        let mut known = String::new();
+        for (number, address) in (1..).zip(&addresses) {
+            let directory = hosts.root.join(format!("sshd{number}"));
+            fs::create_dir_all(&directory).unwrap();
+            // Two keys: the one that is not known must not be asked for.
+            keygen(&directory.join("ecdsa"), "ecdsa");
+            keygen(&directory.join("ed25519"), "ed25519");
+            let public = fs::read_to_string(directory.join("ed25519.pub")).unwrap();
+            known += &format!("[{address}]:{port} {}\n", public.trim());
+            let child = hosts.start_sshd(number, address, port);
+            hosts.sshd.push(child);
+        }
+        fs::write(hosts.root.join("known_hosts"), known).unwrap();
+        let config = format!(
+            "IdentityFile {0}/id\nIdentitiesOnly yes\nUserKnownHostsFile {0}/known_hosts\nGlobalKnownHostsFile /dev/null\nBatchMode yes\n",
+            hosts.root.display()
+        );
+        fs::write(hosts.root.join("ssh_config"), config).unwrap();
+        hosts
+    }
+
+    fn start_sshd(&self, number: usize, address: &str, port: u16) -> Child {
+        let (name, directory) = (format!("{address}:{port}"), self.root.join(format!("sshd{number}")));
+        let home = self.home(&name);
+        fs::create_dir_all(&home).unwrap();
+        let config = [
+            format!("ListenAddress {name}"),
+            format!("HostKey {0}/ecdsa\nHostKey {0}/ed25519", directory.display()),
+            format!("AuthorizedKeysFile {}/id.pub", self.root.display()),
+            "PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nUseDNS no".to_owned(),
+            format!("SetEnv HOME={} DEDUP_NODE={name}", home.display()),
+        ];
+        let file = directory.join("config");
+        fs::write(&file, config.join("\n") + "\n").unwrap();
+        let log = fs::File::create(directory.join("log")).unwrap();
+        let mut command = match &self.tag {
+            None => Command::new("/usr/sbin/sshd"),
+            Some(tag) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", &format!("{tag}-{number}"), "unshare", "--uts", "--mount", "--pid", "--fork"]);
+                command.args(["--kill-child", "--mount-proc", "sh", "-c", "mount -t tmpfs tmpfs \"$0\" && exec /usr/sbin/sshd \"$@\""]);
+                command.arg(&home);
+                command
+            }
+        };
+        command.args(["-D", "-e", "-f"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let child = command.spawn().unwrap();
+        let begin = Instant::now();
+        while TcpStream::connect(&name).is_err() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{}", fs::read_to_string(directory.join("log")).unwrap());
+            thread::sleep(Duration::from_millis(20));
+        }
+        child
+    }
+
+    /// Where a host keeps its files.
+    pub fn home(&self, name: &str) -> PathBuf {
+        self.root.join(name.replace(':', "_"))
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// The list of hosts, each with these words.
+    pub fn list(&self, words: &str) -> String {
+        self.names.iter().map(|name| format!("{name} {words}\n")).collect()
+    }
+
+    /// How run reaches them.
+    pub fn flags(&self) -> String {
+        let (root, program) = (self.root.display(), self.program.display());
+        if self.is_ssh {
+            format!(
+                "--engine ssh --identity {root}/id --known-hosts {root}/known_hosts --program {program} --peer-rsh 'ssh -F {root}/ssh_config'"
+            )
+        } else {
+            format!("--engine ssh --rsh {root}/rsh --program {program} --peer-rsh none")
+        }
+    }
+
+    pub fn run(&self, work: &Work, more: &str) -> Ran {
+        work.shell(&format!("dedup-shard run r {} {more}", self.flags()))
+    }
+
+    /// From now on the program on hosts is one that lets down, as faulty.py says, once.
+    pub fn set_fault(&mut self, fault: &str) {
+        self.program = self.root.join("faulty.py");
+        fs::copy(root().join("tests/it/faulty.py"), &self.program).unwrap();
+        fs::set_permissions(&self.program, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(self.root.join("real"), cargo_bin("dedup-shard").to_str().unwrap()).unwrap();
+        fs::write(self.root.join("fault"), fault).unwrap();
+        let _ = fs::remove_file(self.root.join("fault.done"));
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.root.join("fault.done").exists()
+    }
+
+    /// From now on this is the program on hosts.
+    pub fn set_program(&mut self, script: &str) {
+        self.program = self.root.join("program");
+        fs::write(&self.program, script).unwrap();
+        fs::set_permissions(&self.program, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+
+    /// Where the files of the run are on a host.
+    pub fn run_directory(&self, name: &str) -> Option<PathBuf> {
+        let entries = fs::read_dir(self.home(name).join(".cache/dedup-shard")).ok()?;
+        entries.flatten().map(|entry| entry.path()).find(|path| path.join("plan.json").exists())
+    }
+
+    /// Processes of workers and tasks that are still there: none after a second.
+    pub fn orphans(&self) -> Vec<String> {
+        let begin = Instant::now();
+        loop {
+            let left = processes(&self.root);
+            if left.is_empty() || begin.elapsed() > Duration::from_secs(5) {
+                return left;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// The command lines of workers and tasks whose home is below a directory.
+fn processes(root: &Path) -> Vec<String> {
+    let mark = format!("HOME={}", root.display());
+    let line = |process: PathBuf| {
+        let environment = fs::read(process.join("environ")).ok()?;
+        let is_ours = String::from_utf8_lossy(&environment).split('\0').any(|word| word.starts_with(&mark));
+        let line = String::from_utf8_lossy(&fs::read(process.join("cmdline")).ok()?).replace('\0', " ");
+        (is_ours && line.contains("dedup-shard")).then_some(line)
+    };
+    fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| line(entry.path())).collect()
+}
+
+fn keygen(path: &Path, kind: &str) {
+    let made = Command::new("ssh-keygen").args(["-q", "-N", "", "-t", kind, "-f"]).arg(path).status().unwrap();
+    assert!(made.success());
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for child in &mut self.sshd {
+            // Sessions first: they outlive the one that listens.
+            let parent = child.id().to_string();
+            let _ = Command::new("pkill").args(["-KILL", "-P", &parent]).status();
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if let Some(tag) = &self.tag {
+            for number in 1..=self.names.len() {
+                let _ = Command::new("ip").args(["netns", "del", &format!("{tag}-{number}")]).status();
+            }
+            let _ = Command::new("ip").args(["link", "del", &format!("{tag}br")]).status();
+        }
+    }
+}
