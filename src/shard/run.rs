@@ -3,7 +3,7 @@
 use super::{
     engine::{Engine, Verdict},
     plan::{Kind, Plan, Task},
-    state::{State, state},
+    state::left,
 };
 use crate::{
     error::{Error, Place, Result},
@@ -49,13 +49,10 @@ impl RunLock {
 pub fn run(plan: &Plan, run: &Path, engine: &dyn Engine, done: &mut dyn FnMut(&Task)) -> Result<Vec<Failure>> {
     sweep_aside(run);
     Kind::ALL.iter().filter_map(|kind| kind.directory()).for_each(|name| sweep_aside(&run.join(name)));
-    if is_complete(plan, run) {
-        plan.tasks.iter().for_each(done);
-        return Ok(Vec::new());
-    }
+    let left = left(plan, run);
+    plan.tasks.iter().filter(|task| !left.contains(task)).for_each(&mut *done);
     for kind in Kind::ALL {
-        let (mut todo, ready): (Vec<&Task>, Vec<&Task>) = plan.tasks_of(kind).partition(|task| state(plan, task, run) != State::Done);
-        ready.into_iter().for_each(&mut *done);
+        let mut todo: Vec<&Task> = left.iter().copied().filter(|task| task.kind == kind).collect();
         todo.sort_by_key(|task| std::cmp::Reverse(task.bytes));
         let failures = run_all(&todo, engine, done)?;
         if !failures.is_empty() {
@@ -63,11 +60,6 @@ pub fn run(plan: &Plan, run: &Path, engine: &dyn Engine, done: &mut dyn FnMut(&T
         }
     }
     Ok(Vec::new())
-}
-
-/// Whether the index is there: then nothing that led to it is needed.
-pub fn is_complete(plan: &Plan, run: &Path) -> bool {
-    plan.tasks_of(Kind::Gather).all(|task| state(plan, task, run) == State::Done)
 }
 
 /// Each slot takes the next task when it is free.
