@@ -174,10 +174,8 @@ const MANUAL: Manual = Manual {
         ("dedup-shard status my.run", "How far it got"),
         ("dedup-shard status my.run --missing | xargs -r dedup-shard task my.run", "What is missing, by hand"),
         ("make -s -C my.run -j4", "The same with make"),
-        (
-            "dedup-shard plan -o more.run --hosts hosts --base my.run/index corpus/ && dedup-shard run more.run",
-            "Bring the index up to date with its files, as dedup-index sync does",
-        ),
+        ("dedup-shard plan -o b.run --hosts hosts --base my.run/index corpus/", "Bring the index up to date with its files"),
+        ("dedup-shard run b.run", "The same commit as that of dedup-index sync"),
         ("dedup-shard clean my.run", "Leave nothing but the plan and the index"),
     ],
     sections: &[
