@@ -155,6 +155,17 @@ impl InputArgs {
         flags
     }
 
+    /// How to find the same files again: flags and paths, as far as they are UTF-8.
+    pub fn to_find(&self) -> Option<(Vec<String>, Vec<String>)> {
+        let mut flags = self.flags();
+        flags.extend(self.relative.then(|| "--relative".to_owned()));
+        flags.extend(self.null.then(|| "-0".to_owned()));
+        if let Some(list) = &self.files_from {
+            flags.push(format!("--files-from={}", list.to_str()?));
+        }
+        Some((flags, self.paths.iter().map(|path| path.to_str().map(str::to_owned)).collect::<Option<_>>()?))
+    }
+
     pub fn options(&self, prefer_fasta: bool) -> corpus::Options {
         let named = |name: &String| Records::NAMES.iter().find(|(known, _)| known == name).map(|&(_, records)| records);
         corpus::Options {
@@ -269,6 +280,20 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift)).ok_or_else(wrong)
+}
+
+/// What scores are, in long.
+pub fn score_help() -> String {
+    "What a pair is judged by\n\n\
+     containment: shared blots ÷ those of the document that has fewer;\n\
+     jaccard: shared blots ÷ those of either;\n\
+     s1: shared blots;\n\
+     s2: shared blots ÷ the lesser length in tokens;\n\
+     s3: shared blots ÷ the mean length in tokens;\n\
+     s4: the sum of 1/df over shared blots ÷ the mean length in tokens;\n\
+     rarity: the sum of 1/df over shared blots; for sources of reworded text\n\n\
+     [default: containment]"
+        .to_owned()
 }
 
 #[cfg(test)]

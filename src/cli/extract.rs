@@ -2,7 +2,7 @@
 
 use super::{
     Manual, Tool,
-    args::{RunArgs, machine_memory, parse_size, threads_of},
+    args::{RunArgs, machine_memory, parse_size, score_help, threads_of},
     compare::{COMPARISON, CompareArgs, DICTIONARY},
     exit_code,
     generate::{What, examples},
@@ -20,7 +20,8 @@ use crate::{
     parallel::Limits,
     pipeline::{
         Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassageOptions, PassagesOptions, Settings, Sifted,
-        UniqueOptions, Watch, WhichPairs, compare, extract_pages, extract_passages, extract_without, passages, spans, unique,
+        UniqueOptions, Watch, WhichPairs, compare, extract_counted, extract_pages, extract_passages, extract_without, passages, spans,
+        unique,
     },
     report::{Format, GraphFormat},
     similar::{Keep, Score},
@@ -29,6 +30,7 @@ use crate::{
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum, builder::PossibleValuesParser};
 use std::{
+    ffi::OsString,
     io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -71,6 +73,9 @@ struct Arguments {
     /// Only what changed in the table since commit GEN (see generation in `dedup-index stats`): rows to delete, update and insert
     #[arg(long, value_name = "GEN")]
     since: Option<u64>,
+    /// Make the table of what dedup-index step count counted, in all ranges; may be given several times
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["since", "exclude", "exclude_index"])]
+    counts: Vec<PathBuf>,
     /// Which document of a cluster is kept; length is in tokens [default: first]
     #[arg(long, value_name = "WHICH", value_parser = PossibleValuesParser::new(Keep::NAMES.map(|(name, _)| name)))]
     keep: Option<String>,
@@ -153,19 +158,6 @@ enum Kind {
 const LINES_BYTES: u64 = 64 << 20;
 /// Nobody reads more pages, and a directory of a hundred thousand files is a nuisance.
 const MOST_PAGES: u32 = 500;
-
-fn score_help() -> String {
-    "What a pair is judged by\n\n\
-     containment: shared blots ÷ those of the document that has fewer;\n\
-     jaccard: shared blots ÷ those of either;\n\
-     s1: shared blots;\n\
-     s2: shared blots ÷ the lesser length in tokens;\n\
-     s3: shared blots ÷ the mean length in tokens;\n\
-     s4: the sum of 1/df over shared blots ÷ the mean length in tokens;\n\
-     rarity: the sum of 1/df over shared blots; for sources of reworded text\n\n\
-     [default: containment]"
-        .to_owned()
-}
 
 const MANUAL: Manual = Manual {
     examples: &[
@@ -334,8 +326,10 @@ impl Tool for Arguments {
         let unread = if self.passages {
             let passages = self.passages(&options, &mut complaints)?;
             extract_passages(&options, &passages, &leave_out, &index, &mut out, &mut complaints, &mut tell)
-        } else {
+        } else if self.counts.is_empty() {
             extract_without(&options, &leave_out, &index, &mut out, &mut complaints, &mut tell)
+        } else {
+            extract_counted(&options, &self.counts, &index, &mut out, &mut tell).map(|()| 0)
         };
         bar.finish_and_clear();
         let unread = unread?;
@@ -469,6 +463,13 @@ impl Arguments {
         LeaveOut { files: self.exclude.clone(), indexes: self.exclude_index.clone(), base: self.manners.base.clone(), pairs }
     }
 
+    /// Whether some text or some pairs do not count.
+    fn leaves_out(&self) -> bool {
+        let manners = &self.manners;
+        let picks = !self.new.is_empty() || self.new_from.is_some() || self.new_since.is_some();
+        picks || !manners.base.is_empty() || manners.groups.is_some() || manners.group_by.is_some()
+    }
+
     fn keep(&self) -> Keep {
         Keep::NAMES.iter().find(|row| Some(row.0) == self.keep.as_deref()).map_or(Keep::First, |row| row.1)
     }
@@ -501,6 +502,7 @@ impl Arguments {
             ("--min-tokens", self.min_tokens.is_some(), is(&[Kind::Passages])),
             ("--taboo", !self.taboo.is_empty(), is(&[Kind::Passages])),
             ("--since", self.since.is_some(), is(&[Kind::Table])),
+            ("--counts", !self.counts.is_empty(), is(&[Kind::Table]) && !self.leaves_out()),
             ("--passages", self.passages, is(&[Kind::Pairs]) && !compares),
             ("--keep", self.keep.is_some(), is(&[Kind::Clusters])),
             ("--sigma", self.sigma.is_some(), is(&[Kind::Blots])),
@@ -583,6 +585,11 @@ impl Arguments {
 
 fn name(kind: Kind) -> String {
     kind.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// Runs a whole command line of this tool, within another.
+pub fn run_line(words: Vec<OsString>) -> Result<ExitCode, anyhow::Error> {
+    Arguments::try_parse_from(words)?.run()
 }
 
 pub fn main() -> ExitCode {

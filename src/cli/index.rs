@@ -16,8 +16,8 @@ use crate::{
     index::{Index, Manifest, Means, Stats, stats, verify},
     parallel::Limits,
     pipeline::{
-        BlotOptions, BuildOptions, ChangeOptions, Changed, Settings, SyncOptions, add, build, build_runs, compact, dump, dump_blot,
-        dump_dictionary, merge, remove, split, sync,
+        BlotOptions, BuildOptions, ChangeOptions, Changed, RunsOptions, Settings, SyncOptions, add, build, build_runs, compact, dump,
+        dump_blot, dump_dictionary, merge, remove, split, sync,
     },
     posting::TempDir,
     token::Tokenizer,
@@ -109,6 +109,9 @@ struct BuildArgs {
     /// With --runs: what they are for; stands in IDX/built.json
     #[arg(long, value_name = "NAME", requires = "runs")]
     of: Option<String>,
+    /// With --runs: also say which file each document is from
+    #[arg(long, requires = "runs")]
+    files: bool,
     /// Read the files of a slice that dedup-shard plan made, if they are as they were
     #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "files_from"])]
     slice: Option<PathBuf>,
@@ -381,7 +384,8 @@ fn run_build(args: &BuildArgs) -> Result<ExitCode, anyhow::Error> {
     let settings = args.settings();
     let summary = watched::<Arguments, _>(&run, false, |watch| {
         Ok(if args.runs {
-            build_runs(&options, args.of.as_deref(), &settings, &args.output, watch)?
+            let runs = RunsOptions { of: args.of.clone(), with_files: args.files };
+            build_runs(&options, &runs, &settings, &args.output, watch)?
         } else {
             build(&options, &settings, &args.output, watch)?
         })
@@ -522,11 +526,12 @@ pub fn run_line(words: Vec<OsString>) -> Result<ExitCode, anyhow::Error> {
     Arguments::try_parse_from(words)?.run()
 }
 
-/// How `dedup-index build`, called like this, reads its documents.
+/// How `dedup-index build` or `sync`, called like this, reads its documents.
 pub fn settings_of(words: Vec<OsString>) -> Result<Settings, anyhow::Error> {
     match Arguments::try_parse_from(words)?.command {
         Some(Command::Build(args)) => Ok(args.settings()),
-        _ => anyhow::bail!("not a command line of dedup-index build"),
+        Some(Command::Sync(args)) => args.change.settings(&args.of.index),
+        _ => anyhow::bail!("not a command line of dedup-index build or sync"),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{
     Manual, Tool,
     args::{BlotArgs, InputArgs, TokenArgs, parse_size, threads_of},
-    exit_code,
+    exit_code, extract,
     fleet::{self, FleetArgs, WorkerArgs, run_worker},
     generate::{What, examples},
     index, main_of, name,
@@ -15,17 +15,23 @@ use crate::{
     corpus::{Entries, Found},
     error::Error,
     format::Form,
+    index::Means,
     parallel::Limits,
-    pipeline::{Settings, scheme_of},
+    pipeline::{Settings, StepOptions, files_to_read, scheme_of},
+    posting::TempDir,
     shard::{
-        Events, Failure, Host, Kind, LOST, Local, News, Outcome, Plan, PlanOptions, RunLock, State, Tally, Task, Verdict, clean, gather,
-        prepare, problems, run, state, usual_parts, write_plan, write_problems, write_report,
+        BaseOf, Events, Failure, Host, Kind, LOST, Local, News, Outcome, Plan, PlanOptions, RunLock, State, TableOptions, Tally, Task,
+        Verdict, clean, commit, gather, number, prepare, problems, read_owners, run, state, usual_parts, write_plan, write_problems,
+        write_report,
     },
+    token::Tokenizer,
 };
 use anyhow::Context;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use std::{
-    env, io,
+    env,
+    ffi::OsString,
+    io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -55,6 +61,10 @@ enum Command {
     Status(StatusArgs),
     /// Put together what the tasks made
     Gather(GatherArgs),
+    /// With --base: number the documents that were read beside those that the index has
+    Number(GatherArgs),
+    /// With --base: make the index what was gathered
+    Commit(GatherArgs),
     /// Remove what tasks made on the way; the plan and the index stay
     Clean(CleanArgs),
     /// What run starts on hosts: it speaks with run over stdin and stdout, and ends with it
@@ -73,9 +83,27 @@ struct PlanArgs {
     /// Cut the postings of the index into N range parts, 1 to 256: these are the ranges that are worked on one by one [default: two for each slot, and more up to a power of two, 64 at most]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     parts: Option<u32>,
+    /// Make this index follow its files, as dedup-index sync does: only what is new or has changed is read, and run ends with the commit
+    #[arg(long, value_name = "IDX", conflicts_with_all = ["parts", "dictionary"])]
+    base: Option<PathBuf>,
     /// Also keep a dictionary: how often each word stands in which document, for dedup-extract --method gdic
     #[arg(long)]
     dictionary: bool,
+    /// Also make a table of the most similar documents of each, as dedup-extract --as table does: RUN/table.ndjson
+    #[arg(long)]
+    table: bool,
+    /// The least a→b that counts in the table
+    #[arg(long, value_name = "X", requires = "table", default_value_t = 0.1, allow_negative_numbers = true)]
+    threshold: f64,
+    /// Rows of the table for each document
+    #[arg(long, value_name = "N", requires = "table", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    top: u32,
+    /// For the table, leave out blots of more than N documents [default: no limit]
+    #[arg(long, value_name = "N", requires = "table", visible_alias = "ignore-df")]
+    max_df: Option<u64>,
+    /// How to write the table
+    #[arg(long, value_name = "FORMAT", requires = "table", default_value = "ndjson", value_parser = PossibleValuesParser::new(["ndjson", "tsv"]))]
+    format: String,
     /// How much memory a task uses before sorted runs go to disk
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_size)]
     memory: u64,
@@ -169,6 +197,8 @@ const MANUAL: Manual = Manual {
         ("make -s -C my.run -j4", "The same with make"),
         ("dedup-shard run my.run --engine slurm --print", "The script that would submit them to a Slurm cluster"),
         ("dedup-shard status my.run --report", "Also write my.run/report.html: when each task ran, and where"),
+        ("dedup-shard plan -o b.run --hosts hosts --base my.run/index corpus/", "Bring the index up to date with its files"),
+        ("dedup-shard run b.run", "The same commit as that of dedup-index sync"),
         ("dedup-shard clean my.run", "Leave nothing but the plan and the index"),
     ],
     sections: &[
@@ -180,6 +210,8 @@ const MANUAL: Manual = Manual {
                 "map takes a slice in, and writes its documents and the sorted postings of each range. number tells which documents count, and where they stand in the whole. reduce joins one range of all slices, sets numbers the sets of documents of all ranges, part writes the part of the index of a range. gather puts documents, sets and parts in one directory; the parts are linked, not written again. An output \
                  is written beside, and renamed when it is whole; the last rename makes the index. What was cut or altered is noticed by its checksums, and made again.",
                 "Whole files are dealt out: one file of many documents is one task's work. Paths that are relative start where plan was called. Documents must be files: a pipe cannot be read again.",
+                "With --base the index is made to follow its files: base links to what it has, and makes segments into one if they pile up, map reads what is new or has changed, gather puts the new segment beside what is there, and commit replaces the manifest of IDX, as the last rename. What is committed is, byte for byte, \
+                 what dedup-index sync would have committed. If IDX has changed since the plan was made, it is refused; an unfinished run never changes it. A table is then the rows to delete, update and insert, as dedup-extract --as table --since has them.",
                 "A slot is a task at a time, with one core and the memory that plan was told. run --engine local runs all of them on this machine, whatever the hosts are called: there their slots only say how finely \
                  the work is cut; run --engine ssh runs them on the hosts.",
             ],
@@ -231,9 +263,11 @@ impl Tool for Arguments {
                 Ok(ExitCode::SUCCESS)
             }
             Some(Command::Gather(args)) => run_gather(args),
+            Some(Command::Number(args)) => run_own(args, Kind::Number, number),
+            Some(Command::Commit(args)) => run_own(args, Kind::Commit, commit),
             Some(Command::Clean(args)) => run_clean(args),
             Some(Command::Worker(args)) => run_worker(args),
-            None => anyhow::bail!("say what to do: plan, run, task, status, gather or clean"),
+            None => anyhow::bail!("say what to do: plan, run, task, status, gather, number, commit or clean"),
         }
     }
 }
@@ -246,28 +280,72 @@ impl OfRun {
     }
 }
 
+impl PlanArgs {
+    fn table(&self) -> Result<Option<TableOptions>, anyhow::Error> {
+        let Self { threshold, top, max_df, format, .. } = self;
+        if !threshold.is_finite() {
+            anyhow::bail!("the threshold is {threshold}; it must be a number");
+        }
+        let table = TableOptions { threshold: threshold.to_string(), top: *top, max_df: *max_df, format: format.clone() };
+        Ok(self.table.then_some(table))
+    }
+}
+
+impl PlanArgs {
+    /// All documents, for an index to be made.
+    fn find_all(&self, options: &mut PlanOptions) -> Result<Vec<Found>, anyhow::Error> {
+        let corpus = self.input.options(self.tokens.is_dna());
+        let settings = Settings { form: Form::Binary, limits: Limits::new(1, 1 << 20), corpus };
+        options.scheme = scheme_of(&self.blots.options(&self.tokens), &settings)?.to_string();
+        Ok(Entries::new(&settings.corpus)?.collect())
+    }
+
+    /// What is new or has changed, for an index that follows its files.
+    fn find_changes(&self, index: &Path, options: &mut PlanOptions) -> Result<Vec<Found>, anyhow::Error> {
+        let directory = std::path::absolute(index).with_context(|| index.display().to_string())?;
+        let name = directory.to_str().with_context(|| format!("{}: its name is not UTF-8", index.display()))?.to_owned();
+        let Some((flags, paths)) = self.input.to_find() else { anyhow::bail!("a path is not UTF-8; it cannot stand in a plan") };
+        let own = ["dedup-index".to_owned(), "sync".to_owned()];
+        let sync = own.into_iter().chain(flags).chain(["--".to_owned(), name.clone()]).chain(paths).collect::<Vec<_>>();
+        let settings = index::settings_of(sync.iter().map(OsString::from).collect())?;
+        let (manifest, found) = files_to_read(&directory, &self.blots.options(&self.tokens), &settings)?;
+        if Tokenizer::is_dna(&manifest.scheme(&directory)?.tokens) && !self.tokens.is_dna() {
+            options.flags.push("--tokenizer=dna".to_owned());
+        }
+        options.parts = manifest.segments.first().map_or(1, |segment| segment.parts);
+        options.dictionary = manifest.dictionary;
+        options.scheme.clone_from(&manifest.scheme);
+        options.base = Some(BaseOf { index: name, checksum: manifest.checksum(), generation: manifest.generation, sync });
+        Ok(found)
+    }
+}
+
 fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
     if args.input.reads_stdin() {
         anyhow::bail!("say which files and directories to read; stdin cannot be cut into slices");
     }
-    let corpus = args.input.options(args.tokens.is_dna());
-    let settings = Settings { form: Form::Binary, limits: Limits::new(1, 1 << 20), corpus };
     let directory = env::current_dir().context("the working directory")?;
     let Some(directory) = directory.to_str() else {
         anyhow::bail!("{}: the name of the working directory is not UTF-8; call plan from another", directory.display());
     };
     let hosts = Host::read(&args.hosts)?;
-    let options = PlanOptions {
+    let mut options = PlanOptions {
         directory: directory.to_owned(),
-        scheme: scheme_of(&args.blots.options(&args.tokens), &settings)?.to_string(),
+        scheme: String::new(),
         flags: [args.tokens.flags(), args.blots.flags(), args.input.flags()].concat(),
         dictionary: args.dictionary,
         parts: args.parts.unwrap_or_else(|| usual_parts(&hosts)),
         memory: args.memory,
         skip_bad: args.input.skip_bad,
+        table: args.table()?,
+        base: None,
     };
-    let found: Vec<Found> = Entries::new(&settings.corpus)?.collect();
-    let (plan, slices) = Plan::new(found, hosts, options)?;
+    let found = match &args.base {
+        Some(index) => args.find_changes(index, &mut options)?,
+        None => args.find_all(&mut options)?,
+    };
+    let before = args.base.as_ref().map_or_else(|| Ok(Vec::new()), |index| read_owners(index))?;
+    let (plan, slices) = Plan::new(found, hosts, options, &before)?;
     write_plan(&plan, &slices, &args.output)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -389,8 +467,12 @@ fn run_task(plan: &Plan, task: &Task, directory: &Path, copies: Option<&Path>) -
     if !prepare(plan, task, directory)? {
         return Ok(());
     }
+    let output = directory.join(&task.output);
     match task.kind {
-        Kind::Gather => gather_to(plan, directory, &directory.join(&task.output)).map(drop),
+        Kind::Number if plan.options.base.is_some() => follow(plan, task, directory, &output, number),
+        Kind::Commit => follow(plan, task, directory, &output, commit),
+        Kind::Gather => gather_to(plan, directory, &output).map(drop),
+        Kind::Table => extract::run_line(plan.command(task, directory)).map(drop),
         _ => {
             let mut line = plan.command(task, directory);
             match copies {
@@ -404,6 +486,25 @@ fn run_task(plan: &Plan, task: &Task, directory: &Path, copies: Option<&Path>) -
             index::run_line(line).map(drop)
         }
     }
+}
+
+/// A step of an index that follows its files.
+type FollowStep = fn(&Plan, &Path, &Settings, &StepOptions, &Path) -> Result<(), Error>;
+
+fn run_own(args: &GatherArgs, kind: Kind, step: FollowStep) -> Result<ExitCode, anyhow::Error> {
+    let (plan, directory) = args.of.open()?;
+    let output = std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
+    let task = plan.tasks_of(kind).next().context("the plan has no such task; it is for plan --base")?;
+    follow(&plan, task, &directory, &output, step).map(|()| ExitCode::SUCCESS)
+}
+
+/// Does a step where the plan was made.
+fn follow(plan: &Plan, task: &Task, directory: &Path, output: &Path, step: FollowStep) -> Result<(), anyhow::Error> {
+    env::set_current_dir(&plan.options.directory).with_context(|| plan.options.directory.clone())?;
+    let base = plan.options.base.as_ref().context("the plan has no base; this is for plan --base")?;
+    let settings = index::settings_of(base.sync.iter().map(OsString::from).collect())?;
+    let means = Means { memory_bytes: plan.options.memory, threads: 1, tmp_dir: TempDir(None) };
+    Ok(step(plan, directory, &settings, &StepOptions { of: Some(plan.output_of(task)), means }, output)?)
 }
 
 /// Whether it is the machine that failed, not the task: its disk is full, over quota, read-only, or not there any more.
@@ -423,7 +524,7 @@ fn is_lost(error: &anyhow::Error) -> bool {
 fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
     let output = std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
-    for task in plan.tasks.iter().filter(|task| task.kind != Kind::Gather) {
+    for task in plan.tasks.iter().filter(|task| task.kind < Kind::Gather) {
         match state(&plan, task, &directory) {
             State::Done => {}
             State::Missing => anyhow::bail!("{} is not done; dedup-shard run does it", task.id),

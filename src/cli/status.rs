@@ -1,7 +1,7 @@
 //! dedup-shard status: how far a run got, how fast, and where.
 
 use super::output::Output;
-use crate::shard::{Events, Kind, Plan, Stage, State, Tally, Task, ranges, size, state, time, write_report};
+use crate::shard::{Events, Plan, Stage, State, Tally, Task, ranges, size, states, time, write_report};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::{io::Write, path::Path};
@@ -35,19 +35,15 @@ enum Form {
 struct Found<'p> {
     stages: Vec<Stage<'p>>,
     states: Vec<(&'p Task, State)>,
-    /// What led to an index that is there is not needed any more.
-    is_complete: bool,
 }
 
 impl<'p> Found<'p> {
     fn new(plan: &'p Plan, run: &Path) -> Self {
-        let states: Vec<(&Task, State)> = plan.tasks.iter().map(|task| (task, state(plan, task, run))).collect();
-        let is_complete = states.iter().any(|(task, state)| task.kind == Kind::Gather && *state == State::Done);
-        Self { stages: Stage::all(plan), states, is_complete }
+        Self { stages: Stage::all(plan), states: states(plan, run) }
     }
 
     fn missing(&self) -> Vec<&'p Task> {
-        self.states.iter().filter(|(_, state)| !self.is_complete && *state != State::Done).map(|(task, _)| *task).collect()
+        self.states.iter().filter(|(_, state)| *state != State::Done).map(|(task, _)| *task).collect()
     }
 
     fn damaged(&self) -> impl Iterator<Item = (&str, &str)> {

@@ -3,10 +3,10 @@
 use super::index::MeansArgs;
 use crate::{
     index::SegmentFiles,
-    pipeline::{StepOptions, finish_part, join_sets, number_documents, reduce_range},
+    pipeline::{StepOptions, count_range, finish_part, join_sets, number_documents, reduce_range, stage_base},
 };
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
+use std::{ops::Range, path::PathBuf};
 
 #[derive(Args, Debug)]
 pub struct StepArgs {
@@ -57,6 +57,39 @@ enum Step {
         #[command(flatten)]
         how: HowArgs,
     },
+    /// Make a directory of links to the files of an index; if its segments pile up, they are made into one there
+    Base {
+        /// The index must be in the state whose manifest has this checksum
+        #[arg(long, value_name = "HEX")]
+        checksum: String,
+        /// The index
+        #[arg(value_name = "IDX")]
+        index: PathBuf,
+        #[command(flatten)]
+        how: HowArgs,
+    },
+    /// Count what pairs of documents share in one range of an index, for dedup-extract --as table --counts: DIR/counts
+    Count {
+        /// Which range of how many, from 0: 3/8
+        #[arg(long, value_name = "P/N", value_parser = parse_range)]
+        range: Range<usize>,
+        /// Leave out blots of more than N documents
+        #[arg(long, value_name = "N")]
+        max_df: Option<u64>,
+        /// The index; of its parts only those of the range need be there
+        #[arg(value_name = "IDX")]
+        index: PathBuf,
+        #[command(flatten)]
+        how: HowArgs,
+    },
+}
+
+/// The buckets of a range such as 3/8.
+fn parse_range(text: &str) -> Result<Range<usize>, String> {
+    let wrong = || format!("'{text}' is not a range such as 0/4, the first of four");
+    let (part, parts) = text.split_once('/').ok_or_else(wrong)?;
+    let ranges = SegmentFiles::parts(parts.parse().map_err(|_| wrong())?).map_err(|error| error.to_string())?;
+    ranges.get(part.parse::<usize>().map_err(|_| wrong())?).cloned().ok_or_else(wrong)
 }
 
 /// What all steps have in common.
@@ -90,6 +123,8 @@ pub fn run_step(args: &StepArgs) -> Result<(), anyhow::Error> {
             join_sets(&how.options(), &buckets, ranges, &how.output)?;
         }
         Step::Part { numbers, postings, how } => finish_part(&how.options(), numbers, postings, &how.output)?,
+        Step::Base { checksum, index, how } => stage_base(&how.options(), index, checksum, &how.output)?,
+        Step::Count { range, max_df, index, how } => count_range(&how.options(), index, range.clone(), *max_df, &how.output)?,
     }
     Ok(())
 }

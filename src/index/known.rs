@@ -160,6 +160,19 @@ impl Known {
         Ok(())
     }
 
+    /// All files, with their documents.
+    pub fn states(&self) -> Result<Vec<FileState>> {
+        let state = |file: u64| -> Result<FileState> {
+            let mut documents = Vec::new();
+            self.for_each_document(file, |number, check, document| {
+                documents.push((number, check, self.id(document)?.into()));
+                Ok(())
+            })?;
+            Ok(FileState { hash: self.hash(file)?, stamp: self.stamp(file)?, documents })
+        };
+        (0..self.description.files).map(state).collect()
+    }
+
     pub fn id(&self, document: u32) -> Result<String> {
         self.description.ids.get(&self.file, document)
     }

@@ -102,6 +102,11 @@ impl<'i> Numbering<'i> {
         self.documents.is_empty() && self.change.as_ref().is_none_or(Change::is_empty)
     }
 
+    /// Whether there is an index that it changes.
+    pub fn is_change(&self) -> bool {
+        self.change.is_some()
+    }
+
     pub fn len(&self) -> u32 {
         self.documents.len() as u32
     }

@@ -13,7 +13,10 @@ use crate::{
     posting::{BUCKETS, bucket_of},
     scheme::BlotScheme,
 };
-use std::path::{Path, PathBuf};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 /// Opening costs as much as there are parts, whatever the number of documents.
 pub struct Index {
@@ -30,7 +33,7 @@ pub struct Segment {
     pub parts: Vec<Part>,
     /// The dictionary, if the index has one.
     pub words: Option<WordFile>,
-    range: std::ops::Range<usize>,
+    range: Range<usize>,
 }
 
 /// Where a row stands: its segment, and its place there.
@@ -44,7 +47,7 @@ impl Index {
     pub fn open(directory: &Path) -> Result<Self> {
         let mut manifest = Manifest::read(directory)?;
         loop {
-            let opened = Self::open_as(directory, &manifest);
+            let opened = Self::open_as(directory, &manifest, None);
             // A writer may have replaced files between the reading of the manifest and their opening: then there is a newer manifest.
             let now = if opened.is_err() { Manifest::read(directory)? } else { return opened };
             if now == manifest {
@@ -54,9 +57,18 @@ impl Index {
         }
     }
 
-    fn open_as(directory: &Path, manifest: &Manifest) -> Result<Self> {
+    /// Only what has the blots of a range, given by their top eight bits: other parts, and words, need not be there.
+    pub fn open_range(directory: &Path, buckets: Range<usize>) -> Result<Self> {
+        let manifest = Manifest::read(directory)?;
+        if manifest.range.is_some() {
+            return Err(Error::damaged(Place::path(directory), "a part of an index; a range of the whole is expected"));
+        }
+        Self::open_as(directory, &manifest, Some(&buckets))
+    }
+
+    fn open_as(directory: &Path, manifest: &Manifest, range: Option<&Range<usize>>) -> Result<Self> {
         let scheme = manifest.scheme(directory)?;
-        let segments = manifest.segments.iter().map(|entry| Segment::open(directory, entry, manifest)).collect::<Result<_>>()?;
+        let segments = manifest.segments.iter().map(|entry| Segment::open(directory, entry, manifest, range)).collect::<Result<_>>()?;
         Ok(Self { directory: directory.to_owned(), manifest: manifest.clone(), scheme, segments })
     }
 
@@ -73,7 +85,7 @@ impl Index {
                 format!("generation {generation} is not there any more, or not yet: the index has {first} to {}", manifest.generation);
             return Err(Error::damaged(Place::path(directory), what));
         }
-        Self::open_as(directory, &manifest)
+        Self::open_as(directory, &manifest, None)
     }
 
     /// An index of all blots, not of a range of them.
@@ -205,25 +217,31 @@ impl Index {
 }
 
 impl Segment {
-    fn open(directory: &Path, entry: &SegmentEntry, manifest: &Manifest) -> Result<Self> {
+    /// All of it, or only what has the blots of a range.
+    fn open(directory: &Path, entry: &SegmentEntry, manifest: &Manifest, only: Option<&Range<usize>>) -> Result<Self> {
         let damaged = |what: String| Error::damaged(Place::path(&directory.join(NAME)), what);
         let most = if manifest.range.is_some() { 1 } else { BUCKETS };
         if entry.parts == 0 || entry.parts as usize > most {
             return Err(damaged(format!("segment {} has {} parts", entry.name, entry.parts)));
         }
         let path = |ending: &str| directory.join(format!("{}.{ending}", entry.name));
-        let parts = (0..entry.parts).map(|part| Part::open(&path(&format!("{part:03}.part")))).collect::<Result<Vec<_>>>()?;
-        let range = manifest.buckets();
-        let words = manifest.dictionary.then(|| WordFile::open(&path("words"))).transpose()?;
+        let buckets = |part: u32| if manifest.range.is_some() { manifest.buckets() } else { buckets_of(part, entry.parts) };
+        let is_wanted = |part: u32| only.is_none_or(|only| buckets(part).start < only.end && only.start < buckets(part).end);
+        let wanted: Vec<u32> = (0..entry.parts).filter(|&part| is_wanted(part)).collect();
+        let parts = wanted.iter().map(|part| Part::open(&path(&format!("{part:03}.part")))).collect::<Result<Vec<_>>>()?;
+        let words = (manifest.dictionary && only.is_none()).then(|| WordFile::open(&path("words"))).transpose()?;
         let (documents, sets) = (Documents::open(&path("docs"))?, SetFile::open(&path("sets"))?);
+        let range = only.cloned().unwrap_or_else(|| manifest.buckets());
         let segment = Self { documents, sets, parts, words, range: range.clone() };
-        if entry.files.len() != segment.files().count() {
+        if entry.files.len() != 2 + entry.parts as usize + usize::from(manifest.dictionary) {
             return Err(damaged(format!("segment {} has another number of files than it lists", entry.name)));
         }
-        segment.files().zip(&entry.files).try_for_each(|(file, listed)| listed.ensure_is(file))?;
-        for (number, part) in (0..).zip(&segment.parts) {
-            let buckets = if manifest.range.is_some() { range.clone() } else { buckets_of(number, entry.parts) };
-            if part.buckets() != buckets || part.scheme() != manifest.scheme {
+        let of_parts = wanted.iter().map(|&part| &entry.files[2 + part as usize]);
+        let of_words = segment.words.as_ref().and(entry.files.last());
+        let listed = entry.files[..2].iter().chain(of_parts).chain(of_words);
+        segment.files().zip(listed).try_for_each(|(file, listed)| listed.ensure_is(file))?;
+        for (&number, part) in wanted.iter().zip(&segment.parts) {
+            if part.buckets() != buckets(number) || part.scheme() != manifest.scheme {
                 return Err(Error::damaged(Place::file(part.file().name().clone()), "a part of another range or scheme"));
             }
         }

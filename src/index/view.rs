@@ -140,6 +140,14 @@ impl<'i> View<'i> {
         Ok(sorting.run::<u64, _>(|| CountSets(self.merger()))?.0.sets)
     }
 
+    /// The same of a range of blots, by their top eight bits: only the parts that have them need be open.
+    pub fn sets_in(&self, buckets: &Range<usize>, limits: Limits) -> Result<Sets> {
+        let mut ranges = self.ranges();
+        ranges.retain(|slices| buckets.contains(&(slices.start / (SLICES / BUCKETS))));
+        let sorting = Sorting { bits: self.bits, documents: 0, limits, ranges: &ranges, spill: None };
+        Ok(sorting.run::<u64, _>(|| CountSets(self.merger()))?.0.sets)
+    }
+
     /// The sets as they are stored, where that is what they are.
     fn stored_sets(&self, limits: Limits) -> Result<Option<Sets>> {
         let mut sets = StoredSets::default();

@@ -5,6 +5,7 @@ use super::{
     aside::write_aside,
     blot::{ToBlots, open},
     built::{Built, Recorder},
+    files_of::FilesOf,
     run,
 };
 use crate::{
@@ -37,24 +38,36 @@ pub fn build(options: &BuildOptions, settings: &Settings, directory: &Path, watc
     })
 }
 
+/// How runs are written.
+#[derive(Debug, Clone, Default)]
+pub struct RunsOptions {
+    /// What for; stands in the record of what was built.
+    pub of: Option<String>,
+    /// Also say which file each document is from.
+    pub with_files: bool,
+}
+
 /// Takes documents in as [`build`] does, and writes what [`super::steps`] make an index of: the documents, and the sorted postings of each of some ranges.
 ///
 /// The directory appears when it is whole; see [`Built`].
 pub fn build_runs(
     options: &BuildOptions,
-    of: Option<&str>,
+    runs: &RunsOptions,
     settings: &Settings,
     directory: &Path,
     watch: &mut dyn Watch,
 ) -> Result<Summary> {
     let slice = settings.corpus.slice.as_deref().map(Slice::open).transpose()?;
     write_aside(directory, |beside| {
-        let (source, blots) = open(&options.blots, settings)?;
-        let mut recorder = Recorder { watch, problems: Vec::new() };
-        let make = if blots.scheme.bits <= NARROW_BITS { build_runs_as::<u64> } else { build_runs_as::<u128> };
-        let summary = make(options, settings, beside, (source, blots), &mut recorder)?;
+        let opened = open(&options.blots, settings)?;
+        let mut recorder = Recorder { watch, problems: Vec::new(), files: Vec::new() };
+        let make = if opened.1.scheme.bits <= NARROW_BITS { build_runs_as::<u64> } else { build_runs_as::<u128> };
+        let (summary, files) = make(options, settings, beside, opened, &mut recorder)?;
+        if runs.with_files {
+            files.write(&beside.join(FilesOf::NAME), &recorder.files)?;
+        }
         let slice = slice.map(|slice| slice.checksum().to_owned());
-        Built { of: of.map(str::to_owned), slice, problems: recorder.problems, files: Vec::new() }.write(beside)?;
+        Built { of: runs.of.clone(), slice, problems: recorder.problems, files: Vec::new() }.write(beside)?;
         Ok(summary)
     })
 }
@@ -65,11 +78,12 @@ fn build_runs_as<K: Key>(
     directory: &Path,
     (source, blots): (Source, ToBlots),
     watch: &mut dyn Watch,
-) -> Result<Summary> {
+) -> Result<(Summary, FilesOf)> {
     let (scheme, ranges) = (blots.scheme.clone(), SegmentFiles::parts(options.parts)?);
-    let (builder, summary) = gather::<K>(options, settings, source, blots, watch)?;
+    let mut files = FilesOf::default();
+    let (builder, summary) = gather::<K>(options, settings, source, blots, watch, |ids| files.add(ids))?;
     builder.write_runs(&RunFiles { directory, scheme: &scheme, ranges: &ranges })?;
-    Ok(summary)
+    Ok((summary, files))
 }
 
 /// What the directory of a range part is called.
@@ -107,7 +121,7 @@ fn build_as<K: Key>(
     watch: &mut dyn Watch,
 ) -> Result<(Manifest, Summary)> {
     let (scheme, parts) = (blots.scheme.clone(), SegmentFiles::parts(options.parts)?);
-    let (builder, summary) = gather::<K>(options, settings, source, blots, watch)?;
+    let (builder, summary) = gather::<K>(options, settings, source, blots, watch, |_| {})?;
     let (name, of_scheme) = (Manifest::segment_name(1), scheme.to_string());
     let (segment, numbers, _) = builder.write(&SegmentFiles { directory, name: &name, changes: [1, 1], scheme: &of_scheme, parts })?;
     Ok((first_manifest(&scheme, options.dictionary, segment, numbers), summary))
@@ -118,19 +132,21 @@ fn first_manifest(scheme: &BlotScheme, dictionary: bool, segment: SegmentEntry, 
     Manifest { generation: 1, numbers, dictionary, segments: vec![segment], ..Manifest::new(scheme) }
 }
 
-/// Takes all documents in.
+/// Takes all documents in; `note` is told of them.
 fn gather<K: Key>(
     options: &BuildOptions,
     settings: &Settings,
     source: Source,
     blots: ToBlots,
     watch: &mut dyn Watch,
+    mut note: impl FnMut(&Ids),
 ) -> Result<(SegmentBuilder<'static, K>, Summary)> {
     let mut builder = SegmentBuilder::<K>::new(blots.scheme.bits, options.means.clone(), None);
     if options.dictionary {
         builder = builder.with_dictionary();
     }
     let summary = run(&Gather::new(blots, options.dictionary), source, settings, watch, |documents, ids| {
+        note(&ids);
         builder.add(documents.named(ids), &documents.postings, &documents.words).map(drop)
     })?;
     Ok((builder, summary))

@@ -10,6 +10,7 @@ use std::{
     fs::{self, File},
     io::Write,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -83,11 +84,14 @@ impl Built {
 pub(super) struct Recorder<'w> {
     pub watch: &'w mut dyn Watch,
     pub problems: Vec<String>,
+    /// Where these are.
+    pub files: Vec<Arc<str>>,
 }
 
 impl Watch for Recorder<'_> {
     fn problem(&mut self, problem: &Problem) {
         self.problems.push(problem.to_string());
+        self.files.push(problem.place.file.clone());
         self.watch.problem(problem);
     }
 

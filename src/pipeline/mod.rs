@@ -13,7 +13,9 @@ mod built;
 mod change;
 mod dump;
 mod extract;
+mod files_of;
 mod find_ids;
+mod follow;
 mod groups;
 mod history;
 mod library;
@@ -31,15 +33,16 @@ pub use aside::{sweep_aside, write_aside};
 pub use base::base_text;
 pub use behind::{between, blot_text};
 pub use blot::{BlotOptions, blot, scheme_of};
-pub use build::{BuildOptions, build, build_runs, range_name};
+pub use build::{BuildOptions, RunsOptions, build, build_runs, range_name};
 pub use built::{BUILT, Built};
 pub use change::{ChangeOptions, Changed, add, remove};
 pub use dump::{dump, dump_blot, dump_dictionary};
 pub use extract::{
     CompareOptions, Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassagesOptions, Sifted, Slice, UniqueOptions,
-    WhichPairs, compare, extract, extract_pages, extract_passages, extract_without, passages, spans, unique,
+    WhichPairs, compare, extract, extract_counted, extract_pages, extract_passages, extract_without, passages, spans, unique,
 };
 pub use find_ids::find_ids;
+pub use follow::{Followed, SliceMade, commit_staged, files_to_read, number_changes, stage_base, stage_changes};
 pub use groups::Grouping;
 pub use history::{HistoryOptions, ask_history, remove_from_history, sift_by_history};
 pub use pairs::{Aligned, PairsOptions, align_pairs};
@@ -47,7 +50,7 @@ pub(crate) use print::ToPrints;
 pub use query::{Answers, Asked, QueryOptions, query};
 pub use reorganise::{compact, merge, split};
 pub use spex::{SpexOptions, SpexOutput, Spexed, spex, spex_add};
-pub use steps::{PartFiles, StepOptions, Targets, finish_part, join_sets, number_documents, place_parts, reduce_range};
+pub use steps::{PartFiles, StepOptions, Targets, count_range, finish_part, join_sets, number_documents, place_parts, reduce_range};
 pub use sync::{SyncOptions, sync};
 pub use texts::PassageOptions;
 pub use tokenize::{TokenizeOptions, tokenize};

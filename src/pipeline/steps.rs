@@ -15,11 +15,13 @@ use crate::{
     error::{Error, Place, Result},
     format::{Sealed, SealedWriter, sync_files},
     index::{
-        Documents, FileSeal, Manifest, Means, Numbered, Numbering, Reduced, SegmentEntry, SetNumbers, join_words, make_part, merge_words,
-        write_documents, write_reduced, write_sets,
+        Documents, FileSeal, Index, Manifest, Means, Numbered, Numbering, Reduced, Row, SegmentEntry, SetNumbers, View, join_words,
+        make_part, merge_words, write_documents, write_reduced, write_sets,
     },
+    parallel::Limits,
     posting::{Key, NARROW_BITS, RunFile, RunsOf, join_set_runs, write_set_runs},
     scheme::BlotScheme,
+    similar::{CountOptions, write_counts},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -40,9 +42,14 @@ pub struct StepOptions {
 impl StepOptions {
     /// Makes a directory of files, with a record of them.
     fn make(&self, output: &Path, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+        self.make_with(output, |beside| work(beside).map(|()| Vec::new()))
+    }
+
+    /// The same, where some of the input could not be used.
+    pub fn make_with(&self, output: &Path, work: impl FnOnce(&Path) -> Result<Vec<String>>) -> Result<()> {
         write_aside(output, |beside| {
-            work(beside)?;
-            Built { of: self.of.clone(), ..Built::default() }.write(beside)
+            let problems = work(beside)?;
+            Built { of: self.of.clone(), problems, ..Built::default() }.write(beside)
         })
     }
 }
@@ -62,9 +69,12 @@ struct TargetsOf {
     numbers: u32,
     /// Of each slice, the ids of documents that are in an earlier one, and are not kept.
     repeated: Vec<Vec<String>>,
+    /// There is nothing to write: the index is as it is to be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_empty: bool,
 }
 
-const TARGETS: &str = "targets";
+pub(super) const TARGETS: &str = "targets";
 
 /// Where the documents of slices stand in the whole.
 pub struct Targets {
@@ -93,6 +103,16 @@ impl Targets {
         Ok(targets)
     }
 
+    /// The first number that was never given.
+    pub(super) fn numbers(&self) -> u32 {
+        self.of.numbers
+    }
+
+    /// Whether the index is as it is to be.
+    pub(super) fn is_empty(&self) -> bool {
+        self.of.is_empty
+    }
+
     /// Of each slice, the ids of documents that are in an earlier one.
     pub fn repeated(&self) -> &[Vec<String>] {
         &self.of.repeated
@@ -104,40 +124,70 @@ impl Targets {
 /// Of documents with one id the first is kept. Memory: some hundred bytes a document, and its id.
 pub fn number_documents(options: &StepOptions, slices: &[PathBuf], output: &Path) -> Result<()> {
     options.make(output, |directory| {
-        let (mut numbering, mut seen) = (Numbering::new(None), SeenIds::default());
-        let mut repeated = Vec::with_capacity(slices.len());
-        // Where documents stand that nothing tells from others but their place.
-        let mut alone = Vec::with_capacity(slices.len());
+        let (mut numbering, mut seen, mut posted) = (Numbering::new(None), SeenIds::default(), PostedBy::default());
         for slice in slices {
-            let (mut own, mut places) = (Vec::new(), Vec::new());
             let documents = Documents::open(slice)?;
+            posted.start();
             for place in 0..documents.len() {
                 let (id, row) = (documents.id(place)?, documents.row(place)?);
-                if !seen.insert(SeenIds::hash(&id))? {
-                    own.push(id);
-                    continue;
-                }
-                let (_, posted) = numbering.add(id.into(), row)?;
-                if let Some(posted) = posted.filter(|_| row.hash.is_none()) {
-                    places.push((place, posted));
+                if seen.insert(SeenIds::hash(&id))? {
+                    posted.note(place, &row, numbering.add(id.into(), row)?.1);
+                } else {
+                    posted.repeat(id);
                 }
             }
-            repeated.push(own);
-            alone.push(places);
         }
-        let (targets, counts) = targets_of(slices, &numbering, &alone)?;
-        let Numbered { mut documents, effects, next, .. } = numbering.settle(None)?;
-        let posted = documents.iter().filter(|document| !document.row.is_alias());
-        let postings = posted.map(|document| u64::from(document.row.blots)).sum();
-        let count = documents.len() as u32;
-        write_documents(&directory.join("docs"), &mut documents, &effects)?;
-        let of = TargetsOf { kind: TARGETS.to_owned(), slices: counts, documents: count, postings, numbers: next, repeated };
-        let path = directory.join(TARGETS);
-        let failed = |error| Error::io(path.display(), error);
-        let mut out = SealedWriter::create(&path).map_err(failed)?;
-        targets.iter().try_for_each(|target| out.write_all(&target.to_le_bytes())).map_err(failed)?;
-        out.finish(&of).map(drop).map_err(failed)
+        write_numbered(directory, slices, numbering, posted).map(drop)
     })
+}
+
+/// Who posts the documents of slices, as far as contents do not tell.
+#[derive(Default)]
+pub(super) struct PostedBy {
+    /// Of each slice, documents that nothing tells from others but their place, and where they stand.
+    alone: Vec<Vec<(u32, u32)>>,
+    repeated: Vec<Vec<String>>,
+}
+
+impl PostedBy {
+    /// Another slice follows.
+    pub fn start(&mut self) {
+        self.alone.push(Vec::new());
+        self.repeated.push(Vec::new());
+    }
+
+    /// A document was taken, and is posted at a place, or nowhere.
+    pub fn note(&mut self, place: u32, row: &Row, posted: Option<u32>) {
+        if let (None, Some(posted), Some(alone)) = (row.hash, posted, self.alone.last_mut()) {
+            alone.push((place, posted));
+        }
+    }
+
+    /// A document with this id came before.
+    pub fn repeat(&mut self, id: String) {
+        if let Some(repeated) = self.repeated.last_mut() {
+            repeated.push(id);
+        }
+    }
+}
+
+/// Writes `docs` and `targets`; gives the number of each document.
+pub(super) fn write_numbered(directory: &Path, slices: &[PathBuf], numbering: Numbering<'_>, posted: PostedBy) -> Result<Vec<u32>> {
+    let (targets, counts) = targets_of(slices, &numbering, &posted.alone)?;
+    let is_empty = numbering.is_empty() && numbering.is_change();
+    let Numbered { mut documents, effects, numbers, next } = numbering.settle(None)?;
+    let own = documents.iter().filter(|document| !document.row.is_alias());
+    let postings = own.map(|document| u64::from(document.row.blots)).sum();
+    let count = documents.len() as u32;
+    write_documents(&directory.join("docs"), &mut documents, &effects)?;
+    let (kind, repeated) = (TARGETS.to_owned(), posted.repeated);
+    let of = TargetsOf { kind, slices: counts, documents: count, postings, numbers: next, repeated, is_empty };
+    let path = directory.join(TARGETS);
+    let failed = |error| Error::io(path.display(), error);
+    let mut out = SealedWriter::create(&path).map_err(failed)?;
+    targets.iter().try_for_each(|target| out.write_all(&target.to_le_bytes())).map_err(failed)?;
+    out.finish(&of).map_err(failed)?;
+    Ok(numbers)
 }
 
 /// Whose postings are those of which document: of a content that several slices have posted, the first ones count.
@@ -225,6 +275,15 @@ pub fn finish_part(options: &StepOptions, numbers: &Path, reduced: &Path, output
     options.make(output, |directory| make_part(&directory.join("part"), &reduced, &numbers, options.means.limits()))
 }
 
+/// Counts what pairs of documents share in a range of an index: `counts`. Only the documents, the sets and the parts of the range need be there.
+pub fn count_range(options: &StepOptions, index: &Path, buckets: Range<usize>, max_df: Option<u64>, output: &Path) -> Result<()> {
+    let index = Index::open_range(index, buckets.clone())?;
+    let view = View::of(&index)?;
+    let limits = Limits::new(options.means.threads, options.means.memory_bytes);
+    let counting = CountOptions { index: &index.manifest.checksum(), buckets, max_df: max_df.unwrap_or(u64::MAX), limits };
+    options.make(output, |directory| write_counts(&directory.join("counts"), &view, &counting))
+}
+
 /// What the steps made, which an index is put together of.
 pub struct PartFiles {
     /// What [`number_documents`] made.
@@ -241,32 +300,36 @@ pub struct PartFiles {
 pub fn place_parts(files: &PartFiles, scheme: &BlotScheme, output: &Path) -> Result<()> {
     write_aside(output, |directory| {
         write_new(directory, || {
-            let name = Manifest::segment_name(1);
-            let target = |ending: &str| directory.join(format!("{name}.{ending}"));
-            let mut placed = vec![target("docs"), target("sets")];
-            place(&files.documents.join("docs"), &placed[0])?;
-            place(&files.sets.join("sets"), &placed[1])?;
-            for (number, part) in files.parts.iter().enumerate() {
-                placed.push(target(&format!("{number:03}.part")));
-                place(&part.join("part"), &placed[placed.len() - 1])?;
-            }
-            if !files.words.is_empty() {
-                placed.push(target("words"));
-                join_words(&placed[placed.len() - 1], &files.words)?;
-            }
-            sync_files(directory, &placed)?;
-            let seals = placed.iter().map(|path| FileSeal::of(path)).collect::<Result<_>>()?;
-            let segment = SegmentEntry { name: name.clone(), changes: [1, 1], parts: files.parts.len() as u32, files: seals };
-            let numbers = Targets::open(&files.documents.join(TARGETS))?.of.numbers;
-            let manifest =
-                Manifest { generation: 1, numbers, dictionary: !files.words.is_empty(), segments: vec![segment], ..Manifest::new(scheme) };
-            Ok((manifest, ()))
+            let segment = place_segment(files, 1, directory)?;
+            let numbers = Targets::open(&files.documents.join(TARGETS))?.numbers();
+            let dictionary = !files.words.is_empty();
+            Ok((Manifest { generation: 1, numbers, dictionary, segments: vec![segment], ..Manifest::new(scheme) }, ()))
         })
     })
 }
 
+/// Puts the files of a segment in a directory.
+pub(super) fn place_segment(files: &PartFiles, generation: u64, directory: &Path) -> Result<SegmentEntry> {
+    let name = Manifest::segment_name(generation);
+    let target = |ending: &str| directory.join(format!("{name}.{ending}"));
+    let mut placed = vec![target("docs"), target("sets")];
+    place(&files.documents.join("docs"), &placed[0])?;
+    place(&files.sets.join("sets"), &placed[1])?;
+    for (number, part) in files.parts.iter().enumerate() {
+        placed.push(target(&format!("{number:03}.part")));
+        place(&part.join("part"), &placed[placed.len() - 1])?;
+    }
+    if !files.words.is_empty() {
+        placed.push(target("words"));
+        join_words(&placed[placed.len() - 1], &files.words)?;
+    }
+    sync_files(directory, &placed)?;
+    let seals = placed.iter().map(|path| FileSeal::of(path)).collect::<Result<_>>()?;
+    Ok(SegmentEntry { changes: [generation; 2], parts: files.parts.len() as u32, files: seals, name })
+}
+
 /// Gives a file that is whole another name as well.
-fn place(from: &Path, to: &Path) -> Result<()> {
+pub(super) fn place(from: &Path, to: &Path) -> Result<()> {
     Sealed::open(from)?.verify()?;
     if fs::hard_link(from, to).is_ok() {
         return Ok(());

@@ -50,7 +50,7 @@ fn sync_as<K: Key>(index: &Index, options: &SyncOptions, settings: &Settings, bl
     let how = how_read(&settings.corpus, &index.manifest.scheme);
     let known = Known::open(&state, &how);
     let mut following = Following::new(index, known.as_ref());
-    following.walk(options, &settings.corpus, watch)?;
+    following.walk(options.checksum, &settings.corpus, watch)?;
     let mut changed = Changed { generation: index.manifest.generation, problems: following.walk_problems, ..Changed::default() };
     if following.is_as_it_was() {
         return Ok(changed);
@@ -94,14 +94,14 @@ fn sync_as<K: Key>(index: &Index, options: &SyncOptions, settings: &Settings, bl
 }
 
 /// `my.idx.sync` for `my.idx`.
-fn state_path(directory: &Path) -> PathBuf {
+pub(super) fn state_path(directory: &Path) -> PathBuf {
     let mut name = directory.components().collect::<PathBuf>().into_os_string();
     name.push(".sync");
     name.into()
 }
 
 /// What the documents of a file depend on, but for the file.
-fn how_read(options: &corpus::Options, scheme: &str) -> String {
+pub(super) fn how_read(options: &corpus::Options, scheme: &str) -> String {
     let corpus::Options { records, fields, relative, lossy, prefer_fasta, .. } = options;
     format!("{scheme} {records:?} {} {} {relative} {lossy} {prefer_fasta}", fields.id_field, fields.text_field)
 }
@@ -124,12 +124,12 @@ impl Watch for Noting<'_> {
 }
 
 /// What is known of files, and what is found now.
-struct Following<'i> {
+pub(super) struct Following<'i> {
     index: &'i Index,
     known: Option<&'i Known>,
     /// What is known is believed, without a look at the documents.
     is_trusted: bool,
-    to_read: Vec<Entry>,
+    pub to_read: Vec<Entry>,
     /// Files that are as they were, by their place in what is known.
     unchanged: Vec<(u64, FileState)>,
     /// Files that are read, by name.
@@ -138,7 +138,7 @@ struct Following<'i> {
     seen: Vec<u64>,
     added: u32,
     /// Documents that were read, and that a file which did not change has as well.
-    duplicates: Vec<Problem>,
+    pub duplicates: Vec<Problem>,
     walk_problems: u64,
     started: SystemTime,
 }
@@ -157,7 +157,7 @@ struct ReadFile {
 const RACY_NANOSECONDS: i64 = 2_000_000_000;
 
 impl<'i> Following<'i> {
-    fn new(index: &'i Index, known: Option<&'i Known>) -> Self {
+    pub fn new(index: &'i Index, known: Option<&'i Known>) -> Self {
         let is_trusted = known.is_some_and(|known| known.is_of(&index.manifest.checksum()));
         Self {
             index,
@@ -175,13 +175,13 @@ impl<'i> Following<'i> {
     }
 
     /// Looks at all files, and finds out which ones must be read.
-    fn walk(&mut self, options: &SyncOptions, corpus: &corpus::Options, watch: &mut dyn Watch) -> Result<()> {
+    pub fn walk(&mut self, checksum: bool, corpus: &corpus::Options, watch: &mut dyn Watch) -> Result<()> {
         for found in Entries::new(corpus)? {
             let problem = match found {
                 Found::Failed(error) => return Err(error),
                 Found::Problem(problem) => problem,
                 Found::File(entry) if entry.is_regular => {
-                    self.see(entry, options.checksum)?;
+                    self.see(entry, checksum)?;
                     continue;
                 }
                 Found::File(entry) => Problem::new(Place::file(entry.name()), "not a regular file: nobody can tell whether it changed"),
@@ -240,7 +240,7 @@ impl<'i> Following<'i> {
     }
 
     /// Nothing changed, and what is known is up to date.
-    fn is_as_it_was(&self) -> bool {
+    pub fn is_as_it_was(&self) -> bool {
         let files = self.known.map_or(0, Known::files);
         self.is_trusted && self.to_read.is_empty() && (self.unchanged.len() as u64 == files || self.walk_problems > 0)
     }
@@ -249,11 +249,7 @@ impl<'i> Following<'i> {
     fn drop_duplicates<K: Key>(&mut self, documents: &mut Documents<K>, ids: &mut Ids) -> Result<()> {
         let mut dropped = Vec::new();
         for (at, (id, place)) in ids.iter().enumerate() {
-            // What was read before in this run has another id.
-            let found = self.index.find_id(id)?.map(|at| self.index.row(at)).transpose()?;
-            if found.is_some_and(|row| self.is_seen(row.number)) {
-                let what = format!("a document with the id '{id}' is in another file, which did not change; that one is kept");
-                self.duplicates.push(Problem::new(place.clone(), what));
+            if self.is_duplicate(id, place)? {
                 dropped.push(at);
             }
         }
@@ -264,12 +260,24 @@ impl<'i> Following<'i> {
         Ok(())
     }
 
+    /// Whether a file that did not change has a document with this id; then that is told in the end.
+    pub fn is_duplicate(&mut self, id: &str, place: &Place) -> Result<bool> {
+        // What was read before in this run has another id.
+        let found = self.index.find_id(id)?.map(|at| self.index.row(at)).transpose()?;
+        let is_duplicate = found.is_some_and(|row| self.is_seen(row.number));
+        if is_duplicate {
+            let what = format!("a document with the id '{id}' is in another file, which did not change; that one is kept");
+            self.duplicates.push(Problem::new(place.clone(), what));
+        }
+        Ok(is_duplicate)
+    }
+
     fn is_seen(&self, number: u32) -> bool {
         self.seen.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
     /// A document was read.
-    fn note(&mut self, file: &str, id: &str, row: &Row, taken: Taken) -> Result<()> {
+    pub fn note(&mut self, file: &str, id: &str, row: &Row, taken: Taken) -> Result<()> {
         let found = self.index.find_id(id)?.map(|at| self.index.row(at)).transpose()?;
         if let Some(found) = &found {
             self.mark(found.number);
@@ -287,7 +295,7 @@ impl<'i> Following<'i> {
     }
 
     /// Files that could not be used, or not whole, keep the documents they had; and they will be read again.
-    fn keep_bad(&mut self, files: &[std::sync::Arc<str>]) -> Result<()> {
+    pub fn keep_bad(&mut self, files: &[std::sync::Arc<str>]) -> Result<()> {
         for file in files {
             let Some(read) = self.read.get_mut(&**file) else { continue };
             read.state.stamp = None;
@@ -311,7 +319,7 @@ impl<'i> Following<'i> {
     }
 
     /// Documents of the index that no file has.
-    fn not_found(&self) -> Result<Vec<At>> {
+    pub fn not_found(&self) -> Result<Vec<At>> {
         let mut found = Vec::new();
         if self.walk_problems > 0 {
             return Ok(found);
@@ -328,7 +336,7 @@ impl<'i> Following<'i> {
     }
 
     /// What is known now, given the numbers of the documents that were added.
-    fn into_states(self, numbers: &[u32]) -> Result<Vec<FileState>> {
+    pub fn into_states(self, numbers: &[u32]) -> Result<Vec<FileState>> {
         let mut states = Vec::with_capacity(self.unchanged.len() + self.read.len());
         for (place, mut state) in self.unchanged {
             let mut ids = Vec::with_capacity(state.documents.len());

@@ -3,7 +3,7 @@
 use super::{
     board::{HERE, Place, Takes},
     plan::{Plan, Task},
-    state::{State, state},
+    state::{State, needed},
 };
 use crate::{
     error::{Error, Result},
@@ -134,8 +134,8 @@ impl Local<'_> {
     /// What is on disk, every byte of it read.
     pub fn look(&self) -> Inventory {
         let mut inventory = Inventory::default();
-        for (number, task) in self.plan.tasks.iter().enumerate() {
-            match state(self.plan, task, &self.run) {
+        for (number, (task, state)) in needed(self.plan, &self.run).into_iter().enumerate() {
+            match state {
                 State::Done => inventory.paths.push(task.output.clone()),
                 State::Damaged(_) => inventory.damaged.push(number),
                 State::Missing => {}

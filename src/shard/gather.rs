@@ -1,9 +1,15 @@
 //! The end of a run: all parts to one index, and all that could not be used.
 
-use super::plan::{Kind, NAME, Plan, Task};
+use super::{
+    owners::write_owners,
+    plan::{BaseOf, Kind, NAME, Plan, Task},
+};
 use crate::{
     error::{Error, Place, Result},
-    pipeline::{BUILT, Built, PartFiles, Settings, Targets, find_ids, place_parts},
+    pipeline::{
+        BUILT, Built, Followed, PartFiles, Settings, SliceMade, StepOptions, Targets, commit_staged, find_ids, number_changes, place_parts,
+        stage_changes,
+    },
 };
 use std::{
     collections::HashMap,
@@ -23,7 +29,29 @@ pub fn gather(plan: &Plan, run: &Path, output: &Path) -> Result<()> {
     let outputs = |kind| plan.tasks_of(kind).map(|task| run.join(&task.output)).collect::<Vec<PathBuf>>();
     let words = outputs(Kind::Reduce).into_iter().filter(|_| plan.options.dictionary).map(|range| range.join("words")).collect();
     let files = PartFiles { documents: run.join("number"), sets: run.join("sets"), parts: outputs(Kind::Part), words };
-    place_parts(&files, &scheme, output)
+    if plan.options.base.is_some() {
+        return stage_changes(&files, &run.join("base"), output);
+    }
+    place_parts(&files, &scheme, output)?;
+    write_owners(output, plan.ranges.iter().map(|range| range.host), &plan.hosts)
+}
+
+/// Numbers the documents of all slices beside those of the index that follows its files.
+pub fn number(plan: &Plan, run: &Path, settings: &Settings, step: &StepOptions, output: &Path) -> Result<()> {
+    let made = |task: &Task| SliceMade { slice: run.join(&plan.slices[task.number].file), made: run.join(&task.output) };
+    let slices: Vec<SliceMade> = plan.tasks_of(Kind::Map).map(made).collect();
+    let index = &plan.base()?.index;
+    number_changes(step, &Followed { index: Path::new(index), base: &run.join("base") }, settings, &slices, output)
+}
+
+/// Commits what was gathered.
+pub fn commit(plan: &Plan, run: &Path, settings: &Settings, step: &StepOptions, output: &Path) -> Result<()> {
+    let BaseOf { index, checksum, .. } = plan.base()?;
+    step.make_with(output, |_| {
+        commit_staged(&run.join("index"), &run.join("number/known"), Path::new(index), checksum, settings)?;
+        write_owners(Path::new(index), plan.ranges.iter().map(|range| range.host), &plan.hosts)?;
+        Ok(Vec::new())
+    })
 }
 
 /// What the last task needs beside its inputs: what to tell of each slice.
@@ -43,6 +71,7 @@ pub fn write_problems(plan: &Plan, run: &Path, read: Reads<'_>) -> Result<Vec<St
             find_ids(&read(task)?, repeated.iter().cloned().collect(), &mut |problem| problems.push(problem.to_string()))?;
         }
     }
+    problems.extend(Built::read(&run.join("number"))?.problems);
     let (path, beside) = (run.join(PROBLEMS), run.join(format!("{PROBLEMS}.new")));
     let text: String = problems.iter().map(|problem| format!("{problem}\n")).collect();
     fs::write(&beside, text).and_then(|()| fs::rename(&beside, &path)).map_err(|error| Error::io(path.display(), error))?;

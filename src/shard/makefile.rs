@@ -9,18 +9,31 @@ use std::path::Path;
 /// Refuses what a line of a Makefile cannot hold.
 pub fn makefile(plan: &Plan) -> Result<String> {
     let options = &plan.options;
-    if let Some(odd) = options.flags.iter().chain([&options.directory]).find(|text| text.contains(['\n', '\r', '\0'])) {
+    if let Some(odd) = options
+        .flags
+        .iter()
+        .chain([&options.directory])
+        .chain(options.base.iter().map(|base| &base.index))
+        .find(|text| text.contains(['\n', '\r', '\0']))
+    {
         return Err(Error::Usage(format!("{odd:?} has a line end, which a line of a Makefile cannot hold; rename it")));
     }
     let mut text = HEAD.to_owned();
+    let results: Vec<String> =
+        plan.tasks.iter().filter(|task| task.kind.is_result()).map(|task| marker(task).display().to_string()).collect();
+    if results.len() > 1 {
+        text += &format!(".PHONY: all\n\nall: {}\n", results.join(" "));
+    }
     for task in plan.tasks.iter().rev() {
         let needs: Vec<String> = needs(plan, task);
-        text += &format!("\n{}: {}\n\t{}\n", marker(task).display(), needs.join(" "), line(plan, task));
+        // What is there is left as it is, however old.
+        text += &format!("\n{}: | {}\n\t{}\n", marker(task).display(), needs.join(" "), line(plan, task));
     }
     Ok(text)
 }
 
 const HEAD: &str = "# The tasks of plan.json. `make -j8` does what `dedup-shard run` does; what is made already is left as it is.
+DEDUP_EXTRACT ?= dedup-extract
 DEDUP_INDEX ?= dedup-index
 DEDUP_SHARD ?= dedup-shard
 .SUFFIXES:
@@ -37,12 +50,16 @@ fn needs(plan: &Plan, task: &Task) -> Vec<String> {
         plan.tasks.iter().filter(is_needed).map(|task| marker(task).display().to_string()).collect()
     };
     match task.kind {
+        Kind::Base => Vec::new(),
         Kind::Map => task.inputs.clone(),
-        Kind::Number => of(&[Kind::Map]),
+        Kind::Number => of(&[Kind::Base, Kind::Map]),
         Kind::Reduce => of(&[Kind::Map, Kind::Number]),
         Kind::Sets => of(&[Kind::Reduce]),
         Kind::Part => of(&[Kind::Reduce, Kind::Sets]),
-        Kind::Gather => of(&[Kind::Number, Kind::Sets, Kind::Reduce, Kind::Part]),
+        Kind::Gather => of(&[Kind::Base, Kind::Number, Kind::Sets, Kind::Reduce, Kind::Part]),
+        Kind::Count => of(&[Kind::Gather]),
+        Kind::Table => of(&[Kind::Gather, Kind::Count]),
+        Kind::Commit => of(&[Kind::Gather, Kind::Number, Kind::Table]),
     }
 }
 
@@ -51,12 +68,17 @@ fn line(plan: &Plan, task: &Task) -> String {
     let words = plan.command(task, Path::new(""));
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let is_file = |word: &String| task.inputs.contains(word) || *word == task.output;
-    let quoted = |word: &String| if task.kind == Kind::Map && is_file(word) { format!("\"$$run\"/{word}") } else { quote(word) };
+    let quoted = |word: &String| match word.as_str() {
+        // The directory of the run, where make is.
+        "" => ".".to_owned(),
+        _ if task.kind == Kind::Map && is_file(word) => format!("\"$$run\"/{word}"),
+        word => quote(word),
+    };
     let arguments: Vec<String> = words[1..].iter().map(quoted).collect();
+    let program = format!("$({})", words[0].to_uppercase().replace('-', "_"));
     match task.kind {
-        Kind::Map => format!("run=$$PWD && cd -- {} && $(DEDUP_INDEX) {}", quote(&plan.options.directory), arguments.join(" ")),
-        Kind::Gather => "$(DEDUP_SHARD) gather . -o index".to_owned(),
-        _ => format!("$(DEDUP_INDEX) {}", arguments.join(" ")),
+        Kind::Map => format!("run=$$PWD && cd -- {} && {program} {}", quote(&plan.options.directory), arguments.join(" ")),
+        _ => format!("{program} {}", arguments.join(" ")),
     }
 }
 

@@ -7,11 +7,16 @@
 //!                                                              └─► postings ─────────┴─► part ──►
 //! ```
 //!
+//! If a table is wanted, each range of the index is then compared: count, and table.
+//!
+//! With an index that is there, only what changed is mapped, the new segment goes beside what it has, and the last task commits.
+//!
 //! The ranges of blots are the parts of the index: a part is made where the runs of its range are, and is not touched again.
 //!
 //! Each task is one command line with one output, which appears when it is whole. So a task can be run anywhere, twice, or by hand.
 
 mod hosts;
+mod owners;
 mod plan;
 mod makefile;
 mod state;
@@ -37,15 +42,16 @@ mod fleet;
 pub use engine::{Crew, LOST, Local, Verdict};
 pub use events::{Event, Events, What, bytes_of};
 pub use fleet::{Fleet, FleetOptions};
-pub use gather::{Reads, gather, problems, write_problems};
+pub use gather::{Reads, commit, gather, number, problems, write_problems};
 pub use hosts::Host;
-pub use plan::{Kind, Plan, PlanOptions, Task, usual_parts};
+pub use owners::read_owners;
+pub use plan::{BaseOf, Kind, Plan, PlanOptions, TableOptions, Task, usual_parts};
 pub use queue::{Outcome, Queued, Waiting, missing_arrays, run_slurm};
 pub use report::{size, time, write_report};
 pub use run::{Failure, News, RETRIES, RunLock, clean, run};
 pub use ship::is_self;
 pub use slurm::{Jobs, SlurmOptions, Stage, kind_name, ranges};
-pub use state::{State, prepare, state};
+pub use state::{State, left, prepare, state, states};
 pub use store::Store;
 pub use tally::{HostTally, Tally};
 pub use worker::{WorkerOptions, serve};

@@ -1,6 +1,6 @@
 //! The plan: which task reads what, and writes what. The same corpus, hosts and options give the same bytes.
 
-use super::hosts::Host;
+use super::{hosts::Host, owners::owners};
 use crate::{
     corpus::{Found, Slice},
     error::{Error, Place, Result},
@@ -57,6 +57,33 @@ pub struct PlanOptions {
     /// For each task.
     pub memory: u64,
     pub skip_bad: bool,
+    /// Also make a table of the most similar documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableOptions>,
+    /// The index that is to follow its files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<BaseOf>,
+}
+
+/// An index, and the state it was in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BaseOf {
+    pub index: String,
+    /// Of its manifest.
+    pub checksum: String,
+    pub generation: u64,
+    /// How `dedup-index sync` would be called.
+    pub sync: Vec<String>,
+}
+
+/// As `dedup-extract --as table` takes them, in its words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableOptions {
+    pub threshold: String,
+    pub top: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_df: Option<u64>,
+    pub format: String,
 }
 
 /// A range of blots, and who makes the part of the whole that has them.
@@ -76,9 +103,11 @@ pub struct SliceOf {
     pub checksum: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
+    /// An index that is there to what the commit starts from.
+    Base,
     /// A slice to its documents, and to sorted runs of each range.
     Map,
     /// The documents of all slices to those of the whole.
@@ -91,31 +120,47 @@ pub enum Kind {
     Part,
     /// All of these to the index.
     Gather,
+    /// One range of the index to what pairs of documents share there.
+    Count,
+    /// The counts of all ranges to the table.
+    Table,
+    /// The index that was there becomes the new one.
+    Commit,
 }
 
 impl Kind {
     /// In the order in which they are done: a task needs only what tasks of the kinds before it made.
-    pub const ALL: [Self; 6] = [Self::Map, Self::Number, Self::Reduce, Self::Sets, Self::Part, Self::Gather];
+    pub const ALL: [Self; 10] =
+        [Self::Base, Self::Map, Self::Number, Self::Reduce, Self::Sets, Self::Part, Self::Gather, Self::Count, Self::Table, Self::Commit];
 
     pub fn name(self) -> &'static str {
         match self {
+            Self::Base => "base",
             Self::Map => "map",
             Self::Number => "number",
             Self::Reduce => "reduce",
             Self::Sets => "sets",
             Self::Part => "part",
             Self::Gather => "gather",
+            Self::Count => "count",
+            Self::Table => "table",
+            Self::Commit => "commit",
         }
     }
 
-    /// Where its outputs are, below the run's directory; none for the index.
+    /// What is wanted in the end; all else leads to it.
+    pub fn is_result(self) -> bool {
+        matches!(self, Self::Gather | Self::Table | Self::Commit)
+    }
+
+    /// Where its outputs are, below the run's directory, unless they are results.
     pub fn directory(self) -> Option<&'static str> {
-        (self != Self::Gather).then(|| self.name())
+        (!self.is_result()).then(|| self.name())
     }
 
     /// Whether it looks at what all slices, or all ranges, made: little of each, and best done where the run is.
     pub fn is_central(self) -> bool {
-        matches!(self, Self::Number | Self::Sets | Self::Gather)
+        !matches!(self, Self::Map | Self::Reduce | Self::Part | Self::Count)
     }
 }
 
@@ -140,12 +185,12 @@ struct Checked {
 }
 
 impl Plan {
-    /// Also gives what stands in the files of the slices.
-    pub fn new(found: Vec<Found>, hosts: Vec<Host>, options: PlanOptions) -> Result<(Self, Vec<String>)> {
-        let slots: Vec<usize> = hosts.iter().enumerate().flat_map(|(host, of)| (0..of.slots).map(move |_| host)).collect();
+    /// Also gives what stands in the files of the slices. `before` has the owners of the ranges of an index that is there, if they are known.
+    pub fn new(found: Vec<Found>, hosts: Vec<Host>, options: PlanOptions, before: &[String]) -> Result<(Self, Vec<String>)> {
+        let slots = hosts.iter().map(|host| u64::from(host.slots)).sum();
         let mut texts = Vec::new();
         let mut slices = Vec::new();
-        for found in cut(found, slots.len() as u64) {
+        for found in cut(found, slots) {
             let (text, file) = (Slice::write(&options.scheme, &found)?, slice_name(slices.len()));
             let of_files = || found.iter().filter_map(|found| if let Found::File(entry) = found { Some(entry.bytes) } else { None });
             let (files, bytes) = (of_files().count() as u64, of_files().sum());
@@ -153,13 +198,11 @@ impl Plan {
             texts.push(text);
         }
         let buckets = SegmentFiles::parts(options.parts)?;
-        let count = buckets.len();
-        let range = |(number, buckets): (usize, std::ops::Range<usize>)| RangeOf {
-            buckets: [buckets.start as u32, buckets.end as u32],
-            host: slots.get(number * slots.len() / count).copied().unwrap_or_default(),
-        };
-        let ranges: Vec<RangeOf> = buckets.into_iter().enumerate().map(range).collect();
-        let tasks = tasks(&slices, ranges.len(), options.dictionary);
+        let owners = owners(buckets.len(), &hosts, before);
+        let range =
+            |(buckets, host): (std::ops::Range<usize>, usize)| RangeOf { buckets: [buckets.start as u32, buckets.end as u32], host };
+        let ranges: Vec<RangeOf> = buckets.into_iter().zip(owners).map(range).collect();
+        let tasks = tasks(&slices, ranges.len(), &options);
         Ok((Self { dedup: "plan".to_owned(), version: VERSION, options, hosts, ranges, slices, tasks }, texts))
     }
 
@@ -190,10 +233,7 @@ impl Plan {
         let are_named = self.slices.iter().enumerate().all(|(number, slice)| slice.file == slice_name(number));
         let buckets = SegmentFiles::parts(u32::try_from(self.ranges.len()).unwrap_or_default()).unwrap_or_default();
         let of_ranges = self.ranges.iter().map(|range| range.buckets[0] as usize..range.buckets[1] as usize);
-        are_named
-            && !buckets.is_empty()
-            && of_ranges.eq(buckets)
-            && self.tasks == tasks(&self.slices, self.ranges.len(), self.options.dictionary)
+        are_named && !buckets.is_empty() && of_ranges.eq(buckets) && self.tasks == tasks(&self.slices, self.ranges.len(), &self.options)
     }
 
     /// As it is written.
@@ -235,17 +275,28 @@ impl Plan {
         let path = |name: &String| run.join(name).into_os_string();
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         let output = [OsString::from("-o"), path(&task.output)];
+        let base = self.options.base.as_ref();
         let mut line = match task.kind {
+            Kind::Gather | Kind::Commit => return self.own_command(task, run),
+            Kind::Number if base.is_some() => return self.own_command(task, run),
             Kind::Map => words(&["dedup-index", "build", "-q", "--skip-bad", "--runs"]),
-            Kind::Gather => return words(&["dedup-shard", "gather"]).into_iter().chain([run.into()]).chain(output).collect(),
+            Kind::Table => words(&["dedup-extract", "-q", "--as=table"]),
             kind => words(&["dedup-index", "step", kind.name()]),
         };
-        line.extend([format!("--of={}", self.output_of(task)), format!("--memory={memory}"), "--threads=1".to_owned()].map(OsString::from));
+        line.extend([format!("--memory={memory}"), "--threads=1".to_owned()].map(OsString::from));
+        line.extend((task.kind != Kind::Table).then(|| format!("--of={}", self.output_of(task)).into()));
+        let index = || run.join("index").into_os_string();
+        let max_df = self.options.table.as_ref().and_then(|table| table.max_df).map(|df| format!("--max-df={df}").into());
         let with_words = *dictionary && matches!(task.kind, Kind::Map | Kind::Reduce);
         line.extend(with_words.then(|| "--dictionary".into()));
         line.extend(output);
         match task.kind {
+            Kind::Base => {
+                let BaseOf { index, checksum, .. } = base.cloned().unwrap_or_default();
+                line.extend([format!("--checksum={checksum}"), "--".to_owned(), index].map(OsString::from));
+            }
             Kind::Map => {
+                line.extend(base.map(|_| "--files".into()));
                 line.extend(flags.iter().map(OsString::from));
                 line.extend([format!("--parts={parts}").into(), "--slice".into()]);
                 line.extend(task.inputs.iter().map(path));
@@ -255,9 +306,34 @@ impl Plan {
                 line.push(if task.kind == Kind::Part { "--numbers" } else { "--targets" }.into());
                 line.extend(task.inputs.iter().filter(|input| !input.ends_with(".words")).map(path));
             }
+            Kind::Count => {
+                line.push(format!("--range={}/{parts}", task.number).into());
+                line.extend(max_df.into_iter().chain([index()]));
+            }
+            Kind::Table => {
+                if let Some(TableOptions { threshold, top, format, .. }) = &self.options.table {
+                    let flags = [format!("--threshold={threshold}"), format!("--top={top}"), format!("--format={format}")];
+                    line.extend(flags.map(OsString::from));
+                }
+                line.extend(base.map(|base| format!("--since={}", base.generation).into()));
+                let counts = task.inputs.iter().filter(|input| input.ends_with("/counts"));
+                line.extend(max_df.into_iter().chain(counts.flat_map(|input| ["--counts".into(), path(input)])).chain([index()]));
+            }
             _ => line.extend(task.inputs.iter().map(path)),
         }
         line
+    }
+}
+
+impl Plan {
+    pub(super) fn base(&self) -> Result<&BaseOf> {
+        self.options.base.as_ref().ok_or_else(|| Error::Usage("the plan has no base; that is for plan --base".to_owned()))
+    }
+
+    /// That of a task which looks at the plan itself.
+    fn own_command(&self, task: &Task, run: &Path) -> Vec<OsString> {
+        let output = run.join(&task.output).into_os_string();
+        vec!["dedup-shard".into(), task.kind.name().into(), run.into(), "-o".into(), output]
     }
 }
 
@@ -269,14 +345,19 @@ pub fn usual_parts(hosts: &[Host]) -> u32 {
 
 /// The file whose presence says that the output of a task is whole.
 pub fn marker(task: &Task) -> PathBuf {
-    Path::new(&task.output).join(if task.kind == Kind::Gather { "manifest.json" } else { BUILT })
+    match task.kind {
+        Kind::Table => task.output.clone().into(),
+        Kind::Gather | Kind::Base => Path::new(&task.output).join("manifest.json"),
+        _ => Path::new(&task.output).join(BUILT),
+    }
 }
 
 fn slice_name(number: usize) -> String {
     format!("slices/{number:04}")
 }
 
-fn tasks(slices: &[SliceOf], ranges: usize, dictionary: bool) -> Vec<Task> {
+fn tasks(slices: &[SliceOf], ranges: usize, options: &PlanOptions) -> Vec<Task> {
+    let dictionary = options.dictionary;
     let bytes: u64 = slices.iter().map(|slice| slice.bytes).sum();
     let all_slices = |file: &str| (0..slices.len()).map(|slice| format!("map/{slice:04}/{file}")).collect::<Vec<_>>();
     let all_ranges = |directory: &str, file: &str| (0..ranges).map(|range| format!("{directory}/{}{file}", range_name(range))).collect();
@@ -314,13 +395,27 @@ fn tasks(slices: &[SliceOf], ranges: usize, dictionary: bool) -> Vec<Task> {
         bytes,
     };
     let words: Vec<String> = if dictionary { all_ranges("reduce", "/words") } else { Vec::new() };
-    let gathered = [vec!["number/docs".to_owned(), "sets/sets".to_owned()], all_ranges("part", "/part"), words].concat();
-    let mut tasks: Vec<Task> = slices.iter().enumerate().map(map).collect();
-    tasks.push(central(Kind::Number, all_slices("docs"), "number"));
+    let own = |file: &str| vec![file.to_owned()];
+    let has_base = options.base.is_some();
+    let of_base = if has_base { own("base/manifest.json") } else { Vec::new() };
+    let of_files = if has_base { all_slices("files") } else { Vec::new() };
+    let gathered = [own("number/docs"), own("sets/sets"), all_ranges("part", "/part"), words, of_base.clone()].concat();
+    let mut tasks: Vec<Task> = options.base.iter().map(|_| central(Kind::Base, Vec::new(), "base")).collect();
+    tasks.extend(slices.iter().enumerate().map(map));
+    tasks.push(central(Kind::Number, [all_slices("docs"), of_files, of_base].concat(), "number"));
     tasks.extend((0..ranges).map(reduce));
     tasks.push(central(Kind::Sets, all_ranges("reduce", "/sets"), "sets"));
     tasks.extend((0..ranges).map(part));
     tasks.push(central(Kind::Gather, gathered, "index"));
+    if let Some(table) = &options.table {
+        let of_index = |files: &[&str]| files.iter().map(|file| format!("index/{file}")).collect::<Vec<_>>();
+        let of_all = of_index(&["manifest.json", "000001.docs", "000001.sets"]);
+        let count = |range: usize| of_range(Kind::Count, range, [&of_all[..], &of_index(&[&format!("000001.{range:03}.part")])].concat());
+        let counted: Vec<String> = if has_base { Vec::new() } else { all_ranges("count", "/counts") };
+        tasks.extend((0..counted.len()).map(count));
+        tasks.push(central(Kind::Table, [counted, own("index")].concat(), &format!("table.{}", table.format)));
+    }
+    tasks.extend(options.base.iter().map(|_| central(Kind::Commit, [own("index/manifest.json"), own("number/known")].concat(), "commit")));
     tasks
 }
 

@@ -7,9 +7,9 @@ use super::{
     engine::Verdict,
     events::{Events, What},
     plan::{Plan, Task, marker},
-    run::{Failure, is_complete},
+    run::Failure,
     slurm::{Array, Jobs, SlurmOptions, arrays_of_stage, before},
-    state::{State, state},
+    state::left,
 };
 use crate::{
     error::{Error, Place, Result},
@@ -114,10 +114,8 @@ pub fn max_array_size() -> usize {
 
 /// What is not done of a run, as arrays. Every byte of what is there is read.
 pub fn missing_arrays(jobs: &Jobs<'_>, plan: &Plan, run: &Path) -> Vec<Array> {
-    if is_complete(plan, run) {
-        return Vec::new();
-    }
-    jobs.arrays(|task| state(plan, task, run) != State::Done, max_array_size())
+    let left = left(plan, run);
+    jobs.arrays(|task| left.contains(&task), max_array_size())
 }
 
 /// Submits what is not done and waits for it. What is in the queue from before is waited for first.

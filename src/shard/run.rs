@@ -6,7 +6,7 @@ use super::{
     events::{Event, Events, What},
     gather::gather_needs,
     plan::{Kind, Plan},
-    state::{State, state},
+    state::left,
 };
 use crate::{
     error::{Error, Place, Result},
@@ -83,7 +83,7 @@ pub enum News {
 pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, retries: u32, tell: &mut dyn FnMut(&News)) -> Result<Vec<Failure>> {
     sweep_aside(run);
     Kind::ALL.iter().filter_map(|kind| kind.directory()).for_each(|name| sweep_aside(&run.join(name)));
-    if is_complete(plan, run) {
+    if left(plan, run).is_empty() {
         (0..plan.tasks.len()).for_each(|task| tell(&News::Done(task)));
         return Ok(Vec::new());
     }
@@ -122,11 +122,6 @@ pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, retries: u32, tell: &mut dy
             vec![Failure { task: "run".to_owned(), verdict: Verdict::Lost(what) }]
         }
     })
-}
-
-/// Whether the index is there: then nothing that led to it is needed.
-pub fn is_complete(plan: &Plan, run: &Path) -> bool {
-    plan.tasks_of(Kind::Gather).all(|task| state(plan, task, run) == State::Done)
 }
 
 /// How long nothing is looked at again if nobody rings.
@@ -379,8 +374,10 @@ mod tests {
             parts: 4,
             memory: 1,
             skip_bad: false,
+            table: None,
+            base: None,
         };
-        Plan::new((0..files).map(file).collect(), (0..hosts).map(host).collect(), options).unwrap().0
+        Plan::new((0..files).map(file).collect(), (0..hosts).map(host).collect(), options, &[]).unwrap().0
     }
 
     /// Hosts that only pretend, and fail as a list of numbers says.

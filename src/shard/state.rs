@@ -28,6 +28,40 @@ pub fn state(plan: &Plan, task: &Task, run: &Path) -> State {
     }
 }
 
+/// The state of all tasks. What led to an index that is there, or to a table, is not needed any more: if it is gone it counts as done.
+pub fn states<'p>(plan: &'p Plan, run: &Path) -> Vec<(&'p Task, State)> {
+    let look = |task: &Task, is_needed: bool| match state(plan, task, run) {
+        State::Missing if !is_needed => State::Done,
+        found => found,
+    };
+    backwards(plan, look)
+}
+
+/// The state of all tasks that lead to something that is not there yet; the others are not looked at, and count as done.
+pub fn needed<'p>(plan: &'p Plan, run: &Path) -> Vec<(&'p Task, State)> {
+    backwards(plan, |task, is_needed| if is_needed { state(plan, task, run) } else { State::Done })
+}
+
+/// The tasks that are to be done.
+pub fn left<'p>(plan: &'p Plan, run: &Path) -> Vec<&'p Task> {
+    needed(plan, run).into_iter().filter(|(_, state)| *state != State::Done).map(|(task, _)| task).collect()
+}
+
+/// Looks at the last tasks first, and says of each whether it is needed.
+fn backwards(plan: &Plan, look: impl Fn(&Task, bool) -> State) -> Vec<(&Task, State)> {
+    let (mut states, mut is_needed, mut is_committed) = (Vec::with_capacity(plan.tasks.len()), true, false);
+    for task in plan.tasks.iter().rev() {
+        let found = look(task, (is_needed || task.kind.is_result()) && !is_committed);
+        if task.kind.is_result() {
+            is_needed = found != State::Done;
+        }
+        is_committed |= task.kind == Kind::Commit && found == State::Done;
+        states.push((task, found));
+    }
+    states.reverse();
+    states
+}
+
 fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
     let other = || Error::damaged(Place::path(output), "was made by another plan");
     if task.kind == Kind::Gather {
@@ -38,6 +72,13 @@ fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
             return Err(other());
         }
         return verify_blocks(&index);
+    }
+    if task.kind == Kind::Base {
+        return Index::open_whole(output).map(drop);
+    }
+    // A table appears when it is whole, and says nothing of itself.
+    if task.kind == Kind::Table {
+        return Ok(());
     }
     let built = Built::read(output)?;
     let slice = plan.slices.get(task.number).filter(|_| task.kind == Kind::Map).map(|slice| &slice.checksum);
@@ -56,7 +97,7 @@ pub fn prepare(plan: &Plan, task: &Task, run: &Path) -> Result<bool> {
         State::Missing => {}
     }
     if let Some(missing) = task.inputs.iter().find(|input| !run.join(input).exists()) {
-        let maker = plan.tasks.iter().find(|other| other.kind != Kind::Gather && missing.starts_with(&other.output));
+        let maker = plan.tasks.iter().find(|other| Path::new(missing).starts_with(&other.output));
         let remedy = maker.map_or_else(|| "plan anew".to_owned(), |task| format!("run task {} first", task.id));
         return Err(Error::damaged(Place::path(&run.join(missing)), format!("{} needs it, and it is not there; {remedy}", task.id)));
     }

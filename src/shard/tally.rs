@@ -244,6 +244,8 @@ pub mod tests {
             parts: 1,
             memory: 1,
             skip_bad: false,
+            table: None,
+            base: None,
         };
         let task = |id: &str, kind, bytes| Task { id: id.to_owned(), kind, number: 0, inputs: Vec::new(), output: String::new(), bytes };
         let mut tasks: Vec<Task> = ["m0", "m1", "m2", "m3"].iter().map(|id| task(id, Kind::Map, 6000)).collect();

@@ -2,6 +2,7 @@
 
 use super::{
     apart::Apart,
+    counts::{Counted, neighbour},
     join::{Join, Neighbour, Scratch},
     lists::{Forward, Lists},
     scores::Measure,
@@ -10,6 +11,7 @@ use crate::{
     error::{Error, Result},
     index::{LeftOut, View},
     parallel::{self, Limits, Weighted},
+    posting::Sets,
 };
 use std::{
     collections::HashMap,
@@ -33,6 +35,8 @@ pub struct Discovery<'v> {
     pub options: Options,
     /// Which pairs are wanted. Neighbours are not asked: who makes pairs of them must.
     pub apart: Apart,
+    /// What was counted elsewhere, if that is what it is made of: then the lists have no sets.
+    counted: Option<Counted>,
 }
 
 /// Items that a thread takes at a time.
@@ -44,7 +48,7 @@ impl<'v> Discovery<'v> {
     pub fn new(view: &'v View<'v>, options: Options) -> Result<Self> {
         let sets = view.sets(options.limits)?;
         let lists = Lists::new(view, &sets, &options.measure, options.max_df);
-        Ok(Self { view, lists, options, apart: Apart::default() })
+        Ok(Self { view, lists, options, apart: Apart::default(), counted: None })
     }
 
     /// Some blots do not count, neither as shared nor as blots of a document.
@@ -54,7 +58,26 @@ impl<'v> Discovery<'v> {
         }
         let (sets, of) = view.sets_without(left_out, options.limits)?;
         let lists = Lists::with_less(view, &sets, &options.measure, options.max_df, &of);
-        Ok(Self { view, lists, options, apart: Apart::default() })
+        Ok(Self { view, lists, options, apart: Apart::default(), counted: None })
+    }
+
+    /// What is alike by counts that were made elsewhere. It knows neighbours of documents, and nothing else.
+    pub fn counted(view: &'v View<'v>, options: Options, counted: Counted) -> Self {
+        let lists = Lists::with_less(view, &Sets::default(), &options.measure, u64::MAX, &counted.less);
+        Self { view, lists, options, apart: Apart::default(), counted: Some(counted) }
+    }
+
+    /// The neighbours of a content, by rising number; itself among them if it has several documents.
+    fn counted_neighbours(&self, counted: &Counted, content: u32) -> Arc<[Neighbour]> {
+        let side = |content: u32| self.lists.side(self.lists.rank_of(content));
+        let (own, mut found) = (side(content), Vec::new());
+        let mut add = |other: u32, shared: u32| found.extend(neighbour(&self.options.measure, [own, side(other)], other, shared));
+        counted.for_each(content, &mut add);
+        if self.view.documents_of(content).len() > 1 {
+            add(content, own.blots);
+        }
+        found.sort_unstable_by_key(|neighbour| neighbour.content);
+        found.into()
     }
 
     /// The same, where only some pairs are wanted.
@@ -97,7 +120,10 @@ impl<'v> Discovery<'v> {
             let document = document_at(item);
             let content = self.view.content_of(document);
             let documents = self.view.documents_of(content);
-            let neighbours = kept.take(content).unwrap_or_else(|| neighbours(join, scratch, content));
+            let neighbours = kept.take(content).unwrap_or_else(|| match &self.counted {
+                Some(counted) => self.counted_neighbours(counted, content),
+                None => neighbours(join, scratch, content),
+            });
             if documents.last().is_some_and(|&last| last as usize > document) {
                 kept.put(content, &neighbours);
             }

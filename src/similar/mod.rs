@@ -12,6 +12,7 @@
 
 mod apart;
 mod clusters;
+mod counts;
 mod discovery;
 mod gdic;
 mod join;
@@ -22,6 +23,7 @@ mod table;
 
 pub use apart::Apart;
 pub use clusters::{Cluster, Dropped, Keep, clusters};
+pub use counts::{CountOptions, Counted, write_counts};
 pub use discovery::{Discovery, Options};
 pub use gdic::{FoundBy, Gdic, GdicOptions, StopOf, copies_of};
 pub use join::{Join, Neighbour, Scratch};

@@ -7,8 +7,13 @@ use dedup::{
     format::Form,
     index::{At, Index, Manifest, Means, SegmentFiles, View, sweep, verify},
     parallel::Limits,
-    pipeline::{self, BlotOptions, BuildOptions, ChangeOptions, PartFiles, Settings, StepOptions, Watch},
+    pipeline::{
+        self, BlotOptions, BuildOptions, ChangeOptions, Extract, ExtractOptions, LeaveOut, PartFiles, RunsOptions, Settings, StepOptions,
+        Watch,
+    },
     posting::TempDir,
+    report::Format,
+    similar::Score,
 };
 use proptest::prelude::*;
 use std::{
@@ -267,7 +272,7 @@ proptest! {
         let path = |slice: usize| work.path(&format!("{slice}.jsonl"));
         for (number, slice) in slices.iter().enumerate() {
             write_documents(&path(number), slice.iter().map(|&(number, of)| (id(number), text(of))));
-            pipeline::build_runs(&options, None, &settings(vec![path(number)]), &work.path(&format!("m{number}")), &mut Silent).unwrap();
+            pipeline::build_runs(&options, &RunsOptions::default(), &settings(vec![path(number)]), &work.path(&format!("m{number}")), &mut Silent).unwrap();
         }
         let step = StepOptions { of: None, means: means(memory) };
         let of_slices = |file: &str| (0..slices.len()).map(|slice| work.path(&format!("m{slice}/{file}"))).collect::<Vec<_>>();
@@ -288,6 +293,37 @@ proptest! {
         pipeline::place_parts(&made, &scheme, &work.path("joined")).unwrap();
         let read = |directory: &Path| (files(directory), fs::read_to_string(directory.join("manifest.json")).unwrap());
         prop_assert_eq!(read(&work.path("joined")), read(&work.path("all")));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    /// What is counted range by range makes the table of the whole, of one segment or of several.
+    #[test]
+    fn counts_of_ranges_make_the_table(
+        documents in prop::collection::vec((0_u8..30, 0_u8..14), 0..20), more in prop::collection::vec((0_u8..30, 0_u8..14), 0..6), removed in prop::collection::vec(0_u8..30, 0..3),
+        ranges in 1_u32..9, top in 1_usize..5, threshold in prop::sample::select(vec![0.0, 0.1, 0.6, 1.0]), max_df in prop::option::of(0_u64..6), memory in prop::sample::select(vec![1, 1 << 22]),
+    ) {
+        let work = Work::new();
+        let named = |of: &[(u8, u8)]| of.iter().map(|&(number, of)| (id(number), text(of))).collect::<Vec<_>>();
+        let directory = build(&work, "all", &named(&documents));
+        write_documents(&work.path("more.jsonl"), named(&more).into_iter());
+        pipeline::add(&change(), &settings(vec![work.path("more.jsonl")]), &directory, &mut Silent).unwrap();
+        pipeline::remove(&change(), removed.iter().map(|&number| Ok(id(number))), &directory, &mut Silent).unwrap();
+        let index = Index::open(&directory).unwrap();
+        let what = Extract::Table { top, format: Format::Ndjson };
+        let options = ExtractOptions { what, score: Score::Inclusion, threshold, max_df, limits: Limits::new(2, memory) };
+        let (mut one, mut all) = (Vec::new(), Vec::new());
+        pipeline::extract_without(&options, &LeaveOut::default(), &index, &mut one, &mut Silent, &mut |_, _| {}).unwrap();
+        let step = StepOptions { of: None, means: means(memory) };
+        let mut counts = Vec::new();
+        for (number, range) in SegmentFiles::parts(ranges).unwrap().into_iter().enumerate() {
+            let output = work.path(&format!("n{number}"));
+            pipeline::count_range(&step, &directory, range, max_df, &output).unwrap();
+            counts.push(output.join("counts"));
+        }
+        pipeline::extract_counted(&options, &counts, &index, &mut all, &mut |_, _| {}).unwrap();
+        prop_assert_eq!(String::from_utf8(all).unwrap(), String::from_utf8(one).unwrap());
     }
 }
 

@@ -310,3 +310,126 @@ fn status_tells_who_did_what_and_what_is_missing() {
     assert!(status.contains("\nhere ") && status.ends_with(" left, at the rates so far\n"), "{status}");
     assert_eq!(fs::metadata(work.path("r/events.jsonl")).unwrap().permissions().mode() & 0o777, 0o600);
 }
+
+/// The table of a run is that of one machine, for any hosts, slots and parts.
+#[test]
+fn a_table_is_the_table_of_one_machine() {
+    let work = corpus();
+    work.shell("cp c/03.txt c/copy-of-03; cp c/03.txt c/another-copy; cp c/lines.jsonl c/zz-lines.jsonl; sed -i 's/line /other /' c/zz-lines.jsonl; mkdir none").ok();
+    for (hosts, more, table) in [
+        ("a\n", "c", ""),
+        ("a slots=2\n", "--parts 7 c", "--threshold 0"),
+        ("a\nb slots=2\n", "c", "--top 3 --threshold 0.3 --format tsv"),
+        ("a slots=3\n", "--parts 5 --select winnow:3 c", "--ignore-df 4"),
+        ("a slots=2\n", "--bits 48 c", "--max-df 1 --threshold 0"),
+        ("a slots=2\n", "none", ""),
+    ] {
+        plan(&work, hosts, &format!("--table {table} {more}")).ok();
+        work.shell("dedup-shard run r -j 2").ok();
+        let one = work.shell(&format!("dedup-extract --as table {table} r/index")).ok_text();
+        assert_eq!(work.shell("cat r/table.*").ok_text(), one, "{more} {table}");
+        work.shell("dedup-shard clean r && test ! -e r/count && mv r/table.* before && dedup-shard run r && cmp before r/table.*").ok();
+        assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), "");
+        work.shell("rm -r r/index r/table.*; make -s -C r -j2 && cmp before r/table.*").ok();
+    }
+}
+
+#[test]
+fn counts_are_of_one_index_and_all_ranges() {
+    let work = corpus();
+    work.shell("dedup-index build -o i --parts 3 c/0*.txt; for n in 0 1 2 3 4; do dedup-index step count --range $n/5 -o n$n i; done").ok();
+    let table = |counts: &str| work.shell(&format!("dedup-extract --as table {counts} i"));
+    let flags = |of: &[usize]| of.iter().map(|n| format!("--counts n{n}/counts ")).collect::<String>();
+    work.shell(&format!("dedup-extract --as table i > one && dedup-extract --as table {} i > all && cmp one all", flags(&[3, 4, 0, 1, 2])))
+        .ok();
+    for (counts, what) in [
+        (flags(&[0, 1, 2, 3]), "the counts of blots that begin with cc to ff are missing"),
+        (flags(&[0, 1, 3, 4]), "n3/counts: byte 0: counts from 99 on; those from 66 on are expected"),
+        (format!("{} --max-df 9", flags(&[0, 1, 2, 3, 4])), "n0/counts: byte 0: counted with another --max-df"),
+    ] {
+        let ran = table(&counts);
+        assert_eq!((ran.code(), ran.stderr()), (2, format!("dedup-extract: {what}\n")), "{counts}");
+    }
+    work.shell("dedup-index remove -q i c/01.txt").ok();
+    let ran = table(&flags(&[0, 1, 2, 3, 4]));
+    assert_eq!(ran.stderr(), "dedup-extract: n0/counts: byte 0: the counts of another index, or of an earlier state of it\n");
+    // Only the documents, the sets and the parts of the range are needed.
+    work.shell("cp -r i some; rm some/000001.00[02].part; dedup-index step count --range 1/3 -o n some").ok();
+    assert_eq!(work.shell("dedup-index step count --range 1/2 -o m some").code(), 2);
+}
+
+/// A directory and its copy, each with an index: one is synced, the other follows in tasks.
+fn followed() -> Work {
+    let work = corpus();
+    work.shell("dedup-index build -q --parts 2 -o one c; cp -r one two; find c -exec touch -d '2020-01-01' {} +").ok();
+    work
+}
+
+/// The same commit by sync and in tasks, and the same files after it.
+#[track_caller]
+fn ensure_synced(work: &Work, hosts: &str, run: &str) {
+    work.write("hosts", hosts);
+    work.shell("rm -rf r && dedup-shard plan -o r --hosts hosts --base two c && cp -r two before").ok();
+    work.shell(run).ok();
+    work.shell("dedup-index sync -q one c > said || [ $? = 2 ]").ok();
+    assert_eq!(work.shell("diff -r one two && rm -rf before").ok_text(), "");
+    // There is nothing left to do; files that changed a moment ago may be read once more.
+    let said = work.shell("dedup-shard status r --missing && dedup-shard run r && dedup-index sync -n two c").ok_text();
+    assert!(!said.contains("added") && !said.contains("removed") && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn an_index_follows_its_files_as_sync_does() {
+    let work = followed();
+    for (n, change) in [
+        ":",
+        "echo some new words that nobody had so far >> c/05.txt; cp c/06.txt c/copy; rm c/07.txt",
+        "rm c/06.txt c/08.txt c/09.txt; echo 'quite another text of some words in a new file' > c/new",
+        "cp c/10.txt c/10b.txt; echo more and more words to be found here >> c/10.txt; sed -i 's/w1 /w2 /' c/lines.jsonl",
+        "rm c/*.txt",
+        "for n in 1 2 3; do echo \"text number $n of some that are alike in most of their words\" > c/$n.txt; done",
+    ]
+    .iter()
+    .enumerate()
+    {
+        work.shell(&format!("{change}; find c -newermt 2021-01-01 -exec touch -d '2020-01-0{}' {{}} +", n + 2)).ok();
+        let (hosts, run) = [("a slots=2\n", "dedup-shard run r -j 2"), ("a\nb slots=2\n", "make -s -C r -j2")][n % 2];
+        ensure_synced(&work, hosts, run);
+    }
+}
+
+#[test]
+fn many_small_changes_are_compacted_as_sync_does() {
+    let work = followed();
+    for n in 0..12 {
+        work.shell(&format!(
+            "echo 'words of a file with the number {n} that all such files share' > c/x{n}; touch -d '2020-02-01' c/x{n}; rm -f c/x{}",
+            n - 3
+        ))
+        .ok();
+        ensure_synced(&work, "a slots=2\n", "dedup-shard run r -j 2");
+    }
+    assert!(work.shell("jq '.segments | length' two/manifest.json").ok_text().trim().parse::<u32>().unwrap() < 8);
+}
+
+#[test]
+fn a_base_that_changed_is_left_alone() {
+    let work = followed();
+    work.write("c/new", "some words that are new to all of them");
+    plan(&work, "a slots=2\n", "--base two --table c").ok();
+    let before = work.read("two/manifest.json");
+    work.shell("dedup-shard task r base map-0000; cp -r r part-done").ok();
+    assert_eq!(work.read("two/manifest.json"), before);
+    work.shell("dedup-shard run r").ok();
+    assert_eq!(work.shell("dedup-extract --as table --since 1 two").ok_text(), work.shell("cat r/table.ndjson").ok_text());
+    let ran = work.shell("rm -r r; mv part-done r; dedup-index remove -q two c/new && dedup-shard run r");
+    assert_eq!(ran.code(), 2, "{}", ran.stderr());
+    assert!(ran.stderr().contains("changed since the plan was made"), "{}", ran.stderr());
+    let ran = work.shell("dedup-shard plan -o x --hosts hosts --base nowhere c");
+    assert_eq!(ran.code(), 2);
+    assert!(ran.stderr().ends_with("/nowhere: no dedup index is here (there is no manifest.json)\n"), "{}", ran.stderr());
+    let ran =
+        work.shell("echo more >> c/new; dedup-shard plan -o y --hosts hosts --base two c && echo more >> c/05.txt && dedup-shard run y");
+    assert_eq!(ran.code(), 2);
+    assert!(ran.stderr().contains("changed since the plan was made"), "{}", ran.stderr());
+}

@@ -34,7 +34,7 @@ use crate::{
     parallel::Limits,
     report::{Format, GraphFormat},
     select,
-    similar::{Discovery, Keep, Measure, Options, Score},
+    similar::{Counted, Discovery, Keep, Measure, Options, Score},
 };
 use std::{io::Write, path::PathBuf};
 
@@ -157,6 +157,25 @@ pub fn extract_without(
     leave_out.put_header(options, index, out)?;
     let ((), unknown) = leave_out.with(index, options.limits, watch, |without| extract_from(options, without, index, out, done))?;
     Ok(unknown)
+}
+
+/// Writes the table, by counts of all ranges that [`super::count_range`] made: the same bytes as by the index alone, of which only the documents are read.
+pub fn extract_counted(
+    options: &ExtractOptions,
+    counts: &[PathBuf],
+    index: &Index,
+    out: &mut impl Write,
+    done: &mut Done<'_>,
+) -> Result<()> {
+    let Extract::Table { top, format } = options.what else {
+        return Err(Error::Usage("counts are for the table".to_owned()));
+    };
+    LeaveOut::default().put_header(options, index, out)?;
+    let (view, max_df) = (View::of(index)?, options.max_df.unwrap_or(u64::MAX));
+    let measure = Measure { score: Score::Inclusion, threshold: options.threshold, selection: selection(&index.scheme.select) };
+    let counted = Counted::read(&view, &index.manifest.checksum(), counts, &measure, max_df, options.limits.budget_bytes / 2)?;
+    let discovery = Discovery::counted(&view, Options { measure, max_df, limits: options.limits }, counted);
+    pairs::write_table(&discovery, top, format, out, done)
 }
 
 /// Writes every pair with the passages that it shares, as NDJSON; gives the number of documents whose text could not be read, and of ids that are not

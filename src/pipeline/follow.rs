@@ -1,0 +1,213 @@
+//! The commit that [`super::sync`] would make, in steps that many processes can do: what is to be read, who is who, and the commit itself.
+
+use super::{
+    BlotOptions, Settings, Watch,
+    aside::write_aside,
+    blot::ToBlots,
+    change::refused,
+    files_of::FilesOf,
+    steps::{PartFiles, PostedBy, StepOptions, TARGETS, Targets, place, place_segment, write_numbered},
+    sync::{Following, how_read, state_path},
+};
+use crate::{
+    corpus::{Found, SeenIds, Slice},
+    error::{Error, Place, Problem, Result},
+    format::sync_files,
+    index::{Change, Documents, FileSeal, Index, Known, Manifest, Numbering, WriteLock, sweep, write_known},
+};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+/// What is to be read to make an index follow its files; what cannot be read comes first.
+pub fn files_to_read(directory: &Path, blots: &BlotOptions, settings: &Settings) -> Result<(Manifest, Vec<Found>)> {
+    let index = Index::open_whole(directory)?;
+    if index.scheme.select.split(',').any(|part| part == "spex") {
+        return Err(refused(
+            directory,
+            "an index of shared chunks: what is shared changes with every document; make it anew with dedup-spex",
+        ));
+    }
+    ToBlots::as_index(blots, &index.manifest, directory)?;
+    let known = Known::open(&state_path(directory), &how_read(&settings.corpus, &index.manifest.scheme));
+    let mut following = Following::new(&index, known.as_ref());
+    let mut problems = Problems(Vec::new());
+    following.walk(false, &settings.corpus, &mut problems)?;
+    let found = problems.0.into_iter().map(Found::Problem).chain(following.to_read.into_iter().map(Found::File)).collect();
+    Ok((index.manifest, found))
+}
+
+/// Keeps what it is told.
+struct Problems(Vec<Problem>);
+
+impl Watch for Problems {
+    fn problem(&mut self, problem: &Problem) {
+        self.0.push(problem.clone());
+    }
+
+    fn progress(&mut self, _: u64, _: u64) {}
+}
+
+/// Refuses an index that is not in the state it was planned for.
+fn ensure_unchanged(directory: &Path, checksum: &str) -> Result<Manifest> {
+    let manifest = Manifest::read(directory)?;
+    if manifest.checksum() == checksum {
+        return Ok(manifest);
+    }
+    Err(refused(directory, format!("changed since the plan was made (it is at generation {} now); plan anew", manifest.generation)))
+}
+
+/// Makes a directory of links to the files of an index; if its segments pile up, they are made into one there.
+pub fn stage_base(options: &StepOptions, index: &Path, checksum: &str, output: &Path) -> Result<()> {
+    let directory = index.canonicalize().map_err(|error| Error::io(index.display(), error))?;
+    write_aside(output, |beside| {
+        let manifest = ensure_unchanged(&directory, checksum)?;
+        for file in files_of(&manifest) {
+            let target = beside.join(&file.name);
+            symlink(directory.join(&file.name), &target).map_err(|error| Error::io(target.display(), error))?;
+        }
+        manifest.commit(beside)?;
+        let index = Index::open_whole(beside)?;
+        let Some(from) = index.piled_up() else { return Ok(()) };
+        let manifest = index.compacted(from, &options.means)?;
+        manifest.commit(beside)?;
+        sweep(beside, Some(&manifest))
+    })
+}
+
+fn files_of(manifest: &Manifest) -> impl Iterator<Item = &FileSeal> {
+    manifest.segments.iter().flat_map(|segment| &segment.files)
+}
+
+/// An index that follows its files.
+pub struct Followed<'a> {
+    /// What is known of files is beside it.
+    pub index: &'a Path,
+    /// What [`stage_base`] made.
+    pub base: &'a Path,
+}
+
+/// A slice, and what was made of it.
+pub struct SliceMade {
+    pub slice: PathBuf,
+    pub made: PathBuf,
+}
+
+/// Numbers the documents that were read, beside those that the index has: `docs`, `targets`, and what is `known` of files.
+pub fn number_changes(options: &StepOptions, of: &Followed<'_>, settings: &Settings, slices: &[SliceMade], output: &Path) -> Result<()> {
+    options.make_with(output, |directory| {
+        let index = Index::open_whole(of.base)?;
+        let how = how_read(&settings.corpus, &index.manifest.scheme);
+        let known = Known::open(&state_path(of.index), &how);
+        let mut following = Following::new(&index, known.as_ref());
+        following.walk(false, &settings.corpus, &mut Problems(Vec::new()))?;
+        ensure_as_planned(&following, slices)?;
+        let is_as_it_was = following.is_as_it_was();
+        let mut numbering = Numbering::new(Some(Change::new(&index)));
+        let (mut seen, mut posted, mut bad) = (SeenIds::default(), PostedBy::default(), Vec::new());
+        for SliceMade { made, .. } in slices {
+            let (documents, files) = (Documents::open(&made.join("docs"))?, FilesOf::open(&made.join(FilesOf::NAME))?);
+            posted.start();
+            for place in 0..documents.len() {
+                let (id, row) = (documents.id(place)?, documents.row(place)?);
+                let file = files.file(place).ok_or_else(|| documents.file().damaged(0, "more documents than there are files of"))?;
+                if !seen.insert(SeenIds::hash(&id))? {
+                    // It is told when the index is gathered; its file keeps the documents it had.
+                    bad.push(file.clone());
+                    posted.repeat(id);
+                } else if !following.is_duplicate(&id, &Place::file(file.clone()))? {
+                    let (taken, at) = numbering.add(id.clone().into(), row)?;
+                    posted.note(place, &row, at);
+                    following.note(file, &id, &row, taken)?;
+                }
+            }
+            bad.extend(files.bad);
+        }
+        let problems = following.duplicates.iter().map(ToString::to_string).collect();
+        bad.extend(following.duplicates.iter().map(|problem| problem.place.file.clone()));
+        following.keep_bad(&bad)?;
+        if !is_as_it_was {
+            following.not_found()?.into_iter().for_each(|at| numbering.remove_at(at));
+        }
+        let docs: Vec<PathBuf> = slices.iter().map(|slice| slice.made.join("docs")).collect();
+        let numbers = write_numbered(directory, &docs, numbering, posted)?;
+        write_known(&directory.join("known"), String::new(), how, following.into_states(&numbers)?)?;
+        Ok(problems)
+    })
+}
+
+/// The files that must be read are those of the slices, as they were.
+fn ensure_as_planned(following: &Following<'_>, slices: &[SliceMade]) -> Result<()> {
+    let mut planned = Vec::new();
+    for SliceMade { slice, .. } in slices {
+        for found in Slice::open(slice)?.entries(None) {
+            match found {
+                Found::File(entry) => planned.push(entry.path),
+                Found::Problem(_) => {}
+                Found::Failed(error) => return Err(error),
+            }
+        }
+    }
+    let to_read = || following.to_read.iter().map(|entry| &entry.path);
+    if to_read().eq(&planned) {
+        return Ok(());
+    }
+    let odd = to_read().find(|path| !planned.contains(path)).or_else(|| planned.iter().find(|path| !to_read().any(|read| read == *path)));
+    Err(Error::damaged(Place::path(odd.map_or(Path::new("the corpus"), PathBuf::as_path)), "changed since the plan was made; plan anew"))
+}
+
+/// Puts the index together as it will be: what it has, linked, and the new segment.
+pub fn stage_changes(files: &PartFiles, base: &Path, output: &Path) -> Result<()> {
+    write_aside(output, |directory| {
+        let mut manifest = Manifest::read(base)?;
+        for file in files_of(&manifest) {
+            let (from, to) = (base.join(&file.name), directory.join(&file.name));
+            let from = from.canonicalize().map_err(|error| Error::io(from.display(), error))?;
+            if fs::hard_link(&from, &to).is_err() {
+                symlink(&from, &to).map_err(|error| Error::io(to.display(), error))?;
+            }
+        }
+        let targets = Targets::open(&files.documents.join(TARGETS))?;
+        if !targets.is_empty() {
+            manifest.generation += 1;
+            manifest.numbers = targets.numbers();
+            manifest.segments.push(place_segment(files, manifest.generation, directory)?);
+        }
+        manifest.commit(directory)
+    })
+}
+
+/// Makes an index what was put together, unless it has changed since: the last rename is the commit. To do it again changes nothing.
+pub fn commit_staged(staged: &Path, known: &Path, directory: &Path, checksum: &str, settings: &Settings) -> Result<u64> {
+    let new = Manifest::read(staged)?;
+    // A directory without an index is left as it is.
+    Manifest::read(directory)?;
+    let lock = WriteLock::take(directory)?;
+    let done = commit(&new, staged, directory, checksum).and_then(|()| {
+        let how = how_read(&settings.corpus, &new.scheme);
+        let Some(known) = Known::open(known, &how) else { return Ok(()) };
+        write_known(&state_path(directory), new.checksum(), how, known.states()?)
+    });
+    lock.release(directory)?;
+    done.map(|()| new.generation)
+}
+
+fn commit(new: &Manifest, staged: &Path, directory: &Path, checksum: &str) -> Result<()> {
+    if Manifest::read(directory)? == *new {
+        return Ok(());
+    }
+    let before = ensure_unchanged(directory, checksum)?;
+    sweep(directory, Some(&before))?;
+    let mut placed = Vec::new();
+    for file in files_of(new).filter(|file| !before.names(&file.name)) {
+        let target = directory.join(&file.name);
+        place(&staged.join(&file.name), &target)?;
+        placed.push(target);
+    }
+    sync_files(directory, &placed)?;
+    Index::open_whole(staged)?;
+    new.commit(directory)?;
+    sweep(directory, Some(new))
+}
