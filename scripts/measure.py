@@ -61,9 +61,16 @@ def run(commands, rounds, before={}):
     return best
 
 
+class Missing(Exception):
+    """A corpus that is not there and cannot be made."""
+
+
 def corpus(size="medium"):
     """Linux documentation; it is made if it is not there."""
-    return subprocess.run([ROOT / "scripts/make-linuxdocs", size], stdout=subprocess.PIPE, text=True, check=True).stdout.strip().split("\n")[-1]
+    done = subprocess.run([ROOT / "scripts/make-linuxdocs", size], stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise Missing(f"scripts/make-linuxdocs {size} could not make its corpus")
+    return done.stdout.strip().split("\n")[-1]
 
 
 def table(head, rows):
