@@ -81,9 +81,21 @@ man/%.1: | $(BUILT)
 	@mkdir -p man
 	$(CARGO_TARGET_DIR)/release/$* --generate man >$@
 
-bench: | deps-dev                       ## speed and memory, on the linuxdocs corpus
+evaluate: | deps                        ## how good the answers are, beside the papers' figures and other tools
+	@$(MAKE) --no-print-directory --silent build
+	@scripts/evaluate
+
+# History with 27 million entries, which takes an hour, on request: scripts/bench-history
+BENCH_ENTRIES ?= 270000 2700000
+
+bench: | deps-dev                       ## speed and memory: streams, index, extraction, growth, history, service, shards, other tools
 	@$(MAKE) --no-print-directory --silent build
 	@scripts/bench
+	@scripts/bench-spex
+	@scripts/bench-history $(BENCH_ENTRIES)
+	@scripts/bench-service $(BENCH_ENTRIES)
+	@if [ -x scripts/bench-shard ]; then scripts/bench-shard; fi
+	@scripts/peers
 
 peers: | deps-dev                       ## the same question to this tool and to others, from PyPI
 	@scripts/peers
@@ -107,5 +119,5 @@ deps-dev:
 help:                                   ## this list
 	@awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: all build demo install uninstall test test-cluster lint man bench peers soak clean deps deps-cluster deps-dev help
+.PHONY: all build demo install uninstall test test-cluster lint man evaluate bench peers soak clean deps deps-cluster deps-dev help
 .DELETE_ON_ERROR:

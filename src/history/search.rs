@@ -418,7 +418,6 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     }
 
     /// Looks at whatever waits.
-    #[inline(always)]
     fn flush(&mut self) -> Result<()> {
         self.find()?;
         self.find_ordered()?;
@@ -426,8 +425,24 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     }
 
     /// Takes from the buckets that wait what may be near enough.
-    #[inline(always)]
     fn find(&mut self) -> Result<()> {
+        #[cfg(target_arch = "x86_64")]
+        if AVX2 {
+            // SAFETY: whoever says so has asked the processor.
+            return unsafe { self.find_avx2() };
+        }
+        self.find_anywhere()
+    }
+
+    /// A function of its own: as a part of all that call it there would be too much of it.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,popcnt")]
+    fn find_avx2(&mut self) -> Result<()> {
+        self.find_anywhere()
+    }
+
+    #[inline(always)]
+    fn find_anywhere(&mut self) -> Result<()> {
         let Self { source, scratch, .. } = self;
         for probe in &mut scratch.probes {
             probe.bucket = source.bucket(probe.bucket.part, probe.address)?;
@@ -451,8 +466,23 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     }
 
     /// Looks at all prints of the addresses of part 0 that wait.
-    #[inline(always)]
     fn find_ordered(&mut self) -> Result<()> {
+        #[cfg(target_arch = "x86_64")]
+        if AVX2 {
+            // SAFETY: whoever says so has asked the processor.
+            return unsafe { self.find_ordered_avx2() };
+        }
+        self.find_ordered_anywhere()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,popcnt")]
+    fn find_ordered_avx2(&mut self) -> Result<()> {
+        self.find_ordered_anywhere()
+    }
+
+    #[inline(always)]
+    fn find_ordered_anywhere(&mut self) -> Result<()> {
         let mut waiting = std::mem::take(&mut self.scratch.ordered);
         let mut ranges: [Range<u32>; TOGETHER] = std::array::from_fn(|_| 0..0);
         for (&(_, place), range) in waiting.iter().zip(&mut ranges) {
@@ -468,8 +498,23 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     }
 
     /// Looks at the prints of what may be near enough.
-    #[inline(always)]
     fn verify(&mut self) -> Result<()> {
+        #[cfg(target_arch = "x86_64")]
+        if AVX2 {
+            // SAFETY: whoever says so has asked the processor.
+            return unsafe { self.verify_avx2() };
+        }
+        self.verify_anywhere()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,popcnt")]
+    fn verify_avx2(&mut self) -> Result<()> {
+        self.verify_anywhere()
+    }
+
+    #[inline(always)]
+    fn verify_anywhere(&mut self) -> Result<()> {
         let mut candidates = std::mem::take(&mut self.scratch.candidates);
         for &(number, entry) in &candidates {
             let print = Print::from_slice(self.source.prints(entry..entry + 1)?);

@@ -324,3 +324,14 @@ fn boilerplate_does_not_count() {
     assert_eq!(ran.code(), 2);
     assert!(ran.stderr().starts_with("dedup-extract: nothing: No such file"), "{}", ran.stderr());
 }
+
+#[test]
+fn pairs_judged_by_groups_of_versions() {
+    let work = Work::with(&[
+        ("groups", "one\ta1\none\ta2\none\ta3\ntwo\tb1\ntwo\tb2\n"),
+        ("pairs", "a\tb\tshared\na1\ta2\t9\na1\ta3\t9\nb1\tother\t9\na1\tb1\t9\n"),
+    ]);
+    // 2 of 4 pairs of versions; 2 of 4 are right; of a1's pairs 2 in 3, all of a2's and a3's, none of b1's: (⅔ + 1 + 1 + 0) ÷ 4.
+    let judged = work.shell(&format!("{}/scripts/deco --judge groups pairs", root().display())).ok_text();
+    assert_eq!(judged, "4 pairs: coverage 50.0 %, average precision 66.7 %, density 50.0 %\n");
+}
