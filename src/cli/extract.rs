@@ -66,9 +66,8 @@ struct Arguments {
     score: Option<String>,
     /// The least score that counts [default: 0.5 for containment and jaccard, 20 for s1, 0.1 for s2, s3 and table, 0.05 for s4, 2 for rarity]
     ///
-    /// The defaults follow from how many versions and edits of documents each score finds at several thresholds, and how much of what it finds is right (Versions and
-    /// edits in BENCHMARKS.md). At them each finds 91 % or more of the versions in Linux documentation, and s4 is right most often, 94 %. Where many documents share
-    /// templates or licences, s4 or --max-df tells versions from them best.
+    /// The defaults follow from how many versions of documents each score finds, and how much of what it finds is right (Versions and edits in BENCHMARKS.md). At them
+    /// each finds 91 % or more of the versions in Linux documentation, and s4 is right most often, 94 %. Where many share templates or licences, s4 or --max-df does best.
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     threshold: Option<f64>,
     /// Rows of the table for each document [default: 100]; pages, of the pairs with the highest scores [default: 500]; passages [default: every one]

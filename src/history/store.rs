@@ -18,6 +18,7 @@ use crate::{
 };
 use std::{
     collections::HashSet,
+    fs,
     path::PathBuf,
     sync::Arc,
     thread,
@@ -234,7 +235,10 @@ impl History {
         self.settle(true)?;
         let Some(mut writing) = self.writing.take() else { return Ok(()) };
         writing.journal.finish()?;
-        drop((writing.small, writing.large, writing.commits, writing.journal, writing.next_journal));
+        let ahead = writing.next_journal.take().map(|_| journal_path(&self.directory, writing.journal_number + 1));
+        drop((writing.small, writing.large, writing.commits, writing.journal));
+        // Nothing is in it; whether it goes or stays is all the same.
+        let _ = ahead.map(fs::remove_file);
         writing.lock.release(&self.directory)
     }
 

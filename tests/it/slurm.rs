@@ -163,18 +163,22 @@ fn the_script_is_printed_anywhere() {
     let work = Work::with(&[("c/a.txt", "some words of a text"), ("c/b.txt", "and some of another"), ("hosts", "a slots=2\n")]);
     work.shell("dedup-shard plan -o r --hosts hosts c").ok();
     let printed = work.shell("dedup-shard run r --engine slurm --print --sbatch-arg '--comment=a; touch x'").ok_text();
-    assert_eq!(printed.matches("=$(sbatch --parsable ").count(), 3, "{printed}");
+    assert_eq!(printed.matches("=$(sbatch --parsable ").count(), 6, "{printed}");
     assert!(printed.contains(" --array=0-1 ") && printed.contains("'--comment=a; touch x' --dependency=\"afterok:$job_0\""), "{printed}");
     // The scripts are ones: with an sbatch that runs what it is given, they do the work.
-    let sbatch = "#!/bin/sh\ncat > job\nfor SLURM_ARRAY_TASK_ID in 0 1; do export SLURM_ARRAY_TASK_ID; sh job >> said 2>&1; done; echo 7\n";
+    let sbatch =
+        "#!/bin/sh\ncat > job\nfor SLURM_ARRAY_TASK_ID in 0 1 2 3; do export SLURM_ARRAY_TASK_ID; sh job >> said 2>&1; done; echo 7\n";
     work.write("bin/sbatch", sbatch);
     work.write("submit", printed);
-    work.shell("chmod +x bin/sbatch && PATH=$PWD/bin:$PATH sh submit && dedup-index build -o i c && diff -r i r/index && test ! -e x").ok();
+    work.shell(
+        "chmod +x bin/sbatch && PATH=$PWD/bin:$PATH sh submit && dedup-index build --parts 4 -o i c && diff -r i r/index && test ! -e x",
+    )
+    .ok();
     assert_eq!(work.shell("dedup-shard run r --engine slurm --print").ok_text().matches("sbatch --parsable").count(), 0);
     assert_eq!(work.shell("dedup-shard task r --stage map --element 1 && dedup-shard task r --stage map --element 0 --each 9").code(), 0);
     for (line, what) in [
         ("--stage map --element 2", "dedup-shard: map has 2 tasks: with 1 each there is no element 2\n"),
-        ("--stage m --element 2", "dedup-shard: the plan has no tasks of the kind 'm'; it has map, reduce, gather\n"),
+        ("--stage m --element 2", "dedup-shard: the plan has no tasks of the kind 'm'; it has map, number, reduce, sets, part, gather\n"),
     ] {
         let ran = work.shell(&format!("dedup-shard task r {line}"));
         assert_eq!((ran.code(), ran.stderr().as_str()), (2, what));
