@@ -195,6 +195,15 @@ impl Sealed {
         let _ = unsafe { self.map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
     }
 
+    /// The same, of some bytes only.
+    pub fn release_bytes(&self, bytes: Range<u64>) {
+        let end = bytes.end.min(self.map.len() as u64);
+        if let Some(length) = end.checked_sub(bytes.start) {
+            // SAFETY: as above.
+            let _ = unsafe { self.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, bytes.start as usize, length as usize) };
+        }
+    }
+
     /// Checks every block.
     pub fn verify(&self) -> Result<()> {
         (0..self.body.div_ceil(BLOCK_BYTES)).try_for_each(|block| self.ensure_block(block))

@@ -138,8 +138,7 @@ impl Work for Job {
             let made = build_file(&sources, &|sequence, time| live.has(sequence, time), level, &path, stop)?;
             if let (Some(segment), Some(directory)) = (&made, path.parent()) {
                 sync_files(directory, std::slice::from_ref(&path))?;
-                // It is then in memory, and all blocks are known to be right: nobody who asks waits for that.
-                segment.file.verify()?;
+                segment.warm_up()?;
             }
             Ok(made)
         };

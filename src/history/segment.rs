@@ -150,6 +150,14 @@ impl Segment {
         Self::open(Sealed::open(path)?, level)
     }
 
+    /// Checks every block: nobody who asks waits for that, and what a search touches is in memory then. What only answers need is not.
+    pub fn warm_up(&self) -> Result<()> {
+        self.file.verify()?;
+        let Shape { numbers, tables, .. } = &self.shape;
+        self.file.release_bytes(*numbers..tables.first().map_or(*numbers, |table| table.directory));
+        Ok(())
+    }
+
     pub fn path(&self) -> PathBuf {
         PathBuf::from(&**self.file.name())
     }

@@ -11,23 +11,34 @@ use crate::{
     online::{Answering, put_reply},
     report::{Format, put_id},
 };
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-/// Requests that are answered together.
-const BATCH: usize = 1024;
+/// Requests that are answered together: many are cheaper, but each waits for all.
+const LEAST_BATCH: usize = 16;
+const MOST_BATCH: usize = 1024;
+/// If it takes longer than that, there are too many.
+const LONG: Duration = Duration::from_millis(40);
 
 /// Answers all that comes, and closes the history when nothing more will. After an error there is no other answer than that, and
 /// `stop` is called.
 pub fn answer_all(mut answering: Box<dyn Answering>, options: &Options, queue: &Queue, stop: impl Fn()) -> Result<()> {
     // However this ends, nobody must wait for it in vain.
     let stop = OnEnd(stop);
-    while let Some(jobs) = queue.take(BATCH) {
+    let mut most = LEAST_BATCH;
+    while let Some(jobs) = queue.take(most) {
+        let start = Instant::now();
         match answer(&mut *answering, options, &jobs) {
-            Ok(lines) => deliver(&jobs, &lines),
+            Ok(lines) => {
+                deliver(&jobs, &lines);
+                most = next_batch(most, jobs.len(), start.elapsed());
+            }
             Err(error) => {
                 drop(stop);
                 refuse(&jobs, &error);
-                while let Some(jobs) = queue.take(BATCH) {
+                while let Some(jobs) = queue.take(MOST_BATCH) {
                     refuse(&jobs, &error);
                 }
                 return Err(error);
@@ -35,6 +46,18 @@ pub fn answer_all(mut answering: Box<dyn Answering>, options: &Options, queue: &
         }
     }
     answering.close()
+}
+
+/// How many are answered together next, if up to `most` were to be, and `count` took so long: twice as many or half of them.
+fn next_batch(most: usize, count: usize, took: Duration) -> usize {
+    let next = if took > LONG {
+        count / 2
+    } else if count == most {
+        2 * most
+    } else {
+        most
+    };
+    next.clamp(LEAST_BATCH, MOST_BATCH)
 }
 
 struct OnEnd<F: Fn()>(F);
@@ -121,4 +144,21 @@ pub fn put_error(out: &mut Vec<u8>, what: &str) {
     out.extend_from_slice(b"{\"error\":");
     put_id(out, Format::Ndjson, what);
     out.extend_from_slice(b"}\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_long_for_others() {
+        let after = |pace: Duration| (0..20).fold(LEAST_BATCH, |most, _| next_batch(most, most, pace * most as u32));
+        assert_eq!(after(Duration::from_micros(20)), MOST_BATCH);
+        assert_eq!(after(Duration::from_secs(1)), LEAST_BATCH);
+        assert!((32..=64).contains(&after(Duration::from_millis(1))));
+        // What takes as long for one as for many is asked together.
+        assert_eq!((0..20).fold(LEAST_BATCH, |most, _| next_batch(most, most, LONG)), MOST_BATCH);
+        // Who asks little has no part in it.
+        assert_eq!(next_batch(64, 3, Duration::from_millis(1)), 64);
+    }
 }
