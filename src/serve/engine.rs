@@ -11,7 +11,10 @@ use crate::{
     online::{Answering, put_reply},
     report::{Format, put_id},
 };
-use std::sync::Arc;
+use std::{
+    panic::{self, AssertUnwindSafe},
+    sync::Arc,
+};
 
 /// Requests that are answered together.
 const BATCH: usize = 1024;
@@ -20,12 +23,14 @@ const BATCH: usize = 1024;
 /// `stop` is called.
 pub fn answer_all(mut answering: Box<dyn Answering>, options: &Options, queue: &Queue, stop: impl Fn()) -> Result<()> {
     // However this ends, nobody must wait for it in vain.
-    let stop = OnEnd(stop);
+    let end = OnEnd(stop, queue);
     while let Some(jobs) = queue.take(BATCH) {
-        match answer(&mut *answering, options, &jobs) {
+        // What may be half done after a panic is not used again.
+        let answered = panic::catch_unwind(AssertUnwindSafe(|| answer(&mut *answering, options, &jobs)));
+        match answered.unwrap_or_else(|_| Err(Error::Usage("the thread that answers died".to_owned()))) {
             Ok(lines) => deliver(&jobs, &lines),
             Err(error) => {
-                drop(stop);
+                (end.0)();
                 refuse(&jobs, &error);
                 while let Some(jobs) = queue.take(BATCH) {
                     refuse(&jobs, &error);
@@ -37,11 +42,12 @@ pub fn answer_all(mut answering: Box<dyn Answering>, options: &Options, queue: &
     answering.close()
 }
 
-struct OnEnd<F: Fn()>(F);
+struct OnEnd<'q, F: Fn()>(F, &'q Queue);
 
-impl<F: Fn()> Drop for OnEnd<F> {
+impl<F: Fn()> Drop for OnEnd<'_, F> {
     fn drop(&mut self) {
         (self.0)();
+        self.1.end();
     }
 }
 
