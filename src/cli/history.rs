@@ -36,7 +36,7 @@ pub struct HistoryArgs {
     /// Instead of answers, pass on the lines of documents that are like none before them, each as it came
     #[arg(long, requires = "online", conflicts_with = "top")]
     pub only_new: bool,
-    /// When what was added must be on disk: each (before its answer), never (at the end), or at most so long after it
+    /// When what was added must be on disk: each (before its answer), never (at the end), or so long after it, plus the time of a sync, at most
     #[arg(long, value_name = "WHEN", requires = "history", default_value = "100ms", value_parser = parse_sync, conflicts_with = "no_add")]
     pub sync_every: SyncEvery,
     /// Forget entries that are older, such as 90m, 12h or 30d
@@ -45,6 +45,9 @@ pub struct HistoryArgs {
     /// Forget all but the newest N entries
     #[arg(long, value_name = "N", requires = "history", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_entries: Option<u64>,
+    /// Let N new entries make a file; until then they are in memory and in a journal. More files are smaller, and more work
+    #[arg(long, value_name = "N", requires = "history", default_value = "131072", value_parser = clap::value_parser!(u32).range(1..=131_072), conflicts_with = "no_add")]
+    pub file_entries: u32,
     /// Remove all entries of these documents, by their ids; nothing is read
     #[arg(long, value_name = "ID", requires = "history", num_args = 1.., conflicts_with_all = ["index", "paths", "files_from", "min_similarity", "add", "no_add", "only_new", "top"])]
     pub remove: Vec<String>,
@@ -66,6 +69,7 @@ impl HistoryArgs {
             max_age_seconds: self.max_age,
             max_entries: self.max_entries,
             read_only: self.no_add,
+            young_entries: self.file_entries,
             ..Options::default()
         }
     }
@@ -82,7 +86,8 @@ impl HistoryArgs {
         let of = match &self.history {
             Some(directory) => Of::Directory {
                 directory: directory.clone(),
-                options: self.options(threads),
+                // A service that is told to end does so: files that it makes can be made later.
+                options: Options { finish_files: service.listen.is_none(), ..self.options(threads) },
                 buckets: service.buckets.unwrap_or(Buckets::ALL),
             },
             None => Of::Upstreams(service.upstream.clone()),

@@ -179,9 +179,9 @@ const MANUAL: Manual = Manual {
                 "The similarity is the Jaccard coefficient of the bits of two prints. It follows the Jaccard coefficient of the sets of words, so order, repetition and layout make no difference; how closely is in dedup-stream(5). Documents that have \
                  nothing in common are still alike by 0.3 to 0.55. At 0.94 nine in ten texts are found of which one word in a hundred was changed, at 0.80 of which one in twenty was.",
                 "With --top N there is also matches, a list of the best N. --only-new writes no answers but the lines of documents that are like none before them; all are added all the same. A line that is no document is told, and passed on.",
-                "DIR holds a journal, files of prints and a manifest. Whatever was answered is in the journal, so that a process that is killed loses nothing. If the machine dies, what came after the last sync is lost: at most what --sync-every says. What was not \
+                "DIR holds a journal, files of prints and a manifest. Whatever was answered is in the journal, so that a process that is killed loses nothing. If the machine dies, what came after the last sync is lost: at most what --sync-every says, and what comes while the disk is at it. What was not \
                  written to its end is cut off at the next start, with a word on stderr. One process writes at a time; --no-add takes no lock, and sees what was there when it started. A history is of one tokenizer.",
-                "--max-entries and --max-age forget as documents come; files shrink as they are merged. --remove and --remove-from remove all entries that have an id. An id may come twice; nothing is replaced.",
+                "--max-entries and --max-age forget as documents come; files shrink as they are merged, or when less than half of one is left. --remove and --remove-from remove all entries that have an id. An id may come twice; nothing is replaced.",
             ],
         ),
         ("SERVICE", SERVICE),

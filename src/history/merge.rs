@@ -19,7 +19,7 @@ use std::{
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
-        mpsc::{self, Receiver, Sender},
+        mpsc::{self, Receiver, Sender, TryRecvError},
     },
     thread,
 };
@@ -47,13 +47,16 @@ pub enum Inputs {
 pub struct Dropped {
     pub first_sequence: u64,
     pub first_time: u32,
-    pub removed: HashSet<u64>,
+    pub removed: Arc<HashSet<u64>>,
 }
 
 /// What became of it.
 pub struct Done {
     pub inputs: Inputs,
-    pub removed: HashSet<u64>,
+    /// Of what was removed, what is in none of the inputs' successors.
+    pub dropped: Vec<u64>,
+    /// Whether the journal of what is in memory is on disk.
+    pub synced: Result<()>,
     /// None if all entries were dropped.
     pub made: Result<Option<Segment>>,
 }
@@ -100,24 +103,40 @@ impl<W: Work> Worker<W> {
     }
 
     pub fn submit(&mut self, job: W) {
-        if self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok()) {
-            self.pending += 1;
-        }
+        // If the thread died, who takes what is done is told.
+        let _ = self.jobs.as_ref().map(|jobs| jobs.send(job));
+        self.pending += 1;
     }
 
     /// A job that is done; if `wait`, and there is one under way, waits for it.
-    pub fn take(&mut self, wait: bool) -> Option<W::Done> {
+    pub fn take(&mut self, wait: bool) -> Result<Option<W::Done>> {
+        if self.pending == 0 {
+            return Ok(None);
+        }
         let done = self.done.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let done = if wait && self.pending > 0 { done.recv().ok() } else { done.try_recv().ok() };
-        self.pending -= usize::from(done.is_some());
-        done
+        let done = if wait { done.recv().map_err(|_| TryRecvError::Disconnected) } else { done.try_recv() };
+        match done {
+            Ok(done) => {
+                self.pending -= 1;
+                Ok(Some(done))
+            }
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => {
+                Err(Error::Usage("a thread that makes the files of the history died; start the program again".to_owned()))
+            }
+        }
+    }
+
+    /// What is under way is given up as soon as may be.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 
 /// What is under way is given up: its files are swept by the next who writes.
 impl<W: Work> Drop for Worker<W> {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        Self::stop(self);
         drop(self.jobs.take());
         self.thread.take().map(thread::JoinHandle::join);
     }
@@ -133,35 +152,96 @@ impl Work for Job {
             Inputs::Young(young, _) => vec![&**young],
             Inputs::Segments(segments) => segments.iter().map(|segment| &**segment as &dyn Entries).collect(),
         };
+        let synced = journal.map_or(Ok(()), |mut journal| journal.finish());
         let make = || {
-            journal.map_or(Ok(()), |mut journal| journal.finish())?;
             let made = build_file(&sources, &|sequence, time| live.has(sequence, time), level, &path, stop)?;
-            if let (Some(segment), Some(directory)) = (&made, path.parent()) {
+            if let (Some(segment), Some(directory)) = (&made, path.parent())
+                && !stop.load(Ordering::Relaxed)
+            {
                 sync_files(directory, std::slice::from_ref(&path))?;
                 segment.warm_up()?;
             }
             Ok(made)
         };
         let made = make();
-        Done { inputs, removed, made }
+        let dropped = removed.iter().copied().filter(|&sequence| inputs.has(sequence)).collect();
+        Done { inputs, dropped, synced, made }
+    }
+}
+
+impl Inputs {
+    /// Whether an entry is, or was, among them.
+    fn has(&self, sequence: u64) -> bool {
+        match self {
+            Self::Young(young, _) => young.last().is_some_and(|(last, _)| (last + 1 - u64::from(young.count())..=last).contains(&sequence)),
+            Self::Segments(segments) => {
+                segments.iter().any(|segment| (segment.shape.sequences[0]..=segment.shape.sequences[1]).contains(&sequence))
+            }
+        }
     }
 }
 
 /// A commit, and the files that are of no use after it. Who has them open can go on.
 pub struct Commit {
     pub manifest: Manifest,
+    /// Those of the manifest, which are put in order here.
+    pub removed: Arc<HashSet<u64>>,
     pub directory: PathBuf,
     pub obsolete: Vec<PathBuf>,
     /// What was made of these files: to let go of so much memory takes a while, too.
     pub inputs: Option<Inputs>,
 }
 
-impl Work for Commit {
-    type Done = Result<()>;
+/// Whether it is done, and what could not be removed.
+pub struct Committed {
+    pub done: Result<()>,
+    pub obsolete: Vec<PathBuf>,
+}
 
-    fn run(self, _: &AtomicBool) -> Result<()> {
+impl Work for Commit {
+    type Done = Committed;
+
+    fn run(mut self, _: &AtomicBool) -> Committed {
         drop(self.inputs);
-        self.manifest.commit(&self.directory)?;
-        self.obsolete.iter().try_for_each(|path| fs::remove_file(path).map_err(|error| Error::io(path.display(), error)))
+        self.manifest.removed = self.removed.iter().copied().collect();
+        drop(self.removed);
+        self.manifest.removed.sort_unstable();
+        let mut done = self.manifest.commit(&self.directory);
+        if done.is_ok() {
+            self.obsolete.retain(|path| match fs::remove_file(path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    done = Err(Error::io(path.display(), error));
+                    true
+                }
+                _ => false,
+            });
+        }
+        Committed { done, obsolete: self.obsolete }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Dies;
+
+    impl Work for Dies {
+        type Done = ();
+
+        fn run(self, _: &AtomicBool) {
+            panic!("on purpose");
+        }
+    }
+
+    /// What waits for it would grow for ever.
+    #[test]
+    fn a_thread_that_died_is_an_error() {
+        let mut worker = Worker::<Dies>::start().unwrap();
+        assert!(worker.take(true).unwrap().is_none());
+        worker.submit(Dies);
+        assert!(worker.take(true).is_err());
+        worker.submit(Dies);
+        assert!(worker.take(false).is_err());
     }
 }

@@ -30,6 +30,7 @@ mod manifest;
 mod merge;
 mod open;
 mod store;
+mod upkeep;
 
 pub use journal::SyncEvery;
 pub use likeness::{Likeness, Ratio};

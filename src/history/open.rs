@@ -1,11 +1,12 @@
 //! Opens a history, or makes one.
 
 use super::{
-    journal::{Journal, Replayed, is_blank, replay},
+    journal::{Journal, Line, Replayed, altered, is_blank, replay},
     manifest::{Manifest, ensure_new, journal_path},
     merge::Worker,
     segment::{Entries, Segment},
     store::{Held, History, Options, Writing},
+    upkeep::{Upkeep, count_within},
     young::{MOST_YOUNG, Young},
 };
 use crate::{
@@ -15,7 +16,8 @@ use crate::{
     token::{Rule, Tokenizer},
 };
 use std::{
-    fs,
+    collections::HashSet,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -54,24 +56,29 @@ impl History {
         }
         let mut notes = Vec::new();
         let mut workers = Some((Worker::start()?, Worker::start()?, Worker::start()?, lock));
-        for (at, &number) in journals.iter().enumerate() {
+        let (count, replayed) = (journals.len(), history.replay(&journals)?);
+        let first = replayed.first().map_or(0, |(_, replayed)| replayed.first_sequence);
+        for (at, (number, replayed)) in replayed.into_iter().enumerate() {
             let path = journal_path(directory, number);
-            let replayed = history.replay(&path, at + 2 >= journals.len())?;
             if replayed.torn_bytes > 0 {
                 notes.push(Problem::new(Place::path(&path), torn(&replayed)));
             }
             let journal = Journal::append_to(&path, &replayed, history.options.sync)?;
             if let Some((small, large, commits, lock)) = workers.take() {
-                history.writing = Some(Writing { journal, journal_number: number, next_journal: None, small, large, commits, lock });
+                let upkeep = Upkeep::default();
+                history.writing =
+                    Some(Writing { journal, journal_number: number, next_journal: None, small, large, commits, upkeep, lock });
             } else {
                 let writing = history.writing()?;
                 (writing.journal, writing.journal_number) = (journal, number);
             }
-            replayed.lines.iter().for_each(|line| history.take(line));
-            if at + 1 < journals.len() {
+            history.take_all(&replayed);
+            if at + 1 < count {
                 history.keep_young(number, None);
             }
         }
+        history.drop_stray_removals(first);
+        history.forget();
         history.plan();
         if history.young.count() >= history.options.young_entries.clamp(1, MOST_YOUNG) {
             history.next_journal()?;
@@ -104,10 +111,10 @@ impl History {
     fn read_all(directory: &Path, options: &Options, manifest: Manifest) -> Result<Self> {
         let mut history = Self::load(directory, options.clone(), manifest)?;
         let (journals, _) = history.journals()?;
-        for (at, &number) in journals.iter().enumerate() {
-            let replayed = history.replay(&journal_path(directory, number), at + 2 >= journals.len())?;
-            replayed.lines.iter().for_each(|line| history.take(line));
-            if at + 1 < journals.len() {
+        let count = journals.len();
+        for (at, (number, replayed)) in history.replay(&journals)?.into_iter().enumerate() {
+            history.take_all(&replayed);
+            if at + 1 < count {
                 history.keep_young(number, None);
             }
         }
@@ -115,7 +122,7 @@ impl History {
     }
 
     /// The segments, mapped.
-    fn load(directory: &Path, options: Options, manifest: Manifest) -> Result<Self> {
+    fn load(directory: &Path, options: Options, mut manifest: Manifest) -> Result<Self> {
         let place = || Place::path(directory);
         let scheme: PrintScheme = manifest.scheme.parse().map_err(|what: String| Error::damaged(place(), what))?;
         if let Some(asked) = options.scheme.as_ref().filter(|asked| **asked != scheme) {
@@ -125,11 +132,14 @@ impl History {
         let mut segments = Vec::new();
         for listed in &manifest.segments {
             let segment = Segment::open(listed.file.open(directory)?, listed.level)?;
-            segments.push(Held { segment: Arc::new(segment), is_busy: false });
+            segments.push(Held { segment: Arc::new(segment), is_busy: false, removed: 0 });
         }
         let next_sequence = segments.last().map_or(0, |held| held.segment.shape.sequences[1] + 1);
         let last_time = segments.iter().map(|held| held.segment.shape.times[1]).max().unwrap_or_default();
-        let (removed, waiting, young, writing) = (manifest.removed.iter().copied().collect(), Vec::new(), Young::default(), None);
+        // Of an entry that is in no file the journals tell: if it was lost with them, its number may be that of another one.
+        let removed: HashSet<u64> = manifest.removed.drain(..).filter(|&sequence| sequence < next_sequence).collect();
+        segments.iter_mut().for_each(|held| held.removed = count_within(&removed, held.segment.shape.sequences));
+        let (removed, waiting, young, writing) = (Arc::new(removed), Vec::new(), Young::default(), None);
         let (directory, pace) = (directory.to_owned(), Duration::ZERO);
         Ok(Self { directory, options, manifest, scheme, segments, waiting, young, removed, next_sequence, last_time, pace, writing })
     }
@@ -138,26 +148,56 @@ impl History {
     fn journals(&self) -> Result<(Vec<u64>, Vec<PathBuf>)> {
         let first = self.manifest.journal;
         let path = |number: u64| journal_path(&self.directory, number);
-        let mut journals: Vec<u64> = (first..).take_while(|&number| number == first || path(number).exists()).collect();
+        let mut journals = Vec::new();
+        for number in first.. {
+            // One look tells whether it is there and what is in it: a writer may remove one that it made ahead at any time.
+            match path(number).metadata() {
+                Ok(file) => journals.push((number, file.len())),
+                Err(error) if error.kind() == io::ErrorKind::NotFound && number > first => break,
+                Err(error) => return Err(Error::io(path(number).display(), error)),
+            }
+        }
         let mut blank = Vec::new();
-        while let [_, .., last] = journals[..]
-            && is_blank(&path(last))?
+        while let [_, .., (last, bytes)] = journals[..]
+            && is_blank(bytes)
         {
             blank.push(path(last));
             journals.pop();
         }
-        Ok((journals, blank))
+        Ok((journals.into_iter().map(|(number, _)| number).collect(), blank))
     }
 
-    /// Reads a journal. The last one may end in the middle of a group, and the one before it too: it need not have been on disk.
-    fn replay(&mut self, path: &Path, may_be_torn: bool) -> Result<Replayed> {
-        let replayed = replay(path, may_be_torn)?;
-        if replayed.first_sequence < self.next_sequence {
-            let what = format!("starts with entry {}, expected {}; it is of another history", replayed.first_sequence, self.next_sequence);
-            return Err(Error::damaged(Place::path(path), what));
+    /// Reads the journals, at most as many as may wait to be made into files. Each may end in the middle of a group: none need have been
+    /// on disk when the machine died, unless a later one says so.
+    ///
+    /// The last is read first: so whatever is in one is in what is read of those before it, even if somebody writes meanwhile.
+    fn replay(&self, journals: &[u64]) -> Result<Vec<(u64, Replayed)>> {
+        let (mut all, mut is_promised) = (Vec::new(), false);
+        for &number in journals.iter().rev() {
+            let path = journal_path(&self.directory, number);
+            let replayed = replay(&path)?;
+            if is_promised && replayed.torn_bytes > 0 {
+                return Err(altered(&path, replayed.whole_bytes));
+            }
+            is_promised |= replayed.is_promised;
+            all.push((number, replayed));
         }
+        all.reverse();
+        let mut expected = self.next_sequence;
+        for (number, Replayed { first_sequence, lines, .. }) in &all {
+            if *first_sequence < expected {
+                let what = format!("starts with entry {first_sequence}, expected {expected}; it is of another history");
+                return Err(Error::damaged(Place::path(&journal_path(&self.directory, *number)), what));
+            }
+            expected = first_sequence + lines.iter().filter(|line| matches!(line, Line::Add(_))).count() as u64;
+        }
+        Ok(all)
+    }
+
+    /// Takes what a journal has. Numbers of entries that were lost before it are not given again.
+    fn take_all(&mut self, replayed: &Replayed) {
         self.next_sequence = replayed.first_sequence;
-        Ok(replayed)
+        replayed.lines.iter().for_each(|line| self.take(line));
     }
 }
 

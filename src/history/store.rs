@@ -8,10 +8,11 @@ use super::{
     merge::{Commit, Done, Dropped, Inputs, Job, Worker},
     search::{Asked, Live, Scratch, search},
     segment::{Entries, Segment, Shape},
+    upkeep::{Kind, Upkeep, count_within},
     young::{Added, MOST_YOUNG, Young},
 };
 use crate::{
-    error::{Error, Result},
+    error::{Error, Problem, Result},
     format::Print,
     index::{FileSeal, WriteLock},
     scheme::PrintScheme,
@@ -50,6 +51,8 @@ pub struct Options {
     pub read_only: bool,
     /// So many new entries make a file; until then they are in memory, and in a journal of their own. At most 131,072.
     pub young_entries: u32,
+    /// At the end, files that are being made are waited for; otherwise they are given up, and the next writer makes them.
+    pub finish_files: bool,
     /// Seconds since 1970.
     pub clock: fn() -> u32,
 }
@@ -65,6 +68,7 @@ impl Default for Options {
             max_entries,
             read_only: false,
             young_entries: MOST_YOUNG,
+            finish_files: true,
             clock: system_clock,
         }
     }
@@ -115,7 +119,8 @@ pub struct History {
     /// What is being made into files, the oldest first.
     pub(super) waiting: Vec<Arc<Young>>,
     pub(super) young: Young,
-    pub(super) removed: HashSet<u64>,
+    /// Copied when it changes while a file is made.
+    pub(super) removed: Arc<HashSet<u64>>,
     pub(super) next_sequence: u64,
     pub(super) last_time: u32,
     /// What the last request took a thread.
@@ -124,10 +129,11 @@ pub struct History {
     pub(super) writing: Option<Writing>,
 }
 
-/// A segment, and whether it is being made into another.
+/// A segment, whether it is being made into another, and how many of its entries were removed.
 pub(super) struct Held {
     pub segment: Arc<Segment>,
     pub is_busy: bool,
+    pub removed: u32,
 }
 
 /// A journal that is made ahead of its time, so that nobody waits for the disk.
@@ -165,6 +171,7 @@ pub(super) struct Writing {
     pub small: Worker<Job>,
     pub large: Worker<Job>,
     pub commits: Worker<Commit>,
+    pub upkeep: Upkeep,
     pub lock: WriteLock,
 }
 
@@ -223,23 +230,32 @@ impl History {
         sequences.retain(|&(sequence, time)| live.has(sequence, time));
         let lines: Vec<Line> = sequences.iter().map(|&(sequence, _)| Line::Remove(sequence)).collect();
         self.writing()?.journal.append(&lines)?;
-        self.removed.extend(sequences.iter().map(|&(sequence, _)| sequence));
+        sequences.iter().for_each(|&(sequence, _)| self.note_removed(sequence));
+        if self.segments.iter().any(|held| !held.is_busy && held.is_mostly_removed()) {
+            self.forget();
+        }
         if self.options.sync == SyncEvery::Each {
             self.sync()?;
         }
         Ok(lines.len() as u64)
     }
 
-    /// Finishes what threads have under way, and makes sure that all is on disk. Without it, and after an error, nothing is lost that was promised.
-    pub fn close(mut self) -> Result<()> {
-        self.settle(true)?;
-        let Some(mut writing) = self.writing.take() else { return Ok(()) };
-        writing.journal.finish()?;
+    /// Makes sure that all is on disk, and then finishes what threads have under way, or gives it up. Without it, and after an error,
+    /// nothing is lost that was promised. Says what went wrong and is well again.
+    pub fn close(mut self) -> Result<Vec<Problem>> {
+        self.writing.as_mut().map_or(Ok(()), |writing| writing.journal.finish())?;
+        if self.options.finish_files {
+            self.settle(true)?;
+        } else {
+            self.give_up()?;
+        }
+        let notes = self.notes();
+        let Some(mut writing) = self.writing.take() else { return Ok(notes) };
         let ahead = writing.next_journal.take().map(|_| journal_path(&self.directory, writing.journal_number + 1));
         drop((writing.small, writing.large, writing.commits, writing.journal));
         // Nothing is in it; whether it goes or stays is all the same.
         let _ = ahead.map(fs::remove_file);
-        writing.lock.release(&self.directory)
+        writing.lock.release(&self.directory).map(|()| notes)
     }
 
     /// All that are in memory, the oldest first.
@@ -362,7 +378,7 @@ impl History {
     pub(super) fn take(&mut self, line: &Line) {
         match line {
             Line::Remove(sequence) => {
-                self.removed.insert(*sequence);
+                self.note_removed(*sequence);
             }
             Line::Add(added) => {
                 self.next_sequence = added.sequence + 1;
@@ -400,25 +416,31 @@ impl History {
         }
     }
 
-    fn next_path(&mut self) -> PathBuf {
+    pub(super) fn next_path(&mut self) -> PathBuf {
         self.manifest.next_segment += 1;
         segment_path(&self.directory, self.manifest.next_segment - 1)
     }
 
     /// What need not be in a file that is made now.
-    fn dropped(&self) -> Dropped {
+    pub(super) fn dropped(&self) -> Dropped {
         let live = self.live((self.options.clock)().max(self.last_time));
-        Dropped { first_sequence: live.first_sequence, first_time: live.first_time, removed: live.removed.clone() }
+        Dropped { first_sequence: live.first_sequence, first_time: live.first_time, removed: self.removed.clone() }
     }
 
     /// Has segments of one level made into one of the next.
     pub(super) fn plan(&mut self) {
-        while let Some(run) = next_run(&self.segments) {
+        while let Some(run) = next_run(&self.segments).filter(|_| self.may_try(Kind::Merge)) {
             let level = self.segments[run.start].segment.level + 1;
-            let inputs = Inputs::Segments(self.segments[run.clone()].iter().map(|held| held.segment.clone()).collect());
-            self.segments[run].iter_mut().for_each(|held| held.is_busy = true);
-            let (dropped, path) = (self.dropped(), self.next_path());
-            let Some(writing) = &mut self.writing else { return };
+            self.rewrite(run, level);
+        }
+    }
+
+    /// Has segments made into one.
+    fn rewrite(&mut self, run: std::ops::Range<usize>, level: u32) {
+        let inputs = Inputs::Segments(self.segments[run.clone()].iter().map(|held| held.segment.clone()).collect());
+        self.segments[run].iter_mut().for_each(|held| held.is_busy = true);
+        let (dropped, path) = (self.dropped(), self.next_path());
+        if let Some(writing) = &mut self.writing {
             writing.large.submit(Job { inputs, journal: None, level, path, dropped });
         }
     }
@@ -427,32 +449,43 @@ impl History {
     pub(super) fn settle(&mut self, all: bool) -> Result<()> {
         loop {
             let (is_behind, files) = (self.waiting.len() > MOST_WAITING, self.segments.len());
+            self.try_again(all || is_behind);
             let Some(writing) = &mut self.writing else { return Ok(()) };
-            let done = writing.small.take(all || is_behind);
-            let Some(done) = done.or_else(|| writing.large.take(all || files > MOST_FILES)) else { break };
-            self.install(done)?;
+            let mut done = writing.small.take(all || is_behind)?;
+            if done.is_none() {
+                done = writing.large.take(all || files > MOST_FILES)?;
+            }
+            let Some(done) = done else { break };
+            self.install(done, all, is_behind)?;
             self.forget();
             self.plan();
         }
-        while let Some(committed) = self.writing.as_mut().and_then(|writing| writing.commits.take(all)) {
-            committed?;
+        while let Some(writing) = &mut self.writing
+            && let Some(committed) = writing.commits.take(all)?
+        {
+            self.note_commit(committed, all)?;
         }
         Ok(())
     }
 
     /// Puts a segment in the place of what it was made of, and commits.
-    fn install(&mut self, done: Done) -> Result<()> {
-        let made = done.made?.map(|segment| Held { segment: Arc::new(segment), is_busy: false });
-        let is_dropped = |sequence: u64, [first, last]: [u64; 2]| (first..=last).contains(&sequence) && done.removed.contains(&sequence);
-        let obsolete = match &done.inputs {
+    fn install(&mut self, done: Done, is_last: bool, is_behind: bool) -> Result<()> {
+        let Some((inputs, made, dropped)) = self.ensure_made(done, is_last, is_behind)? else { return Ok(()) };
+        if !dropped.is_empty() {
+            let removed = Arc::make_mut(&mut self.removed);
+            for sequence in &dropped {
+                removed.remove(sequence);
+            }
+        }
+        let made = made.map(|segment| {
+            let removed = count_within(&self.removed, segment.shape.sequences);
+            Held { segment: Arc::new(segment), is_busy: false, removed }
+        });
+        let obsolete = match &inputs {
             // Those in memory are made into files in their order, after all that are files already.
             Inputs::Young(young, number) => {
                 self.waiting.retain(|waiting| !Arc::ptr_eq(waiting, young));
                 self.segments.extend(made);
-                if let Some((last, _)) = young.last() {
-                    let range = [last + 1 - u64::from(young.count()), last];
-                    self.removed.retain(|&sequence| !is_dropped(sequence, range));
-                }
                 let obsolete = (self.manifest.journal..=*number).map(|number| journal_path(&self.directory, number)).collect();
                 self.manifest.journal = number + 1;
                 obsolete
@@ -462,54 +495,55 @@ impl History {
                 let at = self.segments.iter().position(is_input).unwrap_or_default();
                 self.segments.retain(|held| !is_input(held));
                 self.segments.splice(at..at, made);
-                self.removed.retain(|&sequence| !inputs.iter().any(|input| is_dropped(sequence, input.shape.sequences)));
                 inputs.iter().map(|input| input.path()).collect()
             }
         };
-        self.commit(obsolete, Some(done.inputs));
+        self.commit(obsolete, Some(inputs));
         Ok(())
     }
 
     /// Commits the files that are in use, and removes others after that.
-    fn commit(&mut self, obsolete: Vec<PathBuf>, inputs: Option<Inputs>) {
+    pub(super) fn commit(&mut self, mut obsolete: Vec<PathBuf>, inputs: Option<Inputs>) {
         let file = |Held { segment, .. }: &Held| {
             let name = segment.file.name().rsplit('/').next().unwrap_or_default().to_owned();
             let file = FileSeal { name, bytes: segment.file.file_bytes(), seal: segment.file.seal() };
             SegmentFile { level: segment.level, file }
         };
         self.manifest.segments = self.segments.iter().map(file).collect();
-        self.manifest.removed = self.removed.iter().copied().collect();
-        self.manifest.removed.sort_unstable();
-        let (manifest, directory) = (self.manifest.clone(), self.directory.clone());
+        let (manifest, removed, directory) = (self.manifest.clone(), self.removed.clone(), self.directory.clone());
         if let Some(writing) = &mut self.writing {
-            writing.commits.submit(Commit { manifest, directory, obsolete, inputs });
+            obsolete.append(&mut writing.upkeep.take_obsolete());
+            writing.commits.submit(Commit { manifest, removed, directory, obsolete, inputs });
         }
     }
 
     /// Drops files of which nothing is left, and has those rewritten of which less than half is.
-    fn forget(&mut self) {
-        let dropped = self.dropped();
-        if (dropped.first_sequence, dropped.first_time) == (0, 0) {
+    pub(super) fn forget(&mut self) {
+        let Live { first_sequence, first_time, .. } = self.live((self.options.clock)().max(self.last_time));
+        if self.writing.is_none() || (first_sequence, first_time) == (0, 0) && self.removed.is_empty() {
             return;
         }
-        let is_gone = |held: &Held| {
+        let is_gone = |held: &mut Held| {
             let Shape { sequences, times, .. } = &held.segment.shape;
-            !held.is_busy && (sequences[1] < dropped.first_sequence || times[1] < dropped.first_time)
+            !held.is_busy && (sequences[1] < first_sequence || times[1] < first_time)
         };
-        let gone: Vec<_> = self.segments.extract_if(.., |held| is_gone(held)).collect();
-        let is_dying = |held: &Held| !held.is_busy && is_mostly_dead(&held.segment, &dropped);
-        while let Some(at) = self.segments.iter().position(is_dying) {
-            self.segments[at].is_busy = true;
-            let (segment, path) = (self.segments[at].segment.clone(), self.next_path());
-            let (level, inputs) = (segment.level, Inputs::Segments(vec![segment]));
-            let Some(writing) = &mut self.writing else { return };
-            writing.large.submit(Job { inputs, journal: None, level, path, dropped: dropped.clone() });
+        let gone: Vec<_> = self.segments.extract_if(.., is_gone).collect();
+        let is_dying =
+            |held: &Held| !held.is_busy && (held.is_mostly_removed() || is_mostly_dead(&held.segment, first_sequence, first_time));
+        while let Some(at) = self.segments.iter().position(is_dying).filter(|_| self.may_try(Kind::Merge)) {
+            self.rewrite(at..at + 1, self.segments[at].segment.level);
         }
         if !gone.is_empty() {
-            self.removed.retain(|&sequence| gone.iter().all(|held| !is_within(sequence, &held.segment)));
+            Arc::make_mut(&mut self.removed).retain(|&sequence| gone.iter().all(|held| !is_within(sequence, &held.segment)));
             let obsolete = gone.iter().map(|held| held.segment.path()).collect();
             self.commit(obsolete, Some(Inputs::Segments(gone.into_iter().map(|held| held.segment).collect())));
         }
+    }
+}
+
+impl Held {
+    fn is_mostly_removed(&self) -> bool {
+        self.removed > self.segment.count() / 2
     }
 }
 
@@ -520,11 +554,10 @@ fn is_within(sequence: u64, segment: &Segment) -> bool {
 }
 
 /// Whether more than half of a segment is forgotten, as far as its first and last entry tell.
-fn is_mostly_dead(segment: &Segment, dropped: &Dropped) -> bool {
+fn is_mostly_dead(segment: &Segment, first_sequence: u64, first_time: u32) -> bool {
     let Shape { sequences, times, .. } = &segment.shape;
     let half = |first: u64, last: u64| first + (last - first).div_ceil(2);
-    dropped.first_sequence > half(sequences[0], sequences[1])
-        || u64::from(dropped.first_time) > half(u64::from(times[0]), u64::from(times[1]))
+    first_sequence > half(sequences[0], sequences[1]) || u64::from(first_time) > half(u64::from(times[0]), u64::from(times[1]))
 }
 
 /// Segments beside one another that are of one level, as many as are made into one.

@@ -3,7 +3,9 @@
 use super::{
     Answer, History, Likeness, Options, Ratio, Request, Wanted,
     build::build_file,
+    journal::{Journal, Line, SyncEvery, replay},
     likeness::Best,
+    manifest::{Manifest, journal_path},
     search::{Asked, Live, Scratch, Searched, search},
     segment::Entries,
     young::{Added, Young},
@@ -170,7 +172,7 @@ fn a_history_finds_what_a_look_at_all_finds() {
         answers.extend(ask(&mut history, piece, at, &wanted));
         // Every other time it is not closed in order.
         if at % 1400 == 0 {
-            history.close().unwrap()
+            drop(history.close().unwrap())
         } else {
             drop(history)
         }
@@ -209,8 +211,78 @@ fn what_is_removed_or_forgotten_is_not_found() {
     for (age, is_found) in [(1001, true), (10, false)] {
         let mut history = History::open(directory.path(), Options { max_age_seconds: Some(age), ..options(1) }).unwrap().0;
         assert_eq!(again(&mut history, 4500).is_some(), is_found, "{age}");
+        // Files of which nothing is left are gone; what is in memory is not yet.
+        assert_eq!(history.entries() < 300, !is_found, "{age}: {}", history.entries());
     }
     NOW.store(1000, Ordering::Relaxed);
+}
+
+/// Of four journals none need be on disk when the machine dies: whatever is whole is there, numbers are not given twice, and all answers are right.
+#[test]
+fn every_journal_may_be_torn() {
+    let (prints, wanted) = (many(400, 4), Wanted { least: "0.85".parse().unwrap(), top: 1 });
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let options = || Options { young_entries: 100, ..options(1) };
+    History::open(directory, options()).unwrap().0.close().unwrap();
+    let write = |number: usize, is_synced: bool| {
+        let first = 100 * (number - 1);
+        let mut journal = Journal::create(&journal_path(directory, number as u64), first as u64, SyncEvery::Never).unwrap();
+        for at in (first..first + 100).step_by(10) {
+            let added = |at: usize| Added { print: prints[at], sequence: at as u64, time: 1000, id: format!("d{at}").into() };
+            journal.append(&(at..at + 10).map(|at| Line::Add(added(at))).collect::<Vec<_>>()).unwrap();
+            if is_synced {
+                journal.sync().unwrap();
+            }
+        }
+    };
+    (1..=4).for_each(|number| write(number, false));
+    let second = journal_path(directory, 2);
+    let bytes = std::fs::read(&second).unwrap();
+    std::fs::write(&second, &bytes[..bytes.len() / 2]).unwrap();
+    let left = 100 + replay(&second).unwrap().lines.len();
+    assert!((120..180).contains(&left));
+    let all: Vec<_> = (0..).zip(prints.iter().copied()).filter(|(at, _)| !(left as u64..200).contains(at)).collect();
+    let ensure_right = |history: &mut History| {
+        for print in &prints {
+            let answer = history.ask(&[Request { id: "x", print: Some(*print), add: false }], &wanted).unwrap().remove(0);
+            let found: Vec<_> = answer.matches.iter().map(|found| (found.id[1..].parse::<u64>().unwrap(), found.likeness)).collect();
+            assert_eq!(found, brute(&all, print, wanted.least, wanted.top));
+        }
+    };
+    let (mut reader, notes) = History::open(directory, Options { read_only: true, ..options() }).unwrap();
+    assert!(notes.is_empty());
+    ensure_right(&mut reader);
+    let (mut history, notes) = History::open(directory, options()).unwrap();
+    assert!(notes.len() == 1 && notes[0].to_string().contains("000002.journal: "), "{notes:?}");
+    ensure_right(&mut history);
+    assert_eq!(history.next_sequence, 400);
+    history.close().unwrap();
+    let (mut history, notes) = History::open(directory, options()).unwrap();
+    assert!(notes.is_empty());
+    ensure_right(&mut history);
+    history.close().unwrap();
+    // A later one says that it was on disk before anything of that one was: then this is no crash.
+    let manifest = Manifest { segments: Vec::new(), journal: 1, ..Manifest::read(directory).unwrap().unwrap() };
+    manifest.commit(directory).unwrap();
+    (1..=4).for_each(|number| write(number, number == 3));
+    std::fs::write(&second, &bytes[..bytes.len() / 2]).unwrap();
+    let error = History::open(directory, options()).err().unwrap().to_string();
+    assert!(error.contains("000002.journal: byte ") && error.ends_with("the journal was altered"), "{error}");
+}
+
+/// A commit may be on disk, and the entry that it says is removed not: its number is that of another one later.
+#[test]
+fn the_removal_of_a_lost_entry_is_not_that_of_another() {
+    let directory = tempfile::tempdir().unwrap();
+    History::open(directory.path(), options(1)).unwrap().0.close().unwrap();
+    let manifest = Manifest { removed: vec![0, 1], ..Manifest::read(directory.path()).unwrap().unwrap() };
+    manifest.commit(directory.path()).unwrap();
+    let (mut history, _) = History::open(directory.path(), options(1)).unwrap();
+    let wanted = Wanted { least: Ratio::ALL, top: 1 };
+    let answers = ask(&mut history, &[Print([5; 4]), Print([5; 4])], 0, &wanted);
+    assert_eq!(answers[1].matches[0].id, "d0");
+    history.close().unwrap();
 }
 
 /// A measurement, not a test: `cargo test --release --lib scan_against_memory -- --ignored --nocapture`.

@@ -6,8 +6,9 @@ use std::{
     io::{self, Read, Write},
     net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs},
     os::{
-        fd::{AsFd, BorrowedFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd},
         unix::{
+            ffi::OsStrExt,
             fs::{FileTypeExt, MetadataExt, PermissionsExt},
             net::{UnixListener, UnixStream},
         },
@@ -16,6 +17,9 @@ use std::{
     str::FromStr,
     time::Duration,
 };
+
+/// How long it takes at most to see whether somebody listens.
+const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
@@ -58,7 +62,7 @@ impl Stream {
     /// Connects, or gives up after a while.
     pub fn connect(address: &Address, limit: Duration) -> io::Result<Self> {
         match address {
-            Address::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+            Address::Unix(path) => connect_unix(path, limit).map(Self::Unix),
             Address::Tcp(host) => {
                 let mut failed = io::Error::other("the name of the host has no address");
                 for socket in host.to_socket_addrs()? {
@@ -72,9 +76,10 @@ impl Stream {
         }
     }
 
-    /// Lines are short, and somebody waits for each.
+    /// Lines are short, and somebody waits for each. A machine that went away without a word is noticed after some 90 seconds.
     fn over_tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
+        keep_alive(&stream)?;
         Ok(Self::Tcp(stream))
     }
 
@@ -224,6 +229,61 @@ impl Drop for Listener {
     }
 }
 
+/// Has the system ask a peer that says nothing whether it is still there: after 60 seconds, and then each 10; the third time is the last.
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    let mut options = vec![(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)];
+    #[cfg(target_os = "linux")]
+    options.extend([
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 60),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 10),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3),
+    ]);
+    for (level, name, value) in options {
+        let (value, length): (libc::c_int, _) = (value, size_of::<libc::c_int>() as libc::socklen_t);
+        // SAFETY: the descriptor is open as long as the stream is borrowed, and the value is as long as it is said to be.
+        let set = unsafe { libc::setsockopt(stream.as_raw_fd(), level, name, (&raw const value).cast(), length) };
+        if set != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Connects, or gives up after a while: who listens and does not accept may have as many connections as it can have.
+fn connect_unix(path: &Path, limit: Duration) -> io::Result<UnixStream> {
+    let bytes = path.as_os_str().as_bytes();
+    // SAFETY: an address of zeros is one, without a name.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    if bytes.len() >= address.sun_path.len() {
+        let what = format!("a path of {} bytes, sockets have less than {}", bytes.len(), address.sun_path.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    address.sun_path.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from as libc::c_char);
+    // SAFETY: calls without pointers; the descriptor is new and nobody else's.
+    let stream = unsafe {
+        let descriptor = libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0);
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC);
+        UnixStream::from_raw_fd(descriptor)
+    };
+    // This holds for the connection itself, too.
+    stream.set_write_timeout(Some(limit.max(Duration::from_millis(1))))?;
+    // SAFETY: the address is as long as it is said to be.
+    let connected =
+        unsafe { libc::connect(stream.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_un>() as libc::socklen_t) };
+    if connected != 0 {
+        return Err(match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "it accepts no connection"),
+            error => error,
+        });
+    }
+    stream.set_write_timeout(None)?;
+    Ok(stream)
+}
+
 /// Refuses a socket on which somebody listens, and a file that is none. One that a dead process left may be replaced.
 fn ensure_free(path: &Path) -> Result<()> {
     let refused = |what: &str| Err(Error::damaged(Place::path(path), what));
@@ -233,10 +293,10 @@ fn ensure_free(path: &Path) -> Result<()> {
         Ok(file) if !file.file_type().is_socket() => return refused("is no socket; choose another name"),
         Ok(_) => {}
     }
-    match UnixStream::connect(path) {
+    match connect_unix(path, LOOK) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
-        Err(error) => Err(Error::io(path.display(), error)),
-        Ok(_) => refused("another process listens on it; stop that one, or choose another name"),
+        Err(error) if error.kind() != io::ErrorKind::TimedOut => Err(Error::io(path.display(), error)),
+        _ => refused("another process listens on it; stop that one, or choose another name"),
     }
 }
 

@@ -238,10 +238,13 @@ impl Answering for Front {
             let done =
                 self.members[number].upstream.as_mut().map(|upstream| upstream.send(&line).and_then(|()| upstream.removed(deadline)));
             match done {
-                Some(Ok(count)) => {
-                    removed.count += count;
+                Some(Ok(Some(done))) => {
+                    removed.count += done.count;
+                    removed.missing.extend(done.missing);
                     continue;
                 }
+                // It is there, and only read: whatever it has is still there.
+                Some(Ok(None)) => {}
                 Some(Err(error)) => self.lose(number, &error),
                 None => {}
             }

@@ -1,8 +1,8 @@
 //! A history of this process.
 
-use super::{Answering, Buckets, Found, Hello, Removed, Reply};
+use super::{Answering, Buckets, Found, Hello, Removed, Reply, Tell};
 use crate::{
-    error::{Problem, Result},
+    error::Result,
     format::Print,
     history::{Answer, History, Options, Request, Wanted},
     scheme::PrintScheme,
@@ -14,13 +14,19 @@ pub struct Kept {
     history: History,
     buckets: Buckets,
     wanted: Wanted,
+    tell: Tell,
 }
 
 impl Kept {
-    /// Opens a history or makes one, and says what of it was lost to a crash.
-    pub fn open(directory: &Path, options: Options, buckets: Buckets, wanted: Wanted) -> Result<(Self, Vec<Problem>)> {
+    /// Opens a history or makes one, and tells what of it was lost to a crash.
+    pub fn open(directory: &Path, options: Options, buckets: Buckets, wanted: Wanted, tell: Tell) -> Result<Self> {
         let (history, notes) = History::open(directory, options)?;
-        Ok((Self { history, buckets, wanted }, notes))
+        notes.iter().for_each(|note| tell(note));
+        Ok(Self { history, buckets, wanted, tell })
+    }
+
+    fn tell_notes(&mut self) {
+        self.history.notes().iter().for_each(|note| (self.tell)(note));
     }
 
     fn keeps(&self, print: Option<Print>) -> bool {
@@ -46,6 +52,7 @@ impl Answering for Kept {
     fn ask(&mut self, requests: &[Request<'_>]) -> Result<Vec<Reply>> {
         let kept: Vec<_> = requests.iter().map(|request| Request { add: request.add && self.keeps(request.print), ..*request }).collect();
         let answers = self.history.ask(&kept, &self.wanted)?;
+        self.tell_notes();
         let reply = |(answer, (asked, kept)): (Answer, (&Request<'_>, &Request<'_>))| {
             let found = answer.matches.into_iter().map(|found| Found { similarity: found.likeness.similarity(), id: found.id });
             Reply { matches: found.collect(), is_left_out: asked.add && !kept.add, missing: Vec::new() }
@@ -54,10 +61,13 @@ impl Answering for Kept {
     }
 
     fn remove(&mut self, id: &str) -> Result<Removed> {
-        Ok(Removed { count: self.history.remove(id)?, missing: Vec::new() })
+        let count = self.history.remove(id)?;
+        self.tell_notes();
+        Ok(Removed { count, missing: Vec::new() })
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.history.close()
+        self.history.close()?.iter().for_each(|note| (self.tell)(note));
+        Ok(())
     }
 }

@@ -29,6 +29,16 @@ pub type Tell = Arc<dyn Fn(&Problem) + Send + Sync>;
 
 /// A line of a request or an answer has at most so many bytes.
 pub const LINE_BYTES: usize = 64 << 20;
+/// An id has at most so many bytes.
+pub const ID_BYTES: usize = 64 << 10;
+
+/// Refuses an id that is too long: it would be in memory, and in answers, again and again.
+pub fn ensure_id_is_short(id: &str) -> Result<(), String> {
+    if id.len() > ID_BYTES {
+        return Err(format!("an id of {} bytes, {ID_BYTES} is the most; give it a shorter one", id.len()));
+    }
+    Ok(())
+}
 
 /// Whom to ask.
 #[derive(Debug, Clone)]
@@ -44,9 +54,7 @@ pub fn open(of: &Of, scheme: Option<PrintScheme>, wanted: Wanted, tell: &Tell) -
     match of {
         Of::Directory { directory, options, buckets } => {
             let options = history::Options { scheme, ..options.clone() };
-            let (kept, notes) = Kept::open(directory, options, *buckets, wanted)?;
-            notes.iter().for_each(|note| tell(note));
-            Ok(Box::new(kept))
+            Ok(Box::new(Kept::open(directory, options, *buckets, wanted, tell.clone())?))
         }
         Of::Upstreams(addresses) => Ok(Box::new(Front::connect(addresses, scheme.as_ref(), wanted, tell.clone())?)),
     }

@@ -1,6 +1,6 @@
 //! A connection to a server: lines to it, and its answers.
 
-use super::{Address, Buckets, Found, Hello, LINE_BYTES, Reply, Stream};
+use super::{Address, Buckets, Found, Hello, LINE_BYTES, Removed, Reply, Stream};
 use crate::{
     format::Print,
     report::{Format, put_id},
@@ -51,14 +51,29 @@ impl Upstream {
         parse_reply(self.line(deadline)?)
     }
 
-    /// How many entries were removed.
-    pub fn removed(&mut self, deadline: Instant) -> io::Result<u64> {
+    /// What was removed; none if it says that nothing can be.
+    pub fn removed(&mut self, deadline: Instant) -> io::Result<Option<Removed>> {
         #[derive(Deserialize)]
-        struct Line {
-            removed: u64,
+        #[serde(untagged)]
+        enum Line {
+            Removed {
+                removed: u64,
+                #[serde(default)]
+                missing: Vec<String>,
+            },
+            Refused {
+                #[serde(rename = "error")]
+                _error: String,
+            },
         }
         let line = self.line(deadline)?;
-        serde_json::from_slice::<Line>(line).map(|line| line.removed).map_err(|_| unexpected(line))
+        match serde_json::from_slice(line) {
+            Ok(Line::Removed { removed, missing }) => {
+                Ok(Some(Removed { count: removed, missing: missing.into_iter().map(Into::into).collect() }))
+            }
+            Ok(Line::Refused { .. }) => Ok(None),
+            Err(_) => Err(unexpected(line)),
+        }
     }
 
     /// The next line, without its end.

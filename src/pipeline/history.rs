@@ -6,7 +6,7 @@ use crate::{
     error::{At, Error, Problem, Result},
     format::{Kind, Print},
     history::{self, History, Request, Wanted},
-    online::{self, Answering, Of, Tell, put_reply},
+    online::{self, Answering, Of, Tell, ensure_id_is_short, put_reply},
     parallel,
     scheme::PrintScheme,
     token::Tokenizer,
@@ -105,7 +105,7 @@ pub fn remove_from_history(
             watch.problem(&Problem::new(crate::error::Place::path(directory), format!("no entry has the id '{id}'")));
         }
     }
-    history.close()?;
+    history.close()?.iter().for_each(|note| watch.problem(note));
     Ok((removed, unknown))
 }
 
@@ -142,6 +142,7 @@ impl Stage for Gather {
     const IDS_ARE_UNIQUE: bool = false;
 
     fn take(&mut self, item: &Item<'_>, out: &mut Prints) -> Result<(), String> {
+        ensure_id_is_short(item.id)?;
         out.0.push(self.0.print(item)?.0.print);
         Ok(())
     }
@@ -172,7 +173,7 @@ fn read_lines(prints: &mut ToPrints, reader: &mut Reader, chunk: Chunk) -> Resul
     let kept = |what: &str| format!("{what}; the line is kept");
     reader.read(chunk, &mut |found| match found {
         Err(Problem { place, what }) => problems.push(Problem::new(place, kept(&what))),
-        Ok(item) => match prints.print(&item) {
+        Ok(item) => match ensure_id_is_short(item.id).and_then(|()| prints.print(&item)) {
             Err(what) => problems.push(Problem::new(item.place(), kept(&what))),
             Ok((printed, _)) => {
                 if let At::Line(line) = item.place().at {

@@ -1,6 +1,7 @@
 //! One client: a thread that reads its lines, and one that writes its answers.
 
 use super::{
+    budget::{Budget, SHARE_BYTES},
     queue::Job,
     request::{Asked, RequestReader},
     server::Shared,
@@ -26,13 +27,15 @@ const TOGETHER: usize = 256;
 const READ_BYTES: usize = 32 << 10;
 /// How often who waits for a client looks whether it is time to stop.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long a long line waits for those of other clients.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a client may take to close its side, once all is said.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// The answers of a client that are not written yet.
-#[derive(Default)]
 pub struct Answers {
     state: Mutex<State>,
+    budget: Arc<Budget>,
     /// Something can be written, or nothing more will come.
     ready: Condvar,
     /// Something was written.
@@ -54,11 +57,16 @@ struct State {
 }
 
 impl Answers {
+    pub fn new(budget: Arc<Budget>) -> Self {
+        Self { state: Mutex::default(), budget, ready: Condvar::new(), room: Condvar::new() }
+    }
+
     /// Appends the answers of some requests that weighed so much.
     pub fn append(&self, lines: &[u8], count: usize, bytes: usize) {
         let mut state = self.lock();
         if !state.is_gone {
             state.lines.extend_from_slice(lines);
+            self.budget.take(lines.len());
         }
         state.answered += count;
         state.answered_bytes += bytes;
@@ -69,13 +77,17 @@ impl Answers {
     /// Waits until there is room for requests; false if no answer can be given any more.
     fn reserve(&self, count: usize, bytes: usize, shared: &Shared) -> bool {
         let mut state = self.lock();
-        let is_full = |state: &State| state.requests + count > MOST_REQUESTS || state.request_bytes + state.lines.len() > MOST_BYTES;
+        let is_full = |state: &State| {
+            let bytes = state.request_bytes + state.lines.len();
+            state.requests + count > MOST_REQUESTS || bytes > MOST_BYTES || bytes > SHARE_BYTES && self.budget.is_spent()
+        };
         // What was read before the end is answered, room or not.
         while !state.is_gone && state.requests > 0 && is_full(&state) && !shared.stopping.load(Ordering::Relaxed) {
             state = self.room.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
         }
         state.requests += count;
         state.request_bytes += bytes;
+        self.budget.take(bytes);
         !state.is_gone
     }
 
@@ -100,7 +112,9 @@ impl Answers {
     fn wrote(&self, (count, bytes): (usize, usize), is_gone: bool) {
         let mut state = self.lock();
         state.requests -= count.min(state.requests);
-        state.request_bytes -= bytes.min(state.request_bytes);
+        let bytes = bytes.min(state.request_bytes);
+        state.request_bytes -= bytes;
+        self.budget.give(bytes);
         state.is_gone |= is_gone;
         drop(state);
         self.room.notify_one();
@@ -111,16 +125,23 @@ impl Answers {
     }
 }
 
+impl Drop for Answers {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.budget.give(state.request_bytes + state.lines.len());
+    }
+}
+
 /// Serves a client to its end.
 pub fn converse(stream: &Arc<Stream>, reader: RequestReader, shared: &Arc<Shared>) {
-    let answers = Arc::new(Answers::default());
+    let answers = Arc::new(Answers::new(shared.budget.clone()));
     let writer = {
         let (stream, answers, shared) = (stream.clone(), answers.clone(), shared.clone());
         thread::Builder::new().spawn(move || write_answers(&stream, &answers, &shared))
     };
     if let Ok(writer) = writer {
         let block = vec![0; READ_BYTES];
-        let mut reading = Reading { stream, reader, shared, answers: &answers, block, jobs: Vec::new(), weight: 0, line: 0 };
+        let mut reading = Reading { stream, reader, shared, answers: &answers, block, jobs: Vec::new(), weight: 0, line: 0, held: 0 };
         reading.run();
         shared.end_reading();
         answers.finish_reading();
@@ -139,6 +160,7 @@ fn write_answers(stream: &Stream, answers: &Answers, shared: &Shared) {
     while let Some(count) = answers.next(&mut lines) {
         is_gone = is_gone || write_all(stream, &lines, shared).is_err();
         answers.wrote(count, is_gone);
+        shared.budget.give(lines.len());
         empty(&mut lines);
     }
 }
@@ -184,6 +206,8 @@ struct Reading<'c> {
     jobs: Vec<Job>,
     weight: usize,
     line: u64,
+    /// What it has of the budget for its lines.
+    held: usize,
 }
 
 impl Reading<'_> {
@@ -199,7 +223,12 @@ impl Reading<'_> {
             let Some(last) = memchr::memrchr(b'\n', &buffer[scanned..]) else {
                 scanned = buffer.len();
                 if scanned > LINE_BYTES {
-                    return self.refuse_length();
+                    return self.refuse(&format!("more than {LINE_BYTES} bytes in a line"));
+                }
+                if !self.hold(buffer.capacity()) {
+                    let most = self.shared.budget.most_bytes;
+                    return self
+                        .refuse(&format!("all clients together have {most} bytes, which is the most (--client-memory); try again later"));
                 }
                 continue;
             };
@@ -211,9 +240,29 @@ impl Reading<'_> {
             buffer.drain(..end);
             scanned = buffer.len();
             if buffer.is_empty() {
-                empty(&mut buffer);
+                if buffer.capacity() > SHARE_BYTES {
+                    buffer = Vec::new();
+                }
                 self.reader.give_back();
             }
+            self.let_go(buffer.capacity());
+        }
+    }
+
+    /// Takes a buffer of so many bytes from the budget, as far as it is more than a client's share; false if there is no room for it.
+    fn hold(&mut self, bytes: usize) -> bool {
+        let more = bytes.saturating_sub(SHARE_BYTES).saturating_sub(self.held);
+        let is_held = more == 0 || self.shared.budget.wait_for(more, PATIENCE);
+        self.held += if is_held { more } else { 0 };
+        is_held
+    }
+
+    /// Gives back what a buffer of so many bytes does not need.
+    fn let_go(&mut self, bytes: usize) {
+        let less = self.held.saturating_sub(bytes.saturating_sub(SHARE_BYTES));
+        self.held -= less;
+        if less > 0 {
+            self.shared.budget.give(less);
         }
     }
 
@@ -257,15 +306,24 @@ impl Reading<'_> {
             self.answers.wrote((count, bytes), true);
             return false;
         }
-        self.shared.queue.push(jobs);
-        true
+        let is_taken = self.shared.queue.push(jobs);
+        if !is_taken {
+            self.answers.wrote((count, bytes), true);
+        }
+        is_taken
     }
 
-    fn refuse_length(&mut self) {
-        let what = format!("line {}: more than {LINE_BYTES} bytes in a line; the connection is closed", self.line + 1);
+    fn refuse(&mut self, what: &str) {
+        let what = format!("line {}: {what}; the connection is closed", self.line + 1);
         let asked = Asked::Wrong(what);
         self.weight += asked.weight();
         self.jobs.push(Job { answers: self.answers.clone(), asked });
         self.submit();
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.let_go(0);
     }
 }

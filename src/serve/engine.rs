@@ -12,6 +12,7 @@ use crate::{
     report::{Format, put_id},
 };
 use std::{
+    panic::{self, AssertUnwindSafe},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -26,17 +27,19 @@ const LONG: Duration = Duration::from_millis(40);
 /// `stop` is called.
 pub fn answer_all(mut answering: Box<dyn Answering>, options: &Options, queue: &Queue, stop: impl Fn()) -> Result<()> {
     // However this ends, nobody must wait for it in vain.
-    let stop = OnEnd(stop);
+    let end = OnEnd(stop, queue);
     let mut most = LEAST_BATCH;
     while let Some(jobs) = queue.take(most) {
         let start = Instant::now();
-        match answer(&mut *answering, options, &jobs) {
+        // What may be half done after a panic is not used again.
+        let answered = panic::catch_unwind(AssertUnwindSafe(|| answer(&mut *answering, options, &jobs)));
+        match answered.unwrap_or_else(|_| Err(Error::Usage("the thread that answers died".to_owned()))) {
             Ok(lines) => {
                 deliver(&jobs, &lines);
                 most = next_batch(most, jobs.len(), start.elapsed());
             }
             Err(error) => {
-                drop(stop);
+                (end.0)();
                 refuse(&jobs, &error);
                 while let Some(jobs) = queue.take(MOST_BATCH) {
                     refuse(&jobs, &error);
@@ -60,11 +63,12 @@ fn next_batch(most: usize, count: usize, took: Duration) -> usize {
     next.clamp(LEAST_BATCH, MOST_BATCH)
 }
 
-struct OnEnd<F: Fn()>(F);
+struct OnEnd<'q, F: Fn()>(F, &'q Queue);
 
-impl<F: Fn()> Drop for OnEnd<F> {
+impl<F: Fn()> Drop for OnEnd<'_, F> {
     fn drop(&mut self) {
         (self.0)();
+        self.1.end();
     }
 }
 

@@ -12,8 +12,10 @@
 //!
 //! A client that does not read its answers has a bounded number of requests under way, and then is not read from: it stops only itself.
 //!
-//! Memory: for each client at most one line of [`crate::online::LINE_BYTES`], 1024 requests and their answers, and two threads.
+//! Memory: for each client at most one line of [`crate::online::LINE_BYTES`], 1024 requests and their answers, and two threads; for all
+//! together no more than [`Options::client_bytes`], and 256 KiB for each.
 
+mod budget;
 mod connection;
 mod engine;
 mod queue;

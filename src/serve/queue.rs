@@ -27,18 +27,24 @@ pub struct Queue {
 struct State {
     jobs: VecDeque<Job>,
     is_closed: bool,
+    /// Nobody answers any more.
+    is_over: bool,
 }
 
 impl Queue {
-    /// Appends requests, in their order.
-    pub fn push(&self, jobs: Vec<Job>) {
+    /// Appends requests, in their order; false if nobody answers any more.
+    pub fn push(&self, jobs: Vec<Job>) -> bool {
         let mut state = self.lock();
-        while state.jobs.len() >= MOST {
+        while state.jobs.len() >= MOST && !state.is_over {
             state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.is_over {
+            return false;
         }
         state.jobs.extend(jobs);
         drop(state);
         self.filled.notify_one();
+        true
     }
 
     /// Waits for requests and takes those that are there, `most` at a time; none when no more will come.
@@ -63,7 +69,33 @@ impl Queue {
         self.filled.notify_all();
     }
 
+    /// Nobody answers any more: who waits for that need not wait.
+    pub fn end(&self) {
+        self.lock().is_over = true;
+        self.taken.notify_all();
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::budget::Budget;
+
+    #[test]
+    fn who_waits_for_room_is_let_go_at_the_end() {
+        let queue = Queue::default();
+        let answers = Arc::new(Answers::new(Arc::new(Budget::new(0))));
+        let jobs = |count| (0..count).map(|_| Job { answers: answers.clone(), asked: Asked::Hello }).collect();
+        assert!(queue.push(jobs(MOST)));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| queue.push(jobs(1)));
+            queue.end();
+            assert!(!waiting.join().unwrap());
+        });
+        assert_eq!(queue.take(usize::MAX).unwrap().len(), MOST);
     }
 }

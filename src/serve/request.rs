@@ -4,6 +4,7 @@ use crate::{
     corpus::{self, Content, Item, ensure_utf8},
     error::Result,
     format::{Blots, Header, Kind, Line, LineParser, Print, Tokens},
+    online::ensure_id_is_short,
     pipeline::ToPrints,
     scheme::PrintScheme,
 };
@@ -79,13 +80,18 @@ impl RequestReader {
         ensure_utf8(line, self.lossy)?;
         let add = match control(line) {
             Some(Control::Add(add)) => Some(add),
-            Some(Control::Asked(asked)) => return Ok(Some(asked)),
+            Some(Control::Asked(asked)) => {
+                if let Asked::Remove(id) = &asked {
+                    ensure_id_is_short(id)?;
+                }
+                return Ok(Some(asked));
+            }
             None => None,
         };
         let parsed = self.fields.parse(line, &mut self.tokens, &mut self.blots)?;
         let file = &self.file;
         let item = |id, content| Item { id, file, line: Some(number), bytes: None, hash: None, content };
-        let like = |id: &str, print| Ok(Some(Asked::Like { id: id.into(), print, add }));
+        let like = |id: &str, print| ensure_id_is_short(id).map(|()| Some(Asked::Like { id: id.into(), print, add }));
         match parsed {
             Line::Header(header) => self.ensure_scheme(&header).map(|()| None),
             Line::End { .. } => Ok(None),

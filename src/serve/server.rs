@@ -1,6 +1,7 @@
 //! Takes clients in, and lets them go.
 
 use super::{
+    budget::Budget,
     connection::converse,
     engine::{answer_all, put_error},
     queue::Queue,
@@ -34,6 +35,8 @@ pub struct Options {
     /// Other machines may connect.
     pub allow_remote: bool,
     pub max_clients: usize,
+    /// What lines and answers of all clients may take together.
+    pub client_bytes: usize,
     /// How lines are read.
     pub reading: corpus::Options,
     /// Documents are added, unless a request says that its own is not.
@@ -58,6 +61,7 @@ impl Stop {
 /// What the threads of a server have in common.
 pub struct Shared {
     pub queue: Queue,
+    pub budget: Arc<Budget>,
     /// Can be read from when it is time to stop, and stays so.
     pub stop: PipeReader,
     pub stopping: AtomicBool,
@@ -112,6 +116,7 @@ pub fn serve(answering: Box<dyn Answering>, options: &Options, stop: Stop, ready
     let Stop { reader: stopped, writer } = stop;
     let shared = Arc::new(Shared {
         queue: Queue::default(),
+        budget: Arc::new(Budget::new(options.client_bytes)),
         stop: stopped,
         stopping: AtomicBool::new(false),
         giving_up: AtomicBool::new(false),
@@ -197,4 +202,71 @@ fn refuse(stream: &Stream, what: &str) {
     stream.shut(Shutdown::Write);
     // What it has sent already would make the end look like a fault.
     let _ = both.read(&mut [0; 4096]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        history::Request,
+        online::{Buckets, Hello, Removed, Reply},
+        scheme::PrintScheme,
+        token::{Rule, Tokenizer},
+    };
+    use std::{os::unix::net::UnixStream, sync::mpsc};
+
+    struct Dies(PrintScheme);
+
+    impl Answering for Dies {
+        fn scheme(&self) -> &PrintScheme {
+            &self.0
+        }
+
+        fn hello(&self) -> Hello {
+            Hello { scheme: self.0.to_string(), buckets: Buckets::ALL, entries: 0, min_similarity: 1.0, top: 1 }
+        }
+
+        fn ask(&mut self, _: &[Request<'_>]) -> Result<Vec<Reply>> {
+            panic!("on purpose");
+        }
+
+        fn remove(&mut self, _: &str) -> Result<Removed> {
+            Ok(Removed::default())
+        }
+
+        fn close(self: Box<Self>) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Nobody waits for ever, neither who reads nor who asks.
+    #[test]
+    fn a_panic_ends_the_server_and_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options {
+            address: Address::Unix(directory.path().join("s")),
+            allow_remote: false,
+            max_clients: 4,
+            client_bytes: 1 << 20,
+            reading: corpus::Options::default(),
+            add: true,
+            with_all: false,
+        };
+        let (send, ready) = mpsc::channel();
+        let scheme = PrintScheme { tokens: Tokenizer::new(Rule::Word, false).scheme() };
+        let server = thread::spawn(move || {
+            serve(Box::new(Dies(scheme)), &options, Stop::new().unwrap(), |address, _| send.send(address.clone()).unwrap())
+        });
+        assert!(matches!(ready.recv().unwrap(), Address::Unix(_)));
+        let mut client = UnixStream::connect(directory.path().join("s")).unwrap();
+        let mut sending = client.try_clone().unwrap();
+        let sender = thread::spawn(move || drop(sending.write_all("{\"id\":\"a\",\"text\":\"b\"}\n".repeat(100_000).as_bytes())));
+        let mut answers = String::new();
+        // What was on its way when the server hung up may be cut off.
+        let _ = client.read_to_string(&mut answers);
+        assert!(answers.starts_with("{\"error\":\"the thread that answers died"), "{answers:.200}");
+        drop(client);
+        sender.join().unwrap();
+        assert!(server.join().unwrap().is_err());
+    }
 }

@@ -222,3 +222,98 @@ fn a_part_says_what_it_does_not_keep() {
     let [low, high] = ["0..127", "128..256"].map(part);
     assert!(low + high == 50 && low > 5 && high > 5, "{low} {high}");
 }
+
+/// Over TCP, and two are lost at once.
+#[test]
+fn upstreams_on_ports_are_lost_and_come_back() {
+    for host in ["127.0.0.1", "[::1]"] {
+        if std::net::TcpListener::bind(format!("{host}:0")).is_err() {
+            eprintln!("{host} is no address here: skipped");
+            continue;
+        }
+        let work = Work::new();
+        let start = |number: usize, address: &str| {
+            let history = format!("h{number}");
+            Server::start(&work, &[&["--history", &history, "--listen", address, "--buckets", RANGES[number]], &WANTED[..]].concat())
+        };
+        let [low, middle, high] = [0, 1, 2].map(|number| start(number, &format!("tcp:{host}:0")));
+        let addresses = [low.address.clone(), middle.address.clone(), high.address.clone()];
+        let upstreams: Vec<&str> = addresses.iter().flat_map(|address| ["--upstream", address]).collect();
+        let front = Server::start(&work, &[&upstreams, &WANTED[..], &["--listen", "unix:f"]].concat());
+        let mut client = front.connect(&work);
+        let lines = documents(5, 40);
+        let mut all = |add: bool| -> Vec<Value> {
+            let line = |line: &str| line.replacen('}', if add { ",\"add\":true}" } else { ",\"add\":false}" }, 1);
+            lines.lines().flat_map(|text| records(client.ask(&line(text)).as_bytes())).collect()
+        };
+        assert!(all(true).iter().all(|answer| answer.get("missing").is_none()));
+        let known = all(false);
+        drop((middle, high));
+        let without = all(false);
+        let named: std::collections::BTreeSet<&str> = without
+            .iter()
+            .flat_map(|answer| answer["missing"].as_array().into_iter().flatten().map(|name| name.as_str().unwrap()))
+            .collect();
+        assert_eq!(named, addresses[1..].iter().map(String::as_str).collect());
+        let _back = [1, 2].map(|number| start(number, &addresses[number]));
+        while all(false).iter().any(|answer| answer.get("missing").is_some()) {}
+        assert!(all(false).iter().zip(&known).all(|(now, then)| now["best"]["similarity"] == then["best"]["similarity"]));
+        drop(low);
+    }
+}
+
+/// Somebody listens, accepts nothing, and has as many connections as it can have: it is left out, and others come back all the same.
+#[test]
+fn who_accepts_nothing_is_not_waited_for() {
+    let work = Work::new();
+    let [low, _middle, _] = parts(&work);
+    let stuck = std::os::unix::net::UnixListener::bind(work.path("stuck")).unwrap();
+    // SAFETY: a call without pointers, on a socket that listens already.
+    assert_eq!(unsafe { libc::listen(std::os::fd::AsRawFd::as_raw_fd(&stuck), 0) }, 0);
+    let _first = std::os::unix::net::UnixStream::connect(work.path("stuck")).unwrap();
+    let upstreams = ["--upstream", "unix:u0", "--upstream", "unix:u1", "--upstream", "unix:stuck"];
+    let front = Server::start(&work, &[&upstreams, &WANTED[..], &["--listen", "unix:f"]].concat());
+    let mut client = front.connect(&work);
+    let lines = documents(5, 40);
+    let mut missing = || {
+        let answers: Vec<Value> = lines.lines().flat_map(|text| records(client.ask(text).as_bytes())).collect();
+        answers.iter().any(|answer| answer["missing"].to_string().contains("unix:u0"))
+    };
+    assert!(!missing());
+    drop(low);
+    assert!(missing());
+    let _low = part(&work, 0);
+    while missing() {}
+    assert_eq!(front.end("TERM").0, Some(0));
+    // A socket of somebody who is stuck is not taken over.
+    let ran = work.run("dedup-query", &["--history", "x", "--min-similarity", "1", "--listen", "unix:stuck"]);
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (2, "dedup-query: stuck: another process listens on it; stop that one, or choose another name\n")
+    );
+}
+
+/// One that only reads is named when something is to be removed, and stays; and what a front does not reach is named by the front above it.
+#[test]
+fn what_cannot_be_removed_is_named() {
+    let work = Work::new();
+    let [low, middle, high] = parts(&work);
+    drop(low.end("TERM"));
+    let read_only = ["--history", "h0", "--listen", "unix:u0", "--buckets", RANGES[0], "--no-add"];
+    let _low = Server::start(&work, &[&read_only, &WANTED[..]].concat());
+    let front = Server::start(&work, &[&FRONT, &WANTED[..], &["--listen", "unix:f"]].concat());
+    let above = Server::start(&work, &[&["--upstream", "unix:f", "--listen", "unix:g"], &WANTED[..]].concat());
+    let mut clients = [front.connect(&work), above.connect(&work)];
+    for client in &mut clients {
+        assert_eq!(client.ask(r#"{"remove":"x"}"#), "{\"removed\":0,\"missing\":[\"unix:u0\"]}\n");
+    }
+    // It was not lost: prints that it keeps are still compared with its own.
+    let answers: Vec<Value> = documents(5, 40).lines().flat_map(|text| records(clients[0].ask(text).as_bytes())).collect();
+    assert!(answers.iter().all(|answer| answer.get("missing").is_none()), "{answers:?}");
+    drop(middle);
+    let [mut below, mut above_it] = clients;
+    for client in [&mut below, &mut above_it] {
+        assert_eq!(client.ask(r#"{"remove":"x"}"#), "{\"removed\":0,\"missing\":[\"unix:u0\",\"unix:u1\"]}\n");
+    }
+    drop(high);
+}

@@ -7,6 +7,7 @@ mod blot;
 mod counted;
 mod damage;
 mod documents;
+mod durable;
 mod extract;
 mod faults;
 mod front;

@@ -263,30 +263,135 @@ fn a_line_without_an_end_ends_the_connection() {
 
 #[test]
 fn who_never_reads_stops_only_itself() {
+    for listen in ["unix:s", "tcp:127.0.0.1:0"] {
+        let work = Work::new();
+        let server = Server::start(&work, &["--history", "h", "--min-similarity", "0.9", "--listen", listen]);
+        let mut slow: Box<dyn Write> = match server.address.split_once(':').unwrap() {
+            ("unix", path) => {
+                let slow = UnixStream::connect(work.path(path)).unwrap();
+                slow.set_nonblocking(true).unwrap();
+                Box::new(slow)
+            }
+            (_, host) => {
+                let slow = TcpStream::connect(host).unwrap();
+                slow.set_nonblocking(true).unwrap();
+                Box::new(slow)
+            }
+        };
+        let line = format!("{{\"id\":\"{}\",\"text\":\"same words\",\"add\":false}}\n", "long".repeat(50));
+        // Sends until it is not read from any more. Meanwhile and after it others are served at once.
+        let (mut sent, mut waits) = (0, 0);
+        let mut other = server.connect(&work);
+        while waits < 50 {
+            match slow.write(line.as_bytes()) {
+                Ok(count) => (sent, waits) = (sent + count, 0),
+                Err(error) => {
+                    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+                    waits += 1;
+                    assert_eq!(
+                        other.ask(&format!("{{\"id\":\"o{sent}-{waits}\",\"text\":\"...\"}}")),
+                        format!("{{\"doc\":\"o{sent}-{waits}\",\"best\":null}}\n")
+                    );
+                }
+            }
+            assert!(sent < 64 << 20, "everything is read, and nothing is taken back");
+        }
+        // At the end it is not waited for, not for ever.
+        assert_eq!(server.end("TERM"), (Some(0), String::new()));
+    }
+}
+
+/// Half a line, and then nothing: others are served, and the rest of it is waited for.
+#[test]
+fn half_a_line_stops_only_who_sent_it() {
+    let work = Work::new();
+    let server = Server::unix(&work, &["--client-memory", "1M"]);
+    let mut idle = server.connect(&work);
+    idle.send("{\"id\":\"i\",\"text\":\"some");
+    // Another one has most of what there is for long lines.
+    let mut long = server.connect(&work);
+    long.send(&format!("{{\"id\":\"l\",\"text\":\"{}", "long ".repeat(120_000)));
+    let mut other = server.connect(&work);
+    for number in 0..50 {
+        let id = format!("o{number}");
+        assert_eq!(other.ask(&format!("{{\"id\":\"{id}\",\"text\":\"...\"}}")), format!("{{\"doc\":\"{id}\",\"best\":null}}\n"));
+    }
+    // A third finds no room for its own.
+    let mut more = server.connect(&work);
+    let _ = more.output.write_all(format!("{{\"id\":\"m\",\"text\":\"{}", "more ".repeat(200_000)).as_bytes());
+    assert_eq!(
+        more.line(),
+        "{\"error\":\"line 1: all clients together have 1048576 bytes, which is the most (--client-memory); try again later; the connection is closed\"}\n"
+    );
+    assert_eq!(idle.ask(" words\"}"), "{\"doc\":\"i\",\"best\":null}\n");
+    assert_eq!(long.ask("\"}"), "{\"doc\":\"l\",\"best\":null}\n");
+    // Now there is room.
+    let line = format!("{{\"id\":\"m\",\"text\":\"{}\"}}", "more ".repeat(120_000));
+    assert_eq!(server.connect(&work).ask(&line), "{\"doc\":\"m\",\"best\":null}\n");
+    assert_eq!(server.end("TERM").0, Some(0));
+}
+
+#[test]
+fn ids_have_a_length_that_can_be_kept() {
     let work = Work::new();
     let server = Server::unix(&work, &[]);
-    let mut slow = UnixStream::connect(work.path("s")).unwrap();
-    slow.set_nonblocking(true).unwrap();
-    let line = format!("{{\"id\":\"{}\",\"text\":\"same words\",\"add\":false}}\n", "long".repeat(50));
-    // Sends until it is not read from any more. Meanwhile and after it others are served at once.
-    let (mut sent, mut waits) = (0, 0);
-    let mut other = server.connect(&work);
-    while waits < 50 {
-        match slow.write(line.as_bytes()) {
-            Ok(count) => (sent, waits) = (sent + count, 0),
-            Err(error) => {
-                assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
-                waits += 1;
-                assert_eq!(
-                    other.ask(&format!("{{\"id\":\"o{sent}-{waits}\",\"text\":\"...\"}}")),
-                    format!("{{\"doc\":\"o{sent}-{waits}\",\"best\":null}}\n")
-                );
-            }
+    let (id, longer) = ("i".repeat(65_536), "i".repeat(65_537));
+    let mut client = server.connect(&work);
+    let told = "an id of 65537 bytes, 65536 is the most; give it a shorter one";
+    assert_eq!(client.ask(&format!("{{\"id\":\"{longer}\",\"text\":\"one\"}}")), format!("{{\"error\":\"line 1: {told}\"}}\n"));
+    assert_eq!(client.ask(&format!("{{\"remove\":\"{longer}\"}}")), format!("{{\"error\":\"line 2: {told}\"}}\n"));
+    assert_eq!(client.ask(&format!("{{\"id\":\"{id}\",\"text\":\"one\"}}")), format!("{{\"doc\":\"{id}\",\"best\":null}}\n"));
+    assert_eq!(client.ask(&format!("{{\"remove\":\"{id}\"}}")), "{\"removed\":1}\n");
+    assert_eq!(server.end("TERM").0, Some(0));
+    let lines = format!("{{\"id\":\"{longer}\",\"text\":\"one\"}}\n{{\"id\":\"b\",\"text\":\"two\"}}\n");
+    let ran = work.run_with("dedup-query", &["--history", "h", "--min-similarity", "1"], lines.as_bytes());
+    assert_eq!((ran.code(), ran.stdout().as_str()), (2, "{\"doc\":\"b\",\"best\":null}\n"));
+    assert_eq!(ran.stderr(), format!("dedup-query: stdin:1: {told}\n"));
+}
+
+/// A client whose machine went away without a word must not keep its place for ever: the system looks after it.
+#[test]
+fn peers_on_tcp_are_asked_whether_they_are_there() {
+    let work = Work::new();
+    let server = Server::start(&work, &["--history", "h", "--min-similarity", "1", "--listen", "tcp:127.0.0.1:0"]);
+    let mut client = server.connect(&work);
+    assert!(client.ask("{\"hello\":1}").starts_with("{\"hello\":1,"));
+    let Ok(table) = fs::read_to_string("/proc/net/tcp") else { return eprintln!("no table of connections here: skipped") };
+    let port: u16 = server.address.rsplit_once(':').unwrap().1.parse().unwrap();
+    // Its own end of an open connection, with a timer of kind 2 that ends in at most 60 seconds.
+    let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let own = table.lines().map(fields).find(|fields| fields[1].ends_with(&format!(":{port:04X}")) && fields[3] == "01").unwrap();
+    let (kind, hundredths) = own[5].split_once(':').unwrap();
+    assert!(kind == "02" && u64::from_str_radix(hundredths, 16).unwrap() <= 6000, "{own:?}");
+}
+
+/// Files are being made and merged when it is told to end: it does not wait for them, and all that was answered is there.
+#[test]
+fn an_end_while_files_are_made_loses_nothing() {
+    let work = Work::new();
+    for sync in ["never", "100ms"] {
+        let _ = fs::remove_dir_all(work.path("h"));
+        let server = Server::unix(&work, &["--file-entries", "20", "--sync-every", sync]);
+        let lines = documents(3, 1500);
+        let mut client = server.connect(&work);
+        let mut output = client.output;
+        let sender = thread::spawn(move || drop(output.write_all(lines.as_bytes())));
+        for _ in 0..700 {
+            client.input.read_line(&mut String::new()).unwrap();
         }
-        assert!(sent < 64 << 20, "everything is read, and nothing is taken back");
+        server.signal("TERM");
+        let mut rest = String::new();
+        client.input.read_to_string(&mut rest).unwrap();
+        sender.join().unwrap();
+        assert_eq!(server.wait(), (Some(0), String::new()));
+        assert!(!work.path("h/lock").exists());
+        let entries = 700 + rest.lines().count() as u64;
+        assert_eq!(Server::unix(&work, &["--no-add"]).entries, entries);
+        // The next one sweeps and goes on; in the end nothing is left over.
+        let server = Server::unix(&work, &["--file-entries", "20"]);
+        assert_eq!(server.entries, entries);
+        assert_eq!(server.end("TERM"), (Some(0), String::new()));
     }
-    // At the end it is not waited for, not for ever.
-    assert_eq!(server.end("TERM"), (Some(0), String::new()));
 }
 
 #[test]

@@ -1,0 +1,342 @@
+//! A history with small files, through all that happens to it: writers that die at a call, calls that fail, what is synced when, and
+//! what is forgotten. Answers are held against a look at every print.
+//!
+//! With `DEDUP_SOAK=1` writers are killed at every system call they make.
+
+use crate::{
+    service::Server,
+    work::{Ran, Work, records},
+};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+const ASK: [&str; 4] = ["--history", "h", "--min-similarity", "0.9"];
+/// A file for so many entries.
+const FILE: [&str; 2] = ["--file-entries", "50"];
+
+/// Prints of which every fourth is near one before it, and what each of them is like.
+struct Prints {
+    lines: Vec<String>,
+    /// Of each, those that are near enough: shared bits, bits of both, and which.
+    near: Vec<Vec<(u32, u32, usize)>>,
+}
+
+impl Prints {
+    fn new(count: usize) -> Self {
+        let mut state = 7_u64;
+        let mut next = || {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (state ^ state >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd)
+        };
+        let mut prints: Vec<[u64; 4]> = Vec::new();
+        for number in 0..count {
+            let mut print = [next(), next(), next(), next()];
+            if number % 4 == 3 {
+                print = prints[next() as usize % number];
+                (0..=next() % 6).for_each(|_| print[next() as usize % 4] ^= 1 << (next() % 64));
+            }
+            prints.push(print);
+        }
+        let bits = |one: &[u64; 4], two: &[u64; 4], both: fn(u64, u64) -> u64| {
+            one.iter().zip(two).map(|(one, two)| both(*one, *two).count_ones()).sum::<u32>()
+        };
+        let near = |one: &[u64; 4]| {
+            let all = prints.iter().enumerate().map(|(at, two)| (bits(one, two, |a, b| a & b), bits(one, two, |a, b| a | b), at));
+            all.filter(|(shared, union, _)| shared * 10 >= union * 9).collect()
+        };
+        // Of a print, its words are written from the first byte on.
+        let hex = |print: &[u64; 4]| print.iter().flat_map(|word| word.to_le_bytes()).map(|byte| format!("{byte:02x}")).collect::<String>();
+        let line = |(at, print): (usize, &[u64; 4])| format!("{{\"doc\":\"p{at}\",\"print\":\"{}\"}}\n", hex(print));
+        Self { lines: prints.iter().enumerate().map(line).collect(), near: prints.iter().map(near).collect() }
+    }
+
+    fn text(&self) -> String {
+        self.lines.concat()
+    }
+
+    /// Which print the best one is, among those in the history.
+    fn best(&self, of: usize, is_there: impl Fn(usize) -> bool) -> Option<usize> {
+        let near = self.near[of].iter().filter(|(_, _, at)| is_there(*at));
+        // The first of the best.
+        near.min_by(|one, two| (two.0 * one.1).cmp(&(one.0 * two.1)).then(one.2.cmp(&two.2))).map(|found| found.2)
+    }
+
+    /// Asks for all, without adding them.
+    #[track_caller]
+    fn found(&self, work: &Work, more: &[&str]) -> Vec<Option<usize>> {
+        let ran = work.run_with("dedup-query", &[&ASK, &["--no-add"][..], more].concat(), self.text().as_bytes());
+        assert!(ran.code() < 2 && ran.stderr().is_empty(), "{}", ran.stderr());
+        found(&ran.stdout())
+    }
+
+    /// A history that holds a prefix of the prints, and answers as it should: how many it holds.
+    #[track_caller]
+    fn ensure_prefix(&self, work: &Work) -> usize {
+        let found = self.found(work, &[]);
+        let count = (0..found.len()).rev().find(|&at| found[at] == Some(at)).map_or(0, |last| last + 1);
+        self.ensure_has(&found, |at| at < count);
+        count
+    }
+
+    #[track_caller]
+    fn ensure_has(&self, found: &[Option<usize>], is_there: impl Fn(usize) -> bool) {
+        let expected: Vec<_> = (0..self.lines.len()).map(|of| self.best(of, &is_there)).collect();
+        assert_eq!(found, expected);
+    }
+
+    /// Adds all but the first so many.
+    fn add(&self, work: &Work, skip: usize, more: &[&str]) -> Ran {
+        work.run_with("dedup-query", &[&ASK, &FILE[..], more].concat(), self.lines[skip..].concat().as_bytes())
+    }
+}
+
+/// The documents that answers name.
+fn found(answers: &str) -> Vec<Option<usize>> {
+    records(answers.as_bytes()).iter().map(|answer| answer["best"]["doc"].as_str().map(|doc| doc[1..].parse().unwrap())).collect()
+}
+
+fn is_soak() -> bool {
+    std::env::var_os("DEDUP_SOAK").is_some()
+}
+
+fn can_trace(work: &Work) -> bool {
+    let can = work.shell("strace -f -qq -o /dev/null true").code() == 0;
+    if !can {
+        eprintln!("no strace here, or no right to use it: skipped");
+    }
+    can
+}
+
+/// No file is there that the manifest does not name.
+#[track_caller]
+fn ensure_swept(work: &Work) {
+    let manifest = fs::read_to_string(work.path("h/manifest.json")).unwrap();
+    let names = fs::read_dir(work.path("h")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let extra: Vec<String> = names.filter(|name| name.ends_with(".prints") && !manifest.contains(name.as_str())).collect();
+    assert!(extra.is_empty() && !work.path("h/lock").exists(), "{extra:?}");
+}
+
+/// Prints come in some at a time, so that there are answers before the end.
+const FEED: &str = "while mapfile -n 30 -t lines && ((${#lines[@]})); do printf '%s\\n' \"${lines[@]}\"; done < p.jsonl | ";
+
+fn writer(sync: &str) -> String {
+    format!("dedup-query --history h --min-similarity 0.9 --file-entries 50 --sync-every {sync}")
+}
+
+#[test]
+fn small_files_are_made_and_merged() {
+    let (work, prints) = (Work::new(), Prints::new(2000));
+    let ran = work.run_with("dedup-query", &[&ASK, &["--file-entries", "250"][..]].concat(), prints.text().as_bytes());
+    assert_eq!((ran.code(), ran.stderr().as_str()), (0, ""));
+    let expected: Vec<_> = (0..2000).map(|of| prints.best(of, |at| at < of)).collect();
+    assert_eq!(found(&ran.stdout()), expected);
+    // Eight of one, and two of four each.
+    assert_eq!(work.shell("cd h; ls *.journal; ls *.prints | wc -l").ok_text(), "000009.journal\n2\n");
+    assert_eq!(fs::read_to_string(work.path("h/manifest.json")).unwrap().matches("\"level\": 1").count(), 2);
+    assert_eq!(prints.ensure_prefix(&work), 2000);
+    for wrong in ["0", "131073", "many"] {
+        let ran = work.shell(&format!("dedup-query --history h --min-similarity 1 --file-entries {wrong} x"));
+        assert!(ran.code() == 2 && ran.stderr().contains(&format!("invalid value '{wrong}' for '--file-entries <N>'")), "{}", ran.stderr());
+    }
+}
+
+/// Through journals that are switched, files that are made and merged, commits, and files that are removed: whatever was answered is there,
+/// nothing else is, and all answers are right; and whoever goes on makes the whole of it.
+#[test]
+fn a_writer_that_dies_at_a_call_leaves_right_answers() {
+    let (work, prints) = (Work::new(), Prints::new(450));
+    if !can_trace(&work) {
+        return;
+    }
+    work.write("p.jsonl", prints.text());
+    let calls = "write,pwrite64,fsync,fdatasync,rename,unlink,ftruncate,openat,mkdir";
+    for number in (1..).step_by(if is_soak() { 1 } else { 37 }) {
+        let _ = fs::remove_dir_all(work.path("h"));
+        let ran = work.shell(&format!(
+            "set -o pipefail; {FEED} strace -f -qq -o /dev/null -e trace={calls} -e inject={calls}:signal=KILL:when={number} {}",
+            writer("each")
+        ));
+        let answered = ran.stdout().lines().count();
+        let count = if work.path("h/manifest.json").exists() { prints.ensure_prefix(&work) } else { 0 };
+        assert!(count >= answered, "killed at call {number}: {answered} were answered, {count} are there");
+        if ran.code() == 0 {
+            assert_eq!(count, 450);
+            break;
+        }
+        let rest = prints.add(&work, count, &[]);
+        assert!(rest.code() < 2 && rest.stderr().lines().all(|line| line.ends_with("they are cut off")), "{number}: {}", rest.stderr());
+        assert_eq!(prints.ensure_prefix(&work), 450, "killed at call {number}");
+        ensure_swept(&work);
+    }
+}
+
+#[test]
+fn a_call_that_fails_leaves_right_answers() {
+    let (work, prints) = (Work::new(), Prints::new(450));
+    if !can_trace(&work) {
+        return;
+    }
+    work.write("p.jsonl", prints.text());
+    for (calls, error, step) in [("write", "ENOSPC", 61), ("fsync", "EIO", 17), ("fdatasync", "EIO", 17), ("rename", "EIO", 7)] {
+        for number in (1..).step_by(if is_soak() { 1 } else { step }) {
+            let _ = fs::remove_dir_all(work.path("h"));
+            let ran = work.shell(&format!(
+                "set -o pipefail; {FEED} strace -f -qq -o log -e trace={calls} -e inject={calls}:error={error}:when={number} {}",
+                writer("each")
+            ));
+            let when = format!("{calls} {number}: {}", ran.stderr());
+            assert!(!ran.stderr().contains("panicked"), "{when}");
+            let answered = ran.stdout().lines().count();
+            let count = if work.path("h/manifest.json").exists() { prints.ensure_prefix(&work) } else { 0 };
+            assert!(count >= answered && (ran.code() == 2 || count == 450), "{when}: {answered} were answered, {count} are there");
+            if !fs::read_to_string(work.path("log")).unwrap().contains("(INJECTED)") {
+                break;
+            }
+        }
+    }
+}
+
+/// The first write to a file fails, once: that is told once, and nothing else happens.
+#[test]
+fn a_file_that_cannot_be_made_is_made_later() {
+    let (work, prints) = (Work::new(), Prints::new(450));
+    if !can_trace(&work) {
+        return;
+    }
+    work.write("p.jsonl", prints.text());
+    let trace = "strace -f -qq -o log -P $PWD/h/000001.prints -e trace=write -e inject=write:error=ENOSPC:when=1";
+    let ran = work.shell(&format!("set -o pipefail; {FEED} {trace} {}", writer("100ms")));
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (0, "dedup-query: h/000001.prints: No space left on device (os error 28); nothing is lost, and it is tried again\n")
+    );
+    assert_eq!(prints.ensure_prefix(&work), 450);
+    assert_eq!(prints.add(&work, 450, &[]).stderr(), "");
+    ensure_swept(&work);
+}
+
+/// No file can be made: in the end that is an error, but what was added is on disk before it is told.
+#[test]
+fn the_journal_is_finished_before_files_are_waited_for() {
+    let (work, prints) = (Work::new(), Prints::new(70));
+    if !can_trace(&work) {
+        return;
+    }
+    let trace = "strace -f -qq -o log -P $PWD/h/000001.prints -P $PWD/h/000002.prints -e trace=write -e inject=write:error=ENOSPC";
+    work.write("p.jsonl", prints.text());
+    let ran = work.shell(&format!("{trace} {} < p.jsonl", writer("never")));
+    assert_eq!(ran.code(), 2);
+    assert!(ran.stderr().ends_with(".prints: No space left on device (os error 28)\n"), "{}", ran.stderr());
+    // A group without lines says that all before it is on disk.
+    let journal = work.read("h/000002.journal");
+    assert_eq!(journal[journal.len() - 40..][..16], [*b"HNXGROUP", [0; 8]].concat());
+    assert_eq!(prints.ensure_prefix(&work), 70);
+    // And the rest can be done when there is room.
+    assert_eq!(prints.add(&work, 70, &[]).stderr(), "");
+    assert_eq!(prints.ensure_prefix(&work), 70);
+    ensure_swept(&work);
+}
+
+/// What strace notes of a run: each sync and each answer.
+fn events(log: &str) -> Vec<&'static str> {
+    let event = |line: &str| match () {
+        () if line.contains("fdatasync(") => Some("sync"),
+        () if line.contains("write(") && line.contains("\"{\\\"doc\\\"") => Some("answer"),
+        () => None,
+    };
+    log.lines().filter_map(event).collect()
+}
+
+#[track_caller]
+fn wait_until(holds: &dyn Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60));
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_is_promised_is_synced_in_time() {
+    let (work, prints) = (Work::new(), Prints::new(3));
+    if !can_trace(&work) {
+        return;
+    }
+    for sync in ["each", "never", "50ms"] {
+        let _ = fs::remove_dir_all(work.path("h"));
+        let command = format!("exec strace -f -qq -o log -e trace=fdatasync,write {}", writer(sync));
+        let mut command = {
+            let path =
+                format!("{}:{}", assert_cmd::cargo::cargo_bin("dedup-query").parent().unwrap().display(), std::env::var("PATH").unwrap());
+            let mut shell = std::process::Command::new("bash");
+            shell.args(["-c", &command]).env("PATH", path).current_dir(work.dir.path());
+            shell
+        };
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut input, mut output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let log = || events(&fs::read_to_string(work.path("log")).unwrap());
+        for (at, line) in prints.lines.iter().enumerate() {
+            input.write_all(line.as_bytes()).unwrap();
+            output.read_line(&mut String::new()).unwrap();
+            match sync {
+                "each" => {
+                    wait_until(&|| log().len() >= 2 * at + 2);
+                    assert_eq!(log(), ["sync", "answer"].repeat(at + 1));
+                }
+                "never" => assert!(!log().contains(&"sync")),
+                // Nothing more is asked, and it happens all the same.
+                _ => wait_until(&|| log().iter().filter(|event| **event == "sync").count() > at),
+            }
+        }
+        drop(input);
+        assert!(child.wait().unwrap().code().is_some_and(|code| code < 2));
+        assert!(log().contains(&"sync"), "{sync}");
+    }
+}
+
+/// What is forgotten goes, file by file, and of one of which most is forgotten only the rest is kept.
+#[test]
+fn files_shrink_as_entries_are_forgotten() {
+    let (work, prints) = (Work::new(), Prints::new(900));
+    let newest = ["--max-entries", "300"];
+    assert_eq!(prints.add(&work, 0, &newest).stderr(), "");
+    prints.ensure_has(&prints.found(&work, &newest), |at| at >= 600);
+    let entries = || Server::start(&work, &[&ASK, &["--no-add", "--listen", "unix:s"][..]].concat()).entries;
+    assert!((300..=500).contains(&entries()), "{}", entries());
+    // One file, of which the first 120 are forgotten.
+    fs::remove_dir_all(work.path("h")).unwrap();
+    let add = |more: &[&str], lines: &[String]| {
+        let ran = work.run_with("dedup-query", &[&ASK, &["--file-entries", "200"][..], more].concat(), lines.concat().as_bytes());
+        assert!(ran.code() < 2 && ran.stderr().is_empty(), "{}", ran.stderr());
+    };
+    add(&[], &prints.lines[..200]);
+    assert_eq!((entries(), work.shell("cd h; ls *.prints").ok_text().as_str()), (200, "000001.prints\n"));
+    add(&["--max-entries", "80"], &[]);
+    assert_eq!((entries(), work.shell("cd h; ls *.prints").ok_text().as_str()), (80, "000002.prints\n"));
+    prints.ensure_has(&prints.found(&work, &[]), |at| (120..200).contains(&at));
+}
+
+/// A file of which most entries were removed is written again without them.
+#[test]
+fn files_shrink_as_entries_are_removed() {
+    let (work, prints) = (Work::new(), Prints::new(200));
+    assert_eq!(work.run_with("dedup-query", &[&ASK, &["--file-entries", "100"][..]].concat(), prints.text().as_bytes()).stderr(), "");
+    let entries = || Server::start(&work, &[&ASK, &["--no-add", "--listen", "unix:s"][..]].concat()).entries;
+    let remove = |numbers: std::ops::Range<usize>| {
+        work.write("list", numbers.map(|number| format!("p{number}\n")).collect::<String>());
+        work.run("dedup-query", &["--history", "h", "--remove-from", "list"]).ok();
+    };
+    remove(0..50);
+    assert_eq!(entries(), 200);
+    remove(50..60);
+    assert_eq!((entries(), work.shell("cd h; ls *.prints").ok_text().as_str()), (149, "000002.prints\n000003.prints\n"));
+    prints.ensure_has(&prints.found(&work, &[]), |at| at >= 60);
+    remove(60..200);
+    assert_eq!(prints.found(&work, &[]), vec![None; 200]);
+    assert_eq!((entries(), work.shell("ls h | grep -c prints").stdout().trim()), (0, "0"));
+    assert_eq!(records(&work.shell("jq -c .removed h/manifest.json").ok()), [serde_json::json!([])]);
+}
