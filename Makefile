@@ -88,16 +88,18 @@ evaluate: | deps                        ## how good the answers are, beside the 
 # History with 27 million entries, which takes an hour, on request: scripts/bench-history
 BENCH_ENTRIES ?= 270000 2700000
 
-bench: | deps-dev                       ## speed and memory: streams, index, extraction, growth, history, service, shards, other tools
+bench: | deps                           ## speed and memory: streams, index, extraction, growth, shared chunks, reports, history, service, shards, other tools
 	@$(MAKE) --no-print-directory --silent build
 	@scripts/bench
 	@scripts/bench-spex
+	@scripts/bench-pages
 	@scripts/bench-history $(BENCH_ENTRIES)
 	@scripts/bench-service $(BENCH_ENTRIES)
-	@if [ -x scripts/bench-shard ]; then scripts/bench-shard; fi
+	@scripts/bench-shard
 	@scripts/peers
 
-peers: | deps-dev                       ## the same question to this tool and to others, from PyPI
+peers: | deps                           ## the same question to this tool and to others, from PyPI
+	@$(MAKE) --no-print-directory --silent build
 	@scripts/peers
 
 soak: | deps-dev                        ## kill writers at every instant, then fuzz each target for FUZZ_SECONDS (60)

@@ -66,7 +66,9 @@ def available_packages(work, mirror):
     for suite in SUITES:
         for component in COMPONENTS:
             base = f"{work}/apt/state/lists/{prefix}_dists_{suite}_{component}_binary-amd64_Packages"
-            listing = next(base + end for end in ("", ".lz4", ".xz", ".gz") if os.path.exists(base + end))
+            listing = next((base + end for end in ("", ".lz4", ".xz", ".gz") if os.path.exists(base + end)), None)
+            if not listing:
+                sys.exit(f"make-linuxdocs: no list of the packages of {suite}/{component} from {mirror}; is there a network?")
             command = ["/usr/lib/apt/apt-helper", "cat-file", listing]
             text = subprocess.run(command, check=True, capture_output=True).stdout.decode()
             for paragraph in text.split("\n\n"):

@@ -1,13 +1,15 @@
 """What scripts/bench, scripts/evaluate and the scripts that they call have in common: where the programs and the corpora are, what a command costs, and the tables
 of BENCHMARKS.md.
 
-DEDUP_BIN names a directory with the programs; without it they are built, and taken from $CARGO_TARGET_DIR/release. DEDUP_CACHE is where corpora are (~/.cache/dedup).
+DEDUP_BIN names a directory with the programs; without it they are built, and taken from $CARGO_TARGET_DIR/release. DEDUP_CACHE is where corpora are kept
+($XDG_CACHE_HOME/dedup, or ~/.cache/dedup), DEDUP_SHARED where a corpus may lie that cannot be made (../shared, beside the project): corpora/pan13-train.tar.zst.
 """
-import math, os, pathlib, platform, re, subprocess, sys
+import functools, math, os, pathlib, platform, re, resource, shutil, subprocess, sys, tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = pathlib.Path(os.environ.get("DEDUP_BIN") or ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "release")
 CACHE = pathlib.Path(os.environ.get("DEDUP_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "dedup")
+SHARED = pathlib.Path(os.environ.get("DEDUP_SHARED") or ROOT.parent / "shared")
 PLAGIARISM = CACHE / "pan13/pan-13-train"
 PAGE = ROOT / "BENCHMARKS.md"
 
@@ -44,7 +46,7 @@ def cost(command):
     )
     line = subprocess.run([sys.executable, "-c", script, command], stdout=subprocess.PIPE, text=True, check=True, env=environment()).stdout.split()
     if line[0] != "0":
-        sys.exit(f"{os.path.basename(sys.argv[0])}: failed: {command}")
+        sys.exit(f"{script()}: failed: {command}")
     return [float(number) for number in line[1:]]
 
 
@@ -61,10 +63,12 @@ def run(commands, rounds, before={}):
     return best
 
 
+# ------------------------------------------------------------------------------------------------ corpora
 class Missing(Exception):
-    """A corpus that is not there and cannot be made."""
+    """Something to measure with that is not there and cannot be made."""
 
 
+@functools.cache
 def corpus(size="medium"):
     """Linux documentation; it is made if it is not there."""
     done = subprocess.run([ROOT / "scripts/make-linuxdocs", size], stdout=subprocess.PIPE, text=True)
@@ -73,6 +77,66 @@ def corpus(size="medium"):
     return done.stdout.strip().split("\n")[-1]
 
 
+def documentation(size):
+    """The same as NDJSON."""
+    return pathlib.Path(corpus(size) + ".jsonl")
+
+
+@functools.cache
+def plagiarism():
+    """The training corpus of PAN 2013, with susp/, src/ and NN-CLASS/pairs; it is unpacked into the cache if only its archive is there."""
+    if not (PLAGIARISM / "src").is_dir():
+        archive = SHARED / "corpora/pan13-train.tar.zst"
+        if not archive.is_file():
+            raise Missing(f"no plagiarism corpus in {PLAGIARISM}, nor {archive}; it is the training corpus of PAN 2013, text alignment, of https://pan.webis.de")
+        PLAGIARISM.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=PLAGIARISM.parent) as work:
+            if subprocess.run(["tar", "--zstd", "-xf", archive, "-C", work]).returncode:
+                raise Missing(f"{archive} cannot be unpacked; it takes tar and zstd")
+            shutil.rmtree(PLAGIARISM, ignore_errors=True)
+            os.rename(pathlib.Path(work) / PLAGIARISM.name, PLAGIARISM)
+    return PLAGIARISM
+
+
+@functools.cache
+def synthetic(documents):
+    """So many synthetic documents as NDJSON; they are made if they are not there."""
+    path = CACHE / f"synthetic/{documents}.jsonl"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if subprocess.run([ROOT / "scripts/make-synthetic", str(documents), path]).returncode:
+            raise Missing(f"scripts/make-synthetic {documents} could not make its corpus")
+    return path
+
+
+def script():
+    return os.path.basename(sys.argv[0])
+
+
+def need(corpus, *arguments, given=None):
+    """The directory that was given, or what a function of these gives; where it cannot, this script says so and is done, as nothing can be measured."""
+    if given:
+        return given if given.is_dir() else sys.exit(f"{script()}: {given}: there is no such directory")
+    try:
+        return corpus(*arguments)
+    except Missing as why:
+        print(f"{script()}: nothing is measured: {why}", file=sys.stderr)
+        sys.exit(0)
+
+
+def compiled(name, directory):
+    """A program of scripts/NAME.rs, in this directory."""
+    program = pathlib.Path(directory) / name
+    try:
+        done = subprocess.run(["rustc", "-O", "--edition", "2024", "-o", program, ROOT / f"scripts/{name}.rs"]).returncode
+    except FileNotFoundError:
+        done = "no rustc"
+    if done != 0:
+        raise Missing(f"scripts/{name}.rs could not be compiled ({done})")
+    return program
+
+
+# ------------------------------------------------------------------------------------------------ tables
 def table(head, rows):
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
@@ -104,13 +168,25 @@ def marks(section):
 
 
 def write(section, text):
-    """Puts text into BENCHMARKS.md, in place of what stands between the marks of this section."""
+    """Puts text into BENCHMARKS.md, in place of what stands between the marks of this section; but never nothing in place of something."""
+    if not text.strip():
+        raise ValueError(f"nothing to write to section '{section}'")
     start, end = marks(section)
     before, rest = PAGE.read_text().split(start)
     PAGE.write_text(before + start + text + "\n" + end + rest.split(end, 1)[1])
 
 
-def written(section):
-    """What stands in BENCHMARKS.md between the marks of this section."""
-    start, end = marks(section)
-    return PAGE.read_text().split(start)[1].split(end)[0]
+def cpu_seconds():
+    """Of all processes that this one waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def publish(section, text, is_written, command=None, seconds=None):
+    """Prints a section, below a line with machine, commit and command; if is_written, it goes to BENCHMARKS.md as well."""
+    command = command or " ".join([script(), *(word for word in sys.argv[1:] if word != "--write")])
+    took = f", {seconds:,.0f} s of CPU" if seconds is not None else ""
+    text = f"{machine()} Command: `scripts/{command}`{took}.\n\n{text.strip()}"
+    print(f"\n## {section}\n\n{text}", flush=True)
+    if is_written:
+        write(section, text)

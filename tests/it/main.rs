@@ -23,6 +23,7 @@ mod passages;
 mod pipeline;
 mod query;
 mod schemes;
+mod scripts;
 mod service;
 mod shard;
 mod shared;
