@@ -9,6 +9,7 @@ mod damage;
 mod documents;
 mod extract;
 mod faults;
+mod fleet;
 mod front;
 mod gdic;
 mod history;
