@@ -69,6 +69,7 @@ test-cluster: | deps-cluster            ## also the tests that need hosts: a Slu
 lint: | deps                            ## formatting, clippy, layers, man pages; silent when all is well
 	@$(CARGO) fmt --check
 	@$(CARGO) clippy --quiet --all-targets --locked -- -D warnings
+	@$(CARGO) check --quiet --no-default-features --locked
 	@scripts/check-layers
 	@$(CARGO) build --quiet --locked --bins
 	@scripts/check-man $(CARGO_TARGET_DIR)/debug

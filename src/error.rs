@@ -37,9 +37,27 @@ impl Error {
         if source.kind() == io::ErrorKind::BrokenPipe { Self::ClosedPipe } else { Self::Output(source) }
     }
 
+    /// Whether it is the machine that failed, not what it was asked to do: later, or elsewhere, it may go well.
+    pub fn is_of_machine(&self) -> bool {
+        matches!(self, Self::Io { cause, .. } | Self::Output(cause) if is_of_machine(cause))
+    }
+
     pub fn damaged(place: Place, what: impl Into<String>) -> Self {
         Self::Damaged { place, what: what.into() }
     }
+}
+
+/// A disk that is full, over quota, read-only, failing or gone; a share that does not answer; too many files open; no memory.
+pub fn is_of_machine(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        FileTooLarge, NotConnected, OutOfMemory, QuotaExceeded, ReadOnlyFilesystem, StaleNetworkFileHandle, StorageFull, TimedOut,
+    };
+    const CODES: [i32; 9] =
+        [libc::EIO, libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOTCONN, libc::ETIMEDOUT, libc::ENODEV, libc::ESTALE, libc::EHOSTDOWN];
+    matches!(
+        error.kind(),
+        StorageFull | QuotaExceeded | FileTooLarge | ReadOnlyFilesystem | StaleNetworkFileHandle | OutOfMemory | NotConnected | TimedOut
+    ) || error.raw_os_error().is_some_and(|code| CODES.contains(&code))
 }
 
 /// One input that could not be used.

@@ -11,6 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use std::{
     env,
+    io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -18,7 +19,7 @@ use std::{
 
 /// How hosts are reached, and what stays there.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Hosts")]
+#[command(next_help_heading = "With --engine ssh")]
 pub struct FleetArgs {
     /// Reach hosts with a command that takes the arguments of ssh, such as 'ssh -J gate'
     #[arg(long, value_name = "CMD")]
@@ -29,28 +30,30 @@ pub struct FleetArgs {
     /// The keys of hosts that are known; else the usual files
     #[arg(long, value_name = "FILE", conflicts_with = "rsh")]
     pub known_hosts: Option<PathBuf>,
-    /// How hosts reach each other; none: all goes through this machine
-    #[arg(long, value_name = "CMD", default_value = "ssh -o BatchMode=yes -o ConnectTimeout=5")]
-    pub peer_rsh: String,
+    /// How hosts reach each other; none: all goes through this machine [default: ssh -o BatchMode=yes -o ConnectTimeout=5]
+    #[arg(long, value_name = "CMD")]
+    pub peer_rsh: Option<String>,
     /// Copy this program to hosts, instead of using theirs
     #[arg(long)]
     pub ship_binaries: bool,
-    /// The program on hosts, if it is not on their path
-    #[arg(long, value_name = "PATH", default_value = "dedup-shard", conflicts_with = "ship_binaries")]
-    pub program: String,
-    /// How long a host may take to answer a call
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
-    pub connect_timeout: Duration,
-    /// A host that shows no sign of life for so long is lost
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_time)]
-    pub stall: Duration,
-    /// How often a task may be lost before the run is given up
-    #[arg(long, value_name = "N", default_value_t = crate::shard::RETRIES)]
-    pub retries: u32,
-    /// How much stays on each host for later runs
-    #[arg(long, value_name = "SIZE", default_value = "20G", value_parser = parse_size)]
-    pub cache_bytes: u64,
+    /// The program on hosts, if it is not on their path [default: dedup-shard]
+    #[arg(long, value_name = "PATH", conflicts_with = "ship_binaries")]
+    pub program: Option<String>,
+    /// How long a host may take to answer a call [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub connect_timeout: Option<Duration>,
+    /// A host that shows no sign of life for so long is lost [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub stall: Option<Duration>,
+    /// How much stays on each host for later runs [default: 20G]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub cache_bytes: Option<u64>,
 }
+
+const PEER_RSH: &str = "ssh -o BatchMode=yes -o ConnectTimeout=5";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const STALL: Duration = Duration::from_secs(60);
+const CACHE_BYTES: u64 = 20 << 30;
 
 /// What runs on a host while `run` talks to it.
 #[derive(Args, Debug)]
@@ -58,8 +61,8 @@ pub struct WorkerArgs {
     /// Where the host keeps files [default: ~/.cache/dedup-shard]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// The checksum of the plan
-    #[arg(long, value_name = "SUM", value_parser = parse_sum, required_unless_present = "inside")]
+    /// The checksum of the plan, and whose run it is
+    #[arg(long, value_name = "SUM-OWNER", value_parser = parse_sum, required_unless_present_any = ["inside", "check"])]
     run: Option<String>,
     /// Work in the directory of a run itself
     #[arg(long = "in", value_name = "RUN", conflicts_with_all = ["run", "dir"])]
@@ -70,6 +73,9 @@ pub struct WorkerArgs {
     /// What the checksum of this program must be
     #[arg(long = "self", value_name = "SUM")]
     own: Option<String>,
+    /// Do no more than look at that, and say it
+    #[arg(long, requires = "own")]
+    check: bool,
 }
 
 /// What the manual says of hosts.
@@ -77,14 +83,15 @@ pub const SECTION: (&str, &[&str]) = (
     "HOSTS",
     &[
         "run --engine ssh runs the tasks on the hosts of the plan. On each it starts dedup-shard worker, one for each slot and two that move files; a worker ends when the connection does, and nothing stays but files. \
-         They are in dir=PATH, or ~/.cache/dedup-shard, in a directory named by the checksum of the plan, for their owner alone. clean --engine ssh removes it. Parts of the index stay in the directory cache beside it for later \
-         runs, up to --cache-bytes, and until they were not used for 30 days.",
-        "Documents are sent to the host that gets their slice, and removed when it is done. What tasks make goes from host to host where these reach each other (--peer-rsh), else through this machine; only what a task needs \
+         They are in dir=PATH, or ~/.cache/dedup-shard, in a directory named by the checksum of the plan and by whose run it is, for their owner alone. clean --engine ssh removes it. Parts of the index stay in the directory cache beside it for later \
+         runs, up to --cache-bytes, and until they were not used for 30 days; so do runs and programs that nobody came back to.",
+        "Documents are sent to the host that gets their slice, and removed when it is done. What tasks make goes from host to host where these reach each other (--peer-rsh), else through this machine, which is told once; only what a task needs \
          is moved, while others run. With shared=PATH, where the directory of the run lies below PATH, the host works in that: nothing is copied but documents that lie elsewhere.",
-        "A host must be known: its key stands in known_hosts, else it is refused, with its fingerprint. Keys come from the agent, from --identity, or from the usual files, with a certificate KEY-cert.pub if there is one; a key with a passphrase \
+        "A host must be known: its key stands in known_hosts, else it is refused, with its fingerprint. Keys come from the agent, each of which is tried (with IdentitiesOnly, those of the files that are named), from --identity, or from the usual files, with a certificate KEY-cert.pub if there is one; a key with a passphrase \
          must be in the agent. Names, users, ports, keys and jump hosts of ~/.ssh/config count, if there is a program ssh to ask. For all else there is --rsh: CMD [user@]host [-p port] -- 'command'.",
         "A task that is lost with its host, disk or connection is run elsewhere, up to --retries times. A host that fails three times in a row, or whose key is wrong, gets no more tasks, and what only it had is made again if it is still \
-         needed. If none is left, run ends with 75, and goes on where it was when it is called again: it first asks all hosts what they have. A task that fails by itself stops the run; its log is in RUN/logs.",
+         needed. If none is left, run ends with 75, and goes on where it was when it is called again: it first asks all hosts what they have. A task that fails by itself stops the run; its log is in RUN/logs. \
+         If it failed because what it read has rotted on the host, that is made again. If the disk of this machine is full, run ends with 75, too.",
     ],
 );
 
@@ -110,22 +117,40 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 }
 
 fn parse_sum(text: &str) -> Result<String, String> {
-    let is_sum = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_sum { Ok(text.to_owned()) } else { Err(format!("'{text}' is not a checksum of 16 hex digits")) }
+    let is_sum = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_run = text.split_once('-').is_some_and(|(sum, owner)| is_sum(sum) && is_sum(owner));
+    if is_run { Ok(text.to_owned()) } else { Err(format!("'{text}' is not two checksums of 16 hex digits")) }
 }
 
 impl FleetArgs {
+    /// The first of these that was given, if any.
+    pub fn given(&self) -> Option<&'static str> {
+        let all = [
+            (self.rsh.is_some(), "--rsh"),
+            (self.identity.is_some(), "--identity"),
+            (self.known_hosts.is_some(), "--known-hosts"),
+            (self.peer_rsh.is_some(), "--peer-rsh"),
+            (self.ship_binaries, "--ship-binaries"),
+            (self.program.is_some(), "--program"),
+            (self.connect_timeout.is_some(), "--connect-timeout"),
+            (self.stall.is_some(), "--stall"),
+            (self.cache_bytes.is_some(), "--cache-bytes"),
+        ];
+        all.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
+    }
+
     /// All hosts of a plan.
     pub fn fleet<'p>(&self, here: Local<'p>) -> Result<Fleet<'p>, anyhow::Error> {
         let words = |text: &str| split_words(text).map_err(anyhow::Error::msg);
-        let peer_rsh = (self.peer_rsh != "none").then(|| words(&self.peer_rsh)).transpose()?;
+        let peer_rsh = self.peer_rsh.as_deref().unwrap_or(PEER_RSH);
+        let peer_rsh = (peer_rsh != "none").then(|| words(peer_rsh)).transpose()?;
         let options = FleetOptions {
-            program: self.program.clone(),
+            program: self.program.clone().unwrap_or_else(|| "dedup-shard".to_owned()),
             ship: self.ship_binaries.then(|| here.program.clone()),
             peer_rsh,
-            hello: self.connect_timeout + START,
-            stall: self.stall,
-            cache_bytes: self.cache_bytes,
+            hello: self.connect_timeout.unwrap_or(CONNECT_TIMEOUT) + START,
+            stall: self.stall.unwrap_or(STALL),
+            cache_bytes: self.cache_bytes.unwrap_or(CACHE_BYTES),
             cache_age: CACHE_AGE,
         };
         let rsh = self.rsh.as_deref().map(words).transpose()?;
@@ -146,8 +171,8 @@ impl FleetArgs {
         let options = SshOptions {
             identity: self.identity.clone(),
             known_hosts: self.known_hosts.clone(),
-            connect_timeout: self.connect_timeout,
-            stall: self.stall,
+            connect_timeout: self.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
+            stall: self.stall.unwrap_or(STALL),
         };
         Ok(Box::new(Ssh::new(host.address(), options)))
     }
@@ -164,6 +189,10 @@ pub fn run_worker(args: &WorkerArgs) -> Result<ExitCode, anyhow::Error> {
         && !is_self(&program, sum)?
     {
         anyhow::bail!("{}: is not the program that was sent; remove it", program.display());
+    }
+    if args.check {
+        let sum = args.own.as_deref().unwrap_or_default();
+        return writeln!(io::stdout(), "{sum}").map(|()| ExitCode::SUCCESS).context("stdout");
     }
     // Nobody else is to read what is kept here.
     #[cfg(unix)]

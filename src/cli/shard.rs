@@ -13,16 +13,16 @@ use super::{
 };
 use crate::{
     corpus::{Entries, Found},
-    error::Error,
+    error::{Error, is_of_machine},
     format::Form,
     index::Means,
     parallel::Limits,
     pipeline::{Settings, StepOptions, files_to_read, scheme_of},
     posting::TempDir,
     shard::{
-        BaseOf, Events, Failure, Host, Kind, LOST, Local, News, Outcome, Plan, PlanOptions, RunLock, State, TableOptions, Tally, Task,
-        Verdict, clean, commit, gather, number, prepare, problems, read_owners, run, state, usual_parts, write_plan, write_problems,
-        write_report,
+        BaseOf, Events, Failure, Host, Kind, LOST, Local, News, Outcome, Plan, PlanOptions, RETRIES, RunLock, RunOptions, State,
+        TableOptions, Tally, Task, Verdict, clean, commit, gather, gather_needs, has_file, number, prepare, problems, read_owners, run,
+        state, usual_parts, write_plan, write_problems, write_report,
     },
     token::Tokenizer,
 };
@@ -139,9 +139,12 @@ struct RunTasksArgs {
     /// Who runs the tasks
     #[arg(long, value_enum, default_value_t = EngineName::Local)]
     engine: EngineName,
-    /// How many tasks at a time [default: one a core]
+    /// How many tasks at a time, on all hosts together [default: one a core of this machine, as many as hosts have slots, or what the cluster lets run]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     jobs: Option<u32>,
+    /// How often a task may be lost before the run is given up; not with slurm [default: 3]
+    #[arg(long, value_name = "N")]
+    retries: Option<u32>,
     /// No progress bar, and no word on documents that could not be used
     #[arg(short, long)]
     quiet: bool,
@@ -231,7 +234,7 @@ const MANUAL: Manual = Manual {
             "REPORTS",
             &[
                 "RUN/events.jsonl, and RUN/events with a file for each job of a cluster, say what happened when, a JSON object a line. They are for people and estimates: nothing is decided by them. status adds them up: \
-                 what each host did, how fast, what was moved, and how long the rest may take. run writes RUN/report.html when it ends, a page with the time line of all tasks.",
+                 what each host did, how fast, what was moved, by kind and by whether it went from host to host, and how long the rest may take. Tasks whose outputs are on hosts count as done; --missing names them, as whoever goes on without these hosts must run them. run writes RUN/report.html when it ends, a page with the time line of all tasks.",
             ],
         ),
         (
@@ -351,6 +354,31 @@ fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
 }
 
 fn run_run(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
+    run_all(args).or_else(|error| {
+        if is_lost(&error) {
+            say(&format!("{}: {error:#}", name::<Arguments>()));
+            return Ok(ExitCode::from(LOST));
+        }
+        Err(error)
+    })
+}
+
+/// Refuses what an engine knows nothing of.
+fn ensure_meant_for(engine: EngineName, fleet: &FleetArgs, slurm: Option<&SlurmArgs>) -> Result<(), anyhow::Error> {
+    if let Some(flag) = fleet.given().filter(|_| !matches!(engine, EngineName::Ssh)) {
+        anyhow::bail!("{flag} is for --engine ssh only");
+    }
+    if let Some(flag) = slurm.and_then(SlurmArgs::given).filter(|_| !matches!(engine, EngineName::Slurm)) {
+        anyhow::bail!("{flag} is for --engine slurm only");
+    }
+    Ok(())
+}
+
+fn run_all(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
+    ensure_meant_for(args.engine, &args.fleet, Some(&args.slurm))?;
+    if args.retries.is_some() && matches!(args.engine, EngineName::Slurm) {
+        anyhow::bail!("--retries is not for --engine slurm, where --requeues says how often a job is run again");
+    }
     let (plan, directory) = args.of.open()?;
     let _lock = RunLock::take(&directory)?;
     let bytes = plan.tasks.iter().map(|task| task.bytes).sum();
@@ -373,11 +401,17 @@ fn run_run(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     }
     for Failure { task, verdict } in &failures {
         if let Verdict::Failed(what) | Verdict::Lost(what) = verdict {
-            say(&format!("{}: {task}: {what}", name::<Arguments>()));
+            say(&format!("{}: {task}: {}", name::<Arguments>(), plain(what)));
         }
     }
     let is_lost = failures.iter().all(|failure| matches!(failure.verdict, Verdict::Lost(_)));
     Ok(ExitCode::from(if is_lost { LOST } else { 2 }))
+}
+
+/// What hosts and tasks said, for a terminal: it stays on its lines, and commands nothing.
+fn plain(text: &str) -> String {
+    let escape = |c: char| if c.is_control() && c != '\n' { c.escape_debug().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
 }
 
 /// Hands out the tasks from here, to this machine or to hosts.
@@ -385,25 +419,30 @@ fn run_here(args: &RunTasksArgs, plan: &Plan, directory: &Path, bar: &mut TaskBa
     let engine = here(plan, directory, u32::try_from(threads_of(args.jobs)).unwrap_or(1))?;
     let warn = |bar: &TaskBar, what: &str| {
         if !args.quiet {
-            bar.suspend(|| say(&format!("{}: warning: {what}", name::<Arguments>())));
+            bar.suspend(|| say(&format!("{}: warning: {}", name::<Arguments>(), plain(what))));
         }
     };
     let mut on_news = |news: &News| match news {
         News::Done(task) => bar.done(plan.tasks[*task].bytes),
         News::HostAway(what) => warn(bar, &format!("{what}; trying again")),
         News::HostOut(what) => warn(bar, &format!("{what}; it gets no more tasks")),
+        News::Detour(what) => warn(bar, &format!("{what}; what goes between them goes through this machine")),
         News::End => {}
     };
-    let retries = args.fleet.retries;
+    let retries = args.retries.unwrap_or(RETRIES);
     let failures = match args.engine {
-        EngineName::Ssh => run(plan, directory, &args.fleet.fleet(engine)?, retries, &mut on_news),
-        EngineName::Local | EngineName::Slurm => run(plan, directory, &engine, retries, &mut on_news),
+        EngineName::Ssh => {
+            let options = RunOptions { retries, most: args.jobs.map(|jobs| jobs as usize) };
+            run(plan, directory, &args.fleet.fleet(engine)?, options, &mut on_news)
+        }
+        EngineName::Local | EngineName::Slurm => run(plan, directory, &engine, RunOptions { retries, most: None }, &mut on_news),
     };
     bar.finish();
     Ok(failures?)
 }
 
 fn run_clean(args: &CleanArgs) -> Result<ExitCode, anyhow::Error> {
+    ensure_meant_for(args.engine, &args.fleet, None)?;
     let (plan, directory) = args.of.open()?;
     let _lock = RunLock::take(&directory)?;
     clean(&directory)?;
@@ -411,7 +450,7 @@ fn run_clean(args: &CleanArgs) -> Result<ExitCode, anyhow::Error> {
         EngineName::Local | EngineName::Slurm => Vec::new(),
         EngineName::Ssh => args.fleet.fleet(here(&plan, &directory, 1)?)?.clean(),
     };
-    missed.iter().for_each(|what| say(&format!("{}: {what}", name::<Arguments>())));
+    missed.iter().for_each(|what| say(&format!("{}: {}", name::<Arguments>(), plain(what))));
     Ok(ExitCode::from(if missed.is_empty() { 0 } else { LOST }))
 }
 
@@ -478,9 +517,7 @@ fn run_task(plan: &Plan, task: &Task, directory: &Path, copies: Option<&Path>) -
             match copies {
                 // Where they come from may not exist on this machine.
                 Some(copies) => line.extend(["--copies".into(), copies.into()]),
-                None if task.kind == Kind::Map => {
-                    env::set_current_dir(&plan.options.directory).with_context(|| plan.options.directory.clone())?;
-                }
+                None if task.kind == Kind::Map => enter(plan)?,
                 None => {}
             }
             index::run_line(line).map(drop)
@@ -500,34 +537,46 @@ fn run_own(args: &GatherArgs, kind: Kind, step: FollowStep) -> Result<ExitCode, 
 
 /// Does a step where the plan was made.
 fn follow(plan: &Plan, task: &Task, directory: &Path, output: &Path, step: FollowStep) -> Result<(), anyhow::Error> {
-    env::set_current_dir(&plan.options.directory).with_context(|| plan.options.directory.clone())?;
+    enter(plan)?;
     let base = plan.options.base.as_ref().context("the plan has no base; this is for plan --base")?;
     let settings = index::settings_of(base.sync.iter().map(OsString::from).collect())?;
     let means = Means { memory_bytes: plan.options.memory, threads: 1, tmp_dir: TempDir(None) };
     Ok(step(plan, directory, &settings, &StepOptions { of: Some(plan.output_of(task)), means }, output)?)
 }
 
-/// Whether it is the machine that failed, not the task: its disk is full, over quota, read-only, or not there any more.
+/// Whether it is the machine that failed, not the task.
 fn is_lost(error: &anyhow::Error) -> bool {
-    let cause = match error.downcast_ref() {
-        Some(Error::Io { cause, .. } | Error::Output(cause)) => Some(cause),
-        _ => error.downcast_ref::<io::Error>(),
-    };
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StaleNetworkFileHandle, StorageFull};
-    let is_kind = |cause: &io::Error| {
-        matches!(cause.kind(), StorageFull | QuotaExceeded | FileTooLarge | ReadOnlyFilesystem | StaleNetworkFileHandle)
-            || cause.raw_os_error() == Some(libc::EIO)
-    };
-    cause.is_some_and(is_kind)
+    let of_ours = error.downcast_ref::<Error>().is_some_and(Error::is_of_machine);
+    of_ours || error.downcast_ref::<io::Error>().is_some_and(is_of_machine) || error.is::<Unmounted>()
+}
+
+/// The directory where the plan was made is not on this machine, or not now.
+#[derive(Debug, thiserror::Error)]
+#[error("{directory}: {cause}; a machine that runs tasks must have it")]
+struct Unmounted {
+    directory: String,
+    cause: io::Error,
+}
+
+/// Goes where the plan was made.
+fn enter(plan: &Plan) -> Result<(), Unmounted> {
+    let directory = &plan.options.directory;
+    env::set_current_dir(directory).map_err(|cause| Unmounted { directory: directory.clone(), cause })
 }
 
 fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
     let output = std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
+    let inputs = plan.tasks_of(Kind::Gather).flat_map(|task| task.inputs.iter().cloned());
+    let needs: Vec<String> = inputs.chain(gather_needs(&plan).into_values().flatten()).collect();
     for task in plan.tasks.iter().filter(|task| task.kind < Kind::Gather) {
+        // Only what is read: of what was made on hosts no more than that is here.
+        let has_needs =
+            || needs.iter().filter(|path| Path::new(path).starts_with(&task.output)).all(|path| has_file(&plan, path, &directory));
         match state(&plan, task, &directory) {
             State::Done => {}
-            State::Missing => anyhow::bail!("{} is not done; dedup-shard run does it", task.id),
+            State::Partial | State::Missing if has_needs() => {}
+            State::Missing | State::Partial => anyhow::bail!("{} is not done; dedup-shard run does it", task.id),
             State::Damaged(what) => anyhow::bail!("{what}; dedup-shard task {} {} makes it again", args.of.run.display(), task.id),
         }
     }
@@ -537,7 +586,7 @@ fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
 
 /// Gives what could not be used.
 fn gather_to(plan: &Plan, directory: &Path, output: &Path) -> Result<Vec<String>, anyhow::Error> {
-    env::set_current_dir(&plan.options.directory).with_context(|| plan.options.directory.clone())?;
+    enter(plan)?;
     let settings = |task: &Task| index::settings_of(plan.command(task, directory)).map_err(|error| Error::Usage(error.to_string()));
     let problems = write_problems(plan, directory, &settings)?;
     gather(plan, directory, output)?;

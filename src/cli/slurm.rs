@@ -34,9 +34,9 @@ pub struct SlurmArgs {
     /// How many tasks a job has [default: 1, or as many as make 1,000 jobs of a stage]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub tasks_per_job: Option<u32>,
-    /// How often a job is run again that lost its disk or its host
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
-    pub requeues: u32,
+    /// How often a job is run again that lost its disk or its host [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub requeues: Option<u32>,
     /// When this is stopped by Ctrl-C or SIGTERM, let the jobs go on; run waits for them again
     #[arg(long)]
     pub leave_jobs: bool,
@@ -111,7 +111,7 @@ impl Noting {
         self.note(
             task,
             match verdict {
-                Verdict::Done => What::Done { bytes_in: task.bytes, bytes_out: bytes_of(&self.run.join(&task.output)), moved: 0 },
+                Verdict::Done => What::Done { bytes_in: task.bytes, bytes_out: bytes_of(&self.run.join(&task.output)) },
                 Verdict::Lost(what) => What::Lost(what),
                 Verdict::Failed(what) => What::Failed(what),
             },
@@ -148,13 +148,27 @@ impl Waiting for Person {
     }
 }
 
+const REQUEUES: u32 = 3;
+
 impl SlurmArgs {
+    /// The first of these that was given, if any.
+    pub fn given(&self) -> Option<&'static str> {
+        let all = [
+            (self.print, "--print"),
+            (!self.sbatch_arg.is_empty(), "--sbatch-arg"),
+            (self.tasks_per_job.is_some(), "--tasks-per-job"),
+            (self.requeues.is_some(), "--requeues"),
+            (self.leave_jobs, "--leave-jobs"),
+        ];
+        all.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
+    }
+
     pub fn run(&self, plan: &Plan, run: &Path, jobs: Option<u32>, (tool, bar): (String, TaskBar)) -> Result<Outcome, anyhow::Error> {
         let options = SlurmOptions {
             program: env::current_exe().context("dedup-shard")?,
             jobs,
             tasks_per_job: self.tasks_per_job,
-            retries: self.requeues,
+            retries: self.requeues.unwrap_or(REQUEUES),
             sbatch: self.sbatch_arg.clone(),
             leaves_jobs: self.leave_jobs,
         };

@@ -1,10 +1,10 @@
 //! dedup-shard status: how far a run got, how fast, and where.
 
 use super::output::Output;
-use crate::shard::{Events, Plan, Stage, State, Tally, Task, ranges, size, states, time, write_report};
+use crate::shard::{Events, Host, Plan, Stage, State, Tally, Task, ranges, size, states, time, write_report};
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use std::{io::Write, path::Path};
+use std::{collections::HashSet, io::Write, path::Path};
 
 #[derive(Args, Debug)]
 pub struct StatusArgs {
@@ -35,11 +35,26 @@ enum Form {
 struct Found<'p> {
     stages: Vec<Stage<'p>>,
     states: Vec<(&'p Task, State)>,
+    /// Tasks whose outputs are not here, but on the hosts that did them, as far as is known.
+    elsewhere: HashSet<&'p str>,
 }
 
 impl<'p> Found<'p> {
-    fn new(plan: &'p Plan, run: &Path) -> Self {
-        Self { stages: Stage::all(plan), states: states(plan, run) }
+    fn new(plan: &'p Plan, run: &Path, tally: &Tally) -> Self {
+        let shares = |host: &&Host| host.shared.as_ref().is_some_and(|shared| run.starts_with(shared));
+        let hosts: Vec<String> = plan.hosts.iter().filter(|host| !shares(host)).map(Host::label).collect();
+        let states = states(plan, run);
+        let done = tally.done_on(&hosts);
+        let is_elsewhere = |(task, state): &&(&'p Task, State)| {
+            matches!(state, State::Missing | State::Partial) && !task.kind.is_central() && done.contains(task.id.as_str())
+        };
+        let elsewhere = states.iter().filter(is_elsewhere).map(|(task, _)| task.id.as_str()).collect();
+        Self { stages: Stage::all(plan), states, elsewhere }
+    }
+
+    /// What nobody has, as far as is known.
+    fn to_do(&self) -> Vec<&'p Task> {
+        self.missing().into_iter().filter(|task| !self.elsewhere.contains(task.id.as_str())).collect()
     }
 
     fn missing(&self) -> Vec<&'p Task> {
@@ -49,18 +64,19 @@ impl<'p> Found<'p> {
     fn damaged(&self) -> impl Iterator<Item = (&str, &str)> {
         self.states.iter().filter_map(|(task, state)| match state {
             State::Damaged(what) => Some((task.id.as_str(), what.as_str())),
-            State::Missing | State::Done => None,
+            State::Missing | State::Partial | State::Done => None,
         })
     }
 
-    /// Of each kind: its name, tasks done and in all, their bytes done and in all.
-    fn kinds(&self) -> Vec<(&str, [u64; 4])> {
-        let missing = self.missing();
+    /// Of each kind: its name, tasks done and in all, their bytes done and in all, and how many of those done are not here.
+    fn kinds(&self) -> Vec<(&str, [u64; 5])> {
+        let missing = self.to_do();
         let mut kinds = Vec::new();
         for stage in &self.stages {
             let todo = || stage.tasks.iter().filter(|task| missing.iter().any(|other| other.id == task.id));
+            let elsewhere = stage.tasks.iter().filter(|task| self.elsewhere.contains(task.id.as_str())).count() as u64;
             let (all, bytes) = (stage.tasks.len() as u64, stage.tasks.iter().map(|task| task.bytes).sum::<u64>());
-            let done = [all - todo().count() as u64, all, bytes - todo().map(|task| task.bytes).sum::<u64>(), bytes];
+            let done = [all - todo().count() as u64, all, bytes - todo().map(|task| task.bytes).sum::<u64>(), bytes, elsewhere];
             kinds.push((stage.name.as_str(), done));
         }
         kinds
@@ -69,23 +85,24 @@ impl<'p> Found<'p> {
 
 /// Writes what was asked for.
 pub fn show(args: &StatusArgs, plan: &Plan, run: &Path) -> Result<(), anyhow::Error> {
-    let found = Found::new(plan, run);
     let mut out = Output::open(None, false)?;
     if args.missing {
-        return Ok(show_missing(&found, args.form, &mut out)?);
+        return Ok(show_missing(&Found::new(plan, run, &Tally::default()), args.form, &mut out)?);
     }
     let tally = Tally::new(plan, &Events::read(run)?);
+    let found = Found::new(plan, run, &tally);
     if args.report {
         write_report(plan, &tally, run)?;
     }
     if args.json {
         return Ok(writeln!(out, "{}", to_json(plan, &found, &tally))?);
     }
-    for (name, [done, all, bytes_done, bytes]) in found.kinds() {
-        writeln!(out, "{name:8}{done:>5} of {all:<5}{bytes_done:>15} of {bytes} bytes")?;
+    for (name, [done, all, bytes_done, bytes, elsewhere]) in found.kinds() {
+        let on_hosts = if elsewhere > 0 { format!(", {elsewhere} on hosts") } else { String::new() };
+        writeln!(out, "{name:8}{done:>5} of {all:<5}{bytes_done:>15} of {bytes} bytes{on_hosts}")?;
     }
     for (task, what) in found.damaged() {
-        writeln!(out, "{task}: {what}; it will be made again")?;
+        writeln!(out, "{task}: {}; it will be made again", what.escape_debug())?;
     }
     Ok(show_hosts(plan, &found, &tally, &mut out)?)
 }
@@ -120,7 +137,13 @@ fn show_hosts(plan: &Plan, found: &Found<'_>, tally: &Tally, out: &mut impl Writ
             None => writeln!(out)?,
         }
     }
-    let missing = found.missing();
+    if !tally.moves.is_empty() {
+        writeln!(out, "\n{:20}{:>6}{:>12}{:>22}", "moved", "moves", "bytes", "from host to host")?;
+    }
+    for (goods, of) in tally.goods() {
+        writeln!(out, "{:20}{:>6}{:>12}{:>22}", goods.escape_debug().to_string(), of.moves, size(of.bytes), size(of.direct))?;
+    }
+    let missing = found.to_do();
     match tally.seconds_left(plan, &missing) {
         Some(seconds) if !missing.is_empty() => writeln!(out, "about {} left, at the rates so far", time(1000 * seconds)),
         _ => Ok(()),
@@ -129,8 +152,10 @@ fn show_hosts(plan: &Plan, found: &Found<'_>, tally: &Tally, out: &mut impl Writ
 
 fn to_json(plan: &Plan, found: &Found<'_>, tally: &Tally) -> serde_json::Value {
     let kinds = found.kinds().into_iter().map(
-        |(kind, [done, all, bytes_done, bytes])| json!({"kind": kind, "done": done, "tasks": all, "bytes_done": bytes_done, "bytes": bytes}),
+        |(kind, [done, all, bytes_done, bytes, elsewhere])| json!({"kind": kind, "done": done, "tasks": all, "bytes_done": bytes_done, "bytes": bytes, "on_hosts": elsewhere}),
     );
+    let goods =
+        tally.goods().into_iter().map(|(goods, of)| json!({"goods": goods, "moves": of.moves, "bytes": of.bytes, "direct": of.direct}));
     let hosts = tally.hosts.iter().map(|host| {
         json!({"host": host.name, "slots": host.slots, "tasks": host.tasks, "lost": host.lost, "busy_ms": host.busy_ms, "bytes": host.bytes,
                "bytes_per_slot_second": host.bytes_per_second(), "moved": host.moved, "out": host.out})
@@ -144,6 +169,7 @@ fn to_json(plan: &Plan, found: &Found<'_>, tally: &Tally) -> serde_json::Value {
         "hosts": hosts.collect::<Vec<_>>(),
         "rates": tally.rates(plan),
         "moved": tally.moved(),
-        "seconds_left": tally.seconds_left(plan, &missing),
+        "moved_by_goods": goods.collect::<Vec<_>>(),
+        "seconds_left": tally.seconds_left(plan, &found.to_do()),
     })
 }

@@ -16,6 +16,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The name of the record.
 pub const BUILT: &str = "built.json";
+/// Its name where not all of the files are: they were brought from where they were built, and the others were not needed.
+pub const BROUGHT: &str = "brought.json";
 
 /// What was built. It is written last: where it is, all files are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +43,8 @@ struct Checked {
 
 impl Built {
     pub fn read(directory: &Path) -> Result<Self> {
-        let path = directory.join(BUILT);
+        let (built, brought) = (directory.join(BUILT), directory.join(BROUGHT));
+        let path = if !built.exists() && brought.exists() { brought } else { built };
         let bytes = fs::read(&path).map_err(|error| Error::io(path.display(), error))?;
         let checked: Checked = serde_json::from_slice(&bytes)
             .map_err(|error| Error::damaged(Place::path(&path), format!("not a record of what was built: {error}")))?;
@@ -73,6 +76,19 @@ impl Built {
     /// One of its files is here, and as it was written.
     pub fn is_whole(&self, directory: &Path, name: &Path) -> bool {
         self.files.iter().any(|file| Path::new(&file.name) == name && file.open(directory).is_ok_and(|file| file.verify().is_ok()))
+    }
+
+    /// Whether those of its files that are here are as they were written.
+    pub fn is_piece(&self, directory: &Path) -> bool {
+        let is_sound = |file: &FileSeal| !directory.join(&file.name).exists() || self.is_whole(directory, Path::new(&file.name));
+        !directory.join(BUILT).exists() && self.files.iter().all(is_sound)
+    }
+
+    /// What was brought piece by piece is what was built, once all of it is here.
+    pub fn settle(directory: &Path) -> Result<()> {
+        let (built, brought) = (directory.join(BUILT), directory.join(BROUGHT));
+        let is_all_here = brought.exists() && Self::read(directory)?.files.iter().all(|file| directory.join(&file.name).exists());
+        if is_all_here { fs::rename(&brought, &built).map_err(|error| Error::io(built.display(), error)) } else { Ok(()) }
     }
 
     fn checksum(&self) -> String {

@@ -34,7 +34,7 @@ pub use base::base_text;
 pub use behind::{between, blot_text};
 pub use blot::{BlotOptions, blot, scheme_of};
 pub use build::{BuildOptions, RunsOptions, build, build_runs, range_name};
-pub use built::{BUILT, Built};
+pub use built::{BROUGHT, BUILT, Built};
 pub use change::{ChangeOptions, Changed, add, remove};
 pub use dump::{dump, dump_blot, dump_dictionary};
 pub use extract::{

@@ -12,7 +12,7 @@
 use super::{aside::write_aside, build::write_new, built::Built};
 use crate::{
     corpus::SeenIds,
-    error::{Error, Place, Result},
+    error::{Error, Result},
     format::{Sealed, SealedWriter, sync_files},
     index::{
         Documents, FileSeal, Index, Manifest, Means, Numbered, Numbering, Reduced, Row, SegmentEntry, SetNumbers, View, join_words,
@@ -334,5 +334,5 @@ pub(super) fn place(from: &Path, to: &Path) -> Result<()> {
     if fs::hard_link(from, to).is_ok() {
         return Ok(());
     }
-    fs::copy(from, to).map(drop).map_err(|error| Error::damaged(Place::path(to), format!("not copied from {}: {error}", from.display())))
+    fs::copy(from, to).map(drop).map_err(|error| Error::io(format!("{}: not copied from {}", to.display(), from.display()), error))
 }

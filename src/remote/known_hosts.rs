@@ -135,7 +135,7 @@ fn hmac_sha1(key: &[u8], text: &[u8]) -> [u8; 20] {
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-fn from_base64(text: &str) -> Option<Vec<u8>> {
+pub fn from_base64(text: &str) -> Option<Vec<u8>> {
     let (mut bytes, mut bits, mut count) = (Vec::with_capacity(text.len() * 3 / 4), 0_u32, 0);
     for digit in text.trim_end_matches('=').bytes() {
         bits = bits << 6 | DIGITS.iter().position(|&known| known == digit)? as u32;

@@ -5,7 +5,7 @@
 
 use super::{
     Address, Cutter, Transport, Wire,
-    known_hosts::{Known, KnownHosts, to_base64},
+    known_hosts::{Known, KnownHosts, from_base64, to_base64},
     quote::quote,
     ssh_config::HostSettings,
     system::{end_group, set_tcp_limits},
@@ -18,7 +18,7 @@ use std::{
         fd::{AsRawFd, OwnedFd},
         unix::{net::UnixStream, process::CommandExt},
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, OnceLock},
     time::Duration,
@@ -124,10 +124,23 @@ impl Ssh {
         }
     }
 
+    /// By each key of the agent; those whose files were named first, since a server does not take many attempts.
+    fn by_agent(&self, session: &Session) -> Result<bool, ssh2::Error> {
+        let settings = self.settings();
+        let named: Vec<Vec<u8>> = settings.identities.iter().flat_map(|path| public_keys(path)).collect();
+        let mut agent = session.agent()?;
+        agent.connect()?;
+        agent.list_identities()?;
+        let (first, others): (Vec<_>, Vec<_>) = agent.identities()?.into_iter().partition(|key| named.iter().any(|own| own == key.blob()));
+        let others = others.into_iter().filter(|_| !settings.is_only_identities);
+        let mut keys = first.into_iter().chain(others);
+        Ok(keys.any(|key| agent.userauth(&settings.user, &key).is_ok() && session.authenticated()))
+    }
+
     /// By agent and key files; by the file first, if one was named.
     fn authenticate(&self, session: &Session) -> io::Result<()> {
         let settings = self.settings();
-        let by_agent = || session.userauth_agent(&settings.user).is_ok() && session.authenticated();
+        let by_agent = || self.by_agent(session).is_ok_and(|is_in| is_in);
         let by_file = |key: &PathBuf| {
             let mut name = key.clone().into_os_string();
             name.push("-cert.pub");
@@ -166,6 +179,17 @@ impl Transport for Ssh {
         let channel = open().inspect_err(|_| cutter())?;
         Ok(Box::new(Carried { channel, session, cutter, line }))
     }
+}
+
+/// What an agent calls the keys of a file, if the public ones stand beside it: the key, and its certificate.
+fn public_keys(path: &Path) -> Vec<Vec<u8>> {
+    let of = |ending: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        let text = std::fs::read_to_string(name).ok()?;
+        from_base64(text.split_whitespace().nth(1)?)
+    };
+    ["-cert.pub", ".pub"].into_iter().filter_map(of).collect()
 }
 
 fn milliseconds(limit: Duration) -> u32 {

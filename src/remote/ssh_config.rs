@@ -16,6 +16,8 @@ pub struct HostSettings {
     /// The name that its key is known by.
     pub key_name: String,
     pub identities: Vec<PathBuf>,
+    /// Of the keys of an agent only those that are in these files.
+    pub is_only_identities: bool,
     pub known_hosts: Vec<PathBuf>,
     /// A command whose stdin and stdout lead there.
     pub proxy: Option<Vec<String>>,
@@ -55,6 +57,7 @@ impl HostSettings {
             proxy: proxy(value("proxycommand"), value("proxyjump"), &host, port, &user),
             key_name: value("hostkeyalias").unwrap_or(&host).to_owned(),
             identities: or(identities, &["~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"]),
+            is_only_identities: value("identitiesonly") == Some("yes"),
             known_hosts: or(known, &["~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts"]),
             host,
             port,
@@ -91,15 +94,16 @@ mod tests {
     #[test]
     fn settings_are_read_and_have_defaults() {
         let to = Address { name: "far".to_owned(), user: Some("me".to_owned()), port: None };
-        let text = "user you\nhostname far.example\nport 2200\nhostkeyalias known\nidentityfile /a b\nidentityfile /c\nuserknownhostsfile /k1 /k2\nproxyjump a,b:22\n";
+        let text = "user you\nhostname far.example\nport 2200\nhostkeyalias known\nidentityfile /a b\nidentityfile /c\nuserknownhostsfile /k1 /k2\nproxyjump a,b:22\nidentitiesonly yes\n";
         let found = HostSettings::parse(&to, text);
         assert_eq!((found.host.as_str(), found.port, found.user.as_str(), found.key_name.as_str()), ("far.example", 2200, "you", "known"));
         assert_eq!(found.identities, ["/a b", "/c"].map(PathBuf::from));
+        assert!(found.is_only_identities);
         assert_eq!(found.known_hosts, ["/k1", "/k2"].map(PathBuf::from));
         assert_eq!(found.proxy.unwrap().join(" "), "ssh -o BatchMode=yes -J a -W far.example:2200 ssh://b:22");
         let plain = HostSettings::parse(&to, "proxycommand none\nproxyjump none\n");
         assert_eq!((plain.host.as_str(), plain.port, plain.user.as_str(), plain.proxy), ("far", 22, "me", None));
-        assert_eq!((plain.identities.len(), plain.known_hosts.len()), (3, 2));
+        assert_eq!((plain.identities.len(), plain.known_hosts.len(), plain.is_only_identities), (3, 2, false));
         let through = HostSettings::parse(&to, "proxycommand nc %h %p 100%%\n");
         assert_eq!(through.proxy.unwrap(), ["sh", "-c", "exec nc far 22 100%"]);
     }

@@ -124,6 +124,8 @@ pub struct Board {
     jobs: Vec<Job>,
     seats: Vec<Seat>,
     retries: u32,
+    /// How many tasks may be run at a time.
+    most: usize,
     /// By task: the stores that have its output.
     made: Vec<BTreeSet<usize>>,
     /// By path: the stores that have a copy of it.
@@ -165,11 +167,17 @@ impl Board {
             jobs,
             seats: places.into_iter().enumerate().map(seat).collect(),
             retries,
+            most: usize::MAX,
             copies: HashMap::new(),
             also: BTreeSet::new(),
             end: None,
             now: Instant::now(),
         }
+    }
+
+    /// No more tasks than this are run at a time.
+    pub fn with_most(self, most: Option<usize>) -> Self {
+        Self { most: most.unwrap_or(usize::MAX), ..self }
     }
 
     pub fn end(&self) -> Option<&End> {
@@ -208,7 +216,8 @@ impl Board {
 
     /// The next task of a slot, the largest first. None at the end: then the slot is closed.
     pub fn take(&mut self, place: usize, now: Instant) -> Option<usize> {
-        if self.rest(place, now).is_some() || self.end.is_some() {
+        let running = self.jobs.iter().filter(|job| matches!(job.turn, Turn::Running(_))).count();
+        if self.rest(place, now).is_some() || self.end.is_some() || running >= self.most {
             return None;
         }
         let staged = (0..self.jobs.len()).filter(|&task| self.jobs[task].turn == Turn::Staged(place));
@@ -219,7 +228,7 @@ impl Board {
 
     /// No more tasks will be run there.
     pub fn is_closed(&self, place: usize) -> bool {
-        self.end.is_some() || matches!(self.seats[place].standing, Standing::Out(_))
+        self.end.is_some() || self.is_out(place)
     }
 
     pub fn done(&mut self, place: usize, task: usize) {
@@ -241,6 +250,16 @@ impl Board {
     /// This machine cannot go on.
     pub fn give_up(&mut self, task: String, why: &str) {
         self.end.get_or_insert_with(|| End::Failed(task, why.to_owned()));
+    }
+
+    /// This machine cannot go on now.
+    pub fn stop(&mut self, why: &str) {
+        self.end.get_or_insert_with(|| End::Lost("run".to_owned(), format!("{why}; run it again when there is room")));
+    }
+
+    /// Whether a place does not answer any more.
+    pub fn is_out(&self, place: usize) -> bool {
+        matches!(self.seats[place].standing, Standing::Out(_))
     }
 
     /// It was lost there, and may be run again, elsewhere if there is an elsewhere.
@@ -401,14 +420,14 @@ impl Board {
 
     fn fits(&self, task: usize, place: usize) -> bool {
         let job = &self.jobs[task];
-        let is_taken = match self.seats[place].place.takes {
+        let may = |place: usize| match self.seats[place].place.takes {
             Takes::All => true,
             Takes::Common => !job.is_own,
             Takes::Own => job.is_own,
         };
-        // Where it was lost it is run again only if there is no other place.
-        let is_better = |other: usize| self.is_alive(other) && !job.avoid.contains(&other) && self.seats[other].place.takes != Takes::Own;
-        is_taken && (!job.avoid.contains(&place) || !(0..self.seats.len()).any(is_better))
+        // Where it was lost it is run again only if there is no other place that would take it.
+        let is_better = |other: usize| may(other) && self.is_alive(other) && !job.avoid.contains(&other);
+        may(place) && (!job.avoid.contains(&place) || !(0..self.seats.len()).any(is_better))
     }
 
     /// The best of the tasks that could be begun; as many as there are slots may wait, so that what they need comes while others run.
@@ -442,7 +461,8 @@ impl Board {
         (0..self.jobs.len()).find(|&task| match self.jobs[task].turn {
             Turn::Staged(other) => {
                 let running = self.jobs.iter().filter(|job| job.turn == Turn::Running(other)).count();
-                other != place && running >= self.slots(other) && self.fits(task, place)
+                let is_had = || self.jobs[task].needs.iter().all(|need| self.within_reach(need).next().is_some());
+                other != place && running >= self.slots(other) && self.fits(task, place) && is_had()
             }
             _ => false,
         })

@@ -2,7 +2,7 @@
 
 use super::{
     cache::Cache,
-    protocol::{Item, Message, Peer, Talk, find_hello, hello, push_frame},
+    protocol::{Cause, Item, Message, Peer, Talk, find_hello, hello, push_frame},
     transfer::{Fault, list, out_of_turn, receive_wanted, send_wanted},
 };
 use crate::remote::{Frame, Wire, read_frame};
@@ -17,6 +17,9 @@ const NOISE_BYTES: usize = 64 << 10;
 
 /// A connection that nobody used for so long is made anew: servers close those whose other end does not answer them.
 const STALE: Duration = Duration::from_secs(60);
+
+/// How the program ssh says that a server hung up before it knew who came.
+const BUSY: [&str; 3] = ["exchange_identification", "Connection reset by", "Connection closed by"];
 
 pub struct Client {
     wire: BufReader<Box<dyn Wire>>,
@@ -59,12 +62,16 @@ impl Client {
         let line = read_hello(&mut wire, limit).map_err(|error| {
             let said = wire.get_mut().said();
             let last = said.lines().last().map_or_else(String::new, |line| format!(" ({line})"));
-            let what = match error.kind() {
-                io::ErrorKind::UnexpectedEof => "dedup-shard did not start there".to_owned(),
-                io::ErrorKind::TimedOut => format!("dedup-shard did not start there within {} s", limit.as_secs()),
-                _ => error.to_string(),
+            let (kind, what) = match error.kind() {
+                // What ssh says when a server has too many guests.
+                io::ErrorKind::UnexpectedEof if BUSY.iter().any(|words| said.contains(words)) => {
+                    (io::ErrorKind::ConnectionReset, "the host hung up".to_owned())
+                }
+                kind @ io::ErrorKind::UnexpectedEof => (kind, "dedup-shard did not start there".to_owned()),
+                kind @ io::ErrorKind::TimedOut => (kind, format!("dedup-shard did not start there within {} s", limit.as_secs())),
+                kind => (kind, error.to_string()),
             };
-            io::Error::new(error.kind(), format!("{what}{last}"))
+            io::Error::new(kind, format!("{what}{last}"))
         })?;
         let expected = hello();
         if line.trim_end() != expected.trim_end() {
@@ -93,7 +100,8 @@ impl Client {
 
     pub fn answer(&mut self) -> Result<Message, Fault> {
         match self.hear()? {
-            Message::Error { cause, what } => Err(Fault::Told(cause, what)),
+            Message::Error { cause: Cause::Source, what, paths } if !paths.is_empty() => Err(Fault::Spoilt(paths, what)),
+            Message::Error { cause, what, .. } => Err(Fault::Told(cause, what)),
             answer => Ok(answer),
         }
     }
@@ -163,6 +171,11 @@ impl Client {
         self.done()
     }
 
+    /// From now on it may be silent for so long.
+    pub fn set_limit(&mut self, limit: Duration) {
+        self.wire.get_mut().set_limit(limit);
+    }
+
     /// Says good-bye, and waits for the end of the worker.
     pub fn leave(mut self) -> io::Result<()> {
         self.say(&Message::Bye)?;
@@ -206,7 +219,7 @@ pub fn relay(from: &mut Client, to: &mut Client, path: &str) -> Result<u64, (boo
     from.finish_transfer().map_err(source)?;
     to.finish_transfer().map_err(|fault| match fault {
         // What came there is not what was promised here.
-        Fault::Told(super::protocol::Cause::Source, what) => source(Fault::Damaged(what)),
+        Fault::Told(Cause::Source, what) => source(Fault::Damaged(what)),
         fault => sink(fault),
     })
 }

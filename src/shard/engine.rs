@@ -56,6 +56,15 @@ pub enum Trouble {
     Here,
     /// To try again will not help anywhere.
     Failed(String),
+    /// This machine cannot go on now: its disk is full, or gone.
+    NoRoom(String),
+}
+
+impl Trouble {
+    /// Of this machine.
+    pub fn own(error: &Error) -> Self {
+        if error.is_of_machine() { Self::NoRoom(error.to_string()) } else { Self::Failed(error.to_string()) }
+    }
 }
 
 /// How a task that was run ended, and what it cost.
@@ -72,6 +81,24 @@ pub struct Inventory {
     pub paths: Vec<String>,
     /// Tasks to be done whether or not anybody needs it, by number: their outputs are damaged.
     pub damaged: Vec<usize>,
+    /// Bytes that went to find this out.
+    pub moved: u64,
+}
+
+/// What was brought.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Brought {
+    pub bytes: u64,
+    /// From host to host, without going through here.
+    pub is_direct: bool,
+    /// Why it went through here, though it should not have.
+    pub detour: Option<String>,
+}
+
+impl Brought {
+    pub fn of(bytes: u64) -> Self {
+        Self { bytes, ..Self::default() }
+    }
 }
 
 /// All places of a run. Place 0 is this machine. A store has the number of the place whose files it has. Many threads call it at a time.
@@ -81,8 +108,8 @@ pub trait Crew: Sync {
     /// Connects to a place, and looks at what it has.
     fn begin(&self, place: usize) -> Result<Inventory, Trouble>;
 
-    /// Copies from one store to another, whole or not at all. Gives the bytes that went.
-    fn bring(&self, to: usize, from: usize, paths: &[String]) -> Result<u64, Trouble>;
+    /// Copies from one store to another, whole or not at all.
+    fn bring(&self, to: usize, from: usize, paths: &[String]) -> Result<Brought, Trouble>;
 
     /// Makes ready what a task reads beside its inputs: its documents. Gives the bytes that went.
     fn stage(&self, place: usize, task: &Task) -> Result<u64, Trouble>;
@@ -90,8 +117,8 @@ pub trait Crew: Sync {
     /// Runs a task to its end.
     fn run(&self, place: usize, slot: u32, task: &Task) -> Result<Outcome, Trouble>;
 
-    /// The run is over, for now.
-    fn leave(&self, place: usize);
+    /// The run is over, for now, and nothing is under way there. `is_lost`: it does not answer.
+    fn leave(&self, place: usize, is_lost: bool);
 }
 
 /// Processes of this machine.
@@ -112,8 +139,8 @@ impl Crew for Local<'_> {
         Ok(self.look())
     }
 
-    fn bring(&self, _: usize, _: usize, _: &[String]) -> Result<u64, Trouble> {
-        Ok(0)
+    fn bring(&self, _: usize, _: usize, _: &[String]) -> Result<Brought, Trouble> {
+        Ok(Brought::default())
     }
 
     fn stage(&self, _: usize, _: &Task) -> Result<u64, Trouble> {
@@ -121,11 +148,11 @@ impl Crew for Local<'_> {
     }
 
     fn run(&self, _: usize, _: u32, task: &Task) -> Result<Outcome, Trouble> {
-        let verdict = self.run_here(task).map_err(|error| Trouble::Failed(error.to_string()))?;
+        let verdict = self.run_here(task).map_err(|error| Trouble::own(&error))?;
         Ok(Outcome { verdict, bytes_out: super::events::bytes_of(&self.run.join(&task.output)) })
     }
 
-    fn leave(&self, place: usize) {
+    fn leave(&self, place: usize, _: bool) {
         debug_assert_eq!(place, HERE);
     }
 }
@@ -138,15 +165,14 @@ impl Local<'_> {
             match state {
                 State::Done => inventory.paths.push(task.output.clone()),
                 State::Damaged(_) => inventory.damaged.push(number),
-                State::Missing => {}
+                State::Missing | State::Partial => {}
             }
         }
         inventory
     }
 
     pub fn run_here(&self, task: &Task) -> Result<Verdict> {
-        let log = log_of(&self.run, &task.id)?;
-        let file = File::create(&log).map_err(|error| Error::io(log.display(), error))?;
+        let (log, file) = log_of(&self.run, &task.id)?;
         let mut command = Command::new(&self.program);
         command.arg("task").arg("--").arg(&self.run).arg(&task.id).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
         die_with_parent(&mut command);
@@ -157,9 +183,17 @@ impl Local<'_> {
     }
 }
 
-/// Where the log of a task is kept.
-pub fn log_of(run: &Path, name: &str) -> Result<PathBuf> {
+/// A log for an attempt at a task: `NAME.log`, and for those after it `NAME.2.log` and so on.
+pub fn log_of(run: &Path, name: &str) -> Result<(PathBuf, File)> {
     let logs = run.join("logs");
     fs::create_dir_all(&logs).map_err(|error| Error::io(logs.display(), error))?;
-    Ok(logs.join(format!("{name}.log")))
+    let mut attempt = 1_u32;
+    loop {
+        let path = logs.join(if attempt == 1 { format!("{name}.log") } else { format!("{name}.{attempt}.log") });
+        match File::create_new(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => attempt += 1,
+            Err(error) => return Err(Error::io(path.display(), error)),
+        }
+    }
 }

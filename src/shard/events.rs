@@ -33,11 +33,18 @@ pub struct Event {
 #[serde(rename_all = "snake_case")]
 pub enum What {
     Start,
-    /// `moved`: bytes that went from one host to another for it.
     Done {
         bytes_in: u64,
         bytes_out: u64,
-        moved: u64,
+    },
+    /// Something came to the host, in so many milliseconds. It went through the coordinator unless it is `direct`.
+    Moved {
+        from: String,
+        /// What it was, as [`goods`] calls it.
+        goods: String,
+        bytes: u64,
+        ms: u64,
+        direct: bool,
     },
     /// It may be run again; the reason.
     Lost(String),
@@ -129,6 +136,27 @@ fn read_file(path: &Path) -> Result<Vec<Event>> {
     (1..).zip(whole).map(event).collect()
 }
 
+/// What kind of thing something is that goes from host to host, by its path in the run.
+pub fn goods(path: &str) -> &'static str {
+    let (directory, name) = path.split_once('/').unwrap_or((path, ""));
+    let has = |end: &str| name.ends_with(end);
+    match directory {
+        "slices" => "slices",
+        "map" if has(".runs") => "runs",
+        "map" | "reduce" if has("words") => "words",
+        "map" if has("/docs") || has("/files") => "docs",
+        "number" => "targets",
+        "reduce" if has("/postings") => "postings",
+        "reduce" if has("/sets") => "sets",
+        "sets" => "numbers",
+        "part" => "parts",
+        "index" => "index",
+        "count" => "counts",
+        "plan.json" => "plan",
+        _ => "records",
+    }
+}
+
 /// What an output weighs: a file, or all files of a directory. What cannot be read counts nothing.
 pub fn bytes_of(path: &Path) -> u64 {
     let Ok(metadata) = fs::symlink_metadata(path) else { return 0 };
@@ -151,8 +179,9 @@ mod tests {
     fn what_is_written_is_read() {
         let run = tempfile::tempdir().unwrap();
         assert_eq!(Events::read(run.path()).unwrap(), []);
-        let done = What::Done { bytes_in: 1, bytes_out: 2, moved: 3 };
-        let all = [event(5, What::Start), event(7, done), event(8, What::Lost("x".to_owned())), event(9, What::HostOut("y".to_owned()))];
+        let done = What::Done { bytes_in: 1, bytes_out: 2 };
+        let moved = What::Moved { from: "a".to_owned(), goods: goods("map/0000/003.runs").to_owned(), bytes: 3, ms: 4, direct: true };
+        let all = [event(5, What::Start), event(7, done), event(8, What::Lost("x".to_owned())), event(9, moved)];
         Events::append(run.path()).unwrap().write(&all[0]).unwrap();
         Events::append_as(run.path(), "../n").unwrap().write(&all[2]).unwrap();
         let events = Events::append(run.path()).unwrap();
@@ -161,8 +190,11 @@ mod tests {
         let path = run.path().join(NAME);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let text = "{\"time_ms\":5,\"task\":\"map-0000\",\"host\":\"\\\"é\\n\",\"slot\":1,\"what\":\"start\"}\n\
-                    {\"time_ms\":7,\"task\":\"map-0000\",\"host\":\"\\\"é\\n\",\"slot\":1,\"what\":{\"done\":{\"bytes_in\":1,\"bytes_out\":2,\"moved\":3}}}\n";
-        assert!(fs::read_to_string(&path).unwrap().starts_with(text));
+                    {\"time_ms\":7,\"task\":\"map-0000\",\"host\":\"\\\"é\\n\",\"slot\":1,\"what\":{\"done\":{\"bytes_in\":1,\"bytes_out\":2}}}\n";
+        let written = fs::read_to_string(&path).unwrap();
+        assert!(written.starts_with(text), "{written}");
+        let last = "\"what\":{\"moved\":{\"from\":\"a\",\"goods\":\"runs\",\"bytes\":3,\"ms\":4,\"direct\":true}}}\n";
+        assert!(written.ends_with(last), "{written}");
         assert!(run.path().join("events/.._n.jsonl").exists());
     }
 

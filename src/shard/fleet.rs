@@ -3,28 +3,35 @@
 use super::{
     board::{HERE, Place, Takes},
     client::{Client, relay},
-    engine::{Crew, Inventory, Local, Outcome, Trouble, Verdict, log_of},
+    engine::{Brought, Crew, Inventory, Local, Outcome, Trouble, Verdict, log_of},
     gather::gather_needs,
     hosts::Host,
     plan::{Kind, NAME, Plan, Task},
     protocol::{Cause, Message, Peer, Talk},
+    state::has_file,
     store::remove,
     transfer::{Fault, send_file},
 };
 use crate::{
     corpus::Slice,
     error::Error,
-    pipeline::{BUILT, Built},
+    pipeline::{BROUGHT, BUILT, Built},
     remote::{Address, Transport},
 };
 use std::{
-    collections::{BTreeSet, HashSet},
-    fs, io,
+    collections::{BTreeSet, HashMap},
+    fs,
+    io::{self, Write},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    slice,
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
+use xxhash_rust::xxh3::xxh3_64;
 
 /// How workers are started, and watched.
 #[derive(Debug, Clone)]
@@ -56,8 +63,12 @@ struct Remote {
     inbox: Cell,
     outbox: Cell,
     slots: Vec<Cell>,
-    /// Hosts that it cannot reach, by place.
-    unreached: Mutex<HashSet<usize>>,
+    /// Hosts that it could not reach, by place, and when.
+    unreached: Mutex<HashMap<usize, Instant>>,
+    /// How many wires to it are being made, and a bell for when one is.
+    connects: (Mutex<usize>, Condvar),
+    /// Of all attempts: so that those that were refused together do not come again together.
+    attempts: AtomicU32,
 }
 
 /// All hosts of a run, and this machine for the last task.
@@ -69,8 +80,14 @@ pub struct Fleet<'p> {
     writing: Mutex<()>,
 }
 
-/// Attempts to connect, with a rest before each but the first: a server may refuse when many come at once.
-const CONNECTS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(250), Duration::from_millis(1000)];
+/// Rests before attempts to connect, in milliseconds, and up to as much again: a server may refuse when many come at once.
+const CONNECTS_MS: [u64; 5] = [0, 250, 500, 1000, 2000];
+/// How many wires to one host are made at a time: OpenSSH may refuse the eleventh.
+const MOST_CONNECTS: usize = 8;
+/// How long it is believed that a host cannot reach another.
+const DETOUR: Duration = Duration::from_secs(300);
+/// How long a worker may take to say good-bye, if that is not too long for any sign of life.
+const LEAVE: Duration = Duration::from_secs(15);
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
@@ -88,6 +105,8 @@ impl<'p> Fleet<'p> {
             outbox: Cell::default(),
             slots: (0..host.slots).map(|_| Cell::default()).collect(),
             unreached: Mutex::default(),
+            connects: Default::default(),
+            attempts: AtomicU32::new(0),
         };
         let hosts = here.plan.hosts.iter().zip(transports).map(host).collect();
         Self { here, hosts, options, writing: Mutex::new(()) }
@@ -121,28 +140,27 @@ impl<'p> Fleet<'p> {
         for path in paths {
             let maker = self.plan().maker(path);
             let record = maker.map(|task| format!("{}/{BUILT}", task.output)).filter(|record| record != path);
-            let missing = record.filter(|record| !self.here.run.join(record).exists());
+            let missing = record.filter(|record| !self.target_here(record).exists());
             for path in missing.iter().chain([path]) {
-                let target = self.here.run.join(path);
+                let target = self.target_here(path);
                 let keep = maker.is_some_and(|task| task.kind == Kind::Part);
                 let get = |client: &mut Client| {
                     remove(&target)?;
                     client.get(path, keep, &target, None)
                 };
                 let got = remote.with(&self.options, &self.here, &remote.outbox, get);
-                sum += got.map_err(|fault| source_trouble(remote, path, fault))?.0;
+                sum += got.map_err(|fault| source_trouble(remote, slice::from_ref(path), fault))?.0;
             }
+            let output = maker.map(|task| self.here.run.join(&task.output));
+            output.map_or(Ok(()), |output| Built::settle(&output)).map_err(|error| trouble(remote, Fault::Own(error)))?;
         }
         Ok(sum)
     }
 
-    /// Whether something that a task made is here and whole, though not all of its output is.
-    fn is_piece_here(&self, path: &str) -> bool {
-        let Some(task) = self.plan().maker(path) else { return false };
-        let output = self.here.run.join(&task.output);
-        let Some(built) = Built::read(&output).ok().filter(|built| built.of == Some(self.plan().output_of(task))) else { return false };
-        let name = Path::new(path).strip_prefix(&task.output).unwrap_or(Path::new(""));
-        name == Path::new(BUILT) || built.is_whole(&output, name)
+    /// Where something goes that is brought here. The record of an output has another name until all of that is here.
+    fn target_here(&self, path: &str) -> PathBuf {
+        let target = self.here.run.join(path);
+        if target.file_name().is_some_and(|name| name == BUILT) && !target.exists() { target.with_file_name(BROUGHT) } else { target }
     }
 
     /// Copies something of the run to a host.
@@ -156,34 +174,41 @@ impl<'p> Fleet<'p> {
     }
 
     /// Copies something from host to host, by itself or through here.
-    fn bring_across(&self, to: usize, from: usize, paths: &[String]) -> Result<u64, Trouble> {
+    fn bring_across(&self, to: usize, from: usize, paths: &[String]) -> Result<Brought, Trouble> {
         let (target, source) = (self.host(to), self.host(from));
-        if let Some(rsh) = self.options.peer_rsh.as_ref().filter(|_| !lock(&target.unreached).contains(&from)) {
+        let mut detour = None;
+        let is_unreached = || lock(&target.unreached).get(&from).is_some_and(|since| since.elapsed() < DETOUR);
+        if let Some(rsh) = self.options.peer_rsh.as_ref().filter(|_| !is_unreached()) {
             let worker = source.worker_words(&self.options, &self.here);
             let worker = worker.map_err(|error| trouble(source, error.into()))?;
             let Address { name, user, port } = source.host.address();
             let peer = Peer { name, user, port, rsh: rsh.clone(), worker };
             match target.with(&self.options, &self.here, &target.inbox, |client| client.fetch(peer.clone(), paths, false)) {
-                Ok(bytes) => return Ok(bytes),
-                Err(Fault::Told(Cause::Peer, _)) => drop(lock(&target.unreached).insert(from)),
-                Err(Fault::Told(Cause::Source, what)) => {
-                    return Err(Trouble::Source(paths.to_vec(), format!("{}: {what}", source.host.label())));
+                Ok(bytes) => return Ok(Brought { bytes, is_direct: true, detour: None }),
+                Err(Fault::Told(Cause::Peer, what)) => {
+                    // Once is enough to tell.
+                    if lock(&target.unreached).insert(from, Instant::now()).is_none() {
+                        detour = Some(format!("{} does not reach {what}", target.host.label()));
+                    }
                 }
+                Err(fault @ (Fault::Told(Cause::Source, _) | Fault::Spoilt(..))) => return Err(source_trouble(source, paths, fault)),
                 Err(fault) => return Err(trouble(target, fault)),
             }
         }
-        paths.iter().try_fold(0, |sum, path| Ok(sum + self.pass_on(target, source, path)?))
+        let bytes = paths.iter().try_fold(0, |sum, path| Ok(sum + self.pass_on(target, source, path)?))?;
+        Ok(Brought { bytes, is_direct: false, detour })
     }
 
     fn pass_on(&self, target: &Remote, source: &Remote, path: &str) -> Result<u64, Trouble> {
         let (mut inbox, mut outbox) = (lock(&target.inbox), lock(&source.outbox));
         let to = target.open(&self.options, &self.here, &mut inbox).map_err(|fault| trouble(target, fault))?;
-        let from = source.open(&self.options, &self.here, &mut outbox).map_err(|fault| source_trouble(source, path, fault))?;
+        let from =
+            source.open(&self.options, &self.here, &mut outbox).map_err(|fault| source_trouble(source, &[path.to_owned()], fault))?;
         relay(from, to, path).map_err(|(is_source, fault)| {
             if matches!(fault, Fault::Link(_) | Fault::Own(_)) {
                 (*inbox, *outbox) = (None, None);
             }
-            if is_source { source_trouble(source, path, fault) } else { trouble(target, fault) }
+            if is_source { source_trouble(source, &[path.to_owned()], fault) } else { trouble(target, fault) }
         })
     }
 
@@ -218,29 +243,29 @@ impl Crew for Fleet<'_> {
             let mut inventory = self.here.look();
             let central = self.plan().tasks.iter().filter(|task| task.kind.is_central()).flat_map(|task| task.inputs.clone());
             let needs: BTreeSet<String> = central.chain(gather_needs(self.plan()).into_values().flatten()).collect();
-            inventory.paths.extend(needs.into_iter().filter(|path| self.is_piece_here(path)));
+            inventory.paths.extend(needs.into_iter().filter(|path| has_file(self.plan(), path, &self.here.run)));
             inventory.damaged.clear();
             return Ok(inventory);
         }
         let remote = self.host(place);
         let open = |client: &mut Client| {
             if remote.is_shared {
-                return Ok(Vec::new());
+                return Ok((0, Vec::new()));
             }
-            client.put(NAME, false, &self.here.run.join(NAME))?;
-            client.inventory()
+            Ok((client.put(NAME, false, &self.here.run.join(NAME))?, client.inventory()?))
         };
-        let paths = remote.with(&self.options, &self.here, &remote.inbox, open).map_err(|fault| trouble(remote, fault))?;
-        Ok(Inventory { paths, damaged: Vec::new() })
+        let (moved, paths) = remote.with(&self.options, &self.here, &remote.inbox, open).map_err(|fault| trouble(remote, fault))?;
+        Ok(Inventory { paths, damaged: Vec::new(), moved })
     }
 
-    fn bring(&self, to: usize, from: usize, paths: &[String]) -> Result<u64, Trouble> {
-        match (to, from) {
-            (HERE, HERE) => Ok(0),
-            (HERE, from) => self.bring_here(from, paths),
-            (to, HERE) => self.bring_there(to, paths),
-            (to, from) => self.bring_across(to, from, paths),
-        }
+    fn bring(&self, to: usize, from: usize, paths: &[String]) -> Result<Brought, Trouble> {
+        let bytes = match (to, from) {
+            (HERE, HERE) => 0,
+            (HERE, from) => self.bring_here(from, paths)?,
+            (to, HERE) => self.bring_there(to, paths)?,
+            (to, from) => return self.bring_across(to, from, paths),
+        };
+        Ok(Brought::of(bytes))
     }
 
     fn stage(&self, place: usize, task: &Task) -> Result<u64, Trouble> {
@@ -265,7 +290,7 @@ impl Crew for Fleet<'_> {
                 };
                 if let Err(verdict) = verdict {
                     found = Some(verdict);
-                    return client.order(&Message::Error { cause: Cause::Failed, what: String::new() });
+                    return client.order(&Message::error(Cause::Failed, String::new()));
                 }
             }
             client.order(&Message::End)
@@ -277,7 +302,6 @@ impl Crew for Fleet<'_> {
     }
 
     fn run(&self, place: usize, slot: u32, task: &Task) -> Result<Outcome, Trouble> {
-        let failed = |error: Error| Trouble::Failed(error.to_string());
         if place == HERE {
             return self.here.run(place, slot, task);
         }
@@ -289,24 +313,28 @@ impl Crew for Fleet<'_> {
         let Message::Ran { code, signal, said, bytes } = answer else {
             return Err(Trouble::Lost(format!("{}: something came out of turn", remote.host.label())));
         };
-        let verdict = self.judge(remote, task, code, signal, &said).map_err(failed)?;
+        let verdict = self.judge(remote, task, code, signal, &said).map_err(|error| Trouble::own(&error))?;
         Ok(Outcome { verdict, bytes_out: bytes })
     }
 
-    fn leave(&self, place: usize) {
+    fn leave(&self, place: usize, is_lost: bool) {
         if place == HERE {
             return;
         }
-        let remote = self.host(place);
-        if let Some(client) = lock(&remote.inbox).as_mut() {
-            let (bytes, seconds) = (self.options.cache_bytes, self.options.cache_age.as_secs());
-            let _ = client.order(&Message::Prune { bytes, seconds });
-        }
-        for cell in [&remote.inbox, &remote.outbox].into_iter().chain(&remote.slots) {
-            // One that is in use is left by its user.
-            if let Some(client) = cell.try_lock().ok().and_then(|mut cell| cell.take()) {
-                let _ = client.leave();
+        let (remote, mut is_lost) = (self.host(place), is_lost);
+        let (bytes, seconds) = (self.options.cache_bytes, self.options.cache_age.as_secs());
+        // The one that removes things is the last: nobody else is at work there then.
+        for cell in remote.slots.iter().chain([&remote.outbox, &remote.inbox]) {
+            let Some(mut client) = lock(cell).take() else { continue };
+            if is_lost {
+                // Dropped, it is cut.
+                continue;
             }
+            client.set_limit(self.options.stall.min(LEAVE));
+            if std::ptr::eq(cell, &raw const remote.inbox) {
+                let _ = client.order(&Message::Prune { bytes, seconds });
+            }
+            is_lost = client.leave().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut);
         }
     }
 }
@@ -317,8 +345,8 @@ impl Fleet<'_> {
         if code == Some(0) {
             return Ok(Verdict::Done);
         }
-        let log = log_of(&self.here.run, &format!("{}@{}", task.id, remote.host.label()))?;
-        fs::write(&log, said).map_err(|error| Error::io(log.display(), error))?;
+        let (log, mut file) = log_of(&self.here.run, &format!("{}@{}", task.id, remote.host.label()))?;
+        file.write_all(said.as_bytes()).map_err(|error| Error::io(log.display(), error))?;
         let last = said.lines().last().unwrap_or("it said nothing");
         let what = format!("on {}: {last}; see {}", remote.host.label(), log.display());
         Ok(match (code, signal) {
@@ -345,7 +373,7 @@ impl Remote {
         if self.is_shared {
             words.push(format!("--in={}", here.run.display()));
         } else {
-            words.push(format!("--run={}", here.plan.checksum()));
+            words.push(format!("--run={}-{}", here.plan.checksum(), owner(&here.run)));
             words.extend(self.host.dir.as_ref().map(|dir| format!("--dir={dir}")));
         }
         Ok(known.insert(words).clone())
@@ -353,18 +381,32 @@ impl Remote {
 
     fn connect(&self, options: &FleetOptions, here: &Local<'_>) -> io::Result<Client> {
         let mut last = io::Error::from(io::ErrorKind::NotConnected);
-        for rest in CONNECTS {
-            thread::sleep(rest);
-            let client = self
-                .worker_words(options, here)
-                .and_then(|words| self.transport.spawn(&words, options.hello))
-                .and_then(|wire| Client::greet(wire, options.hello, options.stall));
-            match client {
+        for rest_ms in CONNECTS_MS {
+            // The golden ratio deals them out evenly.
+            let attempt = u64::from(self.attempts.fetch_add(1, Ordering::Relaxed));
+            thread::sleep(Duration::from_millis(rest_ms + rest_ms * (attempt * 618 % 1000) / 1000));
+            match self.connect_once(options, here) {
                 Err(error) if is_passing(&error) => last = error,
                 client => return client,
             }
         }
         Err(last)
+    }
+
+    fn connect_once(&self, options: &FleetOptions, here: &Local<'_>) -> io::Result<Client> {
+        let words = self.worker_words(options, here)?;
+        let (count, bell) = &self.connects;
+        let mut open = lock(count);
+        while *open >= MOST_CONNECTS {
+            open = bell.wait(open).unwrap_or_else(PoisonError::into_inner);
+        }
+        *open += 1;
+        drop(open);
+        let wire = self.transport.spawn(&words, options.hello);
+        let client = wire.and_then(|wire| Client::greet(wire, options.hello, options.stall));
+        *lock(count) -= 1;
+        bell.notify_one();
+        client
     }
 
     fn open<'c>(&self, options: &FleetOptions, here: &Local<'_>, cell: &'c mut Option<Client>) -> Result<&'c mut Client, Fault> {
@@ -395,6 +437,12 @@ impl Remote {
     }
 }
 
+/// Tells the run apart from others with the same plan: by this machine and its directory.
+fn owner(run: &Path) -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{:016x}", xxh3_64(format!("{}\0{}", host.trim(), run.display()).as_bytes()))
+}
+
 /// Whether a server may take the next attempt: what OpenSSH does when many come at once.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
@@ -402,7 +450,7 @@ fn is_passing(error: &io::Error) -> bool {
 
 fn text_of(fault: &Fault) -> String {
     match fault {
-        Fault::Link(what) | Fault::Told(_, what) | Fault::Damaged(what) => what.clone(),
+        Fault::Link(what) | Fault::Told(_, what) | Fault::Damaged(what) | Fault::Spoilt(_, what) => what.clone(),
         Fault::Own(error) => error.to_string(),
     }
 }
@@ -413,17 +461,19 @@ fn trouble(remote: &Remote, fault: Fault) -> Trouble {
     match fault {
         Fault::Told(Cause::Failed, _) => Trouble::Refused(what),
         // A disk of this machine: there is no elsewhere.
-        Fault::Own(_) => Trouble::Failed(text_of(&fault)),
+        Fault::Own(error) => Trouble::own(&error),
+        Fault::Spoilt(paths, _) => Trouble::Source(paths, what),
         _ => Trouble::Lost(what),
     }
 }
 
 /// The same, where something was wanted from it.
-fn source_trouble(remote: &Remote, path: &str, fault: Fault) -> Trouble {
+fn source_trouble(remote: &Remote, paths: &[String], fault: Fault) -> Trouble {
     let what = format!("{}: {}", remote.host.label(), text_of(&fault));
     match fault {
-        Fault::Damaged(_) | Fault::Told(Cause::Source, _) => Trouble::Source(vec![path.to_owned()], what),
-        Fault::Own(_) => Trouble::Failed(text_of(&fault)),
+        Fault::Damaged(_) | Fault::Told(Cause::Source, _) => Trouble::Source(paths.to_vec(), what),
+        Fault::Spoilt(paths, _) => Trouble::Source(paths, what),
+        Fault::Own(error) => Trouble::own(&error),
         _ => Trouble::From(what),
     }
 }

@@ -39,6 +39,11 @@ impl Host {
         Address { name, user: self.user.clone(), port: self.port }
     }
 
+    /// Whether it could stand in a list of hosts: nothing else is called.
+    pub fn is_sound(&self) -> bool {
+        is_name(&self.name) && self.user.as_deref().is_none_or(is_name) && (1..=MOST_SLOTS).contains(&self.slots)
+    }
+
     pub fn read(path: &Path) -> Result<Vec<Self>> {
         let text = fs::read_to_string(path).map_err(|error| Error::io(path.display(), error))?;
         Self::parse(&text, &path.display().to_string().into())
@@ -74,11 +79,8 @@ impl Host {
             Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, Some(port)),
             _ => (place, None),
         };
-        let is_safe = |c: char| c.is_alphanumeric() || "._-:[]%".contains(c);
-        for part in [Some(name), user].into_iter().flatten() {
-            if part.is_empty() || part.starts_with('-') || !part.chars().all(is_safe) {
-                return Err(format!("'{address}' is not a host such as name, user@name or name:22"));
-            }
+        if ![Some(name), user].into_iter().flatten().all(is_name) {
+            return Err(format!("'{address}' is not a host such as name, user@name or name:22"));
         }
         let port = port.map(|port| port.parse().map_err(|_| format!("'{port}' is not a port"))).transpose()?;
         Ok(Self { name: name.to_owned(), user: user.map(str::to_owned), port, slots: 1, dir: None, shared: None })
@@ -98,6 +100,12 @@ impl Host {
     }
 }
 
+/// Of a host, or a user: no option of a program, and nothing that a shell knows.
+fn is_name(text: &str) -> bool {
+    let is_safe = |c: char| c.is_alphanumeric() || "._-:[]%".contains(c);
+    !text.is_empty() && !text.starts_with('-') && text.chars().all(is_safe)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +123,19 @@ mod tests {
             ..plain("far", 1)
         };
         assert_eq!(hosts, [plain("localhost", 4), far, Host { port: Some(22), ..plain("[::1]", 1) }, plain("fe80::1", 1)]);
+    }
+
+    #[test]
+    fn what_is_no_host_is_not_sound() {
+        let host = |name: &str, user: Option<&str>| Host { user: user.map(str::to_owned), ..Host::of_address("a").unwrap() }.named(name);
+        assert!(host("a", None).is_sound() && host("fe80::1", Some("me")).is_sound());
+        assert!(!host("-oProxyCommand=x", None).is_sound() && !host("a", Some("-x")).is_sound() && !host("", None).is_sound());
+    }
+
+    impl Host {
+        fn named(self, name: &str) -> Self {
+            Self { name: name.to_owned(), ..self }
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Who works on which range: whoever did before, as far as that is fair. What a host has of an index need not be sent there again.
 
 use super::hosts::Host;
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Result};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -49,12 +49,11 @@ fn path_of(index: &Path) -> PathBuf {
     name.into()
 }
 
-/// Who made the parts of an index, if a run did.
+/// Who made the parts of an index, if a run did and it is known: what is torn says nothing.
 pub fn read_owners(index: &Path) -> Result<Vec<String>> {
     let path = path_of(index);
     match fs::read(&path) {
-        Ok(bytes) => serde_json::from_slice(&bytes)
-            .map_err(|error| Error::damaged(Place::path(&path), format!("not a list of the owners of ranges: {error}; it can be removed"))),
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).unwrap_or_default()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(Error::io(path.display(), error)),
     }
@@ -65,7 +64,10 @@ pub fn write_owners(index: &Path, owners: impl Iterator<Item = usize>, hosts: &[
     let path = path_of(index);
     let names: Vec<String> = owners.filter_map(|owner| hosts.get(owner)).map(name).collect();
     let json = serde_json::to_string(&names).unwrap_or_default() + "\n";
-    fs::write(&path, json).map_err(|error| Error::io(path.display(), error))
+    let mut beside = path.clone().into_os_string();
+    beside.push(format!(".tmp-{}", std::process::id()));
+    let written = fs::write(&beside, json).and_then(|()| fs::rename(&beside, &path));
+    written.inspect_err(|_| drop(fs::remove_file(&beside))).map_err(|error| Error::io(path.display(), error))
 }
 
 #[cfg(test)]
@@ -92,6 +94,17 @@ mod tests {
         assert_eq!(owners(8, &hosts(&[("b", 1), ("a", 1)]), &first), [1, 1, 1, 1, 0, 0, 0, 0]);
         assert_eq!(owners(8, &hosts(&[("a", 1), ("b", 1), ("c", 2)]), &first), [0, 0, 2, 2, 1, 1, 2, 2]);
         assert_eq!(owners(8, &hosts(&[("b", 1), ("c", 1)]), &first), [1, 1, 1, 1, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn what_is_torn_says_nothing() {
+        let work = tempfile::tempdir().unwrap();
+        let index = work.path().join("i");
+        write_owners(&index, [1, 0].into_iter(), &hosts(&[("a", 1), ("b", 1)])).unwrap();
+        assert_eq!(read_owners(&index).unwrap(), ["b", "a"]);
+        assert_eq!(fs::read_dir(work.path()).unwrap().count(), 1);
+        fs::write(path_of(&index), "[\"b\",").unwrap();
+        assert_eq!(read_owners(&index).unwrap(), Vec::<String>::new());
     }
 
     proptest! {

@@ -233,7 +233,12 @@ impl Plan {
         let are_named = self.slices.iter().enumerate().all(|(number, slice)| slice.file == slice_name(number));
         let buckets = SegmentFiles::parts(u32::try_from(self.ranges.len()).unwrap_or_default()).unwrap_or_default();
         let of_ranges = self.ranges.iter().map(|range| range.buckets[0] as usize..range.buckets[1] as usize);
-        are_named && !buckets.is_empty() && of_ranges.eq(buckets) && self.tasks == tasks(&self.slices, self.ranges.len(), &self.options)
+        let are_hosts = self.hosts.iter().all(Host::is_sound) && self.ranges.iter().all(|range| range.host < self.hosts.len());
+        are_named
+            && are_hosts
+            && !buckets.is_empty()
+            && of_ranges.eq(buckets)
+            && self.tasks == tasks(&self.slices, self.ranges.len(), &self.options)
     }
 
     /// As it is written.

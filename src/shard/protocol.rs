@@ -9,7 +9,7 @@ use std::io;
 
 const MAGIC: &str = "dedup-shard-worker";
 /// Raised when a message changes.
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 /// How much of a file goes in a frame.
 pub const DATA_BYTES: usize = 256 << 10;
 
@@ -123,10 +123,19 @@ pub enum Message {
         said: String,
         bytes: u64,
     },
+    /// `paths`: what is not there, or not whole.
     Error {
         cause: Cause,
         what: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        paths: Vec<String>,
     },
+}
+
+impl Message {
+    pub fn error(cause: Cause, what: String) -> Self {
+        Self::Error { cause, what, paths: Vec::new() }
+    }
 }
 
 /// One end of the conversation.

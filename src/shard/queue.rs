@@ -215,6 +215,14 @@ impl Wait<'_> {
                     return self.outcome(&submitted, &gone);
                 }
             }
+            // It does not answer, and need not.
+            let is_all_there = |job: &Submitted| {
+                let array = job.array();
+                job.indices.iter().all(|&index| self.jobs.tasks(&array, index).iter().all(|task| is_there(self.run, task)))
+            };
+            if queued.is_none() && submitted.iter().all(is_all_there) {
+                return Ok(Outcome::Done);
+            }
             if waiting.pause((begun.elapsed() / 20).clamp(Duration::from_secs(1), Duration::from_secs(15))) {
                 if !options.leaves_jobs {
                     cancel(submitted.iter().map(|job| job.id.as_str()), false);

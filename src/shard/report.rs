@@ -3,7 +3,7 @@
 use super::{
     plan::Plan,
     slurm::{Stage, kind_name},
-    tally::{End, HostTally, Span, Tally},
+    tally::{End, HostTally, Move, Span, Tally},
 };
 use crate::{
     error::{Error, Result},
@@ -45,6 +45,10 @@ fn page(plan: &Plan, tally: &Tally, title: &str) -> Vec<u8> {
     put_timeline(&mut out, plan, tally, &stages);
     put(&mut out, "<h2>Kinds</h2>\n");
     put_kinds(&mut out, plan, tally);
+    if !tally.moves.is_empty() {
+        put(&mut out, "<h2>What was moved</h2>\n");
+        put_goods(&mut out, tally);
+    }
     put(&mut out, "<h2>Hosts</h2>\n");
     put_hosts(&mut out, &tally.hosts);
     put(&mut out, "</main>\n");
@@ -85,43 +89,73 @@ fn put_legend(out: &mut Vec<u8>, plan: &Plan) {
     }
     put(
         out,
-        "<svg width=\"12\" height=\"12\" aria-hidden=\"true\"><rect class=\"lost\" width=\"12\" height=\"12\"/></svg> lost or failed</p>\n",
+        "<svg width=\"12\" height=\"12\" aria-hidden=\"true\"><rect class=\"lost\" width=\"12\" height=\"12\"/></svg> lost or failed &ensp; <svg width=\"12\" height=\"12\" aria-hidden=\"true\"><rect class=\"move\" y=\"4\" width=\"12\" height=\"4\"/></svg> something comes to the host</p>\n",
     );
 }
 
-/// A row for each slot of each host, a bar for each attempt.
-fn put_timeline(out: &mut Vec<u8>, plan: &Plan, tally: &Tally, stages: &HashMap<String, usize>) {
-    let Some([first, last]) = tally.times_ms() else {
-        return put(out, "<p>Nothing was noted of this run: its tasks were run by hand, or by make.</p>\n");
-    };
+/// Something that takes time at a host.
+struct Bar<'t> {
+    host: &'t str,
+    /// The slot and its lane; what comes to a host is below all of them.
+    row: (u32, usize),
+    times_ms: [u64; 2],
+    class: String,
+    told: String,
+}
+
+fn bars<'t>(plan: &Plan, tally: &'t Tally, stages: &HashMap<String, usize>, first_ms: u64) -> Vec<Bar<'t>> {
     let kinds: HashMap<&str, String> = plan.tasks.iter().map(|task| (task.id.as_str(), kind_name(task.kind))).collect();
-    let x = |ms: u64| LEFT + (WIDTH - LEFT - 10.0) * (ms - first) as f64 / (last - first).max(1) as f64;
-    let mut bars = Vec::new();
-    let mut rows = 0_usize;
-    let mut before: Option<&Span> = None;
-    for span in sorted(&tally.spans) {
-        let row = |span: &Span| (span.host.clone(), span.slot, span.lane);
-        if before.is_none_or(|before| row(before) != row(span)) {
-            rows += 1;
-            let y = TOP + ROW * rows as f64 - 5.0;
-            if before.is_none_or(|before| before.host != span.host) {
-                put(&mut bars, &format!("<path class=\"line\" d=\"M0 {0:.1}H{WIDTH}\"/><text x=\"0\" y=\"{y:.1}\">", y - 13.0));
-                put_html(&mut bars, &cut(&span.host));
-                put(&mut bars, "</text>\n");
-            }
-        }
-        before = Some(span);
+    let attempt = |span: &'t Span| {
         let class = match &span.end {
             End::Lost(_) | End::Failed(_) => "lost".to_owned(),
             _ => format!("k{}", kinds.get(span.task.as_str()).and_then(|kind| stages.get(kind)).unwrap_or(&5) % 6),
         };
-        let (from, to, y) = (x(span.start_ms), x(span.end_ms), TOP + ROW * (rows as f64 - 1.0) + 2.0);
+        let times_ms = [span.start_ms, span.end_ms];
+        Bar { host: &span.host, row: (span.slot, span.lane), times_ms, class, told: told(span, first_ms) }
+    };
+    let moved = |moved: &'t Move| Bar {
+        host: &moved.to,
+        row: (u32::MAX, 0),
+        times_ms: [moved.start_ms, moved.end_ms],
+        class: "move".to_owned(),
+        told: told_move(moved, first_ms),
+    };
+    let mut bars: Vec<Bar<'t>> = tally.spans.iter().map(attempt).chain(tally.moves.iter().map(moved)).collect();
+    bars.sort_by_key(|bar| (bar.host, bar.row, bar.times_ms));
+    bars
+}
+
+/// A row for each slot of each host, a bar for each attempt, and a thin one for what came.
+fn put_timeline(out: &mut Vec<u8>, plan: &Plan, tally: &Tally, stages: &HashMap<String, usize>) {
+    let Some([first, last]) = tally.times_ms() else {
+        return put(out, "<p>Nothing was noted of this run: its tasks were run by hand, or by make.</p>\n");
+    };
+    let x = |ms: u64| LEFT + (WIDTH - LEFT - 10.0) * (ms - first) as f64 / (last - first).max(1) as f64;
+    let mut drawn = Vec::new();
+    let mut rows = 0_usize;
+    let mut before: Option<(&str, (u32, usize))> = None;
+    for Bar { host, row, times_ms: [from, to], class, told } in &bars(plan, tally, stages, first) {
+        if before != Some((host, *row)) {
+            rows += 1;
+            let y = TOP + ROW * rows as f64 - 5.0;
+            if before.is_none_or(|(before, _)| before != *host) {
+                put(&mut drawn, &format!("<path class=\"line\" d=\"M0 {0:.1}H{WIDTH}\"/><text x=\"0\" y=\"{y:.1}\">", y - 13.0));
+                put_html(&mut drawn, &cut(host));
+                put(&mut drawn, "</text>\n");
+            }
+        }
+        before = Some((host, *row));
+        let (from, to, top) = (x(*from), x(*to), TOP + ROW * (rows as f64 - 1.0));
+        let (y, height) = if class == "move" { (top + 6.0, 6) } else { (top + 2.0, 14) };
         put(
-            &mut bars,
-            &format!("<rect class=\"{class}\" x=\"{from:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"14\"><title>", (to - from).max(1.0)),
+            &mut drawn,
+            &format!(
+                "<rect class=\"{class}\" x=\"{from:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{height}\"><title>",
+                (to - from).max(1.0)
+            ),
         );
-        put_html(&mut bars, &told(span, first));
-        put(&mut bars, "</title></rect>\n");
+        put_html(&mut drawn, told);
+        put(&mut drawn, "</title></rect>\n");
     }
     let height = TOP + ROW * rows as f64 + 4.0;
     put(out, &format!("<svg class=\"timeline\" role=\"img\" aria-label=\"Tasks by host and time\" viewBox=\"0 0 {WIDTH} {height:.0}\">\n"));
@@ -140,27 +174,34 @@ fn put_timeline(out: &mut Vec<u8>, plan: &Plan, tally: &Tally, stages: &HashMap<
         );
         put_element(out, "", &time(ms), "</text>\n");
     }
-    out.append(&mut bars);
+    out.append(&mut drawn);
     put(out, "</svg>\n");
-}
-
-fn sorted(spans: &[Span]) -> Vec<&Span> {
-    let mut spans: Vec<&Span> = spans.iter().collect();
-    spans.sort_by_key(|span| (&span.host, span.slot, span.lane, span.start_ms));
-    spans
 }
 
 /// What the pointer shows of an attempt.
 fn told(span: &Span, first_ms: u64) -> String {
     let end = match &span.end {
-        End::Done { bytes_out, moved: 0 } => format!("{} written", size(*bytes_out)),
-        End::Done { bytes_out, moved } => format!("{} written, {} moved", size(*bytes_out), size(*moved)),
+        End::Done { bytes_out } => format!("{} written", size(*bytes_out)),
         End::Lost(what) => format!("lost: {what}"),
         End::Failed(what) => format!("failed: {what}"),
         End::Open => "no end is known".to_owned(),
     };
     let [from, to] = [span.start_ms, span.end_ms].map(|ms| time(ms - first_ms));
     format!("{} on {}, slot {}\nfrom {from} to {to}, {}\n{end}", span.task, span.host, span.slot, time(span.end_ms - span.start_ms))
+}
+
+fn told_move(moved: &Move, first_ms: u64) -> String {
+    let way = if moved.is_direct { "from host to host" } else { "through the coordinator" };
+    let [from, to] = [moved.start_ms, moved.end_ms].map(|ms| time(ms - first_ms));
+    format!("{} of {} from {}, {way}\nfrom {from} to {to}", size(moved.bytes), moved.goods, moved.from)
+}
+
+fn put_goods(out: &mut Vec<u8>, tally: &Tally) {
+    put(out, "<div class=\"scroll\"><table>\n<tr><th>kind<th>moves<th>moved<th>of that from host to host</tr>\n");
+    for (goods, of) in tally.goods() {
+        put_row(out, goods, &[count(of.moves), size(of.bytes), size(of.direct)]);
+    }
+    put(out, "</table></div>\n");
 }
 
 fn put_kinds(out: &mut Vec<u8>, plan: &Plan, tally: &Tally) {
@@ -250,7 +291,9 @@ mod tests {
         let page = String::from_utf8(page(&plan, &Tally::new(&plan, &events), odd)).unwrap();
         assert!(!page.contains("<script") && page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;⟦RLO⟧"), "{page}");
         assert_eq!((page.matches("<rect class=\"lost\" x=").count(), page.matches("<rect class=\"k0\" x=").count()), (2, 3));
-        assert!(page.contains("m2 on b, slot 0\nfrom 0.50 s to 1.50 s, 1.00 s\nlost: gone</title>"), "{page}");
+        assert!(page.contains("<title>7 B of runs from b, from host to host\nfrom 1.05 s to 1.15 s</title>"), "{page}");
+        assert!(page.contains("<th scope=\"row\"><bdi>runs</bdi><td>2<td>12 B<td>7 B</tr>"), "{page}");
+        assert!(page.contains("m2 on b, slot 0\nfrom 0.55 s to 1.55 s, 1.00 s\nlost: gone</title>"), "{page}");
         let empty = String::from_utf8(super::page(&plan, &Tally::default(), "r")).unwrap();
         assert!(empty.contains("Nothing was noted of this run"));
     }

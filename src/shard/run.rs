@@ -2,10 +2,10 @@
 
 use super::{
     board::{Board, End, HERE, Step},
-    engine::{Crew, Trouble, Verdict},
-    events::{Event, Events, What},
+    engine::{Brought, Crew, Trouble, Verdict},
+    events::{Event, Events, What, goods},
     gather::gather_needs,
-    plan::{Kind, Plan},
+    plan::{self, Kind, Plan},
     state::left,
 };
 use crate::{
@@ -15,11 +15,7 @@ use crate::{
 use std::{
     fs::{self, File, TryLockError},
     path::Path,
-    sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-        mpsc,
-    },
+    sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -50,8 +46,17 @@ impl RunLock {
     }
 }
 
-/// How often a task may be lost before the run is given up.
+/// How often a task may be lost before the run is given up, where nothing is said.
 pub const RETRIES: u32 = 3;
+
+/// How a run is carried out.
+#[derive(Debug, Clone, Copy)]
+pub struct RunOptions {
+    /// How often a task may be lost before the run is given up.
+    pub retries: u32,
+    /// How many tasks are run at a time, at all places together; as many as there are slots, if nothing is said.
+    pub most: Option<usize>,
+}
 
 /// What the threads of a run share.
 struct Desk<'a> {
@@ -60,8 +65,6 @@ struct Desk<'a> {
     board: Mutex<Board>,
     bell: Condvar,
     events: Events,
-    /// Bytes that went for a task, by its number.
-    moved: Vec<AtomicU64>,
     news: mpsc::Sender<News>,
 }
 
@@ -74,13 +77,15 @@ pub enum News {
     HostAway(String),
     /// A host gets no more tasks, and why.
     HostOut(String),
+    /// Hosts do not reach each other: what goes between them goes through here.
+    Detour(String),
     End,
 }
 
 /// Runs what is not done yet, and tells what happens.
 ///
 /// After a failure no other task is begun. Gives what failed: nothing, if the index is there.
-pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, retries: u32, tell: &mut dyn FnMut(&News)) -> Result<Vec<Failure>> {
+pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, options: RunOptions, tell: &mut dyn FnMut(&News)) -> Result<Vec<Failure>> {
     sweep_aside(run);
     Kind::ALL.iter().filter_map(|kind| kind.directory()).for_each(|name| sweep_aside(&run.join(name)));
     if left(plan, run).is_empty() {
@@ -93,10 +98,9 @@ pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, retries: u32, tell: &mut dy
     let desk = Desk {
         plan,
         crew,
-        board: Mutex::new(Board::new(plan, &gather_needs(plan), places, retries)),
+        board: Mutex::new(Board::new(plan, &gather_needs(plan), places, options.retries).with_most(options.most)),
         bell: Condvar::new(),
         events: Events::append(run)?,
-        moved: plan.tasks.iter().map(|_| AtomicU64::new(0)).collect(),
         news: send,
     };
     // What is here is known before anybody else is asked.
@@ -104,10 +108,7 @@ pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, retries: u32, tell: &mut dy
     thread::scope(|scope| {
         let desk = &desk;
         for (place, &slots) in slots.iter().enumerate() {
-            scope.spawn(move || desk.move_for(place));
-            for slot in 0..slots {
-                scope.spawn(move || desk.run_for(place, slot));
-            }
+            scope.spawn(move || desk.serve(place, slots));
         }
         scope.spawn(move || desk.watch_end());
         news.iter().take_while(|news| *news != News::End).for_each(|news| tell(&news));
@@ -124,6 +125,8 @@ pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, retries: u32, tell: &mut dy
     })
 }
 
+/// What is staged, beside what tasks made.
+const DOCUMENTS: &str = "documents";
 /// How long nothing is looked at again if nobody rings.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
@@ -152,8 +155,10 @@ impl Desk<'_> {
     fn begin(&self, place: usize) -> bool {
         let mut is_first = true;
         loop {
+            let begun = Instant::now();
             match self.crew.begin(place) {
                 Ok(inventory) => {
+                    self.note_move(place, HERE, goods(plan::NAME), begun, &Brought::of(inventory.moved));
                     let mut board = self.board();
                     board.begun(place, &inventory.paths, &inventory.damaged);
                     drop(board);
@@ -165,6 +170,7 @@ impl Desk<'_> {
                     return true;
                 }
                 Err(Trouble::Failed(what)) => self.board().give_up("run".to_owned(), &what),
+                Err(Trouble::NoRoom(what)) => self.board().stop(&what),
                 Err(trouble) => {
                     if let Trouble::Lost(what) = &trouble
                         && std::mem::take(&mut is_first)
@@ -198,6 +204,18 @@ impl Desk<'_> {
         self.bell.notify_all();
     }
 
+    /// A mover and slots; when all have ended, the place is left.
+    fn serve(&self, place: usize, slots: u32) {
+        thread::scope(|scope| {
+            for slot in 0..slots {
+                scope.spawn(move || self.run_for(place, slot));
+            }
+            self.move_for(place);
+        });
+        let is_out = self.board().is_out(place);
+        self.crew.leave(place, is_out);
+    }
+
     fn move_for(&self, place: usize) {
         if place == HERE || self.begin(place) {
             while self.move_once(place) {
@@ -205,7 +223,6 @@ impl Desk<'_> {
             }
         }
         self.bell.notify_all();
-        self.crew.leave(place);
     }
 
     fn move_once(&self, place: usize) -> bool {
@@ -223,8 +240,10 @@ impl Desk<'_> {
             Step::Bring { from, paths } => {
                 if let Err(trouble) = self.bring(store, from, &paths) {
                     self.blame_either(place, from, &trouble);
-                    if let Trouble::Failed(what) = trouble {
-                        self.board().give_up("run".to_owned(), &what);
+                    match trouble {
+                        Trouble::Failed(what) => self.board().give_up("run".to_owned(), &what),
+                        Trouble::NoRoom(what) => self.board().stop(&what),
+                        _ => {}
                     }
                 }
             }
@@ -237,14 +256,15 @@ impl Desk<'_> {
     /// Brings what a task needs to a place, and hands it to its slots.
     fn stage(&self, place: usize, store: usize, task: usize, bring: &[(usize, Vec<String>)]) {
         let mut from = HERE;
-        let brought = bring.iter().try_fold(0, |sum, (store_of, paths)| {
+        let brought = bring.iter().try_for_each(|(store_of, paths)| {
             from = *store_of;
-            self.bring(store, *store_of, paths).map(|bytes| sum + bytes)
+            self.bring(store, *store_of, paths)
         });
-        let staged = brought.and_then(|bytes| Ok(bytes + self.crew.stage(place, &self.plan.tasks[task])?));
+        let begun = Instant::now();
+        let staged = brought.and_then(|()| self.crew.stage(place, &self.plan.tasks[task]));
         match staged {
             Ok(bytes) => {
-                self.moved[task].fetch_add(bytes, Ordering::Relaxed);
+                self.note_move(place, HERE, DOCUMENTS, begun, &Brought::of(bytes));
                 self.board().staged(place, task);
             }
             Err(trouble) => {
@@ -254,10 +274,30 @@ impl Desk<'_> {
         }
     }
 
-    fn bring(&self, to: usize, from: usize, paths: &[String]) -> Result<u64, Trouble> {
-        let bytes = self.crew.bring(to, from, paths)?;
-        self.board().brought(to, paths);
-        Ok(bytes)
+    /// One kind of thing after the other, so that it is known what each of them cost.
+    fn bring(&self, to: usize, from: usize, paths: &[String]) -> Result<(), Trouble> {
+        let mut rest = paths.to_vec();
+        while let Some(first) = rest.first() {
+            let kind = goods(first);
+            let (these, others): (Vec<String>, Vec<String>) = rest.into_iter().partition(|path| goods(path) == kind);
+            let begun = Instant::now();
+            let brought = self.crew.bring(to, from, &these)?;
+            self.note_move(to, from, kind, begun, &brought);
+            self.board().brought(to, &these);
+            rest = others;
+        }
+        Ok(())
+    }
+
+    fn note_move(&self, to: usize, from: usize, goods: &str, begun: Instant, brought: &Brought) {
+        let &Brought { bytes, is_direct: direct, ref detour } = brought;
+        if let Some(what) = detour {
+            let _ = self.news.send(News::Detour(what.clone()));
+        }
+        if bytes > 0 {
+            let (from, ms) = (self.board().place(from).name.clone(), begun.elapsed().as_millis() as u64);
+            self.note("", to, 0, What::Moved { from, goods: goods.to_owned(), bytes, ms, direct });
+        }
     }
 
     fn blame_either(&self, place: usize, from: usize, trouble: &Trouble) {
@@ -279,6 +319,7 @@ impl Desk<'_> {
             Trouble::Source(..) | Trouble::From(_) => board.let_go(place, task),
             Trouble::Here => board.keep_here(place, task),
             Trouble::Failed(what) => board.failed(task, &what),
+            Trouble::NoRoom(what) => board.stop(&what),
         }
     }
 
@@ -306,8 +347,7 @@ impl Desk<'_> {
         match self.crew.run(place, slot, task) {
             Ok(outcome) => match outcome.verdict {
                 Verdict::Done => {
-                    let moved = self.moved[number].swap(0, Ordering::Relaxed);
-                    self.note(&task.id, place, slot, What::Done { bytes_in: task.bytes, bytes_out: outcome.bytes_out, moved });
+                    self.note(&task.id, place, slot, What::Done { bytes_in: task.bytes, bytes_out: outcome.bytes_out });
                     let _ = self.news.send(News::Done(number));
                     self.board().done(place, number);
                 }
@@ -322,10 +362,10 @@ impl Desk<'_> {
                 }
             },
             Err(trouble) => {
-                if let Trouble::Lost(what) | Trouble::Refused(what) | Trouble::Source(_, what) = &trouble {
+                if let Trouble::Lost(what) | Trouble::Refused(what) | Trouble::Source(_, what) | Trouble::NoRoom(what) = &trouble {
                     self.note(&task.id, place, slot, What::Lost(what.clone()));
                 }
-                self.blame(place, &trouble);
+                self.blame_either(place, place, &trouble);
                 self.settle(place, number, trouble);
             }
         }
@@ -357,7 +397,10 @@ mod tests {
         },
     };
     use proptest::prelude::*;
-    use std::{collections::HashSet, sync::atomic::AtomicUsize};
+    use std::{
+        collections::HashSet,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
 
     fn plan(files: usize, hosts: usize) -> Plan {
         let file = |number: usize| {
@@ -388,6 +431,9 @@ mod tests {
         dies: (usize, usize),
         fails: Vec<u8>,
         calls: AtomicUsize,
+        /// How often a task is lost that is run here.
+        lost_here: AtomicUsize,
+        running: AtomicUsize,
         runs: Mutex<Vec<String>>,
     }
 
@@ -420,7 +466,7 @@ mod tests {
             self.call(place).map(|()| Inventory::default())
         }
 
-        fn bring(&self, to: usize, from: usize, paths: &[String]) -> Result<u64, Trouble> {
+        fn bring(&self, to: usize, from: usize, paths: &[String]) -> Result<Brought, Trouble> {
             if from != HERE {
                 self.call(from).map_err(|_| Trouble::From("the source".to_owned()))?;
             }
@@ -429,7 +475,7 @@ mod tests {
                 assert!(self.has(from, path), "{from} has no {path}");
                 self.stores[to].lock().unwrap().insert(path.clone());
             }
-            Ok(1)
+            Ok(Brought { bytes: 1, is_direct: true, detour: None })
         }
 
         fn stage(&self, place: usize, _: &Task) -> Result<u64, Trouble> {
@@ -438,20 +484,44 @@ mod tests {
 
         fn run(&self, place: usize, _: u32, task: &Task) -> Result<Outcome, Trouble> {
             self.call(place)?;
+            let running = self.running.fetch_add(1, Ordering::SeqCst);
+            thread::yield_now();
+            self.running.fetch_sub(1, Ordering::SeqCst);
+            assert!(running == 0 || self.dies.1 != ONE_AT_A_TIME, "{running} at a time");
+            if place == HERE && self.lost_here.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+                return Ok(Outcome { verdict: Verdict::Lost("killed".to_owned()), bytes_out: 0 });
+            }
             assert!(task.inputs.iter().all(|input| self.has(place, input)), "{} at {place}", task.id);
             self.stores[place].lock().unwrap().insert(task.output.clone());
             self.runs.lock().unwrap().push(task.id.clone());
             Ok(Outcome { verdict: Verdict::Done, bytes_out: 1 })
         }
 
-        fn leave(&self, _: usize) {}
+        fn leave(&self, _: usize, _: bool) {}
     }
+
+    /// Nobody dies, and the first task that is run here is lost.
+    const LOSES_ONE_HERE: usize = usize::MAX;
+
+    /// Nobody dies, and no two tasks are run at the same time.
+    const ONE_AT_A_TIME: usize = usize::MAX - 1;
 
     fn run_pretence(plan: &Plan, hosts: usize, dies: (usize, usize), fails: Vec<u8>) -> (Vec<Failure>, Vec<String>) {
         let directory = tempfile::tempdir().unwrap();
         let stores = (0..=hosts).map(|_| Mutex::default()).collect();
-        let crew = Pretence { plan, stores, dies, fails, calls: AtomicUsize::new(0), runs: Mutex::default() };
-        let failures = run(plan, directory.path(), &crew, 5, &mut |_| ()).unwrap();
+        let lost_here = AtomicUsize::new(usize::from(dies.1 == LOSES_ONE_HERE));
+        let most = (dies.1 == ONE_AT_A_TIME).then_some(1);
+        let crew = Pretence {
+            plan,
+            stores,
+            dies,
+            fails,
+            calls: AtomicUsize::new(0),
+            lost_here,
+            running: AtomicUsize::new(0),
+            runs: Mutex::default(),
+        };
+        let failures = run(plan, directory.path(), &crew, RunOptions { retries: 5, most }, &mut |_| ()).unwrap();
         (failures, crew.runs.into_inner().unwrap())
     }
 
@@ -463,6 +533,20 @@ mod tests {
         runs.sort();
         ids.sort();
         assert_eq!((failures, runs), (Vec::new(), ids));
+    }
+
+    #[test]
+    fn no_more_tasks_are_run_at_a_time_than_was_said() {
+        let plan = plan(6, 3);
+        let (failures, runs) = run_pretence(&plan, 3, (2, ONE_AT_A_TIME), Vec::new());
+        assert_eq!((failures, runs.len()), (Vec::new(), plan.tasks.len()));
+    }
+
+    #[test]
+    fn what_was_lost_here_is_run_here_again() {
+        let plan = plan(4, 2);
+        let (failures, runs) = run_pretence(&plan, 2, (2, LOSES_ONE_HERE), Vec::new());
+        assert_eq!((failures, runs.len()), (Vec::new(), plan.tasks.len()));
     }
 
     proptest! {

@@ -9,16 +9,19 @@ use std::{
     time::Duration,
 };
 
-/// `$1`: the directory of the host, or nothing; `$2`: the name of the program's directory; `$3`: its bytes. It appears when it is whole.
+/// `$1`: the directory of the host, or nothing; `$2`: the name of the program's directory; `$3`: its bytes; `$4`: its checksum, which it looks at itself.
+/// It appears when it is whole. One that is there and is not is replaced.
 const SCRIPT: &str = "set -eu; umask 077
 d=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/dedup-shard}; case $d in '~/'*) d=$HOME/${d#'~/'};; esac
 p=$d/bin/$2/dedup-shard
-if [ -x \"$p\" ]; then printf 'dedup-shard-ship have %s\\n' \"$p\"; exit; fi
+is_whole() { [ -x \"$1\" ] && [ \"$(\"$1\" worker --self=\"$2\" --check 2> /dev/null < /dev/null)\" = \"$2\" ]; }
+if is_whole \"$p\" \"$4\"; then touch -c \"$p\"; printf 'dedup-shard-ship have %s\\n' \"$p\"; exit; fi
 mkdir -p \"$d/bin/$2\"
+trap 'rm -f \"$p.$$\"' EXIT; trap 'exit 1' HUP INT PIPE TERM
 printf 'dedup-shard-ship want %s\\n' \"$p\"
 head -c \"$3\" > \"$p.$$\"
 [ \"$(wc -c < \"$p.$$\")\" -eq \"$3\" ]
-chmod 700 \"$p.$$\"; mv -f \"$p.$$\" \"$p\"
+chmod 700 \"$p.$$\"; is_whole \"$p.$$\" \"$4\"; mv -f \"$p.$$\" \"$p\"
 printf 'dedup-shard-ship done\\n'";
 const MARK: &[u8] = b"dedup-shard-ship ";
 const MOST_BYTES: usize = 64 << 10;
@@ -27,7 +30,7 @@ const MOST_BYTES: usize = 64 << 10;
 pub fn ship(to: &dyn Transport, program: &Path, directory: Option<&str>, limit: Duration) -> io::Result<Vec<String>> {
     let (bytes, sum) = sum_of(program).map_err(io::Error::other)?;
     let key = format!("{}-{sum}", env!("CARGO_PKG_VERSION"));
-    let words = ["sh", "-c", SCRIPT, "sh", directory.unwrap_or_default(), &key, &bytes.to_string()].map(str::to_owned);
+    let words = ["sh", "-c", SCRIPT, "sh", directory.unwrap_or_default(), &key, &bytes.to_string(), &sum].map(str::to_owned);
     let mut wire = to.spawn(&words, limit)?;
     wire.set_limit(limit);
     let line = read_line(&mut wire).map_err(|error| io::Error::new(error.kind(), format!("{error} ({})", wire.said())))?;

@@ -4,13 +4,15 @@ use super::plan::{Kind, Plan, Task};
 use crate::{
     error::{Error, Place, Result},
     index::{Index, verify_blocks},
-    pipeline::Built,
+    pipeline::{BROUGHT, BUILT, Built},
 };
 use std::{fs, path::Path};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     Missing,
+    /// Some of it is here, as it was made on a host, where the rest is: no task that is run here needs more.
+    Partial,
     /// There is something, and it is not what the task makes.
     Damaged(String),
     Done,
@@ -24,14 +26,30 @@ pub fn state(plan: &Plan, task: &Task, run: &Path) -> State {
     }
     match ensure_made(plan, task, &output) {
         Ok(()) => State::Done,
+        Err(_) if is_piece(plan, task, &output) => State::Partial,
         Err(error) => State::Damaged(error.to_string()),
     }
 }
 
-/// The state of all tasks. What led to an index that is there, or to a table, is not needed any more: if it is gone it counts as done.
+/// Whether what is here of an output is of this plan and whole, and known to be only some of it.
+fn is_piece(plan: &Plan, task: &Task, output: &Path) -> bool {
+    let is_ours = |built: &Built| built.of == Some(plan.output_of(task));
+    output.join(BROUGHT).exists() && Built::read(output).ok().filter(is_ours).is_some_and(|built| built.is_piece(output))
+}
+
+/// Whether a file of an output is here and whole, though perhaps not all of the output is.
+pub fn has_file(plan: &Plan, path: &str, run: &Path) -> bool {
+    let Some(task) = plan.maker(path) else { return run.join(path).exists() };
+    let output = run.join(&task.output);
+    let Some(built) = Built::read(&output).ok().filter(|built| built.of == Some(plan.output_of(task))) else { return false };
+    let name = Path::new(path).strip_prefix(&task.output).unwrap_or(Path::new(""));
+    name == Path::new(BUILT) || built.is_whole(&output, name)
+}
+
+/// The state of all tasks. What led to an index that is there, or to a table, is not needed any more: if it is gone, or never was here as a whole, it counts as done.
 pub fn states<'p>(plan: &'p Plan, run: &Path) -> Vec<(&'p Task, State)> {
     let look = |task: &Task, is_needed: bool| match state(plan, task, run) {
-        State::Missing if !is_needed => State::Done,
+        State::Missing | State::Partial if !is_needed => State::Done,
         found => found,
     };
     backwards(plan, look)
@@ -93,7 +111,7 @@ pub fn prepare(plan: &Plan, task: &Task, run: &Path) -> Result<bool> {
     let output = run.join(&task.output);
     match state(plan, task, run) {
         State::Done => return Ok(false),
-        State::Damaged(_) => fs::remove_dir_all(&output).map_err(|error| Error::io(output.display(), error))?,
+        State::Damaged(_) | State::Partial => fs::remove_dir_all(&output).map_err(|error| Error::io(output.display(), error))?,
         State::Missing => {}
     }
     if let Some(missing) = task.inputs.iter().find(|input| !run.join(input).exists()) {

@@ -1,7 +1,7 @@
 //! The files of one run on a host.
 //!
 //! ```text
-//! DIR/0123456789abcdef/      the checksum of the plan
+//! DIR/SUM-OWNER/             the checksum of the plan, and whose run it is: two runs of one plan do not meet
 //!     plan.json
 //!     in/PATH                what was brought, PATH.items its checksums
 //!     out/PATH               what tasks made here, PATH.items its checksums
@@ -27,9 +27,10 @@ use crate::{
 };
 use std::{
     collections::BTreeSet,
-    fs,
+    fs::{self, File},
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 pub struct Store {
@@ -74,7 +75,7 @@ impl Store {
         self.root.join("documents").join(&task.id)
     }
 
-    pub fn log(&self, task: &Task) -> Result<PathBuf> {
+    pub fn log(&self, task: &Task) -> Result<(PathBuf, File)> {
         super::engine::log_of(&self.root, &format!("{}-{}", task.id, std::process::id()))
     }
 
@@ -143,7 +144,7 @@ impl Store {
                     write_items(&output, &list(&output)?)?;
                     inventory.paths.push(task.output.clone());
                 }
-                State::Damaged(_) => remove(&output)?,
+                State::Damaged(_) | State::Partial => remove(&output)?,
                 State::Missing => {}
             }
         }
@@ -157,6 +158,26 @@ impl Store {
             }
         }
         Ok(inventory)
+    }
+
+    /// Removes the oldest of what is kept for later runs; and runs and programs that nobody came back to. `program`: the one that is at work.
+    pub fn prune(&self, bytes: u64, age: Duration, program: &Path) {
+        let Some(cache) = &self.cache else { return };
+        cache.prune(bytes, age);
+        let Some(directory) = self.root.parent() else { return };
+        let is_old = |path: &Path| {
+            let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
+            modified.is_ok_and(|modified| SystemTime::now().duration_since(modified).is_ok_and(|since| since > age))
+        };
+        let below =
+            |directory: &Path| fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
+        // The plan is written each time that somebody comes, a program is touched.
+        let runs = below(directory).into_iter().filter(|path| *path != self.root && is_old(&path.join(NAME)));
+        let programs = below(&directory.join("bin")).into_iter().filter(|path| {
+            let shipped = path.join("dedup-shard");
+            shipped != program && is_old(&shipped)
+        });
+        runs.chain(programs).for_each(|path| drop(fs::remove_dir_all(path)));
     }
 
     /// Removes what only tasks that are run need.
@@ -180,18 +201,39 @@ impl Store {
         for input in &task.inputs {
             let place = self.find(input)?;
             if !place.exists() {
-                return Err(Fault::Damaged(format!("{}: is not there", place.display())));
+                return Err(Fault::Spoilt(vec![input.clone()], format!("{}: is not there", place.display())));
             }
             link(&place, &below(&run, input)?)?;
         }
         Ok(View { run, copies })
     }
 
+    /// Which inputs of a task are not what they were when they came, or were made. They are removed, with all that was made with them.
+    pub fn spoilt(&self, task: &Task) -> Result<Vec<String>, Fault> {
+        let mut spoilt = Vec::new();
+        for input in task.inputs.iter().filter(|_| !self.is_run) {
+            let is_whole = self.items(input).is_ok_and(|(place, items)| list(&place).is_ok_and(|found| found == items));
+            if !is_whole {
+                remove(&self.target(input)?)?;
+                // What was made here goes as a whole: the record of it counts no more.
+                let made = Path::new(input).ancestors().filter_map(Path::to_str).filter(|path| !path.is_empty());
+                for output in made.map(|path| self.output(path)).collect::<Result<Vec<_>, _>>()? {
+                    if read_items(&output).is_some() {
+                        remove(&output)?;
+                        remove(&items_name(&output))?;
+                    }
+                }
+                spoilt.push(input.clone());
+            }
+        }
+        Ok(spoilt)
+    }
+
     /// Takes over what a task made, if it is whole. Gives its bytes.
     pub fn accept(&self, plan: &Plan, task: &Task, view: &View) -> Result<u64, Fault> {
         match state(plan, task, &view.run) {
             State::Done => {}
-            State::Missing => return Err(Fault::Damaged("its output is not there".to_owned())),
+            State::Missing | State::Partial => return Err(Fault::Damaged("its output is not there".to_owned())),
             State::Damaged(what) => return Err(Fault::Damaged(what)),
         }
         let made = below(&view.run, &task.output)?;
@@ -226,7 +268,8 @@ impl Store {
 
     /// That the plan which came is the one that this is the directory of.
     pub fn ensure_plan(&self, plan: &Plan) -> Result<()> {
-        let is_ours = self.is_run || self.root.file_name().is_some_and(|name| *name == *plan.checksum());
+        let name = self.root.file_name().unwrap_or_default().to_string_lossy();
+        let is_ours = self.is_run || name.split('-').next() == Some(plan.checksum().as_str());
         if is_ours { Ok(()) } else { Err(Error::damaged(Place::path(&self.root), "holds another plan")) }
     }
 }

@@ -24,12 +24,33 @@ pub struct Span {
 pub enum End {
     Done {
         bytes_out: u64,
-        moved: u64,
     },
     Lost(String),
     Failed(String),
     /// Not yet, as far as is known.
     Open,
+}
+
+/// Something that came to a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    pub from: String,
+    pub to: String,
+    pub goods: String,
+    pub bytes: u64,
+    /// From host to host.
+    pub is_direct: bool,
+    pub start_ms: u64,
+    pub end_ms: u64,
+}
+
+/// All that came of one kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GoodsTally {
+    pub moves: u64,
+    pub bytes: u64,
+    /// Of these, bytes that went from host to host.
+    pub direct: u64,
 }
 
 /// What one host did.
@@ -42,6 +63,7 @@ pub struct HostTally {
     pub busy_ms: u64,
     /// Of documents, as the plan counts them, of tasks that it did.
     pub bytes: u64,
+    /// What came to it.
     pub moved: u64,
     /// Why it gets no more tasks.
     pub out: Option<String>,
@@ -63,6 +85,8 @@ fn per_second(bytes: u64, ms: u64) -> u64 {
 pub struct Tally {
     /// By host, slot, lane and start.
     pub spans: Vec<Span>,
+    /// In the order of their ends.
+    pub moves: Vec<Move>,
     /// By name.
     pub hosts: Vec<HostTally>,
 }
@@ -72,18 +96,40 @@ impl Tally {
     pub fn new(plan: &Plan, events: &[Event]) -> Self {
         let mut spans = spans(events);
         put_lanes(&mut spans);
+        let moves = moves(events);
         let hosts = hosts(plan, events, &spans);
-        Self { spans, hosts }
+        Self { spans, moves, hosts }
     }
 
     pub fn moved(&self) -> u64 {
-        self.hosts.iter().map(|host| host.moved).sum()
+        self.moves.iter().fold(0, |sum, moved| sum.saturating_add(moved.bytes))
     }
 
-    /// When the first attempt began and the last ended.
+    /// What was moved, by kind.
+    pub fn goods(&self) -> BTreeMap<&str, GoodsTally> {
+        let mut goods = BTreeMap::<&str, GoodsTally>::new();
+        for Move { goods: kind, bytes, is_direct, .. } in &self.moves {
+            let of = goods.entry(kind).or_default();
+            of.moves += 1;
+            of.bytes = of.bytes.saturating_add(*bytes);
+            of.direct = of.direct.saturating_add(if *is_direct { *bytes } else { 0 });
+        }
+        goods
+    }
+
+    /// Tasks whose outputs are on hosts, as far as is known: these did them, and were not lost since.
+    pub fn done_on(&self, hosts: &[String]) -> HashSet<&str> {
+        let is_there = |name: &String| hosts.contains(name) && self.hosts.iter().any(|host| host.name == *name && host.out.is_none());
+        let is_done = |span: &&Span| matches!(span.end, End::Done { .. }) && is_there(&span.host);
+        self.spans.iter().filter(is_done).map(|span| span.task.as_str()).collect()
+    }
+
+    /// When the first attempt or move began, and the last ended.
     pub fn times_ms(&self) -> Option<[u64; 2]> {
-        let first = self.spans.iter().map(|span| span.start_ms).min()?;
-        Some([first, self.spans.iter().map(|span| span.end_ms).max().unwrap_or(first)])
+        let spans = || self.spans.iter().map(|span| [span.start_ms, span.end_ms]);
+        let times = || spans().chain(self.moves.iter().map(|moved| [moved.start_ms, moved.end_ms]));
+        let first = times().map(|[start, _]| start).min()?;
+        Some([first, times().map(|[_, end]| end).max().unwrap_or(first)])
     }
 
     /// Bytes a second of a slot, by kind.
@@ -130,10 +176,10 @@ fn spans(events: &[Event]) -> Vec<Span> {
     for event in events.iter().filter(|event| !event.task.is_empty()) {
         let end = match &event.what {
             What::Start => None,
-            What::Done { bytes_out, moved, .. } => Some(End::Done { bytes_out: *bytes_out, moved: *moved }),
+            What::Done { bytes_out, .. } => Some(End::Done { bytes_out: *bytes_out }),
             What::Lost(what) => Some(End::Lost(what.clone())),
             What::Failed(what) => Some(End::Failed(what.clone())),
-            What::HostOut(_) => continue,
+            What::Moved { .. } | What::HostOut(_) => continue,
         };
         let key = (event.task.as_str(), event.host.as_str(), event.slot);
         match end {
@@ -192,6 +238,22 @@ fn put_lanes(spans: &mut [Span]) {
     }
 }
 
+fn moves(events: &[Event]) -> Vec<Move> {
+    let of = |event: &Event| match &event.what {
+        What::Moved { from, goods, bytes, ms, direct } => Some(Move {
+            from: from.clone(),
+            to: event.host.clone(),
+            goods: goods.clone(),
+            bytes: *bytes,
+            is_direct: *direct,
+            start_ms: event.time_ms.saturating_sub(*ms),
+            end_ms: event.time_ms,
+        }),
+        _ => None,
+    };
+    events.iter().filter_map(of).collect()
+}
+
 fn hosts(plan: &Plan, events: &[Event], spans: &[Span]) -> Vec<HostTally> {
     let bytes: HashMap<&str, u64> = plan.tasks.iter().map(|task| (task.id.as_str(), task.bytes)).collect();
     let mut hosts = BTreeMap::<&str, HostTally>::new();
@@ -200,11 +262,10 @@ fn hosts(plan: &Plan, events: &[Event], spans: &[Span]) -> Vec<HostTally> {
         let host = hosts.entry(&span.host).or_default();
         host.slots += usize::from(slots.insert((&span.host, span.slot, span.lane)));
         match &span.end {
-            End::Done { moved, .. } => {
+            End::Done { .. } => {
                 host.tasks += 1;
                 host.busy_ms += span.end_ms - span.start_ms;
                 host.bytes += bytes.get(span.task.as_str()).copied().unwrap_or(0);
-                host.moved = host.moved.saturating_add(*moved);
             }
             End::Lost(_) | End::Failed(_) => host.lost += 1,
             End::Open => {}
@@ -215,6 +276,10 @@ fn hosts(plan: &Plan, events: &[Event], spans: &[Span]) -> Vec<HostTally> {
             What::HostOut(what) => hosts.entry(&event.host).or_default().out = Some(what.clone()),
             // It came back.
             What::Start | What::Done { .. } => hosts.entry(&event.host).or_default().out = None,
+            What::Moved { bytes, .. } => {
+                let host = hosts.entry(&event.host).or_default();
+                host.moved = host.moved.saturating_add(*bytes);
+            }
             What::Lost(_) | What::Failed(_) => {}
         }
     }
@@ -230,8 +295,10 @@ pub mod tests {
         Event { time_ms, task: task.to_owned(), host: host.to_owned(), slot, what }
     }
 
-    fn done(moved: u64) -> What {
-        What::Done { bytes_in: 1, bytes_out: 10, moved }
+    const DONE: What = What::Done { bytes_in: 1, bytes_out: 10 };
+
+    fn moved(from: &str, goods: &str, bytes: u64, direct: bool) -> What {
+        What::Moved { from: from.to_owned(), goods: goods.to_owned(), bytes, ms: 100, direct }
     }
 
     /// Four maps of 6,000 bytes and a reduction of all.
@@ -256,14 +323,16 @@ pub mod tests {
     pub fn events() -> Vec<Event> {
         vec![
             event(1000, "m0", "a", 0, What::Start),
+            event(1050, "", "a", 0, moved("here", "runs", 5, false)),
             event(1000, "m1", "a", 1, What::Start),
             event(1500, "m2", "b", 0, What::Start),
-            event(2000, "m0", "a", 0, done(5)),
+            event(2000, "m0", "a", 0, DONE),
+            event(2100, "", "a", 0, moved("b", "runs", 7, true)),
             event(2500, "m2", "b", 0, What::Lost("gone".to_owned())),
             event(2500, "", "b", 0, What::HostOut("it died".to_owned())),
             event(2600, "m2", "a", 0, What::Start),
-            event(3000, "m1", "a", 1, done(7)),
-            event(4600, "m2", "a", 0, done(0)),
+            event(3000, "m1", "a", 1, DONE),
+            event(4600, "m2", "a", 0, DONE),
         ]
     }
 
@@ -275,7 +344,9 @@ pub mod tests {
         assert_eq!(tally.spans[3].end, End::Lost("gone".to_owned()));
         let a = HostTally { name: "a".to_owned(), slots: 2, tasks: 3, lost: 0, busy_ms: 5000, bytes: 18_000, moved: 12, out: None };
         let b = HostTally { name: "b".to_owned(), slots: 1, lost: 1, out: Some("it died".to_owned()), ..HostTally::default() };
-        assert_eq!((tally.moved(), tally.hosts[0].bytes_per_second(), tally.times_ms()), (12, 3600, Some([1000, 4600])));
+        assert_eq!((tally.moved(), tally.hosts[0].bytes_per_second(), tally.times_ms()), (12, 3600, Some([950, 4600])));
+        assert_eq!(tally.goods()["runs"], GoodsTally { moves: 2, bytes: 12, direct: 7 });
+        assert_eq!(tally.done_on(&["a".to_owned(), "b".to_owned()]).len(), 3);
         assert_eq!(tally.hosts, [a, b]);
     }
 
@@ -296,12 +367,12 @@ pub mod tests {
             event(1000, "m0", "a", 0, What::Start),
             event(1100, "m1", "a", 0, What::Start),
             event(2000, "m0", "a", 0, What::Start),
-            event(900, "m0", "a", 0, done(0)),
+            event(900, "m0", "a", 0, DONE),
         ];
         let tally = Tally::new(&plan(), &events);
         let told: Vec<_> = tally.spans.iter().map(|span| (span.lane, span.start_ms, span.end_ms, span.end.clone())).collect();
         let lost = End::Lost("nothing was heard of it again".to_owned());
-        let done = End::Done { bytes_out: 10, moved: 0 };
+        let done = End::Done { bytes_out: 10 };
         assert_eq!(told, [(0, 1000, 2000, lost), (1, 1100, 1100, End::Open), (0, 2000, 2000, done)]);
     }
 }

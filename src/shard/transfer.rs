@@ -26,6 +26,8 @@ pub enum Fault {
     Told(Cause, String),
     /// What came is not what was promised.
     Damaged(String),
+    /// These are not there, or not whole, where they should be.
+    Spoilt(Vec<String>, String),
     /// They cannot be written, or read, at this end.
     Own(Error),
 }
@@ -94,14 +96,14 @@ fn item_path(root: &Path, item: &Item) -> Result<PathBuf, Fault> {
 pub fn send_wanted(talk: &mut dyn Talk, root: &Path, items: &[Item]) -> Result<u64, Fault> {
     let numbers = match talk.hear()? {
         Message::Want { numbers } => numbers,
-        Message::Error { cause, what } => return Err(Fault::Told(cause, what)),
+        Message::Error { cause, what, .. } => return Err(Fault::Told(cause, what)),
         _ => return Err(out_of_turn()),
     };
     let mut bytes = 0;
     for number in numbers {
         let item = items.get(number).ok_or_else(out_of_turn)?;
         if let Err(what) = send_file(talk, &item_path(root, item)?, item.bytes)? {
-            talk.say(&Message::Error { cause: Cause::Source, what: what.clone() })?;
+            talk.say(&Message::error(Cause::Source, what.clone()))?;
             return Err(Fault::Damaged(what));
         }
         bytes += item.bytes;
@@ -218,7 +220,7 @@ pub fn receive_file(talk: &mut dyn Talk, path: &Path, bytes: u64) -> Result<Resu
             }
             Frame::Message => {
                 return Err(match parse(&payload)? {
-                    Message::Error { cause, what } => Fault::Told(cause, what),
+                    Message::Error { cause, what, .. } => Fault::Told(cause, what),
                     _ => out_of_turn(),
                 });
             }

@@ -13,7 +13,7 @@ use crate::{
     remote::{Address, Frame, Process, Transport, die_with_parent, end_group, read_frame},
 };
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     fs::{self, File},
     io::{self, BufReader, Read, Seek, SeekFrom, Write},
     os::unix::process::ExitStatusExt,
@@ -36,6 +36,8 @@ pub struct WorkerOptions {
     pub beat: Duration,
 }
 
+/// Exit of a task that will fail again, with the same inputs.
+const FAILED: i32 = 1;
 /// How many bytes of a log go back.
 const SAID_BYTES: u64 = 4096;
 /// How long another host may take to answer.
@@ -143,10 +145,11 @@ impl Worker<'_> {
         let answer = match self.answer(request) {
             Ok(answer) => answer,
             Err(Fault::Link(what)) => return Err(io::Error::other(what)),
-            Err(Fault::Told(cause, what)) => Message::Error { cause, what },
-            Err(Fault::Damaged(what)) => Message::Error { cause: Cause::Source, what },
+            Err(Fault::Told(cause, what)) => Message::error(cause, what),
+            Err(Fault::Damaged(what)) => Message::error(Cause::Source, what),
+            Err(Fault::Spoilt(paths, what)) => Message::Error { cause: Cause::Source, what, paths },
             // A disk that is full or gone is the host's fault; and what else can it be?
-            Err(Fault::Own(error)) => Message::Error { cause: Cause::Lost, what: error.to_string() },
+            Err(Fault::Own(error)) => Message::error(Cause::Lost, error.to_string()),
         };
         self.ear.say(&answer)?;
         Ok(!is_bye)
@@ -182,9 +185,7 @@ impl Worker<'_> {
             Message::Clean => store.clean().map_err(Fault::Own).and_then(|()| done(0)),
             Message::Prune { bytes, seconds } => {
                 store.sweep();
-                if let Some(cache) = store.cache() {
-                    cache.prune(bytes, Duration::from_secs(seconds));
-                }
+                store.prune(bytes, Duration::from_secs(seconds), &self.options.program);
                 done(0)
             }
             Message::Bye => Ok(Message::Bye),
@@ -219,7 +220,7 @@ impl Worker<'_> {
                     sum += bytes;
                 }
                 Message::End => return trouble.map_or(Ok(sum), |error| Err(Fault::Own(error))),
-                Message::Error { cause, what } => {
+                Message::Error { cause, what, .. } => {
                     remove(&directory)?;
                     return Err(Fault::Told(cause, what));
                 }
@@ -230,34 +231,43 @@ impl Worker<'_> {
 
     /// Gets something from a worker on another host.
     fn fetch(&mut self, peer: &Peer, paths: &[String], keep: bool) -> Result<u64, Fault> {
-        let Peer { name, user, port, rsh, worker } = peer;
-        let unreached = |what: String| Fault::Told(Cause::Peer, format!("{name}: {what}"));
-        let key = format!("{user:?}{name}{port:?}");
-        if !self.peers.contains_key(&key) {
-            let address = Address { name: name.clone(), user: user.clone(), port: *port };
-            let wire = Process::new(rsh, &address).spawn(worker, PEER_LIMIT).map_err(|error| unreached(error.to_string()))?;
-            let client = Client::greet(wire, PEER_LIMIT, PEER_LIMIT * 2).map_err(|error| unreached(error.to_string()))?;
-            self.peers.insert(key.clone(), client);
-        }
-        let store = &self.options.store;
         let mut sum = 0;
         for path in paths {
-            let target = store.target(path)?;
-            remove(&target)?;
-            let client = self.peers.get_mut(&key).ok_or_else(out_of_turn)?;
-            match client.get(path, false, &target, store.cache()) {
-                Ok((bytes, items)) => {
-                    store.brought(path, &items, keep)?;
-                    sum += bytes;
-                }
-                Err(Fault::Link(what)) => {
-                    self.peers.remove(&key);
-                    return Err(unreached(what));
-                }
-                Err(fault) => return Err(fault),
-            }
+            // A wire may have been closed while it was not used: a fresh one tells.
+            let got = match self.fetch_one(peer, path, keep) {
+                Err(Fault::Link(_)) => self.fetch_one(peer, path, keep),
+                got => got,
+            };
+            sum += got.map_err(|fault| match fault {
+                Fault::Link(what) => Fault::Told(Cause::Peer, format!("{}: {what}", peer.name)),
+                Fault::Damaged(what) | Fault::Told(Cause::Source, what) => Fault::Spoilt(vec![path.clone()], what),
+                fault => fault,
+            })?;
         }
         Ok(sum)
+    }
+
+    fn fetch_one(&mut self, peer: &Peer, path: &str, keep: bool) -> Result<u64, Fault> {
+        let Peer { name, user, port, rsh, worker } = peer;
+        let key = format!("{user:?}{name}{port:?}");
+        let client = match self.peers.entry(key.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let address = Address { name: name.clone(), user: user.clone(), port: *port };
+                let wire = Process::new(rsh, &address).spawn(worker, PEER_LIMIT)?;
+                new.insert(Client::greet(wire, PEER_LIMIT, PEER_LIMIT * 2).map_err(|error| Fault::Link(error.to_string()))?)
+            }
+        };
+        let store = &self.options.store;
+        let target = store.target(path)?;
+        remove(&target)?;
+        let got = client.get(path, false, &target, store.cache());
+        if matches!(got, Err(Fault::Link(_))) {
+            self.peers.remove(&key);
+        }
+        let (bytes, items) = got?;
+        store.brought(path, &items, keep)?;
+        Ok(bytes)
     }
 
     fn run(&mut self, id: &str, is_staged: bool) -> Result<Message, Fault> {
@@ -268,12 +278,20 @@ impl Worker<'_> {
             return Ok(Message::Ran { code: Some(0), signal: None, said: String::new(), bytes: 0 });
         }
         let view = store.view(&task, is_staged)?;
-        let ran = run_child(&self.options.program, &task, &view, &store.log(&task)?, &self.send, &self.ear.events);
+        let ran = run_child(&self.options.program, &task, &view, store.log(&task)?, &self.send, &self.ear.events);
         let ran = ran.and_then(|(status, said)| {
             let bytes = if status.success() { store.accept(plan, &task, &view)? } else { 0 };
             Ok(Message::Ran { code: status.code(), signal: status.signal(), said, bytes })
         });
         store.close(&task, &view);
+        // One that fails may have been given what is not whole any more.
+        if matches!(&ran, Ok(Message::Ran { code: Some(FAILED), .. })) {
+            let spoilt = store.spoilt(&task)?;
+            if let Some(first) = spoilt.first() {
+                let what = format!("{first}: is not what it was when it came, or was made here");
+                return Err(Fault::Spoilt(spoilt, what));
+            }
+        }
         ran
     }
 }
@@ -283,11 +301,10 @@ fn run_child(
     program: &Path,
     task: &Task,
     view: &View,
-    log: &Path,
+    (log, file): (PathBuf, File),
     send: &SyncSender<Event>,
     events: &Receiver<Event>,
 ) -> Result<(ExitStatus, String), Fault> {
-    let file = File::create(log).map_err(|error| Error::io(log.display(), error))?;
     let mut command = Command::new(program);
     command.arg("task");
     if let Some(copies) = &view.copies {
@@ -305,7 +322,7 @@ fn run_child(
             Ok(Event::Ended(_)) if is_gone => return Err(Fault::Link("nobody is there any more".to_owned())),
             Ok(Event::Ended(status)) => {
                 let status = status.map_err(|error| Error::io(program.display(), error))?;
-                return Ok((status, end_of(log)));
+                return Ok((status, end_of(&log)));
             }
             Ok(Event::Frame(Frame::Beat, _)) => {}
             // Nothing may be asked before the answer has come.

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A worker that lets down: stands between a coordinator and a real worker, and does once what the file fault beside it says.
+"""A worker that lets down: stands between a coordinator and a real worker, and does what each line of the file fault beside it says, once.
 
     KIND PHASE      KIND: kill, freeze, full, cut, flip, rot, fail
-                    PHASE: map, reduce, part (a task is run), move (a piece of a map goes or comes), gather (a part goes)
+                    PHASE: map, reduce, part, count (a task is run), stage (documents come), move (a piece of a map goes or comes),
+                    targets (of documents come), sets (of a range go), numbers (of sets come), gather (a part goes), index (a file of it comes), counts (go)
 
 Frames: length (u32), kind (u8: 1 message, 2 data, 3 beat), payload, 8 bytes of checksum.
 """
-import json, os, signal, subprocess, sys, threading, time
+import fcntl, json, os, signal, subprocess, sys, threading, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REAL = open(os.path.join(HERE, "real")).read()
@@ -40,27 +41,39 @@ def phase_of(message):
     paths = message.get("paths") or [message.get("path", "")]
     if say == "run":
         return task.split("-")[0]
+    if say == "stage":
+        return say
     if say in ("put", "get", "fetch"):
-        if any(path.startswith("map/") and not path.endswith("built.json") for path in paths):
-            return "move"
-        if any(path.startswith("part/") and not path.endswith("built.json") for path in paths):
-            return "gather"
+        for path in paths:
+            if path.endswith("built.json"):
+                continue
+            if path.startswith("reduce/"):
+                return "sets" if path.endswith("/sets") else None
+            for start, phase in PHASES:
+                if path.startswith(start):
+                    return phase
     return None
+
+
+PHASES = (("map/", "move"), ("number/", "targets"), ("sets/", "numbers"), ("part/", "gather"), ("index/", "index"), ("count/", "counts"))
 
 
 def take_fault(phase, say):
     """The kind of fault for this phase, once."""
-    try:
-        kind, when = open(FAULT).read().split()
-    except (OSError, ValueError):
+    if phase is None or not os.path.exists(FAULT):
         return None
-    if when != phase or (kind == "rot" and say != "get"):
-        return None
-    try:
-        os.rename(FAULT, FAULT + ".done")
-    except OSError:
-        return None
-    return kind
+    with open(FAULT, "r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        lines = file.read().splitlines()
+        for line in lines:
+            kind, when = line.split()
+            if when == phase and (kind != "rot" or say in ("get", "run")):
+                lines.remove(line)
+                file.seek(0)
+                file.truncate()
+                file.write("".join(left + "\n" for left in lines))
+                return kind
+    return None
 
 
 def die():
@@ -69,9 +82,14 @@ def die():
 
 
 def rot(message):
-    """Changes a byte of what is asked for, where it lies."""
+    """Changes a byte of what is asked for, or of an input of a task, where it lies."""
     run = next(a[6:] for a in sys.argv if a.startswith("--run="))
-    root = os.path.join(os.environ["HOME"], ".cache/dedup-shard", run, "out", message["path"])
+    top = os.path.join(os.environ["HOME"], ".cache/dedup-shard", run)
+    path = message.get("path")
+    if path is None:
+        plan = json.load(open(os.path.join(top, "plan.json")))
+        path = next(task["inputs"][-1] for task in plan["tasks"] if task["id"] == message["task"])
+    root = next(root for root in (os.path.join(top, side, path) for side in ("out", "in")) if os.path.exists(root))
     with open(root, "r+b") as file:
         file.seek(os.path.getsize(root) // 2)
         byte = file.read(1)

@@ -151,6 +151,17 @@ impl Hosts {
         self.root.join(name)
     }
 
+    /// The keys of an agent that has these, in this order, for a line of shell. The agent ends with it.
+    pub fn with_agent(&self, keys: &[&str], line: &str) -> String {
+        let add: String = keys.iter().map(|key| format!("ssh-add -q {}/{key} && ", self.root.display())).collect();
+        format!("eval $(ssh-agent -s) > /dev/null; ( {add}{line} ); code=$?; kill $SSH_AGENT_PID; exit $code")
+    }
+
+    /// A key that opens nothing.
+    pub fn make_key(&self, name: &str) {
+        keygen(&self.root.join(name), "ed25519");
+    }
+
     /// The list of hosts, each with these words.
     pub fn list(&self, words: &str) -> String {
         self.names.iter().map(|name| format!("{name} {words}\n")).collect()
@@ -172,18 +183,18 @@ impl Hosts {
         work.shell(&format!("dedup-shard run r {} {more}", self.flags()))
     }
 
-    /// From now on the program on hosts is one that lets down, as faulty.py says, once.
+    /// From now on the program on hosts is one that lets down, as faulty.py says: once for each line.
     pub fn set_fault(&mut self, fault: &str) {
         self.program = self.root.join("faulty.py");
         fs::copy(root().join("tests/it/faulty.py"), &self.program).unwrap();
         fs::set_permissions(&self.program, fs::Permissions::from_mode(0o700)).unwrap();
         fs::write(self.root.join("real"), cargo_bin("dedup-shard").to_str().unwrap()).unwrap();
-        fs::write(self.root.join("fault"), fault).unwrap();
-        let _ = fs::remove_file(self.root.join("fault.done"));
+        fs::write(self.root.join("fault"), format!("{fault}\n")).unwrap();
     }
 
-    pub fn has_failed(&self) -> bool {
-        self.root.join("fault.done").exists()
+    /// Faults that did not happen.
+    pub fn faults_left(&self) -> String {
+        fs::read_to_string(self.root.join("fault")).unwrap()
     }
 
     /// From now on this is the program on hosts.

@@ -10,6 +10,7 @@ mod documents;
 mod durable;
 mod extract;
 mod faults;
+mod fleet;
 mod front;
 mod gdic;
 mod history;

@@ -23,6 +23,20 @@ pub fn corpus() -> Work {
     work
 }
 
+/// The same kinds of things, in less time.
+pub fn small_corpus() -> Work {
+    let work = Work::new();
+    let words = |from: usize, count: usize| (from..from + count).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ");
+    for n in 0..9 {
+        work.write(&format!("c/{n}.txt"), format!("{} {}", words(n * 7 % 50, 20), words(1000 * (n % 4), 15 + n)));
+    }
+    work.write(
+        "c/lines.jsonl",
+        (0..9).map(|n| format!("{{\"id\":\"line {n}\",\"text\":\"{}\"}}\n", words(n * 11 % 60, 14))).collect::<String>(),
+    );
+    work
+}
+
 pub fn plan(work: &Work, hosts: &str, more: &str) -> Ran {
     work.write("hosts", hosts);
     work.shell(&format!("rm -rf r && dedup-shard plan -o r --hosts hosts {more}"))
@@ -359,7 +373,7 @@ fn counts_are_of_one_index_and_all_ranges() {
 }
 
 /// A directory and its copy, each with an index: one is synced, the other follows in tasks.
-fn followed() -> Work {
+pub fn followed() -> Work {
     let work = corpus();
     work.shell("dedup-index build -q --parts 2 -o one c; cp -r one two; find c -exec touch -d '2020-01-01' {} +").ok();
     work

@@ -2,7 +2,7 @@
 
 use crate::{
     hosts::Hosts,
-    shard::{corpus, ensure_as_built, plan, told_by_build},
+    shard::{corpus, ensure_as_built, plan, small_corpus, told_by_build},
     work::{Ran, Work},
 };
 use std::{
@@ -149,43 +149,57 @@ fn a_document_that_has_changed_is_told() {
     assert!(!work.path("r/index").exists());
 }
 
-/// A failure in each phase: the result is the same.
+/// Failures of a kind in some phases of a run: the result is the same, index and table.
+///
+/// Of three hosts one is left whatever happens: three failures in a row put a host out, and one whose disk is full stays that way.
 #[track_caller]
-fn ensure_survives(kind: &str, phases: &[&str]) {
-    let work = corpus();
-    for phase in phases {
-        let mut hosts = Hosts::behind_rsh(&work, 2);
-        plan(&work, &hosts.list(""), "c").ok();
-        hosts.set_fault(&format!("{kind} {phase}"));
-        let ran = hosts.run(&work, "--stall 1500ms");
-        assert_eq!(ran.code(), 0, "{kind} {phase}: {}", ran.stderr());
-        assert!(hosts.has_failed(), "{kind} {phase}");
+fn ensure_survives(kind: &str, runs: &[&str]) {
+    let work = small_corpus();
+    for phases in runs {
+        let mut hosts = Hosts::behind_rsh(&work, 3);
+        plan(&work, &hosts.list(""), "--table c").ok();
+        let faults: Vec<String> = phases.split_whitespace().map(|phase| format!("{kind} {phase}")).collect();
+        hosts.set_fault(&faults.join("\n"));
+        let ran = hosts.run(&work, "--stall 1500ms --retries 9");
+        assert_eq!(ran.code(), 0, "{kind} {phases}: {}", ran.stderr());
+        assert_eq!(hosts.faults_left(), "", "{kind} {phases}");
         ensure_as_built(&work, "c");
-        assert_eq!(hosts.orphans(), Vec::<String>::new(), "{kind} {phase}");
+        assert_eq!(work.shell("dedup-extract -q --as table --threshold 0.1 --top 100 i | diff - r/table.ndjson").ok_text(), "");
+        assert_eq!(hosts.orphans(), Vec::<String>::new(), "{kind} {phases}");
         fs::remove_dir_all(work.path("hosts.d")).unwrap();
     }
 }
 
 #[test]
 fn a_worker_that_is_killed_is_done_without() {
-    ensure_survives("kill", &["map", "move", "reduce", "part", "gather"]);
+    ensure_survives("kill", &["stage map move targets", "reduce sets numbers part", "gather index count counts"]);
 }
 
 #[test]
 fn a_host_whose_disk_is_full_is_done_without() {
-    ensure_survives("full", &["map", "move", "reduce", "part"]);
+    // What only goes needs no room.
+    ensure_survives("full", &["stage reduce", "map part", "move count", "targets numbers", "index"]);
 }
 
 #[test]
 fn a_worker_that_freezes_is_done_without() {
-    ensure_survives("freeze", &["map", "move", "reduce", "gather"]);
+    ensure_survives("freeze", &["stage move sets gather", "map reduce part count", "targets numbers index counts"]);
 }
 
 #[test]
-fn files_that_come_cut_or_altered_are_not_taken() {
-    ensure_survives("cut", &["move", "gather"]);
-    ensure_survives("flip", &["move", "gather"]);
-    ensure_survives("rot", &["move", "gather"]);
+fn files_that_come_cut_are_not_taken() {
+    ensure_survives("cut", &["stage move targets sets", "numbers gather index counts"]);
+}
+
+#[test]
+fn files_that_come_altered_are_not_taken() {
+    ensure_survives("flip", &["stage move targets sets", "numbers gather index counts"]);
+}
+
+/// What rots on a host is made again: what it sends, and what a task there reads.
+#[test]
+fn files_that_rot_on_a_disk_are_made_again() {
+    ensure_survives("rot", &["move sets gather counts", "reduce part count"]);
 }
 
 #[test]
@@ -197,7 +211,7 @@ fn failures_over_ssh_are_noticed() {
         hosts.set_fault(fault);
         let ran = hosts.run(&work, "--stall 2s");
         ensure_done(&ran);
-        assert!(hosts.has_failed(), "{fault}");
+        assert_eq!(hosts.faults_left(), "", "{fault}");
         ensure_as_built(&work, "c");
         assert_eq!(hosts.orphans(), Vec::<String>::new(), "{fault}");
         fs::remove_dir_all(work.path("hosts.d")).unwrap();
@@ -270,8 +284,7 @@ fn hosts_that_share_the_directory_copy_nothing() {
     hosts.run(&work, "").ok();
     ensure_as_built(&work, "--dictionary c");
     assert_eq!(work.shell("find hosts.d -name dedup-shard -o -name documents").ok_text(), "");
-    let moved = work.shell("grep -o '\"moved\":[1-9]' r/events.jsonl; :").ok_text();
-    assert_eq!(moved, "");
+    assert_eq!(work.shell("grep '\"moved\"' r/events.jsonl; :").ok_text(), "");
     // One that shares and one that does not.
     let list = format!("node1 shared={}\nnode2\n", shared.display());
     plan(&work, &list, "c").ok();
@@ -296,10 +309,10 @@ fn the_program_is_checked_or_shipped() {
     let work = corpus();
     let mut hosts = Hosts::behind_rsh(&work, 1);
     plan(&work, &hosts.list("slots=2"), "c").ok();
-    hosts.set_program("#!/bin/sh\necho 'dedup-shard-worker 1 9.9.9'; cat > /dev/null\n");
+    hosts.set_program("#!/bin/sh\necho 'dedup-shard-worker 2 9.9.9'; cat > /dev/null\n");
     let ran = hosts.run(&work, "");
     let what = format!(
-        "node1: dedup-shard there is of protocol and version '1 9.9.9', here of '1 {}'; install the same",
+        "node1: dedup-shard there is of protocol and version '2 9.9.9', here of '2 {}'; install the same",
         env!("CARGO_PKG_VERSION")
     );
     assert!(ran.code() == 75 && ran.stderr().contains(&what), "{}", ran.stderr());
@@ -309,6 +322,12 @@ fn the_program_is_checked_or_shipped() {
     let shipped = work.shell("find hosts.d/node1/.cache/dedup-shard/bin -type f").ok_text();
     let mode = fs::metadata(work.path(shipped.trim())).unwrap().permissions().mode();
     assert_eq!((shipped.lines().count(), mode & 0o777), (1, 0o700));
+    // One that is not what was sent is sent again, and what was cut off on its way leaves nothing.
+    fs::write(work.path(shipped.trim()), "#!/bin/sh\n").unwrap();
+    plan(&work, &hosts.list("slots=2"), "--parts 2 c").ok();
+    work.shell(&format!("dedup-shard run r --engine ssh --rsh {} --ship-binaries", hosts.file("rsh").display())).ok();
+    ensure_as_built(&work, "--parts 2 c");
+    assert_eq!(work.shell("find hosts.d/node1/.cache/dedup-shard/bin -type f").ok_text(), shipped);
 }
 
 #[test]
@@ -324,7 +343,9 @@ fn a_program_that_says_something_else_is_given_up() {
 /// For root, by `make test-cluster`: hosts that share nothing, one of which is cut off in the middle.
 #[test]
 fn a_cluster_goes_on_without_a_host_that_is_cut_off() {
-    if std::env::var_os("DEDUP_CLUSTER").is_none() {
+    let is_root = fs::metadata("/proc/self").is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);
+    if std::env::var_os("DEDUP_CLUSTER").is_none() || !is_root {
+        eprintln!("skipped: make test-cluster does it, for root, who alone can make networks");
         return;
     }
     let work = corpus();

@@ -1,0 +1,263 @@
+//! How run works with hosts: what it tells of them, what it costs, and what becomes of what it leaves there.
+
+use crate::{
+    hosts::Hosts,
+    shard::{corpus, ensure_as_built, followed, plan, small_corpus},
+    work::Work,
+};
+use serde_json::Value;
+use std::{
+    fs,
+    time::{Duration, Instant, SystemTime},
+};
+
+fn status(work: &Work) -> Value {
+    serde_json::from_slice(&work.shell("dedup-shard status r --json").ok()).unwrap()
+}
+
+/// Of each kind of task, how many are done.
+fn done(status: &Value) -> Vec<(String, u64, u64)> {
+    let kinds = status["kinds"].as_array().unwrap().iter();
+    kinds.map(|kind| (kind["kind"].as_str().unwrap().to_owned(), kind["done"].as_u64().unwrap(), kind["tasks"].as_u64().unwrap())).collect()
+}
+
+#[test]
+fn a_run_on_hosts_is_told_as_done_and_can_be_gathered_again() {
+    let work = corpus();
+    let mut hosts = Hosts::behind_rsh(&work, 2);
+    plan(&work, &hosts.list(""), "--table c").ok();
+    // Halfway: what hosts made counts as done, but is still to be made by whoever goes on without them.
+    hosts.set_fault("fail part");
+    assert_eq!(hosts.run(&work, "-q").code(), 2);
+    let half = status(&work);
+    let of = |name: &str| done(&half).into_iter().find(|(kind, ..)| kind == name).unwrap();
+    assert_eq!((of("map").1, of("map").2, of("reduce").1, of("reduce").2), (2, 2, 4, 4), "{half}");
+    assert_eq!((half["kinds"][0]["on_hosts"].as_u64(), &half["damaged"]), (Some(2), &serde_json::json!([])), "{half}");
+    assert!(half["missing"].as_array().unwrap().contains(&"map-0000".into()), "{half}");
+    // make is not taken in by pieces.
+    assert_eq!(work.shell("ls r/map/*/built.json r/reduce/*/built.json 2> /dev/null").stdout(), "");
+    hosts.run(&work, "").ok();
+    ensure_as_built(&work, "c");
+    let whole = status(&work);
+    assert!(done(&whole).iter().all(|(_, done, all)| done == all), "{whole}");
+    assert_eq!((&whole["missing"], &whole["damaged"]), (&serde_json::json!([]), &serde_json::json!([])));
+    assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), "");
+    assert!(!work.shell("dedup-shard status r").ok_text().contains("made again"));
+    work.shell("dedup-shard gather r -o again").ok();
+    assert_eq!(work.shell("diff -r again r/index").ok_text(), "");
+    // Without the hosts it is all made here, once something is missing that they had.
+    work.shell("rm -r r/index r/table.ndjson r/part r/count && dedup-shard run r").ok();
+    ensure_as_built(&work, "c");
+}
+
+#[test]
+fn what_is_moved_is_told_by_kind() {
+    let work = corpus();
+    let hosts = Hosts::behind_rsh(&work, 2);
+    plan(&work, &hosts.list(""), "--table c").ok();
+    hosts.run(&work, "").ok();
+    let told = status(&work);
+    let goods = told["moved_by_goods"].as_array().unwrap();
+    let bytes = |name: &str| goods.iter().find(|of| of["goods"] == name).map_or(0, |of| of["bytes"].as_u64().unwrap());
+    let of_files = |glob: &str| -> u64 {
+        let sizes = work.shell(&format!("find hosts.d -path '{glob}' -printf '%s\\n'")).ok_text();
+        sizes.lines().map(|size| size.parse::<u64>().unwrap()).sum()
+    };
+    // Each once: all documents, what lies where it was brought, and what the coordinator got.
+    let corpus = work.shell("find c -type f ! -name .hidden -printf '%s\\n'").ok_text();
+    assert_eq!(bytes("documents"), corpus.lines().map(|size| size.parse::<u64>().unwrap()).sum::<u64>(), "{told}");
+    assert_eq!(bytes("runs"), of_files("*/in/map/*.runs"), "{told}");
+    assert_eq!(bytes("numbers"), of_files("*/in/sets/*.numbers"), "{told}");
+    let parts = of_files("*/out/part/*/part") + of_files("*/out/part/*/built.json");
+    assert_eq!(bytes("parts"), parts, "{told}");
+    assert_eq!(bytes("index"), of_files("*/in/index/*") - of_files("*/in/index/*.items"), "{told}");
+    assert!(bytes("sets") > 0 && bytes("docs") > 0 && bytes("counts") > 0 && bytes("slices") > 0 && bytes("plan") > 0, "{told}");
+    let sum: u64 = goods.iter().map(|of| of["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(told["moved"].as_u64(), Some(sum));
+    assert!(goods.iter().all(|of| of["direct"] == 0), "{told}");
+    let text = work.shell("dedup-shard status r").ok_text();
+    assert!(text.lines().any(|line| line.starts_with("runs ")), "{text}");
+    let report = String::from_utf8(work.read("r/report.html")).unwrap();
+    assert!(report.contains("<h2>What was moved</h2>") && report.contains("<rect class=\"move\" x="));
+}
+
+#[test]
+fn each_key_of_an_agent_is_tried() {
+    let work = small_corpus();
+    let hosts = Hosts::with_sshd(&work, 1);
+    ["a", "b"].iter().for_each(|name| hosts.make_key(name));
+    let flags = hosts.flags().replace(&format!("--identity {}", hosts.file("id").display()), "");
+    let run = |keys: &[&str]| {
+        plan(&work, &hosts.list(""), "c").ok();
+        work.shell(&hosts.with_agent(keys, &format!("dedup-shard run r {flags}")))
+    };
+    run(&["a", "b", "id"]).ok();
+    ensure_as_built(&work, "c");
+    let ran = run(&["a", "b"]);
+    assert!(ran.code() == 75 && ran.stderr().contains("was not let in (tried the agent and "), "{}", ran.stderr());
+}
+
+#[test]
+fn what_goes_from_host_to_host_does_not_come_here() {
+    let work = small_corpus();
+    let hosts = Hosts::with_sshd(&work, 2);
+    plan(&work, &hosts.list(""), "c").ok();
+    hosts.run(&work, "").ok();
+    ensure_as_built(&work, "c");
+    let told = status(&work);
+    let runs = told["moved_by_goods"].as_array().unwrap().iter().find(|of| of["goods"] == "runs").unwrap();
+    assert!(runs["bytes"].as_u64() > Some(0) && runs["direct"] == runs["bytes"], "{told}");
+    // If they do not reach each other it is told once, and goes through here.
+    plan(&work, &hosts.list(""), "--parts 2 c").ok();
+    let flags = hosts.flags().replace("--peer-rsh 'ssh", "--peer-rsh 'false");
+    let ran = work.shell(&format!("dedup-shard run r {flags}"));
+    assert_eq!(ran.code(), 0, "{}", ran.stderr());
+    ensure_as_built(&work, "--parts 2 c");
+    let detours: Vec<String> = ran.stderr().lines().map(|line| line.replace(char::is_numeric, "")).collect();
+    assert!(ran.stderr().contains("; what goes between them goes through this machine"), "{}", ran.stderr());
+    assert!((1..=2).contains(&detours.len()), "{}", ran.stderr());
+    assert!(status(&work)["moved_by_goods"].as_array().unwrap().iter().all(|of| of["direct"] == 0));
+}
+
+/// As OpenSSH does when many come at once: some are sent away.
+#[test]
+fn a_host_that_hangs_up_is_called_again_and_never_by_many_at_once() {
+    let work = small_corpus();
+    let hosts = Hosts::behind_rsh(&work, 1);
+    let rsh = fs::read_to_string(hosts.file("rsh")).unwrap();
+    // The first is sent away. A login takes a while, and there are eight doors.
+    let busy = r#"if mkdir "$HOME/busy" 2> /dev/null; then echo 'kex_exchange_identification: Connection closed by remote host' >&2; exit 255; fi
+for n in 1 2 3 4 5 6 7 8 none; do mkdir "$HOME/door$n" 2> /dev/null && break; done
+if [ $n = none ]; then touch "$HOME/crowd"; else sleep 0.05; rmdir "$HOME/door$n"; fi
+echo "Welcome"#;
+    fs::write(hosts.file("rsh"), rsh.replace("echo \"Welcome", busy)).unwrap();
+    plan(&work, &hosts.list("slots=12"), "--parts 32 c").ok();
+    hosts.run(&work, "").ok();
+    ensure_as_built(&work, "--parts 32 c");
+    assert!(hosts.home("node1").join("busy").exists() && !hosts.home("node1").join("crowd").exists());
+}
+
+#[test]
+fn two_runs_of_one_plan_do_not_meet_on_a_host() {
+    let work = small_corpus();
+    let hosts = Hosts::behind_rsh(&work, 2);
+    plan(&work, &hosts.list(""), "c").ok();
+    let flags = hosts.flags();
+    work.shell(&format!("cp -r r r2; dedup-shard run r {flags} & dedup-shard run r2 {flags} && wait $!")).ok();
+    ensure_as_built(&work, "c");
+    assert_eq!(work.shell("diff -r r/index r2/index; ls hosts.d/node1/.cache/dedup-shard | grep -c -").ok_text(), "2\n");
+}
+
+#[test]
+fn runs_that_nobody_comes_back_to_are_removed_from_hosts() {
+    let work = small_corpus();
+    let hosts = Hosts::behind_rsh(&work, 1);
+    let directory = hosts.home("node1").join(".cache/dedup-shard");
+    let old = SystemTime::now() - Duration::from_secs(40 * 24 * 3600);
+    for (file, time) in [("0-1/plan.json", old), ("0-2/plan.json", SystemTime::now()), ("bin/1/dedup-shard", old), ("mine/file", old)] {
+        fs::create_dir_all(directory.join(file).parent().unwrap()).unwrap();
+        fs::write(directory.join(file), "").unwrap();
+        fs::File::options().append(true).open(directory.join(file)).unwrap().set_modified(time).unwrap();
+    }
+    plan(&work, &hosts.list(""), "c").ok();
+    hosts.run(&work, "").ok();
+    let left = |name: &str| directory.join(name).exists();
+    assert_eq!((left("0-1"), left("0-2"), left("bin/1"), left("mine/file")), (false, true, false, true));
+    assert!(hosts.run_directory("node1").is_some());
+}
+
+/// What fails here is not the fault of a task, nor of a host.
+#[test]
+fn a_full_disk_of_the_coordinator_can_be_gone_on_from() {
+    let work = corpus();
+    let hosts = Hosts::behind_rsh(&work, 2);
+    plan(&work, &hosts.list(""), "--parts 2 --table c").ok();
+    // Less and less fits: a table, an index, what comes from hosts.
+    for bytes in [6000, 3000, 1500] {
+        let ran = work.shell(&format!("prlimit --fsize={bytes} dedup-shard run r -q {}", hosts.flags()));
+        assert_eq!(ran.code(), 75, "{bytes}: {}", ran.stderr());
+    }
+    hosts.run(&work, "").ok();
+    ensure_as_built(&work, "--parts 2 c");
+    // A directory that is not mounted is no fault of a task.
+    work.shell("mkdir d && cp c/0* d && cd d && dedup-shard plan -o ../s --hosts ../hosts . && mv ../d ../e").ok();
+    let ran = work.shell("dedup-shard task s map-0000");
+    assert_eq!(ran.code(), 75, "{}", ran.stderr());
+    assert!(
+        ran.stderr().ends_with("/d: No such file or directory (os error 2); a machine that runs tasks must have it\n"),
+        "{}",
+        ran.stderr()
+    );
+}
+
+#[test]
+fn a_frozen_host_is_not_waited_for_in_the_end() {
+    let work = small_corpus();
+    let mut hosts = Hosts::behind_rsh(&work, 2);
+    plan(&work, &hosts.list("slots=4"), "c").ok();
+    // All of it: each worker freezes at its first task, and would have to be waited for one by one.
+    hosts.set_fault(&["freeze map"; 4].join("\n"));
+    let begin = Instant::now();
+    let ran = hosts.run(&work, "--stall 3s --retries 9");
+    assert_eq!(ran.code(), 0, "{}", ran.stderr());
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    ensure_as_built(&work, "c");
+    assert_eq!(hosts.orphans(), Vec::<String>::new());
+}
+
+#[test]
+fn flags_of_another_engine_are_refused() {
+    let work = small_corpus();
+    plan(&work, "a\n", "c").ok();
+    for (flags, what) in [
+        ("--print", "--print is for --engine slurm only"),
+        ("--engine ssh --requeues 1", "--requeues is for --engine slurm only"),
+        ("--sbatch-arg=-x", "--sbatch-arg is for --engine slurm only"),
+        ("--rsh ssh", "--rsh is for --engine ssh only"),
+        ("--engine slurm --ship-binaries", "--ship-binaries is for --engine ssh only"),
+        ("--engine slurm --retries 1", "--retries is not for --engine slurm, where --requeues says how often a job is run again"),
+    ] {
+        let ran = work.shell(&format!("dedup-shard run r {flags}"));
+        assert_eq!((ran.code(), ran.stderr()), (2, format!("dedup-shard: {what}\n")));
+    }
+    let ran = work.shell("dedup-shard clean r --identity x");
+    assert_eq!((ran.code(), ran.stderr()), (2, "dedup-shard: --identity is for --engine ssh only\n".to_owned()));
+    assert!(!work.path("r/index").exists());
+    work.shell("dedup-shard run r -j 1 --retries 1").ok();
+}
+
+#[test]
+fn each_attempt_has_a_log_and_what_it_says_stays_on_its_line() {
+    let work = small_corpus();
+    let mut hosts = Hosts::behind_rsh(&work, 1);
+    plan(&work, &hosts.list(""), "c").ok();
+    hosts.set_fault("fail reduce\nfail reduce");
+    for _ in 0..2 {
+        assert_eq!(hosts.run(&work, "-j 1").code(), 2);
+    }
+    assert_eq!(work.shell("ls r/logs | grep reduce | sed s/00.@/@/ | sort -u").ok_text(), "reduce-@node1.2.log\nreduce-@node1.log\n");
+    hosts.set_program("#!/bin/sh\nprintf 'no\\033[2Jluck\\n' >&2; exit 1\n");
+    let ran = hosts.run(&work, "");
+    assert!(ran.stderr().contains("did not start there (no\\u{1b}[2Jluck)") && !ran.stderr().contains('\u{1b}'), "{}", ran.stderr());
+}
+
+#[test]
+fn an_index_follows_its_files_on_hosts_whatever_fails() {
+    let work = followed();
+    work.shell(
+        "echo some new words that nobody had so far >> c/05.txt; cp c/06.txt c/copy; rm c/07.txt; touch -d 2020-01-02 c/05.txt c/copy",
+    )
+    .ok();
+    let mut hosts = Hosts::behind_rsh(&work, 3);
+    plan(&work, &hosts.list(""), "--base two --table c").ok();
+    hosts.set_fault("kill map\nflip move\ncut targets\nkill reduce\ncut gather");
+    let ran = hosts.run(&work, "--stall 3s --retries 9");
+    assert_eq!(ran.code(), 0, "{}", ran.stderr());
+    assert_eq!(hosts.faults_left(), "");
+    work.shell("dedup-index sync -q one c > said").ok();
+    assert_eq!(work.shell("rm -f two.owners; diff -r one two").ok_text(), "");
+    let table = "dedup-extract -q --as table --threshold 0.1 --top 100 --since 1 two | diff - r/table.ndjson";
+    assert_eq!(work.shell(table).ok_text(), "");
+    assert!(done(&status(&work)).iter().all(|(_, done, all)| done == all));
+    assert_eq!(hosts.orphans(), Vec::<String>::new());
+}
