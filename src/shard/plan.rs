@@ -356,6 +356,10 @@ fn slice_name(number: usize) -> String {
     format!("slices/{number:04}")
 }
 
+fn table_name(table: &TableOptions) -> String {
+    format!("table.{}", table.format)
+}
+
 fn tasks(slices: &[SliceOf], ranges: usize, options: &PlanOptions) -> Vec<Task> {
     let dictionary = options.dictionary;
     let bytes: u64 = slices.iter().map(|slice| slice.bytes).sum();
@@ -413,9 +417,12 @@ fn tasks(slices: &[SliceOf], ranges: usize, options: &PlanOptions) -> Vec<Task> 
         let count = |range: usize| of_range(Kind::Count, range, [&of_all[..], &of_index(&[&format!("000001.{range:03}.part")])].concat());
         let counted: Vec<String> = if has_base { Vec::new() } else { all_ranges("count", "/counts") };
         tasks.extend((0..counted.len()).map(count));
-        tasks.push(central(Kind::Table, [counted, own("index")].concat(), &format!("table.{}", table.format)));
+        tasks.push(central(Kind::Table, [counted, own("index")].concat(), &table_name(table)));
     }
-    tasks.extend(options.base.iter().map(|_| central(Kind::Commit, [own("index/manifest.json"), own("number/known")].concat(), "commit")));
+    // What is committed cannot be compared with what it was any more: the table comes first.
+    let table: Vec<String> = options.table.iter().map(table_name).collect();
+    let committed = [own("index/manifest.json"), own("number/known"), table].concat();
+    tasks.extend(options.base.iter().map(|_| central(Kind::Commit, committed.clone(), "commit")));
     tasks
 }
 

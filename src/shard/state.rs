@@ -47,11 +47,13 @@ pub fn left<'p>(plan: &'p Plan, run: &Path) -> Vec<&'p Task> {
     needed(plan, run).into_iter().filter(|(_, state)| *state != State::Done).map(|(task, _)| task).collect()
 }
 
-/// Looks at the last tasks first, and says of each whether it is needed.
+/// Looks at the last tasks first, and says of each whether it is needed. A commit needs nothing any more, but for a table that was asked for as well.
 fn backwards(plan: &Plan, look: impl Fn(&Task, bool) -> State) -> Vec<(&Task, State)> {
     let (mut states, mut is_needed, mut is_committed) = (Vec::with_capacity(plan.tasks.len()), true, false);
     for task in plan.tasks.iter().rev() {
-        let found = look(task, (is_needed || task.kind.is_result()) && !is_committed);
+        let is_excused = is_committed && task.kind != Kind::Table;
+        let found = look(task, (is_needed || task.kind.is_result()) && !is_excused);
+        is_committed &= task.kind != Kind::Table || found == State::Done;
         if task.kind.is_result() {
             is_needed = found != State::Done;
         }

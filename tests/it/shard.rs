@@ -433,3 +433,21 @@ fn a_base_that_changed_is_left_alone() {
     assert_eq!(ran.code(), 2);
     assert!(ran.stderr().contains("changed since the plan was made"), "{}", ran.stderr());
 }
+
+/// The commit waits for the table, and a table that is gone is made again as long as what was gathered is there.
+#[test]
+fn a_table_comes_before_the_commit_and_is_not_forgotten() {
+    let work = followed();
+    work.write("c/new", "w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12 w13 w14");
+    plan(&work, "a slots=2\n", "--base two --table c").ok();
+    work.shell("dedup-shard status r --missing | grep -vx -e table -e commit | xargs dedup-shard task r").ok();
+    let before = work.read("two/manifest.json");
+    let ran = work.shell("dedup-shard task r commit");
+    assert!(ran.code() == 1 && ran.stderr().contains("commit needs it, and it is not there; run task table first"), "{}", ran.stderr());
+    assert_eq!(work.read("two/manifest.json"), before);
+    work.shell("dedup-shard run r && mv r/table.ndjson kept").ok();
+    assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), "table\n");
+    work.shell("dedup-shard run r && cmp kept r/table.ndjson && test -s kept").ok();
+    // With the table there, nothing that led to the commit is missed.
+    assert_eq!(work.shell("dedup-shard clean r; rm -r r/index; dedup-shard status r --missing").ok_text(), "");
+}
