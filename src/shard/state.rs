@@ -1,10 +1,10 @@
 //! How far a run got: what is on disk says it, and nothing else.
 
-use super::plan::{Kind, Plan, Task};
+use super::plan::{Kind, Plan, RangeOf, Task};
 use crate::{
     error::{Error, Place, Result},
     index::{Index, verify_blocks},
-    pipeline::Built,
+    pipeline::{Built, range_name},
 };
 use std::{fs, path::Path};
 
@@ -77,6 +77,15 @@ fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
     }
     if task.kind == Kind::Base {
         return Index::open_whole(output).map(drop);
+    }
+    if task.kind == Kind::Ranges {
+        let open = |(range, of): (usize, &RangeOf)| {
+            let buckets = of.buckets[0] as usize..of.buckets[1] as usize;
+            let index = Index::open_range(&output.join(range_name(range)), buckets, None)?;
+            // These are the files of what was gathered.
+            if index.manifest.scheme == plan.options.scheme { Ok(()) } else { Err(other()) }
+        };
+        return plan.ranges.iter().enumerate().try_for_each(open);
     }
     // A table appears when it is whole, and says nothing of itself.
     if task.kind == Kind::Table {

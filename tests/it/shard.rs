@@ -398,6 +398,32 @@ fn an_index_follows_its_files_as_sync_does() {
     }
 }
 
+/// What changes in the table is counted range by range, and is what one machine says.
+#[test]
+fn the_changes_of_a_table_are_those_of_one_machine() {
+    let work = followed();
+    for (n, (change, table)) in [
+        ("echo some new words that nobody had so far >> c/05.txt; cp c/06.txt c/copy; rm c/07.txt", ""),
+        (":", ""),
+        ("rm c/06.txt c/08.txt; echo 'w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12' > c/new", "--threshold 0 --format tsv"),
+        ("cp c/10.txt c/10b.txt; echo more and more words >> c/10.txt; sed -i 's/w1 /w2 /' c/lines.jsonl", "--top 2"),
+        ("rm c/0*.txt", "--max-df 3 --format tsv"),
+        ("cp c/11.txt c/01.txt; cp c/12.txt c/02.txt", "--top 3 --threshold 0.3"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        work.shell(&format!("{change}; find c -newermt 2021-01-01 -exec touch -d '2020-01-0{}' {{}} +", n + 2)).ok();
+        let generation = work.shell("jq .generation two/manifest.json").ok_text();
+        plan(&work, "a\nb slots=2\n", &format!("--base two --table {table} c")).ok();
+        work.shell(["dedup-shard run r -j 2", "make -s -C r -j2"][n % 2]).ok();
+        let one = work.shell(&format!("dedup-extract --as table --since {} {table} two", generation.trim())).ok_text();
+        assert_eq!(work.shell("cat r/table.*").ok_text(), one, "{change}");
+        let counts = work.shell("ls r/count 2> /dev/null | wc -l").ok_text();
+        assert_eq!(counts.trim(), if table.contains("max-df") { "0" } else { "2" }, "{change}");
+    }
+}
+
 #[test]
 fn many_small_changes_are_compacted_as_sync_does() {
     let work = followed();
