@@ -77,7 +77,7 @@ struct Arguments {
     #[arg(long, value_name = "GEN")]
     since: Option<u64>,
     /// Make the table of what dedup-index step count counted, in all ranges; may be given several times
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["since", "exclude", "exclude_index"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["exclude", "exclude_index"])]
     counts: Vec<PathBuf>,
     /// Which document of a cluster is kept; length is in tokens [default: first]
     #[arg(long, value_name = "WHICH", value_parser = PossibleValuesParser::new(Keep::NAMES.map(|(name, _)| name)))]

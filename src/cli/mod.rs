@@ -11,6 +11,7 @@ mod generate;
 mod history;
 mod index;
 mod manners;
+mod named_files;
 mod output;
 mod pairs;
 mod progress;

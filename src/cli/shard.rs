@@ -7,6 +7,7 @@ use super::{
     fleet::{self, FleetArgs, WorkerArgs, run_worker},
     generate::{What, examples},
     index, main_of, name,
+    named_files::take_files,
     progress::{TaskBar, say},
     slurm::{ElementArgs, Noting, SlurmArgs},
     status::{self, StatusArgs},
@@ -337,19 +338,21 @@ fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
         scheme: String::new(),
         flags: [args.tokens.flags(), args.blots.flags(), args.input.flags()].concat(),
         dictionary: args.dictionary,
+        selects: 0,
         parts: args.parts.unwrap_or_else(|| usual_parts(&hosts)),
         memory: args.memory,
         skip_bad: args.input.skip_bad,
         table: args.table()?,
         base: None,
     };
+    let selects = take_files(&mut options)?;
     let found = match &args.base {
         Some(index) => args.find_changes(index, &mut options)?,
         None => args.find_all(&mut options)?,
     };
     let before = args.base.as_ref().map_or_else(|| Ok(Vec::new()), |index| read_owners(index))?;
     let (plan, slices) = Plan::new(found, hosts, options, &before)?;
-    write_plan(&plan, &slices, &args.output)?;
+    write_plan(&plan, &slices, &selects, &args.output)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,7 +3,7 @@
 use super::index::MeansArgs;
 use crate::{
     index::SegmentFiles,
-    pipeline::{StepOptions, count_range, finish_part, join_sets, number_documents, reduce_range, stage_base},
+    pipeline::{CountRange, StepOptions, count_range, finish_part, join_sets, number_documents, reduce_range, stage_base, stage_ranges},
 };
 use clap::{Args, Subcommand};
 use std::{ops::Range, path::PathBuf};
@@ -68,14 +68,28 @@ enum Step {
         #[command(flatten)]
         how: HowArgs,
     },
+    /// Make, for each range, a directory of links to what count needs there: DIR/000 and so on
+    Ranges {
+        /// How many ranges
+        #[arg(long, value_name = "N")]
+        parts: u32,
+        /// The index
+        #[arg(value_name = "IDX")]
+        index: PathBuf,
+        #[command(flatten)]
+        how: HowArgs,
+    },
     /// Count what pairs of documents share in one range of an index, for dedup-extract --as table --counts: DIR/counts
     Count {
         /// Which range of how many, from 0: 3/8
         #[arg(long, value_name = "P/N", value_parser = parse_range)]
         range: Range<usize>,
         /// Leave out blots of more than N documents
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", conflicts_with = "since")]
         max_df: Option<u64>,
+        /// Only pairs of documents that were added, replaced or removed since commit GEN, before and after
+        #[arg(long, value_name = "GEN")]
+        since: Option<u64>,
         /// The index; of its parts only those of the range need be there
         #[arg(value_name = "IDX")]
         index: PathBuf,
@@ -124,7 +138,11 @@ pub fn run_step(args: &StepArgs) -> Result<(), anyhow::Error> {
         }
         Step::Part { numbers, postings, how } => finish_part(&how.options(), numbers, postings, &how.output)?,
         Step::Base { checksum, index, how } => stage_base(&how.options(), index, checksum, &how.output)?,
-        Step::Count { range, max_df, index, how } => count_range(&how.options(), index, range.clone(), *max_df, &how.output)?,
+        Step::Ranges { parts, index, how } => stage_ranges(index, *parts, &how.output)?,
+        Step::Count { range, max_df, since, index, how } => {
+            let of = CountRange { buckets: range.clone(), max_df: *max_df, since: *since };
+            count_range(&how.options(), index, &of, &how.output)?;
+        }
     }
     Ok(())
 }

@@ -157,6 +157,20 @@ impl Manifest {
         Ok(checked.manifest)
     }
 
+    /// As it was after an earlier commit.
+    pub fn at(&self, directory: &Path, generation: u64) -> Result<Self> {
+        let mut manifest = self.clone();
+        manifest.segments.retain(|segment| segment.changes[0] <= generation);
+        let is_there =
+            generation <= manifest.generation && manifest.segments.last().is_some_and(|segment| segment.changes[1] <= generation);
+        if is_there {
+            return Ok(manifest);
+        }
+        let first = manifest.segments.first().map_or(0, |segment| segment.changes[1]);
+        let what = format!("generation {generation} is not there any more, or not yet: the index has {first} to {}", manifest.generation);
+        Err(Error::damaged(Place::path(directory), what))
+    }
+
     /// Replaces the manifest in a directory: the commit. All files it names must be on disk already.
     pub fn commit(&self, directory: &Path) -> Result<()> {
         let (path, beside) = (directory.join(NAME), directory.join(format!("{NAME}.new")));

@@ -6,7 +6,7 @@
 use super::{open::Segment, part::Posted};
 use crate::{
     error::{Error, Result},
-    posting::{Key, MakeUnits, SetDictionary, Unit, blots_of},
+    posting::{Key, MakeUnits, SetDictionary, Sets, Unit, blots_of},
 };
 use std::{collections::HashMap, ops::Range};
 
@@ -84,9 +84,22 @@ impl<'v> Merger<'v> {
     /// Calls `each` with every blot of some slices that still leads to something, in rising order.
     pub fn for_each(&mut self, slices: &Range<usize>, mut each: impl FnMut(u64, Found, &SetDictionary) -> Result<()>) -> Result<()> {
         let mut entries = std::mem::take(&mut self.entries);
-        entries.clear();
         let (first, last) = blots_of(slices, self.bits);
-        for (segment, searched) in (0..).zip(self.segments) {
+        self.collect(first, last, &mut entries, |_| true)?;
+        for group in entries.chunk_by(|one, two| one.blot == two.blot) {
+            let found = if let [entry] = group { self.translate(entry)? } else { self.unite_once(group)? };
+            if let Some(found) = found {
+                each(group[0].blot, found, &self.dictionary)?;
+            }
+        }
+        self.entries = entries;
+        Ok(())
+    }
+
+    /// Replaces `entries` by what some segments have from one blot to another, in rising order.
+    fn collect(&self, first: u64, last: u64, entries: &mut Vec<Entry>, is_wanted: impl Fn(u32) -> bool) -> Result<()> {
+        entries.clear();
+        for (segment, searched) in (0..).zip(self.segments).filter(|(segment, _)| is_wanted(*segment)) {
             for part in &searched.parts {
                 part.for_each_between(first, last, |blot, posted| {
                     entries.push(Entry { blot, segment, posted });
@@ -96,13 +109,6 @@ impl<'v> Merger<'v> {
         }
         // Runs that are sorted already: the stable sort finds and merges them.
         entries.sort_by_key(|entry| entry.blot);
-        for group in entries.chunk_by(|one, two| one.blot == two.blot) {
-            let found = if let [entry] = group { self.translate(entry)? } else { self.unite_once(group)? };
-            if let Some(found) = found {
-                each(group[0].blot, found, &self.dictionary)?;
-            }
-        }
-        self.entries = entries;
         Ok(())
     }
 
@@ -267,6 +273,109 @@ impl<K: Key> MakeUnits<K> for CountSets<'_> {
 
     fn take_dictionary(&mut self) -> SetDictionary {
         MakeUnits::<K>::take_dictionary(&mut self.0)
+    }
+}
+
+/// As [`CountSets`], where one segment has nearly all blots: those of the others are looked up in it. Of a blot that only it has nothing but the set is read,
+/// and nothing is sorted.
+///
+/// Memory: 8 bytes for each set of the large segment.
+pub struct CountBeside<'v> {
+    merger: Merger<'v>,
+    large: usize,
+    /// How many blots lead to each set of the large segment; less those that other segments have, too. One may be taken off before it is counted, or elsewhere.
+    uses: Vec<i64>,
+}
+
+impl<'v> CountBeside<'v> {
+    pub fn new(merger: Merger<'v>, large: usize) -> Self {
+        let uses = vec![0; merger.segments[large].sets.len() as usize];
+        Self { merger, large, uses }
+    }
+
+    fn count(&mut self, slices: &Range<usize>) -> Result<()> {
+        let Self { merger, large, uses } = self;
+        let (first, last) = blots_of(slices, merger.bits);
+        let segment = merger.segments[*large];
+        let mut is_beyond = false;
+        for part in &segment.parts {
+            part.for_each_set_between(first, last, |set| match uses.get_mut(set as usize) {
+                Some(uses) => *uses += 1,
+                None => is_beyond = true,
+            })?;
+        }
+        if is_beyond {
+            return Err(segment.sets.file().damaged(0, "a blot leads to a set that is not there"));
+        }
+        let mut entries = std::mem::take(&mut merger.entries);
+        merger.collect(first, last, &mut entries, |segment| segment as usize != *large)?;
+        let blots: Vec<u64> = entries.chunk_by(|one, two| one.blot == two.blot).map(|group| group[0].blot).collect();
+        let mut found = Vec::with_capacity(blots.len());
+        segment.find_all(&blots, merger.bits, &mut found)?;
+        let mut group_and_large = Vec::new();
+        for (group, found) in entries.chunk_by(|one, two| one.blot == two.blot).zip(found) {
+            match (group, found) {
+                ([entry], None) => drop(merger.translate(entry)?),
+                (group, None) => drop(merger.unite_once(group)?),
+                (group, Some(posted)) => {
+                    if let Posted::Set(set) = posted {
+                        uses[set as usize] -= 1;
+                    }
+                    group_and_large.clear();
+                    group_and_large.push(Entry { blot: group[0].blot, segment: *large as u32, posted });
+                    group_and_large.extend_from_slice(group);
+                    merger.unite_once(&group_and_large)?;
+                }
+            }
+        }
+        merger.entries = entries;
+        Ok(())
+    }
+
+    /// All sets of what several counted.
+    pub fn join(mut counted: Vec<Self>) -> Result<Sets> {
+        let Some(first) = counted.first() else { return Ok(Sets::default()) };
+        let (segment, targets) = (first.merger.segments[first.large], &first.merger.targets[first.large]);
+        let (mut sets, mut list) = (SetDictionary::default(), Vec::new());
+        segment.sets.for_each(|number, places| {
+            let uses: i64 = counted.iter().map(|counted| counted.uses[number as usize]).sum();
+            if uses <= 0 {
+                return Ok(());
+            }
+            list.clear();
+            for &place in places {
+                let Some(&target) = targets.get(place as usize) else {
+                    return Err(segment
+                        .documents
+                        .file()
+                        .damaged(0, format!("a set has the document at place {place}, which is not there")));
+                };
+                list.extend((target != NONE).then_some(target));
+            }
+            list.sort_unstable();
+            if list.len() > 1 {
+                sets.add(&list, uses as u64);
+            }
+            Ok(())
+        })?;
+        let others = counted.iter_mut().map(|counted| std::mem::take(&mut counted.merger.dictionary));
+        Ok(Sets::join([sets].into_iter().chain(others).collect()).0)
+    }
+}
+
+impl<K: Key> MakeUnits<K> for CountBeside<'_> {
+    fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
+        self.count(slices)?;
+        Ok(Unit { shared: Vec::new(), single: Vec::new() })
+    }
+
+    fn dictionary(&self) -> &SetDictionary {
+        &self.merger.dictionary
+    }
+
+    /// It is joined with what was counted beside it.
+    fn take_dictionary(&mut self) -> SetDictionary {
+        SetDictionary::default()
     }
 }
 

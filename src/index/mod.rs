@@ -13,6 +13,7 @@ mod lock;
 mod open;
 mod merge;
 mod view;
+mod both;
 mod change;
 mod numbering;
 mod segment;
@@ -23,6 +24,7 @@ mod known;
 mod stats;
 mod verify;
 
+pub use both::Both;
 pub use change::Change;
 pub use chunk_texts::{ChunkTextWriter, ChunkTexts};
 pub use compact::Rewritten;

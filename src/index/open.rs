@@ -57,12 +57,13 @@ impl Index {
         }
     }
 
-    /// Only what has the blots of a range, given by their top eight bits: other parts, and words, need not be there.
-    pub fn open_range(directory: &Path, buckets: Range<usize>) -> Result<Self> {
+    /// Only what has the blots of a range, given by their top eight bits: other parts, and words, need not be there. As it is, or was after an earlier commit.
+    pub fn open_range(directory: &Path, buckets: Range<usize>, generation: Option<u64>) -> Result<Self> {
         let manifest = Manifest::read(directory)?;
         if manifest.range.is_some() {
             return Err(Error::damaged(Place::path(directory), "a part of an index; a range of the whole is expected"));
         }
+        let manifest = generation.map_or_else(|| Ok(manifest.clone()), |generation| manifest.at(directory, generation))?;
         Self::open_as(directory, &manifest, Some(&buckets))
     }
 
@@ -74,17 +75,7 @@ impl Index {
 
     /// As it was after an earlier commit.
     pub fn open_at(directory: &Path, generation: u64) -> Result<Self> {
-        let index = Self::open(directory)?;
-        let mut manifest = index.manifest;
-        manifest.segments.retain(|segment| segment.changes[0] <= generation);
-        let is_there =
-            generation <= manifest.generation && manifest.segments.last().is_some_and(|segment| segment.changes[1] <= generation);
-        if !is_there {
-            let first = manifest.segments.first().map_or(0, |segment| segment.changes[1]);
-            let what =
-                format!("generation {generation} is not there any more, or not yet: the index has {first} to {}", manifest.generation);
-            return Err(Error::damaged(Place::path(directory), what));
-        }
+        let manifest = Self::open(directory)?.manifest.at(directory, generation)?;
         Self::open_as(directory, &manifest, None)
     }
 

@@ -5,7 +5,7 @@
 
 use super::{
     documents::{Document, Row},
-    merge::{CountSets, CountSetsWithout, Found, LeftOut, Merger, NONE},
+    merge::{CountBeside, CountSets, CountSetsWithout, Found, LeftOut, Merger, NONE},
     open::{At, Index, Segment},
     words::WordMerger,
 };
@@ -22,12 +22,14 @@ use std::{
 
 /// A range has about this many blots, where there are many.
 const RANGE_BLOTS: u64 = 1 << 15;
+/// To look a blot up costs about as much as to merge so many.
+const LOOK_UP: u64 = 16;
 
 /// Memory: some 40 bytes a document; while several indexes are made one, some 80 more.
 pub struct View<'i> {
     pub(super) bits: u8,
     pub(super) segments: Vec<&'i Segment>,
-    documents: Vec<Listed>,
+    pub(super) documents: Vec<Listed>,
     contents: Vec<Content>,
     /// The documents of all contents, one after the other, and where each content's end.
     members: Vec<u32>,
@@ -38,10 +40,10 @@ pub struct View<'i> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Listed {
-    segment: u32,
-    place: u32,
-    content: u32,
+pub(super) struct Listed {
+    pub segment: u32,
+    pub place: u32,
+    pub content: u32,
 }
 
 /// A distinct text.
@@ -94,6 +96,13 @@ impl<'i> View<'i> {
         building.finish()
     }
 
+    /// The same segments with other documents and contents, which are posted elsewhere.
+    pub(super) fn with(&self, documents: Vec<Listed>, contents: Vec<Content>, content_at: Vec<Vec<u32>>) -> Self {
+        let (members, ends) = members_of(&documents, contents.len());
+        let (bits, segments, numbering) = (self.bits, self.segments.clone(), self.numbering);
+        Self { bits, segments, documents, contents, members, ends, content_at, numbering }
+    }
+
     /// By number, in the order of their first document.
     pub fn contents(&self) -> &[Content] {
         &self.contents
@@ -135,9 +144,7 @@ impl<'i> View<'i> {
         if let Some(sets) = self.stored_sets(limits)? {
             return Ok(sets);
         }
-        let ranges = self.ranges();
-        let sorting = Sorting { bits: self.bits, documents: 0, limits, ranges: &ranges, spill: None };
-        Ok(sorting.run::<u64, _>(|| CountSets(self.merger()))?.0.sets)
+        self.sets_in(&(0..BUCKETS), limits)
     }
 
     /// The same of a range of blots, by their top eight bits: only the parts that have them need be open.
@@ -145,7 +152,17 @@ impl<'i> View<'i> {
         let mut ranges = self.ranges();
         ranges.retain(|slices| buckets.contains(&(slices.start / (SLICES / BUCKETS))));
         let sorting = Sorting { bits: self.bits, documents: 0, limits, ranges: &ranges, spill: None };
-        Ok(sorting.run::<u64, _>(|| CountSets(self.merger()))?.0.sets)
+        match self.largest_by_far() {
+            Some(largest) => CountBeside::join(sorting.run::<u64, _>(|| CountBeside::new(self.merger(), largest))?.1),
+            None => Ok(sorting.run::<u64, _>(|| CountSets(self.merger()))?.0.sets),
+        }
+    }
+
+    /// The segment beside which all others are so small that it is better to look their blots up in it than to merge with it.
+    fn largest_by_far(&self) -> Option<usize> {
+        let blots = |segment: &Segment| segment.parts.iter().map(|part| part.shared_blots() + part.single_blots()).sum::<u64>();
+        let (blots, largest) = (0..self.segments.len()).map(|segment| (blots(self.segments[segment]), segment)).max()?;
+        (LOOK_UP * (self.stored_blots() - blots) <= blots).then_some(largest)
     }
 
     /// The sets as they are stored, where that is what they are.

@@ -4,6 +4,7 @@ use super::{
     BlotOptions, Settings, Watch,
     aside::write_aside,
     blot::ToBlots,
+    build::range_name,
     change::refused,
     files_of::FilesOf,
     steps::{PartFiles, PostedBy, StepOptions, TARGETS, Targets, place, place_segment, write_numbered},
@@ -13,7 +14,7 @@ use crate::{
     corpus::{Found, SeenIds, Slice},
     error::{Error, Place, Problem, Result},
     format::sync_files,
-    index::{Change, Documents, FileSeal, Index, Known, Manifest, Numbering, WriteLock, sweep, write_known},
+    index::{Change, Documents, FileSeal, Index, Known, Manifest, Numbering, SegmentFiles, WriteLock, sweep, write_known},
 };
 use std::{
     fs,
@@ -163,11 +164,7 @@ pub fn stage_changes(files: &PartFiles, base: &Path, output: &Path) -> Result<()
     write_aside(output, |directory| {
         let mut manifest = Manifest::read(base)?;
         for file in files_of(&manifest) {
-            let (from, to) = (base.join(&file.name), directory.join(&file.name));
-            let from = from.canonicalize().map_err(|error| Error::io(from.display(), error))?;
-            if fs::hard_link(&from, &to).is_err() {
-                symlink(&from, &to).map_err(|error| Error::io(to.display(), error))?;
-            }
+            link(&base.join(&file.name), &directory.join(&file.name))?;
         }
         let targets = Targets::open(&files.documents.join(TARGETS))?;
         if !targets.is_empty() {
@@ -177,6 +174,37 @@ pub fn stage_changes(files: &PartFiles, base: &Path, output: &Path) -> Result<()
         }
         manifest.commit(directory)
     })
+}
+
+/// Puts together, for each range, what is needed to count what pairs share there: documents and sets of all segments, and the parts that have its blots, linked.
+pub fn stage_ranges(index: &Path, parts: u32, output: &Path) -> Result<()> {
+    let ranges = SegmentFiles::parts(parts)?;
+    write_aside(output, |beside| {
+        let manifest = Manifest::read(index)?;
+        for (number, range) in ranges.iter().enumerate() {
+            let directory = beside.join(range_name(number));
+            fs::create_dir(&directory).map_err(|error| Error::io(directory.display(), error))?;
+            for segment in &manifest.segments {
+                let parts = SegmentFiles::parts(segment.parts)?;
+                let of_range =
+                    parts.iter().zip(segment.files.iter().skip(2)).filter(|(part, _)| part.start < range.end && range.start < part.end);
+                for file in segment.files.iter().take(2).chain(of_range.map(|(_, file)| file)) {
+                    link(&index.join(&file.name), &directory.join(&file.name))?;
+                }
+            }
+            manifest.commit(&directory)?;
+        }
+        Ok(())
+    })
+}
+
+/// Gives a file another name: the file itself, or a link to it.
+fn link(from: &Path, to: &Path) -> Result<()> {
+    let from = from.canonicalize().map_err(|error| Error::io(from.display(), error))?;
+    if fs::hard_link(&from, to).is_err() {
+        symlink(&from, to).map_err(|error| Error::io(to.display(), error))?;
+    }
+    Ok(())
 }
 
 /// Makes an index what was put together, unless it has changed since: the last rename is the commit. To do it again changes nothing.

@@ -42,7 +42,7 @@ pub use extract::{
     WhichPairs, compare, extract, extract_counted, extract_pages, extract_passages, extract_without, passages, spans, unique,
 };
 pub use find_ids::find_ids;
-pub use follow::{Followed, SliceMade, commit_staged, files_to_read, number_changes, stage_base, stage_changes};
+pub use follow::{Followed, SliceMade, commit_staged, files_to_read, number_changes, stage_base, stage_changes, stage_ranges};
 pub use groups::Grouping;
 pub use history::{HistoryOptions, ask_history, remove_from_history, sift_by_history};
 pub use pairs::{Aligned, PairsOptions, align_pairs};
@@ -50,7 +50,9 @@ pub(crate) use print::ToPrints;
 pub use query::{Answers, Asked, QueryOptions, query};
 pub use reorganise::{compact, merge, split};
 pub use spex::{SpexOptions, SpexOutput, Spexed, spex, spex_add};
-pub use steps::{PartFiles, StepOptions, Targets, count_range, finish_part, join_sets, number_documents, place_parts, reduce_range};
+pub use steps::{
+    CountRange, PartFiles, StepOptions, Targets, count_range, finish_part, join_sets, number_documents, place_parts, reduce_range,
+};
 pub use sync::{SyncOptions, sync};
 pub use texts::PassageOptions;
 pub use tokenize::{TokenizeOptions, tokenize};

@@ -15,7 +15,7 @@ use crate::{
     error::{Error, Result},
     format::{Sealed, SealedWriter, sync_files},
     index::{
-        Documents, FileSeal, Index, Manifest, Means, Numbered, Numbering, Reduced, Row, SegmentEntry, SetNumbers, View, join_words,
+        Both, Documents, FileSeal, Index, Manifest, Means, Numbered, Numbering, Reduced, Row, SegmentEntry, SetNumbers, View, join_words,
         make_part, merge_words, write_documents, write_reduced, write_sets,
     },
     parallel::Limits,
@@ -275,13 +275,33 @@ pub fn finish_part(options: &StepOptions, numbers: &Path, reduced: &Path, output
     options.make(output, |directory| make_part(&directory.join("part"), &reduced, &numbers, options.means.limits()))
 }
 
+/// What is counted of an index.
+#[derive(Debug, Clone)]
+pub struct CountRange {
+    /// By the top eight bits of its blots.
+    pub buckets: Range<usize>,
+    pub max_df: Option<u64>,
+    /// Only pairs of documents that were recomputed since this commit, before or after.
+    pub since: Option<u64>,
+}
+
 /// Counts what pairs of documents share in a range of an index: `counts`. Only the documents, the sets and the parts of the range need be there.
-pub fn count_range(options: &StepOptions, index: &Path, buckets: Range<usize>, max_df: Option<u64>, output: &Path) -> Result<()> {
-    let index = Index::open_range(index, buckets.clone())?;
-    let view = View::of(&index)?;
+pub fn count_range(options: &StepOptions, index: &Path, of: &CountRange, output: &Path) -> Result<()> {
+    let open = |generation| Index::open_range(index, of.buckets.clone(), generation);
+    let index = open(None)?;
+    let new = View::of(&index)?;
     let limits = Limits::new(options.means.threads, options.means.memory_bytes);
-    let counting = CountOptions { index: &index.manifest.checksum(), buckets, max_df: max_df.unwrap_or(u64::MAX), limits };
-    options.make(output, |directory| write_counts(&directory.join("counts"), &view, &counting))
+    let write = |view: &View<'_>, since: Option<(u64, u32)>| {
+        let (checksum, buckets, max_df) = (index.manifest.checksum(), of.buckets.clone(), of.max_df.unwrap_or(u64::MAX));
+        let counting = CountOptions { index: &checksum, buckets, max_df, since, limits };
+        options.make(output, |directory| write_counts(&directory.join("counts"), view, &counting))
+    };
+    let Some(generation) = of.since else { return write(&new, None) };
+    if of.max_df.is_some() {
+        return Err(Error::Usage("--max-df changes what all documents are measured by; with --since leave it out".to_owned()));
+    }
+    let both = Both::new(&View::of(&open(Some(generation))?)?, &new)?;
+    write(&both.view, Some((generation, both.changed)))
 }
 
 /// What the steps made, which an index is put together of.

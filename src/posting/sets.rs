@@ -53,6 +53,11 @@ impl SetDictionary {
         self.uses[number as usize] += 1;
     }
 
+    /// Counts a set so many times more.
+    pub fn add(&mut self, set: &[u32], uses: u64) {
+        self.count(set, uses);
+    }
+
     /// Counts a set once less.
     pub fn once_less(&mut self, number: u32) {
         self.uses[number as usize] -= 1;

@@ -163,7 +163,7 @@ impl Board {
             ids: plan.tasks.iter().map(|task| task.id.clone()).collect(),
             outputs: plan.tasks.iter().map(|task| task.output.clone()).collect(),
             made: vec![BTreeSet::new(); jobs.len()],
-            sinks: (0..jobs.len()).filter(|task| !needed.contains(task)).collect(),
+            sinks: (0..jobs.len()).filter(|task| !needed.contains(task) || plan.tasks[*task].kind == Kind::Table).collect(),
             jobs,
             seats: places.into_iter().enumerate().map(seat).collect(),
             retries,

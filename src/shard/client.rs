@@ -187,11 +187,11 @@ impl Client {
 }
 
 /// Passes something on from one worker to another, without keeping it. Gives the bytes that went.
-pub fn relay(from: &mut Client, to: &mut Client, path: &str) -> Result<u64, (bool, Fault)> {
+pub fn relay(from: &mut Client, to: &mut Client, path: &str, keep: bool) -> Result<u64, (bool, Fault)> {
     // Which of the two it was.
     let (source, sink) = (|fault: Fault| (true, fault), |fault: Fault| (false, fault));
     let items = from.items(path, false).map_err(source)?;
-    let request = Message::Put { path: path.to_owned(), items: items.clone(), keep: false };
+    let request = Message::Put { path: path.to_owned(), items: items.clone(), keep };
     let numbers = match to.ask(&request) {
         Ok(Message::Want { numbers }) => numbers,
         other => {

@@ -167,8 +167,7 @@ impl<'p> Fleet<'p> {
     fn bring_there(&self, to: usize, paths: &[String]) -> Result<u64, Trouble> {
         let remote = self.host(to);
         let put = |client: &mut Client| {
-            let keep = |path: &str| self.plan().maker(path).is_none() && !path.starts_with("slices/");
-            paths.iter().try_fold(0, |sum, path| Ok(sum + client.put(path, keep(path), &self.here.run.join(path))?))
+            paths.iter().try_fold(0, |sum, path| Ok(sum + client.put(path, self.plan().is_kept(path), &self.here.run.join(path))?))
         };
         remote.with(&self.options, &self.here, &remote.inbox, put).map_err(|fault| trouble(remote, fault))
     }
@@ -176,6 +175,7 @@ impl<'p> Fleet<'p> {
     /// Copies something from host to host, by itself or through here.
     fn bring_across(&self, to: usize, from: usize, paths: &[String]) -> Result<Brought, Trouble> {
         let (target, source) = (self.host(to), self.host(from));
+        let keep = paths.iter().all(|path| self.plan().is_kept(path));
         let mut detour = None;
         let is_unreached = || lock(&target.unreached).get(&from).is_some_and(|since| since.elapsed() < DETOUR);
         if let Some(rsh) = self.options.peer_rsh.as_ref().filter(|_| !is_unreached()) {
@@ -183,7 +183,7 @@ impl<'p> Fleet<'p> {
             let worker = worker.map_err(|error| trouble(source, error.into()))?;
             let Address { name, user, port } = source.host.address();
             let peer = Peer { name, user, port, rsh: rsh.clone(), worker };
-            match target.with(&self.options, &self.here, &target.inbox, |client| client.fetch(peer.clone(), paths, false)) {
+            match target.with(&self.options, &self.here, &target.inbox, |client| client.fetch(peer.clone(), paths, keep)) {
                 Ok(bytes) => return Ok(Brought { bytes, is_direct: true, detour: None }),
                 Err(Fault::Told(Cause::Peer, what)) => {
                     // Once is enough to tell.
@@ -204,7 +204,7 @@ impl<'p> Fleet<'p> {
         let to = target.open(&self.options, &self.here, &mut inbox).map_err(|fault| trouble(target, fault))?;
         let from =
             source.open(&self.options, &self.here, &mut outbox).map_err(|fault| source_trouble(source, &[path.to_owned()], fault))?;
-        relay(from, to, path).map_err(|(is_source, fault)| {
+        relay(from, to, path, self.plan().is_kept(path)).map_err(|(is_source, fault)| {
             if matches!(fault, Fault::Link(_) | Fault::Own(_)) {
                 (*inbox, *outbox) = (None, None);
             }

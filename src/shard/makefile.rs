@@ -57,7 +57,8 @@ fn needs(plan: &Plan, task: &Task) -> Vec<String> {
         Kind::Sets => of(&[Kind::Reduce]),
         Kind::Part => of(&[Kind::Reduce, Kind::Sets]),
         Kind::Gather => of(&[Kind::Base, Kind::Number, Kind::Sets, Kind::Reduce, Kind::Part]),
-        Kind::Count => of(&[Kind::Gather]),
+        Kind::Ranges => of(&[Kind::Gather]),
+        Kind::Count => of(&[Kind::Gather, Kind::Ranges]),
         Kind::Table => of(&[Kind::Gather, Kind::Count]),
         Kind::Commit => of(&[Kind::Gather, Kind::Number, Kind::Table]),
     }
@@ -68,10 +69,12 @@ fn line(plan: &Plan, task: &Task) -> String {
     let words = plan.command(task, Path::new(""));
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let is_file = |word: &String| task.inputs.contains(word) || *word == task.output;
+    let has_files = task.kind == Kind::Map && plan.options.selects > 0;
     let quoted = |word: &String| match word.as_str() {
         // The directory of the run, where make is.
         "" => ".".to_owned(),
         _ if task.kind == Kind::Map && is_file(word) => format!("\"$$run\"/{word}"),
+        _ if has_files && word.starts_with("--select=") => quote(word).replace(":select/", ":\"$$run\"/select/"),
         word => quote(word),
     };
     let arguments: Vec<String> = words[1..].iter().map(quoted).collect();

@@ -45,7 +45,7 @@ pub use fleet::{Fleet, FleetOptions};
 pub use gather::{Reads, commit, gather, gather_needs, number, problems, write_problems};
 pub use hosts::Host;
 pub use owners::read_owners;
-pub use plan::{BaseOf, Kind, Plan, PlanOptions, TableOptions, Task, usual_parts};
+pub use plan::{BaseOf, Kind, Plan, PlanOptions, TableOptions, Task, select_name, usual_parts};
 pub use queue::{Outcome, Queued, Waiting, missing_arrays, run_slurm};
 pub use report::{size, time, write_report};
 pub use run::{Failure, News, RETRIES, RunLock, RunOptions, clean, run};

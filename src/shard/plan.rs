@@ -12,6 +12,7 @@ use std::{
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -41,7 +42,21 @@ pub struct Plan {
     pub slices: Vec<SliceOf>,
     /// Each after those that it needs.
     pub tasks: Vec<Task>,
+    #[serde(skip)]
+    pub(super) sum: Sum,
 }
+
+/// The checksum of a plan, which does not change once it is made: it is asked for as often as there are tasks.
+#[derive(Debug, Clone, Default)]
+pub struct Sum(OnceLock<String>);
+
+impl PartialEq for Sum {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Sum {}
 
 /// What is the same for all tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +67,9 @@ pub struct PlanOptions {
     /// Of `dedup-index build`, but for those below.
     pub flags: Vec<String>,
     pub dictionary: bool,
+    /// Files that flags name, which stand in the run as `select/0` and so on.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub selects: usize,
     /// In how many parts the postings of the index will be: the ranges are these.
     pub parts: u32,
     /// For each task.
@@ -63,6 +81,12 @@ pub struct PlanOptions {
     /// The index that is to follow its files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BaseOf>,
+}
+
+// As serde calls it.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// An index, and the state it was in.
@@ -120,6 +144,8 @@ pub enum Kind {
     Part,
     /// All of these to the index.
     Gather,
+    /// An index that follows its files to what the owner of each range needs of it, old and new.
+    Ranges,
     /// One range of the index to what pairs of documents share there.
     Count,
     /// The counts of all ranges to the table.
@@ -130,8 +156,19 @@ pub enum Kind {
 
 impl Kind {
     /// In the order in which they are done: a task needs only what tasks of the kinds before it made.
-    pub const ALL: [Self; 10] =
-        [Self::Base, Self::Map, Self::Number, Self::Reduce, Self::Sets, Self::Part, Self::Gather, Self::Count, Self::Table, Self::Commit];
+    pub const ALL: [Self; 11] = [
+        Self::Base,
+        Self::Map,
+        Self::Number,
+        Self::Reduce,
+        Self::Sets,
+        Self::Part,
+        Self::Gather,
+        Self::Ranges,
+        Self::Count,
+        Self::Table,
+        Self::Commit,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -142,6 +179,7 @@ impl Kind {
             Self::Sets => "sets",
             Self::Part => "part",
             Self::Gather => "gather",
+            Self::Ranges => "ranges",
             Self::Count => "count",
             Self::Table => "table",
             Self::Commit => "commit",
@@ -203,7 +241,7 @@ impl Plan {
             |(buckets, host): (std::ops::Range<usize>, usize)| RangeOf { buckets: [buckets.start as u32, buckets.end as u32], host };
         let ranges: Vec<RangeOf> = buckets.into_iter().zip(owners).map(range).collect();
         let tasks = tasks(&slices, ranges.len(), &options);
-        Ok((Self { dedup: "plan".to_owned(), version: VERSION, options, hosts, ranges, slices, tasks }, texts))
+        Ok((Self { dedup: "plan".to_owned(), version: VERSION, options, hosts, ranges, slices, tasks, sum: Sum::default() }, texts))
     }
 
     pub fn read(run: &Path) -> Result<Self> {
@@ -249,7 +287,7 @@ impl Plan {
 
     /// What tells it from all other plans.
     pub fn checksum(&self) -> String {
-        format!("{:016x}", xxh3_64(&serde_json::to_vec(self).unwrap_or_default()))
+        self.sum.0.get_or_init(|| format!("{:016x}", xxh3_64(&serde_json::to_vec(self).unwrap_or_default()))).clone()
     }
 
     pub fn task(&self, id: &str) -> Result<&Task> {
@@ -263,6 +301,12 @@ impl Plan {
     /// Whose output a path is, or is in.
     pub fn maker(&self, path: &str) -> Option<&Task> {
         self.tasks.iter().find(|task| Path::new(path).starts_with(&task.output))
+    }
+
+    /// Whether a host keeps something that was brought for later runs: what an index is made of, and what flags name.
+    pub fn is_kept(&self, path: &str) -> bool {
+        let is_of_index = |task: &Task| matches!(task.kind, Kind::Gather | Kind::Ranges);
+        self.maker(path).map_or(!path.starts_with("slices/"), is_of_index)
     }
 
     pub fn tasks_of(&self, kind: Kind) -> impl Iterator<Item = &Task> {
@@ -302,10 +346,11 @@ impl Plan {
             }
             Kind::Map => {
                 line.extend(base.map(|_| "--files".into()));
-                line.extend(flags.iter().map(OsString::from));
+                line.extend(flags.iter().map(|flag| self.with_files(flag, run)));
                 line.extend([format!("--parts={parts}").into(), "--slice".into()]);
-                line.extend(task.inputs.iter().map(path));
+                line.extend(task.inputs.first().map(path));
             }
+            Kind::Ranges => line.extend([format!("--parts={parts}").into(), index()]),
             Kind::Reduce | Kind::Part => {
                 // The first of its inputs is that of the whole; words stand beside their runs.
                 line.push(if task.kind == Kind::Part { "--numbers" } else { "--targets" }.into());
@@ -313,7 +358,9 @@ impl Plan {
             }
             Kind::Count => {
                 line.push(format!("--range={}/{parts}", task.number).into());
-                line.extend(max_df.into_iter().chain([index()]));
+                line.extend(base.map(|base| format!("--since={}", base.generation).into()));
+                let of = if base.is_some() { path(&ranges_name(task.number)) } else { index() };
+                line.extend(max_df.into_iter().chain([of]));
             }
             Kind::Table => {
                 if let Some(TableOptions { threshold, top, format, .. }) = &self.options.table {
@@ -335,6 +382,19 @@ impl Plan {
         self.options.base.as_ref().ok_or_else(|| Error::Usage("the plan has no base; that is for plan --base".to_owned()))
     }
 
+    /// A flag, with the files it names below `run`.
+    fn with_files(&self, flag: &str, run: &Path) -> OsString {
+        let named = |flag: String, number: usize| {
+            let (before, after) = (format!(":{}", select_name(number)), format!(":{}", run.join(select_name(number)).display()));
+            flag.split(',')
+                .map(|part| part.strip_suffix(&before).map_or_else(|| part.to_owned(), |name| format!("{name}{after}")))
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        let is_select = self.options.selects > 0 && flag.starts_with("--select=");
+        if is_select { (0..self.options.selects).fold(flag.to_owned(), named).into() } else { flag.into() }
+    }
+
     /// That of a task which looks at the plan itself.
     fn own_command(&self, task: &Task, run: &Path) -> Vec<OsString> {
         let output = run.join(&task.output).into_os_string();
@@ -353,12 +413,27 @@ pub fn marker(task: &Task) -> PathBuf {
     match task.kind {
         Kind::Table => task.output.clone().into(),
         Kind::Gather | Kind::Base => Path::new(&task.output).join("manifest.json"),
+        Kind::Ranges => Path::new(&ranges_name(0)).join("manifest.json"),
         _ => Path::new(&task.output).join(BUILT),
     }
 }
 
+/// What an owner of a range needs of an index that follows its files.
+pub(super) fn ranges_name(range: usize) -> String {
+    format!("ranges/{}", range_name(range))
+}
+
+/// A file that flags name.
+pub fn select_name(number: usize) -> String {
+    format!("select/{number}")
+}
+
 fn slice_name(number: usize) -> String {
     format!("slices/{number:04}")
+}
+
+fn table_name(table: &TableOptions) -> String {
+    format!("table.{}", table.format)
 }
 
 fn tasks(slices: &[SliceOf], ranges: usize, options: &PlanOptions) -> Vec<Task> {
@@ -370,7 +445,7 @@ fn tasks(slices: &[SliceOf], ranges: usize, options: &PlanOptions) -> Vec<Task> 
         id: format!("map-{number:04}"),
         kind: Kind::Map,
         number,
-        inputs: vec![slice.file.clone()],
+        inputs: [slice.file.clone()].into_iter().chain((0..options.selects).map(select_name)).collect(),
         output: format!("map/{number:04}"),
         bytes: slice.bytes,
     };
@@ -415,12 +490,21 @@ fn tasks(slices: &[SliceOf], ranges: usize, options: &PlanOptions) -> Vec<Task> 
     if let Some(table) = &options.table {
         let of_index = |files: &[&str]| files.iter().map(|file| format!("index/{file}")).collect::<Vec<_>>();
         let of_all = of_index(&["manifest.json", "000001.docs", "000001.sets"]);
-        let count = |range: usize| of_range(Kind::Count, range, [&of_all[..], &of_index(&[&format!("000001.{range:03}.part")])].concat());
-        let counted: Vec<String> = if has_base { Vec::new() } else { all_ranges("count", "/counts") };
+        let count = |range: usize| match has_base {
+            true => of_range(Kind::Count, range, vec![ranges_name(range)]),
+            false => of_range(Kind::Count, range, [&of_all[..], &of_index(&[&format!("000001.{range:03}.part")])].concat()),
+        };
+        // What is left out changes with every document, and with it all rows: then both tables are made, where the index is.
+        let is_counted = !has_base || table.max_df.is_none();
+        let counted: Vec<String> = if is_counted { all_ranges("count", "/counts") } else { Vec::new() };
+        tasks.extend((has_base && is_counted).then(|| central(Kind::Ranges, own("index/manifest.json"), "ranges")));
         tasks.extend((0..counted.len()).map(count));
-        tasks.push(central(Kind::Table, [counted, own("index")].concat(), &format!("table.{}", table.format)));
+        tasks.push(central(Kind::Table, [counted, own("index/manifest.json")].concat(), &table_name(table)));
     }
-    tasks.extend(options.base.iter().map(|_| central(Kind::Commit, [own("index/manifest.json"), own("number/known")].concat(), "commit")));
+    // What is committed cannot be compared with what it was any more: the table comes first.
+    let table: Vec<String> = options.table.iter().map(table_name).collect();
+    let committed = [own("index/manifest.json"), own("number/known"), table].concat();
+    tasks.extend(options.base.iter().map(|_| central(Kind::Commit, committed.clone(), "commit")));
     tasks
 }
 

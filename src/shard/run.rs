@@ -414,6 +414,7 @@ mod tests {
             scheme: "word@18.0 ordered:8:32 all".to_owned(),
             flags: Vec::new(),
             dictionary: false,
+            selects: 0,
             parts: 4,
             memory: 1,
             skip_bad: false,

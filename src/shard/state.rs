@@ -1,10 +1,10 @@
 //! How far a run got: what is on disk says it, and nothing else.
 
-use super::plan::{Kind, Plan, Task};
+use super::plan::{Kind, Plan, RangeOf, Task};
 use crate::{
     error::{Error, Place, Result},
     index::{Index, verify_blocks},
-    pipeline::{BROUGHT, BUILT, Built},
+    pipeline::{BROUGHT, BUILT, Built, range_name},
 };
 use std::{fs, path::Path};
 
@@ -65,11 +65,13 @@ pub fn left<'p>(plan: &'p Plan, run: &Path) -> Vec<&'p Task> {
     needed(plan, run).into_iter().filter(|(_, state)| *state != State::Done).map(|(task, _)| task).collect()
 }
 
-/// Looks at the last tasks first, and says of each whether it is needed.
+/// Looks at the last tasks first, and says of each whether it is needed. A commit needs nothing any more, but for a table that was asked for as well.
 fn backwards(plan: &Plan, look: impl Fn(&Task, bool) -> State) -> Vec<(&Task, State)> {
     let (mut states, mut is_needed, mut is_committed) = (Vec::with_capacity(plan.tasks.len()), true, false);
     for task in plan.tasks.iter().rev() {
-        let found = look(task, (is_needed || task.kind.is_result()) && !is_committed);
+        let is_excused = is_committed && task.kind != Kind::Table;
+        let found = look(task, (is_needed || task.kind.is_result()) && !is_excused);
+        is_committed &= task.kind != Kind::Table || found == State::Done;
         if task.kind.is_result() {
             is_needed = found != State::Done;
         }
@@ -93,6 +95,15 @@ fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
     }
     if task.kind == Kind::Base {
         return Index::open_whole(output).map(drop);
+    }
+    if task.kind == Kind::Ranges {
+        let open = |(range, of): (usize, &RangeOf)| {
+            let buckets = of.buckets[0] as usize..of.buckets[1] as usize;
+            let index = Index::open_range(&output.join(range_name(range)), buckets, None)?;
+            // These are the files of what was gathered.
+            if index.manifest.scheme == plan.options.scheme { Ok(()) } else { Err(other()) }
+        };
+        return plan.ranges.iter().enumerate().try_for_each(open);
     }
     // A table appears when it is whole, and says nothing of itself.
     if task.kind == Kind::Table {

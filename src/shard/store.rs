@@ -149,7 +149,9 @@ impl Store {
             }
         }
         let inputs: BTreeSet<&String> = plan.tasks.iter().flat_map(|task| &task.inputs).collect();
-        for path in inputs {
+        let is_above = |path: &str| inputs.iter().any(|other| **other != path && Path::new(other).starts_with(path));
+        // What others lie in was not brought by itself.
+        for path in inputs.iter().copied().filter(|path| !is_above(path)) {
             let target = self.target(path)?;
             target.parent().iter().for_each(|parent| sweep_aside(parent));
             match read_items(&target) {

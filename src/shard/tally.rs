@@ -289,7 +289,7 @@ fn hosts(plan: &Plan, events: &[Event], spans: &[Span]) -> Vec<HostTally> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::shard::{Kind, PlanOptions};
+    use crate::shard::{Kind, PlanOptions, plan::Sum};
 
     pub fn event(time_ms: u64, task: &str, host: &str, slot: u32, what: What) -> Event {
         Event { time_ms, task: task.to_owned(), host: host.to_owned(), slot, what }
@@ -308,6 +308,7 @@ pub mod tests {
             scheme: String::new(),
             flags: Vec::new(),
             dictionary: false,
+            selects: 0,
             parts: 1,
             memory: 1,
             skip_bad: false,
@@ -317,7 +318,16 @@ pub mod tests {
         let task = |id: &str, kind, bytes| Task { id: id.to_owned(), kind, number: 0, inputs: Vec::new(), output: String::new(), bytes };
         let mut tasks: Vec<Task> = ["m0", "m1", "m2", "m3"].iter().map(|id| task(id, Kind::Map, 6000)).collect();
         tasks.push(task("r0", Kind::Reduce, 24_000));
-        Plan { dedup: String::new(), version: 1, options, hosts: Vec::new(), ranges: Vec::new(), slices: Vec::new(), tasks }
+        Plan {
+            dedup: String::new(),
+            version: 1,
+            options,
+            hosts: Vec::new(),
+            ranges: Vec::new(),
+            slices: Vec::new(),
+            tasks,
+            sum: Sum::default(),
+        }
     }
 
     pub fn events() -> Vec<Event> {

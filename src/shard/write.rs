@@ -2,7 +2,7 @@
 
 use super::{
     makefile::makefile,
-    plan::{NAME, Plan},
+    plan::{NAME, Plan, select_name},
 };
 use crate::error::{Error, Place, Result};
 use std::{
@@ -11,8 +11,8 @@ use std::{
     path::Path,
 };
 
-/// Makes the directory of a run, for its owner alone. The same plan may be written again; another one is refused.
-pub fn write_plan(plan: &Plan, slices: &[String], run: &Path) -> Result<()> {
+/// Makes the directory of a run, for its owner alone: `selects` are the files that flags name. The same plan may be written again; another one is refused.
+pub fn write_plan(plan: &Plan, slices: &[String], selects: &[Vec<u8>], run: &Path) -> Result<()> {
     let (json, makefile) = (plan.to_json(), makefile(plan)?);
     let failed = |error| Error::io(run.display(), error);
     if let Ok(before) = fs::read_to_string(run.join(NAME)) {
@@ -21,7 +21,7 @@ pub fn write_plan(plan: &Plan, slices: &[String], run: &Path) -> Result<()> {
         }
         return Err(Error::damaged(Place::path(run), "holds another plan; choose another name, or remove it first"));
     }
-    let is_used = |name: &std::ffi::OsStr| !["slices", "Makefile", "plan.json.new"].iter().any(|ours| name == *ours);
+    let is_used = |name: &std::ffi::OsStr| !["slices", "select", "Makefile", "plan.json.new"].iter().any(|ours| name == *ours);
     let odd = fs::read_dir(run).into_iter().flatten().flatten().find(|entry| is_used(&entry.file_name()));
     if let Some(odd) = odd {
         let what = format!("holds {:?}, which is not of a run; choose another name", odd.file_name());
@@ -31,6 +31,12 @@ pub fn write_plan(plan: &Plan, slices: &[String], run: &Path) -> Result<()> {
     fs::set_permissions(run, std::os::unix::fs::PermissionsExt::from_mode(0o700)).map_err(failed)?;
     for (slice, text) in plan.slices.iter().zip(slices) {
         fs::write(run.join(&slice.file), text).map_err(failed)?;
+    }
+    if !selects.is_empty() {
+        fs::create_dir_all(run.join("select")).map_err(failed)?;
+    }
+    for (number, bytes) in selects.iter().enumerate() {
+        fs::write(run.join(select_name(number)), bytes).map_err(failed)?;
     }
     fs::write(run.join("Makefile"), makefile).map_err(failed)?;
     let beside = run.join(format!("{NAME}.new"));

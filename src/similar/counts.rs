@@ -32,6 +32,9 @@ struct Description {
     kind: String,
     /// Of the manifest of the index.
     index: String,
+    /// Only pairs of contents that were recomputed since this commit are here: they are the first ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since: Option<u64>,
     buckets: [u32; 2],
     contents: u64,
     max_df: u64,
@@ -49,6 +52,8 @@ pub struct CountOptions<'a> {
     pub buckets: Range<usize>,
     /// Blots of more documents do not count; `u64::MAX` for no such limit.
     pub max_df: u64,
+    /// Only the pairs of the first so many contents are counted, which were recomputed since this commit.
+    pub since: Option<(u64, u32)>,
     pub limits: Limits,
 }
 
@@ -62,7 +67,8 @@ pub fn write_counts(path: &Path, view: &View<'_>, options: &CountOptions<'_>) ->
     let df = |set: &[u32]| set.iter().map(|&content| view.documents_of(content).len() as u64).sum::<u64>();
     let counts: Vec<bool> = (0..sets.len()).map(|set| sets.uses()[set] > 0 && df(sets.get(set)) <= options.max_df).collect();
     let start = out.position();
-    let counting = Counting { sets: &sets, counts: &counts, contents: view.contents().len() };
+    let rows = options.since.map_or(view.contents().len(), |(_, recomputed)| recomputed as usize);
+    let counting = Counting { sets: &sets, counts: &counts, contents: view.contents().len(), rows };
     counting.write(&mut out, options.limits.budget_bytes / 16).map_err(failed)?;
     let pairs = [start, out.position() - start];
     let mut sides = vec![[0_u32; 2]; if options.max_df == u64::MAX { 0 } else { view.contents().len() }];
@@ -80,6 +86,7 @@ pub fn write_counts(path: &Path, view: &View<'_>, options: &CountOptions<'_>) ->
     let description = Description {
         kind: KIND.to_owned(),
         index: options.index.to_owned(),
+        since: options.since.map(|(generation, _)| generation),
         buckets: [options.buckets.start as u32, options.buckets.end as u32],
         contents: view.contents().len() as u64,
         max_df: options.max_df,
@@ -94,6 +101,8 @@ struct Counting<'a> {
     sets: &'a Sets,
     counts: &'a [bool],
     contents: usize,
+    /// The pairs of the first so many contents are counted.
+    rows: usize,
 }
 
 impl Counting<'_> {
@@ -107,9 +116,9 @@ impl Counting<'_> {
         self.counted().for_each(|set| self.sets.get(set).iter().for_each(|&content| sets_of[content as usize] += 1));
         let (mut shared, mut partners, mut bytes) = (vec![0_u32; self.contents], Vec::new(), Vec::new());
         let (mut start, mut next) = (0, 0);
-        while start < self.contents {
+        while start < self.rows {
             let (mut end, mut sum) = (start, 0);
-            while end < self.contents && (end == start || sum + u64::from(sets_of[end]) <= most_sets.max(LEAST_LOT)) {
+            while end < self.rows && (end == start || sum + u64::from(sets_of[end]) <= most_sets.max(LEAST_LOT)) {
                 sum += u64::from(sets_of[end]);
                 end += 1;
             }
@@ -183,7 +192,7 @@ struct CountFile {
 }
 
 impl CountFile {
-    fn open(path: &Path, index: &str, contents: usize, max_df: u64) -> Result<Self> {
+    fn open(path: &Path, index: &str, since: Option<u64>, contents: usize, max_df: u64) -> Result<Self> {
         let file = Sealed::open(path)?;
         let description: Description = file.describe()?;
         let Description { kind, buckets: [first, end], sides, .. } = &description;
@@ -193,6 +202,10 @@ impl CountFile {
         }
         if description.max_df != max_df {
             return Err(file.damaged(0, "counted with another --max-df"));
+        }
+        if description.since != since {
+            let told = |since: Option<u64>| since.map_or_else(|| "without --since".to_owned(), |since| format!("with --since {since}"));
+            return Err(file.damaged(0, format!("counted {}, and {} is asked for", told(description.since), told(since))));
         }
         if description.index != index || description.contents != contents as u64 || sides[1] != expected {
             return Err(file.damaged(0, "the counts of another index, or of an earlier state of it"));
@@ -265,10 +278,8 @@ impl Counted {
     ///
     /// Memory: about half of what is allowed, and some 16 bytes a content.
     pub fn read(view: &View<'_>, index: &str, files: &[PathBuf], measure: &Measure, max_df: u64, memory_bytes: u64) -> Result<Self> {
-        let open = |path: &PathBuf| CountFile::open(path, index, view.contents().len(), max_df);
-        let mut files = files.iter().map(open).collect::<Result<Vec<_>>>()?;
-        files.sort_by_key(|file| file.description.buckets);
-        ensure_all_ranges(&files)?;
+        let open = |path: &PathBuf| CountFile::open(path, index, None, view.contents().len(), max_df);
+        let files = open_all(files, open)?;
         let less = less_of(view, &files, max_df)?;
         let side = |content: u32| {
             let of = &view.contents()[content as usize];
@@ -312,6 +323,23 @@ impl Counted {
             each(u32::from_le_bytes(record[0]), u32::from_le_bytes(record[1]));
         }
     }
+}
+
+/// Calls `each` with every pair that recomputed contents have, and what they share, by counts of all ranges.
+pub fn for_each_recomputed(view: &View<'_>, index: &str, since: u64, files: &[PathBuf], each: &mut dyn FnMut(u32, u32, u32)) -> Result<()> {
+    let open = |path: &PathBuf| CountFile::open(path, index, Some(since), view.contents().len(), u64::MAX);
+    add_up(&open_all(files, open)?, |one, two, shared| {
+        each(one, two, shared);
+        Ok(())
+    })
+}
+
+/// The counts of all ranges, in their order.
+fn open_all(files: &[PathBuf], open: impl Fn(&PathBuf) -> Result<CountFile>) -> Result<Vec<CountFile>> {
+    let mut files = files.iter().map(open).collect::<Result<Vec<_>>>()?;
+    files.sort_by_key(|file| file.description.buckets);
+    ensure_all_ranges(&files)?;
+    Ok(files)
 }
 
 fn ensure_all_ranges(files: &[CountFile]) -> Result<()> {

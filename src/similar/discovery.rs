@@ -146,6 +146,23 @@ impl<'v> Discovery<'v> {
         self.in_lots(self.lists.contents(), itself, find, weigh, sink)
     }
 
+    /// Calls `work` with each of some contents and its neighbours by another measure, which must call the same contents large.
+    pub fn for_each_by<R: Default + Send>(
+        &self,
+        measure: &Measure,
+        contents: Range<u32>,
+        work: impl Fn(u32, &[Neighbour], &mut R) + Sync,
+        weigh: impl Fn(&R) -> u64 + Sync,
+        sink: impl FnMut(R) -> Result<()>,
+    ) -> Result<()> {
+        let content_at = |item: usize| contents.start + item as u32;
+        let itself = |item: usize, each: &mut dyn FnMut(u32)| each(content_at(item));
+        let find = |join: &Join<'_>, scratch: &mut Scratch, item: usize, out: &mut R| {
+            work(content_at(item), &neighbours(&Join { measure, ..*join }, scratch, content_at(item)), out);
+        };
+        self.in_lots(contents.len(), itself, find, weigh, sink)
+    }
+
     /// Works on items `0..count` in parallel. Each may ask for the neighbours of its contents: those of a lot of items have their lists in memory at a time.
     pub(super) fn in_lots<R: Default + Send>(
         &self,

@@ -23,7 +23,7 @@ mod table;
 
 pub use apart::Apart;
 pub use clusters::{Cluster, Dropped, Keep, clusters};
-pub use counts::{CountOptions, Counted, write_counts};
+pub use counts::{CountOptions, Counted, for_each_recomputed, write_counts};
 pub use discovery::{Discovery, Options};
 pub use gdic::{FoundBy, Gdic, GdicOptions, StopOf, copies_of};
 pub use join::{Join, Neighbour, Scratch};

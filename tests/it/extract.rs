@@ -239,7 +239,7 @@ fn table_rows(bytes: &[u8]) -> std::collections::BTreeMap<(String, String), Vec<
 }
 
 proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(12))]
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(16))]
     /// The old table and the changes give the new table, whatever was added, replaced or removed.
     #[test]
     fn old_table_and_changes_give_the_new_table(
@@ -268,6 +268,15 @@ proptest::proptest! {
                 work.shell("dedup-index add -q --skip-bad --no-compact i more.jsonl").ok();
             }
             let changes = String::from_utf8(table(&["--since", "1"])).unwrap();
+            // A limit that nothing reaches: all rows of both tables are made, and compared.
+            if max_df.is_none() {
+                let all = String::from_utf8(table(&["--since", "1", "--max-df", "99999"])).unwrap();
+                proptest::prop_assert_eq!(&changes, &all);
+                let counted = "for n in 0 1 2; do rm -rf n$n; dedup-index step count --since 1 --range $n/3 -o n$n i; done";
+                work.shell(counted).ok();
+                let by_counts = table(&["--since", "1", "--counts", "n0/counts", "--counts", "n2/counts", "--counts", "n1/counts"]);
+                proptest::prop_assert_eq!(&changes, &String::from_utf8(by_counts).unwrap());
+            }
             let mut after = rows.clone();
             for change in changes.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect::<Vec<_>>()) {
                 let key = (change[1].clone(), change[3].clone());

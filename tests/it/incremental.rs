@@ -319,7 +319,7 @@ proptest! {
         let mut counts = Vec::new();
         for (number, range) in SegmentFiles::parts(ranges).unwrap().into_iter().enumerate() {
             let output = work.path(&format!("n{number}"));
-            pipeline::count_range(&step, &directory, range, max_df, &output).unwrap();
+            pipeline::count_range(&step, &directory, &pipeline::CountRange { buckets: range, max_df, since: None }, &output).unwrap();
             counts.push(output.join("counts"));
         }
         pipeline::extract_counted(&options, &counts, &index, &mut all, &mut |_, _| {}).unwrap();

@@ -4,6 +4,7 @@ mod alike;
 mod apart;
 mod areas;
 mod blot;
+mod cached;
 mod counted;
 mod damage;
 mod documents;

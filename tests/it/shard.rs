@@ -412,6 +412,32 @@ fn an_index_follows_its_files_as_sync_does() {
     }
 }
 
+/// What changes in the table is counted range by range, and is what one machine says.
+#[test]
+fn the_changes_of_a_table_are_those_of_one_machine() {
+    let work = followed();
+    for (n, (change, table)) in [
+        ("echo some new words that nobody had so far >> c/05.txt; cp c/06.txt c/copy; rm c/07.txt", ""),
+        (":", ""),
+        ("rm c/06.txt c/08.txt; echo 'w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12' > c/new", "--threshold 0 --format tsv"),
+        ("cp c/10.txt c/10b.txt; echo more and more words >> c/10.txt; sed -i 's/w1 /w2 /' c/lines.jsonl", "--top 2"),
+        ("rm c/0*.txt", "--max-df 3 --format tsv"),
+        ("cp c/11.txt c/01.txt; cp c/12.txt c/02.txt", "--top 3 --threshold 0.3"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        work.shell(&format!("{change}; find c -newermt 2021-01-01 -exec touch -d '2020-01-0{}' {{}} +", n + 2)).ok();
+        let generation = work.shell("jq .generation two/manifest.json").ok_text();
+        plan(&work, "a\nb slots=2\n", &format!("--base two --table {table} c")).ok();
+        work.shell(["dedup-shard run r -j 2", "make -s -C r -j2"][n % 2]).ok();
+        let one = work.shell(&format!("dedup-extract --as table --since {} {table} two", generation.trim())).ok_text();
+        assert_eq!(work.shell("cat r/table.*").ok_text(), one, "{change}");
+        let counts = work.shell("ls r/count 2> /dev/null | wc -l").ok_text();
+        assert_eq!(counts.trim(), if table.contains("max-df") { "0" } else { "2" }, "{change}");
+    }
+}
+
 #[test]
 fn many_small_changes_are_compacted_as_sync_does() {
     let work = followed();
@@ -446,4 +472,22 @@ fn a_base_that_changed_is_left_alone() {
         work.shell("echo more >> c/new; dedup-shard plan -o y --hosts hosts --base two c && echo more >> c/05.txt && dedup-shard run y");
     assert_eq!(ran.code(), 2);
     assert!(ran.stderr().contains("changed since the plan was made"), "{}", ran.stderr());
+}
+
+/// The commit waits for the table, and a table that is gone is made again as long as what was gathered is there.
+#[test]
+fn a_table_comes_before_the_commit_and_is_not_forgotten() {
+    let work = followed();
+    work.write("c/new", "w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12 w13 w14");
+    plan(&work, "a slots=2\n", "--base two --table c").ok();
+    work.shell("dedup-shard status r --missing | grep -vx -e table -e commit | xargs dedup-shard task r").ok();
+    let before = work.read("two/manifest.json");
+    let ran = work.shell("dedup-shard task r commit");
+    assert!(ran.code() == 1 && ran.stderr().contains("commit needs it, and it is not there; run task table first"), "{}", ran.stderr());
+    assert_eq!(work.read("two/manifest.json"), before);
+    work.shell("dedup-shard run r && mv r/table.ndjson kept").ok();
+    assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), "table\n");
+    work.shell("dedup-shard run r && cmp kept r/table.ndjson && test -s kept").ok();
+    // With the table there, nothing that led to the commit is missed.
+    assert_eq!(work.shell("dedup-shard clean r; rm -r r/index; dedup-shard status r --missing").ok_text(), "");
 }

@@ -6,6 +6,7 @@ mod compare;
 mod pages;
 mod pairs;
 mod passages;
+mod recomputed;
 mod since;
 mod spans;
 mod stored;
@@ -30,11 +31,11 @@ use crate::{
     corpus,
     error::{Error, Result},
     format::Form,
-    index::{Index, LeftOut, View},
+    index::{Both, Index, LeftOut, View},
     parallel::Limits,
     report::{Format, GraphFormat},
     select,
-    similar::{Counted, Discovery, Keep, Measure, Options, Score},
+    similar::{Counted, Discovery, Keep, Measure, Options, Score, for_each_recomputed},
 };
 use std::{io::Write, path::PathBuf};
 
@@ -167,8 +168,10 @@ pub fn extract_counted(
     out: &mut impl Write,
     done: &mut Done<'_>,
 ) -> Result<()> {
-    let Extract::Table { top, format } = options.what else {
-        return Err(Error::Usage("counts are for the table".to_owned()));
+    let (top, format) = match options.what {
+        Extract::Table { top, format } => (top, format),
+        Extract::TableSince { .. } if options.max_df.is_none() => return write_recomputed(options, Some(counts), index, out, done),
+        _ => return Err(Error::Usage("counts are for the table; with --since without --max-df".to_owned())),
     };
     LeaveOut::default().put_header(options, index, out)?;
     let (view, max_df) = (View::of(index)?, options.max_df.unwrap_or(u64::MAX));
@@ -206,6 +209,9 @@ fn extract_from(options: &ExtractOptions, without: &Without<'_>, index: &Index, 
         Extract::Blots { sigma, format } => blots::write(&view, index.scheme.bits, sigma, options, format, out),
         Extract::Pairs(format) => pairs::write_pairs(&discovery(index, &view)?, None, format, out, done),
         Extract::Table { top, format } => pairs::write_table(&discovery(index, &view)?, top, format, out, done),
+        Extract::TableSince { .. } if options.max_df.is_none() && without.text.is_empty() && without.pairs.is_empty() => {
+            write_recomputed(options, None, index, out, done)
+        }
         Extract::TableSince { top, format, generation } => {
             let old = Index::open_at(&index.directory, generation)?;
             let old_view = View::of(&old)?;
@@ -218,6 +224,28 @@ fn extract_from(options: &ExtractOptions, without: &Without<'_>, index: &Index, 
         Extract::Graph(format) => pairs::write_graph(&discovery(index, &view)?, format, out, done),
         Extract::Clusters { keep, format } => clusters::write(&discovery(index, &view)?, keep, format, out),
     }
+}
+
+/// Writes what changed in the table, where nothing is left out of it. `counts`: of all ranges, if [`super::count_range`] made them.
+fn write_recomputed(
+    options: &ExtractOptions,
+    counts: Option<&[PathBuf]>,
+    index: &Index,
+    out: &mut impl Write,
+    done: &mut Done<'_>,
+) -> Result<()> {
+    let Extract::TableSince { top, format, generation } = options.what else {
+        return Err(Error::Usage("only a table is compared with what it was".to_owned()));
+    };
+    let (old, view) = (Index::open_at(&index.directory, generation)?, View::of(index)?);
+    let both = Both::new(&View::of(&old)?, &view)?;
+    drop(view);
+    let discovery = discovery_of_text(options, &LeftOut::default(), index, &both.view)?;
+    let of = recomputed::Recomputed { both: &both, discovery: &discovery, top };
+    let Some(counts) = counts else { return of.write_changes(None, format, out, done) };
+    let checksum = index.manifest.checksum();
+    let mut pairs = |each: &mut dyn FnMut(u32, u32, u32)| for_each_recomputed(&both.view, &checksum, generation, counts, each);
+    of.write_changes(Some(&mut pairs), format, out, done)
 }
 
 fn discovery<'v>(options: &ExtractOptions, without: &Without<'_>, index: &Index, view: &'v View<'v>) -> Result<Discovery<'v>> {

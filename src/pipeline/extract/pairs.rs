@@ -17,6 +17,7 @@ use std::{
 };
 
 /// What is written of a pair, but for its ids.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Numbers {
     pub shared: u64,
     pub a_in_b: f64,

@@ -1,9 +1,9 @@
-//! What changed in the table since an earlier commit.
+//! What changed in the table since an earlier commit, whatever is left out of it: both tables are made, and compared row by row; a row is known by its two ids.
 //!
-//! A document's rows can change only if it was changed itself, or shares a blot with one that was, before or after. Of these documents both
-//! tables are made, and compared row by row; a row is known by its two ids.
+//! A document's rows can change only if it was changed itself, or shares a blot with one that was, before or after; unless blots are left out, which changes
+//! what all are measured by. Where nothing is left out, [`super::recomputed`] does the same in less time.
 
-use super::{Done, put};
+use super::{Done, pairs::Numbers, put};
 use crate::{
     error::Result,
     index::{At, View},
@@ -18,11 +18,10 @@ use std::{
 
 /// A row of a document's table, but for its rank.
 #[derive(Debug, Clone, PartialEq)]
-struct Row {
-    b: String,
-    shared: u64,
-    a_in_b: f64,
-    b_in_a: f64,
+pub(super) struct Row<B> {
+    /// What the other document is known by.
+    pub b: B,
+    pub numbers: Numbers,
 }
 
 /// The table before and after.
@@ -37,7 +36,7 @@ pub struct Tables<'v> {
 /// Writes the rows to delete, to update and to insert: first those of documents that are gone, then of each document in order.
 pub fn write_changes(tables: &Tables<'_>, format: Format, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
     let (old_documents, new_documents) = tables.touched();
-    let mut before: HashMap<String, Vec<Row>> = HashMap::new();
+    let mut before: HashMap<String, Vec<Row<String>>> = HashMap::new();
     let mut order = Vec::new();
     rows_of(tables.old, &old_documents, tables.top, |document, rows| {
         let id = tables.old.view.id(document)?;
@@ -45,23 +44,21 @@ pub fn write_changes(tables: &Tables<'_>, format: Format, out: &mut impl Write, 
         before.insert(id, rows);
         Ok(())
     })?;
-    let mut line = Vec::new();
-    put_names(&mut line, format, &["change", "a", "rank", "b", "shared", "a_in_b", "b_in_a"]);
-    put(out, &line)?;
+    put(out, &names(format))?;
     let mut there = HashSet::new();
     for &document in &new_documents {
         there.insert(tables.new.view.id(document)?);
     }
     for id in order.iter().filter(|id| !there.contains(*id)) {
         let gone = before.remove(id).unwrap_or_default();
-        put(out, &changes(format, id, &gone, &[]))?;
+        put(out, &changes(format, id, [&gone, &[]], |b| Ok(b.clone()))?)?;
     }
     let mut compared = 0;
     rows_of(tables.new, &new_documents, tables.top, |document, rows| {
         compared += 1;
         done(compared, new_documents.len() as u64);
         let id = tables.new.view.id(document)?;
-        put(out, &changes(format, &id, &before.remove(&id).unwrap_or_default(), &rows))
+        put(out, &changes(format, &id, [&before.remove(&id).unwrap_or_default(), &rows], |b| Ok(b.clone()))?)
     })
 }
 
@@ -102,14 +99,13 @@ fn rows_of(
     discovery: &Discovery<'_>,
     documents: &[usize],
     count: usize,
-    mut sink: impl FnMut(usize, Vec<Row>) -> Result<()>,
+    mut sink: impl FnMut(usize, Vec<Row<String>>) -> Result<()>,
 ) -> Result<()> {
-    type Made = Vec<(usize, Result<Vec<Row>>)>;
+    type Made = Vec<(usize, Result<Vec<Row<String>>>)>;
     let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
         let rows = discovery.top(document, neighbours, count).into_iter().map(|(other, neighbour)| {
-            let numbers = super::pairs::Numbers::of(discovery, discovery.view.content_of(document), neighbour);
-            let b = discovery.view.id(other as usize)?;
-            Ok(Row { b, shared: numbers.shared, a_in_b: numbers.a_in_b, b_in_a: numbers.b_in_a })
+            let numbers = Numbers::of(discovery, discovery.view.content_of(document), neighbour);
+            Ok(Row { b: discovery.view.id(other as usize)?, numbers })
         });
         made.push((document, rows.collect()));
     };
@@ -117,14 +113,28 @@ fn rows_of(
     discovery.for_each_listed(documents, work, weigh, |made| made.into_iter().try_for_each(|(document, rows)| sink(document, rows?)))
 }
 
-/// What to do to the rows of a document.
-fn changes(format: Format, a: &str, before: &[Row], after: &[Row]) -> Vec<u8> {
+pub(super) fn names(format: Format) -> Vec<u8> {
+    let mut line = Vec::new();
+    put_names(&mut line, format, &["change", "a", "rank", "b", "shared", "a_in_b", "b_in_a"]);
+    line
+}
+
+/// What to do to the rows of a document, which are given before and after.
+pub(super) fn changes<B: Ord>(
+    format: Format,
+    a: &str,
+    [before, after]: [&[Row<B>]; 2],
+    id_of: impl Fn(&B) -> Result<String>,
+) -> Result<Vec<u8>> {
     let mut out = Vec::new();
+    if before == after {
+        return Ok(out);
+    }
     let (mut a_bytes, mut b_bytes) = (Vec::new(), Vec::new());
     put_id(&mut a_bytes, format, a);
-    let mut write = |change: &str, rank: usize, row: &Row| {
+    let mut write = |change: &str, rank: usize, row: &Row<B>| -> Result<()> {
         b_bytes.clear();
-        put_id(&mut b_bytes, format, &row.b);
+        put_id(&mut b_bytes, format, &id_of(&row.b)?);
         let mut name = Vec::new();
         put_id(&mut name, format, change);
         let fields = [
@@ -132,23 +142,31 @@ fn changes(format: Format, a: &str, before: &[Row], after: &[Row]) -> Vec<u8> {
             ("a", Value::Id(&a_bytes)),
             ("rank", Value::Count(rank as u64 + 1)),
             ("b", Value::Id(&b_bytes)),
-            ("shared", Value::Count(row.shared)),
-            ("a_in_b", Value::Number(row.a_in_b)),
-            ("b_in_a", Value::Number(row.b_in_a)),
+            ("shared", Value::Count(row.numbers.shared)),
+            ("a_in_b", Value::Number(row.numbers.a_in_b)),
+            ("b_in_a", Value::Number(row.numbers.b_in_a)),
         ];
         put_record(&mut out, format, &fields);
+        Ok(())
     };
-    let old: HashMap<&str, (usize, &Row)> = before.iter().enumerate().map(|(rank, row)| (row.b.as_str(), (rank, row))).collect();
-    let new: HashSet<&str> = after.iter().map(|row| row.b.as_str()).collect();
-    for (rank, row) in before.iter().enumerate().filter(|(_, row)| !new.contains(row.b.as_str())) {
-        write("delete", rank, row);
+    let (old, new) = (by_name(before), by_name(after));
+    let find = |rows: &[(&B, usize)], b: &B| rows.binary_search_by(|(other, _)| (*other).cmp(b)).ok().map(|at| rows[at].1);
+    for (rank, row) in before.iter().enumerate().filter(|(_, row)| find(&new, &row.b).is_none()) {
+        write("delete", rank, row)?;
     }
     for (rank, row) in after.iter().enumerate() {
-        match old.get(row.b.as_str()) {
-            None => write("insert", rank, row),
-            Some(&known) if known != (rank, row) => write("update", rank, row),
+        match find(&old, &row.b) {
+            None => write("insert", rank, row)?,
+            Some(was) if was != rank || before[was] != *row => write("update", rank, row)?,
             Some(_) => {}
         }
     }
-    out
+    Ok(out)
+}
+
+/// The ranks of rows by what the other document is known by, in its order.
+fn by_name<B: Ord>(rows: &[Row<B>]) -> Vec<(&B, usize)> {
+    let mut ranks: Vec<(&B, usize)> = rows.iter().enumerate().map(|(rank, row)| (&row.b, rank)).collect();
+    ranks.sort_unstable();
+    ranks
 }

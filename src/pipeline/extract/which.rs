@@ -42,6 +42,13 @@ pub(super) struct Which {
     new: Vec<Newcomers>,
 }
 
+impl Which {
+    /// Whether all pairs are wanted.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_none() && self.new.is_empty()
+    }
+}
+
 #[derive(Debug)]
 enum Newcomers {
     Prefix(String),

@@ -1,0 +1,85 @@
+//! Two states of one index as one, so that what changed between them is looked for once.
+//!
+//! What two contents share depends on nothing but these two: a pair that is there before and after shares the same. So all documents that are there in either
+//! state stand side by side, and each says in which it is.
+
+use super::{
+    merge::NONE,
+    view::{Content, Listed, View},
+};
+use crate::error::{Error, Result};
+
+/// An earlier state and a later one. Contents whose documents changed come first, then the others; documents stand by number, as in both states.
+///
+/// Memory: that of a view, and some 20 bytes a document more.
+pub struct Both<'i> {
+    pub view: View<'i>,
+    /// By document.
+    pub is_old: Vec<bool>,
+    pub is_new: Vec<bool>,
+    /// How many contents have a document that is not there in both states.
+    pub changed: u32,
+}
+
+impl<'i> Both<'i> {
+    /// The segments of the earlier state must be the first of the later one.
+    pub fn new(old: &View<'_>, new: &View<'i>) -> Result<Self> {
+        if old.content_at.len() > new.content_at.len() {
+            return Err(Error::Usage("the earlier state has segments that the later one does not have".to_owned()));
+        }
+        let (mut contents, mut content_at) = (new.contents().to_vec(), new.content_at.clone());
+        let mut of_old = vec![NONE; old.contents().len()];
+        for (was, is) in old.content_at.iter().zip(&mut content_at) {
+            for (&was, is) in was.iter().zip(is).filter(|(was, _)| **was != NONE) {
+                if *is == NONE {
+                    *is = contents.len() as u32;
+                    contents.push(old.contents()[was as usize]);
+                }
+                of_old[was as usize] = *is;
+            }
+        }
+        let there = |view: &View<'_>| {
+            let mut there: Vec<Vec<bool>> = content_at.iter().map(|places| vec![false; places.len()]).collect();
+            view.documents.iter().for_each(|listed| there[listed.segment as usize][listed.place as usize] = true);
+            there
+        };
+        let (in_old, in_new) = (there(old), there(new));
+        let at = |there: &[Vec<bool>], listed: &Listed| there[listed.segment as usize][listed.place as usize];
+        let mut documents = Vec::with_capacity(new.documents());
+        for (document, listed) in new.documents.iter().enumerate() {
+            documents.push((new.row(document)?.number, true, *listed));
+        }
+        for (document, listed) in old.documents.iter().enumerate().filter(|(_, listed)| !at(&in_new, listed)) {
+            // A number that was given again stands for one document before, and for one after.
+            documents.push((old.row(document)?.number, false, Listed { content: of_old[listed.content as usize], ..*listed }));
+        }
+        documents.sort_unstable_by_key(|(number, is_new, _)| (*number, *is_new));
+        let is_new: Vec<bool> = documents.iter().map(|(_, is_new, _)| *is_new).collect();
+        let is_old: Vec<bool> = documents.iter().map(|(_, is_new, listed)| !is_new || at(&in_old, listed)).collect();
+        let documents: Vec<Listed> = documents.into_iter().map(|(_, _, listed)| listed).collect();
+        Ok(Self::changed_first(new, documents, contents, content_at, is_old, is_new))
+    }
+
+    fn changed_first(
+        new: &View<'i>,
+        mut documents: Vec<Listed>,
+        contents: Vec<Content>,
+        mut content_at: Vec<Vec<u32>>,
+        is_old: Vec<bool>,
+        is_new: Vec<bool>,
+    ) -> Self {
+        let mut is_changed = vec![false; contents.len()];
+        for (listed, (old, new)) in documents.iter().zip(is_old.iter().zip(&is_new)) {
+            is_changed[listed.content as usize] |= old != new;
+        }
+        let mut order: Vec<u32> = (0..contents.len() as u32).collect();
+        order.sort_by_key(|&content| !is_changed[content as usize]);
+        let mut place = vec![0; order.len()];
+        (0..).zip(&order).for_each(|(number, &content)| place[content as usize] = number);
+        documents.iter_mut().for_each(|listed| listed.content = place[listed.content as usize]);
+        content_at.iter_mut().flatten().filter(|content| **content != NONE).for_each(|content| *content = place[*content as usize]);
+        let contents = order.iter().map(|&content| contents[content as usize]).collect();
+        let changed = is_changed.into_iter().filter(|is_changed| *is_changed).count() as u32;
+        Self { view: new.with(documents, contents, content_at), is_old, is_new, changed }
+    }
+}
