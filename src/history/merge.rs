@@ -164,6 +164,10 @@ impl Work for Job {
             Ok(made)
         };
         let made = make();
+        if made.is_err() {
+            // Half a file is of no use, and takes what room there is. If it stays, the next writer sweeps it.
+            let _ = fs::remove_file(&path);
+        }
         let dropped = removed.iter().copied().filter(|&sequence| inputs.has(sequence)).collect();
         Done { inputs, dropped, synced, made }
     }

@@ -57,8 +57,11 @@ fn young(prints: &[Print]) -> Young {
     young
 }
 
+/// Looks for all that is asked in one place.
+type Search<'s> = dyn Fn(&mut [Asked<'_>]) + 's;
+
 /// What all requests find, asked together.
-fn found(prints: &[Print], least: Ratio, top: usize, among: &[&dyn Fn(&mut [Asked<'_>])]) -> Vec<Vec<(u64, Likeness)>> {
+fn found(prints: &[Print], least: Ratio, top: usize, among: &[&Search]) -> Vec<Vec<(u64, Likeness)>> {
     let none = HashSet::new();
     let live = Live { first_sequence: 0, first_time: 0, removed: &none };
     let mut asked: Vec<_> = prints.iter().map(|&print| Asked::new(print, live, Best::new(least, top))).collect();
@@ -88,7 +91,7 @@ proptest! {
         let all: Vec<_> = (0..).zip(prints.iter().copied()).collect();
         let expected: Vec<_> = prints.iter().map(|print| brute(&all, print, least, top)).collect();
         let parts: Vec<_> = first.iter().chain(&second).map(searching).collect();
-        let parts: Vec<&dyn Fn(&mut [Asked<'_>])> = parts.iter().map(|part| part as _).collect();
+        let parts: Vec<&Search> = parts.iter().map(|part| part as _).collect();
         prop_assert_eq!(&found(&prints, least, top, &[&searching(&merged)]), &expected);
         prop_assert_eq!(&found(&prints, least, top, &parts), &expected);
         prop_assert_eq!(&found(&prints, least, top, &[&searching(&two)]), &expected);
