@@ -227,7 +227,10 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     /// Decides for each request which entries are looked at one after the other; the others are found by their parts.
     fn begin(&mut self) -> Vec<(usize, Range<u32>)> {
         let Self { source, asked, scratch, .. } = self;
-        (scratch.probes.clear(), scratch.ordered.clear(), scratch.candidates.clear(), scratch.bounds.clear());
+        scratch.probes.clear();
+        scratch.ordered.clear();
+        scratch.candidates.clear();
+        scratch.bounds.clear();
         let mut scanned = Vec::new();
         for (number, asked) in asked.iter().enumerate() {
             let (limit, cardinality) = (asked.best.limit(), asked.cardinality);
