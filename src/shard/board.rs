@@ -100,6 +100,8 @@ struct Job {
     avoid: BTreeSet<usize>,
     is_own: bool,
     home: Option<usize>,
+    /// What it needs is large and stays at its home from run to run: it waits for a slot there while the host lives.
+    is_rooted: bool,
     bytes: u64,
 }
 
@@ -151,7 +153,8 @@ impl Board {
             let needs = task.inputs.iter().chain(more).map(|path| Need { path: path.clone(), maker: maker_of(&makers, path) }).collect();
             let home = home.filter(|&home| home <= hosts);
             let is_own = task.kind.is_central();
-            Job { needs, turn: Turn::Free, losses: 0, avoid: BTreeSet::new(), is_own, home, bytes: task.bytes }
+            let is_rooted = task.kind == Kind::Count && plan.options.base.is_some();
+            Job { needs, turn: Turn::Free, losses: 0, avoid: BTreeSet::new(), is_own, home, is_rooted, bytes: task.bytes }
         };
         let jobs: Vec<Job> = plan.tasks.iter().map(job).collect();
         let needed: BTreeSet<usize> = jobs.iter().flat_map(|job| &job.needs).filter_map(|need| need.maker).collect();
@@ -439,8 +442,8 @@ impl Board {
         let store = self.seats[place].store;
         let rank = |task: usize| {
             let job = &self.jobs[task];
-            let is_at_home = job.home.is_none_or(|home| home == place || !self.is_alive(home) || job.avoid.contains(&home));
-            let may = is_at_home || load < self.slots(place) && job.home.is_some_and(|home| self.load(home) >= self.slots(home));
+            let is_crowded = |home: usize| !job.is_rooted && self.load(home) >= self.slots(home);
+            let may = self.is_at_home(job, place) || load < self.slots(place) && job.home.is_some_and(is_crowded);
             let is_open = wanted[task] && job.turn == Turn::Free && may && self.fits(task, place);
             if !is_open || job.needs.iter().any(|need| self.within_reach(need).next().is_none()) {
                 return None;
@@ -453,6 +456,11 @@ impl Board {
         ranked.max().map(|(_, task)| task)
     }
 
+    /// Whether it belongs here, or has no home that it could go to.
+    fn is_at_home(&self, job: &Job, place: usize) -> bool {
+        job.home.is_none_or(|home| home == place || !self.is_alive(home) || job.avoid.contains(&home))
+    }
+
     /// A task that waits at another place for a slot, if there is one free here.
     fn steal(&self, place: usize) -> Option<usize> {
         if self.load(place) >= self.slots(place) {
@@ -462,7 +470,8 @@ impl Board {
             Turn::Staged(other) => {
                 let running = self.jobs.iter().filter(|job| job.turn == Turn::Running(other)).count();
                 let is_had = || self.jobs[task].needs.iter().all(|need| self.within_reach(need).next().is_some());
-                other != place && running >= self.slots(other) && self.fits(task, place) && is_had()
+                let may = !self.jobs[task].is_rooted || self.is_at_home(&self.jobs[task], place);
+                other != place && running >= self.slots(other) && may && self.fits(task, place) && is_had()
             }
             _ => false,
         })

@@ -150,7 +150,7 @@ pub fn goods(path: &str) -> &'static str {
         "reduce" if has("/sets") => "sets",
         "sets" => "numbers",
         "part" => "parts",
-        "index" => "index",
+        "index" | "ranges" => "index",
         "count" => "counts",
         "plan.json" => "plan",
         _ => "records",

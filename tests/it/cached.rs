@@ -11,8 +11,8 @@ fn large_corpus() -> Work {
     let work = Work::new();
     let word = |seed: u64, n: u64| format!("w{}", (seed * 1_000_003 + n).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48);
     let words = |seed: u64, count: u64| (0..count).map(|n| word(seed, n)).collect::<Vec<_>>().join(" ");
-    for n in 0..400 {
-        work.write(&format!("c/{n:03}"), format!("{} {}", words(n, 2500), words(1000 + n / 4, 300)));
+    for n in 0..600 {
+        work.write(&format!("c/{n:03}"), format!("{} {}", words(n, 5000), words(1000 + n / 4, 300)));
     }
     work
 }
