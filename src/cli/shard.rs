@@ -577,9 +577,8 @@ fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
         let has_needs =
             || needs.iter().filter(|path| Path::new(path).starts_with(&task.output)).all(|path| has_file(&plan, path, &directory));
         match state(&plan, task, &directory) {
-            State::Done => {}
-            State::Partial | State::Missing if has_needs() => {}
-            State::Missing | State::Partial => anyhow::bail!("{} is not done; dedup-shard run does it", task.id),
+            State::Missing | State::Partial if !has_needs() => anyhow::bail!("{} is not done; dedup-shard run does it", task.id),
+            State::Done | State::Missing | State::Partial => {}
             State::Damaged(what) => anyhow::bail!("{what}; dedup-shard task {} {} makes it again", args.of.run.display(), task.id),
         }
     }

@@ -140,8 +140,22 @@ impl History {
         let removed: HashSet<u64> = manifest.removed.drain(..).filter(|&sequence| sequence < next_sequence).collect();
         segments.iter_mut().for_each(|held| held.removed = count_within(&removed, held.segment.shape.sequences));
         let (removed, waiting, young, writing) = (Arc::new(removed), Vec::new(), Young::default(), None);
-        let (directory, pace) = (directory.to_owned(), Duration::ZERO);
-        Ok(Self { directory, options, manifest, scheme, segments, waiting, young, removed, next_sequence, last_time, pace, writing })
+        let (directory, answered, pace) = (directory.to_owned(), 0, Duration::ZERO);
+        Ok(Self {
+            directory,
+            options,
+            manifest,
+            scheme,
+            segments,
+            waiting,
+            young,
+            removed,
+            next_sequence,
+            last_time,
+            answered,
+            pace,
+            writing,
+        })
     }
 
     /// The numbers of the journals: that of the manifest, and those after it; and the paths of those made ahead of their time.

@@ -150,12 +150,17 @@ impl Segment {
         Self::open(Sealed::open(path)?, level)
     }
 
-    /// Checks every block: nobody who asks waits for that, and what a search touches is in memory then. What only answers need is not.
+    /// Checks every block: nobody who asks waits for that, and what a search touches is in memory then.
     pub fn warm_up(&self) -> Result<()> {
         self.file.verify()?;
+        self.release_answers();
+        Ok(())
+    }
+
+    /// Lets go of the memory of what only answers need. An answer touches some bytes of it, and the system maps 64 KB around each.
+    pub fn release_answers(&self) {
         let Shape { numbers, tables, .. } = &self.shape;
         self.file.release_bytes(*numbers..tables.first().map_or(*numbers, |table| table.directory));
-        Ok(())
     }
 
     pub fn path(&self) -> PathBuf {

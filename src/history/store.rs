@@ -33,6 +33,8 @@ const MOST_WAITING: usize = 3;
 const MOST_FILES: usize = 40;
 /// Requests that are answered together.
 const BATCH: usize = 1024;
+/// After so many answers from files, what they alone needed need not stay in memory.
+const RELEASE_AFTER: usize = 64;
 /// What takes less time is not worth another thread, which may have to wait for a processor.
 const ALONE: Duration = Duration::from_millis(1);
 
@@ -123,6 +125,8 @@ pub struct History {
     pub(super) removed: Arc<HashSet<u64>>,
     pub(super) next_sequence: u64,
     pub(super) last_time: u32,
+    /// Answers from files since memory was let go of.
+    pub(super) answered: usize,
     /// What the last request took a thread.
     pub(super) pace: Duration,
     /// None if it is only read.
@@ -195,15 +199,24 @@ impl History {
             let start = Instant::now();
             let found = self.search(batch, wanted, now)?;
             self.pace = start.elapsed() * self.threads_for(batch) as u32 / batch.len() as u32;
-            for found in found {
-                answers.push(self.answer(batch, &found)?);
+            for found in &found {
+                answers.push(self.answer(batch, found)?);
             }
+            self.release(&found);
             self.add(batch, now)?;
         }
         if self.options.sync == SyncEvery::Each {
             self.sync()?;
         }
         Ok(answers)
+    }
+
+    fn release(&mut self, found: &[Vec<Found>]) {
+        self.answered += found.iter().flatten().filter(|found| matches!(found.at, At::Segment(..))).count();
+        if self.answered >= RELEASE_AFTER {
+            self.segments.iter().for_each(|held| held.segment.release_answers());
+            self.answered = 0;
+        }
     }
 
     /// Returns when all that was added and removed is on disk.

@@ -83,7 +83,7 @@ fn the_bytes_are_those_of_a_build() {
     cluster.shell("rm -r r/index r/map/0001 r/map/0004 && dedup-shard run r --engine slurm --tasks-per-job 2").ok();
     cluster.ensure_as_built();
     let arrays = cluster.shell("jq -c '.jobs[-2:][] | [.stage, .indices, .each]' r/slurm.json").ok_text();
-    assert_eq!(arrays, "[0,[0,2],2]\n[2,[0],2]\n");
+    assert_eq!(arrays, "[0,[0,2],2]\n[5,[0],2]\n");
     // The script does the same.
     cluster.shell("rm -r r/index r/reduce && dedup-shard run r --engine slurm --print > submit && sh submit").ok();
     cluster.until("test -e r/index/manifest.json");
