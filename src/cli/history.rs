@@ -46,7 +46,7 @@ pub struct HistoryArgs {
     #[arg(long, value_name = "N", requires = "history", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_entries: Option<u64>,
     /// Let N new entries make a file; until then they are in memory and in a journal. More files are smaller, and more work
-    #[arg(long, value_name = "N", requires = "history", default_value = "131072", value_parser = clap::value_parser!(u32).range(1..=131_072), conflicts_with = "no_add")]
+    #[arg(long, value_name = "N", requires = "history", default_value = "262144", value_parser = clap::value_parser!(u32).range(1..=262_144), conflicts_with = "no_add")]
     pub file_entries: u32,
     /// Remove all entries of these documents, by their ids; nothing is read
     #[arg(long, value_name = "ID", requires = "history", num_args = 1.., conflicts_with_all = ["index", "paths", "files_from", "min_similarity", "add", "no_add", "only_new", "top"])]

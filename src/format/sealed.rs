@@ -15,6 +15,7 @@ use std::{
     fs::File,
     io::{self, Write},
     ops::Range,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -161,19 +162,47 @@ impl Sealed {
     }
 
     /// Bytes of the body, once their blocks were found right.
-    #[inline]
+    #[inline(always)]
     pub fn bytes(&self, start: u64, length: u64) -> Result<&[u8]> {
+        // Of nearly all that is asked for, the block was looked at before.
+        let (block, last) = (start / BLOCK_BYTES as u64, start.wrapping_add(length).wrapping_sub(1));
+        if last / BLOCK_BYTES as u64 == block && last < self.body as u64 && start <= last && self.is_checked(block as usize) {
+            return Ok(&self.map[start as usize..=last as usize]);
+        }
+        self.bytes_of_blocks(start, length)
+    }
+
+    fn bytes_of_blocks(&self, start: u64, length: u64) -> Result<&[u8]> {
         let end = start.checked_add(length).filter(|&end| end <= self.body as u64);
-        let Some(end) = end else {
-            return Err(self.damaged(start, format!("{length} bytes are expected here, the file is too short")));
-        };
+        let Some(end) = end else { return Err(self.too_short(start, length)) };
         let (start, end) = (start as usize, end as usize);
-        if start < end {
-            for block in start / BLOCK_BYTES..=(end - 1) / BLOCK_BYTES {
-                self.ensure_block(block)?;
-            }
+        for block in blocks_of(start, end) {
+            self.ensure_block(block)?;
         }
         Ok(&self.map[start..end])
+    }
+
+    #[cold]
+    fn too_short(&self, start: u64, length: u64) -> Error {
+        self.damaged(start, format!("{length} bytes are expected here, the file is too short"))
+    }
+
+    /// Reads bytes of the body from the file itself, once their blocks were found right: what is asked for so rarely is not mapped.
+    pub fn read_from(&self, file: &File, start: u64, bytes: &mut [u8]) -> Result<()> {
+        let end = start.checked_add(bytes.len() as u64).filter(|&end| end <= self.body as u64);
+        let Some(end) = end else { return Err(self.too_short(start, bytes.len() as u64)) };
+        for block in blocks_of(start as usize, end as usize) {
+            if !self.is_checked(block) {
+                let mut whole = vec![0; self.block_range(block).len()];
+                self.read_exact(file, self.block_range(block).start as u64, &mut whole)?;
+                self.check(block, &whole)?;
+            }
+        }
+        self.read_exact(file, start, bytes)
+    }
+
+    fn read_exact(&self, file: &File, start: u64, bytes: &mut [u8]) -> Result<()> {
+        file.read_exact_at(bytes, start).map_err(|error| Error::io(&self.file, error))
     }
 
     /// Fetches places that will be asked for: many at once take little longer than one.
@@ -206,33 +235,52 @@ impl Sealed {
 
     /// Checks every block.
     pub fn verify(&self) -> Result<()> {
-        (0..self.body.div_ceil(BLOCK_BYTES)).try_for_each(|block| self.ensure_block(block))
+        self.verify_and(|| ())
     }
 
-    #[inline]
+    /// The same, and calls after each block.
+    pub fn verify_and(&self, call: impl Fn()) -> Result<()> {
+        (0..self.body.div_ceil(BLOCK_BYTES)).try_for_each(|block| self.ensure_block(block).map(|()| call()))
+    }
+
+    #[inline(always)]
     fn ensure_block(&self, block: usize) -> Result<()> {
-        let (word, bit) = (&self.checked[block / 64], 1 << (block % 64));
-        if word.load(Ordering::Relaxed) & bit != 0 { Ok(()) } else { self.check_block(block) }
+        if self.is_checked(block) { Ok(()) } else { self.check_block(block) }
+    }
+
+    #[inline(always)]
+    fn is_checked(&self, block: usize) -> bool {
+        self.checked[block / 64].load(Ordering::Relaxed) & 1 << (block % 64) != 0
     }
 
     #[cold]
     fn check_block(&self, block: usize) -> Result<()> {
-        let (word, bit) = (&self.checked[block / 64], 1 << (block % 64));
-        let start = block * BLOCK_BYTES;
-        let bytes = &self.map[start..self.body.min(start + BLOCK_BYTES)];
+        self.check(block, &self.map[self.block_range(block)])
+    }
+
+    fn block_range(&self, block: usize) -> Range<usize> {
+        block * BLOCK_BYTES..self.body.min((block + 1) * BLOCK_BYTES)
+    }
+
+    fn check(&self, block: usize, bytes: &[u8]) -> Result<()> {
         let [sum] = words(&self.map[self.body + 8 * block..]);
         if checksum(bytes) != sum {
-            return Err(
-                self.damaged(start as u64, format!("a block of {} bytes does not match its checksum; the file was altered", bytes.len()))
-            );
+            let what = format!("a block of {} bytes does not match its checksum; the file was altered", bytes.len());
+            return Err(self.damaged(self.block_range(block).start as u64, what));
         }
-        word.fetch_or(bit, Ordering::Relaxed);
+        self.checked[block / 64].fetch_or(1 << (block % 64), Ordering::Relaxed);
         Ok(())
     }
 
     pub fn damaged(&self, at: u64, what: impl Into<String>) -> Error {
         Error::damaged(Place::byte(&self.file, at), what)
     }
+}
+
+/// The blocks that hold some bytes.
+#[inline(always)]
+fn blocks_of(start: usize, end: usize) -> Range<usize> {
+    start / BLOCK_BYTES..if start < end { (end - 1) / BLOCK_BYTES + 1 } else { 0 }
 }
 
 fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
@@ -282,9 +330,24 @@ mod tests {
             let file = Sealed::open(&path).unwrap();
             assert_eq!(file.bytes(8, length as u64).unwrap(), content);
             assert_eq!(file.describe::<Vec<u8>>().unwrap(), [1, 2, 3]);
+            let (plain, mut read) = (File::open(&path).unwrap(), vec![0; length]);
+            Sealed::open(&path).unwrap().read_from(&plain, 8, &mut read).unwrap();
+            assert_eq!(read, content);
+            assert!(file.read_from(&plain, 9 + length as u64 + 100, &mut [0]).is_err());
             file.verify().unwrap();
             assert!(file.bytes(8, length as u64 + 100).is_err() && file.bytes(u64::MAX, 2).is_err());
         }
+    }
+
+    /// Whoever reads without mapping checks as well.
+    #[test]
+    fn what_is_read_from_the_file_is_checked() {
+        let (_directory, path) = sealed(b"some content");
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[10] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        let error = Sealed::open(&path).unwrap().read_from(&File::open(&path).unwrap(), 9, &mut [0; 2]).unwrap_err();
+        assert!(error.to_string().contains("does not match its checksum"), "{error}");
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Makes a segment of entries, or of other segments.
 //!
-//! Memory: four bytes an entry for their order, or eight for the hashes of their ids, or four for a table, one after the other.
+//! Memory: four bytes an entry for their order, or sixteen for the hashes of their ids, or four for a table, one after the other.
+//!
+//! It takes seconds, on a processor that those who answer may want: so it gives way every tenth of a millisecond or two. A low priority
+//! alone would not do: systems let whoever runs have its time slice, some milliseconds, before another one that has just woken up.
 
 use super::{
     keys::{Keys, Ones, PARTS, address_bits, entry_bits},
@@ -16,6 +19,7 @@ use std::{
     io::{BufWriter, Write},
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
+    thread,
 };
 
 /// Which entries are kept: by sequence number and time.
@@ -33,7 +37,20 @@ pub fn build_file(sources: &[&dyn Entries], keep: &Keep<'_>, level: u32, path: &
     let mut out = Out { out: SealedWriter::create(path).map_err(failed)?, path: path.to_owned() };
     let shape = order.write(&mut out)?;
     out.out.finish(&shape).map_err(failed)?;
-    Segment::open_path(path, level).map(Some)
+    Segment::open(path, level).map(Some)
+}
+
+/// Entries after which others may have the processor.
+const STEP: usize = 1 << 10;
+
+/// Items in their order; after some of them others may have the processor.
+fn politely<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+    items.enumerate().map(|(at, item)| {
+        if at % STEP == STEP - 1 {
+            thread::yield_now();
+        }
+        item
+    })
 }
 
 /// Where a segment is written to.
@@ -54,6 +71,7 @@ impl Out {
     fn put_u32s(&mut self, numbers: &[u32]) -> Result<()> {
         let mut bytes = Vec::with_capacity(1 << 16);
         for chunk in numbers.chunks(1 << 14) {
+            thread::yield_now();
             bytes.clear();
             chunk.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
             self.put(&bytes)?;
@@ -99,7 +117,7 @@ impl<'s> Order<'s> {
         let (mut dead, mut ones, mut groups, mut kept) = (Bits::new(all), Ones::new(), [0_u32; GROUPS as usize], 0);
         let (mut times, mut sequences, step) = ([u32::MAX, 0], [u64::MAX, 0], (all / SAMPLE).max(1));
         for (source, &base) in sources.iter().zip(&bases) {
-            for entry in 0..source.count() {
+            for entry in politely(0..source.count()) {
                 let (sequence, time) = (source.sequence(entry)?, source.time(entry)?);
                 if !keep(sequence, time) {
                     dead.set(base + entry);
@@ -138,7 +156,7 @@ impl<'s> Order<'s> {
         };
         let each = |call: &mut dyn FnMut(u32, u32)| {
             for (source, &base) in self.sources.iter().zip(&self.bases) {
-                for entry in (0..source.count()).filter(|entry| !dead.has(base + entry)) {
+                for entry in politely(0..source.count()).filter(|entry| !dead.has(base + entry)) {
                     call(place(&source.print(entry)?), base + entry);
                 }
             }
@@ -147,7 +165,7 @@ impl<'s> Order<'s> {
         let addresses = self.shape.groups[GROUPS as usize].directory as usize;
         let mut starts = vec![0_u32; addresses + 1];
         each(&mut |place, _| starts[place as usize + 1] += 1)?;
-        (0..addresses).for_each(|at| starts[at + 1] += starts[at]);
+        politely(0..addresses).for_each(|at| starts[at + 1] += starts[at]);
         let (mut next, mut order) = (starts.clone(), vec![0; self.shape.entries as usize]);
         each(&mut |place, entry| {
             order[next[place as usize] as usize] = entry;
@@ -209,8 +227,9 @@ impl<'s> Order<'s> {
 
     fn put_each(&self, out: &mut Out, mut put: impl FnMut(&dyn Entries, u32, &mut Vec<u8>) -> Result<()>) -> Result<()> {
         let mut bytes = Vec::with_capacity(1 << 16);
-        for chunk in self.order.chunks(1 << 11) {
+        for chunk in self.order.chunks(STEP) {
             self.ensure_wanted()?;
+            thread::yield_now();
             bytes.clear();
             for &entry in chunk {
                 let (source, entry) = self.find(entry);
@@ -240,13 +259,30 @@ impl<'s> Order<'s> {
         self.shape.ids[1] = out.position();
         self.shape.id_blocks = out.position();
         out.put_u32s(&blocks)?;
-        index.sort_unstable();
+        sort_by_hash(&mut index);
         self.shape.id_index = out.position();
-        for chunk in index.chunks(1 << 12) {
+        for chunk in index.chunks(STEP) {
+            thread::yield_now();
             let words: Vec<u32> = chunk.iter().flat_map(|&row| [row as u32, (row >> 32) as u32]).collect();
             out.put_u32s(&words)?;
         }
         Ok(())
+    }
+}
+
+/// Orders rows by their upper half; those of one hash stay in their order. A byte after the other, as that can be done step by step.
+fn sort_by_hash(rows: &mut Vec<u64>) {
+    let mut sorted = vec![0; rows.len()];
+    for shift in [32, 40, 48, 56] {
+        let byte = |row: u64| (row >> shift) as usize & 0xff;
+        let mut next = [0_usize; 257];
+        politely(rows.iter()).for_each(|&row| next[byte(row) + 1] += 1);
+        (0..256).for_each(|at| next[at + 1] += next[at]);
+        for &row in politely(rows.iter()) {
+            sorted[next[byte(row)]] = row;
+            next[byte(row)] += 1;
+        }
+        std::mem::swap(rows, &mut sorted);
     }
 }
 
@@ -266,13 +302,13 @@ fn lay_out(counts: &[u32], most_bits: u32) -> Vec<Group> {
 /// Where each address of a part begins, and the entries by address, each with as many of its other bits as there is room for.
 fn table(prints: &[u8], keys: &Keys, part: usize, shape: &Shape) -> (Vec<u32>, Vec<u32>) {
     let mut starts = vec![0_u32; (1 << shape.address_bits) + 1];
-    for bytes in prints.chunks_exact(PRINT_BYTES) {
+    for bytes in politely(prints.chunks_exact(PRINT_BYTES)) {
         starts[keys.key(&Print::from_slice(bytes), part).address as usize + 1] += 1;
     }
-    (1..starts.len()).for_each(|at| starts[at] += starts[at - 1]);
+    politely(1..starts.len()).for_each(|at| starts[at] += starts[at - 1]);
     let (mut next, mut slots) = (starts.clone(), vec![0; shape.entries as usize]);
     let entry_bits = entry_bits(shape.entries);
-    for (entry, bytes) in (0..).zip(prints.chunks_exact(PRINT_BYTES)) {
+    for (entry, bytes) in politely((0..).zip(prints.chunks_exact(PRINT_BYTES))) {
         let key = keys.key(&Print::from_slice(bytes), part);
         let at = &mut next[key.address as usize];
         slots[*at as usize] = entry | (u64::from(key.rest) << entry_bits) as u32;
@@ -295,5 +331,22 @@ impl Bits {
 
     fn has(&self, at: u32) -> bool {
         self.0[at as usize / 64] >> (at % 64) & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn rows_are_in_the_order_of_their_hashes(hashes in prop::collection::vec(any::<u32>().prop_map(|hash| hash & 0xff00_0103), 0..3000)) {
+            let mut rows: Vec<u64> = (0..).zip(&hashes).map(|(entry, &hash)| u64::from(hash) << 32 | entry).collect();
+            let mut expected = rows.clone();
+            expected.sort_unstable();
+            sort_by_hash(&mut rows);
+            prop_assert_eq!(rows, expected);
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! [`History::open`] opens or makes one, [`History::ask`] answers a batch of requests in order, each of which may also be added, so
 //! that the next one sees it. Answers are exact: what a look at every print would give, in far fewer steps.
 //!
-//! New entries go to the journal and to a [`young::Young`] in memory; 131,072 of them make a file, a [`segment::Segment`]. Four files of
+//! New entries go to the journal and to a [`young::Young`] in memory; 262,144 of them make a file, a [`segment::Segment`]. Three files of
 //! a size are made into one, by threads of the history's own. So there are few to search, and each entry is written a few times only.
 //! Entries are numbered in order of arrival: a *sequence number* tells which of two came first, and what is forgotten.
 //!
@@ -15,7 +15,7 @@
 //!
 //! # Memory
 //!
-//! About 58 bytes an entry of files that are mapped, and 13 MB or so for what is not yet in files.
+//! About 58 bytes an entry of files that are mapped, and 30 MB or so for what is not yet in files.
 
 mod keys;
 mod likeness;

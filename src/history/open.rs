@@ -7,7 +7,7 @@ use super::{
     segment::{Entries, Segment},
     store::{Held, History, Options, Writing},
     upkeep::{Upkeep, count_within},
-    young::{MOST_YOUNG, Young},
+    young::Young,
 };
 use crate::{
     error::{Error, Place, Problem, Result},
@@ -35,7 +35,7 @@ pub fn ensure_is(directory: &Path) -> Result<()> {
 impl History {
     /// Opens a history, or makes one where the directory is empty or not there; and says what of it was lost to a crash.
     ///
-    /// Takes as long as reading the journal does, 131,072 entries or little more: segments are mapped.
+    /// Takes as long as reading the journal does, 262,144 entries or little more: segments are mapped.
     pub fn open(directory: &Path, options: Options) -> Result<(Self, Vec<Problem>)> {
         if options.read_only {
             return Self::open_to_read(directory, &options);
@@ -55,7 +55,7 @@ impl History {
             fs::remove_file(&path).map_err(|error| Error::io(path.display(), error))?;
         }
         let mut notes = Vec::new();
-        let mut workers = Some((Worker::start()?, Worker::start()?, Worker::start()?, lock));
+        let mut workers = Some((Worker::start()?, [Worker::start()?, Worker::start()?], Worker::start()?, lock));
         let (count, replayed) = (journals.len(), history.replay(&journals)?);
         let first = replayed.first().map_or(0, |(_, replayed)| replayed.first_sequence);
         for (at, (number, replayed)) in replayed.into_iter().enumerate() {
@@ -64,23 +64,23 @@ impl History {
                 notes.push(Problem::new(Place::path(&path), torn(&replayed)));
             }
             let journal = Journal::append_to(&path, &replayed, history.options.sync)?;
-            if let Some((small, large, commits, lock)) = workers.take() {
+            if let Some((small, merges, commits, lock)) = workers.take() {
                 let upkeep = Upkeep::default();
                 history.writing =
-                    Some(Writing { journal, journal_number: number, next_journal: None, small, large, commits, upkeep, lock });
+                    Some(Writing { journal, journal_number: number, next_journal: None, small, merges, commits, upkeep, lock });
             } else {
                 let writing = history.writing()?;
                 (writing.journal, writing.journal_number) = (journal, number);
             }
             history.take_all(&replayed);
             if at + 1 < count {
-                history.keep_young(number, None);
+                history.keep_young(number, None, Young::default());
             }
         }
         history.drop_stray_removals(first);
         history.forget();
         history.plan();
-        if history.young.count() >= history.options.young_entries.clamp(1, MOST_YOUNG) {
+        if history.young.count() >= history.most_young() {
             history.next_journal()?;
         }
         Ok((history, notes))
@@ -115,7 +115,7 @@ impl History {
         for (at, (number, replayed)) in history.replay(&journals)?.into_iter().enumerate() {
             history.take_all(&replayed);
             if at + 1 < count {
-                history.keep_young(number, None);
+                history.keep_young(number, None, Young::default());
             }
         }
         Ok(history)
@@ -131,7 +131,8 @@ impl History {
         }
         let mut segments = Vec::new();
         for listed in &manifest.segments {
-            let segment = Segment::open(listed.file.open(directory)?, listed.level)?;
+            let segment = Segment::open(&directory.join(&listed.file.name), listed.level)?;
+            listed.file.ensure_is(&segment.file)?;
             segments.push(Held { segment: Arc::new(segment), is_busy: false, removed: 0 });
         }
         let next_sequence = segments.last().map_or(0, |held| held.segment.shape.sequences[1] + 1);
@@ -140,7 +141,7 @@ impl History {
         let removed: HashSet<u64> = manifest.removed.drain(..).filter(|&sequence| sequence < next_sequence).collect();
         segments.iter_mut().for_each(|held| held.removed = count_within(&removed, held.segment.shape.sequences));
         let (removed, waiting, young, writing) = (Arc::new(removed), Vec::new(), Young::default(), None);
-        let (directory, answered, pace) = (directory.to_owned(), 0, Duration::ZERO);
+        let (directory, pace) = (directory.to_owned(), Duration::ZERO);
         Ok(Self {
             directory,
             options,
@@ -152,7 +153,6 @@ impl History {
             removed,
             next_sequence,
             last_time,
-            answered,
             pace,
             writing,
         })

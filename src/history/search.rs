@@ -81,6 +81,8 @@ pub struct Bucket {
 pub trait Searched: Entries {
     /// Where an entry of the one with this number is.
     fn at(number: usize, entry: u32) -> At;
+    /// Its sequence number, and its time if somebody wants to know it.
+    fn arrival(&self, entry: u32, with_time: bool) -> Result<(u64, u32)>;
     /// None if there are too few to be worth it.
     fn keys(&self) -> Option<&Keys>;
     fn address_bits(&self) -> u32;
@@ -93,8 +95,10 @@ pub trait Searched: Entries {
     /// 32 bytes each.
     fn prints(&self, entries: Range<u32>) -> Result<&[u8]>;
     fn prefetch_print(&self, entry: u32);
-    /// Asks for what [`Self::equals`] looks at first.
-    fn prefetch_equals(&self, cardinality: u32, key: &Key);
+    /// Asks for what [`Self::prefetch_equals`] looks at.
+    fn prefetch_place(&self, cardinality: u32, key: &Key);
+    /// Asks for what [`Self::equals`] looks at.
+    fn prefetch_equals(&self, cardinality: u32, key: &Key) -> Result<()>;
     /// Calls with entries whose print is that one, the first to come first, until it is told that they are enough.
     fn equals(&self, print: &Print, key: &Key, call: &mut dyn FnMut(u32) -> Result<bool>) -> Result<()>;
     /// Whether part 0 has no table, as the prints themselves are ordered by it, in each of the buckets of cardinality.
@@ -284,7 +288,9 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     }
 
     fn look_up_equals(&mut self) -> Result<()> {
-        self.asked.iter().zip(&self.scratch.keys).for_each(|(asked, keys)| self.source.prefetch_equals(asked.cardinality, &keys[0]));
+        let each = || self.asked.iter().zip(&self.scratch.keys);
+        each().for_each(|(asked, keys)| self.source.prefetch_place(asked.cardinality, &keys[0]));
+        each().try_for_each(|(asked, keys)| self.source.prefetch_equals(asked.cardinality, &keys[0]))?;
         for number in 0..self.asked.len() {
             if self.is_open(number) {
                 let (source, print, key) = (self.source, self.asked[number].print, self.scratch.keys[number][0]);
@@ -536,7 +542,7 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
         let (source, asked) = (self.source, &mut self.asked[number]);
         let likeness = Likeness::new(asked.cardinality + source.print(entry)?.cardinality(), distance);
         if likeness.reaches(asked.best.limit()) {
-            let (sequence, time) = (source.sequence(entry)?, source.time(entry)?);
+            let (sequence, time) = source.arrival(entry, asked.live.first_time > 0)?;
             asked.offer(Found { likeness, sequence, at: S::at(self.number, entry) }, time);
             let cut = self.scratch.bounds[number].cut;
             (self.scratch.bounds[number], _) = source.bounds(asked.best.limit(), asked.cardinality, cut);

@@ -19,8 +19,10 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
+    fs::File,
     ops::Range,
     path::{Path, PathBuf},
+    thread,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -28,6 +30,8 @@ use xxhash_rust::xxh3::xxh3_64;
 pub const GROUPS: u32 = 27;
 /// Ids that share an offset.
 pub const ID_BLOCK: u32 = 4;
+/// Bytes that are read of ids at first.
+const FEW_BYTES: u64 = 256;
 const KIND: &str = "history segment";
 
 /// The bucket of a cardinality: 256 bits at most.
@@ -125,6 +129,8 @@ pub trait Entries: Sync {
 
 pub struct Segment {
     pub file: Sealed,
+    /// The same file, to read from.
+    plain: File,
     pub shape: Shape,
     keys: Keys,
     /// Addresses to look up, for so many bits that may differ; as far as it is worth it.
@@ -135,7 +141,9 @@ pub struct Segment {
 
 impl Segment {
     /// Opens a file, whatever its size in the same time.
-    pub fn open(file: Sealed, level: u32) -> Result<Self> {
+    pub fn open(path: &Path, level: u32) -> Result<Self> {
+        let plain = File::open(path).map_err(|error| Error::io(path.display(), error))?;
+        let file = Sealed::open(path)?;
         let shape: Shape = file.describe()?;
         if !shape.is_sound() {
             return Err(Error::damaged(Place::file(file.name().clone()), "not a segment of a history, or one of another version"));
@@ -143,24 +151,15 @@ impl Segment {
         let keys = Keys::new(&shape.masks);
         let all = (0..=256).map(|reach| lookups(shape.address_bits, reach, true));
         let lookups = all.take_while(|&lookups| lookups <= u64::from(shape.entries)).collect();
-        Ok(Self { file, shape, keys, lookups, level })
+        Ok(Self { file, plain, shape, keys, lookups, level })
     }
 
-    pub fn open_path(path: &Path, level: u32) -> Result<Self> {
-        Self::open(Sealed::open(path)?, level)
-    }
-
-    /// Checks every block: nobody who asks waits for that, and what a search touches is in memory then.
+    /// Checks every block: nobody who asks waits for that, and what a search touches is in memory then, and nothing else.
     pub fn warm_up(&self) -> Result<()> {
-        self.file.verify()?;
-        self.release_answers();
-        Ok(())
-    }
-
-    /// Lets go of the memory of what only answers need. An answer touches some bytes of it, and the system maps 64 KB around each.
-    pub fn release_answers(&self) {
+        self.file.verify_and(thread::yield_now)?;
         let Shape { numbers, tables, .. } = &self.shape;
         self.file.release_bytes(*numbers..tables.first().map_or(*numbers, |table| table.directory));
+        Ok(())
     }
 
     pub fn path(&self) -> PathBuf {
@@ -169,11 +168,9 @@ impl Segment {
 
     #[inline(always)]
     fn u32s<const N: usize>(&self, start: u64) -> Result<[u32; N]> {
-        let (mut numbers, bytes) = ([0; N], self.file.bytes(start, 4 * N as u64)?);
-        for (number, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(4)) {
-            *number = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        }
-        Ok(numbers)
+        let (words, _) = self.file.bytes(start, 4 * N as u64)?.as_chunks::<4>();
+        // As many as were asked for.
+        Ok(std::array::from_fn(|at| words.get(at).map_or(0, |&word| u32::from_le_bytes(word))))
     }
 
     /// All entries that have this id.
@@ -231,23 +228,58 @@ impl Entries for Segment {
     fn id(&self, entry: u32) -> Result<&str> {
         let [low, high] = self.u32s(self.shape.id_blocks + 8 * u64::from(entry / ID_BLOCK))?;
         let start = self.shape.ids[0] + (u64::from(low) | u64::from(high) << 32);
-        // A block of ids is short; one with long ids is read in one go all the same.
-        let length = self.shape.ids[1].checked_sub(start).ok_or_else(|| self.damaged("an id lies outside of the ids"))?;
-        let mut fields = Fields::new(self.file.bytes(start, length.min(4096))?);
-        if self.skip_to(&mut fields, entry % ID_BLOCK).is_err() {
-            fields = Fields::new(self.file.bytes(start, length)?);
-            self.skip_to(&mut fields, entry % ID_BLOCK).map_err(|what| self.damaged(&what))?;
-        }
-        let length_of = |fields: &mut Fields<'_>| fields.varint("length of an id");
-        let mut again = fields.clone();
-        let id = length_of(&mut again).and_then(|length| again.take(length, "id")).or_else(|_| {
-            let mut whole = Fields::new(self.file.bytes(start, length).map_err(|error| error.to_string())?);
-            self.skip_to(&mut whole, entry % ID_BLOCK)?;
-            let length = length_of(&mut whole)?;
-            whole.take(length, "id")
-        });
-        let id = id.map_err(|what| self.damaged(&what))?;
+        let length = self.ids_from(start)?;
+        // A block of ids is short, but for ids that are long.
+        let few = find_id(self.file.bytes(start, length.min(FEW_BYTES))?, entry % ID_BLOCK);
+        let id = match few {
+            Ok(id) => id,
+            Err(_) => find_id(self.file.bytes(start, length)?, entry % ID_BLOCK).map_err(|what| self.damaged(&what))?,
+        };
         std::str::from_utf8(id).map_err(|_| self.damaged("an id is not UTF-8"))
+    }
+}
+
+/// An id after so many others.
+fn find_id(bytes: &[u8], after: u32) -> Result<&[u8], String> {
+    let mut fields = Fields::new(bytes);
+    for _ in 0..after {
+        let length = fields.varint("length of an id")?;
+        fields.take(length, "id")?;
+    }
+    let length = fields.varint("length of an id")?;
+    fields.take(length, "id")
+}
+
+/// What only answers need is read, not mapped: it would take memory, and time to let go of it.
+impl Segment {
+    /// When an entry came: its sequence number, and the time if somebody wants to know it.
+    pub fn read_arrival(&self, entry: u32, with_time: bool) -> Result<(u64, u32)> {
+        let number = self.read_u32(self.shape.numbers + 4 * u64::from(entry))?;
+        let time = if with_time { self.read_u32(self.shape.stamps + 4 * u64::from(entry))? } else { 0 };
+        Ok((self.shape.sequences[0] + u64::from(number), time))
+    }
+
+    /// The same as [`Entries::id`].
+    pub fn read_id(&self, entry: u32) -> Result<String> {
+        let mut block = [0; 8];
+        self.file.read_from(&self.plain, self.shape.id_blocks + 8 * u64::from(entry / ID_BLOCK), &mut block)?;
+        let start = self.shape.ids[0] + u64::from_le_bytes(block);
+        let length = self.ids_from(start)?;
+        let mut few = [0; FEW_BYTES as usize];
+        let few = &mut few[..length.min(FEW_BYTES) as usize];
+        self.file.read_from(&self.plain, start, few)?;
+        find_id(few, entry % ID_BLOCK).map_or_else(|_| self.id(entry), |id| std::str::from_utf8(id).map_err(|_| self.damaged("an id is not UTF-8"))).map(str::to_owned)
+    }
+
+    fn read_u32(&self, start: u64) -> Result<u32> {
+        let mut bytes = [0; 4];
+        self.file.read_from(&self.plain, start, &mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    /// How many bytes of ids there are from a place on.
+    fn ids_from(&self, start: u64) -> Result<u64> {
+        self.shape.ids[1].checked_sub(start).ok_or_else(|| self.damaged("an id lies outside of the ids"))
     }
 }
 
@@ -263,19 +295,15 @@ impl Segment {
         let bytes = self.file.bytes(self.shape.tables[part - 1].slots + 4 * u64::from(start), 4 * u64::from(end - start))?;
         Ok(bytes.as_chunks().0)
     }
-
-    fn skip_to(&self, fields: &mut Fields<'_>, count: u32) -> Result<(), String> {
-        for _ in 0..count {
-            let length = fields.varint("length of an id")?;
-            fields.take(length, "id")?;
-        }
-        Ok(())
-    }
 }
 
 impl Searched for Segment {
     fn at(number: usize, entry: u32) -> At {
         At::Segment(number, entry)
+    }
+
+    fn arrival(&self, entry: u32, with_time: bool) -> Result<(u64, u32)> {
+        self.read_arrival(entry, with_time)
     }
 
     fn keys(&self) -> Option<&Keys> {
@@ -316,13 +344,23 @@ impl Searched for Segment {
         self.file.prefetch(self.shape.prints + PRINT_BYTES as u64 * u64::from(entry));
     }
 
-    fn prefetch_equals(&self, cardinality: u32, key: &Key) {
+    fn prefetch_place(&self, cardinality: u32, key: &Key) {
         self.prefetch_address(0, self.place_of(cardinality, key));
     }
 
+    fn prefetch_equals(&self, cardinality: u32, key: &Key) -> Result<()> {
+        // Two prints are a line of the cache; after a few of them the processor fetches the next by itself.
+        let entries = self.ordered(self.place_of(cardinality, key))?;
+        entries.step_by(2).take(4).for_each(|entry| self.prefetch_print(entry));
+        Ok(())
+    }
+
     fn equals(&self, print: &Print, key: &Key, call: &mut dyn FnMut(u32) -> Result<bool>) -> Result<()> {
-        for entry in self.ordered(self.place_of(print.cardinality(), key))? {
-            if self.print(entry)? == *print && call(entry)? {
+        let entries = self.ordered(self.place_of(print.cardinality(), key))?;
+        let (prints, _) = self.prints(entries.start..entries.end.max(entries.start))?.as_chunks::<PRINT_BYTES>();
+        let print = print.to_bytes();
+        for (entry, _) in (entries.start..).zip(prints).filter(|(_, of)| **of == print) {
+            if call(entry)? {
                 break;
             }
         }

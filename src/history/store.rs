@@ -26,17 +26,17 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// Files of a level that become one.
-const FILE_FAN: usize = 4;
+/// Files of a level that become one. Fewer files are faster to search, but each entry is written more often.
+const FILE_FAN: usize = 3;
+/// From this level on it takes long to make a file: other merges do not wait for it.
+const LARGE_LEVEL: u32 = 3;
 /// What may wait in memory to be made into files; and files that may wait to be merged.
 const MOST_WAITING: usize = 3;
 const MOST_FILES: usize = 40;
 /// Requests that are answered together.
 const BATCH: usize = 1024;
-/// After so many answers from files, what they alone needed need not stay in memory.
-const RELEASE_AFTER: usize = 64;
 /// What takes less time is not worth another thread, which may have to wait for a processor.
-const ALONE: Duration = Duration::from_millis(1);
+const ALONE: Duration = Duration::from_millis(4);
 
 /// How a history is used.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ pub struct Options {
     pub max_entries: Option<u64>,
     /// Nothing is added or removed, no lock is taken, and the history must be there.
     pub read_only: bool,
-    /// So many new entries make a file; until then they are in memory, and in a journal of their own. At most 131,072.
+    /// So many new entries make a file; until then they are in memory, and in a journal of their own. At most 262,144.
     pub young_entries: u32,
     /// At the end, files that are being made are waited for; otherwise they are given up, and the next writer makes them.
     pub finish_files: bool,
@@ -125,8 +125,6 @@ pub struct History {
     pub(super) removed: Arc<HashSet<u64>>,
     pub(super) next_sequence: u64,
     pub(super) last_time: u32,
-    /// Answers from files since memory was let go of.
-    pub(super) answered: usize,
     /// What the last request took a thread.
     pub(super) pace: Duration,
     /// None if it is only read.
@@ -140,20 +138,20 @@ pub(super) struct Held {
     pub removed: u32,
 }
 
-/// A journal that is made ahead of its time, so that nobody waits for the disk.
+/// The next journal and the memory of its entries, made ahead of their time, so that nobody waits for the disk.
 pub(super) struct Ahead {
     first_sequence: u64,
-    thread: Option<thread::JoinHandle<Result<Journal>>>,
+    thread: Option<thread::JoinHandle<Result<(Journal, Young)>>>,
 }
 
 impl Ahead {
-    fn start(path: PathBuf, first_sequence: u64, every: SyncEvery) -> Self {
-        let thread = thread::Builder::new().spawn(move || Journal::create(&path, first_sequence, every)).ok();
-        Self { first_sequence, thread }
+    fn start(path: PathBuf, first_sequence: u64, every: SyncEvery, entries: u32) -> Self {
+        let make = move || Ok((Journal::create(&path, first_sequence, every)?, Young::with_room(entries)));
+        Self { first_sequence, thread: thread::Builder::new().spawn(make).ok() }
     }
 
     /// None if it was not made, or for another entry.
-    fn take(mut self, first_sequence: u64) -> Option<Journal> {
+    fn take(mut self, first_sequence: u64) -> Option<(Journal, Young)> {
         let made = self.thread.take()?.join().ok()?.ok();
         made.filter(|_| self.first_sequence == first_sequence)
     }
@@ -171,9 +169,9 @@ pub(super) struct Writing {
     pub journal: Journal,
     pub journal_number: u64,
     pub next_journal: Option<Ahead>,
-    /// For first files, which others wait for; and for larger ones.
+    /// For first files, which others wait for; for merges; and for those that take long.
     pub small: Worker<Job>,
-    pub large: Worker<Job>,
+    pub merges: [Worker<Job>; 2],
     pub commits: Worker<Commit>,
     pub upkeep: Upkeep,
     pub lock: WriteLock,
@@ -202,21 +200,12 @@ impl History {
             for found in &found {
                 answers.push(self.answer(batch, found)?);
             }
-            self.release(&found);
             self.add(batch, now)?;
         }
         if self.options.sync == SyncEvery::Each {
             self.sync()?;
         }
         Ok(answers)
-    }
-
-    fn release(&mut self, found: &[Vec<Found>]) {
-        self.answered += found.iter().flatten().filter(|found| matches!(found.at, At::Segment(..))).count();
-        if self.answered >= RELEASE_AFTER {
-            self.segments.iter().for_each(|held| held.segment.release_answers());
-            self.answered = 0;
-        }
     }
 
     /// Returns when all that was added and removed is on disk.
@@ -265,7 +254,7 @@ impl History {
         let notes = self.notes();
         let Some(mut writing) = self.writing.take() else { return Ok(notes) };
         let ahead = writing.next_journal.take().map(|_| journal_path(&self.directory, writing.journal_number + 1));
-        drop((writing.small, writing.large, writing.commits, writing.journal));
+        drop((writing.small, writing.merges, writing.commits, writing.journal));
         // Nothing is in it; whether it goes or stays is all the same.
         let _ = ahead.map(fs::remove_file);
         writing.lock.release(&self.directory).map(|()| notes)
@@ -351,7 +340,7 @@ impl History {
 
     fn answer(&self, batch: &[Request<'_>], found: &[Found]) -> Result<Answer> {
         let id = |found: &Found| match found.at {
-            At::Segment(number, entry) => self.segments[number].segment.id(entry).map(str::to_owned),
+            At::Segment(number, entry) => self.segments[number].segment.read_id(entry),
             At::Young(number, entry) => self.waiting.get(number).map_or(&self.young, |young| young).id(entry).map(str::to_owned),
             At::Batch(number) => Ok(batch[number].id.to_owned()),
         };
@@ -372,7 +361,7 @@ impl History {
             return Ok(());
         }
         self.last_time = now;
-        let (most, mut lines) = (self.options.young_entries.clamp(1, MOST_YOUNG), &lines[..]);
+        let (most, mut lines) = (self.most_young(), &lines[..]);
         // A journal has just so many entries: the batch may be for two.
         while !lines.is_empty() {
             let room = most.saturating_sub(self.young.count()) as usize;
@@ -384,6 +373,7 @@ impl History {
             }
             lines = later;
         }
+        self.look_ahead();
         Ok(())
     }
 
@@ -404,24 +394,40 @@ impl History {
     /// Goes on with the next journal; what the last one has is made into a file.
     pub(super) fn next_journal(&mut self) -> Result<()> {
         let (directory, every, first) = (self.directory.clone(), self.options.sync, self.next_sequence);
-        let following = first + u64::from(self.options.young_entries.clamp(1, MOST_YOUNG));
         let writing = self.writing()?;
         let number = writing.journal_number + 1;
-        let mut journal = match writing.next_journal.take().and_then(|ahead| ahead.take(first)) {
-            Some(journal) => journal,
-            None => Journal::create(&journal_path(&directory, number), first, every)?,
+        let (mut journal, young) = match writing.next_journal.take().and_then(|ahead| ahead.take(first)) {
+            Some(made) => made,
+            None => (Journal::create(&journal_path(&directory, number), first, every)?, Young::default()),
         };
         journal.follow(&writing.journal);
         let full = std::mem::replace(&mut writing.journal, journal);
         writing.journal_number = number;
-        writing.next_journal = Some(Ahead::start(journal_path(&directory, number + 1), following, every));
-        self.keep_young(number - 1, Some(full));
+        self.keep_young(number - 1, Some(full), young);
         Ok(())
     }
 
-    /// Has what is in memory made into a file. All of it is in the journal with this number.
-    pub(super) fn keep_young(&mut self, number: u64, journal: Option<Journal>) {
-        let young = Arc::new(std::mem::take(&mut self.young));
+    /// Has the next journal made, if it will be needed soon.
+    fn look_ahead(&mut self) {
+        let (most, every, count) = (self.most_young(), self.options.sync, self.young.count());
+        let first = self.next_sequence + u64::from(most - count.min(most));
+        if let Some(writing) = &mut self.writing
+            && writing.next_journal.is_none()
+            && count >= most - most / 4
+        {
+            let path = journal_path(&self.directory, writing.journal_number + 1);
+            writing.next_journal = Some(Ahead::start(path, first, every, most));
+        }
+    }
+
+    /// So many new entries make a file.
+    pub(super) fn most_young(&self) -> u32 {
+        self.options.young_entries.clamp(1, MOST_YOUNG)
+    }
+
+    /// Has what is in memory made into a file, and goes on with another. All of it is in the journal with this number.
+    pub(super) fn keep_young(&mut self, number: u64, journal: Option<Journal>, next: Young) {
+        let young = Arc::new(std::mem::replace(&mut self.young, next));
         self.waiting.push(young.clone());
         let (dropped, path) = (self.dropped(), self.next_path());
         if let Some(writing) = &mut self.writing {
@@ -454,7 +460,7 @@ impl History {
         self.segments[run].iter_mut().for_each(|held| held.is_busy = true);
         let (dropped, path) = (self.dropped(), self.next_path());
         if let Some(writing) = &mut self.writing {
-            writing.large.submit(Job { inputs, journal: None, level, path, dropped });
+            writing.merges[usize::from(level >= LARGE_LEVEL)].submit(Job { inputs, journal: None, level, path, dropped });
         }
     }
 
@@ -465,8 +471,10 @@ impl History {
             self.try_again(all || is_behind);
             let Some(writing) = &mut self.writing else { return Ok(()) };
             let mut done = writing.small.take(all || is_behind)?;
-            if done.is_none() {
-                done = writing.large.take(all || files > MOST_FILES)?;
+            for merges in &mut writing.merges {
+                if done.is_none() {
+                    done = merges.take(all || files > MOST_FILES)?;
+                }
             }
             let Some(done) = done else { break };
             self.install(done, all, is_behind)?;

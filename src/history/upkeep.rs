@@ -3,7 +3,7 @@
 //! As long as the journal can be written nothing is lost, and answers are right. Only what is in memory must not grow for ever.
 
 use super::{
-    merge::{Committed, Done, Inputs, Job},
+    merge::{Committed, Done, Inputs, Job, Worker},
     segment::Segment,
     store::History,
 };
@@ -170,7 +170,7 @@ impl History {
     pub(super) fn give_up(&mut self) -> Result<()> {
         let Some(writing) = &mut self.writing else { return Ok(()) };
         writing.small.stop();
-        writing.large.stop();
+        writing.merges.iter().for_each(Worker::stop);
         while let Some(committed) = writing.commits.take(true)? {
             committed.done?;
         }

@@ -4,7 +4,7 @@
 //! table: for each address a chain of blocks of slots, in order of arrival.
 
 use super::{
-    keys::{Key, Keys, Ones, PARTS, address_bits, entry_bits},
+    keys::{Key, Keys, Ones, PARTS, entry_bits},
     likeness::{At, Ratio},
     scan::Slot,
     search::{Bounds, Bucket, Piece, Searched, lookups},
@@ -14,7 +14,7 @@ use crate::{
     error::{Error, Place, Result},
     format::{PRINT_BYTES, Print, prefetch},
 };
-use std::ops::Range;
+use std::{ops::Range, sync::LazyLock};
 
 /// An entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,9 +27,13 @@ pub struct Added {
 }
 
 /// Entries at most.
-pub const MOST_YOUNG: u32 = 1 << 17;
+pub const MOST_YOUNG: u32 = 1 << 18;
 /// Entries that are looked at one by one.
 const FEW: usize = 2048;
+/// Bytes of an id, about.
+const ID_BYTES: usize = 16;
+/// Of each part: about eight entries have an address, so that nearly all have one block.
+const ADDRESS_BITS: u32 = 15;
 /// Slots of a block.
 const BLOCK: usize = 14;
 
@@ -43,14 +47,14 @@ pub struct Young {
     ids: String,
     id_ends: Vec<usize>,
     id_hashes: Vec<u32>,
+    /// For the parts of the tables, which are made when there are more than a few entries.
+    room: Vec<Chains>,
     tables: Option<Tables>,
 }
 
 #[derive(Debug)]
 struct Tables {
     keys: Keys,
-    address_bits: u32,
-    lookups: Vec<u64>,
     parts: Vec<Chains>,
 }
 
@@ -73,6 +77,26 @@ struct Block {
 }
 
 impl Young {
+    /// With room for so many entries: memory that is touched for the first time takes its time, which nobody who asks should wait for.
+    pub fn with_room(entries: u32) -> Self {
+        let entries = entries as usize;
+        let mut young = Self {
+            first_sequence: 0,
+            prints: touched(PRINT_BYTES * entries, 0),
+            times: touched(entries, 0),
+            // No bytes at all are UTF-8.
+            ids: String::from_utf8(touched(ID_BYTES * entries, 0)).unwrap_or_default(),
+            id_ends: touched(entries, 0),
+            id_hashes: touched(entries, 0),
+            room: Vec::new(),
+            tables: None,
+        };
+        if entries > FEW {
+            young.room = (0..PARTS).map(|_| Chains::with_room(entries)).collect();
+        }
+        young
+    }
+
     /// Entries come with rising sequence numbers, without a gap.
     pub fn push(&mut self, added: &Added) {
         if self.times.is_empty() {
@@ -86,7 +110,7 @@ impl Young {
         self.id_hashes.push(id_hash(&added.id));
         match &mut self.tables {
             Some(tables) => tables.add(entry, &added.print),
-            None if self.times.len() == FEW => self.tables = Some(Tables::new(&self.prints)),
+            None if self.times.len() == FEW => self.tables = Some(Tables::new(&self.prints, std::mem::take(&mut self.room))),
             None => {}
         }
     }
@@ -110,18 +134,24 @@ impl Young {
     }
 }
 
+/// An empty vector with room for so many, in memory that was written to.
+fn touched<T: Clone>(count: usize, value: T) -> Vec<T> {
+    let mut vector = Vec::with_capacity(count);
+    vector.resize(count, value);
+    vector.clear();
+    vector
+}
+
 impl Tables {
-    fn new(prints: &[u8]) -> Self {
+    /// In what room there is; without any it is made.
+    fn new(prints: &[u8], mut room: Vec<Chains>) -> Self {
+        room.resize_with(PARTS, || Chains::with_room(0));
         let mut ones = Ones::new();
         let each = || prints.chunks_exact(PRINT_BYTES).map(Print::from_slice);
         each().for_each(|print| ones.count(&print));
-        let address_bits = address_bits(MOST_YOUNG as usize);
-        let chains = || Chains { ends: vec![[0; 2]; 1 << address_bits], blocks: vec![Block::default()] };
         let mut tables = Self {
-            keys: Keys::new(&ones.masks(address_bits, MOST_YOUNG)),
-            address_bits,
-            lookups: (0..=256).map(|reach| lookups(address_bits, reach, false)).collect(),
-            parts: (0..PARTS).map(|_| chains()).collect(),
+            keys: Keys::new(&ones.masks(ADDRESS_BITS, MOST_YOUNG)),
+            parts: room,
         };
         (0..).zip(each()).for_each(|(entry, print)| tables.add(entry, &print));
         tables
@@ -136,6 +166,14 @@ impl Tables {
 }
 
 impl Chains {
+    fn with_room(entries: usize) -> Self {
+        let addresses = 1 << ADDRESS_BITS;
+        // Nearly all addresses have one block, some have more.
+        let mut blocks = touched(if entries == 0 { 1 } else { addresses + entries / BLOCK }, Block::default());
+        blocks.push(Block::default());
+        Self { ends: vec![[0; 2]; addresses], blocks }
+    }
+
     fn add(&mut self, address: usize, slot: Slot) {
         let [first, last] = &mut self.ends[address];
         if *last == 0 || self.blocks[*last as usize].used as usize == BLOCK {
@@ -188,6 +226,10 @@ impl Searched for Young {
         At::Young(number, entry)
     }
 
+    fn arrival(&self, entry: u32, _: bool) -> Result<(u64, u32)> {
+        Ok((self.sequence(entry)?, self.time(entry)?))
+    }
+
     fn keys(&self) -> Option<&Keys> {
         self.tables.as_ref().map(|tables| &tables.keys)
     }
@@ -197,11 +239,12 @@ impl Searched for Young {
     }
 
     fn address_bits(&self) -> u32 {
-        self.tables.as_ref().map_or(0, |tables| tables.address_bits)
+        ADDRESS_BITS
     }
 
     fn lookups(&self, reach: u32) -> Option<u64> {
-        self.tables.as_ref().and_then(|tables| tables.lookups.get(reach as usize).copied())
+        static LOOKUPS: LazyLock<Vec<u64>> = LazyLock::new(|| (0..=256).map(|reach| lookups(ADDRESS_BITS, reach, false)).collect());
+        self.tables.as_ref().and_then(|_| LOOKUPS.get(reach as usize).copied())
     }
 
     /// There is one bucket of cardinality, of all entries.
@@ -222,8 +265,12 @@ impl Searched for Young {
         prefetch(&self.prints, PRINT_BYTES as u64 * u64::from(entry));
     }
 
-    fn prefetch_equals(&self, _: u32, key: &Key) {
+    fn prefetch_place(&self, _: u32, key: &Key) {
         self.prefetch_address(0, key.address);
+    }
+
+    fn prefetch_equals(&self, _: u32, key: &Key) -> Result<()> {
+        self.bucket(0, key.address).map(drop)
     }
 
     fn equals(&self, print: &Print, key: &Key, call: &mut dyn FnMut(u32) -> Result<bool>) -> Result<()> {
@@ -262,6 +309,9 @@ impl Searched for Young {
         let chains = self.tables.as_ref().and_then(|tables| tables.parts.get(part)).ok_or_else(out_of_bounds)?;
         let [start, end] = chains.ends[address as usize];
         prefetch(&chains.blocks, u64::from(start));
+        if end != start {
+            prefetch(&chains.blocks, u64::from(end));
+        }
         Ok(Bucket { part, start, end })
     }
 

@@ -100,6 +100,20 @@ impl Stream {
         }
     }
 
+    /// Writes as much as goes without waiting.
+    pub fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: the bytes are borrowed, and the descriptor is open as long as the stream is.
+        let count = unsafe { libc::send(self.as_fd().as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+        match usize::try_from(count) {
+            Ok(count) => Ok(count),
+            Err(_) => match io::Error::last_os_error() {
+                error if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&error.kind()) => Ok(0),
+                error => Err(error),
+            },
+        }
+    }
+
     pub fn shut(&self, how: Shutdown) {
         // Whoever is gone already need not be told.
         let _ = match self {

@@ -1,4 +1,4 @@
-//! One client: a thread that reads its lines, and one that writes its answers.
+//! One client: a thread that reads its lines, and one that writes those of its answers that it does not take at once.
 
 use super::{
     budget::{Budget, SHARE_BYTES},
@@ -34,6 +34,7 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// The answers of a client that are not written yet.
 pub struct Answers {
+    stream: Arc<Stream>,
     state: Mutex<State>,
     budget: Arc<Budget>,
     /// Something can be written, or nothing more will come.
@@ -52,21 +53,35 @@ struct State {
     requests: usize,
     request_bytes: usize,
     is_read: bool,
+    /// Who reads waits for room.
+    wants_room: bool,
+    /// Its thread has answers that it has not written yet.
+    is_writing: bool,
     /// It takes no more answers.
     is_gone: bool,
 }
 
 impl Answers {
-    pub fn new(budget: Arc<Budget>) -> Self {
-        Self { state: Mutex::default(), budget, ready: Condvar::new(), room: Condvar::new() }
+    pub fn new(stream: Arc<Stream>, budget: Arc<Budget>) -> Self {
+        Self { stream, state: Mutex::default(), budget, ready: Condvar::new(), room: Condvar::new() }
     }
 
-    /// Appends the answers of some requests that weighed so much.
+    /// Writes the answers of some requests that weighed so much, as far as the client takes them at once; its thread writes the rest.
     pub fn append(&self, lines: &[u8], count: usize, bytes: usize) {
         let mut state = self.lock();
+        let mut left = lines;
+        if state.answered == 0 && !state.is_writing && !state.is_gone {
+            match self.stream.write_now(lines) {
+                Ok(written) => left = &lines[written..],
+                Err(_) => state.is_gone = true,
+            }
+            if left.is_empty() || state.is_gone {
+                return self.settle(state, (count, bytes));
+            }
+        }
         if !state.is_gone {
-            state.lines.extend_from_slice(lines);
-            self.budget.take(lines.len());
+            state.lines.extend_from_slice(left);
+            self.budget.take(left.len());
         }
         state.answered += count;
         state.answered_bytes += bytes;
@@ -83,8 +98,10 @@ impl Answers {
         };
         // What was read before the end is answered, room or not.
         while !state.is_gone && state.requests > 0 && is_full(&state) && !shared.stopping.load(Ordering::Relaxed) {
+            state.wants_room = true;
             state = self.room.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
         }
+        state.wants_room = false;
         state.requests += count;
         state.request_bytes += bytes;
         self.budget.take(bytes);
@@ -106,18 +123,38 @@ impl Answers {
             state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         std::mem::swap(&mut state.lines, lines);
+        state.is_writing = true;
         Some((std::mem::take(&mut state.answered), std::mem::take(&mut state.answered_bytes)))
     }
 
-    fn wrote(&self, (count, bytes): (usize, usize), is_gone: bool) {
+    fn wrote(&self, written: (usize, usize), is_gone: bool) {
         let mut state = self.lock();
+        state.is_writing = false;
+        state.is_gone |= is_gone;
+        self.settle(state, written);
+    }
+
+    /// No answer can be given any more, to these requests and all others.
+    fn give_up(&self, requests: (usize, usize)) {
+        let mut state = self.lock();
+        state.is_gone = true;
+        self.settle(state, requests);
+    }
+
+    /// Some requests are answered for good.
+    fn settle(&self, mut state: MutexGuard<'_, State>, (count, bytes): (usize, usize)) {
         state.requests -= count.min(state.requests);
         let bytes = bytes.min(state.request_bytes);
         state.request_bytes -= bytes;
         self.budget.give(bytes);
-        state.is_gone |= is_gone;
+        let (is_done, wants_room) = (state.is_read && state.requests == 0, state.wants_room);
         drop(state);
-        self.room.notify_one();
+        if wants_room {
+            self.room.notify_one();
+        }
+        if is_done {
+            self.ready.notify_one();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -134,7 +171,7 @@ impl Drop for Answers {
 
 /// Serves a client to its end.
 pub fn converse(stream: &Arc<Stream>, reader: RequestReader, shared: &Arc<Shared>) {
-    let answers = Arc::new(Answers::new(shared.budget.clone()));
+    let answers = Arc::new(Answers::new(stream.clone(), shared.budget.clone()));
     let writer = {
         let (stream, answers, shared) = (stream.clone(), answers.clone(), shared.clone());
         thread::Builder::new().spawn(move || write_answers(&stream, &answers, &shared))
@@ -303,12 +340,12 @@ impl Reading<'_> {
         }
         let jobs = std::mem::take(&mut self.jobs);
         if !self.answers.reserve(count, bytes, self.shared) {
-            self.answers.wrote((count, bytes), true);
+            self.answers.give_up((count, bytes));
             return false;
         }
         let is_taken = self.shared.queue.push(jobs);
         if !is_taken {
-            self.answers.wrote((count, bytes), true);
+            self.answers.give_up((count, bytes));
         }
         is_taken
     }

@@ -26,6 +26,9 @@ pub struct Queue {
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
+    /// Who takes waits for requests; so many wait for room.
+    is_idle: bool,
+    waiting: usize,
     is_closed: bool,
     /// Nobody answers any more.
     is_over: bool,
@@ -36,14 +39,20 @@ impl Queue {
     pub fn push(&self, jobs: Vec<Job>) -> bool {
         let mut state = self.lock();
         while state.jobs.len() >= MOST && !state.is_over {
+            state.waiting += 1;
             state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
         }
         if state.is_over {
             return false;
         }
         state.jobs.extend(jobs);
+        // To wake somebody takes its time, even if there is nobody.
+        let is_idle = std::mem::take(&mut state.is_idle);
         drop(state);
-        self.filled.notify_one();
+        if is_idle {
+            self.filled.notify_one();
+        }
         true
     }
 
@@ -54,12 +63,17 @@ impl Queue {
             if state.is_closed {
                 return None;
             }
+            state.is_idle = true;
             state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        state.is_idle = false;
         let count = state.jobs.len().min(most);
         let jobs = state.jobs.drain(..count).collect();
+        let is_awaited = state.waiting > 0;
         drop(state);
-        self.taken.notify_all();
+        if is_awaited {
+            self.taken.notify_all();
+        }
         Some(jobs)
     }
 
@@ -83,12 +97,14 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::budget::Budget;
+    use crate::{online::Stream, serve::budget::Budget};
+    use std::os::unix::net::UnixStream;
 
     #[test]
     fn who_waits_for_room_is_let_go_at_the_end() {
         let queue = Queue::default();
-        let answers = Arc::new(Answers::new(Arc::new(Budget::new(0))));
+        let (stream, _other) = UnixStream::pair().unwrap();
+        let answers = Arc::new(Answers::new(Arc::new(Stream::Unix(stream)), Arc::new(Budget::new(0))));
         let jobs = |count| (0..count).map(|_| Job { answers: answers.clone(), asked: Asked::Hello }).collect();
         assert!(queue.push(jobs(MOST)));
         std::thread::scope(|scope| {
