@@ -21,7 +21,7 @@ use std::{
 };
 
 /// Lines are sent this often, all that are due by then.
-const TICK: Duration = Duration::from_micros(500);
+const TICK: Duration = Duration::from_millis(1);
 /// Bytes that wait to be sent, of a connection.
 const MOST_BYTES: usize = 1 << 15;
 const POLLIN: i16 = 1;

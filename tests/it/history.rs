@@ -261,7 +261,7 @@ fn files_are_used_and_checked() {
     let input = prints(140_000);
     work.write("p.jsonl", &input);
     let exact = ["--history", "h", "--min-similarity", "1"];
-    let first = work.run("dedup-query", &[&exact[..], &["--sync-every", "never", "p.jsonl"]].concat());
+    let first = work.run("dedup-query", &[&exact[..], &["--sync-every", "never", "--file-entries", "131072", "p.jsonl"]].concat());
     assert_eq!((first.code(), first.stderr().as_str()), (1, ""));
     assert_eq!(work.shell("ls h | grep -v json").ok_text(), "000001.prints\n000002.journal\n");
     let again = work.run("dedup-query", &[&exact[..], &["--no-add", "p.jsonl"]].concat()).ok_text();
