@@ -21,6 +21,7 @@ mod keys;
 mod likeness;
 mod segment;
 mod build;
+mod helpers;
 mod scan;
 mod search;
 mod young;

@@ -1,6 +1,7 @@
 //! Opens a history, or makes one.
 
 use super::{
+    helpers::Helpers,
     journal::{Journal, Line, Replayed, altered, is_blank, replay},
     manifest::{Manifest, ensure_new, journal_path},
     merge::Worker,
@@ -142,6 +143,7 @@ impl History {
         segments.iter_mut().for_each(|held| held.removed = count_within(&removed, held.segment.shape.sequences));
         let (removed, waiting, young, writing) = (Arc::new(removed), Vec::new(), Young::default(), None);
         let (directory, pace) = (directory.to_owned(), Duration::ZERO);
+        let helpers = Helpers::start(options.threads.saturating_sub(1))?;
         Ok(Self {
             directory,
             options,
@@ -153,6 +155,7 @@ impl History {
             removed,
             next_sequence,
             last_time,
+            helpers,
             pace,
             writing,
         })

@@ -2,6 +2,7 @@
 
 use super::{
     batch::InBatch,
+    helpers::Helpers,
     journal::{Journal, Line, SyncEvery},
     likeness::{At, Best, Found, Likeness, Ratio},
     manifest::{Manifest, SegmentFile, journal_path, segment_path},
@@ -21,7 +22,10 @@ use std::{
     collections::HashSet,
     fs,
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -36,7 +40,9 @@ const MOST_FILES: usize = 40;
 /// Requests that are answered together.
 const BATCH: usize = 1024;
 /// What takes less time is not worth another thread, which may have to wait for a processor.
-const ALONE: Duration = Duration::from_millis(4);
+const ALONE: Duration = Duration::from_micros(250);
+/// A request that takes longer looks deep into the tables, which is cheaper for many together.
+const SLOW: Duration = Duration::from_micros(200);
 
 /// How a history is used.
 #[derive(Debug, Clone)]
@@ -125,6 +131,7 @@ pub struct History {
     pub(super) removed: Arc<HashSet<u64>>,
     pub(super) next_sequence: u64,
     pub(super) last_time: u32,
+    pub(super) helpers: Helpers,
     /// What the last request took a thread.
     pub(super) pace: Duration,
     /// None if it is only read.
@@ -280,20 +287,25 @@ impl History {
     fn search(&self, batch: &[Request<'_>], wanted: &Wanted, now: u32) -> Result<Vec<Vec<Found>>> {
         let added = InBatch::new(batch, self.next_sequence, now);
         let threads = self.threads_for(batch);
-        let piece = batch.len().div_ceil(threads).max(1);
-        let work = |start: usize| self.search_some(batch, start..batch.len().min(start + piece), &added, wanted, now);
-        if threads == 1 {
-            return work(0);
-        }
-        thread::scope(|scope| {
-            let rest = (0..batch.len()).step_by(piece).skip(1);
-            let handles: Vec<_> = rest.map(|start| scope.spawn(move || work(start))).collect();
-            let mut all = work(0)?;
-            for handle in handles {
-                all.extend(handle.join().map_err(|_| Error::Usage("a thread of the search died".to_owned()))??);
+        // Those who come late find something to do; but what is slow is cheaper for many requests at once.
+        let shares = if self.pace < SLOW { 4 * threads } else { threads };
+        let piece = if threads == 1 { batch.len() } else { batch.len().div_ceil(shares) }.max(1);
+        let found: Vec<OnceLock<Result<Vec<Vec<Found>>>>> = (0..batch.len().div_ceil(piece)).map(|_| OnceLock::new()).collect();
+        let next = AtomicUsize::new(0);
+        self.helpers.work(threads - 1, &|| {
+            while let at = next.fetch_add(1, Ordering::Relaxed)
+                && let Some(found) = found.get(at)
+            {
+                let some = at * piece..batch.len().min((at + 1) * piece);
+                // Nobody else has this one.
+                let _ = found.set(self.search_some(batch, some, &added, wanted, now));
             }
-            Ok(all)
-        })
+        })?;
+        let mut all = Vec::with_capacity(batch.len());
+        for found in found {
+            all.extend(found.into_inner().unwrap_or_else(|| Ok(Vec::new()))?);
+        }
+        Ok(all)
     }
 
     fn threads_for(&self, batch: &[Request<'_>]) -> usize {

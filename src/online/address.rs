@@ -102,6 +102,9 @@ impl Stream {
 
     /// Writes as much as goes without waiting.
     pub fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        #[cfg(target_vendor = "apple")]
+        let flags = libc::MSG_DONTWAIT;
+        #[cfg(not(target_vendor = "apple"))]
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the bytes are borrowed, and the descriptor is open as long as the stream is.
         let count = unsafe { libc::send(self.as_fd().as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };

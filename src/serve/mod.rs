@@ -1,13 +1,13 @@
 //! Answers for many clients at once, over a socket.
 //!
 //! A client sends lines and gets one answer for each, in order. For each there are two threads: one reads lines and makes prints of
-//! documents, one writes answers. A single thread has the history; it takes all requests that wait as one batch, and never waits for
-//! a client:
+//! documents, one writes the answers that the client does not take at once. A single thread has the history; it takes all requests that
+//! wait as one batch, writes what can be written without waiting, and never waits for a client:
 //!
 //! ```text
-//! client ──► reader ──┐               ┌──► writer ──► client
+//! client ──► reader ──┐               ┌────────────────► client
 //! client ──► reader ──┼──► the queue ─┤
-//! client ──► reader ──┘    one thread └──► writer ──► client
+//! client ──► reader ──┘    one thread └──► writer ─ ─ ─► client that is slow
 //! ```
 //!
 //! A client that does not read its answers has a bounded number of requests under way, and then is not read from: it stops only itself.

@@ -1,0 +1,172 @@
+//! Threads that lend a hand: each takes a part of the work if it comes in time, and nobody waits for one that does not.
+//!
+//! A thread that is woken up may wait for a processor for some milliseconds. To divide work beforehand, and wait for all parts, would
+//! make whoever asked wait as long; so the work is a function that takes one piece after the other until there are none, and whoever
+//! wants it done calls it, too.
+
+use crate::error::{Error, Result};
+use std::{
+    panic::{self, AssertUnwindSafe},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+/// As many as were asked for; they sleep until they are called.
+pub struct Helpers {
+    shared: Arc<Shared>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    called: Condvar,
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    work: Option<Work>,
+    /// How many more may come.
+    wanted: usize,
+    /// How many are at work.
+    busy: usize,
+    has_panicked: bool,
+    is_over: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Work(*const (dyn Fn() + Sync));
+
+// SAFETY: what it points to may be called by any thread, and is there as long as it is called: see `Helpers::work`.
+unsafe impl Send for Work {}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Helpers {
+    pub fn start(count: usize) -> Result<Self> {
+        let mut helpers = Self { shared: Arc::default(), threads: Vec::new() };
+        for _ in 0..count {
+            let shared = helpers.shared.clone();
+            let thread = thread::Builder::new().spawn(move || help(&shared)).map_err(|error| Error::io("a thread", error))?;
+            helpers.threads.push(thread);
+        }
+        Ok(helpers)
+    }
+
+    /// Does the work, with up to so many others. Returns when all have come back from it.
+    pub fn work(&self, count: usize, work: &(dyn Fn() + Sync)) -> Result<()> {
+        let count = count.min(self.threads.len());
+        if count == 0 {
+            work();
+            return Ok(());
+        }
+        let pointer: *const (dyn Fn() + Sync + '_) = work;
+        // SAFETY: only its lifetime is forgotten, and nobody calls it any more when `Called` is dropped, which is before this returns.
+        let pointer = unsafe { std::mem::transmute::<*const (dyn Fn() + Sync + '_), *const (dyn Fn() + Sync + 'static)>(pointer) };
+        let called = Called(&self.shared);
+        {
+            let mut state = self.shared.lock();
+            (state.work, state.wanted) = (Some(Work(pointer)), count);
+        }
+        (0..count).for_each(|_| self.shared.called.notify_one());
+        work();
+        drop(called);
+        let has_panicked = std::mem::take(&mut self.shared.lock().has_panicked);
+        if has_panicked { Err(Error::Usage("a thread of the search died".to_owned())) } else { Ok(()) }
+    }
+}
+
+/// When it is dropped, whoever has not come yet need not come, and those at work are waited for.
+struct Called<'s>(&'s Shared);
+
+impl Drop for Called<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        (state.work, state.wanted) = (None, 0);
+        while state.busy > 0 {
+            state = self.0.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        self.shared.lock().is_over = true;
+        self.shared.called.notify_all();
+        for thread in self.threads.drain(..) {
+            // Its panics are told where they happen.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn help(shared: &Shared) {
+    let mut state = shared.lock();
+    while !state.is_over {
+        let Some(Work(work)) = state.work.filter(|_| state.wanted > 0) else {
+            state = shared.called.wait(state).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        };
+        state.wanted -= 1;
+        state.busy += 1;
+        drop(state);
+        // SAFETY: it is there until nobody is busy with it.
+        let came_back = panic::catch_unwind(AssertUnwindSafe(|| unsafe { (*work)() }));
+        state = shared.lock();
+        state.busy -= 1;
+        state.has_panicked |= came_back.is_err();
+        if state.busy == 0 {
+            shared.done.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn each_piece_is_done_once() {
+        let helpers = Helpers::start(3).unwrap();
+        for pieces in [0, 1, 2, 1000, 7] {
+            let (next, done) = (AtomicUsize::new(0), (0..pieces).map(|_| AtomicUsize::new(0)).collect::<Vec<_>>());
+            let work = || {
+                while let Some(piece) = done.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    piece.fetch_add(1, Ordering::Relaxed);
+                    thread::yield_now();
+                }
+            };
+            helpers.work(3, &work).unwrap();
+            assert!(done.iter().all(|piece| piece.load(Ordering::Relaxed) == 1), "{pieces}");
+        }
+    }
+
+    /// Whoever called is told, and can go on.
+    #[test]
+    fn a_panic_is_told() {
+        let helpers = Helpers::start(2).unwrap();
+        let main = thread::current().id();
+        let came = AtomicUsize::new(0);
+        let dies = || {
+            if thread::current().id() == main {
+                while came.load(Ordering::Relaxed) == 0 {
+                    thread::yield_now();
+                }
+            } else {
+                came.fetch_add(1, Ordering::Relaxed);
+                panic!("on purpose");
+            }
+        };
+        assert!(helpers.work(1, &dies).is_err());
+        let caught = panic::catch_unwind(AssertUnwindSafe(|| helpers.work(2, &|| panic!("on purpose"))));
+        assert!(caught.is_err());
+        let _ = helpers.work(2, &|| ());
+        assert!(helpers.work(2, &|| ()).is_ok());
+    }
+}
