@@ -27,6 +27,7 @@ mod search;
 mod young;
 mod batch;
 mod journal;
+mod ahead;
 mod manifest;
 mod merge;
 mod open;

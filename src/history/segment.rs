@@ -194,6 +194,10 @@ impl Segment {
         Ok(found)
     }
 
+    fn text<'i>(&self, id: &'i [u8]) -> Result<&'i str> {
+        std::str::from_utf8(id).map_err(|_| self.damaged("an id is not UTF-8"))
+    }
+
     fn damaged(&self, what: &str) -> Error {
         self.file.damaged(self.shape.ids[0], what)
     }
@@ -235,7 +239,7 @@ impl Entries for Segment {
             Ok(id) => id,
             Err(_) => find_id(self.file.bytes(start, length)?, entry % ID_BLOCK).map_err(|what| self.damaged(&what))?,
         };
-        std::str::from_utf8(id).map_err(|_| self.damaged("an id is not UTF-8"))
+        self.text(id)
     }
 }
 
@@ -268,7 +272,11 @@ impl Segment {
         let mut few = [0; FEW_BYTES as usize];
         let few = &mut few[..length.min(FEW_BYTES) as usize];
         self.file.read_from(&self.plain, start, few)?;
-        find_id(few, entry % ID_BLOCK).map_or_else(|_| self.id(entry), |id| std::str::from_utf8(id).map_err(|_| self.damaged("an id is not UTF-8"))).map(str::to_owned)
+        match find_id(few, entry % ID_BLOCK) {
+            Ok(id) => self.text(id).map(str::to_owned),
+            // A long one is mapped.
+            Err(_) => self.id(entry).map(str::to_owned),
+        }
     }
 
     fn read_u32(&self, start: u64) -> Result<u32> {

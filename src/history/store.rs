@@ -1,6 +1,7 @@
 //! The history as its users see it.
 
 use super::{
+    ahead::Ahead,
     batch::InBatch,
     helpers::Helpers,
     journal::{Journal, Line, SyncEvery},
@@ -26,7 +27,6 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
-    thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -143,32 +143,6 @@ pub(super) struct Held {
     pub segment: Arc<Segment>,
     pub is_busy: bool,
     pub removed: u32,
-}
-
-/// The next journal and the memory of its entries, made ahead of their time, so that nobody waits for the disk.
-pub(super) struct Ahead {
-    first_sequence: u64,
-    thread: Option<thread::JoinHandle<Result<(Journal, Young)>>>,
-}
-
-impl Ahead {
-    fn start(path: PathBuf, first_sequence: u64, every: SyncEvery, entries: u32) -> Self {
-        let make = move || Ok((Journal::create(&path, first_sequence, every)?, Young::with_room(entries)));
-        Self { first_sequence, thread: thread::Builder::new().spawn(make).ok() }
-    }
-
-    /// None if it was not made, or for another entry.
-    fn take(mut self, first_sequence: u64) -> Option<(Journal, Young)> {
-        let made = self.thread.take()?.join().ok()?.ok();
-        made.filter(|_| self.first_sequence == first_sequence)
-    }
-}
-
-/// Nothing is written after the lock is let go.
-impl Drop for Ahead {
-    fn drop(&mut self) {
-        self.thread.take().map(thread::JoinHandle::join);
-    }
 }
 
 /// What a writer has.

@@ -149,10 +149,7 @@ impl Tables {
         let mut ones = Ones::new();
         let each = || prints.chunks_exact(PRINT_BYTES).map(Print::from_slice);
         each().for_each(|print| ones.count(&print));
-        let mut tables = Self {
-            keys: Keys::new(&ones.masks(ADDRESS_BITS, MOST_YOUNG)),
-            parts: room,
-        };
+        let mut tables = Self { keys: Keys::new(&ones.masks(ADDRESS_BITS, MOST_YOUNG)), parts: room };
         (0..).zip(each()).for_each(|(entry, print)| tables.add(entry, &print));
         tables
     }

@@ -1,0 +1,34 @@
+//! What will be needed soon, made by a thread of its own.
+
+use super::{
+    journal::{Journal, SyncEvery},
+    young::Young,
+};
+use crate::error::Result;
+use std::{path::PathBuf, thread};
+
+/// The next journal and the memory of its entries, made ahead of their time, so that nobody waits for the disk.
+pub struct Ahead {
+    first_sequence: u64,
+    thread: Option<thread::JoinHandle<Result<(Journal, Young)>>>,
+}
+
+impl Ahead {
+    pub fn start(path: PathBuf, first_sequence: u64, every: SyncEvery, entries: u32) -> Self {
+        let make = move || Ok((Journal::create(&path, first_sequence, every)?, Young::with_room(entries)));
+        Self { first_sequence, thread: thread::Builder::new().spawn(make).ok() }
+    }
+
+    /// None if it was not made, or for another entry.
+    pub fn take(mut self, first_sequence: u64) -> Option<(Journal, Young)> {
+        let made = self.thread.take()?.join().ok()?.ok();
+        made.filter(|_| self.first_sequence == first_sequence)
+    }
+}
+
+/// Nothing is written after the lock is let go.
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.thread.take().map(thread::JoinHandle::join);
+    }
+}
