@@ -231,7 +231,7 @@ impl Entries for Segment {
 
     fn id(&self, entry: u32) -> Result<&str> {
         let [low, high] = self.u32s(self.shape.id_blocks + 8 * u64::from(entry / ID_BLOCK))?;
-        let start = self.shape.ids[0] + (u64::from(low) | u64::from(high) << 32);
+        let start = self.shape.ids[0].saturating_add(u64::from(low) | u64::from(high) << 32);
         let length = self.ids_from(start)?;
         // A block of ids is short, but for ids that are long.
         let few = find_id(self.file.bytes(start, length.min(FEW_BYTES))?, entry % ID_BLOCK);
@@ -267,7 +267,7 @@ impl Segment {
     pub fn read_id(&self, entry: u32) -> Result<String> {
         let mut block = [0; 8];
         self.file.read_from(&self.plain, self.shape.id_blocks + 8 * u64::from(entry / ID_BLOCK), &mut block)?;
-        let start = self.shape.ids[0] + u64::from_le_bytes(block);
+        let start = self.shape.ids[0].saturating_add(u64::from_le_bytes(block));
         let length = self.ids_from(start)?;
         let mut few = [0; FEW_BYTES as usize];
         let few = &mut few[..length.min(FEW_BYTES) as usize];

@@ -25,7 +25,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -132,7 +132,7 @@ pub struct History {
     pub(super) next_sequence: u64,
     pub(super) last_time: u32,
     pub(super) helpers: Helpers,
-    /// What the last request took a thread.
+    /// What a request took of a thread, in the last batch.
     pub(super) pace: Duration,
     /// None if it is only read.
     pub(super) writing: Option<Writing>,
@@ -175,9 +175,8 @@ impl History {
         for batch in requests.chunks(BATCH) {
             self.settle(false)?;
             let now = (self.options.clock)().max(self.last_time);
-            let start = Instant::now();
-            let found = self.search(batch, wanted, now)?;
-            self.pace = start.elapsed() * self.threads_for(batch) as u32 / batch.len() as u32;
+            let (found, spent) = self.search(batch, wanted, now)?;
+            self.pace = spent / batch.len() as u32;
             for found in &found {
                 answers.push(self.answer(batch, found)?);
             }
@@ -257,16 +256,17 @@ impl History {
         Live { first_sequence, first_time, removed: &self.removed }
     }
 
-    /// The best of each request, in the state before the batch and among the requests before it.
-    fn search(&self, batch: &[Request<'_>], wanted: &Wanted, now: u32) -> Result<Vec<Vec<Found>>> {
+    /// The best of each request, in the state before the batch and among the requests before it; and the time that all threads took.
+    fn search(&self, batch: &[Request<'_>], wanted: &Wanted, now: u32) -> Result<(Vec<Vec<Found>>, Duration)> {
         let added = InBatch::new(batch, self.next_sequence, now);
         let threads = self.threads_for(batch);
         // Those who come late find something to do; but what is slow is cheaper for many requests at once.
         let shares = if self.pace < SLOW { 4 * threads } else { threads };
         let piece = if threads == 1 { batch.len() } else { batch.len().div_ceil(shares) }.max(1);
         let found: Vec<OnceLock<Result<Vec<Vec<Found>>>>> = (0..batch.len().div_ceil(piece)).map(|_| OnceLock::new()).collect();
-        let next = AtomicUsize::new(0);
+        let (next, nanoseconds) = (AtomicUsize::new(0), AtomicU64::new(0));
         self.helpers.work(threads - 1, &|| {
+            let start = Instant::now();
             while let at = next.fetch_add(1, Ordering::Relaxed)
                 && let Some(found) = found.get(at)
             {
@@ -274,12 +274,13 @@ impl History {
                 // Nobody else has this one.
                 let _ = found.set(self.search_some(batch, some, &added, wanted, now));
             }
+            nanoseconds.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         })?;
         let mut all = Vec::with_capacity(batch.len());
         for found in found {
             all.extend(found.into_inner().unwrap_or_else(|| Ok(Vec::new()))?);
         }
-        Ok(all)
+        Ok((all, Duration::from_nanos(nanoseconds.into_inner())))
     }
 
     fn threads_for(&self, batch: &[Request<'_>]) -> usize {
