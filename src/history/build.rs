@@ -1,13 +1,12 @@
 //! Makes a segment of entries, or of other segments.
 //!
-//! Memory: four bytes an entry for their order, or sixteen for the hashes of their ids, or four for a table, one after the other.
-//!
-//! It takes seconds, on a processor that those who answer may want: so it gives way every tenth of a millisecond or two. A low priority
-//! alone would not do: systems let whoever runs have its time slice, some milliseconds, before another one that has just woken up.
+//! Memory: four bytes an entry for their order, or sixteen for the hashes of their ids, or twelve for a table, one after the other.
 
 use super::{
-    keys::{Keys, Ones, PARTS, address_bits, entry_bits},
-    segment::{Entries, GROUPS, Group, ID_BLOCK, Segment, Shape, Table, group_of, id_hash},
+    keys::{Keys, Ones, PARTS, address_bits},
+    manners::{STEP, politely},
+    segment::{Entries, GROUPS, Group, ID_BLOCK, Segment, Shape, group_of, id_hash},
+    table::{Made, Table, rest_bits},
 };
 use crate::{
     error::{Error, Result},
@@ -27,6 +26,10 @@ pub type Keep<'k> = dyn Fn(u64, u32) -> bool + Sync + 'k;
 
 /// Prints that are looked at to choose the bits of addresses.
 const SAMPLE: u32 = 1 << 10;
+/// Entries of an address in a table, at least, if there are so many.
+const BUCKET_ENTRIES: u32 = 60;
+/// Prints of an address of part 0: fewer, as each of them is looked at.
+const ORDERED_ENTRIES: u32 = 12;
 /// Where the prints end in a file: at a whole block, so that they can be mapped while the rest is written.
 const BLOCK_BYTES: u64 = 1 << 14;
 
@@ -38,19 +41,6 @@ pub fn build_file(sources: &[&dyn Entries], keep: &Keep<'_>, level: u32, path: &
     let shape = order.write(&mut out)?;
     out.out.finish(&shape).map_err(failed)?;
     Segment::open(path, level).map(Some)
-}
-
-/// Entries after which others may have the processor.
-const STEP: usize = 1 << 10;
-
-/// Items in their order; after some of them others may have the processor.
-fn politely<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
-    items.enumerate().map(|(at, item)| {
-        if at % STEP == STEP - 1 {
-            thread::yield_now();
-        }
-        item
-    })
 }
 
 /// Where a segment is written to.
@@ -139,9 +129,10 @@ impl<'s> Order<'s> {
         let mut shape = Shape::new(kept);
         shape.sequences = sequences;
         shape.times = times;
-        shape.address_bits = address_bits(kept as usize);
-        shape.masks = ones.masks(shape.address_bits, kept);
-        shape.groups = lay_out(&groups, shape.address_bits);
+        shape.address_bits = address_bits(kept, BUCKET_ENTRIES);
+        shape.ordered_bits = address_bits(kept, ORDERED_ENTRIES);
+        shape.masks = ones.masks(|part| shape.bits_of(part), rest_bits(shape.address_bits));
+        shape.groups = lay_out(&groups, shape.ordered_bits);
         let keys = Keys::new(&shape.masks);
         let mut order = Self { sources, bases, shape, keys, order: Vec::new(), directory: Vec::new(), stop };
         order.sort(&dead)?;
@@ -216,11 +207,14 @@ impl<'s> Order<'s> {
         for part in 1..PARTS {
             self.ensure_wanted()?;
             let start = self.shape.prints;
-            let (directory, slots) = out.with_prints(start, print_bytes, |prints| table(prints, &self.keys, part, &self.shape))?;
-            let table = Table { directory: out.position(), slots: out.position() + 4 * directory.len() as u64 };
-            out.put_u32s(&directory)?;
-            out.put_u32s(&slots)?;
-            self.shape.tables.push(table);
+            let made = out.with_prints(start, print_bytes, |prints| Made::new(prints, &self.keys, part, self.shape.address_bits))?;
+            let directory = out.position();
+            out.put_u32s(&made.directory)?;
+            self.shape.tables.push(Table { directory, buckets: out.position() });
+            for chunk in made.buckets.chunks(BLOCK_BYTES as usize) {
+                thread::yield_now();
+                out.put(chunk)?;
+            }
         }
         Ok(self.shape)
     }
@@ -290,31 +284,13 @@ fn sort_by_hash(rows: &mut Vec<u64>) {
 fn lay_out(counts: &[u32], most_bits: u32) -> Vec<Group> {
     let (mut groups, mut next) = (Vec::new(), Group::default());
     for &count in counts {
-        next.address_bits = address_bits(count as usize).min(most_bits);
+        next.address_bits = address_bits(count, ORDERED_ENTRIES).min(most_bits);
         groups.push(next);
         next.start += count;
         next.directory += 1 << next.address_bits;
     }
     groups.push(Group { address_bits: 0, ..next });
     groups
-}
-
-/// Where each address of a part begins, and the entries by address, each with as many of its other bits as there is room for.
-fn table(prints: &[u8], keys: &Keys, part: usize, shape: &Shape) -> (Vec<u32>, Vec<u32>) {
-    let mut starts = vec![0_u32; (1 << shape.address_bits) + 1];
-    for bytes in politely(prints.chunks_exact(PRINT_BYTES)) {
-        starts[keys.key(&Print::from_slice(bytes), part).address as usize + 1] += 1;
-    }
-    politely(1..starts.len()).for_each(|at| starts[at] += starts[at - 1]);
-    let (mut next, mut slots) = (starts.clone(), vec![0; shape.entries as usize]);
-    let entry_bits = entry_bits(shape.entries);
-    for (entry, bytes) in politely((0..).zip(prints.chunks_exact(PRINT_BYTES))) {
-        let key = keys.key(&Print::from_slice(bytes), part);
-        let at = &mut next[key.address as usize];
-        slots[*at as usize] = entry | (u64::from(key.rest) << entry_bits) as u32;
-        *at += 1;
-    }
-    (starts, slots)
 }
 
 /// A bit for each of many.

@@ -1,56 +1,43 @@
 //! Prints cut into parts, and of each part an address.
 //!
-//! If two prints differ in at most d bits, then cut into seven parts they differ in at most ⌊d/7⌋ bits of one of them: so who looks
-//! up each part, and all numbers that are so near to it, misses nothing (the pigeonhole principle). Of a part's 36 or 37 bits some
+//! If two prints differ in at most d bits, then cut into eight parts they differ in at most ⌊d/8⌋ bits of one of them: so who looks
+//! up each part, and all numbers that are so near to it, misses nothing (the pigeonhole principle). Of a part's 32 bits some
 //! make the address of a bucket: those of which about half the prints have a 1, as bits that are nearly always the same tell little.
 //! Of the others as many as there is room for stand beside each entry, and spare most of them a look at their print.
 
 use crate::format::{PRINT_BITS, Print};
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
-/// Seven tables of four bytes a print and the print itself stay below sixty bytes; more tables would take fewer steps each.
-pub const PARTS: usize = 7;
-/// Entries of a bucket, about.
-const BUCKET_ENTRIES: usize = 12;
-
-/// The first bit of a part.
-fn first_bit(part: usize) -> usize {
-    part * PRINT_BITS / PARTS
-}
-
-fn width(part: usize) -> usize {
-    first_bit(part + 1) - first_bit(part)
-}
+/// Seven tables, one part needs none, and the print itself stay below sixty bytes; more tables would take fewer steps each.
+pub const PARTS: usize = 8;
+/// Bits of a part: half a word of a print.
+const PART_BITS: usize = PRINT_BITS / PARTS;
 
 /// The bits of a part, lowest first.
 #[inline(always)]
-fn part_of(print: &Print, part: usize) -> u64 {
-    let (first, width) = (first_bit(part), width(part));
-    let (word, shift) = (first / 64, first % 64);
-    let low = print.0[word] >> shift;
-    let high = if shift + width > 64 { print.0[word + 1] << (64 - shift) } else { 0 };
-    (low | high) & ((1 << width) - 1)
+fn part_of(print: &Print, part: usize) -> u32 {
+    (print.0[part / 2] >> (PART_BITS * (part % 2))) as u32
 }
 
-/// How many bits an address has, of so many entries.
-pub fn address_bits(entries: usize) -> u32 {
-    (entries / BUCKET_ENTRIES).checked_ilog2().unwrap_or(0).min(30)
+/// How many bits an address has, if so many entries are to have the same, about, or twice as many.
+pub fn address_bits(entries: u32, bucket: u32) -> u32 {
+    (entries / bucket).checked_ilog2().unwrap_or(0).min(30)
 }
 
-/// Moves the bits of a mask to the low end (Hacker's Delight, 7-4): six steps, whatever the mask.
+/// Moves the bits of a mask to the low end (Hacker's Delight, 7-4): five steps, whatever the mask.
 #[derive(Debug, Clone, Copy)]
 struct Gather {
-    mask: u64,
-    moves: [u64; 6],
+    mask: u32,
+    moves: [u32; 5],
 }
 
 impl Gather {
-    fn new(mask: u64) -> Self {
-        let (mut left, mut zeros, mut moves) = (mask, !mask << 1, [0; 6]);
+    fn new(mask: u32) -> Self {
+        let (mut left, mut zeros, mut moves) = (mask, !mask << 1, [0; 5]);
         for (step, moved) in moves.iter_mut().enumerate() {
             // Of each bit whether an odd number of zeros is to its right.
             let mut odd = zeros ^ (zeros << 1);
-            for shift in [2, 4, 8, 16, 32] {
+            for shift in [2, 4, 8, 16] {
                 odd ^= odd << shift;
             }
             *moved = odd & left;
@@ -61,7 +48,7 @@ impl Gather {
     }
 
     #[inline(always)]
-    fn of(&self, bits: u64) -> u64 {
+    fn of(&self, bits: u32) -> u32 {
         let mut bits = bits & self.mask;
         for (step, moves) in self.moves.iter().enumerate() {
             let moved = bits & moves;
@@ -72,7 +59,7 @@ impl Gather {
 }
 
 /// The bits of a part that make its address, and those that stand beside an entry.
-pub type Masks = [u64; 2];
+pub type Masks = [u32; 2];
 
 /// Where a print is in one table: the bucket, and the bits that stand beside the entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -101,7 +88,7 @@ impl Keys {
     pub fn key(&self, print: &Print, part: usize) -> Key {
         let (address, rest) = &self.parts[part];
         let bits = part_of(print, part);
-        Key { address: address.of(bits) as u32, rest: rest.of(bits) as u32 }
+        Key { address: address.of(bits), rest: rest.of(bits) }
     }
 }
 
@@ -121,38 +108,33 @@ impl Ones {
         self.prints += 1;
     }
 
-    /// For each part so many bits for its address, and of the others those that stand beside one of so many entries.
-    pub fn masks(&self, address_bits: u32, entries: u32) -> Vec<Masks> {
+    /// For each part so many bits for its address, and of the others those that stand beside an entry, for which so many have room.
+    pub fn masks(&self, address_bits: impl Fn(usize) -> u32, room: u32) -> Vec<Masks> {
         let mask = |part: usize| {
-            let mut bits: Vec<usize> = (0..width(part)).collect();
-            bits.sort_by_key(|bit| (2 * i64::from(self.counts[first_bit(part) + bit]) - i64::from(self.prints)).abs());
-            let (address, others) = bits.split_at(bits.len().min(address_bits as usize));
-            let room = 32 - entry_bits(entries) as usize;
-            [address, &others[..others.len().min(room)]].map(|bits| bits.iter().fold(0, |mask, bit| mask | 1 << bit))
+            let mut bits: Vec<usize> = (0..PART_BITS).collect();
+            bits.sort_by_key(|bit| (2 * i64::from(self.counts[part * PART_BITS + bit]) - i64::from(self.prints)).abs());
+            let (address, others) = bits.split_at(PART_BITS.min(address_bits(part) as usize));
+            [address, &others[..others.len().min(room as usize)]].map(|bits| bits.iter().fold(0, |mask, bit| mask | 1 << bit))
         };
         (0..PARTS).map(mask).collect()
     }
 }
 
-/// Bits of a slot that say which entry.
-pub fn entry_bits(entries: u32) -> u32 {
-    32 - entries.saturating_sub(1).leading_zeros()
-}
-
 /// Whether masks from a file can be used.
-pub fn are_masks(masks: &[Masks], address_bits: u32, entries: u32) -> bool {
+pub fn are_masks(masks: &[Masks], address_bits: impl Fn(usize) -> u32, room: u32) -> bool {
     let fits = |(part, &[address, rest]): (usize, &Masks)| {
-        address.count_ones() == address_bits
-            && rest.count_ones() + entry_bits(entries) <= 32
-            && address & rest == 0
-            && (address | rest) >> width(part) == 0
+        address.count_ones() == address_bits(part) && rest.count_ones() <= room && address & rest == 0
     };
     masks.len() == PARTS && masks.iter().enumerate().all(fits)
 }
 
-/// How many numbers of so many bits differ from one of them in exactly `distance`.
-pub fn sphere(bits: u32, distance: u32) -> u64 {
-    (0..u64::from(distance)).fold(1_u64, |product, at| product.saturating_mul(u64::from(bits).saturating_sub(at)) / (at + 1))
+/// How many numbers of up to 32 bits differ from one of them in at most so many.
+pub fn ball(bits: u32, distance: u32) -> u64 {
+    static ALL: LazyLock<[[u64; 33]; 33]> = LazyLock::new(|| {
+        let sphere = |bits: u64, distance: u64| (0..distance).fold(1_u64, |product, at| product * bits.saturating_sub(at) / (at + 1));
+        std::array::from_fn(|bits| std::array::from_fn(|most| (0..=most as u64).map(|distance| sphere(bits as u64, distance)).sum()))
+    });
+    ALL[bits.min(32) as usize][distance.min(32) as usize]
 }
 
 /// All numbers of some bits, those with the fewest ones first.
@@ -184,13 +166,6 @@ impl Flips {
     #[inline(always)]
     pub fn up_to(&self, ones: u32) -> &[u32] {
         &self.numbers[..self.ends[self.ends.len().min(ones as usize + 1) - 1]]
-    }
-
-    /// Those with just so many ones.
-    #[inline(always)]
-    pub fn with(&self, ones: u32) -> &[u32] {
-        let end = |ones: usize| self.ends.get(ones).copied().unwrap_or(self.numbers.len());
-        &self.numbers[if ones == 0 { 0 } else { end(ones as usize - 1) }..end(ones as usize)]
     }
 }
 
@@ -232,17 +207,13 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn parts_are_all_of_a_print() {
-        assert_eq!((0..PARTS).map(width).collect::<Vec<_>>(), [36, 37, 36, 37, 36, 37, 37]);
-    }
-
-    #[test]
     fn spheres_are_all_there() {
         for bits in 0..10 {
             for ones in 0..10 {
                 let seen: Vec<u32> = WithOnes::new(bits, ones).collect();
                 assert!(seen.is_sorted() && seen.iter().all(|number| number.count_ones() == ones && *number < 1 << bits));
-                assert_eq!(seen.len() as u64, sphere(bits, ones));
+                let before = ones.checked_sub(1).map_or(0, |fewer| ball(bits, fewer));
+                assert_eq!(seen.len() as u64, ball(bits, ones) - before);
             }
         }
     }
@@ -253,26 +224,27 @@ mod tests {
         assert_eq!((flips.up_to(0), flips.up_to(1).len(), flips.up_to(9).len(), flips.up_to(20).len()), (&[0][..], 10, 512, 512));
         assert!(flips.up_to(3).iter().all(|flip| flip.count_ones() <= 3));
         for ones in 0..12 {
-            assert_eq!(flips.with(ones).iter().filter(|flip| flip.count_ones() == ones).count() as u64, sphere(9, ones));
-            assert_eq!(flips.with(ones).len() as u64, sphere(9, ones));
+            assert_eq!(flips.up_to(ones).len() as u64, ball(9, ones));
         }
+        assert_eq!((ball(32, 32), ball(32, 40), ball(19, 3)), (1 << 32, 1 << 32, 1160));
     }
 
     proptest! {
         #[test]
-        fn keys_hold_all_bits(words: [u64; 4], other: [u64; 4], prints in prop::collection::vec(any::<[u64; 4]>(), 1..20), bits in 0_u32..30, entries in 1_u32..1 << 28) {
+        fn keys_hold_all_bits(words: [u64; 4], other: [u64; 4], prints in prop::collection::vec(any::<[u64; 4]>(), 1..20), bits in 0_u32..30, room in 0_u32..20) {
             let (one, two) = (Print(words), Print(other));
             let mut ones = Ones::new();
             prints.iter().for_each(|&words| ones.count(&Print(words)));
-            let masks = ones.masks(bits, entries);
-            prop_assert!(are_masks(&masks, bits, entries));
+            let address_bits = |part| bits + u32::from(part == 0);
+            let masks = ones.masks(address_bits, room);
+            prop_assert!(are_masks(&masks, address_bits, room));
             let keys = Keys::new(&masks);
             let apart = |part| {
                 let (one, two) = (keys.key(&one, part), keys.key(&two, part));
                 (one.address ^ two.address).count_ones() + (one.rest ^ two.rest).count_ones()
             };
             // Of a part's bits that make no address those are kept that there is room for.
-            let lost: u32 = (0..PARTS).map(|part| (width(part) as u32).saturating_sub(bits).saturating_sub(32 - entry_bits(entries))).sum();
+            let lost: u32 = (0..PARTS).map(|part| (PART_BITS as u32).saturating_sub(address_bits(part) + room)).sum();
             let all: u32 = (0..PARTS).map(apart).sum();
             prop_assert!(all <= one.distance(&two) && all + lost >= one.distance(&two));
         }

@@ -15,15 +15,18 @@
 //!
 //! # Memory
 //!
-//! About 58 bytes an entry of files that are mapped, and 30 MB or so for what is not yet in files.
+//! About 58 bytes an entry of files that are mapped, and 35 MB or so for what is not yet in files.
 
 mod keys;
 mod likeness;
+mod manners;
+mod table;
 mod segment;
 mod build;
 mod helpers;
 mod scan;
 mod search;
+mod plan;
 mod young;
 mod batch;
 mod journal;

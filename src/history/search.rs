@@ -5,13 +5,15 @@
 //! 2. each part as it is, then each with one bit changed: of what is alike, nearly all is found here, and there is less left to look for;
 //! 3. if more bits may still differ, each part with all of them changed at once, a piece of its table after the other, each for all requests.
 //!
-//! Parts are looked up in [`ORDER`]. See [`changes`] for how many bits of each are changed.
+//! 4. part 0, by which prints are ordered, for the rest: see [`Plan`].
 
 use super::{
-    keys::{FLIP_BITS, Flips, Key, Keys, PARTS, WithOnes, sphere},
+    keys::{FLIP_BITS, Flips, Key, Keys, PARTS, WithOnes},
     likeness::{At, Best, Found, Likeness, Ratio},
-    scan::{Near, Slot, scan_anywhere},
+    plan::{Plan, changes},
+    scan::scan_anywhere,
     segment::Entries,
+    table::{Cursor, Slots},
 };
 use crate::{error::Result, format::Print};
 use std::{collections::HashSet, ops::Range};
@@ -59,22 +61,12 @@ impl<'l> Asked<'l> {
     }
 }
 
-/// What may still be among the best of a request: how many bits may differ, the buckets of cardinality, and their entries.
-#[derive(Debug, Clone, Default)]
-pub struct Bounds {
-    pub reach: u32,
-    pub groups: Range<usize>,
-    pub entries: Range<u32>,
-    /// Buckets from here on are looked at one entry after the other, as they are few and would take the most steps.
-    pub cut: usize,
-}
-
-/// The slots of an address.
+/// The slots of an address of a part, and which of them is the next to be looked at.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Bucket {
     pub part: usize,
-    pub start: u32,
-    pub end: u32,
+    pub slots: Slots,
+    pub next: u32,
 }
 
 /// Entries that can be found by the addresses of their parts.
@@ -86,12 +78,13 @@ pub trait Searched: Entries {
     /// None if there are too few to be worth it.
     fn keys(&self) -> Option<&Keys>;
     fn address_bits(&self) -> u32;
-    /// How many bits of a slot say which entry.
-    fn entry_bits(&self) -> u32;
-    /// How many addresses are to be looked up, if so many bits may differ. None: more than there are entries.
-    fn lookups(&self, reach: u32) -> Option<u64>;
-    /// What may be in buckets of cardinality before the `cut`, and the entries of those from it on.
-    fn bounds(&self, limit: Ratio, cardinality: u32, cut: usize) -> (Bounds, Range<u32>);
+    /// What it takes to look up all tables with so many bits changed, and one more for each. None: too much.
+    fn table_cost(&self, sum: u32) -> Option<u64>;
+    /// The buckets of cardinality that may have entries that are so alike.
+    fn groups(&self, limit: Ratio, cardinality: u32) -> Range<usize>;
+    fn entries_of(&self, groups: Range<usize>) -> Range<u32>;
+    /// How many bits may differ of an entry in a bucket of cardinality.
+    fn reach(&self, limit: Ratio, cardinality: u32, group: usize) -> u32;
     /// 32 bytes each.
     fn prints(&self, entries: Range<u32>) -> Result<&[u8]>;
     fn prefetch_print(&self, entry: u32);
@@ -101,8 +94,8 @@ pub trait Searched: Entries {
     fn prefetch_equals(&self, cardinality: u32, key: &Key) -> Result<()>;
     /// Calls with entries whose print is that one, the first to come first, until it is told that they are enough.
     fn equals(&self, print: &Print, key: &Key, call: &mut dyn FnMut(u32) -> Result<bool>) -> Result<()>;
-    /// Whether part 0 has no table, as the prints themselves are ordered by it, in each of the buckets of cardinality.
-    const IS_ORDERED: bool;
+    /// How many parts have tables: all, or all but part 0, as the prints themselves are ordered by it, in each of the buckets of cardinality.
+    const TABLES: usize;
     /// How many bits the addresses of part 0 have in a bucket of cardinality, and where in the directory they begin.
     fn group(&self, group: usize) -> (u32, u32);
     /// The entries that an address of part 0 has, by its place in the directory.
@@ -110,44 +103,23 @@ pub trait Searched: Entries {
     fn prefetch_address(&self, part: usize, address: u32);
     /// Also asks for its first slots.
     fn bucket(&self, part: usize, address: u32) -> Result<Bucket>;
-    /// Slots of a bucket, and moves on to the next ones.
-    fn slots(&self, bucket: &mut Bucket) -> Result<Option<&[Slot]>>;
-    /// So many addresses of a part, from this one on; only where it is ordered.
-    fn piece(&self, part: usize, first: u32, count: u32) -> Result<Piece<'_>>;
+    /// Calls with the next slots of a bucket whose rest differs from one in at most so many bits. Whether there are more to look at.
+    fn near<const AVX2: bool>(&self, bucket: &mut Bucket, rest: u32, most: u32, call: impl FnMut(u32)) -> Result<bool>;
+    /// Asks for what [`Self::entry`] looks at.
+    fn prefetch_slot(&self, bucket: &Bucket, slot: u32);
+    /// The entry of a slot, if its rest, all of it, differs from that one in at most so many bits; slots of a bucket are asked for in their
+    /// order, with one cursor.
+    fn entry<const AVX2: bool>(&self, bucket: &Bucket, slot: u32, rest: u32, most: u32, cursor: &mut Cursor) -> Result<Option<u32>>;
 }
 
-/// A piece of a table: where the slots of each address begin, and the slots.
-#[derive(Debug, Clone, Copy)]
-pub struct Piece<'p> {
-    /// One more than there are addresses.
-    pub starts: &'p [Slot],
-    pub slots: &'p [Slot],
-}
-
-impl<'p> Piece<'p> {
-    fn start(&self, at: u32) -> u32 {
-        self.starts.get(at as usize).map_or(0, |&start| u32::from_le_bytes(start))
-    }
-
-    /// Those of an address, counted from the first of the piece. None where the file was altered, which its checksum did not tell.
-    #[inline(always)]
-    fn slots(&self, address: u32) -> &'p [Slot] {
-        let first = self.start(0);
-        let [start, end] = [address, address + 1].map(|at| self.start(at).wrapping_sub(first) as usize);
-        self.slots.get(start..end).unwrap_or_default()
-    }
-}
-
-/// The order in which parts are looked up.
-const ORDER: [usize; PARTS] = [1, 2, 3, 4, 5, 6, 0];
 /// Addresses that are looked up together, so that the memory is waited for once.
 const TOGETHER: usize = 64;
-/// What it takes to look up an address, if looking at the next print takes 1.
-const LOOKUP_COST: u64 = 30;
 /// Bits of an address whose buckets are a piece of a table: together they fit into a cache.
 const PIECE_BITS: u32 = FLIP_BITS;
 /// As many requests make it worth to go through a table piece by piece.
 const MANY: usize = 8;
+/// Slots that wait at most, about: an address may have very many.
+const MANY_SLOTS: usize = 1 << 12;
 /// Prints that are looked at for all requests in turn.
 const SCANNED: u32 = 4096;
 
@@ -155,10 +127,13 @@ const SCANNED: u32 = 4096;
 #[derive(Debug, Default)]
 pub struct Scratch {
     probes: Vec<Probe>,
+    /// Slots whose entries may be near enough, each with the number of its probe.
+    slots: Vec<(usize, u32)>,
     ordered: Vec<(usize, u32)>,
-    candidates: Vec<(usize, u32)>,
+    /// Requests, and entries that may be near enough.
+    candidates: Vec<(u32, u32)>,
     keys: Vec<[Key; PARTS]>,
-    bounds: Vec<Bounds>,
+    plans: Vec<Plan>,
 }
 
 /// An address that is looked up for a request, and in how many of the bits beside them its entries may differ.
@@ -170,38 +145,28 @@ struct Probe {
     bucket: Bucket,
 }
 
-/// How many bits are changed of the part at a place in the order, if so many may differ in all; none if it need not be looked up.
-///
-/// With one bit more than that in each part they would be more than may differ. The last part is looked up first in thought: it takes
-/// its seventh; where prints are ordered by it each of its addresses is dear, and from three bits on it takes one less than its seventh.
-#[inline(always)]
-fn changes(reach: u32, place: u32, is_ordered: bool) -> Option<u32> {
-    let (others, all) = (PARTS as u32 - 1, PARTS as u32);
-    // One more than its changes: none may be.
-    let seventh = (reach + 1) / all;
-    let last = if is_ordered && seventh > 3 { seventh - 1 } else { seventh };
-    if place == others { last.checked_sub(1) } else { ((reach + 1 - last + others - 1 - place) / others).checked_sub(1) }
-}
-
-/// How many addresses are looked up in all parts, if so many bits may differ.
-pub fn lookups(address_bits: u32, reach: u32, is_ordered: bool) -> u64 {
-    let of_part = |place: u32| changes(reach, place, is_ordered).map(|most| (0..=most).map(|ones| sphere(address_bits, ones)));
-    (0..PARTS as u32).filter_map(of_part).flatten().fold(0, u64::saturating_add)
+/// The part that a table is of.
+const fn part_of<S: Searched>(table: usize) -> usize {
+    PARTS - S::TABLES + table
 }
 
 /// Offers to each request whatever may be among its best.
 pub fn search<S: Searched>(source: &S, number: usize, asked: &mut [Asked<'_>], scratch: &mut Scratch) -> Result<()> {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
-        // SAFETY: the processor was just asked for both.
+    if is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("popcnt")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+    {
+        // SAFETY: the processor was just asked for all of them.
         return unsafe { search_avx2(Searcher { source, number, asked, scratch }) };
     }
     Searcher::<S, false> { source, number, asked, scratch }.search()
 }
 
-/// The same code, with instructions that count ones and look at eight numbers at a time.
+/// The same code, with instructions that count and find ones, and look at many numbers at a time.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,popcnt")]
+#[target_feature(enable = "avx2,popcnt,bmi1,bmi2")]
 fn search_avx2<S: Searched>(searcher: Searcher<'_, '_, S, true>) -> Result<()> {
     searcher.search()
 }
@@ -225,36 +190,25 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
         self.look_up_equals()?;
         self.look_up_all(0)?;
         self.look_up_all(1)?;
-        self.look_deep()
+        self.look_deep()?;
+        self.look_up_ordered()
     }
 
-    /// Decides for each request which entries are looked at one after the other; the others are found by their parts.
+    /// Makes a plan for each request. Which entries are looked at one after the other, and for whom.
     fn begin(&mut self) -> Vec<(usize, Range<u32>)> {
         let Self { source, asked, scratch, .. } = self;
         scratch.probes.clear();
+        scratch.slots.clear();
         scratch.ordered.clear();
         scratch.candidates.clear();
-        scratch.bounds.clear();
+        scratch.plans.clear();
         let mut scanned = Vec::new();
         for (number, asked) in asked.iter().enumerate() {
-            let (limit, cardinality) = (asked.best.limit(), asked.cardinality);
-            let (all, _) = source.bounds(limit, cardinality, usize::MAX);
-            if asked.best.is_full_of_equals() || all.entries.is_empty() {
-                scratch.bounds.push(Bounds::default());
-                continue;
-            }
-            let cost = |cut: usize| {
-                let (bounds, after) = source.bounds(limit, cardinality, cut);
-                let found = if bounds.entries.is_empty() { Some(0) } else { source.lookups(bounds.reach) };
-                found.map_or(u64::MAX, |lookups| lookups * LOOKUP_COST + u64::from(after.end - after.start))
-            };
-            // Of equals the last: fewer entries are looked at.
-            let cut = (all.groups.start..=all.groups.end).rev().min_by_key(|&cut| cost(cut)).unwrap_or_default();
-            let (bounds, after) = source.bounds(limit, cardinality, cut);
-            if !after.is_empty() {
-                scanned.push((number, after));
-            }
-            scratch.bounds.push(bounds);
+            let plan = if asked.best.is_full_of_equals() { Plan::default() } else { Plan::new(*source, asked) };
+            let is_scanned = |group: &usize| plan.scanned >> group & 1 == 1;
+            let groups = plan.groups.clone().filter(is_scanned).map(|group| source.entries_of(group..group + 1));
+            scanned.extend(groups.filter(|entries| !entries.is_empty()).map(|entries| (number, entries)));
+            scratch.plans.push(plan);
         }
         scanned
     }
@@ -304,22 +258,22 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     }
 
     fn is_open(&self, number: usize) -> bool {
-        !self.scratch.bounds[number].entries.is_empty() && !self.asked[number].best.is_full_of_equals()
+        !self.scratch.plans[number].entries.is_empty() && !self.asked[number].best.is_full_of_equals()
     }
 
-    /// How many bits are changed of the part that is at this place in the order; none if it need not be looked up.
+    /// How many bits are changed of a table; none if it need not be looked up.
     #[inline(always)]
-    fn changes(&self, number: usize, place: usize) -> Option<u32> {
-        if self.is_open(number) { changes(self.scratch.bounds[number].reach, place as u32, S::IS_ORDERED) } else { None }
+    fn changes(&self, number: usize, table: usize) -> Option<u32> {
+        if self.is_open(number) { changes(self.scratch.plans[number].sum, table, S::TABLES) } else { None }
     }
 
     /// Looks up each part of each request with up to so many bits changed, where that is necessary.
     #[inline(always)]
     fn look_up_all(&mut self, ones: u32) -> Result<()> {
         for number in 0..self.asked.len() {
-            for (place, part) in ORDER.into_iter().enumerate() {
-                if self.changes(number, place).is_some_and(|most| most >= ones) {
-                    self.look_up(number, part, ones)?;
+            for table in 0..S::TABLES {
+                if self.changes(number, table).is_some_and(|most| most >= ones) {
+                    self.look_up(number, table, ones)?;
                 }
             }
         }
@@ -329,85 +283,86 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     /// Looks up parts of which more bits are to be changed, with all of them at once.
     #[inline(always)]
     fn look_deep(&mut self) -> Result<()> {
-        for (place, part) in ORDER.into_iter().enumerate() {
-            let deep = |number: &usize| self.changes(*number, place).is_some_and(|most| most >= 2);
+        for table in 0..S::TABLES {
+            let deep = |number: &usize| self.changes(*number, table).is_some_and(|most| most >= 2);
             let deep: Vec<usize> = (0..self.asked.len()).filter(deep).collect();
-            if deep.len() < MANY || !S::IS_ORDERED || part == 0 {
+            if deep.len() < MANY {
                 for number in deep {
-                    if let Some(most) = self.changes(number, place) {
-                        self.look_up(number, part, most)?;
+                    if let Some(most) = self.changes(number, table) {
+                        self.look_up(number, table, most)?;
                     }
                 }
             } else {
-                self.look_up_pieces(&deep, place, part)?;
+                self.look_up_pieces(&deep, table)?;
             }
             self.flush()?;
         }
         Ok(())
     }
 
-    /// Looks up a part for many requests, a piece of its table after the other.
+    /// Looks up a table for many requests, a piece of it after the other.
     #[inline(always)]
-    fn look_up_pieces(&mut self, numbers: &[usize], place: usize, part: usize) -> Result<()> {
-        let (bits, entry_bits) = (self.source.address_bits(), self.source.entry_bits());
+    fn look_up_pieces(&mut self, numbers: &[usize], table: usize) -> Result<()> {
+        let bits = self.source.address_bits();
         let low = bits.min(PIECE_BITS);
-        let flips = Flips::of(low);
-        let mask = !((1_u64 << entry_bits) as u32).wrapping_sub(1);
         for high in 0..1_u32 << (bits - low) {
-            let piece = self.source.piece(part, high << low, 1 << low)?;
             for &number in numbers {
                 // What was found meanwhile may have left less to do.
-                let Some(most) = self.changes(number, place).filter(|&most| most >= 2) else { continue };
-                let Key { address, rest } = self.scratch.keys[number][part];
+                let Some(most) = self.changes(number, table).filter(|&most| most >= 2) else { continue };
+                let address = self.scratch.keys[number][part_of::<S>(table)].address;
                 let Some(left) = most.checked_sub((address >> low ^ high).count_ones()) else { continue };
-                let (address, asked) = (address & ((1 << low) - 1), (u64::from(rest) << entry_bits) as u32);
-                let (source, scratch) = (self.source, &mut *self.scratch);
-                let admissible = scratch.bounds[number].entries.clone();
-                for ones in 0..=left.min(low) {
-                    let near = Near { asked, mask, most: left - ones };
-                    for &flip in flips.with(ones) {
-                        near.each_with::<AVX2>(piece.slots(address ^ flip), |entry| {
-                            if admissible.contains(&entry) {
-                                source.prefetch_print(entry);
-                                scratch.candidates.push((number, entry));
-                            }
-                        });
-                    }
-                }
-                if self.scratch.candidates.len() >= TOGETHER {
-                    self.verify()?;
-                }
+                self.probe(number, table, high << low | address & ((1 << low) - 1), left, Flips::of(low))?;
             }
         }
         Ok(())
     }
 
-    /// Looks up a part with up to so many bits changed.
+    /// Looks up a table with up to so many bits changed.
     #[inline(always)]
-    fn look_up(&mut self, number: usize, part: usize, most: u32) -> Result<()> {
-        let address = self.scratch.keys[number][part].address;
-        if part == 0 && S::IS_ORDERED {
-            for group in self.scratch.bounds[number].groups.clone() {
-                let (bits, first) = self.source.group(group);
-                let address = address & ((1 << bits) - 1);
-                for change in (0..=most).flat_map(|ones| WithOnes::new(bits, ones)) {
-                    self.probe_ordered(number, first + (address ^ change))?;
-                }
-            }
-            return Ok(());
-        }
-        let bits = self.source.address_bits();
+    fn look_up(&mut self, number: usize, table: usize, most: u32) -> Result<()> {
+        let (bits, address) = (self.source.address_bits(), self.scratch.keys[number][part_of::<S>(table)].address);
         let low = bits.min(PIECE_BITS);
         for changed in 0..=most.min(bits - low) {
             for change in WithOnes::new(bits - low, changed) {
-                self.probe(number, part, address ^ change << low, most - changed, Flips::of(low))?;
+                self.probe(number, table, address ^ change << low, most - changed, Flips::of(low))?;
             }
         }
         Ok(())
     }
 
+    /// Where prints are ordered by part 0, looks it up with the changes that are missing in the tables.
     #[inline(always)]
-    fn probe(&mut self, number: usize, part: usize, base: u32, most: u32, flips: &Flips) -> Result<()> {
+    fn look_up_ordered(&mut self) -> Result<()> {
+        if S::TABLES == PARTS {
+            return Ok(());
+        }
+        for number in 0..self.asked.len() {
+            let address = self.scratch.keys[number][0].address;
+            for group in self.scratch.plans[number].groups.clone() {
+                // What was found meanwhile may have left less to do.
+                let Some(most) = self.missing(number, group) else { continue };
+                let (bits, first) = self.source.group(group);
+                let address = address & ((1 << bits) - 1);
+                for change in (0..=most.min(bits)).flat_map(|ones| WithOnes::new(bits, ones)) {
+                    self.probe_ordered(number, first + (address ^ change))?;
+                }
+            }
+        }
+        self.flush()
+    }
+
+    /// How many bits of part 0 are to be changed in a bucket of cardinality.
+    fn missing(&self, number: usize, group: usize) -> Option<u32> {
+        let (plan, asked) = (&self.scratch.plans[number], &self.asked[number]);
+        if !self.is_open(number) || !plan.groups.contains(&group) || plan.scanned >> group & 1 == 1 {
+            return None;
+        }
+        self.source.reach(asked.best.limit(), asked.cardinality, group).checked_sub(plan.sum)
+    }
+
+    #[inline(always)]
+    fn probe(&mut self, number: usize, table: usize, base: u32, most: u32, flips: &Flips) -> Result<()> {
+        let part = part_of::<S>(table);
         for &flip in flips.up_to(most) {
             let (address, most) = (base ^ flip, most - flip.count_ones());
             self.source.prefetch_address(part, address);
@@ -445,33 +400,57 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
 
     /// A function of its own: as a part of all that call it there would be too much of it.
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,popcnt")]
+    #[target_feature(enable = "avx2,popcnt,bmi1,bmi2")]
     fn find_avx2(&mut self) -> Result<()> {
         self.find_anywhere()
     }
 
     #[inline(always)]
     fn find_anywhere(&mut self) -> Result<()> {
-        let Self { source, scratch, .. } = self;
-        for probe in &mut scratch.probes {
+        let (source, mut probes) = (self.source, std::mem::take(&mut self.scratch.probes));
+        for probe in &mut probes {
             probe.bucket = source.bucket(probe.bucket.part, probe.address)?;
         }
-        let bits = source.entry_bits();
-        let mask = !((1_u64 << bits) as u32).wrapping_sub(1);
-        for Probe { asked, most, mut bucket, .. } in scratch.probes.drain(..) {
-            let key = scratch.keys[asked][bucket.part];
-            let near = Near { asked: (u64::from(key.rest) << bits) as u32, mask, most };
-            let admissible = scratch.bounds[asked].entries.clone();
-            while let Some(slots) = source.slots(&mut bucket)? {
-                near.each_with::<AVX2>(slots, |entry| {
-                    if admissible.contains(&entry) {
-                        source.prefetch_print(entry);
-                        scratch.candidates.push((asked, entry));
-                    }
-                });
+        let mut last = (0, Cursor::default());
+        for (at, probe) in probes.iter().enumerate() {
+            let rest = self.scratch.keys[probe.asked][probe.bucket.part].rest;
+            let (mut bucket, mut more) = (probe.bucket, true);
+            while more {
+                let slots = &mut self.scratch.slots;
+                more = source.near::<AVX2>(&mut bucket, rest, probe.most, |slot| {
+                    source.prefetch_slot(&probe.bucket, slot);
+                    slots.push((at, slot));
+                })?;
+                if slots.len() >= MANY_SLOTS {
+                    self.resolve(&probes, &mut last)?;
+                    self.verify()?;
+                }
             }
         }
+        self.resolve(&probes, &mut last)?;
+        probes.clear();
+        self.scratch.probes = probes;
         if self.scratch.candidates.len() >= TOGETHER { self.verify() } else { Ok(()) }
+    }
+
+    /// Finds the entries of slots. `last` is the last probe that any were of, and how far its bucket was read.
+    #[inline(always)]
+    fn resolve(&mut self, probes: &[Probe], last: &mut (usize, Cursor)) -> Result<()> {
+        let Self { source, scratch, .. } = self;
+        for (at, slot) in scratch.slots.drain(..) {
+            if last.0 != at {
+                *last = (at, Cursor::default());
+            }
+            let Probe { asked, most, bucket, .. } = &probes[at];
+            let rest = scratch.keys[*asked][bucket.part].rest;
+            if let Some(entry) = source.entry::<AVX2>(bucket, slot, rest, *most, &mut last.1)?
+                && scratch.plans[*asked].entries.contains(&entry)
+            {
+                source.prefetch_print(entry);
+                scratch.candidates.push((*asked as u32, entry));
+            }
+        }
+        Ok(())
     }
 
     /// Looks at all prints of the addresses of part 0 that wait.
@@ -485,7 +464,7 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,popcnt")]
+    #[target_feature(enable = "avx2,popcnt,bmi1,bmi2")]
     fn find_ordered_avx2(&mut self) -> Result<()> {
         self.find_ordered_anywhere()
     }
@@ -517,7 +496,7 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,popcnt")]
+    #[target_feature(enable = "avx2,popcnt,bmi1,bmi2")]
     fn verify_avx2(&mut self) -> Result<()> {
         self.verify_anywhere()
     }
@@ -526,9 +505,10 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     fn verify_anywhere(&mut self) -> Result<()> {
         let mut candidates = std::mem::take(&mut self.scratch.candidates);
         for &(number, entry) in &candidates {
+            let number = number as usize;
             let print = Print::from_slice(self.source.prints(entry..entry + 1)?);
             let distance = print.distance(&self.asked[number].print);
-            if distance <= self.scratch.bounds[number].reach {
+            if distance <= self.scratch.plans[number].reach {
                 self.consider(number, entry, distance)?;
             }
         }
@@ -544,28 +524,8 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
         if likeness.reaches(asked.best.limit()) {
             let (sequence, time) = source.arrival(entry, asked.live.first_time > 0)?;
             asked.offer(Found { likeness, sequence, at: S::at(self.number, entry) }, time);
-            let cut = self.scratch.bounds[number].cut;
-            (self.scratch.bounds[number], _) = source.bounds(asked.best.limit(), asked.cardinality, cut);
+            self.scratch.plans[number].shrink(source, asked);
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// One bit more in each part would be more than may differ, and with one less somewhere it would not.
-    #[test]
-    fn nothing_falls_between_the_parts() {
-        for reach in 0..=256 {
-            for is_ordered in [false, true] {
-                let more: Vec<u32> = (0..PARTS as u32).map(|place| changes(reach, place, is_ordered).map_or(0, |most| most + 1)).collect();
-                assert_eq!(more.iter().sum::<u32>(), reach + 1, "{reach} {more:?}");
-            }
-        }
-        let of = |reach| (0..7).map(|place| changes(reach, place, true).map_or(-1, |most| most as i32)).collect::<Vec<_>>();
-        assert_eq!(of(8), [1, 1, 0, 0, 0, 0, 0]);
-        assert_eq!(of(30), [4, 4, 4, 4, 3, 3, 2]);
     }
 }

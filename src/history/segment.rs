@@ -2,16 +2,18 @@
 //!
 //! ```text
 //! prints, by bucket of cardinality and then by the address of part 0 | where each address begins
-//! | for each other part: where each address begins, and entries by address | sequence numbers | times | ids | ids by hash
+//! | sequence numbers | times | ids | ids by hash | for each other part a table
 //! ```
 //!
-//! What a search touches is 32 bytes of print, 24 of tables and about 2 of directories an entry; the rest is for answers only.
+//! What a search touches is 32 bytes of print and about 26 of tables an entry; the rest is for answers only.
 
 use super::{
-    keys::{Key, Keys, Masks, PARTS, are_masks, entry_bits},
+    keys::{Key, Keys, Masks, PARTS, are_masks},
     likeness::{At, Ratio},
-    scan::Slot,
-    search::{Bounds, Bucket, Piece, Searched, lookups},
+    plan::table_costs,
+    scan::near_bytes,
+    search::{Bucket, Searched},
+    table::{Cursor, Reader, Table, rest_bits},
 };
 use crate::{
     error::{Error, Place, Result},
@@ -32,6 +34,10 @@ pub const GROUPS: u32 = 27;
 pub const ID_BLOCK: u32 = 4;
 /// Bytes that are read of ids at first.
 const FEW_BYTES: u64 = 256;
+/// Slots that are looked at together, at most.
+const SLOTS: u32 = 1 << 12;
+/// No section of any file begins after so many bytes.
+const FAR: u64 = 1 << 60;
 const KIND: &str = "history segment";
 
 /// The bucket of a cardinality: 256 bits at most.
@@ -49,7 +55,9 @@ fn top_of(group: usize) -> u32 {
 pub struct Shape {
     pub dedup: String,
     pub entries: u32,
+    /// Bits of the addresses of tables, and those of part 0 at most.
     pub address_bits: u32,
+    pub ordered_bits: u32,
     /// Of each part, the bits that make its address, and those that stand beside an entry.
     pub masks: Vec<Masks>,
     /// One more than there are.
@@ -76,13 +84,6 @@ pub struct Group {
     pub directory: u32,
 }
 
-/// Where the table of a part is.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Table {
-    pub directory: u64,
-    pub slots: u64,
-}
-
 impl Shape {
     pub fn new(entries: u32) -> Self {
         let none = [0, 0];
@@ -90,6 +91,7 @@ impl Shape {
             dedup: KIND.to_owned(),
             entries,
             address_bits: 0,
+            ordered_bits: 0,
             masks: Vec::new(),
             groups: Vec::new(),
             sequences: none,
@@ -105,16 +107,23 @@ impl Shape {
         }
     }
 
+    /// How many bits the addresses of a part have.
+    pub fn bits_of(&self, part: usize) -> u32 {
+        if part == 0 { self.ordered_bits } else { self.address_bits }
+    }
+
     fn is_sound(&self) -> bool {
         self.dedup == KIND
             && self.entries > 0
-            && self.address_bits <= 30
-            && are_masks(&self.masks, self.address_bits, self.entries)
+            && self.address_bits.max(self.ordered_bits) <= 30
+            && are_masks(&self.masks, |part| self.bits_of(part), rest_bits(self.address_bits))
             && self.tables.len() == PARTS - 1
             && self.groups.len() == GROUPS as usize + 1
             && self.groups.iter().is_sorted_by_key(|group| group.start)
-            && self.groups.iter().all(|group| group.address_bits <= self.address_bits && group.start <= self.entries)
+            && self.groups.iter().all(|group| group.address_bits <= self.ordered_bits && group.start <= self.entries)
             && self.sequences[0] <= self.sequences[1]
+            && self.tables.iter().flat_map(|table| [table.directory, table.buckets]).all(|at| at <= FAR)
+            && [self.prints, self.directory, self.numbers, self.stamps, self.id_blocks, self.id_index].iter().all(|&at| at <= FAR)
     }
 }
 
@@ -133,8 +142,8 @@ pub struct Segment {
     plain: File,
     pub shape: Shape,
     keys: Keys,
-    /// Addresses to look up, for so many bits that may differ; as far as it is worth it.
-    lookups: Vec<u64>,
+    /// See [`Searched::table_cost`]; as far as it is worth it.
+    pub table_costs: Vec<u64>,
     /// How often it was merged: segments of one level are merged into one of the next.
     pub level: u32,
 }
@@ -149,9 +158,9 @@ impl Segment {
             return Err(Error::damaged(Place::file(file.name().clone()), "not a segment of a history, or one of another version"));
         }
         let keys = Keys::new(&shape.masks);
-        let all = (0..=256).map(|reach| lookups(shape.address_bits, reach, true));
-        let lookups = all.take_while(|&lookups| lookups <= u64::from(shape.entries)).collect();
-        Ok(Self { file, plain, shape, keys, lookups, level })
+        let key_bits = shape.address_bits + rest_bits(shape.address_bits);
+        let table_costs = table_costs::<Self>(shape.address_bits, key_bits, shape.entries);
+        Ok(Self { file, plain, shape, keys, table_costs, level })
     }
 
     /// Checks every block: nobody who asks waits for that, and what a search touches is in memory then, and nothing else.
@@ -299,9 +308,8 @@ impl Segment {
     }
 
     #[inline(always)]
-    fn slots_between(&self, part: usize, start: u32, end: u32) -> Result<&[Slot]> {
-        let bytes = self.file.bytes(self.shape.tables[part - 1].slots + 4 * u64::from(start), 4 * u64::from(end - start))?;
-        Ok(bytes.as_chunks().0)
+    fn table(&self, part: usize) -> Reader<'_> {
+        Reader::new(&self.file, &self.shape.tables[part - 1], self.shape.entries, self.shape.address_bits)
     }
 }
 
@@ -322,23 +330,21 @@ impl Searched for Segment {
         self.shape.address_bits
     }
 
-    fn entry_bits(&self) -> u32 {
-        entry_bits(self.shape.entries)
+    fn table_cost(&self, sum: u32) -> Option<u64> {
+        self.table_costs.get(sum as usize).copied()
     }
 
-    fn lookups(&self, reach: u32) -> Option<u64> {
-        self.lookups.get(reach as usize).copied()
-    }
-
-    fn bounds(&self, limit: Ratio, cardinality: u32, cut: usize) -> (Bounds, Range<u32>) {
+    fn groups(&self, limit: Ratio, cardinality: u32) -> Range<usize> {
         let allowed = limit.cardinalities(cardinality);
-        let (first, end) = (group_of(*allowed.start()), group_of(*allowed.end()) + 1);
-        let middle = cut.clamp(first, end);
-        let most = if middle == end || middle == first { *allowed.end() } else { top_of(middle - 1) };
-        let starts = |group: usize| self.shape.groups[group].start;
-        let bounds =
-            Bounds { reach: limit.reach_to(cardinality, most), groups: first..middle, entries: starts(first)..starts(middle), cut };
-        (bounds, starts(middle)..starts(end))
+        group_of(*allowed.start())..group_of(*allowed.end()) + 1
+    }
+
+    fn entries_of(&self, groups: Range<usize>) -> Range<u32> {
+        self.shape.groups[groups.start].start..self.shape.groups[groups.end].start
+    }
+
+    fn reach(&self, limit: Ratio, cardinality: u32, group: usize) -> u32 {
+        limit.reach_to(cardinality, top_of(group))
     }
 
     #[inline(always)]
@@ -375,7 +381,7 @@ impl Searched for Segment {
         Ok(())
     }
 
-    const IS_ORDERED: bool = true;
+    const TABLES: usize = PARTS - 1;
 
     fn group(&self, group: usize) -> (u32, u32) {
         let Group { address_bits, directory, .. } = self.shape.groups[group];
@@ -390,34 +396,36 @@ impl Searched for Segment {
 
     #[inline(always)]
     fn prefetch_address(&self, part: usize, address: u32) {
-        let directory = part.checked_sub(1).map_or(self.shape.directory, |part| self.shape.tables[part].directory);
-        self.file.prefetch(directory + 4 * u64::from(address));
+        if part == 0 {
+            self.file.prefetch(self.shape.directory + 4 * u64::from(address));
+        } else {
+            self.table(part).prefetch_address(address);
+        }
     }
 
     #[inline(always)]
     fn bucket(&self, part: usize, address: u32) -> Result<Bucket> {
-        let table = &self.shape.tables[part - 1];
-        let [start, end] = self.u32s(table.directory + 4 * u64::from(address))?;
-        self.file.prefetch(table.slots + 4 * u64::from(start));
-        self.file.prefetch(table.slots + 4 * u64::from(end.saturating_sub(1)));
-        Ok(Bucket { part, start, end })
+        let slots = self.table(part).slots(address)?;
+        Ok(Bucket { part, slots, next: slots.start })
     }
 
     #[inline(always)]
-    fn slots(&self, bucket: &mut Bucket) -> Result<Option<&[Slot]>> {
-        let Bucket { part, start, end } = *bucket;
-        if start >= end {
-            return Ok(None);
-        }
-        bucket.start = end;
-        self.slots_between(part, start, end).map(Some)
+    fn near<const AVX2: bool>(&self, bucket: &mut Bucket, rest: u32, most: u32, mut call: impl FnMut(u32)) -> Result<bool> {
+        let (first, count) = (bucket.next, (bucket.slots.end - bucket.next).min(SLOTS));
+        let bytes = self.table(bucket.part).bytes(&bucket.slots, first, count)?;
+        near_bytes::<AVX2>(bytes, count, rest as u8, most, |at| call(first + at));
+        bucket.next += count;
+        Ok(bucket.next < bucket.slots.end)
     }
 
-    fn piece(&self, part: usize, first: u32, count: u32) -> Result<Piece<'_>> {
-        let directory = self.shape.tables[part - 1].directory + 4 * u64::from(first);
-        let starts = self.file.bytes(directory, 4 * u64::from(count + 1))?.as_chunks().0;
-        let [start, end] = [starts[0], starts[count as usize]].map(u32::from_le_bytes);
-        Ok(Piece { starts, slots: self.slots_between(part, start, end.max(start))? })
+    #[inline(always)]
+    fn prefetch_slot(&self, bucket: &Bucket, slot: u32) {
+        self.table(bucket.part).prefetch_slot(&bucket.slots, slot);
+    }
+
+    #[inline(always)]
+    fn entry<const AVX2: bool>(&self, bucket: &Bucket, slot: u32, rest: u32, most: u32, cursor: &mut Cursor) -> Result<Option<u32>> {
+        self.table(bucket.part).entry::<AVX2>(&bucket.slots, slot, rest, most, cursor)
     }
 }
 

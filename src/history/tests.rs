@@ -78,7 +78,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_segment_finds_what_a_look_at_all_finds(prints in prints(400), least in ratio(), top in 1_usize..4, cut in 0_usize..400) {
+    fn a_segment_finds_what_a_look_at_all_finds(
+        prints in prints(400), least in ratio(), top in 1_usize..4, cut in 0_usize..400, costs in prop::collection::vec(0_u64..500, 1..260),
+    ) {
         let cut = cut.min(prints.len());
         let (one, two) = (young(&prints[..cut]), young(&prints));
         let (directory, stop) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
@@ -87,7 +89,7 @@ proptest! {
         // The rest, from a source in which what is in the first is not kept.
         let second = build_file(&[&two], &|sequence, _| sequence >= cut as u64, 0, &path("b"), &stop).unwrap();
         let sources: Vec<&dyn Entries> = first.iter().chain(&second).map(|segment| segment as &dyn Entries).collect();
-        let merged = build_file(&sources, &|_, _| true, 2, &path("c"), &stop).unwrap().unwrap();
+        let mut merged = build_file(&sources, &|_, _| true, 2, &path("c"), &stop).unwrap().unwrap();
         let all: Vec<_> = (0..).zip(prints.iter().copied()).collect();
         let expected: Vec<_> = prints.iter().map(|print| brute(&all, print, least, top)).collect();
         let parts: Vec<_> = first.iter().chain(&second).map(searching).collect();
@@ -95,6 +97,9 @@ proptest! {
         prop_assert_eq!(&found(&prints, least, top, &[&searching(&merged)]), &expected);
         prop_assert_eq!(&found(&prints, least, top, &parts), &expected);
         prop_assert_eq!(&found(&prints, least, top, &[&searching(&two)]), &expected);
+        // Whatever the plan, it finds the same.
+        merged.table_costs = costs;
+        prop_assert_eq!(&found(&prints, least, top, &[&searching(&merged)]), &expected);
         for (number, print) in prints.iter().enumerate() {
             let id = format!("d{number}");
             prop_assert_eq!(two.with_id(&id).unwrap(), [number as u32]);
@@ -118,7 +123,10 @@ fn tables_find_what_a_look_at_all_finds() {
     }
     let (directory, stop) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
     let young = young(&prints);
-    let segment = build_file(&[&young], &|_, _| true, 0, &directory.path().join("a"), &stop).unwrap().unwrap();
+    let build = |name: &str| build_file(&[&young], &|_, _| true, 0, &directory.path().join(name), &stop).unwrap().unwrap();
+    let (segment, mut looked_up) = (build("a"), build("b"));
+    // Tables cost nothing, and part 0 is looked up for the last two bits.
+    looked_up.table_costs = (0..40).map(|sum| if sum % 3 == 0 { 0 } else { 1_000_000 }).collect();
     let all: Vec<_> = (0..).zip(prints.iter().copied()).collect();
     let asked: Vec<Print> = prints[..20].iter().chain(&many(60, 10)).chain(&prints[3000..3070]).copied().collect();
     for (least, top) in [("1", 3), ("0.97", 1), ("0.94", 2), ("0.85", 1), ("0.8", 2), ("0.76", 1), ("0.7", 1)] {
@@ -126,6 +134,7 @@ fn tables_find_what_a_look_at_all_finds() {
         let expected: Vec<_> = asked.iter().map(|print| brute(&all, print, least, top)).collect();
         assert_eq!(found(&asked, least, top, &[&searching(&young)]), expected);
         assert_eq!(found(&asked, least, top, &[&searching(&segment)]), expected);
+        assert_eq!(found(&asked, least, top, &[&searching(&looked_up)]), expected);
         let alone: Vec<_> = asked.iter().flat_map(|print| found(&[*print], least, top, &[&searching(&segment)])).collect();
         assert_eq!(alone, expected);
     }

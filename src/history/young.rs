@@ -4,11 +4,13 @@
 //! table: for each address a chain of blocks of slots, in order of arrival.
 
 use super::{
-    keys::{Key, Keys, Ones, PARTS, entry_bits},
+    keys::{Key, Keys, Ones, PARTS},
     likeness::{At, Ratio},
-    scan::Slot,
-    search::{Bounds, Bucket, Piece, Searched, lookups},
+    plan::table_costs,
+    scan::{Near, Slot},
+    search::{Bucket, Searched},
     segment::{Entries, id_hash},
+    table::{Cursor, Slots},
 };
 use crate::{
     error::{Error, Place, Result},
@@ -27,13 +29,17 @@ pub struct Added {
 }
 
 /// Entries at most.
-pub const MOST_YOUNG: u32 = 1 << 18;
+pub const MOST_YOUNG: u32 = 1 << ENTRY_BITS;
+/// Bits of a slot that say which entry.
+const ENTRY_BITS: u32 = 18;
 /// Entries that are looked at one by one.
 const FEW: usize = 2048;
 /// Bytes of an id, about.
 const ID_BYTES: usize = 16;
 /// Of each part: about eight entries have an address, so that nearly all have one block.
 const ADDRESS_BITS: u32 = 15;
+/// Bits of a slot that are of the key.
+const REST_BITS: u32 = u32::BITS - ENTRY_BITS;
 /// Slots of a block.
 const BLOCK: usize = 14;
 
@@ -149,7 +155,7 @@ impl Tables {
         let mut ones = Ones::new();
         let each = || prints.chunks_exact(PRINT_BYTES).map(Print::from_slice);
         each().for_each(|print| ones.count(&print));
-        let mut tables = Self { keys: Keys::new(&ones.masks(ADDRESS_BITS, MOST_YOUNG)), parts: room };
+        let mut tables = Self { keys: Keys::new(&ones.masks(|_| ADDRESS_BITS, REST_BITS)), parts: room };
         (0..).zip(each()).for_each(|(entry, print)| tables.add(entry, &print));
         tables
     }
@@ -157,7 +163,7 @@ impl Tables {
     fn add(&mut self, entry: u32, print: &Print) {
         for (part, chains) in self.parts.iter_mut().enumerate() {
             let Key { address, rest } = self.keys.key(print, part);
-            chains.add(address as usize, (entry | rest << entry_bits(MOST_YOUNG)).to_le_bytes());
+            chains.add(address as usize, (entry | rest << ENTRY_BITS).to_le_bytes());
         }
     }
 }
@@ -231,25 +237,26 @@ impl Searched for Young {
         self.tables.as_ref().map(|tables| &tables.keys)
     }
 
-    fn entry_bits(&self) -> u32 {
-        entry_bits(MOST_YOUNG)
-    }
-
     fn address_bits(&self) -> u32 {
         ADDRESS_BITS
     }
 
-    fn lookups(&self, reach: u32) -> Option<u64> {
-        static LOOKUPS: LazyLock<Vec<u64>> = LazyLock::new(|| (0..=256).map(|reach| lookups(ADDRESS_BITS, reach, false)).collect());
-        self.tables.as_ref().and_then(|_| LOOKUPS.get(reach as usize).copied())
+    fn table_cost(&self, sum: u32) -> Option<u64> {
+        static COSTS: LazyLock<Vec<u64>> = LazyLock::new(|| table_costs::<Young>(ADDRESS_BITS, ADDRESS_BITS + REST_BITS, MOST_YOUNG));
+        if sum == 0 || self.tables.is_some() { COSTS.get(sum as usize).copied() } else { None }
     }
 
     /// There is one bucket of cardinality, of all entries.
-    fn bounds(&self, limit: Ratio, cardinality: u32, cut: usize) -> (Bounds, Range<u32>) {
-        let (all, none) = (0..self.count(), self.count()..self.count());
-        let cut = cut.min(1);
-        let (entries, after) = if cut == 1 { (all, none) } else { (0..0, all) };
-        (Bounds { reach: limit.reach(cardinality), groups: 0..cut, entries, cut }, after)
+    fn groups(&self, _: Ratio, _: u32) -> Range<usize> {
+        0..1
+    }
+
+    fn entries_of(&self, groups: Range<usize>) -> Range<u32> {
+        if groups.is_empty() { 0..0 } else { 0..self.count() }
+    }
+
+    fn reach(&self, limit: Ratio, cardinality: u32, _: usize) -> u32 {
+        limit.reach(cardinality)
     }
 
     #[inline(always)]
@@ -272,11 +279,10 @@ impl Searched for Young {
 
     fn equals(&self, print: &Print, key: &Key, call: &mut dyn FnMut(u32) -> Result<bool>) -> Result<()> {
         let mut bucket = self.bucket(0, key.address)?;
-        let entry_mask = MOST_YOUNG - 1;
-        while let Some(slots) = self.slots(&mut bucket)? {
-            for slot in slots.iter().map(|&slot| u32::from_le_bytes(slot)) {
-                let entry = slot & entry_mask;
-                if slot >> entry_bits(MOST_YOUNG) == key.rest && self.print(entry)? == *print && call(entry)? {
+        while bucket.next != 0 {
+            for slot in self.next_slots(&mut bucket)?.iter().map(|&slot| u32::from_le_bytes(slot)) {
+                let entry = slot & (MOST_YOUNG - 1);
+                if slot >> ENTRY_BITS == key.rest && self.print(entry)? == *print && call(entry)? {
                     return Ok(());
                 }
             }
@@ -284,7 +290,7 @@ impl Searched for Young {
         Ok(())
     }
 
-    const IS_ORDERED: bool = false;
+    const TABLES: usize = PARTS;
 
     fn group(&self, _: usize) -> (u32, u32) {
         (0, 0)
@@ -303,27 +309,45 @@ impl Searched for Young {
 
     #[inline(always)]
     fn bucket(&self, part: usize, address: u32) -> Result<Bucket> {
-        let chains = self.tables.as_ref().and_then(|tables| tables.parts.get(part)).ok_or_else(out_of_bounds)?;
+        let chains = self.chains(part)?;
         let [start, end] = chains.ends[address as usize];
         prefetch(&chains.blocks, u64::from(start));
         if end != start {
             prefetch(&chains.blocks, u64::from(end));
         }
-        Ok(Bucket { part, start, end })
+        Ok(Bucket { part, slots: Slots::default(), next: start })
     }
 
     #[inline(always)]
-    fn slots(&self, bucket: &mut Bucket) -> Result<Option<&[Slot]>> {
-        if bucket.start == 0 {
-            return Ok(None);
-        }
-        let chains = self.tables.as_ref().and_then(|tables| tables.parts.get(bucket.part)).ok_or_else(out_of_bounds)?;
-        let block = &chains.blocks[bucket.start as usize];
-        bucket.start = block.next;
-        Ok(Some(&block.slots[..block.used as usize]))
+    fn near<const AVX2: bool>(&self, bucket: &mut Bucket, rest: u32, most: u32, call: impl FnMut(u32)) -> Result<bool> {
+        let near = Near { asked: rest << ENTRY_BITS, mask: !(MOST_YOUNG - 1), most };
+        near.each_with::<AVX2>(self.next_slots(bucket)?, call);
+        Ok(bucket.next != 0)
     }
 
-    fn piece(&self, _: usize, _: u32, _: u32) -> Result<Piece<'_>> {
-        Ok(Piece { starts: &[], slots: &[] })
+    #[inline(always)]
+    fn prefetch_slot(&self, _: &Bucket, entry: u32) {
+        self.prefetch_print(entry);
+    }
+
+    /// A slot has it.
+    #[inline(always)]
+    fn entry<const AVX2: bool>(&self, _: &Bucket, entry: u32, _: u32, _: u32, _: &mut Cursor) -> Result<Option<u32>> {
+        Ok(Some(entry))
+    }
+}
+
+impl Young {
+    #[inline(always)]
+    fn chains(&self, part: usize) -> Result<&Chains> {
+        self.tables.as_ref().and_then(|tables| tables.parts.get(part)).ok_or_else(out_of_bounds)
+    }
+
+    /// Those of the next block of a chain, of which the first has none.
+    #[inline(always)]
+    fn next_slots(&self, bucket: &mut Bucket) -> Result<&[Slot]> {
+        let block = &self.chains(bucket.part)?.blocks[bucket.next as usize];
+        bucket.next = block.next;
+        Ok(&block.slots[..block.used as usize])
     }
 }

@@ -1,0 +1,351 @@
+//! The table of a part in a segment: which entries have which address, in some three and a half bytes an entry.
+//!
+//! ```text
+//! where the slots of each address begin, and the end | buckets: of each address all slots
+//! a bucket: a byte for each slot, from the rest of its key | a tail for each: more of that rest, above low bits of its entry's number | high bits of the numbers
+//! ```
+//!
+//! So most slots are known to be too far by their bytes, 32 of which are looked at at once.
+//!
+//! The entries of an address rise. So of their numbers as many low bits are in the tails as an address has,
+//! and the high bits, which rise as well, are written in unary (Elias and Fano): a zero for every number that these can be, and before it
+//! a one for each entry of which they are that number. Where n entries have 2^b addresses, these are about n/2^b zeros and as many
+//! ones an address: two bits an entry.
+//!
+//! Buckets begin at whole bytes. For that each has up to seven bits more than it needs, so that one can say where it begins
+//! without reading any other: see [`Layout::bucket`].
+
+use super::{
+    keys::{Key, Keys},
+    manners::politely,
+};
+use crate::{
+    error::Result,
+    format::{PRINT_BYTES, Print, Sealed},
+};
+use serde::{Deserialize, Serialize};
+
+/// Bits of a rest that are in a byte.
+const BYTE_BITS: u32 = 8;
+/// Bits of a tail, as long as an address has fewer than [`MANY_BITS`]; then as many as an address. So with a byte, two bits in unary and what
+/// an address takes a table has less than 30 bits an entry, of some tens of millions of them.
+const TAIL_BITS: u32 = 19;
+const MANY_BITS: u32 = 18;
+/// Bytes that are looked at together.
+const TOGETHER: u64 = 32;
+/// Bytes that can be read after the last bucket.
+const PADDING: usize = 64;
+
+/// How many bits of a key stand beside an entry, if its address has so many.
+pub fn rest_bits(address_bits: u32) -> u32 {
+    BYTE_BITS + tail_bits(address_bits) - address_bits
+}
+
+fn tail_bits(address_bits: u32) -> u32 {
+    if address_bits < MANY_BITS { TAIL_BITS } else { address_bits }
+}
+
+/// Where the sections of a table begin.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Table {
+    pub directory: u64,
+    pub buckets: u64,
+}
+
+/// What is where in a table of so many entries.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    /// Of an address, and of the low bits of entries.
+    bits: u32,
+    tail_bits: u64,
+    /// How many numbers the high bits can be.
+    highs: u64,
+}
+
+/// The slots of an address.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Slots {
+    /// Where its bucket begins.
+    at: u64,
+    pub start: u32,
+    pub end: u32,
+}
+
+impl Slots {
+    fn count(&self) -> u64 {
+        u64::from(self.end - self.start)
+    }
+}
+
+impl Layout {
+    #[inline(always)]
+    fn new(entries: u32, bits: u32) -> Self {
+        Self { bits, tail_bits: u64::from(tail_bits(bits)), highs: u64::from(entries.saturating_sub(1) >> bits) + 1 }
+    }
+
+    /// Where the bucket of an address begins whose first slot is that one, in bytes. If s is the bits of a slot, and h those for the zeros:
+    /// ⌈(start·s + address·(h + 7))/8⌉, which is no less than where the one before it ends.
+    #[inline(always)]
+    fn bucket(self, address: u32, start: u32) -> u64 {
+        let bits = u64::from(start) * (u64::from(BYTE_BITS) + self.tail_bits + 1) + u64::from(address) * (self.highs + 7);
+        bits.div_ceil(8)
+    }
+
+    /// The bit where the tail of a slot begins, which is the n-th of its bucket.
+    #[inline(always)]
+    fn tail(self, slots: &Slots, number: u64) -> u64 {
+        8 * (slots.at + slots.count()) + number * self.tail_bits
+    }
+
+    #[inline(always)]
+    fn first_high(self, slots: &Slots) -> u64 {
+        self.tail(slots, slots.count())
+    }
+
+    /// A tail as it is written.
+    #[inline(always)]
+    fn make_tail(self, entry: u32, rest: u32) -> u64 {
+        u64::from(rest >> BYTE_BITS) << self.bits | u64::from(entry) & ((1 << self.bits) - 1)
+    }
+
+    /// Of a tail the low bits of the entry, and its part of the rest, where it was.
+    #[inline(always)]
+    fn split_tail(self, tail: u64) -> (u64, u32) {
+        let tail = tail & ((1 << self.tail_bits) - 1);
+        (tail & ((1 << self.bits) - 1), ((tail >> self.bits) as u32) << BYTE_BITS)
+    }
+}
+
+/// The sections of a table that is made.
+#[derive(Debug)]
+pub struct Made {
+    pub directory: Vec<u32>,
+    pub buckets: Vec<u8>,
+}
+
+impl Made {
+    /// Of all prints, with addresses of so many bits.
+    pub fn new(prints: &[u8], keys: &Keys, part: usize, bits: u32) -> Self {
+        let key = |bytes: &[u8]| keys.key(&Print::from_slice(bytes), part);
+        let count = prints.len() / PRINT_BYTES;
+        let mut directory = vec![0_u32; (1 << bits) + 1];
+        for bytes in politely(prints.chunks_exact(PRINT_BYTES)) {
+            directory[key(bytes).address as usize + 1] += 1;
+        }
+        politely(1..directory.len()).for_each(|at| directory[at] += directory[at - 1]);
+        // Of each slot the entry and, above it, the rest.
+        let (mut next, mut slots) = (directory.clone(), vec![0_u64; count]);
+        for (entry, bytes) in politely((0..).zip(prints.chunks_exact(PRINT_BYTES))) {
+            let Key { address, rest } = key(bytes);
+            let slot = &mut next[address as usize];
+            slots[*slot as usize] = u64::from(rest) << 32 | entry;
+            *slot += 1;
+        }
+        drop(next);
+        let layout = Layout::new(count as u32, bits);
+        let mut buckets = vec![0; layout.bucket(1 << bits, count as u32) as usize + PADDING];
+        for (address, ends) in politely((0..).zip(directory.windows(2))) {
+            let (start, end) = (ends[0], ends[1]);
+            let of_bucket = Slots { at: layout.bucket(address, start), start, end };
+            for (number, &slot) in (0..).zip(&slots[start as usize..end as usize]) {
+                let (entry, rest) = (slot as u32, (slot >> 32) as u32);
+                buckets[(of_bucket.at + number) as usize] = rest as u8;
+                put_bits(&mut buckets, layout.tail(&of_bucket, number), layout.make_tail(entry, rest));
+                put_bits(&mut buckets, layout.first_high(&of_bucket) + number + u64::from(entry >> bits), 1);
+            }
+        }
+        Self { directory, buckets }
+    }
+}
+
+/// Puts bits, up to 57, where there are none; there is room for eight bytes.
+fn put_bits(bytes: &mut [u8], at: u64, bits: u64) {
+    if let Some(word) = bytes[at as usize / 8..].first_chunk_mut() {
+        *word = (u64::from_le_bytes(*word) | bits << (at % 8)).to_le_bytes();
+    }
+}
+
+/// How far the high bits of a bucket were read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cursor {
+    /// None before the first.
+    word: Option<u64>,
+    /// The first bit of the word.
+    at: u64,
+    /// Ones of the bucket before the word.
+    seen: u32,
+}
+
+/// A table, to read.
+#[derive(Clone, Copy)]
+pub struct Reader<'t> {
+    file: &'t Sealed,
+    table: &'t Table,
+    layout: Layout,
+}
+
+impl<'t> Reader<'t> {
+    #[inline(always)]
+    pub fn new(file: &'t Sealed, table: &'t Table, entries: u32, bits: u32) -> Self {
+        Self { file, table, layout: Layout::new(entries, bits) }
+    }
+
+    #[inline(always)]
+    pub fn prefetch_address(self, address: u32) {
+        self.file.prefetch(self.table.directory + 4 * u64::from(address));
+    }
+
+    /// Also asks for their bytes.
+    #[inline(always)]
+    pub fn slots(self, address: u32) -> Result<Slots> {
+        let both = self.word(self.table.directory + 4 * u64::from(address))?;
+        let (start, end) = (both as u32, (both >> 32) as u32);
+        let slots = Slots { at: self.layout.bucket(address, start), start, end: end.max(start) };
+        self.file.prefetch(self.table.buckets + slots.at);
+        self.file.prefetch(self.table.buckets + slots.at + slots.count().min(64));
+        Ok(slots)
+    }
+
+    /// The bytes of so many slots from one of them on, and what comes after them up to a multiple of 32.
+    #[inline(always)]
+    pub fn bytes(self, slots: &Slots, from: u32, count: u32) -> Result<&'t [u8]> {
+        let start = self.table.buckets + slots.at + u64::from(from - slots.start);
+        self.file.bytes(start, u64::from(count).next_multiple_of(TOGETHER))
+    }
+
+    /// Asks for what [`Self::entry`] looks at.
+    #[inline(always)]
+    pub fn prefetch_slot(self, slots: &Slots, slot: u32) {
+        let number = u64::from(slot - slots.start);
+        self.file.prefetch(self.table.buckets + self.layout.tail(slots, number) / 8);
+        // As many zeros as ones, about.
+        self.file.prefetch(self.table.buckets + (self.layout.first_high(slots) + 2 * number) / 8);
+    }
+
+    /// The entry of a slot, if the rest of its key differs from that one in at most so many bits.
+    /// Slots are asked for in their order, with one cursor.
+    #[inline(always)]
+    pub fn entry<const FAST: bool>(self, slots: &Slots, slot: u32, rest: u32, most: u32, cursor: &mut Cursor) -> Result<Option<u32>> {
+        let number = u64::from(slot - slots.start);
+        let tail = self.layout.tail(slots, number);
+        let (low, upper_rest) = self.layout.split_tail(self.word(self.table.buckets + tail / 8)? >> (tail % 8));
+        let byte = self.file.bytes(self.table.buckets + slots.at + number, 1)?[0];
+        if (upper_rest ^ u32::from(byte) ^ rest).count_ones() > most {
+            return Ok(None);
+        }
+        let high = self.high::<FAST>(slots, number as u32, cursor)?;
+        // An altered file may say anything, which then is no entry.
+        let entry = high << self.layout.bits | low;
+        Ok(if entry >> 32 == 0 { Some(entry as u32) } else { None })
+    }
+
+    #[inline(always)]
+    fn high<const FAST: bool>(self, slots: &Slots, number: u32, cursor: &mut Cursor) -> Result<u64> {
+        let first = self.layout.first_high(slots);
+        let mut word = match cursor.word {
+            Some(word) => word,
+            None => {
+                cursor.at = first & !7;
+                self.word(self.table.buckets + cursor.at / 8)? & (u64::MAX << (first % 8))
+            }
+        };
+        while cursor.seen + word.count_ones() <= number {
+            cursor.seen += word.count_ones();
+            cursor.at += 64;
+            word = self.word(self.table.buckets + cursor.at / 8)?;
+        }
+        cursor.word = Some(word);
+        Ok(cursor.at + u64::from(nth_one::<FAST>(word, number - cursor.seen)) - first - u64::from(number))
+    }
+
+    #[inline(always)]
+    fn word(self, at: u64) -> Result<u64> {
+        let bytes = self.file.bytes(at, 8)?;
+        Ok(match bytes.first_chunk() {
+            Some(&bytes) => u64::from_le_bytes(bytes),
+            None => 0,
+        })
+    }
+}
+
+/// Where the one is before which there are so many; there is one.
+#[inline(always)]
+fn nth_one<const FAST: bool>(mut word: u64, before: u32) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if FAST {
+        // SAFETY: whoever says so has asked the processor.
+        return unsafe { nth_one_bmi2(word, before) };
+    }
+    for _ in 0..before {
+        word &= word - 1;
+    }
+    word.trailing_zeros()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "bmi2")]
+#[inline]
+fn nth_one_bmi2(word: u64, before: u32) -> u32 {
+    std::arch::x86_64::_pdep_u64(1 << before, word).trailing_zeros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{format::SealedWriter, history::keys::Ones};
+    use proptest::prelude::*;
+    use std::io::Write;
+
+    proptest! {
+        #[cfg(target_arch = "x86_64")]
+        #[test]
+        fn ones_are_found_by_one_instruction(word: u64) {
+            if is_x86_feature_detected!("bmi2") {
+                let both = (0..word.count_ones()).map(|before| (nth_one::<false>(word, before), nth_one::<true>(word, before)));
+                prop_assert!(both.into_iter().all(|(slow, fast)| slow == fast));
+            }
+        }
+
+        /// Few words make many prints of one address.
+        #[test]
+        fn what_is_written_is_read(words in prop::collection::vec(0_u64..40, 1..600), step in 1_usize..50, bits in prop_oneof![9 => 0_u32..9, 1 => 18_u32..21], part in 0_usize..8) {
+            let prints: Vec<Print> = words.iter().map(|word| Print([word.wrapping_mul(0x9e37_79b9_7f4a_7c15); 4])).collect();
+            let mut ones = Ones::new();
+            prints.iter().for_each(|print| ones.count(print));
+            let keys = Keys::new(&ones.masks(|_| bits, rest_bits(bits)));
+            let made = Made::new(&prints.iter().flat_map(|print| print.to_bytes()).collect::<Vec<u8>>(), &keys, part, bits);
+
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("table");
+            let mut out = SealedWriter::create(&path).unwrap();
+            let directory_at = out.position();
+            out.write_all(&made.directory.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+            let table = Table { directory: directory_at, buckets: out.position() };
+            out.write_all(&made.buckets).unwrap();
+            out.finish(&()).unwrap();
+            let file = Sealed::open(&path).unwrap();
+            let reader = Reader::new(&file, &table, prints.len() as u32, bits);
+
+            let keys: Vec<Key> = prints.iter().map(|print| keys.key(print, part)).collect();
+            let asked = keys[0].rest;
+            let mut addresses: Vec<u32> = keys.iter().map(|key| key.address).chain([0, (1 << bits) - 1]).collect();
+            addresses.sort_unstable();
+            addresses.dedup();
+            for address in addresses {
+                let expected: Vec<(u32, &Key)> = (0..).zip(&keys).filter(|(_, key)| key.address == address).collect();
+                let slots = reader.slots(address).unwrap();
+                prop_assert_eq!(slots.count() as usize, expected.len());
+                let bytes = reader.bytes(&slots, slots.start, slots.end - slots.start).unwrap();
+                prop_assert!(expected.iter().zip(bytes).all(|((_, key), byte)| key.rest as u8 == *byte));
+                // All of them, and some, with one cursor.
+                for (step, most) in [(1, 32), (step, 32), (1, 3), (step, 0)] {
+                    let mut cursor = Cursor::default();
+                    for (slot, (entry, key)) in (slots.start..slots.end).zip(&expected).step_by(step) {
+                        let is_near = (key.rest ^ asked).count_ones() <= most;
+                        prop_assert_eq!(reader.entry::<false>(&slots, slot, asked, most, &mut cursor).unwrap(), is_near.then_some(*entry));
+                    }
+                }
+            }
+        }
+    }
+}
