@@ -157,8 +157,9 @@ impl Sealed {
 
     pub fn describe<T: DeserializeOwned>(&self) -> Result<T> {
         let json = self.bytes(self.description.start as u64, self.description.len() as u64)?;
-        serde_json::from_slice(json)
-            .map_err(|error| self.damaged(self.description.start as u64, format!("the description does not fit: {error}")))
+        serde_json::from_slice(json).map_err(|error| {
+            self.damaged(self.description.start as u64, format!("what describes the file is right but not of this version: {error}"))
+        })
     }
 
     /// Bytes of the body, once their blocks were found right.
