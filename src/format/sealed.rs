@@ -158,7 +158,7 @@ impl Sealed {
     pub fn describe<T: DeserializeOwned>(&self) -> Result<T> {
         let json = self.bytes(self.description.start as u64, self.description.len() as u64)?;
         serde_json::from_slice(json).map_err(|error| {
-            self.damaged(self.description.start as u64, format!("what describes the file is right but not of this version: {error}"))
+            self.damaged(self.description.start as u64, format!("the file is whole, but another version of dedup made it: {error}"))
         })
     }
 
