@@ -3,10 +3,10 @@
 //! Memory: four bytes an entry for their order, or sixteen for the hashes of their ids, or twelve for a table, one after the other.
 
 use super::{
-    keys::{Keys, Ones, PARTS, address_bits},
+    keys::{Keys, Ones, PART_BITS, PARTS, address_bits},
     manners::{STEP, politely},
     segment::{Entries, GROUPS, Group, ID_BLOCK, Segment, Shape, group_of, id_hash},
-    table::{Made, Table, rest_bits},
+    table::{MOST_ADDRESS_BITS, Made, Table},
 };
 use crate::{
     error::{Error, Result},
@@ -129,9 +129,9 @@ impl<'s> Order<'s> {
         let mut shape = Shape::new(kept);
         shape.sequences = sequences;
         shape.times = times;
-        shape.address_bits = address_bits(kept, BUCKET_ENTRIES);
+        shape.address_bits = address_bits(kept, BUCKET_ENTRIES).min(MOST_ADDRESS_BITS);
         shape.ordered_bits = address_bits(kept, ORDERED_ENTRIES);
-        shape.masks = ones.masks(|part| shape.bits_of(part), rest_bits(shape.address_bits));
+        shape.masks = ones.masks(|part| shape.bits_of(part), PART_BITS as u32);
         shape.groups = lay_out(&groups, shape.ordered_bits);
         let keys = Keys::new(&shape.masks);
         let mut order = Self { sources, bases, shape, keys, order: Vec::new(), directory: Vec::new(), stop };

@@ -11,12 +11,18 @@ use std::sync::{LazyLock, OnceLock};
 /// Seven tables, one part needs none, and the print itself stay below sixty bytes; more tables would take fewer steps each.
 pub const PARTS: usize = 8;
 /// Bits of a part: half a word of a print.
-const PART_BITS: usize = PRINT_BITS / PARTS;
+pub const PART_BITS: usize = PRINT_BITS / PARTS;
+/// All parts of a print.
+pub type Parts = [u32; PARTS];
 
 /// The bits of a part, lowest first.
 #[inline(always)]
 fn part_of(print: &Print, part: usize) -> u32 {
     (print.0[part / 2] >> (PART_BITS * (part % 2))) as u32
+}
+
+pub fn parts_of(print: &Print) -> Parts {
+    std::array::from_fn(|part| part_of(print, part))
 }
 
 /// How many bits an address has, if so many entries are to have the same, about, or twice as many.

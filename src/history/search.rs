@@ -8,9 +8,9 @@
 //! 4. part 0, by which prints are ordered, for the rest: see [`Plan`].
 
 use super::{
-    keys::{FLIP_BITS, Flips, Key, Keys, PARTS, WithOnes},
+    keys::{FLIP_BITS, Flips, Key, Keys, PARTS, Parts, WithOnes},
     likeness::{At, Best, Found, Likeness, Ratio},
-    plan::{Plan, changes},
+    plan::{Plan, Steps},
     scan::scan_anywhere,
     segment::Entries,
     table::{Cursor, Slots},
@@ -78,8 +78,10 @@ pub trait Searched: Entries {
     /// None if there are too few to be worth it.
     fn keys(&self) -> Option<&Keys>;
     fn address_bits(&self) -> u32;
-    /// What it takes to look up all tables with so many bits changed, and one more for each. None: too much.
-    fn table_cost(&self, sum: u32) -> Option<u64>;
+    /// To which tables steps go if nothing is known about a request.
+    fn steps(&self) -> &Steps;
+    /// Parts of some prints, as they are; none if there are too few entries to be worth it.
+    fn sample(&self) -> Result<&[Parts]>;
     /// The buckets of cardinality that may have entries that are so alike.
     fn groups(&self, limit: Ratio, cardinality: u32) -> Range<usize>;
     fn entries_of(&self, groups: Range<usize>) -> Range<u32>;
@@ -182,7 +184,7 @@ struct Searcher<'s, 'l, S, const AVX2: bool> {
 impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     #[inline(always)]
     fn search(mut self) -> Result<()> {
-        let scanned = self.begin();
+        let scanned = self.begin()?;
         self.scan(&scanned)?;
         let Some(keys) = self.source.keys() else { return Ok(()) };
         self.scratch.keys.clear();
@@ -195,7 +197,8 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     }
 
     /// Makes a plan for each request. Which entries are looked at one after the other, and for whom.
-    fn begin(&mut self) -> Vec<(usize, Range<u32>)> {
+    #[inline(always)]
+    fn begin(&mut self) -> Result<Vec<(usize, Range<u32>)>> {
         let Self { source, asked, scratch, .. } = self;
         scratch.probes.clear();
         scratch.slots.clear();
@@ -204,13 +207,13 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
         scratch.plans.clear();
         let mut scanned = Vec::new();
         for (number, asked) in asked.iter().enumerate() {
-            let plan = if asked.best.is_full_of_equals() { Plan::default() } else { Plan::new(*source, asked) };
+            let plan = if asked.best.is_full_of_equals() { Plan::default() } else { Plan::new(*source, asked)? };
             let is_scanned = |group: &usize| plan.scanned >> group & 1 == 1;
             let groups = plan.groups.clone().filter(is_scanned).map(|group| source.entries_of(group..group + 1));
             scanned.extend(groups.filter(|entries| !entries.is_empty()).map(|entries| (number, entries)));
             scratch.plans.push(plan);
         }
-        scanned
+        Ok(scanned)
     }
 
     /// Looks at every entry of the ranges, a piece after the other for all requests in turn.
@@ -264,7 +267,7 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     /// How many bits are changed of a table; none if it need not be looked up.
     #[inline(always)]
     fn changes(&self, number: usize, table: usize) -> Option<u32> {
-        if self.is_open(number) { changes(self.scratch.plans[number].sum, table, S::TABLES) } else { None }
+        if self.is_open(number) { self.scratch.plans[number].changes(table) } else { None }
     }
 
     /// Looks up each part of each request with up to so many bits changed, where that is necessary.

@@ -8,12 +8,12 @@
 //! What a search touches is 32 bytes of print and about 26 of tables an entry; the rest is for answers only.
 
 use super::{
-    keys::{Key, Keys, Masks, PARTS, are_masks},
+    keys::{Key, Keys, Masks, PART_BITS, PARTS, Parts, are_masks, parts_of},
     likeness::{At, Ratio},
-    plan::table_costs,
+    plan::{SAMPLE, Steps},
     scan::near_bytes,
     search::{Bucket, Searched},
-    table::{Cursor, Reader, Table, rest_bits},
+    table::{Cursor, MOST_ADDRESS_BITS, Reader, Table},
 };
 use crate::{
     error::{Error, Place, Result},
@@ -24,6 +24,7 @@ use std::{
     fs::File,
     ops::Range,
     path::{Path, PathBuf},
+    sync::OnceLock,
     thread,
 };
 use xxhash_rust::xxh3::xxh3_64;
@@ -38,6 +39,8 @@ const FEW_BYTES: u64 = 256;
 const SLOTS: u32 = 1 << 12;
 /// No section of any file begins after so many bytes.
 const FAR: u64 = 1 << 60;
+/// Of so many entries one is in a sample, at least.
+const WORTH_A_SAMPLE: u32 = 16;
 const KIND: &str = "history segment";
 
 /// The bucket of a cardinality: 256 bits at most.
@@ -115,8 +118,9 @@ impl Shape {
     fn is_sound(&self) -> bool {
         self.dedup == KIND
             && self.entries > 0
-            && self.address_bits.max(self.ordered_bits) <= 30
-            && are_masks(&self.masks, |part| self.bits_of(part), rest_bits(self.address_bits))
+            && self.address_bits <= MOST_ADDRESS_BITS
+            && self.ordered_bits <= 30
+            && are_masks(&self.masks, |part| self.bits_of(part), PART_BITS as u32)
             && self.tables.len() == PARTS - 1
             && self.groups.len() == GROUPS as usize + 1
             && self.groups.iter().is_sorted_by_key(|group| group.start)
@@ -142,8 +146,9 @@ pub struct Segment {
     plain: File,
     pub shape: Shape,
     keys: Keys,
-    /// See [`Searched::table_cost`]; as far as it is worth it.
-    pub table_costs: Vec<u64>,
+    pub steps: Steps,
+    /// Made when it is needed: see [`Searched::sample`].
+    sample: OnceLock<Vec<Parts>>,
     /// How often it was merged: segments of one level are merged into one of the next.
     pub level: u32,
 }
@@ -158,9 +163,8 @@ impl Segment {
             return Err(Error::damaged(Place::file(file.name().clone()), "not a segment of a history, or one of another version"));
         }
         let keys = Keys::new(&shape.masks);
-        let key_bits = shape.address_bits + rest_bits(shape.address_bits);
-        let table_costs = table_costs::<Self>(shape.address_bits, key_bits, shape.entries);
-        Ok(Self { file, plain, shape, keys, table_costs, level })
+        let steps = Steps::usual::<Self>(shape.address_bits, shape.entries);
+        Ok(Self { file, plain, shape, keys, steps, sample: OnceLock::new(), level })
     }
 
     /// Checks every block: nobody who asks waits for that, and what a search touches is in memory then, and nothing else.
@@ -330,8 +334,19 @@ impl Searched for Segment {
         self.shape.address_bits
     }
 
-    fn table_cost(&self, sum: u32) -> Option<u64> {
-        self.table_costs.get(sum as usize).copied()
+    fn steps(&self) -> &Steps {
+        &self.steps
+    }
+
+    fn sample(&self) -> Result<&[Parts]> {
+        if let Some(sample) = self.sample.get() {
+            return Ok(sample);
+        }
+        // As prints are in order, they are from everywhere.
+        let step = self.shape.entries / SAMPLE;
+        let entries = if step < WORTH_A_SAMPLE { 0 } else { SAMPLE };
+        let sample = (0..entries).map(|at| self.print(at * step).map(|print| parts_of(&print))).collect::<Result<Vec<Parts>>>()?;
+        Ok(self.sample.get_or_init(|| sample))
     }
 
     fn groups(&self, limit: Ratio, cardinality: u32) -> Range<usize> {

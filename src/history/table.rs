@@ -1,11 +1,11 @@
-//! The table of a part in a segment: which entries have which address, in some three and a half bytes an entry.
+//! The table of a part in a segment: which entries have which address, in some four and a quarter bytes an entry.
 //!
 //! ```text
 //! where the slots of each address begin, and the end | buckets: of each address all slots
 //! a bucket: a byte for each slot, from the rest of its key | a tail for each: more of that rest, above low bits of its entry's number | high bits of the numbers
 //! ```
 //!
-//! So most slots are known to be too far by their bytes, 32 of which are looked at at once.
+//! So most slots are known to be too far by their bytes, 32 of which are looked at at once, and nearly all others by the rest.
 //!
 //! The entries of an address rise. So of their numbers as many low bits are in the tails as an address has,
 //! and the high bits, which rise as well, are written in unary (Elias and Fano): a zero for every number that these can be, and before it
@@ -16,7 +16,7 @@
 //! without reading any other: see [`Layout::bucket`].
 
 use super::{
-    keys::{Key, Keys},
+    keys::{Key, Keys, PART_BITS},
     manners::politely,
 };
 use crate::{
@@ -27,23 +27,15 @@ use serde::{Deserialize, Serialize};
 
 /// Bits of a rest that are in a byte.
 const BYTE_BITS: u32 = 8;
-/// Bits of a tail, as long as an address has fewer than [`MANY_BITS`]; then as many as an address. So with a byte, two bits in unary and what
-/// an address takes a table has less than 30 bits an entry, of some tens of millions of them.
-const TAIL_BITS: u32 = 19;
-const MANY_BITS: u32 = 18;
+/// Bits of a tail: with a byte and an address it has all bits of a part.
+const TAIL_BITS: u32 = PART_BITS as u32 - BYTE_BITS;
+const TAIL_BYTES: u64 = TAIL_BITS as u64 / 8;
+/// Bits of an address at most: a tail has as many of the entry's number.
+pub const MOST_ADDRESS_BITS: u32 = TAIL_BITS;
 /// Bytes that are looked at together.
 const TOGETHER: u64 = 32;
 /// Bytes that can be read after the last bucket.
 const PADDING: usize = 64;
-
-/// How many bits of a key stand beside an entry, if its address has so many.
-pub fn rest_bits(address_bits: u32) -> u32 {
-    BYTE_BITS + tail_bits(address_bits) - address_bits
-}
-
-fn tail_bits(address_bits: u32) -> u32 {
-    if address_bits < MANY_BITS { TAIL_BITS } else { address_bits }
-}
 
 /// Where the sections of a table begin.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -57,7 +49,6 @@ pub struct Table {
 struct Layout {
     /// Of an address, and of the low bits of entries.
     bits: u32,
-    tail_bits: u64,
     /// How many numbers the high bits can be.
     highs: u64,
 }
@@ -80,26 +71,27 @@ impl Slots {
 impl Layout {
     #[inline(always)]
     fn new(entries: u32, bits: u32) -> Self {
-        Self { bits, tail_bits: u64::from(tail_bits(bits)), highs: u64::from(entries.saturating_sub(1) >> bits) + 1 }
+        Self { bits, highs: u64::from(entries.saturating_sub(1) >> bits) + 1 }
     }
 
-    /// Where the bucket of an address begins whose first slot is that one, in bytes. If s is the bits of a slot, and h those for the zeros:
-    /// ⌈(start·s + address·(h + 7))/8⌉, which is no less than where the one before it ends.
+    /// Where the bucket of an address begins whose first slot is that one, in bytes. If h is the bits for the zeros, and as a slot has 33:
+    /// ⌈(33·start + (h + 7)·address)/8⌉, which is no less than where the one before it ends.
     #[inline(always)]
     fn bucket(self, address: u32, start: u32) -> u64 {
-        let bits = u64::from(start) * (u64::from(BYTE_BITS) + self.tail_bits + 1) + u64::from(address) * (self.highs + 7);
+        let bits = u64::from(start) * u64::from(BYTE_BITS + TAIL_BITS + 1) + u64::from(address) * (self.highs + 7);
         bits.div_ceil(8)
     }
 
-    /// The bit where the tail of a slot begins, which is the n-th of its bucket.
+    /// Where the tail of a slot begins, which is the n-th of its bucket.
     #[inline(always)]
-    fn tail(self, slots: &Slots, number: u64) -> u64 {
-        8 * (slots.at + slots.count()) + number * self.tail_bits
+    fn tail(slots: &Slots, number: u64) -> u64 {
+        slots.at + slots.count() + TAIL_BYTES * number
     }
 
+    /// The bit where the high bits begin.
     #[inline(always)]
-    fn first_high(self, slots: &Slots) -> u64 {
-        self.tail(slots, slots.count())
+    fn first_high(slots: &Slots) -> u64 {
+        8 * Self::tail(slots, slots.count())
     }
 
     /// A tail as it is written.
@@ -111,7 +103,7 @@ impl Layout {
     /// Of a tail the low bits of the entry, and its part of the rest, where it was.
     #[inline(always)]
     fn split_tail(self, tail: u64) -> (u64, u32) {
-        let tail = tail & ((1 << self.tail_bits) - 1);
+        let tail = tail & ((1 << TAIL_BITS) - 1);
         (tail & ((1 << self.bits) - 1), ((tail >> self.bits) as u32) << BYTE_BITS)
     }
 }
@@ -150,8 +142,8 @@ impl Made {
             for (number, &slot) in (0..).zip(&slots[start as usize..end as usize]) {
                 let (entry, rest) = (slot as u32, (slot >> 32) as u32);
                 buckets[(of_bucket.at + number) as usize] = rest as u8;
-                put_bits(&mut buckets, layout.tail(&of_bucket, number), layout.make_tail(entry, rest));
-                put_bits(&mut buckets, layout.first_high(&of_bucket) + number + u64::from(entry >> bits), 1);
+                put_bits(&mut buckets, 8 * Layout::tail(&of_bucket, number), layout.make_tail(entry, rest));
+                put_bits(&mut buckets, Layout::first_high(&of_bucket) + number + u64::from(entry >> bits), 1);
             }
         }
         Self { directory, buckets }
@@ -217,9 +209,9 @@ impl<'t> Reader<'t> {
     #[inline(always)]
     pub fn prefetch_slot(self, slots: &Slots, slot: u32) {
         let number = u64::from(slot - slots.start);
-        self.file.prefetch(self.table.buckets + self.layout.tail(slots, number) / 8);
+        self.file.prefetch(self.table.buckets + Layout::tail(slots, number));
         // As many zeros as ones, about.
-        self.file.prefetch(self.table.buckets + (self.layout.first_high(slots) + 2 * number) / 8);
+        self.file.prefetch(self.table.buckets + (Layout::first_high(slots) + 2 * number) / 8);
     }
 
     /// The entry of a slot, if the rest of its key differs from that one in at most so many bits.
@@ -227,8 +219,7 @@ impl<'t> Reader<'t> {
     #[inline(always)]
     pub fn entry<const FAST: bool>(self, slots: &Slots, slot: u32, rest: u32, most: u32, cursor: &mut Cursor) -> Result<Option<u32>> {
         let number = u64::from(slot - slots.start);
-        let tail = self.layout.tail(slots, number);
-        let (low, upper_rest) = self.layout.split_tail(self.word(self.table.buckets + tail / 8)? >> (tail % 8));
+        let (low, upper_rest) = self.layout.split_tail(self.word(self.table.buckets + Layout::tail(slots, number))?);
         let byte = self.file.bytes(self.table.buckets + slots.at + number, 1)?[0];
         if (upper_rest ^ u32::from(byte) ^ rest).count_ones() > most {
             return Ok(None);
@@ -241,7 +232,7 @@ impl<'t> Reader<'t> {
 
     #[inline(always)]
     fn high<const FAST: bool>(self, slots: &Slots, number: u32, cursor: &mut Cursor) -> Result<u64> {
-        let first = self.layout.first_high(slots);
+        let first = Layout::first_high(slots);
         let mut word = match cursor.word {
             Some(word) => word,
             None => {
@@ -312,7 +303,7 @@ mod tests {
             let prints: Vec<Print> = words.iter().map(|word| Print([word.wrapping_mul(0x9e37_79b9_7f4a_7c15); 4])).collect();
             let mut ones = Ones::new();
             prints.iter().for_each(|print| ones.count(print));
-            let keys = Keys::new(&ones.masks(|_| bits, rest_bits(bits)));
+            let keys = Keys::new(&ones.masks(|_| bits, PART_BITS as u32));
             let made = Made::new(&prints.iter().flat_map(|print| print.to_bytes()).collect::<Vec<u8>>(), &keys, part, bits);
 
             let directory = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@ use super::{
     journal::{Journal, Line, SyncEvery, replay},
     likeness::Best,
     manifest::{Manifest, journal_path},
+    plan::tests::{any_steps, steps_by_three},
     search::{Asked, Live, Scratch, Searched, search},
     segment::Entries,
     young::{Added, Young},
@@ -79,7 +80,7 @@ proptest! {
 
     #[test]
     fn a_segment_finds_what_a_look_at_all_finds(
-        prints in prints(400), least in ratio(), top in 1_usize..4, cut in 0_usize..400, costs in prop::collection::vec(0_u64..500, 1..260),
+        prints in prints(400), least in ratio(), top in 1_usize..4, cut in 0_usize..400, steps in any_steps(),
     ) {
         let cut = cut.min(prints.len());
         let (one, two) = (young(&prints[..cut]), young(&prints));
@@ -98,7 +99,7 @@ proptest! {
         prop_assert_eq!(&found(&prints, least, top, &parts), &expected);
         prop_assert_eq!(&found(&prints, least, top, &[&searching(&two)]), &expected);
         // Whatever the plan, it finds the same.
-        merged.table_costs = costs;
+        merged.steps = steps;
         prop_assert_eq!(&found(&prints, least, top, &[&searching(&merged)]), &expected);
         for (number, print) in prints.iter().enumerate() {
             let id = format!("d{number}");
@@ -126,7 +127,7 @@ fn tables_find_what_a_look_at_all_finds() {
     let build = |name: &str| build_file(&[&young], &|_, _| true, 0, &directory.path().join(name), &stop).unwrap().unwrap();
     let (segment, mut looked_up) = (build("a"), build("b"));
     // Tables cost nothing, and part 0 is looked up for the last two bits.
-    looked_up.table_costs = (0..40).map(|sum| if sum % 3 == 0 { 0 } else { 1_000_000 }).collect();
+    looked_up.steps = steps_by_three();
     let all: Vec<_> = (0..).zip(prints.iter().copied()).collect();
     let asked: Vec<Print> = prints[..20].iter().chain(&many(60, 10)).chain(&prints[3000..3070]).copied().collect();
     for (least, top) in [("1", 3), ("0.97", 1), ("0.94", 2), ("0.85", 1), ("0.8", 2), ("0.76", 1), ("0.7", 1)] {

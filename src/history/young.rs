@@ -4,9 +4,9 @@
 //! table: for each address a chain of blocks of slots, in order of arrival.
 
 use super::{
-    keys::{Key, Keys, Ones, PARTS},
+    keys::{Key, Keys, Ones, PARTS, Parts},
     likeness::{At, Ratio},
-    plan::table_costs,
+    plan::Steps,
     scan::{Near, Slot},
     search::{Bucket, Searched},
     segment::{Entries, id_hash},
@@ -241,9 +241,14 @@ impl Searched for Young {
         ADDRESS_BITS
     }
 
-    fn table_cost(&self, sum: u32) -> Option<u64> {
-        static COSTS: LazyLock<Vec<u64>> = LazyLock::new(|| table_costs::<Young>(ADDRESS_BITS, ADDRESS_BITS + REST_BITS, MOST_YOUNG));
-        if sum == 0 || self.tables.is_some() { COSTS.get(sum as usize).copied() } else { None }
+    fn steps(&self) -> &Steps {
+        static NONE: LazyLock<Steps> = LazyLock::new(|| Steps::usual::<Young>(ADDRESS_BITS, 0));
+        static SOME: LazyLock<Steps> = LazyLock::new(|| Steps::usual::<Young>(ADDRESS_BITS, MOST_YOUNG));
+        if self.tables.is_some() { &SOME } else { &NONE }
+    }
+
+    fn sample(&self) -> Result<&[Parts]> {
+        Ok(&[])
     }
 
     /// There is one bucket of cardinality, of all entries.
