@@ -121,44 +121,57 @@ impl Near {
     }
 }
 
-/// Calls with the number of each of the first bytes that differs from one in at most so many bits. There are whole pieces of 32.
-#[inline(always)]
-pub fn near_bytes<const AVX2: bool>(bytes: &[u8], count: u32, asked: u8, most: u32, call: impl FnMut(u32)) {
-    #[cfg(target_arch = "x86_64")]
-    if AVX2 {
-        // SAFETY: whoever says so has asked the processor.
-        return unsafe { near_bytes_avx2(bytes, count, asked, most, call) };
+/// Upper halves of slots that differ in at most so many bits from one that is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct NearHalves {
+    pub asked: u16,
+    pub mask: u16,
+    pub most: u32,
+}
+
+impl NearHalves {
+    /// Calls with the number of each of the first of them that is near. There are whole pieces of sixteen.
+    #[inline(always)]
+    pub fn each_with<const AVX2: bool>(self, halves: &[u8], count: u32, call: impl FnMut(u32)) {
+        #[cfg(target_arch = "x86_64")]
+        if AVX2 {
+            // SAFETY: whoever says so has asked the processor.
+            return unsafe { self.each_avx2(halves, count, call) };
+        }
+        self.each(halves, count, call);
     }
-    near_bytes_anywhere(bytes, count, asked, most, call);
-}
 
-#[inline(always)]
-fn near_bytes_anywhere(bytes: &[u8], count: u32, asked: u8, most: u32, call: impl FnMut(u32)) {
-    (0..count).zip(bytes).filter(|(_, byte)| (*byte ^ asked).count_ones() <= most).map(|(at, _)| at).for_each(call);
-}
+    #[inline(always)]
+    fn each(self, halves: &[u8], count: u32, call: impl FnMut(u32)) {
+        let is_near = |half: [u8; 2]| ((u16::from_le_bytes(half) ^ self.asked) & self.mask).count_ones() <= self.most;
+        (0..count).zip(halves.as_chunks().0).filter(|&(_, &half)| is_near(half)).map(|(at, _)| at).for_each(call);
+    }
 
-/// The same, 32 at a time.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,popcnt")]
-#[inline]
-fn near_bytes_avx2(bytes: &[u8], count: u32, asked: u8, most: u32, mut call: impl FnMut(u32)) {
-    use std::arch::x86_64::{
-        __m256i, _mm256_add_epi8, _mm256_and_si256, _mm256_cmpgt_epi8, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_set1_epi8,
-        _mm256_setr_epi8, _mm256_shuffle_epi8, _mm256_srli_epi16, _mm256_xor_si256,
-    };
-    let ones = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
-    let [asked, most, low] = [asked, most.min(8) as u8, 15].map(|byte| _mm256_set1_epi8(byte as i8));
-    for (first, piece) in (0..count).step_by(32).zip(bytes.as_chunks::<32>().0) {
-        // SAFETY: a piece is 32 bytes.
-        let piece = unsafe { _mm256_loadu_si256(piece.as_ptr().cast::<__m256i>()) };
-        let apart = _mm256_xor_si256(piece, asked);
-        let (halves, others) = (_mm256_and_si256(apart, low), _mm256_and_si256(_mm256_srli_epi16::<4>(apart), low));
-        let of_bytes = _mm256_add_epi8(_mm256_shuffle_epi8(ones, halves), _mm256_shuffle_epi8(ones, others));
-        let far = _mm256_movemask_epi8(_mm256_cmpgt_epi8(of_bytes, most)) as u32;
-        let mut near = !far & u32::MAX >> (32_u32.saturating_sub(count - first));
-        while near != 0 {
-            call(first + near.trailing_zeros());
-            near &= near - 1;
+    /// The same, sixteen at a time.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,popcnt")]
+    #[inline]
+    fn each_avx2(self, halves: &[u8], count: u32, mut call: impl FnMut(u32)) {
+        use std::arch::x86_64::{
+            __m256i, _mm256_add_epi8, _mm256_and_si256, _mm256_cmpgt_epi16, _mm256_loadu_si256, _mm256_maddubs_epi16, _mm256_movemask_epi8,
+            _mm256_set1_epi8, _mm256_set1_epi16, _mm256_setr_epi8, _mm256_shuffle_epi8, _mm256_srli_epi16, _mm256_xor_si256,
+        };
+        let ones = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+        let [asked, mask, most] = [self.asked, self.mask, self.most.min(16) as u16].map(|half| _mm256_set1_epi16(half as i16));
+        let (low, single) = (_mm256_set1_epi8(15), _mm256_set1_epi8(1));
+        for (first, piece) in (0..count).step_by(16).zip(halves.as_chunks::<32>().0) {
+            // SAFETY: a piece is 32 bytes.
+            let piece = unsafe { _mm256_loadu_si256(piece.as_ptr().cast::<__m256i>()) };
+            let apart = _mm256_and_si256(_mm256_xor_si256(piece, asked), mask);
+            let (nibbles, others) = (_mm256_and_si256(apart, low), _mm256_and_si256(_mm256_srli_epi16::<4>(apart), low));
+            let of_bytes = _mm256_add_epi8(_mm256_shuffle_epi8(ones, nibbles), _mm256_shuffle_epi8(ones, others));
+            let far = _mm256_movemask_epi8(_mm256_cmpgt_epi16(_mm256_maddubs_epi16(of_bytes, single), most)) as u32;
+            // Two bits each.
+            let mut near = !far & 0x5555_5555 & u32::MAX >> (32_u32.saturating_sub(2 * (count - first)));
+            while near != 0 {
+                call(first + near.trailing_zeros() / 2);
+                near &= near - 1;
+            }
         }
     }
 }
@@ -168,17 +181,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_are_near_are_all_found() {
-        let bytes: Vec<u8> = (0_u32..160).map(|byte| (byte.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
-        for (count, most) in (0..=160).flat_map(|count| (0..10).map(move |most| (count, most))) {
-            let expected: Vec<u32> = (0..count).filter(|&at| (bytes[at as usize] ^ 0x5a).count_ones() <= most).collect();
-            let mut found = Vec::new();
-            near_bytes::<false>(&bytes, count, 0x5a, most, |at| found.push(at));
+    fn halves_that_are_near_are_all_found() {
+        let halves: Vec<u16> = (0_u32..80).map(|half| (half.wrapping_mul(0x9e37_79b9) >> 16) as u16).collect();
+        let bytes: Vec<u8> = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
+        for (count, most, mask) in (0..=80).flat_map(|count| (0..18).flat_map(move |most| [(count, most, u16::MAX), (count, most, 0xfff0)]))
+        {
+            let is_near = |half: u16| ((half ^ 0x5a3c) & mask).count_ones() <= most;
+            let expected: Vec<u32> = (0..count).filter(|&at| is_near(halves[at as usize])).collect();
+            let (near, mut found) = (NearHalves { asked: 0x5a3c, mask, most }, Vec::new());
+            near.each_with::<false>(&bytes, count, |at| found.push(at));
             assert_eq!(found, expected);
             #[cfg(target_arch = "x86_64")]
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
                 found.clear();
-                near_bytes::<true>(&bytes, count, 0x5a, most, |at| found.push(at));
+                near.each_with::<true>(&bytes, count, |at| found.push(at));
                 assert_eq!(found, expected);
             }
         }

@@ -11,7 +11,6 @@ use super::{
     keys::{Key, Keys, Masks, PART_BITS, PARTS, Parts, are_masks, parts_of},
     likeness::{At, Ratio},
     plan::{SAMPLE, Steps},
-    scan::near_bytes,
     search::{Bucket, Searched},
     table::{Cursor, MOST_ADDRESS_BITS, Reader, Table},
 };
@@ -425,10 +424,9 @@ impl Searched for Segment {
     }
 
     #[inline(always)]
-    fn near<const AVX2: bool>(&self, bucket: &mut Bucket, rest: u32, most: u32, mut call: impl FnMut(u32)) -> Result<bool> {
+    fn near<const AVX2: bool>(&self, bucket: &mut Bucket, rest: u32, most: u32, call: impl FnMut(u32)) -> Result<bool> {
         let (first, count) = (bucket.next, (bucket.slots.end - bucket.next).min(SLOTS));
-        let bytes = self.table(bucket.part).bytes(&bucket.slots, first, count)?;
-        near_bytes::<AVX2>(bytes, count, rest as u8, most, |at| call(first + at));
+        self.table(bucket.part).near::<AVX2>(&bucket.slots, first, count, (rest, most), call)?;
         bucket.next += count;
         Ok(bucket.next < bucket.slots.end)
     }

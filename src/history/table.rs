@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! where the slots of each address begin, and the end | buckets: of each address all slots
-//! a bucket: a byte for each slot, from the rest of its key | a tail for each: more of that rest, above low bits of its entry's number | high bits of the numbers
+//! a bucket: the upper half of each slot | the lower half of each | high bits of the entries' numbers
 //! ```
 //!
-//! So most slots are known to be too far by their bytes, 32 of which are looked at at once, and nearly all others by the rest.
+//! A slot has 32 bits: those of the key that are not in the address, its rest, above low bits of the entry's number, as many as an address
+//! has. So nearly all slots are known to be too far by their upper halves, sixteen of which are looked at at once.
 //!
-//! The entries of an address rise. So of their numbers as many low bits are in the tails as an address has,
-//! and the high bits, which rise as well, are written in unary (Elias and Fano): a zero for every number that these can be, and before it
-//! a one for each entry of which they are that number. Where n entries have 2^b addresses, these are about n/2^b zeros and as many
-//! ones an address: two bits an entry.
+//! The entries of an address rise, and so do the high bits of their numbers. They are written in unary (Elias and Fano): a zero for every
+//! number that these can be, and before it a one for each entry of which they are that number. Where n entries have 2^b addresses, these
+//! are about n/2^b zeros and as many ones an address: two bits an entry.
 //!
 //! Buckets begin at whole bytes. For that each has up to seven bits more than it needs, so that one can say where it begins
 //! without reading any other: see [`Layout::bucket`].
@@ -18,6 +18,7 @@
 use super::{
     keys::{Key, Keys, PART_BITS},
     manners::politely,
+    scan::NearHalves,
 };
 use crate::{
     error::Result,
@@ -25,15 +26,13 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Bits of a rest that are in a byte.
-const BYTE_BITS: u32 = 8;
-/// Bits of a tail: with a byte and an address it has all bits of a part.
-const TAIL_BITS: u32 = PART_BITS as u32 - BYTE_BITS;
-const TAIL_BYTES: u64 = TAIL_BITS as u64 / 8;
-/// Bits of an address at most: a tail has as many of the entry's number.
-pub const MOST_ADDRESS_BITS: u32 = TAIL_BITS;
-/// Bytes that are looked at together.
-const TOGETHER: u64 = 32;
+/// Bits of a slot, and one for its entry in unary.
+const SLOT_BITS: u64 = PART_BITS as u64 + 1;
+const HALF_BYTES: u64 = 2;
+/// Bits of an address at most.
+pub const MOST_ADDRESS_BITS: u32 = 24;
+/// Halves that are looked at together.
+const TOGETHER: u64 = 16;
 /// Bytes that can be read after the last bucket.
 const PADDING: usize = 64;
 
@@ -78,33 +77,33 @@ impl Layout {
     /// ⌈(33·start + (h + 7)·address)/8⌉, which is no less than where the one before it ends.
     #[inline(always)]
     fn bucket(self, address: u32, start: u32) -> u64 {
-        let bits = u64::from(start) * u64::from(BYTE_BITS + TAIL_BITS + 1) + u64::from(address) * (self.highs + 7);
+        let bits = u64::from(start) * SLOT_BITS + u64::from(address) * (self.highs + 7);
         bits.div_ceil(8)
     }
 
-    /// Where the tail of a slot begins, which is the n-th of its bucket.
+    /// Where the upper half of a slot begins, which is the n-th of its bucket, and the lower.
     #[inline(always)]
-    fn tail(slots: &Slots, number: u64) -> u64 {
-        slots.at + slots.count() + TAIL_BYTES * number
+    fn halves(slots: &Slots, number: u64) -> [u64; 2] {
+        let upper = slots.at + HALF_BYTES * number;
+        [upper, upper + HALF_BYTES * slots.count()]
     }
 
     /// The bit where the high bits begin.
     #[inline(always)]
     fn first_high(slots: &Slots) -> u64 {
-        8 * Self::tail(slots, slots.count())
+        8 * (slots.at + 2 * HALF_BYTES * slots.count())
     }
 
-    /// A tail as it is written.
+    /// A slot as it is written.
     #[inline(always)]
-    fn make_tail(self, entry: u32, rest: u32) -> u64 {
-        u64::from(rest >> BYTE_BITS) << self.bits | u64::from(entry) & ((1 << self.bits) - 1)
+    fn slot(self, entry: u32, rest: u32) -> u32 {
+        rest << self.bits | entry & !self.rest_mask()
     }
 
-    /// Of a tail the low bits of the entry, and its part of the rest, where it was.
+    /// The bits of a slot that are of the rest.
     #[inline(always)]
-    fn split_tail(self, tail: u64) -> (u64, u32) {
-        let tail = tail & ((1 << TAIL_BITS) - 1);
-        (tail & ((1 << self.bits) - 1), ((tail >> self.bits) as u32) << BYTE_BITS)
+    fn rest_mask(self) -> u32 {
+        u32::MAX << self.bits
     }
 }
 
@@ -140,9 +139,11 @@ impl Made {
             let (start, end) = (ends[0], ends[1]);
             let of_bucket = Slots { at: layout.bucket(address, start), start, end };
             for (number, &slot) in (0..).zip(&slots[start as usize..end as usize]) {
-                let (entry, rest) = (slot as u32, (slot >> 32) as u32);
-                buckets[(of_bucket.at + number) as usize] = rest as u8;
-                put_bits(&mut buckets, 8 * Layout::tail(&of_bucket, number), layout.make_tail(entry, rest));
+                let entry = slot as u32;
+                let slot = layout.slot(entry, (slot >> 32) as u32);
+                for (at, half) in Layout::halves(&of_bucket, number).into_iter().zip([slot >> 16, slot & 0xffff]) {
+                    put_bits(&mut buckets, 8 * at, u64::from(half));
+                }
                 put_bits(&mut buckets, Layout::first_high(&of_bucket) + number + u64::from(entry >> bits), 1);
             }
         }
@@ -187,29 +188,35 @@ impl<'t> Reader<'t> {
         self.file.prefetch(self.table.directory + 4 * u64::from(address));
     }
 
-    /// Also asks for their bytes.
+    /// Also asks for their upper halves.
     #[inline(always)]
     pub fn slots(self, address: u32) -> Result<Slots> {
         let both = self.word(self.table.directory + 4 * u64::from(address))?;
         let (start, end) = (both as u32, (both >> 32) as u32);
         let slots = Slots { at: self.layout.bucket(address, start), start, end: end.max(start) };
-        self.file.prefetch(self.table.buckets + slots.at);
-        self.file.prefetch(self.table.buckets + slots.at + slots.count().min(64));
+        // After two lines of the cache the processor fetches the next by itself.
+        for line in [0, 64] {
+            self.file.prefetch(self.table.buckets + slots.at + (HALF_BYTES * slots.count()).min(line));
+        }
         Ok(slots)
     }
 
-    /// The bytes of so many slots from one of them on, and what comes after them up to a multiple of 32.
+    /// Calls with those of so many slots from one of them on whose upper halves differ from that of a rest in at most so many bits.
     #[inline(always)]
-    pub fn bytes(self, slots: &Slots, from: u32, count: u32) -> Result<&'t [u8]> {
-        let start = self.table.buckets + slots.at + u64::from(from - slots.start);
-        self.file.bytes(start, u64::from(count).next_multiple_of(TOGETHER))
+    pub fn near<const AVX2: bool>(self, slots: &Slots, from: u32, count: u32, near: (u32, u32), mut call: impl FnMut(u32)) -> Result<()> {
+        let (rest, most) = near;
+        let [start, _] = Layout::halves(slots, u64::from(from - slots.start));
+        let halves = self.file.bytes(self.table.buckets + start, HALF_BYTES * u64::from(count).next_multiple_of(TOGETHER))?;
+        let [asked, mask] = [rest << self.layout.bits, self.layout.rest_mask()].map(|bits| (bits >> 16) as u16);
+        NearHalves { asked, mask, most }.each_with::<AVX2>(halves, count, |at| call(from + at));
+        Ok(())
     }
 
     /// Asks for what [`Self::entry`] looks at.
     #[inline(always)]
     pub fn prefetch_slot(self, slots: &Slots, slot: u32) {
         let number = u64::from(slot - slots.start);
-        self.file.prefetch(self.table.buckets + Layout::tail(slots, number));
+        self.file.prefetch(self.table.buckets + Layout::halves(slots, number)[1]);
         // As many zeros as ones, about.
         self.file.prefetch(self.table.buckets + (Layout::first_high(slots) + 2 * number) / 8);
     }
@@ -219,14 +226,15 @@ impl<'t> Reader<'t> {
     #[inline(always)]
     pub fn entry<const FAST: bool>(self, slots: &Slots, slot: u32, rest: u32, most: u32, cursor: &mut Cursor) -> Result<Option<u32>> {
         let number = u64::from(slot - slots.start);
-        let (low, upper_rest) = self.layout.split_tail(self.word(self.table.buckets + Layout::tail(slots, number))?);
-        let byte = self.file.bytes(self.table.buckets + slots.at + number, 1)?[0];
-        if (upper_rest ^ u32::from(byte) ^ rest).count_ones() > most {
+        let [upper, lower] = Layout::halves(slots, number);
+        let half = |at: u64| self.word(self.table.buckets + at).map(|word| word as u32 & 0xffff);
+        let of = half(upper)? << 16 | half(lower)?;
+        if ((of ^ rest << self.layout.bits) & self.layout.rest_mask()).count_ones() > most {
             return Ok(None);
         }
         let high = self.high::<FAST>(slots, number as u32, cursor)?;
         // An altered file may say anything, which then is no entry.
-        let entry = high << self.layout.bits | low;
+        let entry = high << self.layout.bits | u64::from(of & !self.layout.rest_mask());
         Ok(if entry >> 32 == 0 { Some(entry as u32) } else { None })
     }
 
@@ -326,8 +334,13 @@ mod tests {
                 let expected: Vec<(u32, &Key)> = (0..).zip(&keys).filter(|(_, key)| key.address == address).collect();
                 let slots = reader.slots(address).unwrap();
                 prop_assert_eq!(slots.count() as usize, expected.len());
-                let bytes = reader.bytes(&slots, slots.start, slots.end - slots.start).unwrap();
-                prop_assert!(expected.iter().zip(bytes).all(|((_, key), byte)| key.rest as u8 == *byte));
+                // Whatever is near enough may be.
+                for most in [0, 3, 32] {
+                    let mut maybe = Vec::new();
+                    reader.near::<false>(&slots, slots.start, slots.end - slots.start, (asked, most), |slot| maybe.push(slot)).unwrap();
+                    let is_near = |key: &Key| (key.rest ^ asked).count_ones() <= most;
+                    prop_assert!((slots.start..).zip(&expected).all(|(slot, (_, key))| !is_near(key) || maybe.contains(&slot)));
+                }
                 // All of them, and some, with one cursor.
                 for (step, most) in [(1, 32), (step, 32), (1, 3), (step, 0)] {
                     let mut cursor = Cursor::default();
