@@ -1,21 +1,20 @@
 //! Requests that are answered together: each sees those before it that are added.
 
 use super::{
+    body::{Body, join, split},
     likeness::{At, Found, Likeness},
     scan::scan,
     search::Asked,
     store::Request,
 };
-use crate::{
-    error::Result,
-    format::{PRINT_BYTES, Print},
-};
+use crate::error::Result;
 
 /// Those of a batch that are to be added.
 pub struct InBatch {
     /// Where in the batch.
     at: Vec<usize>,
-    prints: Vec<u8>,
+    heads: Vec<u64>,
+    bodies: Vec<Body>,
     first_sequence: u64,
     time: u32,
 }
@@ -23,8 +22,8 @@ pub struct InBatch {
 impl InBatch {
     pub fn new(batch: &[Request<'_>], first_sequence: u64, time: u32) -> Self {
         let added = batch.iter().enumerate().filter(|(_, request)| request.add).filter_map(|(at, request)| Some((at, request.print?)));
-        let (at, prints): (Vec<_>, Vec<_>) = added.map(|(at, print)| (at, print.to_bytes())).unzip();
-        Self { at, prints: prints.concat(), first_sequence, time }
+        let (at, (heads, bodies)) = added.map(|(at, print)| (at, split(&print))).unzip();
+        Self { at, heads, bodies, first_sequence, time }
     }
 
     /// How many come before a request.
@@ -38,9 +37,9 @@ impl InBatch {
             return Ok(());
         }
         let (print, cardinality, reach) = (asked.print, asked.cardinality, asked.reach());
-        scan(&self.prints[..PRINT_BYTES * count], &print, reach, &mut |number, distance| {
-            let other = Print::from_slice(&self.prints[PRINT_BYTES * number..]);
-            let likeness = Likeness::new(cardinality + other.cardinality(), distance);
+        scan(&self.bodies[..count], &print, reach, &mut |number, _| {
+            let other = join(self.heads[number], &self.bodies[number]);
+            let likeness = Likeness::new(cardinality + other.cardinality(), other.distance(&print));
             asked.offer(Found { likeness, sequence: self.first_sequence + number as u64, at: At::Batch(self.at[number]) }, self.time);
             Ok(asked.reach())
         })

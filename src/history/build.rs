@@ -3,6 +3,7 @@
 //! Memory: four bytes an entry for their order, or sixteen for the hashes of their ids, or twelve for a table, one after the other.
 
 use super::{
+    body::{BODY_BYTES, HEAD_BYTES, bodies, join, split},
     keys::{Keys, Ones, PART_BITS, PARTS, address_bits},
     manners::{STEP, politely},
     segment::{Entries, GROUPS, Group, ID_BLOCK, Segment, Shape, group_of, id_hash},
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    format::{PRINT_BYTES, Print, SealedWriter, put_varint},
+    format::{Print, SealedWriter, put_varint},
 };
 use memmap2::Mmap;
 use std::{
@@ -30,7 +31,7 @@ const SAMPLE: u32 = 1 << 10;
 const BUCKET_ENTRIES: u32 = 60;
 /// Prints of an address of part 0: fewer, as each of them is looked at.
 const ORDERED_ENTRIES: u32 = 12;
-/// Where the prints end in a file: at a whole block, so that they can be mapped while the rest is written.
+/// Bytes that are written together: what is whole can be mapped while the rest is written.
 const BLOCK_BYTES: u64 = 1 << 14;
 
 /// Makes a segment in a file, which is not yet sure to be on disk; none, and no file, if no entry is kept.
@@ -69,15 +70,14 @@ impl Out {
         Ok(())
     }
 
-    /// Calls with the prints, which were all written.
-    fn with_prints<T>(&mut self, start: u64, length: u64, call: impl FnOnce(&[u8]) -> T) -> Result<T> {
+    /// What was written so far.
+    fn map(&mut self) -> Result<Mmap> {
         let failed = |error| Error::io(self.path.display(), error);
         let padding = self.out.position().next_multiple_of(BLOCK_BYTES) - self.out.position();
         self.out.write_all(&vec![0; padding as usize]).and_then(|()| self.out.flush()).map_err(failed)?;
         let file = File::open(&self.path).map_err(failed)?;
         // SAFETY: what is written is never written again, and nobody else knows the file.
-        let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
-        Ok(call(&map[start as usize..(start + length) as usize]))
+        unsafe { Mmap::map(&file) }.map_err(failed)
     }
 }
 
@@ -180,17 +180,19 @@ impl<'s> Order<'s> {
     }
 
     fn write(mut self, out: &mut Out) -> Result<Shape> {
-        self.shape.prints = out.position();
+        self.shape.bodies = out.position();
         self.put_each(out, |source, entry, bytes| {
-            bytes.extend_from_slice(&source.print(entry)?.to_bytes());
+            bytes.extend_from_slice(&split(&source.print(entry)?).1);
             Ok(())
         })?;
-        let print_bytes = u64::from(self.shape.entries) * PRINT_BYTES as u64;
-        // It may fill up a block.
-        out.with_prints(self.shape.prints, print_bytes, |_| ())?;
         self.shape.directory = out.position();
         out.put_u32s(&self.directory)?;
         self.directory = Vec::new();
+        self.shape.heads = out.position();
+        self.put_each(out, |source, entry, bytes| {
+            bytes.extend_from_slice(&split(&source.print(entry)?).0.to_le_bytes());
+            Ok(())
+        })?;
         self.shape.numbers = out.position();
         let first = self.shape.sequences[0];
         self.put_each(out, |source, entry, bytes| {
@@ -206,8 +208,7 @@ impl<'s> Order<'s> {
         self.order = Vec::new();
         for part in 1..PARTS {
             self.ensure_wanted()?;
-            let start = self.shape.prints;
-            let made = out.with_prints(start, print_bytes, |prints| Made::new(prints, &self.keys, part, self.shape.address_bits))?;
+            let made = self.make_table(part, &out.map()?);
             let directory = out.position();
             out.put_u32s(&made.directory)?;
             self.shape.tables.push(Table { directory, buckets: out.position() });
@@ -217,6 +218,16 @@ impl<'s> Order<'s> {
             }
         }
         Ok(self.shape)
+    }
+
+    /// Of prints that were written.
+    fn make_table(&self, part: usize, written: &[u8]) -> Made {
+        let entries = self.shape.entries as usize;
+        let section = |start: u64, bytes: usize| &written[start as usize..start as usize + bytes * entries];
+        let (heads, _) = section(self.shape.heads, HEAD_BYTES).as_chunks();
+        let bodies = bodies(section(self.shape.bodies, BODY_BYTES));
+        let key = |entry: u32| self.keys.key(&join(u64::from_le_bytes(heads[entry as usize]), &bodies[entry as usize]), part);
+        Made::new(self.shape.entries, self.shape.address_bits, key)
     }
 
     fn put_each(&self, out: &mut Out, mut put: impl FnMut(&dyn Entries, u32, &mut Vec<u8>) -> Result<()>) -> Result<()> {

@@ -22,6 +22,7 @@ mod likeness;
 mod manners;
 mod table;
 mod segment;
+mod body;
 mod build;
 mod helpers;
 mod scan;

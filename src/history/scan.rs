@@ -1,48 +1,44 @@
 //! Looks at prints one after the other, and at slots of tables many at a time.
 
-use crate::{
-    error::Result,
-    format::{PRINT_BYTES, Print},
-};
+use super::body::{Body, words_of};
+use crate::{error::Result, format::Print};
 
 /// Prints that have nothing to do with each other differ in 20 to 35 bits of a quarter.
 const NEAR: u32 = 16;
 
-/// Calls with the number and the distance of each print that is near enough; `call` says how near from then on.
-pub fn scan(prints: &[u8], print: &Print, reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
+/// Calls with the number and the distance of each body that is near enough; `call` says how near from then on.
+pub fn scan(bodies: &[Body], print: &Print, reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("popcnt") {
         // SAFETY: the processor was just asked for it.
-        return unsafe { scan_popcnt(prints, print, reach, call) };
+        return unsafe { scan_popcnt(bodies, print, reach, call) };
     }
-    scan_anywhere(prints, print, reach, call)
+    scan_anywhere(bodies, print, reach, call)
 }
 
 /// The same code, with the instruction that counts ones.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "popcnt")]
-fn scan_popcnt(prints: &[u8], print: &Print, reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
-    scan_anywhere(prints, print, reach, call)
+fn scan_popcnt(bodies: &[Body], print: &Print, reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
+    scan_anywhere(bodies, print, reach, call)
 }
 
 /// As it is compiled where it is called from.
 #[inline(always)]
-pub fn scan_anywhere(prints: &[u8], print: &Print, mut reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
-    let [a, b, c, d] = print.0;
-    let (prints, _) = prints.as_chunks::<PRINT_BYTES>();
-    for (number, bytes) in prints.iter().enumerate() {
-        let (words, _) = bytes.as_chunks::<8>();
-        let apart = |at: usize, word: u64| (u64::from_le_bytes(words[at]) ^ word).count_ones();
-        // A half of the bits tells nearly all that are too far; a quarter does so if few may differ, and else is a guess.
-        let mut distance = apart(0, a);
+pub fn scan_anywhere(bodies: &[Body], print: &Print, mut reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
+    let [_, a, b, c] = print.0;
+    for (number, body) in bodies.iter().enumerate() {
+        let [d, e, f] = words_of(body);
+        // Two words tell nearly all that are too far; one does so if few may differ, and else is a guess.
+        let mut distance = (a ^ d).count_ones();
         if reach < NEAR && distance > reach {
             continue;
         }
-        distance += apart(1, b);
+        distance += (b ^ e).count_ones();
         if distance > reach {
             continue;
         }
-        distance += apart(2, c) + apart(3, d);
+        distance += (c ^ f).count_ones();
         if distance <= reach {
             reach = call(number, distance)?;
         }

@@ -8,6 +8,7 @@
 //! 4. part 0, by which prints are ordered, for the rest: see [`Plan`].
 
 use super::{
+    body::{Body, distance, join},
     keys::{FLIP_BITS, Flips, Key, Keys, PARTS, Parts, WithOnes},
     likeness::{At, Best, Found, Likeness, Ratio},
     plan::{Plan, Steps},
@@ -87,9 +88,10 @@ pub trait Searched: Entries {
     fn entries_of(&self, groups: Range<usize>) -> Range<u32>;
     /// How many bits may differ of an entry in a bucket of cardinality.
     fn reach(&self, limit: Ratio, cardinality: u32, group: usize) -> u32;
-    /// 32 bytes each.
-    fn prints(&self, entries: Range<u32>) -> Result<&[u8]>;
-    fn prefetch_print(&self, entry: u32);
+    fn bodies(&self, entries: Range<u32>) -> Result<&[Body]>;
+    fn prefetch_body(&self, entry: u32);
+    /// The head of a print of which as many bits may differ.
+    fn head(&self, entry: u32, reach: u32) -> Result<u64>;
     /// Asks for what [`Self::prefetch_equals`] looks at.
     fn prefetch_place(&self, cardinality: u32, key: &Key);
     /// Asks for what [`Self::equals`] looks at.
@@ -236,10 +238,10 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
         if entries.is_empty() {
             return Ok(());
         }
-        let prints = self.source.prints(entries.clone())?;
+        let bodies = self.source.bodies(entries.clone())?;
         let (print, reach) = (self.asked[number].print, self.asked[number].reach());
-        scan_anywhere(prints, &print, reach, &mut |at, distance| {
-            self.consider(number, entries.start + at as u32, distance)?;
+        scan_anywhere(bodies, &print, reach, &mut |at, _| {
+            self.consider(number, entries.start + at as u32)?;
             Ok(self.asked[number].reach())
         })
     }
@@ -252,7 +254,7 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
             if self.is_open(number) {
                 let (source, print, key) = (self.source, self.asked[number].print, self.scratch.keys[number][0]);
                 source.equals(&print, &key, &mut |entry| {
-                    self.consider(number, entry, 0)?;
+                    self.consider(number, entry)?;
                     Ok(self.asked[number].best.is_full_of_equals())
                 })?;
             }
@@ -449,7 +451,7 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
             if let Some(entry) = source.entry::<AVX2>(bucket, slot, rest, *most, &mut last.1)?
                 && scratch.plans[*asked].entries.contains(&entry)
             {
-                source.prefetch_print(entry);
+                source.prefetch_body(entry);
                 scratch.candidates.push((*asked as u32, entry));
             }
         }
@@ -478,7 +480,7 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
         let mut ranges: [Range<u32>; TOGETHER] = std::array::from_fn(|_| 0..0);
         for (&(_, place), range) in waiting.iter().zip(&mut ranges) {
             *range = self.source.ordered(place)?;
-            self.source.prefetch_print(range.start);
+            self.source.prefetch_body(range.start);
         }
         for (&(number, _), range) in waiting.iter().zip(ranges) {
             self.scan_one(number, range)?;
@@ -509,10 +511,9 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
         let mut candidates = std::mem::take(&mut self.scratch.candidates);
         for &(number, entry) in &candidates {
             let number = number as usize;
-            let print = Print::from_slice(self.source.prints(entry..entry + 1)?);
-            let distance = print.distance(&self.asked[number].print);
-            if distance <= self.scratch.plans[number].reach {
-                self.consider(number, entry, distance)?;
+            let [body] = self.source.bodies(entry..entry + 1)? else { continue };
+            if distance(body, &self.asked[number].print) <= self.scratch.plans[number].reach {
+                self.consider(number, entry)?;
             }
         }
         candidates.clear();
@@ -520,10 +521,13 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
         Ok(())
     }
 
+    /// Looks at the head of an entry whose body is near enough.
     #[cold]
-    fn consider(&mut self, number: usize, entry: u32, distance: u32) -> Result<()> {
+    fn consider(&mut self, number: usize, entry: u32) -> Result<()> {
         let (source, asked) = (self.source, &mut self.asked[number]);
-        let likeness = Likeness::new(asked.cardinality + source.print(entry)?.cardinality(), distance);
+        let [body] = source.bodies(entry..entry + 1)? else { return Ok(()) };
+        let print = join(source.head(entry, self.scratch.plans[number].reach)?, body);
+        let likeness = Likeness::new(asked.cardinality + print.cardinality(), print.distance(&asked.print));
         if likeness.reaches(asked.best.limit()) {
             let (sequence, time) = source.arrival(entry, asked.live.first_time > 0)?;
             asked.offer(Found { likeness, sequence, at: S::at(self.number, entry) }, time);

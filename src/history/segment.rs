@@ -1,13 +1,14 @@
 //! Many prints that do not change any more, in a file, laid out for search.
 //!
 //! ```text
-//! prints, by bucket of cardinality and then by the address of part 0 | where each address begins
-//! | sequence numbers | times | ids | ids by hash | for each other part a table
+//! bodies of prints, by bucket of cardinality and then by the address of part 0 | where each address begins
+//! | heads of prints | sequence numbers | times | ids | ids by hash | for each other part a table
 //! ```
 //!
-//! What a search touches is 32 bytes of print and about 26 of tables an entry; the rest is for answers only.
+//! What a search touches is 24 bytes of print and about 30 of tables an entry; the rest is for answers only.
 
 use super::{
+    body::{BODY_BYTES, Body, HEAD_BYTES, bodies, join, split},
     keys::{Key, Keys, Masks, PART_BITS, PARTS, Parts, are_masks, parts_of},
     likeness::{At, Ratio},
     plan::{SAMPLE, Steps},
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Result},
-    format::{Fields, PRINT_BYTES, Print, Sealed},
+    format::{Fields, Print, Sealed},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -36,6 +37,8 @@ pub const ID_BLOCK: u32 = 4;
 const FEW_BYTES: u64 = 256;
 /// Slots that are looked at together, at most.
 const SLOTS: u32 = 1 << 12;
+/// If so many bits may differ, hardly any body is near enough, and heads are read one by one.
+const FEW_DIFFER: u32 = 40;
 /// No section of any file begins after so many bytes.
 const FAR: u64 = 1 << 60;
 /// Of so many entries one is in a sample, at least.
@@ -67,8 +70,9 @@ pub struct Shape {
     /// Sequence numbers of the first and the last entry.
     pub sequences: [u64; 2],
     pub times: [u32; 2],
-    pub prints: u64,
+    pub bodies: u64,
     pub directory: u64,
+    pub heads: u64,
     pub tables: Vec<Table>,
     pub numbers: u64,
     pub stamps: u64,
@@ -98,8 +102,9 @@ impl Shape {
             groups: Vec::new(),
             sequences: none,
             times: [0, 0],
-            prints: 0,
+            bodies: 0,
             directory: 0,
+            heads: 0,
             tables: Vec::new(),
             numbers: 0,
             stamps: 0,
@@ -126,7 +131,9 @@ impl Shape {
             && self.groups.iter().all(|group| group.address_bits <= self.ordered_bits && group.start <= self.entries)
             && self.sequences[0] <= self.sequences[1]
             && self.tables.iter().flat_map(|table| [table.directory, table.buckets]).all(|at| at <= FAR)
-            && [self.prints, self.directory, self.numbers, self.stamps, self.id_blocks, self.id_index].iter().all(|&at| at <= FAR)
+            && [self.bodies, self.directory, self.heads, self.numbers, self.stamps, self.id_blocks, self.id_index]
+                .iter()
+                .all(|&at| at <= FAR)
     }
 }
 
@@ -169,8 +176,8 @@ impl Segment {
     /// Checks every block: nobody who asks waits for that, and what a search touches is in memory then, and nothing else.
     pub fn warm_up(&self) -> Result<()> {
         self.file.verify_and(thread::yield_now)?;
-        let Shape { numbers, tables, .. } = &self.shape;
-        self.file.release_bytes(*numbers..tables.first().map_or(*numbers, |table| table.directory));
+        let Shape { heads, tables, .. } = &self.shape;
+        self.file.release_bytes(*heads..tables.first().map_or(*heads, |table| table.directory));
         Ok(())
     }
 
@@ -227,8 +234,8 @@ impl Entries for Segment {
 
     #[inline(always)]
     fn print(&self, entry: u32) -> Result<Print> {
-        let bytes = self.file.bytes(self.shape.prints + PRINT_BYTES as u64 * u64::from(entry), PRINT_BYTES as u64)?;
-        Ok(Print::from_slice(bytes))
+        let [body] = self.bodies(entry..entry + 1)? else { return Err(self.damaged("no print")) };
+        Ok(join(self.mapped_head(entry)?, body))
     }
 
     fn sequence(&self, entry: u32) -> Result<u64> {
@@ -291,6 +298,18 @@ impl Segment {
         }
     }
 
+    fn mapped_head(&self, entry: u32) -> Result<u64> {
+        let [low, high] = self.u32s(self.shape.heads + HEAD_BYTES as u64 * u64::from(entry))?;
+        Ok(u64::from(low) | u64::from(high) << 32)
+    }
+
+    /// The same, not mapped.
+    fn read_head(&self, entry: u32) -> Result<u64> {
+        let mut bytes = [0; HEAD_BYTES];
+        self.file.read_from(&self.plain, self.shape.heads + HEAD_BYTES as u64 * u64::from(entry), &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
     fn read_u32(&self, start: u64) -> Result<u32> {
         let mut bytes = [0; 4];
         self.file.read_from(&self.plain, start, &mut bytes)?;
@@ -344,7 +363,11 @@ impl Searched for Segment {
         // As prints are in order, they are from everywhere.
         let step = self.shape.entries / SAMPLE;
         let entries = if step < WORTH_A_SAMPLE { 0 } else { SAMPLE };
-        let sample = (0..entries).map(|at| self.print(at * step).map(|print| parts_of(&print))).collect::<Result<Vec<Parts>>>()?;
+        let parts = |entry: u32| {
+            let [body] = self.bodies(entry..entry + 1)? else { return Err(self.damaged("no print")) };
+            Ok(parts_of(&join(self.read_head(entry)?, body)))
+        };
+        let sample = (0..entries).map(|at| parts(at * step)).collect::<Result<Vec<Parts>>>()?;
         Ok(self.sample.get_or_init(|| sample))
     }
 
@@ -362,14 +385,21 @@ impl Searched for Segment {
     }
 
     #[inline(always)]
-    fn prints(&self, entries: Range<u32>) -> Result<&[u8]> {
-        let bytes = |entries: u32| PRINT_BYTES as u64 * u64::from(entries);
-        self.file.bytes(self.shape.prints + bytes(entries.start), bytes(entries.end - entries.start))
+    fn bodies(&self, entries: Range<u32>) -> Result<&[Body]> {
+        let bytes = |entries: u32| BODY_BYTES as u64 * u64::from(entries);
+        self.file.bytes(self.shape.bodies + bytes(entries.start), bytes(entries.end - entries.start)).map(bodies)
     }
 
     #[inline(always)]
-    fn prefetch_print(&self, entry: u32) {
-        self.file.prefetch(self.shape.prints + PRINT_BYTES as u64 * u64::from(entry));
+    fn prefetch_body(&self, entry: u32) {
+        let start = self.shape.bodies + BODY_BYTES as u64 * u64::from(entry);
+        self.file.prefetch(start);
+        // Every fourth is in two lines of the cache.
+        self.file.prefetch(start + BODY_BYTES as u64 - 1);
+    }
+
+    fn head(&self, entry: u32, reach: u32) -> Result<u64> {
+        if reach <= FEW_DIFFER { self.read_head(entry) } else { self.mapped_head(entry) }
     }
 
     fn prefetch_place(&self, cardinality: u32, key: &Key) {
@@ -377,18 +407,18 @@ impl Searched for Segment {
     }
 
     fn prefetch_equals(&self, cardinality: u32, key: &Key) -> Result<()> {
-        // Two prints are a line of the cache; after a few of them the processor fetches the next by itself.
+        // After a few lines of the cache the processor fetches the next by itself.
         let entries = self.ordered(self.place_of(cardinality, key))?;
-        entries.step_by(2).take(4).for_each(|entry| self.prefetch_print(entry));
+        entries.step_by(2).take(5).for_each(|entry| self.prefetch_body(entry));
         Ok(())
     }
 
     fn equals(&self, print: &Print, key: &Key, call: &mut dyn FnMut(u32) -> Result<bool>) -> Result<()> {
         let entries = self.ordered(self.place_of(print.cardinality(), key))?;
-        let (prints, _) = self.prints(entries.start..entries.end.max(entries.start))?.as_chunks::<PRINT_BYTES>();
-        let print = print.to_bytes();
-        for (entry, _) in (entries.start..).zip(prints).filter(|(_, of)| **of == print) {
-            if call(entry)? {
+        let bodies = self.bodies(entries.start..entries.end.max(entries.start))?;
+        let (head, body) = split(print);
+        for (entry, _) in (entries.start..).zip(bodies).filter(|(_, of)| **of == body) {
+            if self.read_head(entry)? == head && call(entry)? {
                 break;
             }
         }

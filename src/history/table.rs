@@ -16,14 +16,11 @@
 //! without reading any other: see [`Layout::bucket`].
 
 use super::{
-    keys::{Key, Keys, PART_BITS},
+    keys::{Key, PART_BITS},
     manners::politely,
     scan::NearHalves,
 };
-use crate::{
-    error::Result,
-    format::{PRINT_BYTES, Print, Sealed},
-};
+use crate::{error::Result, format::Sealed};
 use serde::{Deserialize, Serialize};
 
 /// Bits of a slot, and one for its entry in unary.
@@ -115,26 +112,24 @@ pub struct Made {
 }
 
 impl Made {
-    /// Of all prints, with addresses of so many bits.
-    pub fn new(prints: &[u8], keys: &Keys, part: usize, bits: u32) -> Self {
-        let key = |bytes: &[u8]| keys.key(&Print::from_slice(bytes), part);
-        let count = prints.len() / PRINT_BYTES;
+    /// Of so many entries, with addresses of so many bits.
+    pub fn new(count: u32, bits: u32, key: impl Fn(u32) -> Key) -> Self {
         let mut directory = vec![0_u32; (1 << bits) + 1];
-        for bytes in politely(prints.chunks_exact(PRINT_BYTES)) {
-            directory[key(bytes).address as usize + 1] += 1;
+        for entry in politely(0..count) {
+            directory[key(entry).address as usize + 1] += 1;
         }
         politely(1..directory.len()).for_each(|at| directory[at] += directory[at - 1]);
         // Of each slot the entry and, above it, the rest.
-        let (mut next, mut slots) = (directory.clone(), vec![0_u64; count]);
-        for (entry, bytes) in politely((0..).zip(prints.chunks_exact(PRINT_BYTES))) {
-            let Key { address, rest } = key(bytes);
+        let (mut next, mut slots) = (directory.clone(), vec![0_u64; count as usize]);
+        for entry in politely(0..count) {
+            let Key { address, rest } = key(entry);
             let slot = &mut next[address as usize];
-            slots[*slot as usize] = u64::from(rest) << 32 | entry;
+            slots[*slot as usize] = u64::from(rest) << 32 | u64::from(entry);
             *slot += 1;
         }
         drop(next);
-        let layout = Layout::new(count as u32, bits);
-        let mut buckets = vec![0; layout.bucket(1 << bits, count as u32) as usize + PADDING];
+        let layout = Layout::new(count, bits);
+        let mut buckets = vec![0; layout.bucket(1 << bits, count) as usize + PADDING];
         for (address, ends) in politely((0..).zip(directory.windows(2))) {
             let (start, end) = (ends[0], ends[1]);
             let of_bucket = Slots { at: layout.bucket(address, start), start, end };
@@ -291,7 +286,10 @@ fn nth_one_bmi2(word: u64, before: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{format::SealedWriter, history::keys::Ones};
+    use crate::{
+        format::{Print, SealedWriter},
+        history::keys::{Keys, Ones},
+    };
     use proptest::prelude::*;
     use std::io::Write;
 
@@ -312,7 +310,7 @@ mod tests {
             let mut ones = Ones::new();
             prints.iter().for_each(|print| ones.count(print));
             let keys = Keys::new(&ones.masks(|_| bits, PART_BITS as u32));
-            let made = Made::new(&prints.iter().flat_map(|print| print.to_bytes()).collect::<Vec<u8>>(), &keys, part, bits);
+            let made = Made::new(prints.len() as u32, bits, |entry| keys.key(&prints[entry as usize], part));
 
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("table");

@@ -2,6 +2,7 @@
 
 use super::{
     Answer, History, Likeness, Options, Ratio, Request, Wanted,
+    body::{BODY_BYTES, Body, split, words_of},
     build::build_file,
     journal::{Journal, Line, SyncEvery, replay},
     likeness::Best,
@@ -303,7 +304,8 @@ fn the_removal_of_a_lost_entry_is_not_that_of_another() {
 #[test]
 #[ignore = "it measures; see scripts/bench-history"]
 fn scan_against_memory() {
-    let prints: Vec<u8> = many(1 << 20, 3).iter().flat_map(|print| print.to_bytes()).cycle().take(1 << 28).collect();
+    let some: Vec<Body> = many(1 << 20, 3).iter().map(|print| split(print).1).collect();
+    let bodies: Vec<Body> = some.iter().copied().cycle().take((1 << 28) / BODY_BYTES).collect();
     let best = |work: &mut dyn FnMut()| {
         let one = |work: &mut dyn FnMut()| {
             let start = std::time::Instant::now();
@@ -312,15 +314,13 @@ fn scan_against_memory() {
         };
         (0..7).map(|_| one(work)).fold(f64::INFINITY, f64::min)
     };
-    let words = |bytes: &[u8]| Print::from_slice(bytes).0;
     let sum = best(&mut || {
-        std::hint::black_box(
-            prints.chunks_exact(32).fold(0_u64, |sum, bytes| words(bytes).iter().fold(sum, |sum, word| sum.wrapping_add(*word))),
-        );
+        let add = |sum: u64, body: &Body| words_of(body).iter().fold(sum, |sum, word| sum.wrapping_add(*word));
+        std::hint::black_box(bodies.iter().fold(0, add));
     });
     let asked = Print([5; 4]);
-    let scan = best(&mut || super::scan::scan(&prints, &asked, 8, &mut |_, _| Ok(8)).unwrap());
-    let rate = |seconds: f64| prints.len() as f64 / seconds / 1e9;
+    let scan = best(&mut || super::scan::scan(&bodies, &asked, 8, &mut |_, _| Ok(8)).unwrap());
+    let rate = |seconds: f64| (BODY_BYTES * bodies.len()) as f64 / seconds / 1e9;
     eprintln!(
         "| a plain sum, GB/s | the scan, GB/s | the scan takes |\n| ---: | ---: | ---: |\n| {:.1} | {:.1} | {:.2} × |",
         rate(sum),

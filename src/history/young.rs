@@ -4,6 +4,7 @@
 //! table: for each address a chain of blocks of slots, in order of arrival.
 
 use super::{
+    body::{BODY_BYTES, Body, join, split},
     keys::{Key, Keys, Ones, PARTS, Parts},
     likeness::{At, Ratio},
     plan::Steps,
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Result},
-    format::{PRINT_BYTES, Print, prefetch},
+    format::{Print, prefetch},
 };
 use std::{ops::Range, sync::LazyLock};
 
@@ -47,8 +48,8 @@ const BLOCK: usize = 14;
 #[derive(Debug, Default)]
 pub struct Young {
     first_sequence: u64,
-    /// All prints in a row.
-    prints: Vec<u8>,
+    heads: Vec<u64>,
+    bodies: Vec<Body>,
     times: Vec<u32>,
     ids: String,
     id_ends: Vec<usize>,
@@ -88,7 +89,8 @@ impl Young {
         let entries = entries as usize;
         let mut young = Self {
             first_sequence: 0,
-            prints: touched(PRINT_BYTES * entries, 0),
+            heads: touched(entries, 0),
+            bodies: touched(entries, [0; BODY_BYTES]),
             times: touched(entries, 0),
             // No bytes at all are UTF-8.
             ids: String::from_utf8(touched(ID_BYTES * entries, 0)).unwrap_or_default(),
@@ -109,14 +111,16 @@ impl Young {
             self.first_sequence = added.sequence;
         }
         let entry = self.count();
-        self.prints.extend_from_slice(&added.print.to_bytes());
+        let (head, body) = split(&added.print);
+        self.heads.push(head);
+        self.bodies.push(body);
         self.times.push(added.time);
         self.ids.push_str(&added.id);
         self.id_ends.push(self.ids.len());
         self.id_hashes.push(id_hash(&added.id));
         match &mut self.tables {
             Some(tables) => tables.add(entry, &added.print),
-            None if self.times.len() == FEW => self.tables = Some(Tables::new(&self.prints, std::mem::take(&mut self.room))),
+            None if self.times.len() == FEW => self.tables = Some(Tables::new(&self.heads, &self.bodies, std::mem::take(&mut self.room))),
             None => {}
         }
     }
@@ -150,10 +154,10 @@ fn touched<T: Clone>(count: usize, value: T) -> Vec<T> {
 
 impl Tables {
     /// In what room there is; without any it is made.
-    fn new(prints: &[u8], mut room: Vec<Chains>) -> Self {
+    fn new(heads: &[u64], bodies: &[Body], mut room: Vec<Chains>) -> Self {
         room.resize_with(PARTS, || Chains::with_room(0));
         let mut ones = Ones::new();
-        let each = || prints.chunks_exact(PRINT_BYTES).map(Print::from_slice);
+        let each = || heads.iter().zip(bodies).map(|(&head, body)| join(head, body));
         each().for_each(|print| ones.count(&print));
         let mut tables = Self { keys: Keys::new(&ones.masks(|_| ADDRESS_BITS, REST_BITS)), parts: room };
         (0..).zip(each()).for_each(|(entry, print)| tables.add(entry, &print));
@@ -201,7 +205,8 @@ impl Entries for Young {
     }
 
     fn print(&self, entry: u32) -> Result<Print> {
-        self.prints(entry..entry + 1).map(Print::from_slice)
+        let both = self.heads.get(entry as usize).zip(self.bodies.get(entry as usize));
+        both.map(|(&head, body)| join(head, body)).ok_or_else(out_of_bounds)
     }
 
     fn sequence(&self, entry: u32) -> Result<u64> {
@@ -265,13 +270,17 @@ impl Searched for Young {
     }
 
     #[inline(always)]
-    fn prints(&self, entries: Range<u32>) -> Result<&[u8]> {
-        self.prints.get(PRINT_BYTES * entries.start as usize..PRINT_BYTES * entries.end as usize).ok_or_else(out_of_bounds)
+    fn bodies(&self, entries: Range<u32>) -> Result<&[Body]> {
+        self.bodies.get(entries.start as usize..entries.end as usize).ok_or_else(out_of_bounds)
     }
 
     #[inline(always)]
-    fn prefetch_print(&self, entry: u32) {
-        prefetch(&self.prints, PRINT_BYTES as u64 * u64::from(entry));
+    fn prefetch_body(&self, entry: u32) {
+        prefetch(&self.bodies, u64::from(entry));
+    }
+
+    fn head(&self, entry: u32, _: u32) -> Result<u64> {
+        self.heads.get(entry as usize).copied().ok_or_else(out_of_bounds)
     }
 
     fn prefetch_place(&self, _: u32, key: &Key) {
@@ -332,7 +341,7 @@ impl Searched for Young {
 
     #[inline(always)]
     fn prefetch_slot(&self, _: &Bucket, entry: u32) {
-        self.prefetch_print(entry);
+        self.prefetch_body(entry);
     }
 
     /// A slot has it.
