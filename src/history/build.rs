@@ -28,7 +28,7 @@ pub type Keep<'k> = dyn Fn(u64, u32) -> bool + Sync + 'k;
 /// Prints that are looked at to choose the bits of addresses.
 const SAMPLE: u32 = 1 << 10;
 /// Entries of an address in a table, at least, if there are so many.
-const BUCKET_ENTRIES: u32 = 60;
+const BUCKET_ENTRIES: u32 = 30;
 /// Prints of an address of part 0: fewer, as each of them is looked at.
 const ORDERED_ENTRIES: u32 = 12;
 /// Bytes that are written together: what is whole can be mapped while the rest is written.

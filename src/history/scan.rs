@@ -143,27 +143,62 @@ impl NearHalves {
         (0..count).zip(halves.as_chunks().0).filter(|&(_, &half)| is_near(half)).map(|(at, _)| at).for_each(call);
     }
 
-    /// The same, sixteen at a time.
+    /// The same, sixteen at a time. In most of what is looked up no bit may differ, or one.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,popcnt")]
     #[inline]
-    fn each_avx2(self, halves: &[u8], count: u32, mut call: impl FnMut(u32)) {
+    fn each_avx2(self, halves: &[u8], count: u32, call: impl FnMut(u32)) {
         use std::arch::x86_64::{
-            __m256i, _mm256_add_epi8, _mm256_and_si256, _mm256_cmpgt_epi16, _mm256_loadu_si256, _mm256_maddubs_epi16, _mm256_movemask_epi8,
-            _mm256_set1_epi8, _mm256_set1_epi16, _mm256_setr_epi8, _mm256_shuffle_epi8, _mm256_srli_epi16, _mm256_xor_si256,
+            _mm256_add_epi8, _mm256_add_epi16, _mm256_and_si256, _mm256_cmpeq_epi16, _mm256_cmpgt_epi16, _mm256_maddubs_epi16,
+            _mm256_set1_epi8, _mm256_set1_epi16, _mm256_setr_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16,
+            _mm256_xor_si256,
         };
-        let ones = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
-        let [asked, mask, most] = [self.asked, self.mask, self.most.min(16) as u16].map(|half| _mm256_set1_epi16(half as i16));
-        let (low, single) = (_mm256_set1_epi8(15), _mm256_set1_epi8(1));
-        for (first, piece) in (0..count).step_by(16).zip(halves.as_chunks::<32>().0) {
-            // SAFETY: a piece is 32 bytes.
-            let piece = unsafe { _mm256_loadu_si256(piece.as_ptr().cast::<__m256i>()) };
-            let apart = _mm256_and_si256(_mm256_xor_si256(piece, asked), mask);
-            let (nibbles, others) = (_mm256_and_si256(apart, low), _mm256_and_si256(_mm256_srli_epi16::<4>(apart), low));
-            let of_bytes = _mm256_add_epi8(_mm256_shuffle_epi8(ones, nibbles), _mm256_shuffle_epi8(ones, others));
-            let far = _mm256_movemask_epi8(_mm256_cmpgt_epi16(_mm256_maddubs_epi16(of_bytes, single), most)) as u32;
-            // Two bits each.
-            let mut near = !far & 0x5555_5555 & u32::MAX >> (32_u32.saturating_sub(2 * (count - first)));
+        let [asked, mask] = [self.asked, self.mask].map(|half| _mm256_set1_epi16(half as i16));
+        match self.most {
+            0 => {
+                let asked = _mm256_and_si256(asked, mask);
+                each_of_sixteen(halves, count, |piece| _mm256_cmpeq_epi16(_mm256_and_si256(piece, mask), asked), call);
+            }
+            1 => {
+                // A number less its lowest one.
+                let (zero, less) = (_mm256_setzero_si256(), _mm256_set1_epi16(-1));
+                let near = |piece| {
+                    let apart = _mm256_and_si256(_mm256_xor_si256(piece, asked), mask);
+                    _mm256_cmpeq_epi16(_mm256_and_si256(apart, _mm256_add_epi16(apart, less)), zero)
+                };
+                each_of_sixteen(halves, count, near, call);
+            }
+            most => {
+                let ones = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+                let (low, single, more) = (_mm256_set1_epi8(15), _mm256_set1_epi8(1), _mm256_set1_epi16(most.min(16) as i16 + 1));
+                let near = |piece| {
+                    let apart = _mm256_and_si256(_mm256_xor_si256(piece, asked), mask);
+                    let (nibbles, others) = (_mm256_and_si256(apart, low), _mm256_and_si256(_mm256_srli_epi16::<4>(apart), low));
+                    let of_bytes = _mm256_add_epi8(_mm256_shuffle_epi8(ones, nibbles), _mm256_shuffle_epi8(ones, others));
+                    _mm256_cmpgt_epi16(more, _mm256_maddubs_epi16(of_bytes, single))
+                };
+                each_of_sixteen(halves, count, near, call);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::__m256i;
+
+/// Calls with the number of each of the first halves that are near, by what says so of sixteen.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,popcnt")]
+#[inline]
+fn each_of_sixteen(halves: &[u8], count: u32, near: impl Fn(__m256i) -> __m256i, mut call: impl FnMut(u32)) {
+    use std::arch::x86_64::{_mm256_loadu_si256, _mm256_movemask_epi8};
+    for (first, piece) in (0..count).step_by(16).zip(halves.as_chunks::<32>().0) {
+        // SAFETY: a piece is 32 bytes.
+        let piece = unsafe { _mm256_loadu_si256(piece.as_ptr().cast::<__m256i>()) };
+        // Two bits each.
+        let near = _mm256_movemask_epi8(near(piece)) as u32 & 0x5555_5555;
+        if near != 0 {
+            let mut near = near & u32::MAX >> 32_u32.saturating_sub(2 * (count - first));
             while near != 0 {
                 call(first + near.trailing_zeros() / 2);
                 near &= near - 1;

@@ -451,7 +451,6 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
             if let Some(entry) = source.entry::<AVX2>(bucket, slot, rest, *most, &mut last.1)?
                 && scratch.plans[*asked].entries.contains(&entry)
             {
-                source.prefetch_body(entry);
                 scratch.candidates.push((*asked as u32, entry));
             }
         }
@@ -509,11 +508,15 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     #[inline(always)]
     fn verify_anywhere(&mut self) -> Result<()> {
         let mut candidates = std::mem::take(&mut self.scratch.candidates);
-        for &(number, entry) in &candidates {
-            let number = number as usize;
-            let [body] = self.source.bodies(entry..entry + 1)? else { continue };
-            if distance(body, &self.asked[number].print) <= self.scratch.plans[number].reach {
-                self.consider(number, entry)?;
+        for some in candidates.chunks(TOGETHER) {
+            // In a short loop, as a processor may wait for the place of one while it asks for those of others.
+            some.iter().for_each(|&(_, entry)| self.source.prefetch_body(entry));
+            for &(number, entry) in some {
+                let number = number as usize;
+                let [body] = self.source.bodies(entry..entry + 1)? else { continue };
+                if distance(body, &self.asked[number].print) <= self.scratch.plans[number].reach {
+                    self.consider(number, entry)?;
+                }
             }
         }
         candidates.clear();

@@ -261,7 +261,7 @@ impl History {
         let added = InBatch::new(batch, self.next_sequence, now);
         let threads = self.threads_for(batch);
         // Those who come late find something to do; but what is slow is cheaper for many requests at once.
-        let shares = if self.pace < SLOW { 4 * threads } else { threads };
+        let shares = if self.pace < SLOW { 4 * threads } else { 2 * threads };
         let piece = if threads == 1 { batch.len() } else { batch.len().div_ceil(shares) }.max(1);
         let found: Vec<OnceLock<Result<Vec<Vec<Found>>>>> = (0..batch.len().div_ceil(piece)).map(|_| OnceLock::new()).collect();
         let (next, nanoseconds) = (AtomicUsize::new(0), AtomicU64::new(0));
