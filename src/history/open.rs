@@ -6,7 +6,7 @@ use super::{
     manifest::{Manifest, ensure_new, journal_path},
     merge::Worker,
     segment::{Entries, Segment},
-    store::{Held, History, Options, Writing},
+    store::{ALONE, Held, History, Options, Writing},
     upkeep::{Upkeep, count_within},
     young::Young,
 };
@@ -21,7 +21,6 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 /// How often a reader tries again, if a writer changes the history while it is opened.
@@ -142,7 +141,7 @@ impl History {
         let removed: HashSet<u64> = manifest.removed.drain(..).filter(|&sequence| sequence < next_sequence).collect();
         segments.iter_mut().for_each(|held| held.removed = count_within(&removed, held.segment.shape.sequences));
         let (removed, waiting, young, writing) = (Arc::new(removed), Vec::new(), Young::default(), None);
-        let (directory, pace) = (directory.to_owned(), Duration::ZERO);
+        let (directory, pace) = (directory.to_owned(), ALONE);
         let helpers = Helpers::start(options.threads.saturating_sub(1))?;
         Ok(Self {
             directory,

@@ -40,9 +40,7 @@ const MOST_FILES: usize = 40;
 /// Requests that are answered together.
 const BATCH: usize = 1024;
 /// What takes less time is not worth another thread, which may have to wait for a processor.
-const ALONE: Duration = Duration::from_micros(250);
-/// A request that takes longer looks deep into the tables, which is cheaper for many together.
-const SLOW: Duration = Duration::from_micros(200);
+pub(super) const ALONE: Duration = Duration::from_micros(250);
 
 /// How a history is used.
 #[derive(Debug, Clone)]
@@ -132,7 +130,7 @@ pub struct History {
     pub(super) next_sequence: u64,
     pub(super) last_time: u32,
     pub(super) helpers: Helpers,
-    /// What a request took of a thread, in the last batch.
+    /// What a request took of a thread, in the last batch; at first, enough for several threads.
     pub(super) pace: Duration,
     /// None if it is only read.
     pub(super) writing: Option<Writing>,
@@ -260,9 +258,8 @@ impl History {
     fn search(&self, batch: &[Request<'_>], wanted: &Wanted, now: u32) -> Result<(Vec<Vec<Found>>, Duration)> {
         let added = InBatch::new(batch, self.next_sequence, now);
         let threads = self.threads_for(batch);
-        // Those who come late find something to do; but what is slow is cheaper for many requests at once.
-        let shares = if self.pace < SLOW { 4 * threads } else { 2 * threads };
-        let piece = if threads == 1 { batch.len() } else { batch.len().div_ceil(shares) }.max(1);
+        // Those who come late find something to do.
+        let piece = if threads == 1 { batch.len() } else { batch.len().div_ceil(4 * threads) }.max(1);
         let found: Vec<OnceLock<Result<Vec<Vec<Found>>>>> = (0..batch.len().div_ceil(piece)).map(|_| OnceLock::new()).collect();
         let (next, nanoseconds) = (AtomicUsize::new(0), AtomicU64::new(0));
         self.helpers.work(threads - 1, &|| {
