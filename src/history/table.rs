@@ -189,10 +189,10 @@ impl<'t> Reader<'t> {
         let both = self.word(self.table.directory + 4 * u64::from(address))?;
         let (start, end) = (both as u32, (both >> 32) as u32);
         let slots = Slots { at: self.layout.bucket(address, start), start, end: end.max(start) };
-        // After two lines of the cache the processor fetches the next by itself.
-        for line in [0, 64] {
-            self.file.prefetch(self.table.buckets + slots.at + (HALF_BYTES * slots.count()).min(line));
-        }
+        // As many lines of the cache as nearly all have.
+        let (first, bytes) = (self.table.buckets + slots.at, HALF_BYTES * slots.count());
+        (0..bytes.min(192)).step_by(64).for_each(|line| self.file.prefetch(first + line));
+        self.file.prefetch(first + bytes.min(192));
         Ok(slots)
     }
 
