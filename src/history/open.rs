@@ -213,7 +213,7 @@ impl History {
     /// Takes what a journal has. Numbers of entries that were lost before it are not given again.
     fn take_all(&mut self, replayed: &Replayed) {
         self.next_sequence = replayed.first_sequence;
-        replayed.lines.iter().for_each(|line| self.take(line));
+        self.take(&replayed.lines);
     }
 }
 

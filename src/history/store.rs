@@ -39,6 +39,8 @@ const MOST_WAITING: usize = 3;
 const MOST_FILES: usize = 40;
 /// Requests that are answered together.
 const BATCH: usize = 1024;
+/// Lines that are taken into memory together.
+const TAKEN: usize = 16;
 /// What takes less time is not worth another thread, which may have to wait for a processor.
 pub(super) const ALONE: Duration = Duration::from_micros(250);
 
@@ -351,7 +353,7 @@ impl History {
             let room = most.saturating_sub(self.young.count()) as usize;
             let (now, later) = lines.split_at(room.min(lines.len()));
             self.writing()?.journal.append(now)?;
-            now.iter().for_each(|line| self.take(line));
+            self.take(now);
             if now.len() == room {
                 self.next_journal()?;
             }
@@ -361,8 +363,16 @@ impl History {
         Ok(())
     }
 
-    /// Takes a line of the journal into memory.
-    pub(super) fn take(&mut self, line: &Line) {
+    /// Takes lines of the journal into memory.
+    pub(super) fn take(&mut self, lines: &[Line]) {
+        for some in lines.chunks(TAKEN) {
+            let print = |line: &Line| if let Line::Add(added) = line { Some(added.print) } else { None };
+            self.young.prefetch_room(some.iter().filter_map(print));
+            some.iter().for_each(|line| self.take_one(line));
+        }
+    }
+
+    fn take_one(&mut self, line: &Line) {
         match line {
             Line::Remove(sequence) => {
                 self.note_removed(*sequence);

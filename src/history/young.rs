@@ -125,6 +125,17 @@ impl Young {
         }
     }
 
+    /// Asks for the memory that entries with these prints will be put into: it is waited for once for a few of them.
+    pub fn prefetch_room(&self, prints: impl Iterator<Item = Print> + Clone) {
+        let Some(Tables { keys, parts }) = &self.tables else { return };
+        let places = || prints.clone().flat_map(|print| parts.iter().zip(keys.all(&print)).map(|(chains, key)| (chains, key.address)));
+        places().for_each(|(chains, address)| prefetch(&chains.ends, u64::from(address)));
+        for (chains, address) in places() {
+            let [_, last] = chains.ends[address as usize];
+            prefetch(&chains.blocks, u64::from(last));
+        }
+    }
+
     /// The sequence number of the last entry, and its time: none came later.
     pub fn last(&self) -> Option<(u64, u32)> {
         let last = self.times.len().checked_sub(1)?;
