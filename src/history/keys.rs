@@ -152,7 +152,7 @@ pub struct Flips {
 }
 
 /// Of how many bits all numbers are kept.
-pub const FLIP_BITS: u32 = 11;
+pub const FLIP_BITS: u32 = 10;
 
 impl Flips {
     /// Of up to [`FLIP_BITS`] bits.

@@ -25,6 +25,8 @@ use std::{
 
 /// How often a reader tries again, if a writer changes the history while it is opened.
 const ATTEMPTS: u32 = 20;
+/// Lines of a journal that are taken into memory together.
+const TAKEN: usize = 16;
 
 /// Refuses a directory that holds no history.
 pub fn ensure_is(directory: &Path) -> Result<()> {
@@ -214,6 +216,28 @@ impl History {
     fn take_all(&mut self, replayed: &Replayed) {
         self.next_sequence = replayed.first_sequence;
         self.take(&replayed.lines);
+    }
+
+    /// Takes lines of the journal into memory.
+    pub(super) fn take(&mut self, lines: &[Line]) {
+        for some in lines.chunks(TAKEN) {
+            let print = |line: &Line| if let Line::Add(added) = line { Some(added.print) } else { None };
+            self.young.prefetch_room(some.iter().filter_map(print));
+            some.iter().for_each(|line| self.take_one(line));
+        }
+    }
+
+    fn take_one(&mut self, line: &Line) {
+        match line {
+            Line::Remove(sequence) => {
+                self.note_removed(*sequence);
+            }
+            Line::Add(added) => {
+                self.next_sequence = added.sequence + 1;
+                self.last_time = self.last_time.max(added.time);
+                self.young.push(added);
+            }
+        }
     }
 }
 

@@ -37,10 +37,10 @@ const LARGE_LEVEL: u32 = 3;
 /// What may wait in memory to be made into files; and files that may wait to be merged.
 const MOST_WAITING: usize = 3;
 const MOST_FILES: usize = 40;
-/// Requests that are answered together.
+/// Requests that are answered together. Those that take longer look deep into the tables, which then come into the cache once for many.
 const BATCH: usize = 1024;
-/// Lines that are taken into memory together.
-const TAKEN: usize = 16;
+const LARGE_BATCH: usize = 4096;
+const SLOW: Duration = Duration::from_micros(200);
 /// What takes less time is not worth another thread, which may have to wait for a processor.
 pub(super) const ALONE: Duration = Duration::from_micros(250);
 
@@ -172,7 +172,11 @@ impl History {
     /// Answers requests in their order: each sees all that were added before it, those of the same batch included.
     pub fn ask(&mut self, requests: &[Request<'_>], wanted: &Wanted) -> Result<Vec<Answer>> {
         let mut answers = Vec::with_capacity(requests.len());
-        for batch in requests.chunks(BATCH) {
+        let mut left = requests;
+        while !left.is_empty() {
+            let most = if self.pace < SLOW { BATCH } else { LARGE_BATCH };
+            let (batch, later) = left.split_at(left.len().div_ceil(left.len().div_ceil(most)));
+            left = later;
             self.settle(false)?;
             let now = (self.options.clock)().max(self.last_time);
             let (found, spent) = self.search(batch, wanted, now)?;
@@ -261,7 +265,8 @@ impl History {
         let added = InBatch::new(batch, self.next_sequence, now);
         let threads = self.threads_for(batch);
         // Those who come late find something to do.
-        let piece = if threads == 1 { batch.len() } else { batch.len().div_ceil(4 * threads) }.max(1);
+        let shares = if self.pace < SLOW { 4 * threads } else { 2 * threads };
+        let piece = if threads == 1 { batch.len() } else { batch.len().div_ceil(shares) }.max(1);
         let found: Vec<OnceLock<Result<Vec<Vec<Found>>>>> = (0..batch.len().div_ceil(piece)).map(|_| OnceLock::new()).collect();
         let (next, nanoseconds) = (AtomicUsize::new(0), AtomicU64::new(0));
         self.helpers.work(threads - 1, &|| {
@@ -361,28 +366,6 @@ impl History {
         }
         self.look_ahead();
         Ok(())
-    }
-
-    /// Takes lines of the journal into memory.
-    pub(super) fn take(&mut self, lines: &[Line]) {
-        for some in lines.chunks(TAKEN) {
-            let print = |line: &Line| if let Line::Add(added) = line { Some(added.print) } else { None };
-            self.young.prefetch_room(some.iter().filter_map(print));
-            some.iter().for_each(|line| self.take_one(line));
-        }
-    }
-
-    fn take_one(&mut self, line: &Line) {
-        match line {
-            Line::Remove(sequence) => {
-                self.note_removed(*sequence);
-            }
-            Line::Add(added) => {
-                self.next_sequence = added.sequence + 1;
-                self.last_time = self.last_time.max(added.time);
-                self.young.push(added);
-            }
-        }
     }
 
     /// Goes on with the next journal; what the last one has is made into a file.
