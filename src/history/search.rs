@@ -240,8 +240,8 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
         }
         let bodies = self.source.bodies(entries.clone())?;
         let (print, reach) = (self.asked[number].print, self.asked[number].reach());
-        scan_anywhere(bodies, &print, reach, &mut |at, _| {
-            self.consider(number, entries.start + at as u32)?;
+        scan_anywhere(bodies, &print, reach, &mut |at, at_least| {
+            self.consider(number, entries.start + at as u32, at_least)?;
             Ok(self.asked[number].reach())
         })
     }
@@ -254,7 +254,7 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
             if self.is_open(number) {
                 let (source, print, key) = (self.source, self.asked[number].print, self.scratch.keys[number][0]);
                 source.equals(&print, &key, &mut |entry| {
-                    self.consider(number, entry)?;
+                    self.consider(number, entry, 0)?;
                     Ok(self.asked[number].best.is_full_of_equals())
                 })?;
             }
@@ -514,8 +514,9 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
             for &(number, entry) in some {
                 let number = number as usize;
                 let [body] = self.source.bodies(entry..entry + 1)? else { continue };
-                if distance(body, &self.asked[number].print) <= self.scratch.plans[number].reach {
-                    self.consider(number, entry)?;
+                let at_least = distance(body, &self.asked[number].print);
+                if at_least <= self.scratch.plans[number].reach {
+                    self.consider(number, entry, at_least)?;
                 }
             }
         }
@@ -525,12 +526,18 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     }
 
     /// Looks at the head of an entry whose body is near enough.
+    fn consider(&mut self, number: usize, entry: u32, at_least: u32) -> Result<()> {
+        let (source, asked, reach) = (self.source, &self.asked[number], self.scratch.plans[number].reach);
+        let head = source.head(entry, reach)?;
+        let distance = at_least + (head ^ asked.print.0[0]).count_ones();
+        if distance > reach { Ok(()) } else { self.consider_near(number, entry, head, distance) }
+    }
+
     #[cold]
-    fn consider(&mut self, number: usize, entry: u32) -> Result<()> {
+    fn consider_near(&mut self, number: usize, entry: u32, head: u64, distance: u32) -> Result<()> {
         let (source, asked) = (self.source, &mut self.asked[number]);
         let [body] = source.bodies(entry..entry + 1)? else { return Ok(()) };
-        let print = join(source.head(entry, self.scratch.plans[number].reach)?, body);
-        let likeness = Likeness::new(asked.cardinality + print.cardinality(), print.distance(&asked.print));
+        let likeness = Likeness::new(asked.cardinality + join(head, body).cardinality(), distance);
         if likeness.reaches(asked.best.limit()) {
             let (sequence, time) = source.arrival(entry, asked.live.first_time > 0)?;
             asked.offer(Found { likeness, sequence, at: S::at(self.number, entry) }, time);
