@@ -266,7 +266,7 @@ impl Arguments {
         let (top, tokenizer) = (self.top.unwrap_or(1) as usize, self.tokens.tokenizer());
         let asked = self.history.asked(&self.service, top, settings.limits.threads, tokenizer.as_ref())?;
         if let Some(address) = &self.service.listen {
-            self.service.serve(address, asked, settings.corpus, (&name::<Self>(), self.run.quiet))?;
+            self.service.serve(address, asked, (settings.corpus, settings.limits.threads), (&name::<Self>(), self.run.quiet))?;
             return Ok(ExitCode::SUCCESS);
         }
         let (mut out, tell) = (BufWriter::with_capacity(1 << 16, Output::open(None, false)?), tell(&name::<Self>(), self.run.quiet));

@@ -53,7 +53,7 @@ impl ServiceArgs {
         &self,
         address: &Address,
         asked: Asked,
-        reading: corpus::Options,
+        (reading, threads): (corpus::Options, usize),
         (tool, is_quiet): (&str, bool),
     ) -> Result<(), anyhow::Error> {
         let stop = Stop::new().context("a pipe")?;
@@ -66,6 +66,7 @@ impl ServiceArgs {
             max_clients: self.max_clients as usize,
             client_bytes: usize::try_from(self.client_memory).unwrap_or(usize::MAX),
             reading,
+            threads,
             add: asked.add,
             with_all: asked.wanted.top > 1,
         };

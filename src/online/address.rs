@@ -107,13 +107,16 @@ impl Stream {
         #[cfg(not(target_vendor = "apple"))]
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the bytes are borrowed, and the descriptor is open as long as the stream is.
-        let count = unsafe { libc::send(self.as_fd().as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
-        match usize::try_from(count) {
-            Ok(count) => Ok(count),
-            Err(_) => match io::Error::last_os_error() {
-                error if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&error.kind()) => Ok(0),
-                error => Err(error),
-            },
+        let send = || unsafe { libc::send(self.as_fd().as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+        loop {
+            let Ok(count) = usize::try_from(send()) else {
+                match io::Error::last_os_error() {
+                    error if error.kind() == io::ErrorKind::Interrupted => continue,
+                    error if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+                    error => return Err(error),
+                }
+            };
+            return Ok(count);
         }
     }
 
@@ -209,17 +212,17 @@ impl Listener {
         }
     }
 
-    /// The next connection; an error of the kind WouldBlock if there is none.
+    /// The next connection, which waits for nothing; an error of the kind WouldBlock if there is none.
     pub fn accept(&self) -> io::Result<Stream> {
         match self {
             Self::Unix(listener, ..) => {
                 let (stream, _) = listener.accept()?;
-                stream.set_nonblocking(false)?;
+                stream.set_nonblocking(true)?;
                 Ok(Stream::Unix(stream))
             }
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept()?;
-                stream.set_nonblocking(false)?;
+                stream.set_nonblocking(true)?;
                 Stream::over_tcp(stream)
             }
         }

@@ -1,10 +1,6 @@
-//! The thread that answers.
+//! Who answers.
 
-use super::{
-    queue::{Job, Queue},
-    request::Asked,
-    server::Options,
-};
+use super::{request::Asked, server::Options};
 use crate::{
     error::{Error, Result},
     history::Request,
@@ -13,7 +9,6 @@ use crate::{
 };
 use std::{
     panic::{self, AssertUnwindSafe},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -23,32 +18,58 @@ const MOST_BATCH: usize = 1024;
 /// If it takes longer than that, there are too many.
 const LONG: Duration = Duration::from_millis(40);
 
-/// Answers all that comes, and closes the history when nothing more will. After an error there is no other answer than that, and
-/// `stop` is called.
-pub fn answer_all(mut answering: Box<dyn Answering>, options: &Options, queue: &Queue, stop: impl Fn()) -> Result<()> {
-    // However this ends, nobody must wait for it in vain.
-    let end = OnEnd(stop, queue);
-    let mut most = LEAST_BATCH;
-    while let Some(jobs) = queue.take(most) {
-        let start = Instant::now();
-        // What may be half done after a panic is not used again.
-        let answered = panic::catch_unwind(AssertUnwindSafe(|| answer(&mut *answering, options, &jobs)));
-        match answered.unwrap_or_else(|_| Err(Error::Usage("the thread that answers died".to_owned()))) {
-            Ok(lines) => {
-                deliver(&jobs, &lines);
-                most = next_batch(most, jobs.len(), start.elapsed());
-            }
-            Err(error) => {
-                (end.0)();
-                refuse(&jobs, &error);
-                while let Some(jobs) = queue.take(MOST_BATCH) {
-                    refuse(&jobs, &error);
+/// A request, and the number of the client who waits for its answer.
+pub struct Job {
+    pub client: usize,
+    pub asked: Asked,
+}
+
+/// Answers as long as it can; after an error there is no other answer than that.
+pub struct Engine<'o> {
+    /// None when it has failed, or is closed.
+    answering: Option<Box<dyn Answering>>,
+    options: &'o Options,
+    /// So many are answered together.
+    pub most: usize,
+    failed: Option<Error>,
+}
+
+impl<'o> Engine<'o> {
+    pub fn new(answering: Box<dyn Answering>, options: &'o Options) -> Self {
+        Self { answering: Some(answering), options, most: LEAST_BATCH, failed: None }
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// A line for each.
+    pub fn answer(&mut self, jobs: &[Job]) -> Lines {
+        if let Some(answering) = &mut self.answering {
+            let start = Instant::now();
+            let answered = panic::catch_unwind(AssertUnwindSafe(|| answer(&mut **answering, self.options, jobs)));
+            match answered.unwrap_or_else(|_| Err(Error::Usage("the thread that answers died".to_owned()))) {
+                Ok(lines) => {
+                    self.most = next_batch(self.most, jobs.len(), start.elapsed());
+                    return lines;
                 }
-                return Err(error);
+                // What may be half done is not used again.
+                Err(error) => (self.answering, self.failed) = (None, Some(error)),
             }
         }
+        let mut lines = Lines::default();
+        let error = self.failed.as_ref().map(Error::to_string).unwrap_or_default();
+        jobs.iter().for_each(|_| lines.put(|out| put_error(out, &error)));
+        lines
     }
-    answering.close()
+
+    /// Returns when all that was added is on disk; what went wrong is an error here, too.
+    pub fn close(&mut self) -> Result<()> {
+        match (self.failed.take(), self.answering.take()) {
+            (Some(error), _) => Err(error),
+            (None, answering) => answering.map_or(Ok(()), Answering::close),
+        }
+    }
 }
 
 /// How many are answered together next, if up to `most` were to be, and `count` took so long: twice as many or half of them.
@@ -63,18 +84,9 @@ fn next_batch(most: usize, count: usize, took: Duration) -> usize {
     next.clamp(LEAST_BATCH, MOST_BATCH)
 }
 
-struct OnEnd<'q, F: Fn()>(F, &'q Queue);
-
-impl<F: Fn()> Drop for OnEnd<'_, F> {
-    fn drop(&mut self) {
-        (self.0)();
-        self.1.end();
-    }
-}
-
 /// Lines, and where each ends.
 #[derive(Default)]
-struct Lines {
+pub struct Lines {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -83,6 +95,12 @@ impl Lines {
     fn put(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
         put(&mut self.bytes);
         self.ends.push(self.bytes.len());
+    }
+
+    /// The lines from one to before another, counted from 0.
+    pub fn range(&self, from: usize, to: usize) -> &[u8] {
+        let start_of = |at: usize| if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.bytes[start_of(from)..start_of(to)]
     }
 }
 
@@ -121,26 +139,6 @@ fn ask(answering: &mut dyn Answering, options: &Options, run: &[Job], lines: &mu
         lines.put(|out| put_reply(out, request.id, &reply, options.with_all));
     }
     Ok(())
-}
-
-/// Hands the answers over, those of a client together.
-fn deliver(jobs: &[Job], lines: &Lines) {
-    let mut at = 0;
-    for run in jobs.chunk_by(|one, two| Arc::ptr_eq(&one.answers, &two.answers)) {
-        let start = if at == 0 { 0 } else { lines.ends[at - 1] };
-        at += run.len();
-        run[0].answers.append(&lines.bytes[start..lines.ends[at - 1]], run.len(), weight(run));
-    }
-}
-
-fn refuse(jobs: &[Job], error: &Error) {
-    let mut lines = Lines::default();
-    jobs.iter().for_each(|_| lines.put(|out| put_error(out, &error.to_string())));
-    deliver(jobs, &lines);
-}
-
-fn weight(run: &[Job]) -> usize {
-    run.iter().map(|job| job.asked.weight()).sum()
 }
 
 /// `{"error":…}`

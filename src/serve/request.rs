@@ -25,18 +25,6 @@ pub enum Asked {
     Wrong(String),
 }
 
-impl Asked {
-    /// Bytes of memory, about.
-    pub fn weight(&self) -> usize {
-        let text = match self {
-            Self::Like { id, .. } | Self::Remove(id) => id.len(),
-            Self::Hello => 0,
-            Self::Wrong(what) => what.len(),
-        };
-        text + size_of::<Self>()
-    }
-}
-
 /// Reads lines; owns the buffers that are used again and again.
 #[derive(Clone)]
 pub struct RequestReader {

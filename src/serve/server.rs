@@ -1,33 +1,37 @@
-//! Takes clients in, and lets them go.
+//! Takes clients in, serves them in turn, and lets them go.
 
 use super::{
-    budget::Budget,
-    connection::converse,
-    engine::{answer_all, put_error},
-    queue::Queue,
-    request::RequestReader,
-    wait::wait,
+    client::{Came, Phase},
+    clients::{Clients, READ_BYTES},
+    engine::{Engine, Job},
+    readers::Readers,
+    request::{Asked, RequestReader},
 };
 use crate::{
     corpus,
     error::{Error, Result},
     online::{Address, Answering, Listener, Stream},
 };
+use mio::{Events, Interest, Poll, Registry, Token, Waker, event::Event, unix::SourceFd};
 use std::{
-    io::{self, PipeReader, PipeWriter, Read, Write},
-    net::Shutdown,
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
+    io::{self, PipeReader, PipeWriter},
+    os::fd::{AsFd, AsRawFd},
     time::{Duration, Instant},
 };
 
 /// How long clients may take at the end to read their answers.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
-/// How long nobody is taken in when there are no more files or threads.
+/// How long nobody is taken in when there are no more files.
 const BREATH: Duration = Duration::from_millis(50);
+/// Clients that are told at once that they are too many; more are only let go.
+const MOST_REFUSED: usize = 64;
+/// Clients that are taken in before it is the turn of others.
+const MOST_ACCEPTED: usize = 64;
+
+const EVENTS: usize = 1024;
+const LISTENER: Token = Token(usize::MAX - 1);
+const STOP: Token = Token(usize::MAX - 2);
+const READERS: Token = Token(usize::MAX - 3);
 
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -37,15 +41,16 @@ pub struct Options {
     pub max_clients: usize,
     /// What lines and answers of all clients may take together.
     pub client_bytes: usize,
-    /// How lines are read.
+    /// How lines are read, and how many threads read long ones.
     pub reading: corpus::Options,
+    pub threads: usize,
     /// Documents are added, unless a request says that its own is not.
     pub add: bool,
     /// Answers have all matches, not only the best.
     pub with_all: bool,
 }
 
-/// Ends a server: a byte in a pipe, which a handler of signals may write, too.
+/// Ends a server: a byte in a pipe, which a handler of signals may write.
 pub struct Stop {
     reader: PipeReader,
     pub writer: PipeWriter,
@@ -58,53 +63,6 @@ impl Stop {
     }
 }
 
-/// What the threads of a server have in common.
-pub struct Shared {
-    pub queue: Queue,
-    pub budget: Arc<Budget>,
-    /// Can be read from when it is time to stop, and stays so.
-    pub stop: PipeReader,
-    pub stopping: AtomicBool,
-    /// Who has not read its answers by now will not get them.
-    pub giving_up: AtomicBool,
-    clients: Mutex<Clients>,
-    left: Condvar,
-}
-
-#[derive(Default)]
-struct Clients {
-    connected: usize,
-    /// Of these, how many are read from.
-    reading: usize,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Clients> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn end_reading(&self) {
-        self.lock().reading -= 1;
-        self.left.notify_all();
-    }
-
-    fn end(&self) {
-        self.lock().connected -= 1;
-        self.left.notify_all();
-    }
-
-    /// Waits until something holds of the clients; false if that takes too long.
-    fn wait_until(&self, limit: Duration, holds: impl Fn(&Clients) -> bool) -> bool {
-        let deadline = Instant::now() + limit;
-        let mut clients = self.lock();
-        while !holds(&clients) {
-            let Some(left) = deadline.checked_duration_since(Instant::now()) else { return false };
-            clients = self.left.wait_timeout(clients, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
-    }
-}
-
 /// Serves until it is told to stop; then all that was read is answered, and all that was added is on disk.
 ///
 /// `ready` is told where it listens, and how many entries there are.
@@ -113,95 +71,243 @@ pub fn serve(answering: Box<dyn Answering>, options: &Options, stop: Stop, ready
     let listener = Listener::bind(&options.address, options.allow_remote)?;
     let address = listener.address().map_err(|error| Error::io(&options.address, error))?;
     let entries = answering.hello().entries;
-    let Stop { reader: stopped, writer } = stop;
-    let shared = Arc::new(Shared {
-        queue: Queue::default(),
-        budget: Arc::new(Budget::new(options.client_bytes)),
-        stop: stopped,
-        stopping: AtomicBool::new(false),
-        giving_up: AtomicBool::new(false),
-        clients: Mutex::default(),
-        left: Condvar::new(),
-    });
-    // A full pipe has stopped it already.
-    let (queue, stop) = (&shared.queue, || drop((&writer).write(&[0])));
-    thread::scope(|scope| {
-        let engine = scope.spawn(move || answer_all(answering, options, queue, stop));
-        ready(&address, entries);
-        let accepted = accept_all(&listener, &address, options, &reader, &shared);
-        drop(listener);
-        part(&shared);
-        let answered = engine.join().unwrap_or_else(|_| Err(Error::Usage("the thread that answers died".to_owned())));
-        shared.wait_until(LAST_ANSWERS, |clients| clients.connected == 0);
-        shared.giving_up.store(true, Ordering::Relaxed);
-        shared.wait_until(LAST_ANSWERS, |clients| clients.connected == 0);
-        accepted.and(answered)
-    })
+    let mut server = Server::new(Engine::new(answering, options), listener, reader, &stop, options)?;
+    ready(&address, entries);
+    server.run()?;
+    server.part()
 }
 
-/// No more is read, and what was read is answered.
-fn part(shared: &Shared) {
-    shared.stopping.store(true, Ordering::Relaxed);
-    // A large document that is being read takes its time, and is not lost.
-    while !shared.wait_until(LAST_ANSWERS, |clients| clients.reading == 0) {}
-    shared.queue.close();
+/// All clients, and who answers them.
+struct Server<'o> {
+    poll: Poll,
+    events: Events,
+    options: &'o Options,
+    /// None when nobody is taken in any more.
+    listener: Option<Listener>,
+    can_accept: bool,
+    /// Nobody is taken in before that.
+    accepts_from: Option<Instant>,
+    clients: Clients,
+    reader: RequestReader,
+    readers: Readers,
+    engine: Engine<'o>,
+    /// Requests that are not answered yet.
+    jobs: Vec<Job>,
+    block: Box<[u8]>,
+    is_told_to_stop: bool,
 }
 
-fn accept_all(listener: &Listener, address: &Address, options: &Options, reader: &RequestReader, shared: &Arc<Shared>) -> Result<()> {
-    loop {
-        match wait(listener, &shared.stop, None).map_err(|error| Error::io(address, error))? {
-            [_, true] => return Ok(()),
-            [false, false] => continue,
-            [true, false] => {}
+impl<'o> Server<'o> {
+    fn new(engine: Engine<'o>, listener: Listener, reader: RequestReader, stop: &Stop, options: &'o Options) -> Result<Self> {
+        let failed = |error| Error::io(&options.address, error);
+        let poll = Poll::new().map_err(failed)?;
+        watch(poll.registry(), &listener, LISTENER, Interest::READABLE).map_err(failed)?;
+        watch(poll.registry(), &stop.reader, STOP, Interest::READABLE).map_err(failed)?;
+        let waker = Waker::new(poll.registry(), READERS).map_err(failed)?;
+        // If it cannot be woken, it is all the same at the next request.
+        let readers = Readers::start(options.threads.max(1), &reader, move || drop(waker.wake()))?;
+        Ok(Self {
+            poll,
+            events: Events::with_capacity(EVENTS),
+            options,
+            listener: Some(listener),
+            can_accept: false,
+            accepts_from: None,
+            clients: Clients::new(options.client_bytes),
+            reader,
+            readers,
+            engine,
+            jobs: Vec::new(),
+            block: vec![0; READ_BYTES].into(),
+            is_told_to_stop: false,
+        })
+    }
+
+    /// Serves until it is told to stop.
+    fn run(&mut self) -> Result<()> {
+        while !self.is_told_to_stop {
+            self.turn(None)?;
         }
-        match listener.accept() {
-            Ok(stream) => admit(stream, options, reader, shared),
-            Err(error)
-                if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted, io::ErrorKind::ConnectionAborted].contains(&error.kind()) => {}
-            // Too many open files: somebody will go.
-            Err(_) => thread::sleep(BREATH),
+        Ok(())
+    }
+
+    /// No more is read, what was read is answered, and what was added is on disk; then clients may take their answers, for a while.
+    fn part(&mut self) -> Result<()> {
+        self.listener = None;
+        for number in self.clients.numbers() {
+            if let Some(client) = self.clients.get(number).filter(|client| client.phase == Phase::Open) {
+                client.phase = Phase::Closing;
+            }
+            self.clients.settle(number);
+        }
+        // A large document that is being read takes its time, and is not lost.
+        while self.readers.pending > 0 {
+            self.turn(None)?;
+        }
+        let closed = self.engine.close();
+        let deadline = Instant::now() + LAST_ANSWERS;
+        while self.clients.count() > 0 && Instant::now() < deadline {
+            self.turn(Some(deadline))?;
+        }
+        closed
+    }
+
+    /// Waits for something to do, and does it: everybody of whom something came, or who can take more, has a turn.
+    fn turn(&mut self, limit: Option<Instant>) -> Result<()> {
+        self.wait(limit).map_err(|error| Error::io(&self.options.address, error))?;
+        self.accept_some();
+        while let Some(piece) = self.readers.take()? {
+            if let Some(client) = self.clients.get(piece.client) {
+                client.come_back(piece.lines);
+            }
+            self.ask(piece.client, piece.asked);
+            self.clients.settle(piece.client);
+        }
+        for _ in 0..self.clients.turns() {
+            self.attend();
+            if self.jobs.len() >= self.engine.most {
+                self.answer();
+            }
+        }
+        self.expire();
+        self.answer();
+        Ok(())
+    }
+
+    /// Waits until something comes, or it is time for something.
+    fn wait(&mut self, limit: Option<Instant>) -> io::Result<()> {
+        let is_busy = self.clients.turns() > 0 || self.can_accept && self.accepts_from.is_none();
+        let next = [limit, self.accepts_from, self.clients.first_deadline()].into_iter().flatten().min();
+        let left = if is_busy { Some(Duration::ZERO) } else { next.map(|next| next.saturating_duration_since(Instant::now())) };
+        match self.poll.poll(&mut self.events, left) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            polled => polled?,
+        }
+        for event in &self.events {
+            match event.token() {
+                LISTENER => self.can_accept = true,
+                STOP => self.is_told_to_stop = true,
+                READERS => {}
+                Token(number) => note(&mut self.clients, number, event),
+            }
+        }
+        Ok(())
+    }
+
+    fn accept_some(&mut self) {
+        if self.accepts_from.is_some_and(|from| Instant::now() < from) || !self.can_accept {
+            return;
+        }
+        self.accepts_from = None;
+        for _ in 0..MOST_ACCEPTED {
+            let Some(listener) = &self.listener else { return self.can_accept = false };
+            match listener.accept() {
+                Ok(stream) => self.admit(stream),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.can_accept = false,
+                Err(error) if [io::ErrorKind::Interrupted, io::ErrorKind::ConnectionAborted].contains(&error.kind()) => {}
+                // Too many open files: somebody will go.
+                Err(_) => return self.accepts_from = Some(Instant::now() + BREATH),
+            }
+        }
+    }
+
+    /// Takes a client in, or tells it why not.
+    fn admit(&mut self, stream: Stream) {
+        let is_full = self.clients.count() - self.clients.refused >= self.options.max_clients;
+        let token = Token(self.clients.next_number());
+        if is_full && self.clients.refused == MOST_REFUSED
+            || watch(self.poll.registry(), &stream, token, Interest::READABLE | Interest::WRITABLE).is_err()
+        {
+            return;
+        }
+        let number = self.clients.add(stream);
+        if is_full {
+            let most = self.options.max_clients;
+            self.clients.refuse(number, &format!("{most} clients are connected, which is the most (--max-clients); try again later"));
+        }
+    }
+
+    /// Somebody has a turn: takes its answers, and is read from once.
+    fn attend(&mut self) {
+        let Some(number) = self.clients.next_turn() else { return };
+        let Some(client) = self.clients.get(number) else { return };
+        client.flush();
+        if client.phase == Phase::Leaving {
+            client.ignore(&mut self.block);
+        }
+        if let Some(client) = self.clients.readable(number) {
+            let (reader, block, mut asked) = (&mut self.reader, &mut self.block, Vec::new());
+            let piece = match client.receive(block) {
+                Came::Nothing => None,
+                Came::End => client.take_end(reader, |one| asked.push(one)),
+                Came::Bytes(count) => client.take(&mut block[..count], reader, |one| asked.push(one)),
+            };
+            piece.into_iter().for_each(|piece| self.readers.submit(piece));
+            self.ask(number, asked);
+        }
+        self.clients.settle(number);
+    }
+
+    fn ask(&mut self, client: usize, asked: Vec<Asked>) {
+        if let Some(client) = self.clients.get(client) {
+            client.asked += asked.len();
+        }
+        self.jobs.extend(asked.into_iter().map(|asked| Job { client, asked }));
+    }
+
+    /// Answers all that was asked, and hands the answers over, those of a client together.
+    fn answer(&mut self) {
+        let mut jobs = std::mem::take(&mut self.jobs);
+        let mut left = &jobs[..];
+        while !left.is_empty() {
+            let (batch, later) = left.split_at(left.len().min(self.engine.most));
+            let (lines, mut at) = (self.engine.answer(batch), 0);
+            for run in batch.chunk_by(|one, two| one.client == two.client) {
+                let next = at + run.len();
+                if let Some(client) = self.clients.get(run[0].client) {
+                    client.asked -= run.len();
+                    client.answer(lines.range(at, next));
+                }
+                self.clients.settle(run[0].client);
+                at = next;
+            }
+            left = later;
+        }
+        self.is_told_to_stop |= self.engine.has_failed();
+        jobs.clear();
+        self.jobs = jobs;
+    }
+
+    /// Lets those go who take too long.
+    fn expire(&mut self) {
+        while let Some(number) = self.clients.next_late(Instant::now()) {
+            let most = self.clients.most_bytes();
+            let Some(client) = self.clients.get(number) else { continue };
+            if client.phase == Phase::Open {
+                let why = format!("all clients together have {most} bytes, which is the most (--client-memory); try again later");
+                let refused = client.refuse(&why);
+                self.ask(number, vec![refused]);
+            } else {
+                client.phase = Phase::Gone;
+            }
+            self.clients.settle(number);
         }
     }
 }
 
-fn admit(stream: Stream, options: &Options, reader: &RequestReader, shared: &Arc<Shared>) {
-    let stream = Arc::new(stream);
-    {
-        let mut clients = shared.lock();
-        if clients.connected >= options.max_clients {
-            drop(clients);
-            return refuse(
-                &stream,
-                &format!("{} clients are connected, which is the most (--max-clients); try again later", options.max_clients),
-            );
-        }
-        clients.connected += 1;
-        clients.reading += 1;
-    }
-    let (of_thread, reader, of_all) = (stream.clone(), reader.clone(), shared.clone());
-    let body = move || {
-        converse(&of_thread, reader, &of_all);
-        drop(of_thread);
-        of_all.end();
-    };
-    if let Err(error) = thread::Builder::new().spawn(body) {
-        refuse(&stream, &format!("no thread for another client: {error}; try again later"));
-        shared.end_reading();
-        shared.end();
-    }
+/// Has the system tell, once each time, when something comes or can be written.
+fn watch(registry: &Registry, what: &impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
+    registry.register(&mut SourceFd(&what.as_fd().as_raw_fd()), token, interest)
 }
 
-/// Says why, and hangs up. A line is so short that it waits for nobody.
-fn refuse(stream: &Stream, what: &str) {
-    let mut line = Vec::new();
-    put_error(&mut line, what);
-    let limit = Duration::from_millis(1);
-    let _ = stream.set_write_limit(limit).and_then(|()| stream.set_read_limit(limit));
-    let mut both = stream;
-    let _ = both.write_all(&line);
-    stream.shut(Shutdown::Write);
-    // What it has sent already would make the end look like a fault.
-    let _ = both.read(&mut [0; 4096]);
+/// Notes what the system tells of a client.
+fn note(clients: &mut Clients, number: usize, event: &Event) {
+    if let Some(client) = clients.get(number) {
+        client.can_read |= event.is_readable() || event.is_read_closed() || event.is_error();
+        client.can_write |= event.is_writable() || event.is_write_closed() || event.is_error();
+        client.is_closed |= event.is_read_closed() || event.is_error();
+        clients.take_turn(number);
+    }
 }
 
 #[cfg(test)]
@@ -213,7 +319,12 @@ mod tests {
         scheme::PrintScheme,
         token::{Rule, Tokenizer},
     };
-    use std::{os::unix::net::UnixStream, sync::mpsc};
+    use std::{
+        io::{Read, Write},
+        os::unix::net::UnixStream,
+        sync::mpsc,
+        thread,
+    };
 
     struct Dies(PrintScheme);
 
@@ -249,6 +360,7 @@ mod tests {
             max_clients: 4,
             client_bytes: 1 << 20,
             reading: corpus::Options::default(),
+            threads: 1,
             add: true,
             with_all: false,
         };
