@@ -2,20 +2,22 @@
 
 use super::{
     journal::{Journal, SyncEvery},
+    keys::Keys,
     young::Young,
 };
 use crate::error::Result;
 use std::{path::PathBuf, thread};
 
-/// The next journal and the memory of its entries, made ahead of their time, so that nobody waits for the disk.
+/// The next journal and the memory of its entries, made ahead of their time, so that nobody waits for the disk. The entries get the keys of
+/// those before them, which are as good: so there are tables from the first one on.
 pub struct Ahead {
     first_sequence: u64,
     thread: Option<thread::JoinHandle<Result<(Journal, Young)>>>,
 }
 
 impl Ahead {
-    pub fn start(path: PathBuf, first_sequence: u64, every: SyncEvery, entries: u32) -> Self {
-        let make = move || Ok((Journal::create(&path, first_sequence, every)?, Young::with_room(entries)));
+    pub fn start(path: PathBuf, first_sequence: u64, every: SyncEvery, (entries, keys): (u32, Option<Keys>)) -> Self {
+        let make = move || Ok((Journal::create(&path, first_sequence, every)?, Young::with_room(entries, keys)));
         Self { first_sequence, thread: thread::Builder::new().spawn(make).ok() }
     }
 

@@ -9,6 +9,7 @@ use std::{
     panic::{self, AssertUnwindSafe},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
+    time::Duration,
 };
 
 /// As many as were asked for; they sleep until they are called.
@@ -124,6 +125,14 @@ fn help(shared: &Shared) {
             shared.done.notify_one();
         }
     }
+}
+
+/// What this thread has had of a processor. The time that goes by tells how much others had, too.
+pub fn thread_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it is written to what is borrowed. If that fails, it is 0.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 use super::{
     ahead::Ahead,
     batch::InBatch,
-    helpers::Helpers,
+    helpers::{Helpers, thread_time},
     journal::{Journal, Line, SyncEvery},
     likeness::{At, Best, Found, Likeness, Ratio},
     manifest::{Manifest, SegmentFile, journal_path, segment_path},
     merge::{Commit, Done, Dropped, Inputs, Job, Worker},
-    search::{Asked, Live, Scratch, search},
+    search::{Asked, Live, Scratch, Searched, search},
     segment::{Entries, Segment, Shape},
     upkeep::{Kind, Upkeep, count_within},
     young::{Added, MOST_YOUNG, Young},
@@ -27,7 +27,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// Files of a level that become one. Fewer files are faster to search, but each entry is written more often.
@@ -41,8 +41,8 @@ const MOST_FILES: usize = 40;
 const BATCH: usize = 1024;
 const LARGE_BATCH: usize = 4096;
 const SLOW: Duration = Duration::from_micros(200);
-/// What takes less time is not worth another thread, which may have to wait for a processor.
-pub(super) const ALONE: Duration = Duration::from_micros(250);
+/// What takes less time is not worth another thread, which may have to wait for a processor, and is waited for then.
+pub(super) const ALONE: Duration = Duration::from_millis(1);
 
 /// How a history is used.
 #[derive(Debug, Clone)]
@@ -260,7 +260,7 @@ impl History {
         Live { first_sequence, first_time, removed: &self.removed }
     }
 
-    /// The best of each request, in the state before the batch and among the requests before it; and the time that all threads took.
+    /// The best of each request, in the state before the batch and among the requests before it; and the processor time that all threads took.
     fn search(&self, batch: &[Request<'_>], wanted: &Wanted, now: u32) -> Result<(Vec<Vec<Found>>, Duration)> {
         let added = InBatch::new(batch, self.next_sequence, now);
         let threads = self.threads_for(batch);
@@ -270,7 +270,7 @@ impl History {
         let found: Vec<OnceLock<Result<Vec<Vec<Found>>>>> = (0..batch.len().div_ceil(piece)).map(|_| OnceLock::new()).collect();
         let (next, nanoseconds) = (AtomicUsize::new(0), AtomicU64::new(0));
         self.helpers.work(threads - 1, &|| {
-            let start = Instant::now();
+            let start = thread_time();
             while let at = next.fetch_add(1, Ordering::Relaxed)
                 && let Some(found) = found.get(at)
             {
@@ -278,7 +278,7 @@ impl History {
                 // Nobody else has this one.
                 let _ = found.set(self.search_some(batch, some, &added, wanted, now));
             }
-            nanoseconds.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            nanoseconds.fetch_add(thread_time().saturating_sub(start).as_nanos() as u64, Ordering::Relaxed);
         })?;
         let mut all = Vec::with_capacity(batch.len());
         for found in found {
@@ -393,7 +393,7 @@ impl History {
             && count >= most - most / 4
         {
             let path = journal_path(&self.directory, writing.journal_number + 1);
-            writing.next_journal = Some(Ahead::start(path, first, every, most));
+            writing.next_journal = Some(Ahead::start(path, first, every, (most, self.young.keys().cloned())));
         }
     }
 

@@ -39,6 +39,7 @@ const FEW: usize = 2048;
 const ID_BYTES: usize = 16;
 /// Of each part: about eight entries have an address, so that nearly all have one block.
 const ADDRESS_BITS: u32 = 15;
+const ADDRESSES: usize = 1 << ADDRESS_BITS;
 /// Bits of a slot that are of the key.
 const REST_BITS: u32 = u32::BITS - ENTRY_BITS;
 /// Slots of a block.
@@ -54,8 +55,7 @@ pub struct Young {
     ids: String,
     id_ends: Vec<usize>,
     id_hashes: Vec<u32>,
-    /// For the parts of the tables, which are made when there are more than a few entries.
-    room: Vec<Chains>,
+    /// Made when there are more than a few entries, if not before.
     tables: Option<Tables>,
 }
 
@@ -84,10 +84,11 @@ struct Block {
 }
 
 impl Young {
-    /// With room for so many entries: memory that is touched for the first time takes its time, which nobody who asks should wait for.
-    pub fn with_room(entries: u32) -> Self {
+    /// With room for so many entries, and with tables if their keys are known: memory that is touched for the first time takes its time,
+    /// which nobody who asks should wait for.
+    pub fn with_room(entries: u32, keys: Option<Keys>) -> Self {
         let entries = entries as usize;
-        let mut young = Self {
+        Self {
             first_sequence: 0,
             heads: touched(entries, 0),
             bodies: touched(entries, [0; BODY_BYTES]),
@@ -96,13 +97,8 @@ impl Young {
             ids: String::from_utf8(touched(ID_BYTES * entries, 0)).unwrap_or_default(),
             id_ends: touched(entries, 0),
             id_hashes: touched(entries, 0),
-            room: Vec::new(),
-            tables: None,
-        };
-        if entries > FEW {
-            young.room = (0..PARTS).map(|_| Chains::with_room(entries)).collect();
+            tables: keys.map(|keys| Tables { keys, parts: (0..PARTS).map(|_| Chains::with_room(entries)).collect() }),
         }
-        young
     }
 
     /// Entries come with rising sequence numbers, without a gap.
@@ -120,7 +116,7 @@ impl Young {
         self.id_hashes.push(id_hash(&added.id));
         match &mut self.tables {
             Some(tables) => tables.add(entry, &added.print),
-            None if self.times.len() == FEW => self.tables = Some(Tables::new(&self.heads, &self.bodies, std::mem::take(&mut self.room))),
+            None if self.times.len() == FEW => self.tables = Some(Tables::new(&self.heads, &self.bodies)),
             None => {}
         }
     }
@@ -164,13 +160,12 @@ fn touched<T: Clone>(count: usize, value: T) -> Vec<T> {
 }
 
 impl Tables {
-    /// In what room there is; without any it is made.
-    fn new(heads: &[u64], bodies: &[Body], mut room: Vec<Chains>) -> Self {
-        room.resize_with(PARTS, || Chains::with_room(0));
+    fn new(heads: &[u64], bodies: &[Body]) -> Self {
         let mut ones = Ones::new();
         let each = || heads.iter().zip(bodies).map(|(&head, body)| join(head, body));
         each().for_each(|print| ones.count(&print));
-        let mut tables = Self { keys: Keys::new(&ones.masks(|_| ADDRESS_BITS, REST_BITS)), parts: room };
+        let keys = Keys::new(&ones.masks(|_| ADDRESS_BITS, REST_BITS));
+        let mut tables = Self { keys, parts: (0..PARTS).map(|_| Chains::new()).collect() };
         (0..).zip(each()).for_each(|(entry, print)| tables.add(entry, &print));
         tables
     }
@@ -184,12 +179,20 @@ impl Tables {
 }
 
 impl Chains {
-    fn with_room(entries: usize) -> Self {
-        let addresses = 1 << ADDRESS_BITS;
-        // Nearly all addresses have one block, some have more.
-        let mut blocks = touched(if entries == 0 { 1 } else { addresses + entries / BLOCK }, Block::default());
+    /// Memory for all entries that there may be is asked for at once, and used as they come: to move them takes milliseconds.
+    fn new() -> Self {
+        let mut blocks = Vec::with_capacity(blocks_for(MOST_YOUNG as usize));
         blocks.push(Block::default());
-        Self { ends: vec![[0; 2]; addresses], blocks }
+        Self { ends: vec![[0; 2]; ADDRESSES], blocks }
+    }
+
+    /// In memory that was written to.
+    fn with_room(entries: usize) -> Self {
+        let mut blocks = touched(blocks_for(entries), Block::default());
+        blocks.push(Block::default());
+        let mut ends = touched(ADDRESSES, [0; 2]);
+        ends.resize(ADDRESSES, [0; 2]);
+        Self { ends, blocks }
     }
 
     fn add(&mut self, address: usize, slot: Slot) {
@@ -208,6 +211,11 @@ impl Chains {
         block.slots[block.used as usize] = slot;
         block.used += 1;
     }
+}
+
+/// Nearly all addresses have one block, some have more.
+fn blocks_for(entries: usize) -> usize {
+    1 + ADDRESSES + entries / BLOCK
 }
 
 impl Entries for Young {
