@@ -86,8 +86,7 @@ impl HistoryArgs {
         let of = match &self.history {
             Some(directory) => Of::Directory {
                 directory: directory.clone(),
-                // A service that is told to end does so: files that it makes can be made later.
-                options: Options { finish_files: service.listen.is_none(), ..self.options(threads) },
+                options: Options { serves: service.listen.is_some(), ..self.options(threads) },
                 buckets: service.buckets.unwrap_or(Buckets::ALL),
             },
             None => Of::Upstreams(service.upstream.clone()),

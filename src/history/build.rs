@@ -5,7 +5,7 @@
 use super::{
     body::{BODY_BYTES, HEAD_BYTES, bodies, join, split},
     keys::{Keys, Ones, PART_BITS, PARTS, address_bits},
-    manners::{STEP, politely},
+    manners::{STEP, give_way, politely},
     segment::{Entries, GROUPS, Group, ID_BLOCK, Segment, Shape, group_of, id_hash},
     table::{MOST_ADDRESS_BITS, Made, Table},
 };
@@ -19,7 +19,6 @@ use std::{
     io::{BufWriter, Write},
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
-    thread,
 };
 
 /// Which entries are kept: by sequence number and time.
@@ -62,7 +61,7 @@ impl Out {
     fn put_u32s(&mut self, numbers: &[u32]) -> Result<()> {
         let mut bytes = Vec::with_capacity(1 << 16);
         for chunk in numbers.chunks(1 << 14) {
-            thread::yield_now();
+            give_way();
             bytes.clear();
             chunk.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
             self.put(&bytes)?;
@@ -213,7 +212,7 @@ impl<'s> Order<'s> {
             out.put_u32s(&made.directory)?;
             self.shape.tables.push(Table { directory, buckets: out.position() });
             for chunk in made.buckets.chunks(BLOCK_BYTES as usize) {
-                thread::yield_now();
+                give_way();
                 out.put(chunk)?;
             }
         }
@@ -234,7 +233,7 @@ impl<'s> Order<'s> {
         let mut bytes = Vec::with_capacity(1 << 16);
         for chunk in self.order.chunks(STEP) {
             self.ensure_wanted()?;
-            thread::yield_now();
+            give_way();
             bytes.clear();
             for &entry in chunk {
                 let (source, entry) = self.find(entry);
@@ -267,7 +266,7 @@ impl<'s> Order<'s> {
         sort_by_hash(&mut index);
         self.shape.id_index = out.position();
         for chunk in index.chunks(STEP) {
-            thread::yield_now();
+            give_way();
             let words: Vec<u32> = chunk.iter().flat_map(|&row| [row as u32, (row >> 32) as u32]).collect();
             out.put_u32s(&words)?;
         }

@@ -4,6 +4,7 @@ use super::{
     build::build_file,
     journal::Journal,
     manifest::Manifest,
+    manners::rest_unless,
     search::Live,
     segment::{Entries, Segment},
     young::Young,
@@ -81,7 +82,8 @@ pub struct Worker<W: Work> {
 const NICE: i32 = 10;
 
 impl<W: Work> Worker<W> {
-    pub fn start() -> Result<Self> {
+    /// With `hurry`, it also rests from its work, unless that is set.
+    pub fn start(hurry: Option<Arc<AtomicBool>>) -> Result<Self> {
         let (jobs, received) = mpsc::channel::<W>();
         let (send, done) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
@@ -92,6 +94,7 @@ impl<W: Work> Worker<W> {
             unsafe {
                 libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
             }
+            hurry.into_iter().for_each(rest_unless);
             for job in received {
                 if stopped.load(Ordering::Relaxed) || send.send(job.run(&stopped)).is_err() {
                     break;
@@ -241,7 +244,7 @@ mod tests {
     /// What waits for it would grow for ever.
     #[test]
     fn a_thread_that_died_is_an_error() {
-        let mut worker = Worker::<Dies>::start().unwrap();
+        let mut worker = Worker::<Dies>::start(None).unwrap();
         assert!(worker.take(true).unwrap().is_none());
         worker.submit(Dies);
         assert!(worker.take(true).is_err());

@@ -20,7 +20,7 @@ use std::{
     collections::HashSet,
     fs, io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
 };
 
 /// How often a reader tries again, if a writer changes the history while it is opened.
@@ -57,7 +57,9 @@ impl History {
             fs::remove_file(&path).map_err(|error| Error::io(path.display(), error))?;
         }
         let mut notes = Vec::new();
-        let mut workers = Some((Worker::start()?, [Worker::start()?, Worker::start()?], Worker::start()?, lock));
+        let hurry = Arc::new(AtomicBool::new(false));
+        let resting = || Worker::start(history.options.serves.then(|| hurry.clone()));
+        let mut workers = Some((resting()?, [resting()?, resting()?], Worker::start(None)?, lock));
         let (count, replayed) = (journals.len(), history.replay(&journals)?);
         let first = replayed.first().map_or(0, |(_, replayed)| replayed.first_sequence);
         for (at, (number, replayed)) in replayed.into_iter().enumerate() {
@@ -68,8 +70,8 @@ impl History {
             let journal = Journal::append_to(&path, &replayed, history.options.sync)?;
             if let Some((small, merges, commits, lock)) = workers.take() {
                 let upkeep = Upkeep::default();
-                history.writing =
-                    Some(Writing { journal, journal_number: number, next_journal: None, small, merges, commits, upkeep, lock });
+                let (journal_number, next_journal, hurry) = (number, None, hurry.clone());
+                history.writing = Some(Writing { journal, journal_number, next_journal, small, merges, commits, hurry, upkeep, lock });
             } else {
                 let writing = history.writing()?;
                 (writing.journal, writing.journal_number) = (journal, number);

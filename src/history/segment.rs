@@ -11,6 +11,7 @@ use super::{
     body::{BODY_BYTES, Body, HEAD_BYTES, bodies, join, split},
     keys::{Key, Keys, Masks, PART_BITS, PARTS, Parts, are_masks, parts_of},
     likeness::{At, Ratio},
+    manners::give_way,
     plan::{SAMPLE, Steps},
     search::{Bucket, Searched},
     table::{Cursor, MOST_ADDRESS_BITS, Reader, Table},
@@ -25,7 +26,6 @@ use std::{
     ops::Range,
     path::{Path, PathBuf},
     sync::OnceLock,
-    thread,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -175,7 +175,7 @@ impl Segment {
 
     /// Checks every block: nobody who asks waits for that, and what a search touches is in memory then, and nothing else.
     pub fn warm_up(&self) -> Result<()> {
-        self.file.verify_and(thread::yield_now)?;
+        self.file.verify_and(give_way)?;
         let Shape { heads, tables, .. } = &self.shape;
         self.file.release_bytes(*heads..tables.first().map_or(*heads, |table| table.directory));
         Ok(())

@@ -25,7 +25,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -59,8 +59,9 @@ pub struct Options {
     pub read_only: bool,
     /// So many new entries make a file; until then they are in memory, and in a journal of their own. At most 262,144.
     pub young_entries: u32,
-    /// At the end, files that are being made are waited for; otherwise they are given up, and the next writer makes them.
-    pub finish_files: bool,
+    /// Somebody waits for each answer: files are made slowly, as long as that will do, and at the end those are given up that are just being
+    /// made; the next writer makes them. Otherwise they are waited for.
+    pub serves: bool,
     /// Seconds since 1970.
     pub clock: fn() -> u32,
 }
@@ -76,7 +77,7 @@ impl Default for Options {
             max_entries,
             read_only: false,
             young_entries: MOST_YOUNG,
-            finish_files: true,
+            serves: false,
             clock: system_clock,
         }
     }
@@ -154,6 +155,8 @@ pub(super) struct Writing {
     pub small: Worker<Job>,
     pub merges: [Worker<Job>; 2],
     pub commits: Worker<Commit>,
+    /// Files cannot be made slowly any more, or too much would wait for them.
+    pub hurry: Arc<AtomicBool>,
     pub upkeep: Upkeep,
     pub lock: WriteLock,
 }
@@ -230,10 +233,10 @@ impl History {
     /// nothing is lost that was promised. Says what went wrong and is well again.
     pub fn close(mut self) -> Result<Vec<Problem>> {
         self.writing.as_mut().map_or(Ok(()), |writing| writing.journal.finish())?;
-        if self.options.finish_files {
-            self.settle(true)?;
-        } else {
+        if self.options.serves {
             self.give_up()?;
+        } else {
+            self.settle(true)?;
         }
         let notes = self.notes();
         let Some(mut writing) = self.writing.take() else { return Ok(notes) };
@@ -447,6 +450,7 @@ impl History {
             let (is_behind, files) = (self.waiting.len() > MOST_WAITING, self.segments.len());
             self.try_again(all || is_behind);
             let Some(writing) = &mut self.writing else { return Ok(()) };
+            writing.hurry.store(all || self.waiting.len() > 1 || files > MOST_FILES / 2, Ordering::Relaxed);
             let mut done = writing.small.take(all || is_behind)?;
             for merges in &mut writing.merges {
                 if done.is_none() {
