@@ -41,8 +41,8 @@ const MOST_FILES: usize = 40;
 const BATCH: usize = 1024;
 const LARGE_BATCH: usize = 4096;
 const SLOW: Duration = Duration::from_micros(200);
-/// What takes less time is not worth another thread, which may have to wait for a processor, and is waited for then.
-pub(super) const ALONE: Duration = Duration::from_millis(1);
+/// What takes less time is not worth another thread, which may have to wait for a processor.
+pub(super) const ALONE: Duration = Duration::from_micros(250);
 
 /// How a history is used.
 #[derive(Debug, Clone)]

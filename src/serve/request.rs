@@ -8,8 +8,13 @@ use crate::{
     pipeline::ToPrints,
     scheme::PrintScheme,
 };
+use memchr::memmem::Finder;
 use serde_json::value::RawValue;
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
 
 #[derive(Debug, PartialEq)]
 pub enum Asked {
@@ -118,8 +123,8 @@ enum Control {
 /// What a line says beside, or instead of, a document. Other fields of a document are its own business: only the one field of a
 /// line can ask for something else, and `add` counts only if it is true or false.
 fn control(line: &[u8]) -> Option<Control> {
-    let mentions = |name: &[u8]| memchr::memmem::find(line, name).is_some();
-    if !mentions(b"\"add\"") && !mentions(b"\"remove\"") && !mentions(b"\"hello\"") {
+    static NAMES: LazyLock<[Finder<'static>; 3]> = LazyLock::new(|| ["\"add\"", "\"remove\"", "\"hello\""].map(Finder::new));
+    if NAMES.iter().all(|name| name.find(line).is_none()) {
         return None;
     }
     let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(line).ok()?;
