@@ -501,7 +501,7 @@ fn no_more_clients_than_allowed() {
     );
     let [mut first, second] = two;
     second.ask_all("");
-    // Its place is free as soon as its threads have ended.
+    // Its place is free as soon as its end was seen.
     while !server.connect(&work).ask("{\"hello\":1}").starts_with("{\"hello\":1,") {}
     assert!(first.ask("{\"hello\":1}").starts_with("{\"hello\":1,"));
 }
