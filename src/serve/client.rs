@@ -286,3 +286,91 @@ impl Client {
 fn count_lines(lines: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', lines).count()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        corpus,
+        scheme::PrintScheme,
+        token::{Rule, Tokenizer},
+    };
+    use proptest::prelude::*;
+    use std::os::unix::net::UnixStream;
+
+    fn client() -> (Client, UnixStream) {
+        let (own, other) = UnixStream::pair().unwrap();
+        own.set_nonblocking(true).unwrap();
+        (Client::new(7, Stream::Unix(own)), other)
+    }
+
+    fn reader() -> RequestReader {
+        let scheme = PrintScheme { tokens: Tokenizer::new(Rule::Word, false).scheme() };
+        RequestReader::new(&corpus::Options::default(), &scheme).unwrap()
+    }
+
+    fn line() -> impl Strategy<Value = String> {
+        prop_oneof![
+            Just(String::new()),
+            Just("no JSON".to_owned()),
+            (0_u8..9).prop_map(|id| format!("{{\"remove\":\"{id}\"}}")),
+            (0..2 * SHORT_BYTES).prop_map(|length| format!("{{\"text\":\"{}\"}}", "a b".repeat(length / 3))),
+        ]
+    }
+
+    proptest! {
+        /// However lines come, cut anywhere, the same is asked in the same order, by lines of the same numbers.
+        #[test]
+        fn lines_are_the_same_however_they_come(lines in prop::collection::vec(line(), 0..20), cuts in prop::collection::vec(1_usize..3000, 1..40)) {
+            let (mut all, mut reader) = (lines.join("\n").into_bytes(), reader());
+            let expected: Vec<Asked> = (1..).zip(&lines).filter_map(|(number, line)| reader.read(&mut line.clone().into_bytes(), number)).collect();
+            let ((mut client, _other), mut found, mut cuts, mut left) = (client(), Vec::new(), cuts.into_iter().cycle(), &mut all[..]);
+            loop {
+                let (block, later) = left.split_at_mut(cuts.next().unwrap_or(1).min(left.len()));
+                left = later;
+                let is_end = block.is_empty();
+                client.make_room(block.len());
+                let mut asked = |one| found.push(one);
+                let piece = if is_end { client.take_end(&mut reader, &mut asked) } else { client.take(block, &mut reader, &mut asked) };
+                prop_assert_eq!(client.is_listened_to(), piece.is_none() && !is_end);
+                if let Some(piece) = piece {
+                    let read = piece.read(&mut reader);
+                    prop_assert_eq!(read.client, 7);
+                    found.extend(read.asked);
+                    client.come_back(read.lines);
+                }
+                if is_end {
+                    break;
+                }
+            }
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    /// Who does not read is not listened to, until it reads; and gets every byte, in order.
+    #[test]
+    fn answers_wait_for_who_is_slow() {
+        let (mut client, mut other) = client();
+        let (line, mut sent) = (format!("{}\n", "x".repeat(999)), 0);
+        while client.is_listened_to() {
+            client.answer(line.as_bytes());
+            sent += 1;
+        }
+        assert!(!client.can_write && client.answers == MOST_ANSWERS && client.excess(0) > 0);
+        let (mut taken, mut block) = (0, vec![0; 50_000]);
+        while !client.is_answered() {
+            let count = other.read(&mut block).unwrap();
+            assert!(block[..count].iter().zip(taken..).all(|(&byte, at)| (byte == b'\n') == (at % 1000 == 999)));
+            taken += count;
+            client.can_write = true;
+            client.flush();
+            let unsent = client.unsent().len();
+            assert_eq!(client.answers, unsent.div_ceil(1000));
+            assert!(client.output.len() <= 2 * unsent.max(1));
+        }
+        assert!(client.is_listened_to() && client.excess(0) == 0);
+        client.leave();
+        other.read_to_end(&mut block).unwrap();
+        assert_eq!(taken + block.len() - 50_000, 1000 * sent);
+    }
+}

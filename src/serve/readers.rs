@@ -84,7 +84,7 @@ impl Drop for Readers {
 }
 
 impl Piece {
-    fn read(mut self, reader: &mut RequestReader) -> ReadPiece {
+    pub fn read(mut self, reader: &mut RequestReader) -> ReadPiece {
         let (mut asked, mut lines) = (Vec::new(), 0);
         for line in self.lines.split_mut(|&byte| byte == b'\n') {
             asked.extend(reader.read(line, self.first_line + lines));
