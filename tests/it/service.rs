@@ -192,6 +192,36 @@ fn many_clients_get_what_each_would_get_alone() {
     }
 }
 
+/// Long documents are read by other threads than short ones, and a signal may come meanwhile: each is answered in its place, or not at all.
+#[test]
+fn long_and_short_documents_are_answered_in_their_order() {
+    let work = Work::new();
+    let server = Server::unix(&work, &["--threads", "3"]);
+    let lengthen = |who: usize, number: usize, line: &str| {
+        let more = (0..[0, 3, 400, 0, 20_000][number % 5]).map(|n| format!("more{who}x{number}x{n} ")).collect::<String>();
+        line.replace("\"}", &format!("{more}\"}}\n"))
+    };
+    let lines =
+        move |who: usize| documents(who, 150).lines().enumerate().map(|(number, line)| lengthen(who, number, line)).collect::<String>();
+    thread::scope(|scope| {
+        for who in 0..3 {
+            let (client, lines) = (server.connect(&work), lines(who));
+            scope.spawn(move || assert!(client.ask_all(&lines) == alone(&lines, &[]), "client {who}"));
+        }
+    });
+    let mut client = server.connect(&work);
+    let (mut output, expected) = (client.output, alone(&lines(3), &[]));
+    let sender = thread::spawn(move || drop(output.write_all(lines(3).as_bytes())));
+    let mut answers = String::new();
+    client.input.read_line(&mut answers).unwrap();
+    server.signal("TERM");
+    client.input.read_to_string(&mut answers).unwrap();
+    sender.join().unwrap();
+    assert!(expected.starts_with(&answers) && answers.ends_with('\n'));
+    assert_eq!(server.wait(), (Some(0), String::new()));
+    assert_eq!(Server::unix(&work, &["--no-add"]).entries as usize, 3 * 150 + answers.lines().count());
+}
+
 #[test]
 fn prints_streams_and_other_requests() {
     let work = Work::with(&[("a", "Lorem, ipsum!"), ("b", "...")]);
