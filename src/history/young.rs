@@ -190,7 +190,7 @@ impl Chains {
     fn with_room(entries: usize) -> Self {
         let mut blocks = touched(blocks_for(entries), Block::default());
         blocks.push(Block::default());
-        let mut ends = touched(ADDRESSES, [0; 2]);
+        let mut ends = Vec::with_capacity(ADDRESSES);
         ends.resize(ADDRESSES, [0; 2]);
         Self { ends, blocks }
     }

@@ -15,7 +15,7 @@ use std::{
 };
 
 /// What a client may have whatever others have, of lines and of answers: so nobody can stall it.
-pub const SHARE_BYTES: usize = 256 << 10;
+const SHARE_BYTES: usize = 256 << 10;
 /// Who has so many answers to take, or so many bytes of them, is not read from.
 const MOST_ANSWERS: usize = 1024;
 const MOST_BYTES: usize = 16 << 20;
@@ -37,7 +37,7 @@ pub enum Phase {
 
 pub struct Client {
     number: usize,
-    pub stream: Stream,
+    stream: Stream,
     pub phase: Phase,
     /// What came of a line that is not whole.
     input: Vec<u8>,
@@ -175,7 +175,7 @@ impl Client {
     /// waits for its rest.
     pub fn take(&mut self, block: &mut [u8], reader: &mut RequestReader, mut asked: impl FnMut(Asked)) -> Option<Piece> {
         let Some(last) = memchr::memrchr(b'\n', block) else {
-            self.input.extend_from_slice(block);
+            self.take_part(block);
             if self.input.len() > LINE_BYTES {
                 asked(self.refuse(&format!("more than {LINE_BYTES} bytes in a line")));
             }
@@ -193,8 +193,13 @@ impl Client {
             // The end of the last line.
             lines.pop().map(|_| lines)
         };
-        self.input.extend_from_slice(rest);
+        self.take_part(rest);
         piece.map(|lines| self.send_away(lines))
+    }
+
+    /// Takes what is no whole line.
+    pub fn take_part(&mut self, part: &[u8]) {
+        self.input.extend_from_slice(part);
     }
 
     /// Its side is closed: the last line may lack its end.

@@ -83,7 +83,7 @@ impl Clients {
         (0..self.all.len()).filter(|&number| self.all[number].is_some()).collect()
     }
 
-    pub fn count(&self) -> usize {
+    pub fn connected(&self) -> usize {
         self.all.len() - self.free.len()
     }
 
@@ -145,10 +145,11 @@ impl Clients {
             }
         }
         self.count_bytes(number);
-        let Some(client) = self.get(number) else { return };
+        let Some(Some(client)) = self.all.get(number) else { return };
         match client.phase {
             Phase::Gone if client.is_idle() => self.remove(number),
-            Phase::Open if client.can_read && client.is_listened_to() => self.take_turn(number),
+            // Who waits for memory gets a turn when there is some.
+            Phase::Open if client.can_read && client.is_listened_to() && !self.starving.contains(&number) => self.take_turn(number),
             Phase::Leaving if client.can_read => self.take_turn(number),
             _ => {}
         }
@@ -163,22 +164,21 @@ impl Clients {
             self.turns.retain(|&other| other != number);
         }
         self.refused -= usize::from(client.is_refused);
-        self.give_back(client.counted);
         self.free.push(number);
+        self.count(client.counted, 0);
     }
 
     fn count_bytes(&mut self, number: usize) {
         let Some(client) = self.get(number) else { return };
         let counts = client.excess(0);
         let counted = std::mem::replace(&mut client.counted, counts);
-        self.used_bytes += counts;
-        self.give_back(counted);
+        self.count(counted, counts);
     }
 
-    /// Who has waited for memory is looked at again.
-    fn give_back(&mut self, bytes: usize) {
-        self.used_bytes -= bytes;
-        if bytes > 0 && self.used_bytes < self.most_bytes {
+    /// Counts so many bytes instead of others. If they are fewer, who has waited for memory is looked at again.
+    fn count(&mut self, before: usize, now: usize) {
+        self.used_bytes = self.used_bytes - before + now;
+        if now < before {
             std::mem::take(&mut self.starving).into_iter().for_each(|number| self.take_turn(number));
         }
     }
@@ -204,5 +204,48 @@ impl Clients {
     /// What all may have together.
     pub fn most_bytes(&self) -> usize {
         self.most_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{io::Write, os::unix::net::UnixStream};
+
+    /// A turn of a client that sends a line without an end: whether it was read from.
+    fn attend(clients: &mut Clients) -> bool {
+        let number = clients.next_turn().unwrap();
+        let is_read = clients.readable(number).map(|client| {
+            client.take_part(&[b'x'; READ_BYTES]);
+            client.can_read = true;
+        });
+        clients.settle(number);
+        is_read.is_some()
+    }
+
+    /// Nobody is asked again and again whether there is memory by now: it gets its turn when there is.
+    #[test]
+    fn who_waits_for_memory_sleeps_until_there_is_some() {
+        let mut clients = Clients::new(1 << 20);
+        let mut others = Vec::new();
+        for _ in 0..2 {
+            let (own, mut other) = UnixStream::pair().unwrap();
+            own.set_nonblocking(true).unwrap();
+            other.write_all(b"x").unwrap();
+            others.push(other);
+            clients.add(Stream::Unix(own));
+        }
+        let mut reads = 0;
+        while clients.turns() > 0 {
+            reads += usize::from(attend(&mut clients));
+            assert!(reads < 1000, "more is read than there is memory for");
+        }
+        assert!(clients.used_bytes <= 1 << 20 && clients.starving.len() == 2);
+        assert!(clients.first_deadline().is_some());
+        // The other one goes.
+        clients.get(0).unwrap().phase = Phase::Gone;
+        clients.settle(0);
+        assert_eq!((clients.turns(), clients.connected(), clients.starving.len()), (1, 1, 0));
+        assert!(attend(&mut clients) && clients.first_deadline().is_none());
     }
 }

@@ -73,8 +73,9 @@ pub fn serve(answering: Box<dyn Answering>, options: &Options, stop: Stop, ready
     let entries = answering.hello().entries;
     let mut server = Server::new(Engine::new(answering, options), listener, reader, &stop, options)?;
     ready(&address, entries);
-    server.run()?;
-    server.part()
+    let ran = server.run();
+    // What was answered is on disk, however it ended.
+    ran.and(server.part())
 }
 
 /// All clients, and who answers them.
@@ -146,7 +147,7 @@ impl<'o> Server<'o> {
         }
         let closed = self.engine.close();
         let deadline = Instant::now() + LAST_ANSWERS;
-        while self.clients.count() > 0 && Instant::now() < deadline {
+        while self.clients.connected() > 0 && Instant::now() < deadline {
             self.turn(Some(deadline))?;
         }
         closed
@@ -213,7 +214,7 @@ impl<'o> Server<'o> {
 
     /// Takes a client in, or tells it why not.
     fn admit(&mut self, stream: Stream) {
-        let is_full = self.clients.count() - self.clients.refused >= self.options.max_clients;
+        let is_full = self.clients.connected() - self.clients.refused >= self.options.max_clients;
         let token = Token(self.clients.next_number());
         if is_full && self.clients.refused == MOST_REFUSED
             || watch(self.poll.registry(), &stream, token, Interest::READABLE | Interest::WRITABLE).is_err()
