@@ -20,7 +20,7 @@ use std::{
     collections::HashSet,
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, Mutex, atomic::AtomicBool},
 };
 
 /// How often a reader tries again, if a writer changes the history while it is opened.
@@ -146,7 +146,7 @@ impl History {
         segments.iter_mut().for_each(|held| held.removed = count_within(&removed, held.segment.shape.sequences));
         let (removed, waiting, young, writing) = (Arc::new(removed), Vec::new(), Young::default(), None);
         let (directory, pace) = (directory.to_owned(), ALONE);
-        let helpers = Helpers::start(options.threads.saturating_sub(1))?;
+        let (helpers, scratches) = (Helpers::start(options.threads.saturating_sub(1))?, Mutex::default());
         Ok(Self {
             directory,
             options,
@@ -159,6 +159,7 @@ impl History {
             next_sequence,
             last_time,
             helpers,
+            scratches,
             pace,
             writing,
         })

@@ -37,6 +37,8 @@ pub struct Plan {
     pub scanned: u32,
     /// How many bits may differ in the others.
     pub reach: u32,
+    /// How many heads were looked at.
+    pub heads: u32,
     /// Of the bits that are changed in all tables, and one more for each.
     pub sum: u32,
     order: Order,

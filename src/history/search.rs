@@ -90,8 +90,8 @@ pub trait Searched: Entries {
     fn reach(&self, limit: Ratio, cardinality: u32, group: usize) -> u32;
     fn bodies(&self, entries: Range<u32>) -> Result<&[Body]>;
     fn prefetch_body(&self, entry: u32);
-    /// The head of a print of which as many bits may differ.
-    fn head(&self, entry: u32, reach: u32) -> Result<u64>;
+    /// The head of a print. Few are read, many are mapped.
+    fn head(&self, entry: u32, is_one_of_many: bool) -> Result<u64>;
     /// Asks for what [`Self::prefetch_equals`] looks at.
     fn prefetch_place(&self, cardinality: u32, key: &Key);
     /// Asks for what [`Self::equals`] looks at.
@@ -126,6 +126,9 @@ const MANY: usize = 8;
 const MANY_SLOTS: usize = 1 << 12;
 /// Prints that are looked at for all requests in turn.
 const SCANNED: u32 = 4096;
+
+/// If a request looks at more heads than that, it will look at many.
+const FEW_HEADS: u32 = 16;
 
 /// Buffers that are used again and again.
 #[derive(Debug, Default)]
@@ -527,8 +530,9 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
 
     /// Looks at the head of an entry whose body is near enough.
     fn consider(&mut self, number: usize, entry: u32, at_least: u32) -> Result<()> {
-        let (source, asked, reach) = (self.source, &self.asked[number], self.scratch.plans[number].reach);
-        let head = source.head(entry, reach)?;
+        let (source, asked, plan) = (self.source, &self.asked[number], &mut self.scratch.plans[number]);
+        plan.heads += 1;
+        let (head, reach) = (source.head(entry, plan.heads > FEW_HEADS)?, plan.reach);
         let distance = at_least + (head ^ asked.print.0[0]).count_ones();
         if distance > reach { Ok(()) } else { self.consider_near(number, entry, head, distance) }
     }

@@ -11,7 +11,7 @@ use super::{
     body::{BODY_BYTES, Body, HEAD_BYTES, bodies, join, split},
     keys::{Key, Keys, Masks, PART_BITS, PARTS, Parts, are_masks, parts_of},
     likeness::{At, Ratio},
-    manners::give_way,
+    manners::{give_way, politely},
     plan::{SAMPLE, Steps},
     search::{Bucket, Searched},
     table::{Cursor, MOST_ADDRESS_BITS, Reader, Table},
@@ -37,8 +37,6 @@ pub const ID_BLOCK: u32 = 4;
 const FEW_BYTES: u64 = 256;
 /// Slots that are looked at together, at most.
 const SLOTS: u32 = 1 << 12;
-/// If so many bits may differ, hardly any body is near enough, and heads are read one by one.
-const FEW_DIFFER: u32 = 40;
 /// No section of any file begins after so many bytes.
 const FAR: u64 = 1 << 60;
 /// Of so many entries one is in a sample, at least.
@@ -173,9 +171,10 @@ impl Segment {
         Ok(Self { file, plain, shape, keys, steps, sample: OnceLock::new(), level })
     }
 
-    /// Checks every block: nobody who asks waits for that, and what a search touches is in memory then, and nothing else.
+    /// Checks every block, and takes the sample: nobody who asks waits for that, and what a search touches is in memory then, and nothing else.
     pub fn warm_up(&self) -> Result<()> {
         self.file.verify_and(give_way)?;
+        self.sample()?;
         let Shape { heads, tables, .. } = &self.shape;
         self.file.release_bytes(*heads..tables.first().map_or(*heads, |table| table.directory));
         Ok(())
@@ -367,7 +366,7 @@ impl Searched for Segment {
             let [body] = self.bodies(entry..entry + 1)? else { return Err(self.damaged("no print")) };
             Ok(parts_of(&join(self.read_head(entry)?, body)))
         };
-        let sample = (0..entries).map(|at| parts(at * step)).collect::<Result<Vec<Parts>>>()?;
+        let sample = politely(0..entries).map(|at| parts(at * step)).collect::<Result<Vec<Parts>>>()?;
         Ok(self.sample.get_or_init(|| sample))
     }
 
@@ -398,8 +397,8 @@ impl Searched for Segment {
         self.file.prefetch(start + BODY_BYTES as u64 - 1);
     }
 
-    fn head(&self, entry: u32, reach: u32) -> Result<u64> {
-        if reach <= FEW_DIFFER { self.read_head(entry) } else { self.mapped_head(entry) }
+    fn head(&self, entry: u32, is_one_of_many: bool) -> Result<u64> {
+        if is_one_of_many { self.mapped_head(entry) } else { self.read_head(entry) }
     }
 
     fn prefetch_place(&self, cardinality: u32, key: &Key) {

@@ -24,7 +24,7 @@ use std::{
     fs,
     path::PathBuf,
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -133,6 +133,8 @@ pub struct History {
     pub(super) next_sequence: u64,
     pub(super) last_time: u32,
     pub(super) helpers: Helpers,
+    /// Of threads that have searched: memory that was asked for once.
+    pub(super) scratches: Mutex<Vec<Scratch>>,
     /// What a request took of a thread, in the last batch; at first, enough for several threads.
     pub(super) pace: Duration,
     /// None if it is only read.
@@ -273,14 +275,15 @@ impl History {
         let found: Vec<OnceLock<Result<Vec<Vec<Found>>>>> = (0..batch.len().div_ceil(piece)).map(|_| OnceLock::new()).collect();
         let (next, nanoseconds) = (AtomicUsize::new(0), AtomicU64::new(0));
         self.helpers.work(threads - 1, &|| {
-            let start = thread_time();
+            let (start, mut scratch) = (thread_time(), self.lock_scratches().pop().unwrap_or_default());
             while let at = next.fetch_add(1, Ordering::Relaxed)
                 && let Some(found) = found.get(at)
             {
                 let some = at * piece..batch.len().min((at + 1) * piece);
                 // Nobody else has this one.
-                let _ = found.set(self.search_some(batch, some, &added, wanted, now));
+                let _ = found.set(self.search_some((batch, some), &added, wanted, now, &mut scratch));
             }
+            self.lock_scratches().push(scratch);
             nanoseconds.fetch_add(thread_time().saturating_sub(start).as_nanos() as u64, Ordering::Relaxed);
         })?;
         let mut all = Vec::with_capacity(batch.len());
@@ -295,13 +298,17 @@ impl History {
         self.options.threads.min(batch.len()).min(pieces as usize).max(1)
     }
 
+    fn lock_scratches(&self) -> MutexGuard<'_, Vec<Scratch>> {
+        self.scratches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn search_some(
         &self,
-        batch: &[Request<'_>],
-        some: std::ops::Range<usize>,
+        (batch, some): (&[Request<'_>], std::ops::Range<usize>),
         added: &InBatch,
         wanted: &Wanted,
         now: u32,
+        scratch: &mut Scratch,
     ) -> Result<Vec<Vec<Found>>> {
         let mut asked: Vec<Asked<'_>> = Vec::with_capacity(some.len());
         for at in some.clone() {
@@ -313,17 +320,16 @@ impl History {
             let top = if batch[at].print.is_some() { wanted.top } else { 0 };
             asked.push(Asked::new(batch[at].print.unwrap_or_default(), live, Best::new(wanted.least, top)));
         }
-        let mut scratch = Scratch::default();
         let (first_sequence, first_time) = asked.first().map_or((0, 0), |asked| (asked.live.first_sequence, asked.live.first_time));
         let is_alive = |last_sequence: u64, last_time: u32| last_sequence >= first_sequence && last_time >= first_time;
         for (number, Held { segment, .. }) in self.segments.iter().enumerate() {
             if is_alive(segment.shape.sequences[1], segment.shape.times[1]) {
-                search(&**segment, number, &mut asked, &mut scratch)?;
+                search(&**segment, number, &mut asked, scratch)?;
             }
         }
         for (number, young) in self.all_young().enumerate() {
             if young.last().is_some_and(|(sequence, time)| is_alive(sequence, time)) {
-                search(young, number, &mut asked, &mut scratch)?;
+                search(young, number, &mut asked, scratch)?;
             }
         }
         for (at, asked) in some.zip(&mut asked) {

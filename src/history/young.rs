@@ -298,7 +298,7 @@ impl Searched for Young {
         prefetch(&self.bodies, u64::from(entry));
     }
 
-    fn head(&self, entry: u32, _: u32) -> Result<u64> {
+    fn head(&self, entry: u32, _: bool) -> Result<u64> {
         self.heads.get(entry as usize).copied().ok_or_else(out_of_bounds)
     }
 
