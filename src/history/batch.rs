@@ -1,7 +1,7 @@
 //! Requests that are answered together: each sees those before it that are added.
 
 use super::{
-    body::{Body, join, split},
+    body::{Body, Head, join, split},
     likeness::{At, Found, Likeness},
     scan::scan,
     search::Asked,
@@ -13,7 +13,7 @@ use crate::error::Result;
 pub struct InBatch {
     /// Where in the batch.
     at: Vec<usize>,
-    heads: Vec<u64>,
+    heads: Vec<Head>,
     bodies: Vec<Body>,
     first_sequence: u64,
     time: u32,

@@ -6,18 +6,19 @@ use crate::format::Print;
 pub const BODY_BYTES: usize = 24;
 pub const HEAD_BYTES: usize = 8;
 pub type Body = [u8; BODY_BYTES];
+pub type Head = [u8; HEAD_BYTES];
 
-pub fn split(print: &Print) -> (u64, Body) {
+pub fn split(print: &Print) -> (Head, Body) {
     let [head, words @ ..] = print.0;
     let mut body = [0; BODY_BYTES];
     body.as_chunks_mut().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
-    (head, body)
+    (head.to_le_bytes(), body)
 }
 
 #[inline(always)]
-pub fn join(head: u64, body: &Body) -> Print {
+pub fn join(head: Head, body: &Body) -> Print {
     let [a, b, c] = words_of(body);
-    Print([head, a, b, c])
+    Print([u64::from_le_bytes(head), a, b, c])
 }
 
 #[inline(always)]
@@ -31,6 +32,12 @@ pub fn words_of(body: &Body) -> [u64; 3] {
 pub fn distance(body: &Body, print: &Print) -> u32 {
     let ([a, b, c], [_, d, e, f]) = (words_of(body), print.0);
     (a ^ d).count_ones() + (b ^ e).count_ones() + (c ^ f).count_ones()
+}
+
+/// In how many of its bits a head differs from a print.
+#[inline(always)]
+pub fn head_distance(head: Head, print: &Print) -> u32 {
+    (u64::from_le_bytes(head) ^ print.0[0]).count_ones()
 }
 
 /// All bodies in a row.

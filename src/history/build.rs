@@ -189,7 +189,7 @@ impl<'s> Order<'s> {
         self.directory = Vec::new();
         self.shape.heads = out.position();
         self.put_each(out, |source, entry, bytes| {
-            bytes.extend_from_slice(&split(&source.print(entry)?).0.to_le_bytes());
+            bytes.extend_from_slice(&split(&source.print(entry)?).0);
             Ok(())
         })?;
         self.shape.numbers = out.position();
@@ -225,7 +225,7 @@ impl<'s> Order<'s> {
         let section = |start: u64, bytes: usize| &written[start as usize..start as usize + bytes * entries];
         let (heads, _) = section(self.shape.heads, HEAD_BYTES).as_chunks();
         let bodies = bodies(section(self.shape.bodies, BODY_BYTES));
-        let key = |entry: u32| self.keys.key(&join(u64::from_le_bytes(heads[entry as usize]), &bodies[entry as usize]), part);
+        let key = |entry: u32| self.keys.key(&join(heads[entry as usize], &bodies[entry as usize]), part);
         Made::new(self.shape.entries, self.shape.address_bits, key)
     }
 

@@ -1,6 +1,6 @@
 //! Looks at prints one after the other, and at slots of tables many at a time.
 
-use super::body::{Body, words_of};
+use super::body::{Body, Head, distance, head_distance, words_of};
 use crate::{error::Result, format::Print};
 
 /// Prints that have nothing to do with each other differ in 20 to 35 bits of a quarter.
@@ -39,6 +39,24 @@ pub fn scan_anywhere(bodies: &[Body], print: &Print, mut reach: u32, call: &mut 
             continue;
         }
         distance += (c ^ f).count_ones();
+        if distance <= reach {
+            reach = call(number, distance)?;
+        }
+    }
+    Ok(())
+}
+
+/// The same with whole prints.
+#[inline(always)]
+pub fn scan_whole(
+    heads: &[Head],
+    bodies: &[Body],
+    print: &Print,
+    mut reach: u32,
+    call: &mut dyn FnMut(usize, u32) -> Result<u32>,
+) -> Result<()> {
+    for (number, (head, body)) in heads.iter().zip(bodies).enumerate() {
+        let distance = head_distance(*head, print) + distance(body, print);
         if distance <= reach {
             reach = call(number, distance)?;
         }

@@ -8,11 +8,11 @@
 //! 4. part 0, by which prints are ordered, for the rest: see [`Plan`].
 
 use super::{
-    body::{Body, distance, join},
+    body::{Body, Head, distance, head_distance, join},
     keys::{FLIP_BITS, Flips, Key, Keys, PARTS, Parts, WithOnes},
     likeness::{At, Best, Found, Likeness, Ratio},
     plan::{Plan, Steps},
-    scan::scan_anywhere,
+    scan::{scan_anywhere, scan_whole},
     segment::Entries,
     table::{Cursor, Slots},
 };
@@ -91,7 +91,8 @@ pub trait Searched: Entries {
     fn bodies(&self, entries: Range<u32>) -> Result<&[Body]>;
     fn prefetch_body(&self, entry: u32);
     /// The head of a print. Few are read, many are mapped.
-    fn head(&self, entry: u32, is_one_of_many: bool) -> Result<u64>;
+    fn head(&self, entry: u32, is_one_of_many: bool) -> Result<Head>;
+    fn heads(&self, entries: Range<u32>) -> Result<&[Head]>;
     /// Asks for what [`Self::prefetch_equals`] looks at.
     fn prefetch_place(&self, cardinality: u32, key: &Key);
     /// Asks for what [`Self::equals`] looks at.
@@ -124,6 +125,8 @@ const PIECE_BITS: u32 = FLIP_BITS;
 const MANY: usize = 8;
 /// Slots that wait at most, about: an address may have very many.
 const MANY_SLOTS: usize = 1 << 12;
+/// If so many bits may differ, hardly any body tells that a print is too far: heads are looked at with them.
+const FAR: u32 = 40;
 /// Prints that are looked at for all requests in turn.
 const SCANNED: u32 = 4096;
 
@@ -243,6 +246,13 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
         }
         let bodies = self.source.bodies(entries.clone())?;
         let (print, reach) = (self.asked[number].print, self.asked[number].reach());
+        if reach >= FAR {
+            let heads = self.source.heads(entries.clone())?;
+            return scan_whole(heads, bodies, &print, reach, &mut |at, distance| {
+                self.consider_near(number, entries.start + at as u32, heads[at], distance)?;
+                Ok(self.asked[number].reach())
+            });
+        }
         scan_anywhere(bodies, &print, reach, &mut |at, at_least| {
             self.consider(number, entries.start + at as u32, at_least)?;
             Ok(self.asked[number].reach())
@@ -533,12 +543,12 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
         let (source, asked, plan) = (self.source, &self.asked[number], &mut self.scratch.plans[number]);
         plan.heads += 1;
         let (head, reach) = (source.head(entry, plan.heads > FEW_HEADS)?, plan.reach);
-        let distance = at_least + (head ^ asked.print.0[0]).count_ones();
+        let distance = at_least + head_distance(head, &asked.print);
         if distance > reach { Ok(()) } else { self.consider_near(number, entry, head, distance) }
     }
 
     #[cold]
-    fn consider_near(&mut self, number: usize, entry: u32, head: u64, distance: u32) -> Result<()> {
+    fn consider_near(&mut self, number: usize, entry: u32, head: Head, distance: u32) -> Result<()> {
         let (source, asked) = (self.source, &mut self.asked[number]);
         let [body] = source.bodies(entry..entry + 1)? else { return Ok(()) };
         let likeness = Likeness::new(asked.cardinality + join(head, body).cardinality(), distance);

@@ -8,7 +8,7 @@
 //! What a search touches is 24 bytes of print and about 30 of tables an entry; the rest is for answers only.
 
 use super::{
-    body::{BODY_BYTES, Body, HEAD_BYTES, bodies, join, split},
+    body::{BODY_BYTES, Body, HEAD_BYTES, Head, bodies, join, split},
     keys::{Key, Keys, Masks, PART_BITS, PARTS, Parts, are_masks, parts_of},
     likeness::{At, Ratio},
     manners::{give_way, politely},
@@ -297,16 +297,16 @@ impl Segment {
         }
     }
 
-    fn mapped_head(&self, entry: u32) -> Result<u64> {
-        let [low, high] = self.u32s(self.shape.heads + HEAD_BYTES as u64 * u64::from(entry))?;
-        Ok(u64::from(low) | u64::from(high) << 32)
+    fn mapped_head(&self, entry: u32) -> Result<Head> {
+        let [head] = self.heads(entry..entry + 1)? else { return Err(self.damaged("no print")) };
+        Ok(*head)
     }
 
     /// The same, not mapped.
-    fn read_head(&self, entry: u32) -> Result<u64> {
+    fn read_head(&self, entry: u32) -> Result<Head> {
         let mut bytes = [0; HEAD_BYTES];
         self.file.read_from(&self.plain, self.shape.heads + HEAD_BYTES as u64 * u64::from(entry), &mut bytes)?;
-        Ok(u64::from_le_bytes(bytes))
+        Ok(bytes)
     }
 
     fn read_u32(&self, start: u64) -> Result<u32> {
@@ -397,8 +397,13 @@ impl Searched for Segment {
         self.file.prefetch(start + BODY_BYTES as u64 - 1);
     }
 
-    fn head(&self, entry: u32, is_one_of_many: bool) -> Result<u64> {
+    fn head(&self, entry: u32, is_one_of_many: bool) -> Result<Head> {
         if is_one_of_many { self.mapped_head(entry) } else { self.read_head(entry) }
+    }
+
+    fn heads(&self, entries: Range<u32>) -> Result<&[Head]> {
+        let bytes = |entries: u32| HEAD_BYTES as u64 * u64::from(entries);
+        self.file.bytes(self.shape.heads + bytes(entries.start), bytes(entries.end - entries.start)).map(|bytes| bytes.as_chunks().0)
     }
 
     fn prefetch_place(&self, cardinality: u32, key: &Key) {

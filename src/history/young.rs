@@ -4,7 +4,7 @@
 //! table: for each address a chain of blocks of slots, in order of arrival.
 
 use super::{
-    body::{BODY_BYTES, Body, join, split},
+    body::{BODY_BYTES, Body, HEAD_BYTES, Head, join, split},
     keys::{Key, Keys, Ones, PARTS, Parts},
     likeness::{At, Ratio},
     plan::Steps,
@@ -49,7 +49,7 @@ const BLOCK: usize = 14;
 #[derive(Debug, Default)]
 pub struct Young {
     first_sequence: u64,
-    heads: Vec<u64>,
+    heads: Vec<Head>,
     bodies: Vec<Body>,
     times: Vec<u32>,
     ids: String,
@@ -90,7 +90,7 @@ impl Young {
         let entries = entries as usize;
         Self {
             first_sequence: 0,
-            heads: touched(entries, 0),
+            heads: touched(entries, [0; HEAD_BYTES]),
             bodies: touched(entries, [0; BODY_BYTES]),
             times: touched(entries, 0),
             // No bytes at all are UTF-8.
@@ -160,7 +160,7 @@ fn touched<T: Clone>(count: usize, value: T) -> Vec<T> {
 }
 
 impl Tables {
-    fn new(heads: &[u64], bodies: &[Body]) -> Self {
+    fn new(heads: &[Head], bodies: &[Body]) -> Self {
         let mut ones = Ones::new();
         let each = || heads.iter().zip(bodies).map(|(&head, body)| join(head, body));
         each().for_each(|print| ones.count(&print));
@@ -298,8 +298,12 @@ impl Searched for Young {
         prefetch(&self.bodies, u64::from(entry));
     }
 
-    fn head(&self, entry: u32, _: bool) -> Result<u64> {
+    fn head(&self, entry: u32, _: bool) -> Result<Head> {
         self.heads.get(entry as usize).copied().ok_or_else(out_of_bounds)
+    }
+
+    fn heads(&self, entries: Range<u32>) -> Result<&[Head]> {
+        self.heads.get(entries.start as usize..entries.end as usize).ok_or_else(out_of_bounds)
     }
 
     fn prefetch_place(&self, _: u32, key: &Key) {
