@@ -10,6 +10,7 @@ mod fleet;
 mod generate;
 mod history;
 mod index;
+mod limits;
 mod manners;
 mod named_files;
 mod output;

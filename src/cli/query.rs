@@ -5,6 +5,7 @@ use super::{
     args::{BlotArgs, RunArgs, TokenArgs},
     generate::{What, examples},
     history::HistoryArgs,
+    limits::{tell_not_excluded, tell_unseen},
     main_of,
     manners::{COUNTED, GROUPS, MannersArgs, SHAPES, TEXTS},
     name,
@@ -137,6 +138,8 @@ const MANUAL: Manual = Manual {
                 "With --pairs, for each pair: a, b (paths), a_in_b, b_in_a (the share of the words of each that are in passages), and passages, a list of a, b (where the passage starts and ends, in bytes or with --chars in characters), \
                  tokens (words that both have), score (what they weigh ÷ what all words weigh, from 0 to 1), kind.",
                 "On an index of selected blots shared, s1 to s4 and rarity are estimates, and the records say so; see dedup-extract(1).",
+                "An index of shared chunks (dedup-spex, or --select spex:FILE) holds only what at least two of its documents share: text that was copied from a single one is not found. A line on stderr says how much of its documents it holds. \
+                 To ask about documents that are not in the collection build a full index with dedup-index build. Shares are of all distinct blots of both documents.",
             ],
         ),
         (
@@ -235,6 +238,9 @@ impl Tool for Arguments {
             out.flush()?;
             return Ok(ExitCode::from(u8::from(!is_found)));
         }
+        if !self.run.quiet {
+            self.tell_limits(&index)?;
+        }
         let is_dna = Tokenizer::is_dna(&index.scheme.tokens);
         let settings = self.run.settings(Form::Ndjson, 64 << 20, is_dna);
         let mut options = self.options()?;
@@ -248,6 +254,14 @@ impl Tool for Arguments {
 }
 
 impl Arguments {
+    fn tell_limits(&self, index: &Index) -> Result<(), anyhow::Error> {
+        tell_unseen(&name::<Self>(), index)?;
+        if !self.exclude.is_empty() || !self.exclude_index.is_empty() || !self.manners.base.is_empty() {
+            tell_not_excluded(&name::<Self>(), index);
+        }
+        Ok(())
+    }
+
     fn exit_code(&self, asked: &Asked) -> ExitCode {
         let has_problems = asked.problems > 0 && !self.run.input.skip_bad;
         ExitCode::from(if has_problems { 2 } else { u8::from(asked.matches == 0) })

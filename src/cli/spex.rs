@@ -28,7 +28,8 @@ use std::{
 /// Find every chunk of text that occurs more than once, in little memory
 ///
 /// A chunk is a run of tokens. Without -o each shared chunk is a line of JSON with its text and its documents; with it they make an index that dedup-extract and dedup-query
-/// read like any other, a fraction of the size of one of all chunks, in which nothing that two documents share is missing.
+/// read like any other, a fraction of the size of one of all chunks. Nothing that two of its documents share is missing, and their shares and scores are those of a full index; what only one of them has is not in it, so dedup-query
+/// does not find text that was copied from a single document.
 #[derive(Parser, Debug)]
 #[command(name = "dedup-spex", version, after_help = examples(&MANUAL), max_term_width = 110)]
 struct Arguments {
@@ -117,7 +118,11 @@ const MANUAL: Manual = Manual {
         (
             "THE INDEX",
             &[
-                "Its blots have 64 bits and its selection is spex. Shares (a_in_b, b_in_a, containment, jaccard) are of the chunks that a document shares with any other, not of all it has; s1 to s4 are what they are in an index of all blots.",
+                "Its blots have 64 bits and its selection is spex. It knows how many distinct chunks each document has in all, so that pairs, tables, clusters, cleaning and all scores are those of an index that dedup-index build --bits 64 makes of the same documents. With \
+                 --select spex,mod:N they are those of an index of --select mod:N: estimates.",
+                "What is not in it are chunks of a single document. dedup-query, which asks about documents that are not in the collection, does not find what was copied from one document only, and says so. Of text that --exclude, --exclude-index or --base leave out it does not know \
+                 what a single document has. Two such indexes cannot be merged. For all that build a full index.",
+                "A filter (--filter-out, then --select spex:FILE) is that of its collection: what other documents share with each other, or with these, is not in it.",
                 "--add sifts the hashes of all tokens again, which the index keeps for it unless it was made with --final, --within or --with-text, and makes its postings anew: one commit, as with dedup-index add. No document is read again. One with an id that the \
                  index has is passed over if its text is the same; with another text it is an error.",
             ],

@@ -10,6 +10,8 @@ pub struct Blots {
     pub positions: Vec<u32>,
     /// How many tokens the document has.
     pub tokens: u64,
+    /// How many distinct blots the document has in all, where the selection leaves out those that no other document shares.
+    pub distinct: Option<u64>,
 }
 
 impl Blots {
@@ -17,6 +19,7 @@ impl Blots {
         empty(&mut self.values);
         empty(&mut self.positions);
         self.tokens = 0;
+        self.distinct = None;
     }
 
     pub fn len(&self) -> usize {

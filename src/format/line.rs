@@ -93,11 +93,12 @@ pub fn parse_record<'a>(line: &'a [u8], tokens: &mut Tokens, blots: &mut Blots) 
             let tokens = count.unwrap_or(u64::from(print.is_some()));
             Ok(Line::Print(Parsed { doc, bytes, hash, digits: None }, Printed { print, tokens }))
         }
-        Found { doc: Some(doc), bytes, hash, has_blots: true, digits, tokens: count, has_positions, .. } => {
+        Found { doc: Some(doc), bytes, hash, has_blots: true, digits, tokens: count, distinct, has_positions, .. } => {
             if has_positions && blots.positions.len() != blots.values.len() {
                 return Err(format!("{} blots but {} positions", blots.values.len(), blots.positions.len()));
             }
             blots.tokens = count.unwrap_or(blots.values.len() as u64);
+            blots.distinct = distinct;
             Ok(Line::Blots(Parsed { doc, bytes, hash, digits }))
         }
         Found { doc: Some(doc), bytes, hash, tokens: Some(count), has_spans, .. } => {
@@ -249,6 +250,7 @@ struct Found<'a> {
     tokens: Option<u64>,
     has_spans: bool,
     has_blots: bool,
+    distinct: Option<u64>,
     has_positions: bool,
     /// Given, and there.
     print: Option<Option<Print>>,
@@ -285,6 +287,7 @@ impl<'de> Visitor<'de> for RecordSeed<'_> {
                 "bytes" => found.bytes = map.next_value()?,
                 "hash" => found.hash = map.next_value::<Option<Text<'de>>>()?.map(|hash| parse_hash(&hash.0)).transpose()?,
                 "tokens" => found.tokens = Some(map.next_value_seed(TokensSeed(self.tokens))?),
+                "distinct" => found.distinct = map.next_value()?,
                 "spans" => found.has_spans = map.next_value_seed(each(|(start, end): (u32, u32)| push_span(self.spans, start, end)))?,
                 "blots" => {
                     found.has_blots = map.next_value_seed(each(|Text(hex): Text<'de>| {

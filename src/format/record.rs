@@ -21,6 +21,7 @@ pub struct Record<'a> {
 const HAS_BYTES: u8 = 1;
 const HAS_HASH: u8 = 2;
 const HAS_DETAIL: u8 = 4;
+const HAS_DISTINCT: u8 = 8;
 
 /// Token records: `{"doc":…,"bytes":…,"hash":…,"tokens":[…],"spans":[…]}`.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +47,7 @@ impl TokenCodec {
 
     pub fn write_binary(self, out: &mut Vec<u8>, record: &Record<'_>, tokens: &Tokens) {
         let spans = tokens.spans().filter(|_| self.with_spans);
-        open_binary(out, record, spans.is_some());
+        open_binary(out, record, if spans.is_some() { HAS_DETAIL } else { 0 });
         varint::put(out, tokens.text.len() as u64);
         out.extend_from_slice(&tokens.text);
         let mut last = 0;
@@ -59,7 +60,8 @@ impl TokenCodec {
 
     /// Reads one binary record into `tokens`.
     pub fn read_binary<'a>(self, fields: &mut Fields<'a>, tokens: &mut Tokens) -> Result<Record<'a>, String> {
-        let (record, has_spans) = read_open(fields)?;
+        let (record, flags) = read_open(fields, HAS_DETAIL)?;
+        let has_spans = flags & HAS_DETAIL != 0;
         let text_bytes = fields.varint("length of the token text")?;
         tokens.spans = has_spans.then(|| tokens.spans.take().unwrap_or_default());
         tokens.load(fields.take(text_bytes, "token text")?)?;
@@ -85,7 +87,7 @@ fn read_span(fields: &mut Fields<'_>, last: i64) -> Result<Span, String> {
     }
 }
 
-/// Blot records: `{"doc":…,"bytes":…,"hash":…,"tokens":n,"blots":["2db9c479",…],"positions":[…]}`.
+/// Blot records: `{"doc":…,"bytes":…,"hash":…,"tokens":n,"distinct":n,"blots":["2db9c479",…],"positions":[…]}`.
 #[derive(Debug, Clone, Copy)]
 pub struct BlotCodec {
     pub bits: u8,
@@ -109,7 +111,11 @@ impl BlotCodec {
 
     pub fn write_ndjson(self, out: &mut Vec<u8>, record: &Record<'_>, blots: &Blots) {
         open_json(out, record);
-        let _ = write!(out, ",\"tokens\":{},\"blots\":[", blots.tokens);
+        let _ = write!(out, ",\"tokens\":{}", blots.tokens);
+        if let Some(distinct) = blots.distinct {
+            let _ = write!(out, ",\"distinct\":{distinct}");
+        }
+        out.extend_from_slice(b",\"blots\":[");
         let digits = self.digits();
         comma_separated(out, &blots.values, |out, &value| {
             out.push(b'"');
@@ -128,8 +134,13 @@ impl BlotCodec {
     }
 
     pub fn write_binary(self, out: &mut Vec<u8>, record: &Record<'_>, blots: &Blots) {
-        open_binary(out, record, self.has_positions(blots));
+        let detail = if self.has_positions(blots) { HAS_DETAIL } else { 0 };
+        let distinct = if blots.distinct.is_some() { HAS_DISTINCT } else { 0 };
+        open_binary(out, record, detail | distinct);
         varint::put(out, blots.tokens);
+        if let Some(distinct) = blots.distinct {
+            varint::put(out, distinct);
+        }
         varint::put(out, blots.values.len() as u64);
         let value_bytes = self.value_bytes();
         for value in &blots.values {
@@ -147,8 +158,10 @@ impl BlotCodec {
     /// Reads one binary record into `blots`; the positions are left empty where it has none.
     pub fn read_binary<'a>(self, fields: &mut Fields<'a>, blots: &mut Blots) -> Result<Record<'a>, String> {
         blots.clear();
-        let (record, has_positions) = read_open(fields)?;
+        let (record, flags) = read_open(fields, HAS_DETAIL | HAS_DISTINCT)?;
+        let has_positions = flags & HAS_DETAIL != 0;
         blots.tokens = fields.varint("number of tokens")?;
+        blots.distinct = (flags & HAS_DISTINCT != 0).then(|| fields.varint("number of distinct blots")).transpose()?;
         let count = fields.varint("number of blots")?;
         let value_bytes = self.value_bytes();
         let bytes = count.checked_mul(value_bytes as u64).ok_or("more blots than can be")?;
@@ -201,7 +214,7 @@ impl PrintCodec {
     }
 
     pub fn write_binary(self, out: &mut Vec<u8>, record: &Record<'_>, printed: &Printed) {
-        open_binary(out, record, printed.print.is_some());
+        open_binary(out, record, if printed.print.is_some() { HAS_DETAIL } else { 0 });
         varint::put(out, printed.tokens);
         if let Some(print) = printed.print {
             out.extend_from_slice(&print.to_bytes());
@@ -209,7 +222,8 @@ impl PrintCodec {
     }
 
     pub fn read_binary<'a>(self, fields: &mut Fields<'a>) -> Result<(Record<'a>, Printed), String> {
-        let (record, has_print) = read_open(fields)?;
+        let (record, flags) = read_open(fields, HAS_DETAIL)?;
+        let has_print = flags & HAS_DETAIL != 0;
         let tokens = fields.varint("number of tokens")?;
         let bytes = has_print.then(|| fields.take(PRINT_BYTES as u64, "print")).transpose()?;
         let print = bytes.and_then(|bytes| bytes.try_into().ok()).map(Print::from_bytes);
@@ -228,11 +242,12 @@ fn open_json(out: &mut Vec<u8>, record: &Record<'_>) {
     }
 }
 
-fn open_binary(out: &mut Vec<u8>, record: &Record<'_>, has_detail: bool) {
+/// Writes what all records begin with; `flags` are those of what follows.
+fn open_binary(out: &mut Vec<u8>, record: &Record<'_>, flags: u8) {
     varint::put(out, record.doc.len() as u64);
     out.extend_from_slice(record.doc.as_bytes());
     let flag = |is_set, flag| if is_set { flag } else { 0 };
-    out.push(flag(record.bytes.is_some(), HAS_BYTES) | flag(record.hash.is_some(), HAS_HASH) | flag(has_detail, HAS_DETAIL));
+    out.push(flag(record.bytes.is_some(), HAS_BYTES) | flag(record.hash.is_some(), HAS_HASH) | flags);
     if let Some(bytes) = record.bytes {
         varint::put(out, bytes);
     }
@@ -241,17 +256,18 @@ fn open_binary(out: &mut Vec<u8>, record: &Record<'_>, has_detail: bool) {
     }
 }
 
-fn read_open<'a>(fields: &mut Fields<'a>) -> Result<(Record<'a>, bool), String> {
+/// Reads what all records begin with, and its flags; `known` are those that may say what follows.
+fn read_open<'a>(fields: &mut Fields<'a>, known: u8) -> Result<(Record<'a>, u8), String> {
     let length = fields.varint("length of the document id")?;
     let doc = std::str::from_utf8(fields.take(length, "document id")?).map_err(|_| "document id is not UTF-8")?;
     let flags = fields.byte("flags")?;
-    if flags & !(HAS_BYTES | HAS_HASH | HAS_DETAIL) != 0 {
+    if flags & !(HAS_BYTES | HAS_HASH | known) != 0 {
         return Err(format!("unknown flags {flags:#x}"));
     }
     let bytes = (flags & HAS_BYTES != 0).then(|| fields.varint("size of the document")).transpose()?;
     let hash = (flags & HAS_HASH != 0).then(|| fields.take(16, "document hash")).transpose()?;
     let hash = hash.and_then(|hash| hash.try_into().ok()).map(u128::from_be_bytes);
-    Ok((Record { doc, bytes, hash }, flags & HAS_DETAIL != 0))
+    Ok((Record { doc, bytes, hash }, flags))
 }
 
 fn comma_separated<T>(out: &mut Vec<u8>, items: &[T], mut write: impl FnMut(&mut Vec<u8>, &T)) {
@@ -343,10 +359,10 @@ mod tests {
 
         #[test]
         fn blot_records_are_twins(
-            doc in ".{0,20}", bytes: Option<u64>, hash: Option<u128>, with_positions: bool, bits in 16_u8..=64, count: u64,
+            doc in ".{0,20}", bytes: Option<u64>, hash: Option<u128>, with_positions: bool, bits in 16_u8..=64, count: u64, distinct: Option<u64>,
             list in prop::collection::vec((any::<u64>(), any::<u32>()), 0..30),
         ) {
-            let mut blots = Blots { tokens: count, ..Blots::default() };
+            let mut blots = Blots { tokens: count, distinct, ..Blots::default() };
             list.iter().for_each(|&(value, position)| blots.push(value >> (64 - bits), position));
             let (codec, record) = (BlotCodec { bits, with_positions }, record(&doc, bytes, hash));
             let (mut text, mut binary, mut again) = (Vec::new(), Vec::new(), Vec::new());

@@ -26,6 +26,7 @@ pub enum Met {
     Posted {
         number: u32,
         blots: u32,
+        posted: u32,
     },
     New,
 }
@@ -51,7 +52,7 @@ impl<'i> Change<'i> {
         let content = row.hash.map(|hash| self.index.find_content(hash)).transpose()?.flatten();
         let Some(content) = content else { return Ok(Met::New) };
         let owner = self.index.row(content)?;
-        Ok(Met::Posted { number: owner.number, blots: owner.blots })
+        Ok(Met::Posted { number: owner.number, blots: owner.blots, posted: owner.posted })
     }
 
     pub fn remove(&mut self, id: &str) -> Result<bool> {

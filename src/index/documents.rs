@@ -1,6 +1,6 @@
 //! The documents of a segment: a row each, their ids, and the orders in which they are looked up.
 //!
-//! A row has 48 bytes: number, representative, size, tokens, blots, hash, hash of the id. Rows stand by rising number. Two lists of row numbers, by the hash of the id and by the hash of the content, find a document without reading the rest.
+//! A row has 52 bytes: number, representative, size, tokens, blots, hash, hash of the id, posted blots. Rows stand by rising number. Two lists of row numbers, by the hash of the id and by the hash of the content, find a document without reading the rest.
 //! What the commit did to documents of older segments stands here as well: see [`Effects`].
 
 use super::{
@@ -24,14 +24,18 @@ pub struct Row {
     /// Of the text; none if the program that made the blots did not tell.
     pub bytes: Option<u64>,
     pub tokens: u32,
-    /// Distinct ones.
+    /// Distinct ones that the document has, also where an index of shared chunks does not hold them: what shares are of.
     pub blots: u32,
+    /// Those of them that the index holds.
+    pub posted: u32,
     /// Over the tokens; none if it was not told.
     pub hash: Option<u128>,
     id_hash: u64,
 }
 
-const ROW_BYTES: usize = 48;
+const ROW_BYTES: usize = 52;
+/// Rows of version 2 of the index did not say how many blots are posted.
+const OLD_ROW_BYTES: u64 = 48;
 const UNKNOWN_BYTES: u64 = u64::MAX;
 /// So often a hash says where to look, before it is sought by halves.
 const GUESSES: u32 = 12;
@@ -46,15 +50,21 @@ pub struct Document {
 impl Row {
     /// A document that has no number yet.
     pub fn new(bytes: Option<u64>, tokens: u32, hash: Option<u128>) -> Self {
-        Self { number: 0, representative: 0, bytes, tokens, blots: 0, hash, id_hash: 0 }
+        Self { number: 0, representative: 0, bytes, tokens, blots: 0, posted: 0, hash, id_hash: 0 }
     }
 
     pub(super) fn numbered(self, number: u32, representative: u32) -> Self {
         Self { number, representative, ..self }
     }
 
-    pub(super) fn with_blots(self, blots: u32) -> Self {
+    /// A document that has at least so many distinct blots, whatever of them is posted.
+    pub fn with_blots(self, blots: u32) -> Self {
         Self { blots, ..self }
+    }
+
+    /// It has at least as many blots as are posted.
+    pub(super) fn with_posted(self, blots: u32, posted: u32) -> Self {
+        Self { blots: blots.max(posted), posted, ..self }
     }
 
     pub(super) fn id_hash(&self) -> u64 {
@@ -73,6 +83,7 @@ impl Row {
         out.extend_from_slice(&self.blots.to_le_bytes());
         out.extend_from_slice(&self.hash.unwrap_or_default().to_le_bytes());
         out.extend_from_slice(&self.id_hash.to_le_bytes());
+        out.extend_from_slice(&self.posted.to_le_bytes());
     }
 
     fn read(bytes: &[u8]) -> Self {
@@ -87,6 +98,7 @@ impl Row {
             blots: word(20),
             hash: Some(hash).filter(|&hash| hash != 0),
             id_hash: wide(40),
+            posted: word(48),
         }
     }
 }
@@ -172,6 +184,9 @@ impl Documents {
         let file = Sealed::open(path)?;
         let description: Description = file.describe()?;
         let Description { rows, row_section, ids, by_id, by_hash, aliases, .. } = &description;
+        if description.kind == KIND && row_section[1] == OLD_ROW_BYTES * rows && *rows > 0 {
+            return Err(file.damaged(0, "the documents of an older version of this program; make them anew"));
+        }
         let fits = description.kind == KIND
             && row_section[1].checked_div(ROW_BYTES as u64) == Some(*rows)
             && ids.fits(*rows)

@@ -16,7 +16,7 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64;
 
 pub const NAME: &str = "manifest.json";
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -147,7 +147,10 @@ impl Manifest {
         }
         if checked.manifest.dedup != "index" || checked.manifest.version != VERSION {
             let found = checked.manifest.version;
-            return Err(Error::damaged(place(), format!("an index of version {found}, this program reads version {VERSION}")));
+            return Err(Error::damaged(
+                place(),
+                format!("an index of version {found}, this program reads version {VERSION}; build it anew from the documents"),
+            ));
         }
         if let Some(PartOf { buckets: [first, end], .. }) = checked.manifest.range
             && (first >= end || end as usize > BUCKETS)

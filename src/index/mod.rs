@@ -36,7 +36,7 @@ pub use manifest::{FileSeal, Manifest, PartOf, SegmentEntry};
 pub use merge::LeftOut;
 pub use numbering::{Numbered, Numbering, Taken};
 pub use numbers::NumberSet;
-pub use open::{At, Index, Segment};
+pub use open::{At, Coverage, Index, Segment};
 pub use part::{Part, Posted};
 pub use reduced::{Reduced, SetNumbers, make_part, write_reduced};
 pub use segment::{Means, RunFiles, SegmentBuilder, SegmentFiles};

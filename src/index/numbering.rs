@@ -66,9 +66,9 @@ impl<'i> Numbering<'i> {
         let place = self.documents.len() as u32;
         self.id_bytes += id.len() as u64 + 16;
         let (representative, row) = match met {
-            Met::Posted { number, blots } => {
+            Met::Posted { number, blots, posted } => {
                 self.posted_before.insert(place, number);
-                (None, row.with_blots(blots))
+                (None, row.with_posted(blots, posted))
             }
             _ => (Some(row.hash.map_or(place, |hash| *self.by_hash.entry(hash).or_insert(place))), row),
         };
@@ -122,7 +122,7 @@ impl<'i> Numbering<'i> {
         (0..).zip(&self.documents).map(|(place, document)| (place, document.row.representative)).filter(|(place, first)| place != first)
     }
 
-    /// Numbers all of them. `blots_of` has the distinct blots of each document that is posted, by its place, unless the rows said so already.
+    /// Numbers all of them. `blots_of` has how many blots of each document are posted, by its place, unless the rows said so already.
     pub fn settle(self, blots_of: Option<&[u32]>) -> Result<Numbered> {
         let Self { mut documents, posted_before, change, .. } = self;
         let count = documents.len() as u32;
@@ -132,11 +132,13 @@ impl<'i> Numbering<'i> {
         };
         for place in 0..documents.len() {
             let first = documents[place].row.representative as usize;
-            let blots = blots_of.map_or_else(|| documents[first].row.blots, |blots_of| blots_of[first]);
+            // Documents of one content have the blots of the first of them, whatever their records said.
+            let blots = documents[first].row.blots;
+            let posted = blots_of.map_or_else(|| documents[first].row.posted, |blots_of| blots_of[first]);
             let row = &mut documents[place].row;
             *row = match posted_before.get(&(place as u32)) {
                 Some(&number) => row.numbered(numbers[place], number),
-                None => row.numbered(numbers[place], numbers[first]).with_blots(blots),
+                None => row.numbered(numbers[place], numbers[first]).with_posted(blots, posted),
             };
         }
         Ok(Numbered { documents, effects, numbers, next })

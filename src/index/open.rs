@@ -43,7 +43,33 @@ pub struct At {
     pub place: u32,
 }
 
+/// How much of its documents an index of shared chunks holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Coverage {
+    pub documents: u64,
+    /// Distinct blots of each document, exact duplicates counted once.
+    pub blots: u64,
+    /// Those of them that the index holds.
+    pub posted: u64,
+}
+
 impl Index {
+    /// Reads the rows of all documents.
+    pub fn coverage(&self) -> Result<Coverage> {
+        let mut coverage = Coverage::default();
+        for (segment, searched) in self.segments.iter().enumerate() {
+            for place in 0..searched.documents.len() {
+                let row = searched.documents.row(place)?;
+                coverage.documents += u64::from(self.is_listed(segment, row.number)?);
+                if !row.is_alias() && self.is_posted(segment, row.number)? {
+                    coverage.blots += u64::from(row.blots);
+                    coverage.posted += u64::from(row.posted);
+                }
+            }
+        }
+        Ok(coverage)
+    }
+
     pub fn open(directory: &Path) -> Result<Self> {
         let mut manifest = Manifest::read(directory)?;
         loop {

@@ -102,7 +102,7 @@ impl Stats {
             let row = view.row(document)?;
             self.bytes += row.bytes.unwrap_or_default();
             self.tokens += u64::from(row.tokens);
-            self.postings += u64::from(row.blots);
+            self.postings += u64::from(row.posted);
         }
         Ok(())
     }
@@ -136,7 +136,7 @@ impl Stats {
 
     /// The same where sets are what is stored: what of a content's blots is in no set, no other content has.
     fn add_stored(&mut self, view: &View<'_>, weights: &[u64], limits: Limits) -> Result<Option<BTreeMap<u64, u64>>> {
-        let (mut lengths, mut own) = (BTreeMap::new(), view.contents().iter().map(|content| u64::from(content.blots)).collect::<Vec<_>>());
+        let (mut lengths, mut own) = (BTreeMap::new(), view.contents().iter().map(|content| u64::from(content.posted)).collect::<Vec<_>>());
         let (mut sets, mut members) = (0, 0);
         let is_sound = view.for_each_stored(limits, |contents, uses| {
             *lengths.entry(contents.iter().map(|&content| weights[content as usize]).sum()).or_default() += uses;

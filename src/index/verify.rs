@@ -100,7 +100,7 @@ fn verify_contents(index: &Index) -> Result<()> {
                 return Err(wrong(format!("document {} stands for {}, and is not there", row.representative, row.number)));
             };
             let other = index.row(content)?;
-            if other.is_alias() || (other.hash, other.blots, other.tokens) != (row.hash, row.blots, row.tokens) {
+            if other.is_alias() || (other.hash, other.blots, other.posted, other.tokens) != (row.hash, row.blots, row.posted, row.tokens) {
                 return Err(wrong(format!("documents {} and {} are said to be equal, and are not", row.number, other.number)));
             }
             if let Some(hash) = row.hash
@@ -158,7 +158,7 @@ fn verify_postings(segment: &Segment, lengths: &[u32], is_part: bool) -> Result<
         .for_each(|set, numbers| numbers.iter().try_for_each(|&number| count(segment, &mut blots_of, number, uses[set as usize])))?;
     for place in 0..segment.documents.len() {
         let row = segment.documents.row(place)?;
-        let expected = if row.is_alias() { 0 } else { u64::from(row.blots) };
+        let expected = if row.is_alias() { 0 } else { u64::from(row.posted) };
         let found = blots_of[place as usize];
         if found > expected || (found < expected && !is_part) {
             let what = format!("document {} has {found} blots, its row says {expected}", row.number);

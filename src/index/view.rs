@@ -50,8 +50,10 @@ pub(super) struct Listed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Content {
     pub tokens: u32,
-    /// Distinct ones.
+    /// Distinct ones, also those that an index of shared chunks does not hold.
     pub blots: u32,
+    /// Those of them that the index holds.
+    pub posted: u32,
     pub hash: Option<u128>,
 }
 
@@ -319,9 +321,9 @@ impl<'i> View<'i> {
         self.content_at.iter().map(|places| places.iter().map(of).collect()).collect()
     }
 
-    /// Pairs of a content and a blot.
+    /// Pairs of a content and a blot that it has in the index.
     pub fn postings(&self) -> u64 {
-        self.contents.iter().map(|content| u64::from(content.blots)).sum()
+        self.contents.iter().map(|content| u64::from(content.posted)).sum()
     }
 }
 
@@ -449,7 +451,7 @@ impl<'i> Building<'i> {
         let content = &mut self.content_of[index][number as usize];
         if *content == NONE {
             *content = self.contents.len() as u32;
-            self.contents.push(Content { tokens: row.tokens, blots: row.blots, hash: row.hash });
+            self.contents.push(Content { tokens: row.tokens, blots: row.blots, posted: row.posted, hash: row.hash });
         }
         *content
     }

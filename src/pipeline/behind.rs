@@ -20,7 +20,7 @@ pub fn blot_text(
     out: &mut impl Write,
 ) -> Result<bool> {
     let library = Library::new(index, corpus, reading);
-    let mut blots = ToBlots::as_index(options, &index.manifest, &index.directory)?;
+    let mut blots = ToBlots::for_comparison(options, index)?;
     let kept = ChunkTexts::of(&index.manifest, &index.directory)?;
     let kept = kept.map(|texts| texts.text(blot)).transpose()?.flatten();
     let documents = index.ids_with(blot)?;

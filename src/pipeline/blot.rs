@@ -8,10 +8,10 @@ use crate::{
     blot::{self as schemes, Blotter, Run, Shape, Window},
     corpus::{Content, Item, Slice, Source},
     error::{Error, Place, Result},
-    format::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, Span, Tokens},
-    index::Manifest,
+    format::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, Span, Tokens, empty},
+    index::{Index, Manifest},
     scheme::{BlotScheme, TokenScheme},
-    select::{Of, Selection},
+    select::{Of, Selection, is_scheme_shared_only, without_spex},
     token::{Rule, Tokenizer},
 };
 use std::{io::Write, ops::Range, path::Path};
@@ -134,11 +134,15 @@ pub(super) struct ToBlots {
     pub scheme: BlotScheme,
     tokenize: ToTokens,
     can_blot: bool,
+    /// Blots of single documents are left out, so each document says how many distinct ones it has in all.
+    counts_distinct: bool,
     /// One for each scheme.
     makers: Vec<Maker>,
     tokens: Tokens,
     /// Those of all schemes, where there are several.
     blots: Blots,
+    /// All blots of the document, where some are left out.
+    all: Vec<u64>,
 }
 
 /// Makes the blots of one scheme.
@@ -150,9 +154,15 @@ struct Maker {
 }
 
 impl Maker {
-    fn make(&mut self, tokens: &Tokens) {
+    /// Appends to `all` what would be made if blots of single documents were kept, where they are not.
+    fn make(&mut self, tokens: &Tokens, counts_distinct: bool, all: &mut Vec<u64>) {
         self.blotter.blot(tokens, &mut self.blots);
-        self.selection.apply(tokens, &mut self.blots);
+        if counts_distinct && !self.selection.is_shared_only() {
+            self.selection.apply(tokens, &mut self.blots);
+            all.extend_from_slice(&self.blots.values);
+        } else {
+            self.selection.apply_counting(tokens, &mut self.blots, all);
+        }
     }
 }
 
@@ -161,6 +171,19 @@ impl ToBlots {
     pub fn as_index(options: &BlotOptions, manifest: &Manifest, directory: &Path) -> Result<Self> {
         let place = Place::path(directory);
         Self::as_stream(options, &Header::new(Kind::Blots, manifest.scheme.clone()), &place)
+    }
+
+    /// For documents that are compared with an index but not added to it: blots that a filter of shared chunks would reject are made, too.
+    /// They are not found, and no filter is needed.
+    pub fn for_comparison(options: &BlotOptions, index: &Index) -> Result<Self> {
+        let place = Place::path(&index.directory);
+        let whole = without_spex(&index.scheme);
+        let mut options = options.clone();
+        options.select = options.select.map(|select| without_spex(&BlotScheme { select, ..whole.clone() }).select);
+        let mut blots = Self::as_stream(&options, &Header::new(Kind::Blots, whole.to_string()), &place)?;
+        blots.counts_distinct = is_scheme_shared_only(&index.scheme);
+        blots.scheme = index.scheme.clone();
+        Ok(blots)
     }
 
     /// Streams of another scheme will be refused.
@@ -180,6 +203,7 @@ impl ToBlots {
                 let mut blots = Self::new(&BlotOptions::default(), tokens)?;
                 blots.tokenize = ToTokens::refusing(format!("this program cannot make blots of scheme '{found}' without its options"));
                 blots.can_blot = false;
+                blots.counts_distinct = is_scheme_shared_only(&found);
                 blots.scheme = found;
                 Ok(blots)
             }
@@ -217,13 +241,16 @@ impl ToBlots {
         }
         let tokenize = ToTokens::new(&tokens);
         let scheme = BlotScheme { tokens, window: window.join(","), bits, select: select_name };
-        Ok(Self { scheme, tokenize, can_blot: true, makers, tokens: Tokens::default(), blots: Blots::default() })
+        let counts_distinct = is_scheme_shared_only(&scheme);
+        let (tokens, blots, all) = (Tokens::default(), Blots::default(), Vec::new());
+        Ok(Self { scheme, tokenize, can_blot: true, counts_distinct, makers, tokens, blots, all })
     }
 
     /// Gives back large buffers.
     pub fn give_back(&mut self) {
         self.tokens.clear();
         self.blots.clear();
+        empty(&mut self.all);
         self.tokenize.give_back();
         for maker in &mut self.makers {
             maker.blots.clear();
@@ -305,6 +332,7 @@ impl ToBlots {
         let tokens = match item.content {
             Content::Blots(blots) => {
                 BlotCodec { bits: self.scheme.bits, with_positions: false }.ensure_width(blots)?;
+                self.ensure_distinct(blots)?;
                 return Ok((blots, item.hash));
             }
             Content::Tokens(tokens) if self.can_blot => tokens,
@@ -316,14 +344,35 @@ impl ToBlots {
             Content::Print(_) => return Err("a print, where documents, tokens or blots are expected".to_owned()),
         };
         let hash = Some(item.hash.unwrap_or_else(|| tokens.hash()));
-        self.makers.iter_mut().for_each(|maker| maker.make(tokens));
-        if let [maker] = &self.makers[..] {
-            return Ok((&maker.blots, hash));
+        self.all.clear();
+        self.makers.iter_mut().for_each(|maker| maker.make(tokens, self.counts_distinct, &mut self.all));
+        let distinct = self.counts_distinct.then(|| {
+            self.all.sort_unstable();
+            self.all.dedup();
+            self.all.len() as u64
+        });
+        if self.makers.len() == 1 {
+            self.makers[0].blots.distinct = distinct;
+            return Ok((&self.makers[0].blots, hash));
         }
         self.blots.clear();
-        self.blots.tokens = tokens.len() as u64;
+        (self.blots.tokens, self.blots.distinct) = (tokens.len() as u64, distinct);
         merge(&self.makers, &mut self.blots);
         Ok((&self.blots, hash))
+    }
+
+    /// A record says how many distinct blots the document has in all if, and only if, some may be left out.
+    fn ensure_distinct(&self, blots: &Blots) -> Result<(), String> {
+        match blots.distinct {
+            None if self.counts_distinct => Err(format!(
+                "its record lacks 'distinct', the number of all its distinct blots, which a record of scheme '{}' has; make the stream anew",
+                self.scheme
+            )),
+            Some(_) if !self.counts_distinct => {
+                Err(format!("'distinct' has no meaning in scheme '{}', which leaves no blots out", self.scheme))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -222,7 +222,8 @@ impl<K: Key> Stage for Gather<K> {
         }
         let (blots, hash) = self.blots.blots(item)?;
         let tokens = u32::try_from(blots.tokens).map_err(|_| "a document of more than 4 G tokens; split it")?;
-        let row = Row::new(item.bytes, tokens, hash);
+        let distinct = blots.distinct.map_or(Ok(0), u32::try_from).map_err(|_| "a document of more than 4 G blots; split it")?;
+        let row = Row::new(item.bytes, tokens, hash).with_blots(distinct);
         out.blots.extend_from_slice(&blots.values);
         if let (Some(words), Some(tokens)) = (&mut self.words, self.blots.tokens_of(item)) {
             words.count(tokens, out.rows.len() as u32, &mut out.words);

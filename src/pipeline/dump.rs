@@ -5,6 +5,7 @@ use crate::{
     format::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, StreamWriter},
     index::{Index, View},
     posting::{BUCKETS, WordLists},
+    select::is_scheme_shared_only,
 };
 use serde::Serialize;
 use std::{io::Write, ops::Range};
@@ -16,14 +17,15 @@ pub fn dump(index: &Index, memory_bytes: u64, out: &mut impl Write) -> Result<()
     let header = Header::new(Kind::Blots, index.manifest.scheme.clone());
     let mut stream = StreamWriter::new(out, Form::Ndjson, &header).map_err(Error::output)?;
     let codec = BlotCodec { bits: index.scheme.bits, with_positions: false };
-    let view = View::of(index)?;
+    let (view, counts_distinct) = (View::of(index)?, is_scheme_shared_only(&index.scheme));
     for lot in lots(&view, memory_bytes / 8) {
         let wanted = contents_of(&view, &lot);
         let blots = blots_of(&view, &wanted)?;
         for document in lot {
             let (id, row) = (view.id(document)?, view.row(document)?);
             let content = wanted.binary_search(&view.content_of(document)).unwrap_or_default();
-            let blots = Blots { values: blots[content].clone(), positions: Vec::new(), tokens: u64::from(row.tokens) };
+            let distinct = counts_distinct.then_some(u64::from(row.blots));
+            let blots = Blots { values: blots[content].clone(), positions: Vec::new(), tokens: u64::from(row.tokens), distinct };
             let mut batch = Batch::default();
             codec.write_ndjson(&mut batch.bytes, &Record { doc: &id, bytes: row.bytes, hash: row.hash }, &blots);
             batch.finish_record();
@@ -38,7 +40,7 @@ pub fn dump(index: &Index, memory_bytes: u64, out: &mut impl Write) -> Result<()
 fn lots(view: &View<'_>, blots_limit: u64) -> Vec<Range<usize>> {
     let (mut lots, mut have) = (Vec::<Range<usize>>::new(), 0);
     for document in 0..view.documents() {
-        let blots = u64::from(view.contents()[view.content_of(document) as usize].blots);
+        let blots = u64::from(view.contents()[view.content_of(document) as usize].posted);
         have += blots;
         match lots.last_mut() {
             Some(lot) if have <= blots_limit => lot.end = document + 1,

@@ -15,7 +15,7 @@ use crate::{
     report::html::DocumentPage,
     report::{Excerpts, Format, Value, put_id, put_names, put_record},
     select,
-    similar::{Excluded, Match, Measure, Score, Search, SearchScratch, Wanted},
+    similar::{Excluded, Match, Measure, Score, Search, SearchScratch, Side, Wanted},
 };
 use std::{
     collections::HashSet,
@@ -70,7 +70,7 @@ pub struct Asked {
 
 /// Writes the best matches of each document, in the order of the documents.
 pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Asked> {
-    let blots = ToBlots::as_index(&options.blots, &index.manifest, &index.directory)?;
+    let blots = ToBlots::for_comparison(&options.blots, index)?;
     let selection = (!select::is_complete(&index.scheme.select)).then(|| select::rate(&index.scheme.select));
     let measure = Measure { score: options.score, threshold: options.threshold, selection };
     let reference = options.exclude_indexes.iter().map(|path| open_reference(path, index)).collect::<Result<Vec<_>>>()?;
@@ -227,16 +227,17 @@ impl Stage for Ask<'_> {
 
     fn take(&mut self, item: &Item<'_>, out: &mut Written) -> Result<(), String> {
         let (blots, _) = self.blots.blots(item)?;
-        let tokens = u32::try_from(blots.tokens).unwrap_or(u32::MAX);
+        let (tokens, distinct) = (u32::try_from(blots.tokens).unwrap_or(u32::MAX), blots.distinct);
         self.distinct.clear();
         self.distinct.extend_from_slice(&blots.values);
         self.distinct.sort_unstable();
         self.distinct.dedup();
+        let all = distinct.map_or(0, |distinct| u32::try_from(distinct).unwrap_or(u32::MAX)).max(self.distinct.len() as u32);
         // Whoever asks about one document wants little memory; whoever asks about many, speed.
         let is_lean = self.answers != Answers::Documents && out.documents == 0;
         out.documents += 1;
         let start = out.bytes.len();
-        let written = self.answer(item, tokens, is_lean, out);
+        let written = self.answer(item, Side { blots: all, tokens }, is_lean, out);
         written.map_err(|error| {
             out.bytes.truncate(start);
             error.to_string()
@@ -256,14 +257,14 @@ fn shown<'f, T>(search: &Search<'_>, fields: &'f [T]) -> &'f [T] {
 }
 
 impl Ask<'_> {
-    fn answer(&mut self, item: &Item<'_>, tokens: u32, is_lean: bool, out: &mut Written) -> Result<()> {
+    fn answer(&mut self, item: &Item<'_>, side: Side, is_lean: bool, out: &mut Written) -> Result<()> {
         if let Some(groups) = self.groups {
             groups.ask(item.id);
         }
         let groups = self.groups;
         let wanted = groups.map(|groups| |id: &str| !groups.groups.are_together(item.id, id));
         let wanted = wanted.as_ref().map(|wanted| wanted as &Wanted<'_>);
-        let (matches, counted) = self.search.matches(&self.distinct, tokens, &mut self.scratch, is_lean, wanted)?;
+        let (matches, counted) = self.search.matches(&self.distinct, side, &mut self.scratch, is_lean, wanted)?;
         let is_aligned = !matches.is_empty() && self.answers != Answers::Page;
         let text = self.texts.filter(|_| is_aligned).map(|texts| prepared(texts, item)).transpose()?;
         match self.answers {

@@ -66,6 +66,9 @@ pub fn merge(inputs: &[PathBuf], parts: Option<u32>, output: &Path, means: &Mean
             return Err(refused(&without.directory, format!("has no dictionary, and {} has one", with.directory.display())));
         }
     }
+    if indexes.len() > 1 && (first.manifest.range.is_none() || is_one_range(&indexes)) {
+        ensure_joinable(first)?;
+    }
     match &first.manifest.range {
         None => {
             let parts = parts.unwrap_or_else(|| first.manifest.segments.first().map_or(1, |segment| segment.parts));
@@ -86,6 +89,15 @@ fn is_one_range(indexes: &[Index]) -> bool {
     let buckets = indexes[0].manifest.buckets();
     let is_whole = indexes.len() == 1 && buckets.len() == BUCKETS;
     !is_whole && indexes.iter().all(|index| index.manifest.buckets() == buckets)
+}
+
+/// A chunk that one document of each of two indexes has is in neither index of shared chunks.
+fn ensure_joinable(index: &Index) -> Result<()> {
+    if index.scheme.select.split(',').any(|part| part == "spex") {
+        let what = "an index of shared chunks, which lacks what its documents share with those of another index; make one of all documents with dedup-spex";
+        return Err(refused(&index.directory, what));
+    }
+    Ok(())
 }
 
 fn ensure_same_scheme(one: &Index, other: &Index) -> Result<()> {

@@ -177,7 +177,7 @@ pub(super) fn write_numbered(directory: &Path, slices: &[PathBuf], numbering: Nu
     let is_empty = numbering.is_empty() && numbering.is_change();
     let Numbered { mut documents, effects, numbers, next } = numbering.settle(None)?;
     let own = documents.iter().filter(|document| !document.row.is_alias());
-    let postings = own.map(|document| u64::from(document.row.blots)).sum();
+    let postings = own.map(|document| u64::from(document.row.posted)).sum();
     let count = documents.len() as u32;
     write_documents(&directory.join("docs"), &mut documents, &effects)?;
     let (kind, repeated) = (TARGETS.to_owned(), posted.repeated);

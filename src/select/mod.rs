@@ -10,6 +10,7 @@ mod winnow;
 
 use crate::{
     format::{Blots, Tokens, empty},
+    scheme::BlotScheme,
     token::Tokenizer,
 };
 pub use spex::write_filter;
@@ -22,6 +23,11 @@ pub trait Select: Send + Sync {
 
     /// As the scheme has it: what was chosen, but no paths.
     fn name(&self) -> String;
+
+    /// Whether it rejects only blots that no other document of the collection shares.
+    fn keeps_all_shared(&self) -> bool {
+        false
+    }
 }
 
 type Made = Result<Box<dyn Select>, String>;
@@ -56,9 +62,32 @@ pub fn help() -> String {
     format!("all: every blot;\n{};\nseveral with commas: what all of them keep", rows.join(";\n"))
 }
 
-/// Whether nothing is missing that two documents share: all blots are kept, or all that several documents have.
+/// Whether nothing is missing that two documents of the collection share: all blots are kept, or all that several documents have.
 pub fn is_complete(name: &str) -> bool {
-    matches!(name, "all" | "spex")
+    name.split(',').all(|part| part == "all" || is_spex(part))
+}
+
+/// Whether blots that a single document has are left out, by the name of a selection.
+pub fn is_shared_only(name: &str) -> bool {
+    name.split(',').any(is_spex)
+}
+
+/// Whether a record of this scheme lacks the blots that a single document has, and says how many there are in all.
+pub fn is_scheme_shared_only(scheme: &BlotScheme) -> bool {
+    is_shared_only(&scheme.select) || scheme.window.split(['/', ',']).any(is_spex)
+}
+
+/// The scheme of the same blots if none were left out for being in a single document.
+pub fn without_spex(scheme: &BlotScheme) -> BlotScheme {
+    let select: Vec<&str> = scheme.select.split(',').filter(|part| !is_spex(part)).collect();
+    let select = if select.is_empty() { "all".to_owned() } else { select.join(",") };
+    let shape = |named: &str| named.split_once('/').filter(|(_, select)| is_spex(select)).map_or(named, |(shape, _)| shape).to_owned();
+    let window = scheme.window.split(',').map(shape).collect::<Vec<_>>().join(",");
+    BlotScheme { window, select, ..scheme.clone() }
+}
+
+fn is_spex(part: &str) -> bool {
+    part == "spex" || part.starts_with("spex:")
 }
 
 /// How many blots each that is kept stands for, by the name of a selection: `mod:16` 16, `winnow:4` 5/2, chains the product.
@@ -109,14 +138,29 @@ impl Selection {
         self.chain.iter().map(|select| select.name()).collect::<Vec<_>>().join(",")
     }
 
+    /// Whether blots that a single document has are left out.
+    pub fn is_shared_only(&self) -> bool {
+        self.chain.iter().any(|select| select.keeps_all_shared())
+    }
+
     /// Takes out of `blots` what is not chosen.
     pub fn apply(&mut self, tokens: &Tokens, blots: &mut Blots) {
+        self.apply_counting(tokens, blots, &mut Vec::new());
+    }
+
+    /// The same; appends to `all` what would have been chosen if blots of single documents counted, too. Only for a selection of shared blots.
+    pub fn apply_counting(&mut self, tokens: &Tokens, blots: &mut Blots, all: &mut Vec<u64>) {
         if self.chain.is_empty() {
             return;
         }
         empty(&mut self.keep);
         self.keep.resize(blots.len(), true);
-        self.chain.iter().for_each(|select| select.reject(tokens, blots, &mut self.keep));
+        let (spex, others): (Vec<_>, Vec<_>) = self.chain.iter().partition(|select| select.keeps_all_shared());
+        others.iter().for_each(|select| select.reject(tokens, blots, &mut self.keep));
+        if !spex.is_empty() {
+            all.extend(blots.values.iter().zip(&self.keep).filter(|(_, keep)| **keep).map(|(value, _)| *value));
+        }
+        spex.iter().for_each(|select| select.reject(tokens, blots, &mut self.keep));
         let (mut values, mut positions) = (self.keep.iter(), self.keep.iter());
         blots.values.retain(|_| values.next() == Some(&true));
         blots.positions.retain(|_| positions.next() == Some(&true));
@@ -133,7 +177,7 @@ mod tests {
     }
 
     fn select(text: &str, values: &[u64]) -> Vec<u64> {
-        let mut blots = Blots { values: values.to_vec(), positions: (0..values.len() as u32).collect(), tokens: 0 };
+        let mut blots = Blots { values: values.to_vec(), positions: (0..values.len() as u32).collect(), tokens: 0, distinct: None };
         parse(text).unwrap().apply(&Tokens::default(), &mut blots);
         blots.values
     }

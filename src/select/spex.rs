@@ -19,6 +19,10 @@ impl Select for Everything {
     fn name(&self) -> String {
         "spex".to_owned()
     }
+
+    fn keeps_all_shared(&self) -> bool {
+        true
+    }
 }
 
 struct Filter {
@@ -92,5 +96,9 @@ impl Select for Filter {
 
     fn name(&self) -> String {
         format!("spex:{:016x}", self.digest)
+    }
+
+    fn keeps_all_shared(&self) -> bool {
+        true
     }
 }

@@ -112,13 +112,14 @@ impl Counts {
 const AT_ONCE: usize = 64;
 
 impl Search<'_> {
-    /// The best matches of a document with these distinct blots, and how many of its blots count. Those of equal score stand in the order of their numbers.
+    /// The best matches of a document with these distinct blots, and how many of its blots count. `side` is the document; it may have
+    /// more blots than are given, which no document of the index has. Those of equal score stand in the order of their numbers.
     ///
     /// `is_lean`: little memory is worth more than speed. `wanted`: others are passed over.
     pub fn matches(
         &self,
         blots: &[u64],
-        tokens: u32,
+        side: Side,
         scratch: &mut SearchScratch,
         is_lean: bool,
         wanted: Option<&Wanted<'_>>,
@@ -130,7 +131,7 @@ impl Search<'_> {
                 kept.push(blot);
             }
         }
-        let mut counted = kept.len() as u32;
+        let mut counted = side.blots.saturating_sub((blots.len() - kept.len()) as u32);
         if self.measure.score.needs_rarity() || self.max_df < u64::MAX {
             self.count_with_df(&kept, &mut counted, scratch)?;
         } else {
@@ -138,7 +139,7 @@ impl Search<'_> {
                 self.count(segment, &kept, scratch, is_lean)?;
             }
         }
-        let side = Side { blots: counted, tokens };
+        let side = Side { blots: counted, ..side };
         let found = self.accepted(side, scratch)?;
         Ok((self.ranked(found, wanted)?, counted))
     }

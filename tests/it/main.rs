@@ -29,6 +29,7 @@ mod scripts;
 mod service;
 mod shard;
 mod shared;
+mod shared_chunks;
 mod slurm;
 mod spex;
 mod ssh;

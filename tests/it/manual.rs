@@ -75,15 +75,25 @@ fn golden_streams_are_read_and_written_as_ever() {
 /// An index as it always was: read, and made again.
 #[test]
 fn the_golden_index_is_read_and_made_again() {
-    let (work, golden) = (Work::new(), root().join("testdata/golden/v2/corpus.idx"));
+    let (work, golden) = (Work::new(), root().join("testdata/golden/v3/corpus.idx"));
     symlink(root().join("testdata/corpus"), work.path("corpus")).unwrap();
     work.run("dedup-index", &["build", "-o", "made.idx", "--parts", "2", "corpus/"]).ok();
     if std::env::var_os("UPDATE_GOLDEN").is_some() && !golden.exists() {
-        work.shell(&format!("cp -r made.idx {}", golden.display())).ok();
+        work.shell(&format!("mkdir -p {0} && rmdir {0} && cp -r made.idx {0}", golden.display())).ok();
     }
     work.shell(&format!("diff -r made.idx {0} && dedup-index verify {0}", golden.display())).ok();
     work.shell(&format!("dedup-index dump {0} | dedup-index build -o again.idx --parts 2 && diff -r made.idx again.idx", golden.display()))
         .ok();
+}
+
+#[test]
+fn an_index_of_an_older_version_is_refused_with_the_remedy() {
+    let old = root().join("testdata/golden/v2/corpus.idx");
+    for (tool, arguments) in [("dedup-index", &["verify"][..]), ("dedup-extract", &[]), ("dedup-query", &["--stream"])] {
+        let ran = Work::new().run(tool, &[arguments, &[old.to_str().unwrap()]].concat());
+        let expected = "manifest.json: an index of version 2, this program reads version 3; build it anew from the documents";
+        assert!(ran.code() == 2 && ran.stderr().contains(expected), "{tool}: {}", ran.stderr());
+    }
 }
 
 #[test]

@@ -195,10 +195,10 @@ fn lines_say_what_is_shared_and_by_whom() {
 fn the_index_answers_like_any_other() {
     let work = library();
     work.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
-    let pairs = records(&work.run("dedup-extract", &["i"]).ok());
+    let pairs = records(&work.run("dedup-extract", &["i", "--threshold", "0.1"]).ok());
     assert_eq!((pairs.len(), pairs[0]["a"].as_str(), pairs[0]["b"].as_str()), (1, Some("c/one.txt"), Some("c/two.txt")));
     assert!(pairs[0].get("estimate").is_none(), "{}", pairs[0]);
-    let matches = records(&work.run_with("dedup-query", &["i"], LICENCE.to_uppercase().as_bytes()).ok());
+    let matches = records(&work.run_with("dedup-query", &["-q", "i"], LICENCE.to_uppercase().as_bytes()).ok());
     assert_eq!(matches.len(), 2);
     assert_eq!(work.run_with("dedup-query", &["i"], b"Something else altogether, and longer than a chunk").code(), 1);
     let stats: Value = serde_json::from_slice(&work.run("dedup-index", &["stats", "--json", "i"]).ok()).unwrap();

@@ -25,7 +25,7 @@ pub fn spans(index: &Index, format: Format, settings: &Settings, out: &mut impl 
         let what = format!("the index has selected blots ({}), so that most windows are not in it", index.scheme.select);
         return Err(Error::Usage(format!("{}: {what}; spans need one that was built with --select all", index.directory.display())));
     }
-    let blots = ToBlots::as_index(&BlotOptions::default(), &index.manifest, &index.directory)?.with_spans();
+    let blots = ToBlots::for_comparison(&BlotOptions::default(), index)?.with_spans();
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     blots.expect_in(&mut source);
     let seen = Seen::new(index, Limits::new(settings.limits.threads, 4 * settings.limits.threads as u64))?;

@@ -4,12 +4,13 @@ use crate::{
     blot::ordered_windows,
     corpus::{Content, Item},
     error::{Error, Result},
-    format::Tokens,
+    format::{Blots, Tokens, empty},
     index::{Index, Means, Row, View},
     parallel::Limits,
     pipeline::{Gathered, Ids, Stage, tokenize::ToTokens},
     posting::{TempDir, TempFile},
     scheme::TokenScheme,
+    select::Selection,
     spex::{Block, Counter},
 };
 use std::{
@@ -34,12 +35,44 @@ pub struct Hash<'c> {
     counted: &'c AtomicU64,
     with_text: bool,
     chunks: Vec<u64>,
+    /// Chunks of this many tokens are looked for, of which the selection may leave some out.
+    target: usize,
+    selection: Selection,
+    windows: Blots,
+}
+
+/// What [`Hash`] is to do.
+pub struct HashOptions<'c> {
+    pub scheme: &'c TokenScheme,
+    /// Counts chunks of `length` tokens, the shortest.
+    pub counter: &'c Counter,
+    pub length: u32,
+    pub counted: &'c AtomicU64,
+    /// Tokens of the chunks that are looked for.
+    pub target: u32,
+    pub selection: Selection,
+    pub with_text: bool,
 }
 
 impl<'c> Hash<'c> {
-    pub fn new(scheme: &TokenScheme, counter: &'c Counter, length: u32, counted: &'c AtomicU64, with_text: bool) -> Self {
-        let (tokenize, tokens, length) = (ToTokens::new(scheme), Tokens::default(), length as usize);
-        Self { tokenize, tokens, counter, length, counted, with_text, chunks: Vec::new() }
+    pub fn new(options: HashOptions<'c>) -> Self {
+        let HashOptions { scheme, counter, length, counted, target, selection, with_text } = options;
+        let (tokenize, tokens) = (ToTokens::new(scheme), Tokens::default());
+        let (length, target, chunks, windows) = (length as usize, target as usize, Vec::new(), Blots::default());
+        Self { tokenize, tokens, counter, length, counted, with_text, chunks, target, selection, windows }
+    }
+
+    /// How many distinct chunks a document has, shared or not, as far as the selection lets them count.
+    fn distinct(&mut self, hashes: &[u64]) -> Result<u32, String> {
+        let Self { windows, chunks, .. } = self;
+        windows.clear();
+        ordered_windows(hashes, self.target, &mut windows.values);
+        windows.positions.resize(windows.values.len(), 0);
+        chunks.clear();
+        self.selection.apply_counting(&Tokens::default(), windows, chunks);
+        chunks.sort_unstable();
+        chunks.dedup();
+        Ok(u32::try_from(chunks.len()).map_err(|_| "a document of more than 4 G chunks; split it")?)
     }
 }
 
@@ -92,12 +125,15 @@ impl Stage for Hash<'_> {
         self.counted.fetch_add(self.chunks.len() as u64, Relaxed);
         let row = Row::new(item.bytes, count, Some(item.hash.unwrap_or_else(|| tokens.hash())));
         let (text, ends) = if self.with_text { (tokens.text.clone(), tokens.ends.clone()) } else { Default::default() };
+        let row = row.with_blots(self.distinct(&hashes)?);
         out.documents.push(HashedDocument { row, hashes, text, ends });
         Ok(())
     }
 
     fn finish(&mut self, _: &mut Hashed) {
         self.tokens.clear();
+        self.windows.clear();
+        empty(&mut self.chunks);
         self.tokenize.give_back();
     }
 }
@@ -133,7 +169,7 @@ impl Documents {
         let (mut documents, view) = (Self::new(directory, false)?, View::of(index)?);
         for number in 0..view.documents() {
             let row = view.row(number)?;
-            documents.push(view.id(number)?.into(), Row::new(row.bytes, row.tokens, row.hash));
+            documents.push(view.id(number)?.into(), Row::new(row.bytes, row.tokens, row.hash).with_blots(row.blots));
         }
         documents.by_id = documents.rows.iter().zip(0..).map(|((id, _), number)| (xxh3_64(id.as_bytes()), number)).collect();
         Ok(documents)

@@ -16,7 +16,7 @@ use crate::{
     token::{Rule, Tokenizer},
 };
 use chunks::Chunks;
-use documents::{Documents, Hash};
+use documents::{Documents, Hash, HashOptions};
 use std::{
     io::Write,
     ops::Range,
@@ -214,7 +214,15 @@ impl Sifted {
         let never = |_: u32| false;
         let before = sift(options, &never).count_kept(&stream, &counter)?;
         let (counted, mut keeps) = (AtomicU64::new(before), keeps.map(KeptWriter::create).transpose()?);
-        let stage = Hash::new(&tokens, &counter, options.lengths[0], &counted, with_text);
+        let stage = Hash::new(HashOptions {
+            scheme: &tokens,
+            counter: &counter,
+            length: options.lengths[0],
+            counted: &counted,
+            target,
+            selection: selection.clone(),
+            with_text,
+        });
         let summary = run(&stage, source, settings, watch, |hashed, ids| {
             let block = documents.add(hashed, ids)?;
             keeps.as_mut().map_or_else(|| stream.push(&block), |keeps| keeps.push(&block))

@@ -85,7 +85,7 @@ impl Texts {
         settings: &Settings,
         watch: &mut dyn Watch,
     ) -> Result<Self> {
-        let blots = ToBlots::as_index(&BlotOptions::default(), &index.manifest, &index.directory)?.with_spans();
+        let blots = ToBlots::for_comparison(&BlotOptions::default(), index)?.with_spans();
         let mut source = stored::open(view, by_id, settings)?;
         blots.expect_in(&mut source);
         let mut stored = Stored::new(index, &TempDir(None))?;

@@ -93,7 +93,7 @@ fn passages_with(
         return Err(Error::Usage(format!("{}: {what}; give at least that to --min-tokens, not {min_tokens}", index.directory.display())));
     }
     let (threads, view) = (settings.limits.threads, View::of(index)?);
-    let blots = ToBlots::as_index(&BlotOptions::default(), &index.manifest, &index.directory)?.with_spans();
+    let blots = ToBlots::for_comparison(&BlotOptions::default(), index)?.with_spans();
     let taboo = Taboo::read(&options.taboo, &blots, min_tokens, settings, watch)?;
     let mut source = stored::open(&view, options.by_id.as_deref(), settings)?;
     blots.expect_in(&mut source);

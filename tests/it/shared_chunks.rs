@@ -1,0 +1,204 @@
+//! An index of shared chunks gives the answers of a full one.
+
+use crate::work::{Work, records};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// Documents of few words, with passages in common, and some copies.
+fn corpora() -> impl Strategy<Value = Vec<String>> {
+    let passage = prop::sample::select(vec!["a b c d e f", "c d e f g", "a a a a a a a", "x y", "b b a b b a b b a"]);
+    let part = prop_oneof![passage.prop_map(str::to_owned), "([a-p] ){0,6}"];
+    let text = prop::collection::vec(part, 0..5).prop_map(|parts| parts.join(" "));
+    (prop::collection::vec(text, 1..10), prop::collection::vec(any::<prop::sample::Index>(), 0..3)).prop_map(|(texts, copies)| {
+        let copied: Vec<String> = copies.iter().map(|copy| copy.get(&texts).to_uppercase()).collect();
+        texts.into_iter().chain(copied).collect()
+    })
+}
+
+fn lines(texts: &[String], from: usize) -> String {
+    let line = |(number, text): (usize, &String)| format!("{}\n", json!({"id": format!("d{}", from + number), "text": text}));
+    texts.iter().enumerate().map(line).collect()
+}
+
+/// Everything that follows from shares, with the rarest options.
+const ANSWERS: [&str; 16] = [
+    "--threshold 0",
+    "--threshold 0.3",
+    "--score jaccard --threshold 0.1",
+    "--score s1 --threshold 1",
+    "--score s2 --threshold 0.05",
+    "--score s3 --threshold 0.05",
+    "--score s4 --threshold 0.01",
+    "--score rarity --threshold 0.1",
+    "--threshold 0.1 --max-df 2",
+    "--as table --threshold 0 --format tsv",
+    "--as table --threshold 0.2 --max-df 3",
+    "--as clusters --threshold 0.4",
+    "--as clusters --score jaccard --threshold 0.2 --keep longest",
+    "--as graph --threshold 0.2",
+    "--as exact",
+    "--as spans c.jsonl",
+];
+
+fn assert_equal_answers(work: &Work, indexes: &[&str], answers: &[&str]) -> Result<(), TestCaseError> {
+    for answer in answers {
+        // But for the header, which names the scheme.
+        let run = |index: &str| {
+            work.shell(&format!("set -o pipefail; dedup-extract {index} -q {answer} | sed 's/\"scheme\":\"[^\"]*\"//'")).ok_text()
+        };
+        let full = run("full");
+        for index in indexes {
+            prop_assert_eq!(&run(index), &full, "{} {}", index, answer);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6))]
+
+    /// The same bytes, whether the index was made in one run, added to, filtered, dumped and built again, split and merged.
+    #[test]
+    fn an_index_of_shared_chunks_answers_as_a_full_one(texts in corpora(), length in 2_usize..5, first in 0_usize..9) {
+        let (work, first) = (Work::new(), first.min(texts.len()));
+        work.write("c.jsonl", lines(&texts, 0));
+        work.write("one.jsonl", lines(&texts[..first], 0));
+        work.write("two.jsonl", lines(&texts[first..], first));
+        let filtered = format!("--bits 64 -k {length} --select spex:f");
+        work.shell(&format!(
+            "set -e
+            dedup-index build -q --bits 64 -k {length} -o full c.jsonl
+            dedup-spex -q -l {length} --memory 64K --filter-out f -o spex c.jsonl
+            dedup-spex -q -l {length} --memory 64 --within -o within c.jsonl
+            dedup-spex -q -l {length} -o added one.jsonl
+            dedup-spex -q -l {length} --add added two.jsonl
+            dedup-index dump spex | dedup-index build -q -o dumped -
+            dedup-index split -o parts --parts 3 spex
+            dedup-index merge -o merged parts/*
+            dedup-index build -q {filtered} -o filtered c.jsonl
+            dedup-blot {filtered} c.jsonl | dedup-index build -q -o piped -
+            dedup-blot --binary {filtered} c.jsonl | dedup-index build -q -o binary -
+            dedup-index build -q {filtered} -o grown one.jsonl
+            dedup-index add -q --select spex:f grown two.jsonl
+            dedup-index build -q {filtered} -o half one.jsonl
+            dedup-index build -q {filtered} -o rest two.jsonl
+            dedup-index merge -o joined half rest
+            for i in spex within added dumped merged filtered piped binary grown joined; do dedup-index verify $i; done
+            diff -r filtered piped
+            diff -r filtered binary"
+        )).ok();
+        let indexes = ["spex", "within", "added", "dumped", "merged", "filtered", "piped", "binary", "grown", "joined"];
+        assert_equal_answers(&work, &indexes, &ANSWERS)?;
+        for keep in ["first", "last", "longest", "shortest"] {
+            let answer = format!("--unique --threshold 0.6 --keep {keep} c.jsonl --dropped gone -o kept; cat kept gone");
+            assert_equal_answers(&work, &indexes, &[&answer])?;
+        }
+    }
+
+    /// Of chunks that are shared a part is taken: an estimate, and the same one as by an index of that part of all chunks.
+    #[test]
+    fn a_sample_of_shared_chunks_answers_as_the_sample_alone(texts in corpora(), length in 2_usize..4) {
+        let work = Work::new();
+        work.write("c.jsonl", lines(&texts, 0));
+        work.shell(&format!(
+            "set -e
+            dedup-index build -q --bits 64 -k {length} --select mod:2 -o full c.jsonl
+            dedup-spex -q -l {length} --select spex,mod:2 --filter-out f -o spex c.jsonl
+            dedup-index build -q --bits 64 -k {length} --select mod:2,spex:f -o filtered c.jsonl"
+        )).ok();
+        let estimates = ANSWERS.iter().copied().filter(|answer| !answer.contains("spans")).collect::<Vec<_>>();
+        assert_equal_answers(&work, &["spex", "filtered"], &estimates)?;
+    }
+}
+
+fn words(of: &str, count: usize) -> String {
+    (0..count).map(|number| format!("{of}{number} ")).collect()
+}
+
+/// Two texts of 500 words that have nothing in common but nine of them.
+fn phrase() -> Work {
+    let text = |of: &str| format!("{}{}{}", words(of, 250), words("phrase", 9), words(&format!("{of}x"), 241));
+    Work::with(&[("c/a.txt", text("a")), ("c/b.txt", text("b"))])
+}
+
+#[test]
+fn a_phrase_of_nine_words_is_no_copy() {
+    let work = phrase();
+    work.shell("dedup-index build -q --bits 64 -o full c && dedup-spex -q --filter-out f -o spex c && dedup-index build -q --bits 64 --select spex:f -o filtered c").ok();
+    for index in ["full", "spex", "filtered"] {
+        assert_eq!(work.run("dedup-extract", &[index]).ok(), b"", "{index}");
+        assert_eq!(
+            work.run("dedup-extract", &[index, "--threshold", "0"]).ok_text(),
+            "{\"a\":\"c/a.txt\",\"b\":\"c/b.txt\",\"shared\":2,\"a_in_b\":0.004057,\"b_in_a\":0.004057,\"score\":0.004057}\n"
+        );
+        // What is asked about is measured by all it has, whatever of it can be found.
+        let asked = records(&work.run("dedup-query", &["-q", index, "c/a.txt", "--top", "2"]).ok());
+        let shares = |record: &Value| (record["doc"].clone(), record["a_in_b"].clone(), record["b_in_a"].clone());
+        assert_eq!(shares(asked.last().unwrap()), (json!("c/b.txt"), json!(0.004057), json!(0.004057)), "{index}");
+    }
+    let stream = work.shell("dedup-blot --bits 64 --select spex:f c/a.txt").ok();
+    assert_eq!(records(&stream)[1]["distinct"], 493);
+    let piped = work.shell("dedup-blot --bits 64 --select spex:f c/a.txt | dedup-query -q filtered -").ok();
+    assert_eq!(records(&piped)[1]["a_in_b"], 0.004057);
+}
+
+#[test]
+fn a_query_says_what_an_index_of_shared_chunks_cannot_see() {
+    let work = phrase();
+    work.shell(
+        "dedup-index build -q -o full c && dedup-spex -q --filter-out f -o spex c && dedup-index build -q --select spex:f -o filtered c",
+    )
+    .ok();
+    work.write("q.txt", words("a", 120));
+    work.write("q.jsonl", format!("{}\n", json!({"id": "q", "text": words("a", 120)})));
+    let limits = |index: &str| {
+        format!(
+            "dedup-query: {index}: holds only chunks that at least two of its 2 documents share: 4 of 986 distinct chunks of its documents (0.4 %); \
+             text copied from a single document is not found; build a full index with dedup-index build\n"
+        )
+    };
+    assert_eq!(work.run("dedup-query", &["full", "q.txt"]).docs(), ["c/a.txt"]);
+    for index in ["spex", "filtered"] {
+        for arguments in [&[index, "q.txt"][..], &[index, "--stream", "q.jsonl"], &[index, "q.txt", "--passages"]] {
+            let ran = work.run("dedup-query", arguments);
+            assert_eq!((ran.code(), ran.stderr()), (1, limits(index)), "{arguments:?}");
+        }
+        assert_eq!(work.run("dedup-query", &["-q", index, "q.txt"]).stderr(), "");
+    }
+}
+
+#[test]
+fn what_would_not_be_whole_is_refused() {
+    let work = phrase();
+    work.shell("dedup-spex -q --filter-out f -o a c/a.txt && dedup-spex -q -o b c/b.txt").ok();
+    work.shell("dedup-blot --select spex:f c | sed 's/\"distinct\":[0-9]*,//' > old.blots; dedup-blot c | sed 's/\"blots\":\\[/\"distinct\":9,&/' > odd.blots").ok();
+    for (line, expected) in [
+        (
+            "dedup-index merge -o m a b",
+            "a: an index of shared chunks, which lacks what its documents share with those of another index; make one of all documents with dedup-spex",
+        ),
+        (
+            "dedup-index build -o m old.blots",
+            "its record lacks 'distinct', the number of all its distinct blots, which a record of scheme 'word@18.0 ordered:8:32 spex:",
+        ),
+        ("dedup-index build -o m odd.blots", "'distinct' has no meaning in scheme 'word@18.0 ordered:8:32 all', which leaves no blots out"),
+    ] {
+        let ran = work.shell(line);
+        assert!(ran.code() == 2 && ran.stderr().contains(expected), "{line}: {}", ran.stderr());
+        work.shell("rm -rf m").ok();
+    }
+}
+
+#[test]
+fn what_cannot_be_left_out_is_said() {
+    let work = phrase();
+    work.shell("dedup-spex -q -o spex c && dedup-index build -q -o full c").ok();
+    work.write("template.txt", words("phrase", 9));
+    let said = "spex: holds no text that a single document has, so where --exclude, --exclude-index or --base name such text, the document is still measured with it; \
+                for exact shares build a full index with dedup-index build\n";
+    let ran = work.run("dedup-extract", &["spex", "--threshold", "0", "--exclude", "template.txt"]);
+    assert_eq!((ran.code(), ran.stderr()), (0, format!("dedup-extract: {said}")));
+    let ran = work.run("dedup-query", &["spex", "c/a.txt", "--exclude", "template.txt"]);
+    assert!(ran.stderr().ends_with(&format!("dedup-query: {said}")), "{}", ran.stderr());
+    assert_eq!(work.run("dedup-extract", &["full", "--threshold", "0", "--exclude", "template.txt"]).stderr(), "");
+}
