@@ -6,12 +6,14 @@ use super::{
     compare::{COMPARISON, CompareArgs, DICTIONARY},
     exit_code,
     generate::{What, examples},
+    limits::tell_not_excluded,
     main_of,
     manners::{COUNTED, GROUPS, MannersArgs, SHAPES, TEXTS},
     name as tool_name,
     output::Packed,
     pairs::XmlFiles,
     progress::{Complaints, counting_bar, say},
+    unique::{UNIQUE, judged_by, tell},
     watched,
 };
 use crate::{
@@ -19,9 +21,8 @@ use crate::{
     index::Index,
     parallel::Limits,
     pipeline::{
-        Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassageOptions, PassagesOptions, Settings, Sifted,
-        UniqueOptions, Watch, WhichPairs, compare, extract_counted, extract_pages, extract_passages, extract_without, passages, spans,
-        unique,
+        Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassageOptions, PassagesOptions, Settings, UniqueOptions,
+        Watch, WhichPairs, compare, extract_counted, extract_pages, extract_passages, extract_without, passages, spans, unique,
     },
     report::{Format, GraphFormat},
     similar::{Keep, Score},
@@ -39,7 +40,7 @@ use std::{
 /// Find everything that is alike in an index
 ///
 /// Writes every pair of documents that share enough text, exactly: nothing is sampled and nothing is missed at the threshold. Or, of the same pairs, a table of the most similar
-/// documents of each, clusters with the document to keep, a graph; or exact duplicates, or the blots that most documents have. With --unique, a corpus
+/// documents of each, clusters of documents that hang together, a graph; or exact duplicates, or the blots that most documents have. With --unique, a corpus
 /// without what is alike; as spans, what of each document came before; as passages, each text that several documents share, once, with all its places.
 #[derive(Parser, Debug)]
 #[command(name = "dedup-extract", version, after_help = examples(&MANUAL), max_term_width = 110, arg_required_else_help = true)]
@@ -50,9 +51,9 @@ struct Arguments {
     /// What to write
     #[arg(long = "as", value_name = "WHAT", default_value = "pairs")]
     what: Kind,
-    /// Print the lines of NDJSON files that are to be kept, each as it came: of every cluster one document, and of exact duplicates one
+    /// Copy the lines of NDJSON files, but for documents of which 80 % or more is in another one that is kept
     ///
-    /// The files are PATH…, or stdin. Documents are told by their ids alone. What the index does not have is kept, and counted on stderr.
+    /// The files are PATH…, or stdin. Documents are found in the index by their ids; what it does not have, or has with another text, is kept, and counted on stderr.
     #[arg(long, conflicts_with_all = ["what", "format"])]
     unique: bool,
     /// With --unique, write a record for each document that is dropped to FILE
@@ -64,7 +65,7 @@ struct Arguments {
     /// What a pair is judged by: containment, jaccard, s1, s2, s3, s4, rarity [default: containment]
     #[arg(long, value_name = "SCORE", value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)), long_help = score_help())]
     score: Option<String>,
-    /// The least score that counts [default: 0.5 for containment and jaccard, 20 for s1, 0.1 for s2, s3 and table, 0.05 for s4, 2 for rarity]
+    /// The least score that counts [default: with --unique 0.8; else 0.5 for containment and jaccard, 20 for s1, 0.1 for s2, s3 and table, 0.05 for s4, 2 for rarity]
     ///
     /// The defaults follow from how many versions of documents each score finds, and how much of what it finds is right (Versions and edits in BENCHMARKS.md). At them
     /// each finds 91 % or more of the versions in Linux documentation, and s4 is right most often, 94 %. Where many share templates or licences, s4 or --max-df does best.
@@ -79,7 +80,7 @@ struct Arguments {
     /// Make the table of what dedup-index step count counted, in all ranges; may be given several times
     #[arg(long, value_name = "FILE", conflicts_with_all = ["exclude", "exclude_index"])]
     counts: Vec<PathBuf>,
-    /// Which document of a cluster is kept; length is in tokens [default: first]
+    /// Which documents are kept rather than others: of a cluster, or with --unique those that are visited first; length is in tokens [default: first]
     #[arg(long, value_name = "WHICH", value_parser = PossibleValuesParser::new(Keep::NAMES.map(|(name, _)| name)))]
     keep: Option<String>,
     /// Only blots of so many standard deviations more documents than the mean
@@ -143,7 +144,7 @@ enum Kind {
     Pairs,
     /// The most similar documents of each document, both ways
     Table,
-    /// Groups that hang together by pairs, and which document of each to keep
+    /// Groups that hang together by pairs, over any number of steps
     Clusters,
     /// Groups of documents with the same tokens
     Exact,
@@ -168,8 +169,11 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx --score jaccard --threshold 0.8 --format tsv", "Near-duplicates, as a table"),
         ("dedup-extract my.idx --as table --top 10 --format tsv -o alike.tsv", "The ten most similar documents of each"),
         ("dedup-extract my.idx --as table --since 1 --format tsv", "What to do to a table that was made after commit 1"),
-        ("dedup-extract my.idx --as clusters --keep longest", "What to drop, and what it duplicates"),
-        ("dedup-extract my.idx --unique articles.jsonl.zst -o clean.jsonl.zst", "A corpus without near-duplicates"),
+        ("dedup-extract my.idx --as clusters --keep longest", "Groups of documents that hang together, with the longest of each"),
+        (
+            "dedup-extract my.idx --unique articles.jsonl.zst -o clean.jsonl.zst",
+            "A corpus without near-duplicates: what is dropped is, by 80 % or more, in a document that is kept",
+        ),
         ("dedup-extract my.idx --as spans articles.jsonl.zst", "The bytes of each document that came before"),
         ("dedup-extract my.idx --as passages --min-tokens 20 --top 100 articles.jsonl.zst", "What is copied most, each text once"),
         ("dedup-extract my.idx --as graph --format graphml -o similar.graphml", "A graph for Gephi"),
@@ -193,8 +197,8 @@ const MANUAL: Manual = Manual {
                 "table: a, rank, b, shared, a_in_b, b_in_a. For each document those with the highest a_in_b; of equal ones the first in the corpus. Every pair that is near enough stands in both directions.",
                 "table with --since: change (delete, update or insert), then as above; a deleted row as it was. Done to the old table, row by row, they give the new one; rows are known by a and b. Commits whose segments were made into one \
                  cannot be told apart any more.",
-                "clusters: cluster, size, kept, members, and dropped, a list of doc, duplicate_of, shared, score: what a document duplicates is the one that is kept, if they are a pair; else a document through \
-                 which they hang together. In TSV a row for each document: cluster, doc, kept (1 or 0), duplicate_of, shared, score.",
+                "clusters: cluster, size, kept, members, and dropped, a list of doc, duplicate_of, shared, score: what hangs together by pairs, and the one that --keep prefers. duplicate_of is that one, if they are a pair; else a document through \
+                 which they hang together, and which is in dropped itself. Two documents of a cluster may have nothing in common: to clean a corpus use --unique, not clusters. In TSV a row for each document: cluster, doc, kept (1 or 0), duplicate_of, shared, score.",
                 "exact: group, size, tokens, docs; in TSV a row for each document: group, doc. blots: blot, df, docs; in TSV, too, docs is a JSON array.",
                 "spans: doc, bytes (of its text), spans (pairs of the first byte and the one after the last), seen (bytes in spans), for each document of PATH…, or of stdin, in their order. A window of k tokens, from the start of its first token to the \
                  end of its last, was seen if an earlier document of the index has the same blot; windows that touch or overlap are one span. Cut all spans, and no window is left in two documents. The documents must be those of the index, and the index \
@@ -206,17 +210,7 @@ const MANUAL: Manual = Manual {
                 "Numbers have six decimals at most. In TSV the first line names the columns; a tab, a line break, a backslash and a double quote in an id are written \\t, \\n, \\r, \\\\ and \\\".",
             ],
         ),
-        (
-            "UNIQUE",
-            &[
-                "With --unique the lines of NDJSON files that are to be kept are printed as they came, byte for byte and in their order. Of every cluster (--score, --threshold, --max-df, --keep) one document is kept; of documents with the same \
-                 tokens one, also if they are no pair, as those without tokens. Files may be packed (.gz, .zst); --records ndjson reads files of other names. A document is told by its id alone: the index must be of these files, or of more.",
-                "Nothing else is lost: a document that the index does not have is kept, and the last line on stderr counts them; a line that is no document (not JSON, no text) is kept and named, and the status is 2 (0 with --skip-bad); so is a \
-                 second line with the id of one that was dropped. A blank line is kept. A last line without a line feed gets one. A file that is cut or damaged ends the run with status 2: -o leaves no file then.",
-                "--dropped FILE gets for each line that was dropped doc, duplicate_of, shared, score, as in clusters; score is null for documents of the same tokens that are no pair. duplicate_of may be a document that is dropped itself, where \
-                 the two hang together with the one that is kept through it.",
-            ],
-        ),
+        ("UNIQUE", UNIQUE),
         (
             "PASSAGES",
             &[
@@ -268,7 +262,9 @@ const MANUAL: Manual = Manual {
         (
             "ESTIMATES",
             &[
-                "An index of selected blots gives estimates, and each record says so (\"estimate\":true). shared, s1 to s4 and rarity are multiplied by N for mod:N, by (W+1)/2 for winnow:W, by the product for chains; for every:N and anchor \
+                "An index of shared chunks (dedup-spex, or --select spex:FILE) gives the same answers as one of all: it knows how many distinct blots each document has. Only with --exclude, --exclude-index and --base it does not know what of the text that a \
+                 single document has is to be left out, and says so.",
+                "An index of other selected blots gives estimates, and each record says so (\"estimate\":true). shared, s1 to s4 and rarity are multiplied by N for mod:N, by (W+1)/2 for winnow:W, by the product for chains; for every:N and anchor \
                  no factor is known, and there is none. containment, jaccard, a_in_b and b_in_a need none.",
             ],
         ),
@@ -301,6 +297,10 @@ impl Tool for Arguments {
             bail!("--passages gives ndjson or pan-xml; leave out --format");
         }
         let index = open()?;
+        let excludes = !self.exclude.is_empty() || !self.exclude_index.is_empty() || !self.manners.base.is_empty();
+        if excludes && !self.run.quiet {
+            tell_not_excluded(&tool_name::<Self>(), &index);
+        }
         if self.unique {
             return self.run_unique(&options, &index);
         }
@@ -349,21 +349,22 @@ impl Arguments {
         {
             bail!("what is kept and what is dropped would go to one place; give -o and --dropped two files");
         }
-        let ExtractOptions { score, threshold, max_df, limits, .. } = *options;
+        let (score, threshold) = judged_by(self.score.as_deref(), self.threshold)?;
+        let ExtractOptions { max_df, limits, .. } = *options;
         let options = UniqueOptions { score, threshold, max_df, keep: self.keep(), limits, leave_out: self.leave_out() };
         let mut out = Packed::open(self.output.as_deref())?;
         let mut dropped = self.dropped.as_deref().map(|path| Packed::open(Some(path))).transpose()?;
         let settings = self.run.settings(Form::Ndjson, LINES_BYTES, false);
-        let sifted = watched::<Self, _>(&self.run, true, |watch| {
+        let cleaned = watched::<Self, _>(&self.run, true, |watch| {
             let dropped = dropped.as_mut().map(|dropped| dropped as &mut dyn Write);
             Ok(unique(&options, index, &settings, &mut out, dropped, watch)?)
         })?;
         dropped.map_or(Ok(()), Packed::commit)?;
         out.commit()?;
         if !self.run.quiet {
-            self.tell(&sifted);
+            tell(&tool_name::<Self>(), &index.directory.display().to_string(), &cleaned);
         }
-        Ok(exit_code(sifted.problems, self.run.input.skip_bad))
+        Ok(exit_code(cleaned.problems, self.run.input.skip_bad))
     }
 
     /// Says if there are more pairs than pages.
@@ -441,15 +442,6 @@ impl Arguments {
         };
         out.commit()?;
         Ok(exit_code(summary.problems, self.run.input.skip_bad))
-    }
-
-    fn tell(&self, sifted: &Sifted) {
-        let Sifted { documents, unknown, .. } = *sifted;
-        if unknown > 0 {
-            let (tool, index) = (tool_name::<Self>(), self.index.as_deref().unwrap_or(Path::new("the index")).display());
-            let hint = if unknown == documents { "; is it the index of this corpus, and --id-field as it was built with?" } else { "" };
-            say(&format!("{tool}: {unknown} of {documents} documents are not in {index}, and are kept{hint}"));
-        }
     }
 
     fn passages(&self, options: &ExtractOptions, watch: &mut dyn Watch) -> Result<PassageOptions, anyhow::Error> {

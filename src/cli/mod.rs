@@ -24,6 +24,7 @@ mod spex;
 mod status;
 mod step;
 mod tokenize;
+mod unique;
 
 pub use blot::main as blot;
 pub use extract::main as extract;

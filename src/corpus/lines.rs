@@ -19,6 +19,8 @@ pub struct RawLine {
     pub place: Place,
     /// None for a blank line.
     pub id: Result<Option<String>, String>,
+    /// The whole line is the text of its document.
+    pub is_text: bool,
 }
 
 /// Finds ids by the rules of [`super::Reader`].
@@ -50,7 +52,8 @@ impl LineReader {
         let mut start = 0;
         for (line, number) in bytes.split_inclusive(|&byte| byte == b'\n').zip(first_line..) {
             let end = start + line.len();
-            visit(RawLine { bytes: start..end, place: Place::line(&of.file, number), id: self.id(&of, number, line) });
+            let (place, id) = (Place::line(&of.file, number), self.id(&of, number, line));
+            visit(RawLine { bytes: start..end, place, id, is_text: of.layout == Layout::Lines });
             start = end;
         }
         empty(&mut self.copy);
@@ -95,6 +98,6 @@ pub fn copy_lines(chunk: &Chunk) -> Result<(Vec<u8>, u64)> {
 const NOT_LINES: &str = "not a document a line; --records ndjson or --records lines reads it as if it were";
 
 fn not_lines(file: impl Into<std::sync::Arc<str>>) -> Error {
-    let what = "not a document a line; --records ndjson reads it as if it were, --as clusters says which whole files to drop";
+    let what = "not a document a line; --records ndjson reads it as if it were, --as pairs says which whole files are alike";
     Error::damaged(Place::file(file), what)
 }

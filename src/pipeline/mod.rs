@@ -38,7 +38,7 @@ pub use built::{BROUGHT, BUILT, Built};
 pub use change::{ChangeOptions, Changed, add, remove};
 pub use dump::{dump, dump_blot, dump_dictionary};
 pub use extract::{
-    CompareOptions, Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassagesOptions, Sifted, Slice, UniqueOptions,
+    Cleaned, CompareOptions, Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassagesOptions, Slice, UniqueOptions,
     WhichPairs, compare, extract, extract_counted, extract_pages, extract_passages, extract_without, passages, spans, unique,
 };
 pub use find_ids::find_ids;

@@ -86,6 +86,11 @@ impl Lists {
         self.sides.len()
     }
 
+    /// How many sets count.
+    pub(super) fn sets(&self) -> usize {
+        self.ends.len()
+    }
+
     /// Of all sets together.
     pub(super) fn members_count(&self) -> u64 {
         self.members.len() as u64
@@ -173,6 +178,7 @@ impl Lists {
 }
 
 /// The sets of some contents, by rank.
+#[derive(Default)]
 pub struct Forward {
     sets: Vec<u32>,
     ends: Vec<usize>,

@@ -11,6 +11,7 @@
 //! Everything here is about contents, which are distinct texts; whoever writes results names all documents of each.
 
 mod apart;
+mod cleaning;
 mod clusters;
 mod counts;
 mod discovery;
@@ -22,6 +23,7 @@ mod search;
 mod table;
 
 pub use apart::Apart;
+pub use cleaning::{Cleaner, Verdict};
 pub use clusters::{Cluster, Dropped, Keep, clusters};
 pub use counts::{CountOptions, Counted, for_each_recomputed, write_counts};
 pub use discovery::{Discovery, Options};

@@ -17,7 +17,7 @@ pub use compare::{CompareOptions, Method, Slice, compare};
 pub use pages::{Paged, PagesOptions, extract_pages};
 pub use passages::{PassagesOptions, passages};
 pub use spans::spans;
-pub use unique::{Sifted, UniqueOptions, unique};
+pub use unique::{Cleaned, UniqueOptions, unique};
 use which::Which;
 pub use which::{New, WhichPairs};
 
@@ -129,7 +129,7 @@ impl LeaveOut {
         watch: &mut dyn Watch,
         work: impl FnOnce(&Without<'_>) -> Result<T>,
     ) -> Result<(T, u64)> {
-        let blots = ToBlots::as_index(&BlotOptions::default(), &index.manifest, &index.directory)?;
+        let blots = ToBlots::for_comparison(&BlotOptions::default(), index)?;
         let settings = Settings { form: Form::Ndjson, limits, corpus: corpus::Options::of_files(Vec::new()) };
         let files = [&self.files[..], &self.base].concat();
         let mut found: Vec<u64> = blots_of_files(&files, &blots, &settings, watch)?.into_iter().collect();
