@@ -6,7 +6,7 @@
 //! word@18.0                               tokens: the tokenizer and its version of Unicode
 //! word@18.0 ordered:8:32 all              blots: windows of 8 tokens, 32 bits, every one kept
 //! word+html@18.0 xor:10x2:18 winnow:4     two interleaved streams of windows of 10
-//! word@18.0 minhash:256                   prints: 256 bits of MinHash over the tokens
+//! word@18.0 minhash:256@2                 prints: 256 bits of MinHash over the tokens, version 2 of their definition
 //! ```
 
 use std::{fmt, str::FromStr};
@@ -74,13 +74,15 @@ impl FromStr for BlotScheme {
     }
 }
 
-/// The scheme of a print stream or a history, for example `word@18.0 minhash:256`.
+/// The scheme of a print stream or a history, for example `word@18.0 minhash:256@2`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrintScheme {
     pub tokens: TokenScheme,
 }
 
-const MINHASH: &str = "minhash:256";
+const MINHASH: &str = "minhash:256@2";
+/// Before it had a version.
+const MINHASH_1: &str = "minhash:256";
 
 impl fmt::Display for PrintScheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,6 +96,10 @@ impl FromStr for PrintScheme {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(' ') {
             Some((tokens, MINHASH)) => Ok(Self { tokens: tokens.parse()? }),
+            Some((_, MINHASH_1)) => Err(format!(
+                "scheme is '{text}', version 1 of the prints, whose bits depend on one another; \
+                 this program reads version 2 ({MINHASH}): make the prints again from the documents"
+            )),
             _ => Err(format!("'{text}' is not the scheme of a print stream, such as 'word@18.0 {MINHASH}'")),
         }
     }
@@ -112,8 +118,15 @@ mod tests {
 
     #[test]
     fn schemes_of_prints_are_read_back_as_written() {
-        assert_eq!("word@18.0 minhash:256".parse::<PrintScheme>().unwrap().to_string(), "word@18.0 minhash:256");
-        for text in ["word@18.0", "word@18.0 minhash:128", " minhash:256", "word@18.0 ordered:8:32 all"] {
+        assert_eq!("word@18.0 minhash:256@2".parse::<PrintScheme>().unwrap().to_string(), "word@18.0 minhash:256@2");
+        for text in [
+            "word@18.0",
+            "word@18.0 minhash:256",
+            "word@18.0 minhash:128@2",
+            "word@18.0 minhash:256@3",
+            " minhash:256",
+            "word@18.0 ordered:8:32 all",
+        ] {
             assert!(text.parse::<PrintScheme>().is_err(), "{text}");
         }
     }

@@ -68,7 +68,7 @@ impl ServiceArgs {
             reading,
             threads,
             add: asked.add,
-            with_all: asked.wanted.top > 1,
+            wanted: asked.wanted,
         };
         let answering = online::open(&asked.of, asked.scheme, asked.wanted, &tell(tool, is_quiet))?;
         let ready = |address: &Address, entries: u64| say(&format!("{tool}: listening on {address}, {entries} entries"));
@@ -92,7 +92,8 @@ pub const SERVICE: &[&str] = &[
      A client sends lines and gets a line for each, in order: documents, tokens or prints as anywhere else, answered as in a stream. A whole stream may be sent: its header, its end and blank lines get no answer. A line that cannot be used is answered \
      {\"error\":\"line 7: …\"} in its place, and the connection goes on; one of more than 64 MiB ends it. An id has at most 64 KiB. A client that closes its sending side still gets all its answers.",
     "To try it: dedup-query --history seen --min-similarity 94% --listen unix:seen.sock & and then printf '{\"id\":\"a\",\"text\":\"some words\"}\\n' | nc -N -U seen.sock; or socat - UNIX-CONNECT:seen.sock.",
-    "A document or print is added, unless it has the field add with the value false, or the service runs with --no-add. added, with the value false, is in the answer if it was to be added and was not. {\"remove\":\"ID\"}, alone in a line, removes all entries that have \
+    "A document or print is added, unless it has the field add with the value false, or the service runs with --no-add. added, with the value false, is in the answer if it was to be added and was not. The fields min_similarity and top ask for less than the service gives: a similarity from --min-similarity to 1, as 0.97 or \"97%\", \
+     and a number from 1 to --top. Any other value of these three fields is an error that names the field; other fields of a document are its own business. A client that did not get its answer may ask again: the same id with the same print is the same document, gets the same answer, and is not stored twice. {\"remove\":\"ID\"}, alone in a line, removes all entries that have \
      the id and is answered {\"removed\":n}. {\"hello\":1} is answered with hello, scheme, buckets, entries, min_similarity and top. A document without an id is called -:LINE.",
     "Each request sees all that was answered before it, to whichever client. Requests that wait are answered together, and with --sync-every each they wait for the disk once. A client may send many requests before it reads answers; with 1024 under way it is not read from until it \
      reads. So one that does not read, or does nothing, stops only itself. --max-clients bounds how many there are; one more gets a line that says so. --client-memory bounds what long lines and waiting answers of all of them take: \

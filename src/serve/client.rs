@@ -297,6 +297,7 @@ mod tests {
     use super::*;
     use crate::{
         corpus,
+        history::{Ratio, Wanted},
         scheme::PrintScheme,
         token::{Rule, Tokenizer},
     };
@@ -311,7 +312,7 @@ mod tests {
 
     fn reader() -> RequestReader {
         let scheme = PrintScheme { tokens: Tokenizer::new(Rule::Word, false).scheme() };
-        RequestReader::new(&corpus::Options::default(), &scheme).unwrap()
+        RequestReader::new(&corpus::Options::default(), &scheme, Wanted { least: Ratio::ALL, top: 1 }).unwrap()
     }
 
     fn line() -> impl Strategy<Value = String> {

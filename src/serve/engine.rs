@@ -3,8 +3,8 @@
 use super::{request::Asked, server::Options};
 use crate::{
     error::{Error, Result},
-    history::Request,
-    online::{Answering, put_reply},
+    history::{Likeness, Ratio, Request},
+    online::{Answering, Found, put_reply},
     report::{Format, put_id},
 };
 use std::{
@@ -126,19 +126,28 @@ fn answer(answering: &mut dyn Answering, options: &Options, jobs: &[Job]) -> Res
 
 fn ask(answering: &mut dyn Answering, options: &Options, run: &[Job], lines: &mut Lines) -> Result<()> {
     let mut requests = Vec::with_capacity(run.len());
-    let mut refused = Vec::with_capacity(run.len());
+    let mut terms = Vec::with_capacity(run.len());
     for job in run {
-        if let Asked::Like { id, print, add } = &job.asked {
+        if let Asked::Like { id, print, add, least, top } = &job.asked {
             requests.push(Request { id, print: *print, add: options.add && add.unwrap_or(true) });
-            refused.push(*add == Some(true) && !options.add);
+            terms.push((*add == Some(true) && !options.add, *least, *top));
         }
     }
     let replies = answering.ask(&requests)?;
-    for ((request, mut reply), is_refused) in requests.iter().zip(replies).zip(refused) {
+    for ((request, mut reply), (is_refused, least, top)) in requests.iter().zip(replies).zip(terms) {
         reply.is_left_out |= is_refused;
-        lines.put(|out| put_reply(out, request.id, &reply, options.with_all));
+        if let Some(least) = least {
+            reply.matches.retain(|found| reaches(found, least));
+        }
+        reply.matches.truncate(top.unwrap_or(usize::MAX));
+        lines.put(|out| put_reply(out, request.id, &reply, options.wanted.top > 1));
     }
     Ok(())
+}
+
+/// Exactly, though a similarity that a server has told has six decimals.
+fn reaches(found: &Found, least: Ratio) -> bool {
+    Likeness::from_similarity(found.similarity).is_none_or(|likeness| likeness.reaches(least))
 }
 
 /// `{"error":…}`

@@ -100,13 +100,14 @@ mod tests {
     use super::*;
     use crate::{
         corpus,
+        history::{Ratio, Wanted},
         scheme::PrintScheme,
         token::{Rule, Tokenizer},
     };
 
     fn readers(count: usize) -> (Readers, Receiver<()>) {
         let scheme = PrintScheme { tokens: Tokenizer::new(Rule::Word, false).scheme() };
-        let reader = RequestReader::new(&corpus::Options::default(), &scheme).unwrap();
+        let reader = RequestReader::new(&corpus::Options::default(), &scheme, Wanted { least: Ratio::ALL, top: 1 }).unwrap();
         let (send, woken) = mpsc::channel();
         (Readers::start(count, &reader, move || send.send(()).unwrap_or(())).unwrap(), woken)
     }

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     corpus,
     error::{Error, Result},
+    history::Wanted,
     online::{Address, Answering, Listener, Stream},
 };
 use mio::{Events, Interest, Poll, Registry, Token, Waker, event::Event, unix::SourceFd};
@@ -46,8 +47,8 @@ pub struct Options {
     pub threads: usize,
     /// Documents are added, unless a request says that its own is not.
     pub add: bool,
-    /// Answers have all matches, not only the best.
-    pub with_all: bool,
+    /// What answers have: with more than one match all of them, not only the best.
+    pub wanted: Wanted,
 }
 
 /// Ends a server: a byte in a pipe, which a handler of signals may write.
@@ -67,7 +68,7 @@ impl Stop {
 ///
 /// `ready` is told where it listens, and how many entries there are.
 pub fn serve(answering: Box<dyn Answering>, options: &Options, stop: Stop, ready: impl FnOnce(&Address, u64)) -> Result<()> {
-    let reader = RequestReader::new(&options.reading, answering.scheme())?;
+    let reader = RequestReader::new(&options.reading, answering.scheme(), options.wanted)?;
     let listener = Listener::bind(&options.address, options.allow_remote)?;
     let address = listener.address().map_err(|error| Error::io(&options.address, error))?;
     let entries = answering.hello().entries;
@@ -315,7 +316,7 @@ fn note(clients: &mut Clients, number: usize, event: &Event) {
 mod tests {
     use super::*;
     use crate::{
-        history::Request,
+        history::{Ratio, Request},
         online::{Buckets, Hello, Removed, Reply},
         scheme::PrintScheme,
         token::{Rule, Tokenizer},
@@ -342,6 +343,10 @@ mod tests {
             panic!("on purpose");
         }
 
+        fn ask_and_deliver(&mut self, _: &[Request<'_>], _: &mut dyn FnMut(&[Reply]) -> Result<()>) -> Result<()> {
+            panic!("on purpose");
+        }
+
         fn remove(&mut self, _: &str) -> Result<Removed> {
             Ok(Removed::default())
         }
@@ -363,7 +368,7 @@ mod tests {
             reading: corpus::Options::default(),
             threads: 1,
             add: true,
-            with_all: false,
+            wanted: Wanted { least: Ratio::ALL, top: 1 },
         };
         let (send, ready) = mpsc::channel();
         let scheme = PrintScheme { tokens: Tokenizer::new(Rule::Word, false).scheme() };

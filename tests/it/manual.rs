@@ -55,7 +55,7 @@ fn golden_streams_are_read_and_written_as_ever() {
             "xor-10x2-18-winnow.blots",
             &["--scheme", "xor", "-k", "10", "--interleave", "2", "--bits", "18", "--select", "winnow:4"],
         ),
-        ("dedup-blot", "minhash-256.prints", &["--scheme", "minhash:256"]),
+        ("dedup-blot", "minhash-256-2.prints", &["--scheme", "minhash:256"]),
         ("dedup-blot", "dna-31-64.blots", &["--tokenizer", "dna", "--records", "fasta", "--bits", "64"]),
     ] {
         let corpus = if name.starts_with("dna") { "testdata/corpus/formats/strands.fa" } else { "testdata/corpus" };
@@ -70,6 +70,23 @@ fn golden_streams_are_read_and_written_as_ever() {
         let text = work.run(tool, &[options, &[corpus]].concat()).ok();
         assert!(work.run(tool, &[detail, vec![golden.to_str().unwrap()]].concat()).ok() == text, "{name}");
     }
+}
+
+/// Prints of version 1 say so, whoever reads them.
+#[test]
+fn prints_of_version_1_are_refused_with_what_to_do() {
+    let work = Work::new();
+    let golden = root().join("testdata/golden/v1/minhash-256.prints");
+    fs::copy(golden, work.path("old.prints")).unwrap();
+    let told = "old.prints: scheme is 'word@18.0 minhash:256', version 1 of the prints, whose bits depend on one another; \
+                this program reads version 2 (minhash:256@2): make the prints again from the documents\n";
+    for (tool, arguments) in
+        [("dedup-blot", &["old.prints"][..]), ("dedup-query", &["--history", "h", "--min-similarity", "1", "old.prints"])]
+    {
+        let ran = work.run(tool, arguments);
+        assert_eq!((ran.code(), ran.stderr()), (2, format!("{tool}: {told}")));
+    }
+    assert!(!work.path("h").exists());
 }
 
 /// An index as it always was: read, and made again.

@@ -45,7 +45,7 @@ impl Server {
     }
 
     /// The usual one, on a Unix socket.
-    fn unix(work: &Work, more: &[&str]) -> Self {
+    pub fn unix(work: &Work, more: &[&str]) -> Self {
         Self::start(work, &[&["--history", "h", "--min-similarity", "0.9", "--listen", "unix:s"], more].concat())
     }
 
@@ -133,7 +133,7 @@ impl Client {
     }
 
     /// Sends all and closes its side; everything is answered all the same.
-    fn ask_all(mut self, lines: &str) -> String {
+    pub fn ask_all(mut self, lines: &str) -> String {
         let output = self.output;
         let lines = lines.to_owned();
         let sender = thread::spawn(move || {
@@ -230,7 +230,7 @@ fn prints_streams_and_other_requests() {
     let mut client = server.connect(&work);
     let hello = |entries: u64| {
         format!(
-            "{{\"hello\":1,\"scheme\":\"word@18.0 minhash:256\",\"buckets\":[0,256],\"entries\":{entries},\"min_similarity\":0.9,\"top\":2}}\n"
+            "{{\"hello\":1,\"scheme\":\"word@18.0 minhash:256@2\",\"buckets\":[0,256],\"entries\":{entries},\"min_similarity\":0.9,\"top\":2}}\n"
         )
     };
     assert_eq!(client.ask("{\"hello\":1}"), hello(0));
@@ -463,7 +463,7 @@ fn a_kill_loses_nothing_that_was_answered() {
         assert!(work.path("s").exists());
         let server = Server::unix(&work, &["--sync-every", sync]);
         assert_eq!(server.entries, answered);
-        let again = server.connect(&work).ask_all(&documents(1, 90));
+        let again = server.connect(&work).ask_all(&documents(1, 90).replace("{\"id\":\"c", "{\"id\":\"again"));
         assert!(records(again.as_bytes()).iter().all(|answer| answer["best"]["similarity"] == 1));
         assert_eq!(server.end("TERM").0, Some(0));
     }
