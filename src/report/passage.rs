@@ -8,16 +8,17 @@ use crate::{
 };
 use std::io::Write;
 
-/// Appends an array: `[{"a":[s,e],"b":[s,e],"tokens":n,"score":z,"kind":"verbatim"},…]`.
+/// Appends an array: `[{"a":[s,e],"b":[s,e],"tokens":n,"score":z,"kind":"verbatim"},…]`, with `"reverse":true` where `b` has the reverse complement of bases.
 pub fn put_passages(out: &mut Vec<u8>, passages: &[Passage]) {
     out.push(b'[');
     for (at, passage) in passages.iter().enumerate() {
-        let Passage { a, b, tokens, score, kind } = passage;
+        let Passage { a, b, tokens, score, kind, is_reversed } = passage;
         let comma = if at > 0 { "," } else { "" };
         // Writing to a vector cannot fail.
         let _ = write!(out, "{comma}{{\"a\":[{},{}],\"b\":[{},{}],\"tokens\":{tokens},\"score\":", a.start, a.end, b.start, b.end);
         put_number(out, *score);
-        let _ = write!(out, ",\"kind\":\"{}\"}}", kind.name());
+        let reverse = if *is_reversed { ",\"reverse\":true" } else { "" };
+        let _ = write!(out, ",\"kind\":\"{}\"{reverse}}}", kind.name());
     }
     out.push(b']');
 }
@@ -67,7 +68,7 @@ mod tests {
     use crate::passage::Kind;
 
     fn passage() -> Passage {
-        Passage { a: Span { start: 1, end: 4 }, b: Span { start: 0, end: 9 }, tokens: 2, score: 2.0 / 3.0, kind: Kind::Edited }
+        Passage { a: Span { start: 1, end: 4 }, b: Span { start: 0, end: 9 }, tokens: 2, score: 2.0 / 3.0, kind: Kind::Edited, is_reversed: false }
     }
 
     #[test]
