@@ -235,3 +235,37 @@ fn messages_name_hostile_ids_without_obeying_them() {
         assert!(said.lines().all(|line| line.starts_with("dedup-")), "{command}: {said}");
     }
 }
+
+#[test]
+fn pairs_of_files_of_one_name_have_files_of_their_own() {
+    let names = ["ann/essay.txt", "ben/essay.txt", "cid/essay.txt"];
+    let work = Work::with(&names.map(|name| (name, format!("{name} says. {COPY}"))));
+    work.write("pairs", "ann/essay.txt\tben/essay.txt\nann/essay.txt\tcid/essay.txt\nben/essay.txt\tcid/essay.txt\n");
+    work.shell("dedup-index build -q -o idx ann ben cid").ok();
+    work.run("dedup-query", &["--pairs", "pairs", "--format", "pan-xml", "-o", "query"]).ok();
+    work.run("dedup-extract", &["idx", "--passages", "--threshold", "0", "--format", "pan-xml", "-o", "extract"]).ok();
+    for directory in ["query", "extract"] {
+        let mut ids = Vec::new();
+        for name in ["essay-essay.xml", "essay-essay~2.xml", "essay-essay~3.xml"] {
+            let xml = String::from_utf8(work.read(&format!("{directory}/{name}"))).unwrap();
+            let attribute = |name: &str| xml.split_once(&format!(" {name}=\"")).unwrap().1.split_once('"').unwrap().0.to_owned();
+            assert_eq!((attribute("reference"), attribute("source_reference")), ("essay.txt".to_owned(), "essay.txt".to_owned()));
+            ids.push([attribute("id"), attribute("source_id")]);
+        }
+        assert_eq!(ids, [[names[0], names[1]], [names[0], names[2]], [names[1], names[2]]]);
+        assert_eq!(std::fs::read_dir(work.path(directory)).unwrap().count(), 3);
+    }
+}
+
+#[test]
+fn files_of_pairs_stay_in_their_directory() {
+    let evil = "../../x/..\u{1b}[2J\u{202e}\n.txt";
+    let work = Work::with(&[(
+        "evil.jsonl",
+        line(evil, COPY) + &line("..", &format!("{COPY} So.")) + &line("/etc/passwd", &format!("{COPY} No.")),
+    )]);
+    work.shell("dedup-index build -q -o idx evil.jsonl").ok();
+    work.run("dedup-extract", &["idx", "--passages", "--corpus", "evil.jsonl", "--format", "pan-xml", "-o", "deep/xml"]).ok();
+    let files = work.shell("find . -name '*.xml' | LC_ALL=C sort").ok_text();
+    assert_eq!(files, "./deep/xml/%2E.%1B[2J%E2%80%AE%0A--.xml\n./deep/xml/%2E.%1B[2J%E2%80%AE%0A-passwd.xml\n./deep/xml/--passwd.xml\n");
+}
