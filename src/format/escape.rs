@@ -4,15 +4,10 @@
 //! what follows around. None of them is written as it is: in NDJSON and TSV it becomes the escape that JSON has for it, `\t`, `\n`, `\r`, `\\`, `\"` or
 //! `\uXXXX`. So a cell of TSV is the inside of a JSON string, and both give back the same text.
 
+pub use crate::error::is_unsafe;
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 use std::{borrow::Cow, io};
-
-/// Control characters (U+0000–001F, U+007F–009F), separators of lines (U+2028, U+2029), and what sets the direction of text (U+061C, U+200E,
-/// U+200F, U+202A–202E, U+2066–206F).
-pub fn is_unsafe(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
-}
 
 /// Whether a byte is one of an unsafe character's, a quote or a backslash, or the first of some others.
 fn is_suspect(byte: u8) -> bool {
