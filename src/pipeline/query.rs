@@ -333,7 +333,7 @@ impl Ask<'_> {
             return Ok(false);
         }
         if let (Answers::Excerpts { with_color }, Some((shared, other)), Some(text)) = (self.answers, &shared, text) {
-            let (ids, documents, shares) = ([id, &other_id], [text, &*other], [shared.a_in_b, shared.b_in_a]);
+            let (ids, documents, shares) = ([id, &other_id], [text, other], [shared.a_in_b, shared.b_in_a]);
             Excerpts { ids, documents, shares, passages: &shared.passages, tallies: shared.tallies, with_color }.put(&mut out.bytes);
             return Ok(true);
         }
