@@ -198,3 +198,32 @@ fn both_strands_of_bases_are_compared() {
         assert_eq!((&found["a"], &found["b"]), (&moved(&expected["a"], 9), &moved(&expected["b"], 10)));
     }
 }
+
+#[test]
+fn every_question_about_a_stripped_index_is_about_the_text() {
+    let (work, [one, two]) = (work(), ice());
+    work.write("taboo.html", format!("<div>{}</div>", SAID.replace("flow", "<i>flow</i>")));
+    work.run(
+        "dedup-index",
+        &["build", "-q", "--dictionary", "-o", "idx", "--strip-html", "bread.html", "one.html", "two.html", "wool.html"],
+    )
+    .ok();
+    let extract = |arguments: &[&str]| records(&work.run("dedup-extract", &[&["idx", "-q"], arguments].concat()).ok());
+    for method in [&["--areas"][..], &["--method", "exhaustive"], &["--method", "gdic"]] {
+        let found = extract(method);
+        assert_eq!((found.len(), &found[0]["a"], &found[0]["b"]), (1, &json!("one.html"), &json!("two.html")), "{method:?}: {found:?}");
+        let area = &found[0]["areas"][0];
+        assert!(stretch(&one, &area["a"]).starts_with("Ice that") && stretch(&two, &area["b"]).ends_with("with it"), "{area}");
+    }
+    let spans = extract(&["--as", "spans", "bread.html", "one.html", "two.html", "wool.html"]);
+    let seen: Vec<&str> =
+        spans.iter().filter(|record| record["spans"] != json!([])).map(|record| record["doc"].as_str().unwrap()).collect();
+    assert_eq!(seen, ["two.html"]);
+    assert!(stretch(&two, &spans[2]["spans"][0]).starts_with("Ice that"));
+    assert_eq!(extract(&["--as", "passages"]).iter().map(|passage| passage["tokens"].clone()).collect::<Vec<_>>(), [json!(22)]);
+    for left_out in [&["--as", "passages", "--taboo"][..], &["--threshold", "0", "--exclude"], &["--threshold", "0", "--base"]] {
+        // Only the line that says what was left out.
+        let found = extract(&[left_out, &["taboo.html"]].concat());
+        assert_eq!((found.len(), &found[0]["dedup"]), (1, &json!("extract")), "{found:?}");
+    }
+}
