@@ -123,12 +123,24 @@ impl fmt::Display for Place {
     }
 }
 
-/// Text from outside, for a message: control characters are escaped, so that it stays on its line and cannot command a terminal.
+/// Control characters (U+0000–001F, U+007F–009F), separators of lines (U+2028, U+2029), and what sets the direction of text (U+061C, U+200E,
+/// U+200F, U+202A–202E, U+2066–206F): no text from outside may bring them to a terminal or into a table.
+pub fn is_unsafe(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
+}
+
+/// Text from outside, for a message: unsafe characters are escaped, so that it stays on its line and cannot command a terminal.
 struct Plain<'a>(&'a str);
 
 impl fmt::Display for Plain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|c| if c.is_control() { write!(f, "{}", c.escape_debug()) } else { write!(f, "{c}") })
+        self.0.chars().try_for_each(|c| match c {
+            '\t' => write!(f, "\\t"),
+            '\n' => write!(f, "\\n"),
+            '\r' => write!(f, "\\r"),
+            c if is_unsafe(c) => write!(f, "\\u{:04x}", u32::from(c)),
+            c => write!(f, "{c}"),
+        })
     }
 }
 
@@ -138,7 +150,7 @@ mod tests {
 
     #[test]
     fn messages_stay_on_their_line() {
-        let problem = Problem::new(Place::file("a\nb"), "the id '\u{1b}[2J' is odd, é is not");
-        assert_eq!(problem.to_string(), "a\\nb: the id '\\u{1b}[2J' is odd, é is not");
+        let problem = Problem::new(Place::file("a\nb"), "the id '\u{1b}[2J' is odd\u{202e}, é is not");
+        assert_eq!(problem.to_string(), "a\\nb: the id '\\u001b[2J' is odd\\u202e, é is not");
     }
 }

@@ -207,7 +207,7 @@ const MANUAL: Manual = Manual {
                  if documents came as tokens), places, a list of doc, start, end (bytes), in the order in which documents are read. See PASSAGES.",
                 "Exact duplicates are full documents everywhere: each is named, and counts, df and pairs are what they would be had every copy been indexed by itself. A document without tokens has no blots, and is no pair of any other; \
                  it is found by exact only.",
-                "Numbers have six decimals at most. In TSV the first line names the columns; a tab, a line break, a backslash and a double quote in an id are written \\t, \\n, \\r, \\\\ and \\\".",
+                "Numbers have six decimals at most. In TSV the first line names the columns, and a cell of text is the inside of a JSON string: \\t, \\n, \\r, \\\\, \\\" and \\uXXXX stand for characters that would end it, command a terminal or turn text around; see ESCAPES in dedup-stream(5). In DOT and GraphML these are character references, or U+FFFD where XML has none.",
             ],
         ),
         ("UNIQUE", UNIQUE),
@@ -312,7 +312,7 @@ impl Tool for Arguments {
             bar.set_position(done);
         };
         if let Some(directory) = &self.html {
-            let (top, passages) = (self.top.unwrap_or(MOST_PAGES) as usize, self.passages(&options, &mut complaints)?);
+            let (top, passages) = (self.top.unwrap_or(MOST_PAGES) as usize, self.passages(&options, &index, &mut complaints)?);
             let pages = PagesOptions { directory: directory.clone(), top, passages };
             let paged = extract_pages(&options, &pages, &leave_out, &index, &mut complaints, &mut tell);
             bar.finish_and_clear();
@@ -320,14 +320,14 @@ impl Tool for Arguments {
         }
         if self.is_xml() {
             let directory = self.output.as_deref().context("pan-xml is a file for each pair; say where with -o DIR")?;
-            let (mut out, passages) = (XmlFiles::create(directory)?, self.passages(&options, &mut complaints)?);
+            let (mut out, passages) = (XmlFiles::create(directory)?, self.passages(&options, &index, &mut complaints)?);
             let unread = extract_passages(&options, &passages, &leave_out, &index, &mut out, &mut complaints, &mut tell);
             bar.finish_and_clear();
             return Ok(exit_code(unread?, self.run.input.skip_bad));
         }
         let mut out = Packed::open(self.output.as_deref())?;
         let unread = if self.passages {
-            let passages = self.passages(&options, &mut complaints)?;
+            let passages = self.passages(&options, &index, &mut complaints)?;
             extract_passages(&options, &passages, &leave_out, &index, &mut out, &mut complaints, &mut tell)
         } else if self.counts.is_empty() {
             extract_without(&options, &leave_out, &index, &mut out, &mut complaints, &mut tell)
@@ -444,9 +444,9 @@ impl Arguments {
         Ok(exit_code(summary.problems, self.run.input.skip_bad))
     }
 
-    fn passages(&self, options: &ExtractOptions, watch: &mut dyn Watch) -> Result<PassageOptions, anyhow::Error> {
-        let (corpus, reading) = (self.corpus.clone(), self.run.input.options(false));
-        let passages = PassageOptions { corpus, in_chars: self.chars || self.is_xml(), reading, ..PassageOptions::default() };
+    fn passages(&self, options: &ExtractOptions, index: &Index, watch: &mut dyn Watch) -> Result<PassageOptions, anyhow::Error> {
+        let (corpus, reading, in_chars) = (self.corpus.clone(), self.run.input.options(false), self.chars || self.is_xml());
+        let passages = PassageOptions { corpus, in_chars, reading, ..PassageOptions::default() }.of_index(index)?;
         let settings = Settings { limits: options.limits, ..self.run.settings(Form::Ndjson, LINES_BYTES, false) };
         Ok(self.manners.apply(passages, true, &settings, watch)?)
     }

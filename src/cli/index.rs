@@ -12,7 +12,7 @@ use super::{
     watched,
 };
 use crate::{
-    format::Form,
+    format::{Form, shown, to_json},
     index::{Index, Manifest, Means, Stats, stats, verify},
     parallel::Limits,
     pipeline::{
@@ -445,7 +445,7 @@ fn tell(changed: &Changed, directory: &Path, quiet: bool, is_dry: bool) {
         .collect();
     let what = if counts.is_empty() { "nothing to do".to_owned() } else { counts.join(", ") };
     let when = if is_dry { "nothing was written".to_owned() } else { format!("generation {generation}") };
-    let _ = writeln!(std::io::stdout(), "{}: {what}; {when}", directory.display());
+    let _ = writeln!(std::io::stdout(), "{}: {what}; {when}", shown(&directory.display().to_string()));
 }
 
 fn run_stats(args: &StatsArgs) -> Result<ExitCode, anyhow::Error> {
@@ -453,7 +453,7 @@ fn run_stats(args: &StatsArgs) -> Result<ExitCode, anyhow::Error> {
     let stats = stats(&Index::open(&args.of.index)?, Limits::new(threads, 2 * threads as u64))?;
     let mut out = Output::open(None, false)?;
     if args.json {
-        writeln!(out, "{}", serde_json::to_string(&stats)?)?;
+        writeln!(out, "{}", to_json(&stats))?;
     } else {
         out.write_all(stats_table(&stats).as_bytes())?;
     }

@@ -59,7 +59,7 @@ impl MannersArgs {
 
     /// Adds to the options what does not count. `is_of_both`: neither document is the source of the other.
     pub fn apply(&self, options: PassageOptions, is_of_both: bool, settings: &Settings, watch: &mut dyn Watch) -> Result<PassageOptions> {
-        let base = base_text(&self.base, options.passages.window_tokens, settings, watch)?;
+        let base = base_text(&self.base, options.passages.tokenization, options.passages.window_tokens, settings, watch)?;
         let rules = Rules { quotes: self.exclude_quotes, bibliography: self.exclude_bibliography, base };
         let source_rules = if is_of_both { rules.clone() } else { rules.only_base() };
         Ok(PassageOptions { rules, source_rules, min_match_words: self.min_match_words.unwrap_or(0), ..options })
@@ -77,7 +77,7 @@ pub const SHAPES: &str = "Quotations: \"…\", “…”, „…“, „…”, 
      quoted to its end if the next one begins with the same mark; and lines that begin with >. The straight ' is an apostrophe. The list of references: a row of entries (a number, a key or \
      a name first, years, initials, pages, addresses) below a heading that is known in some twenty languages, or in the second half of the text below any other or none, if there are four or more. \
      Base text: words that are in a window of k words (8, or -k) of it, and whole lines of it that are shorter.";
-pub const TEXTS: &str = "Passages need the texts, which an index does not have. Without --corpus an id is the path of a file. With --corpus DIR it is a path below DIR; what is not there, and with --corpus FILE everything, is looked for \
+pub const TEXTS: &str = "Passages need the texts, which an index does not have. Without --corpus an id is the path of a file below the current directory. With --corpus DIR it is a path below DIR, or begins with DIR; what is not there, and with --corpus FILE everything, is looked for \
      in the documents of DIR or FILE, which are read as dedup-index would read them: NDJSON (--id-field, --text-field; --records ndjson for files of other names), packed or not. That is one pass over the files, which remembers where each \
-     document lies: some 40 bytes for each that the index has; lines of packed files are kept in a temporary file (in TMPDIR). A text that is not the one that was indexed is named, and the status is 2; its passages are those of \
-     the text as it is now.";
+     document lies: some 40 bytes for each that the index has; lines of packed files are kept in a temporary file (in TMPDIR). Ids come from outside: none is followed out of these directories (absolute paths, .., symbolic links), and only regular files are opened. \
+     A text that is not the one that was indexed is named and left out, and the status is 2.";

@@ -3,14 +3,14 @@
 use super::output::Output;
 use crate::{
     error::{Error, Result},
-    format::Span,
+    format::{Span, is_unsafe},
     pipeline::Aligned,
     report::{Format, Value, html, put_id, put_pan_xml, put_passages, put_record, put_tally},
 };
 use anyhow::Context;
 use serde::Deserialize;
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     ffi::OsStr,
     fs,
     io::{self, BufWriter, Write},
@@ -27,7 +27,7 @@ pub enum Destination {
 /// A directory with a file of PAN's XML for each pair.
 pub struct XmlFiles {
     directory: PathBuf,
-    written: HashSet<String>,
+    names: Names,
     /// What was written so far of a line that is not at its end.
     line: Vec<u8>,
 }
@@ -35,17 +35,13 @@ pub struct XmlFiles {
 impl XmlFiles {
     pub fn create(directory: &Path) -> Result<Self, anyhow::Error> {
         fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
-        Ok(Self { directory: directory.to_owned(), written: HashSet::new(), line: Vec::new() })
+        Ok(Self { directory: directory.to_owned(), names: Names::default(), line: Vec::new() })
     }
 
     fn put(&mut self, a: &str, b: &str, passages: &[[Span; 2]]) -> Result<()> {
-        let name = format!("{}-{}.xml", stem(a), stem(b));
-        let path = self.directory.join(&name);
-        if !self.written.insert(name) {
-            return Err(Error::Usage(format!("{}: two pairs of this name; write them into two directories", path.display())));
-        }
+        let path = self.directory.join(format!("{}.xml", self.names.of_pair(a, b)));
         let mut bytes = Vec::new();
-        put_pan_xml(&mut bytes, file_name(a), file_name(b), passages);
+        put_pan_xml(&mut bytes, [a, b], [file_name(a), file_name(b)], passages);
         write_file(&path, &bytes)
     }
 
@@ -58,6 +54,44 @@ impl XmlFiles {
             self.put(&a, &b, &passages)
         })
     }
+}
+
+/// Names of files, none of which is given twice.
+///
+/// A pair is called after the files of its documents, without directories, as the evaluations have it; of several pairs of one name the second has `~2` behind it, and
+/// so on, in their order. Memory: each name once.
+#[derive(Default)]
+struct Names(HashMap<String, u32>);
+
+impl Names {
+    fn of_pair(&mut self, a: &str, b: &str) -> String {
+        let name = format!("{}-{}", safe_name(stem(a)), safe_name(stem(b)));
+        let count = self.0.entry(name.clone()).or_insert(0);
+        *count += 1;
+        // No name has a ~ of its own.
+        if *count == 1 { name } else { format!("{name}~{count}") }
+    }
+}
+
+/// So many bytes of a name: two of them, a number and an ending must not be too long for a file system.
+const NAME_BYTES: usize = 100;
+
+/// Part of a file's name: no hidden file, nothing that a terminal obeys, and not too long.
+fn safe_name(stem: &str) -> String {
+    let mut name = String::new();
+    for (at, c) in stem.char_indices() {
+        let start = name.len();
+        if is_unsafe(c) || matches!(c, '/' | '%' | '~') || (at == 0 && c == '.') {
+            c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| name.push_str(&format!("%{byte:02X}")));
+        } else {
+            name.push(c);
+        }
+        if name.len() > NAME_BYTES {
+            name.truncate(start);
+            break;
+        }
+    }
+    name
 }
 
 #[derive(Deserialize)]
@@ -163,4 +197,27 @@ fn file_name(path: &str) -> &str {
 
 fn stem(path: &str) -> &str {
     Path::new(path).file_stem().and_then(OsStr::to_str).unwrap_or("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_is_given_twice_or_leads_elsewhere() {
+        let mut names = Names::default();
+        let long = "x".repeat(300);
+        for (a, b, expected) in [
+            ("susp/one.txt", "src/two.txt", "one-two".to_owned()),
+            ("ann/essay.txt", "ben/essay.txt", "essay-essay".to_owned()),
+            ("ann/essay.txt", "cid/essay.txt", "essay-essay~2".to_owned()),
+            ("ann/essay.txt", "essay~2.txt", "essay-essay%7E2".to_owned()),
+            ("ben/essay.txt", "cid/essay.txt", "essay-essay~3".to_owned()),
+            ("..", "../../x.txt", "--x".to_owned()),
+            ("a/.b\u{1b}\u{202e}%\u{9b}", "\n", "%2Eb%1B%E2%80%AE%25%C2%9B-%0A".to_owned()),
+            (&long, "y", format!("{}-y", "x".repeat(100))),
+        ] {
+            assert_eq!(names.of_pair(a, b), expected);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! What a person sees while it runs: problems as they are met, and on a terminal a bar.
 
 use super::args::RunArgs;
-use crate::{corpus::total_bytes, error::Problem, pipeline::Watch};
+use crate::{corpus::total_bytes, error::Problem, format::shown, pipeline::Watch};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::{
     fmt::Write,
@@ -76,9 +76,15 @@ impl Watch for Complaints {
     fn progress(&mut self, _: u64, _: u64) {}
 }
 
-/// A line on stderr; if that is closed or full, nobody wants to know.
+/// A line on stderr; if that is closed or full, nobody wants to know. Ids and paths in it come from outside: nothing of them acts on a terminal, or looks like
+/// another line.
 pub fn say(line: &str) {
-    let _ = writeln!(stderr(), "{line}");
+    let _ = writeln!(stderr(), "{}", shown(line));
+}
+
+/// Several lines.
+pub fn say_lines(lines: &str) {
+    lines.lines().for_each(say);
 }
 
 /// A bar that counts documents, or pairs.
@@ -132,7 +138,7 @@ impl TaskBar {
     fn show(&self) {
         if !self.bar.is_hidden() {
             let between = if self.runs.is_empty() { "" } else { "; " };
-            self.bar.set_message(format!("{} of {} tasks{between}{}", self.tasks, self.all, self.runs));
+            self.bar.set_message(format!("{} of {} tasks{between}{}", self.tasks, self.all, shown(&self.runs)));
         }
     }
 

@@ -11,6 +11,7 @@ history::{HistoryArgs, HistoryVerb},
     name,
     output::Output,
     pairs::Destination,
+    progress::Complaints,
     service::{FRONT, SERVICE, ServiceArgs, tell},
     watched,
 };
@@ -18,10 +19,10 @@ use crate::{
     format::Form,
     index::Index,
     passage,
-    pipeline::{Answers, Asked, PairsOptions, PassageOptions, QueryOptions, align_pairs, between, blot_text, query},
+    pipeline::{Answers, Asked, PairsOptions, PassageOptions, QueryOptions, align_pairs, between, blot_text, default_window, query},
     report::Format,
     similar::Score,
-    token::Tokenizer,
+    token::{Tokenization, Tokenizer},
 };
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand, builder::PossibleValuesParser};
@@ -44,7 +45,7 @@ struct Arguments {
     #[arg(value_name = "IDX", required_unless_present_any = ["generate", "pairs", "online"])]
     index: Option<PathBuf>,
     /// Align given pairs of files, one "a TAB b" a line (- for stdin), and show the passages that they share; no index is needed
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["index", "paths", "files_from", "records", "top", "score", "threshold", "stream", "exclude", "exclude_index", "ignore_df", "groups", "group_by", "blot", "scheme", "interleave", "bits", "select", "tokenizer", "strip_html"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["index", "paths", "files_from", "records", "top", "score", "threshold", "stream", "exclude", "exclude_index", "ignore_df", "groups", "group_by", "blot", "scheme", "interleave", "bits", "select"])]
     pairs: Option<PathBuf>,
     /// Show the passages that a document shares with each one found: as excerpts on a terminal, in the records otherwise
     #[arg(long, conflicts_with_all = ["pairs", "stream", "blot"])]
@@ -170,10 +171,13 @@ const MANUAL: Manual = Manual {
         (
             "PASSAGES",
             &[
-                "verbatim: word by word, 2·k words or more (k is 8, or -k), exact to the character. edited: most of it word by word. reworded: in other words, in another order, translated there and back; whole sentences. summary: few \
+                "verbatim: word by word, 2·k words or more (k is 8, or -k), exact to the character; white space, case and punctuation aside. edited: most of it word by word. reworded: in other words, in another order, translated there and back; whole sentences. summary: few \
                  sentences of a that say what is in all of b.",
                 "Case, punctuation and line breaks make no difference, and no language is preferred: what a word weighs follows from the two documents.",
-                "--format pan-xml writes a file for each pair, called after both, with offsets in characters, as the PAN evaluations of plagiarism detection have it.",
+                "Documents are compared as they were indexed, by the tokenizer of the index and without the HTML that it strips; --pairs takes --tokenizer and --strip-html. Offsets are those of the documents as they were read, markup included; pages and excerpts show the \
+                 text without it. With another tokenizer than word, what is said of words holds for its tokens, k is that of the index (with --pairs 8, for dna 31, or -k), and passages are verbatim or edited: nothing is looked for in other words. A passage has \
+                 2·k tokens or more; of line k lines, of char:N 64 or more. Of dna both strands are compared: a passage with reverse true is the reverse complement in b. Unknown bases are like no other.",
+                "--format pan-xml writes a file for each pair, A-B.xml after the names of both files, with offsets in characters, as the PAN evaluations of plagiarism detection have it. Of pairs of one name the second is A-B~2.xml, and so on; id and source_id in them are the whole paths.",
             ],
         ),
         ("TEXTS", &[TEXTS]),
@@ -251,10 +255,11 @@ impl Tool for Arguments {
         let mut out = BufWriter::with_capacity(1 << 16, Output::open(self.html.as_deref(), false)?);
         if let Some(hex) = &self.blot {
             let blot = index.scheme.parse_blot(hex).map_err(anyhow::Error::msg)?;
-            let is_found =
-                blot_text(&index, &self.blots.options(&self.tokens), blot, (&self.corpus, &self.run.input.options(false)), &mut out)?;
+            let (blots, reading) = (self.blots.options(&self.tokens), self.run.input.options(Tokenizer::is_dna(&index.scheme.tokens)));
+            let mut complaints = Complaints::new(name::<Self>(), self.run.quiet);
+            let found = blot_text(&index, &blots, blot, (&self.corpus, &reading), &mut out, &mut complaints)?;
             out.flush()?;
-            return Ok(ExitCode::from(u8::from(!is_found)));
+            return Ok(self.exit_code(&found));
         }
         if let [a, b] = &self.between[..] {
             let is_found = between(&index, [a, b], &mut out)?;
@@ -268,7 +273,8 @@ impl Tool for Arguments {
         let settings = self.run.settings(Form::Ndjson, 64 << 20, is_dna);
         let mut options = self.options()?;
         let asked = watched::<Self, _>(&self.run, true, |watch| {
-            options.passages = options.passages.take().map(|options| self.manners.apply(options, false, &settings, watch)).transpose()?;
+            let apply = |options: PassageOptions| self.manners.apply(options.of_index(&index)?, false, &settings, watch);
+            options.passages = options.passages.take().map(apply).transpose()?;
             Ok(query(&options, &index, &settings, &mut out, watch)?)
         })?;
         out.into_inner().map_err(|error| error.into_error())?.commit()?;
@@ -322,7 +328,9 @@ impl Arguments {
         let mut run = self.run.clone();
         run.input.paths = vec![list.to_owned()];
         let settings = run.settings(Form::Ndjson, 256 << 20, false);
-        let passages = PassageOptions { in_chars: self.chars || is_xml, ..self.passage_options() };
+        let mut passages = PassageOptions { in_chars: self.chars || is_xml, ..self.passage_options() };
+        passages.passages.tokenization = self.tokens.tokenizer().map_or_else(Tokenization::default, |tokenizer| tokenizer.tokenization());
+        passages.passages.window_tokens = self.blots.k.unwrap_or_else(|| default_window(passages.passages.tokenization.rule));
         let asked = watched::<Self, _>(&run, true, |watch| {
             let passages = self.manners.apply(passages, false, &settings, watch)?;
             let mut out = match (&self.html, &self.output, is_xml) {

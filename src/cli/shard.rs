@@ -8,7 +8,7 @@ use super::{
     generate::{What, examples},
     index, main_of, name,
     named_files::take_files,
-    progress::{TaskBar, say},
+    progress::{TaskBar, say, say_lines},
     slurm::{ElementArgs, Noting, SlurmArgs},
     status::{self, StatusArgs},
 };
@@ -359,7 +359,7 @@ fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
 fn run_run(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     run_all(args).or_else(|error| {
         if is_lost(&error) {
-            say(&format!("{}: {error:#}", name::<Arguments>()));
+            say_lines(&format!("{}: {error:#}", name::<Arguments>()));
             return Ok(ExitCode::from(LOST));
         }
         Err(error)
@@ -404,17 +404,11 @@ fn run_all(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     }
     for Failure { task, verdict } in &failures {
         if let Verdict::Failed(what) | Verdict::Lost(what) = verdict {
-            say(&format!("{}: {task}: {}", name::<Arguments>(), plain(what)));
+            say_lines(&format!("{}: {task}: {what}", name::<Arguments>()));
         }
     }
     let is_lost = failures.iter().all(|failure| matches!(failure.verdict, Verdict::Lost(_)));
     Ok(ExitCode::from(if is_lost { LOST } else { 2 }))
-}
-
-/// What hosts and tasks said, for a terminal: it stays on its lines, and commands nothing.
-fn plain(text: &str) -> String {
-    let escape = |c: char| if c.is_control() && c != '\n' { c.escape_debug().to_string() } else { c.to_string() };
-    text.chars().map(escape).collect()
 }
 
 /// Hands out the tasks from here, to this machine or to hosts.
@@ -422,7 +416,7 @@ fn run_here(args: &RunTasksArgs, plan: &Plan, directory: &Path, bar: &mut TaskBa
     let engine = here(plan, directory, u32::try_from(threads_of(args.jobs)).unwrap_or(1))?;
     let warn = |bar: &TaskBar, what: &str| {
         if !args.quiet {
-            bar.suspend(|| say(&format!("{}: warning: {}", name::<Arguments>(), plain(what))));
+            bar.suspend(|| say_lines(&format!("{}: warning: {what}", name::<Arguments>())));
         }
     };
     let mut on_news = |news: &News| match news {
@@ -453,7 +447,7 @@ fn run_clean(args: &CleanArgs) -> Result<ExitCode, anyhow::Error> {
         EngineName::Local | EngineName::Slurm => Vec::new(),
         EngineName::Ssh => args.fleet.fleet(here(&plan, &directory, 1)?)?.clean(),
     };
-    missed.iter().for_each(|what| say(&format!("{}: {}", name::<Arguments>(), plain(what))));
+    missed.iter().for_each(|what| say_lines(&format!("{}: {what}", name::<Arguments>())));
     Ok(ExitCode::from(if missed.is_empty() { 0 } else { LOST }))
 }
 
@@ -501,7 +495,7 @@ fn verdict_of(plan: &Plan, task: &Task, directory: &Path, copies: Option<&Path>)
         return Verdict::Done;
     }
     let what = format!("{error:#}");
-    say(&format!("{}: {}: {what}", name::<Arguments>(), task.id));
+    say_lines(&format!("{}: {}: {what}", name::<Arguments>(), task.id));
     if is_lost(&error) { Verdict::Lost(what) } else { Verdict::Failed(what) }
 }
 

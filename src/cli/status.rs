@@ -1,7 +1,10 @@
 //! dedup-shard status: how far a run got, how fast, and where.
 
 use super::output::Output;
-use crate::shard::{Events, Host, Plan, Stage, State, Tally, Task, ranges, size, states, time, write_report};
+use crate::{
+    format,
+    shard::{Events, Host, Plan, Stage, State, Tally, Task, ranges, size, states, time, write_report},
+};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::{collections::HashSet, io::Write, path::Path};
@@ -95,7 +98,7 @@ pub fn show(args: &StatusArgs, plan: &Plan, run: &Path) -> Result<(), anyhow::Er
         write_report(plan, &tally, run)?;
     }
     if args.json {
-        return Ok(writeln!(out, "{}", to_json(plan, &found, &tally))?);
+        return Ok(writeln!(out, "{}", format::to_json(&to_json(plan, &found, &tally)))?);
     }
     for (name, [done, all, bytes_done, bytes, elsewhere]) in found.kinds() {
         let on_hosts = if elsewhere > 0 { format!(", {elsewhere} on hosts") } else { String::new() };

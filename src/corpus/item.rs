@@ -3,7 +3,7 @@
 use super::{
     Options,
     chunk::{Chunk, Container, Layout},
-    unpack::{Packing, unpack_all},
+    unpack::{MOST_BYTES, Packing, read_bounded, unpack_all},
     walk::Entry,
 };
 use crate::{
@@ -301,7 +301,13 @@ fn visit_text(id: &str, file: &Arc<str>, line: Option<u64>, bytes: &mut [u8], lo
 
 /// The text of a file that is one document, packed or not; `lossy` as in [`Options`].
 pub fn read_text(path: &Path, lossy: bool) -> io::Result<String> {
-    let (packed, mut text) = (std::fs::read(path)?, Vec::new());
+    read_open_text(File::open(path)?, lossy)
+}
+
+/// The same of a file that is open. Never reads more than the largest document has.
+pub fn read_open_text(file: File, lossy: bool) -> io::Result<String> {
+    let (mut packed, mut text) = (Vec::new(), Vec::new());
+    read_bounded(file, MOST_BYTES, &mut packed)?;
     unpack_all(&packed, Packing::of(&packed), &mut text)?;
     ensure_utf8(&mut text, lossy).map_err(io::Error::other)?;
     String::from_utf8(text).map_err(io::Error::other)
@@ -336,7 +342,7 @@ pub fn ensure_utf8(bytes: &mut [u8], lossy: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn read_fasta(of: &Container, first_line: u64, bytes: &mut [u8], lossy: bool, visit: &mut Visit<'_>) {
+pub(super) fn read_fasta(of: &Container, first_line: u64, bytes: &mut [u8], lossy: bool, visit: &mut Visit<'_>) {
     let (mut at, mut line) = (0, first_line);
     while at < bytes.len() {
         let next = memchr::memmem::find(&bytes[at..], b"\n>").map_or(bytes.len(), |found| at + found + 1);

@@ -1,3 +1,4 @@
+mod beneath;
 mod chunk;
 mod item;
 mod lines;
@@ -8,8 +9,9 @@ mod source;
 mod unpack;
 mod walk;
 
+pub use beneath::{Named, find_beneath};
 pub use chunk::Chunk;
-pub use item::{Content, Item, Reader, ensure_utf8, read_text};
+pub use item::{Content, Item, Reader, ensure_utf8, read_open_text, read_text};
 pub use lines::{LineReader, RawLine, copy_lines};
 pub use places::Places;
 pub use seen::SeenIds;

@@ -1,12 +1,13 @@
 //! Where the documents of a corpus lie, so that their texts can be read one by one.
 //!
 //! One pass over the corpus remembers the place of each document that is wanted, not its text. In a file that is not packed that is where its line
-//! starts; lines of packed files, and of pipes, are copied into a temporary file, and their place is there.
+//! starts; lines of packed files and of pipes, and sequences of FASTA, are copied into a temporary file, and their place is there.
 
 use super::{
     Options, Source,
+    beneath::open_beneath,
     chunk::{Chunk, Container, Layout},
-    item::{ensure_utf8, read_text},
+    item::{Content, Item, ensure_utf8, read_fasta, read_open_text},
     lines::{LineReader, RawLine},
     unpack::Packing,
 };
@@ -19,7 +20,7 @@ use std::{
     fs::File,
     io::{BufWriter, Read, Write},
     os::unix::fs::FileExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 use xxhash_rust::xxh3::xxh3_64;
@@ -88,12 +89,17 @@ impl Places {
         let Some(&At { holder, length, start }) = self.of.get(&xxh3_64(id.as_bytes())) else { return Ok(None) };
         let Holder { path, layout, is_spooled } = &self.files[holder as usize];
         let problem = |what: String| Problem::new(Place::path(path), what);
-        let Some(layout) = layout else { return read_text(path, self.lossy).map(Some).map_err(|error| problem(error.to_string())) };
+        let Some(layout) = layout else {
+            return open_regular(path)
+                .and_then(|file| read_open_text(file, self.lossy))
+                .map(Some)
+                .map_err(|error| problem(error.to_string()));
+        };
         let mut bytes = vec![0; length as usize];
         let read = if *is_spooled {
             self.spool.read_exact_at(&mut bytes, start)
         } else {
-            File::open(path).and_then(|file| file.read_exact_at(&mut bytes, start))
+            open_regular(path).and_then(|file| file.read_exact_at(&mut bytes, start))
         };
         read.map_err(|error| problem(error.to_string()))?;
         ensure_utf8(&mut bytes, self.lossy).map_err(problem)?;
@@ -134,7 +140,10 @@ impl Finder {
                 }
                 Ok(())
             }
-            Chunk::Records { of, first_line, bytes } if of.header.is_none() && of.layout != Layout::Fasta => {
+            Chunk::Records { of, first_line, bytes } if of.header.is_none() && of.layout == Layout::Fasta => {
+                self.take_sequences(&of, first_line, bytes, is_wanted)
+            }
+            Chunk::Records { of, first_line, bytes } if of.header.is_none() => {
                 self.open(&of)?;
                 self.take_lines(Chunk::Records { of, first_line, bytes }, is_wanted)
             }
@@ -145,6 +154,40 @@ impl Finder {
             // There is no text in them, or none that is a line.
             Chunk::Whole { .. } | Chunk::Records { .. } | Chunk::Block { .. } => Ok(()),
         }
+    }
+
+    /// Copies the sequences that are wanted into the temporary file: in theirs they are not lines.
+    fn take_sequences(
+        &mut self,
+        of: &Container,
+        first_line: u64,
+        mut bytes: Vec<u8>,
+        is_wanted: &mut dyn FnMut(&str) -> Result<bool>,
+    ) -> Result<()> {
+        let mut taken = Ok(());
+        let lossy = self.places.lossy;
+        read_fasta(of, first_line, &mut bytes, lossy, &mut |found| match (&taken, found) {
+            (Ok(()), Ok(Item { id, content: Content::Text(text), .. })) => taken = self.take_sequence(of, id, text, is_wanted),
+            (Ok(()), Err(problem)) => self.places.problems.push(problem),
+            _ => {}
+        });
+        taken
+    }
+
+    fn take_sequence(&mut self, of: &Container, id: &str, text: &str, is_wanted: &mut dyn FnMut(&str) -> Result<bool>) -> Result<()> {
+        let hash = xxh3_64(id.as_bytes());
+        if self.places.of.contains_key(&hash) || !is_wanted(id)? {
+            return Ok(());
+        }
+        let path = PathBuf::from(&*of.file);
+        if self.places.files.last().is_none_or(|last| last.path != path || last.layout != Some(Layout::Lines)) {
+            self.places.files.push(Holder { path, layout: Some(Layout::Lines), is_spooled: true });
+        }
+        self.spool.write_all(text.as_bytes()).map_err(waiting)?;
+        let at = At { holder: self.places.files.len() as u32 - 1, length: text.len() as u32, start: self.spooled };
+        self.spooled += text.len() as u64;
+        self.places.of.insert(hash, at);
+        Ok(())
     }
 
     /// Begins with a file, unless it is the one of the chunk before.
@@ -198,6 +241,15 @@ impl Finder {
         }
         self.next += bytes.len() as u64;
         Ok(())
+    }
+}
+
+/// A file that was found by walking may have become something else meanwhile. What was named may be a link, but not a pipe.
+fn open_regular(path: &Path) -> std::io::Result<File> {
+    let parent = path.parent().unwrap_or(Path::new(""));
+    match path.file_name() {
+        Some(name) if !path.is_symlink() => open_beneath(parent, Path::new(name)),
+        _ => File::open(path),
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::{
     Options,
+    beneath::open_beneath,
     slice::Slice,
     unpack::{Once, Packing},
 };
@@ -26,6 +27,8 @@ pub struct Entry {
     pub path: PathBuf,
     /// Where it is read from, if not from there: a copy on another machine.
     pub copy: Option<PathBuf>,
+    /// The directory that it must not lead out of, and the way from there, if its name came from outside.
+    pub beneath: Option<(PathBuf, PathBuf)>,
     /// What its documents are called, and what messages call it.
     pub id: Arc<str>,
     /// Given by the user, not found in a directory: it is read whatever it holds.
@@ -38,13 +41,20 @@ pub struct Entry {
 
 impl Entry {
     pub fn stdin() -> Self {
-        Self { path: "-".into(), copy: None, id: "-".into(), is_named: true, is_regular: false, bytes: 0, modified: [0; 2] }
+        Self { path: "-".into(), copy: None, beneath: None, id: "-".into(), is_named: true, is_regular: false, bytes: 0, modified: [0; 2] }
     }
 
     /// A file that is there under a path, as a document of another name.
     pub fn named(path: PathBuf, id: &str) -> Result<Self, Problem> {
         let metadata = fs::metadata(&path).map_err(|error| Problem::new(Place::path(&path), error.to_string()))?;
         entry(path, Path::new(id), &metadata, true)
+    }
+
+    /// A regular file below a directory, whose id came from outside.
+    pub fn beneath(root: &Path, name: &Path, id: &str) -> io::Result<Self> {
+        let metadata = open_beneath(root, name)?.metadata()?;
+        let entry = entry(root.join(name), Path::new(id), &metadata, true).map_err(|problem| io::Error::other(problem.what))?;
+        Ok(Self { beneath: Some((root.to_owned(), name.to_owned())), ..entry })
     }
 
     /// The same, but it is read from a copy.
@@ -54,7 +64,10 @@ impl Entry {
     }
 
     pub fn open(&self) -> io::Result<File> {
-        File::open(self.copy.as_ref().unwrap_or(&self.path))
+        match &self.beneath {
+            Some((root, name)) => open_beneath(root, name),
+            None => File::open(self.copy.as_ref().unwrap_or(&self.path)),
+        }
     }
 
     pub fn is_stdin(&self) -> bool {
@@ -218,7 +231,7 @@ fn entry(path: PathBuf, id: &Path, metadata: &Metadata, is_named: bool) -> Resul
     let id = id.into();
     let nanoseconds = |seconds: i64, more: i64| seconds.saturating_mul(1_000_000_000).saturating_add(more);
     let modified = [nanoseconds(metadata.mtime(), metadata.mtime_nsec()), nanoseconds(metadata.ctime(), metadata.ctime_nsec())];
-    Ok(Entry { path, copy: None, id, is_named, is_regular: metadata.is_file(), bytes: metadata.len(), modified })
+    Ok(Entry { path, copy: None, beneath: None, id, is_named, is_regular: metadata.is_file(), bytes: metadata.len(), modified })
 }
 
 fn walk_problem(error: &walkdir::Error, root: &Path) -> Problem {

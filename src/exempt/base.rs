@@ -1,10 +1,7 @@
 //! Text that was handed out to all: a template, the questions of an exercise.
 
 use super::Reason;
-use crate::{
-    format::{Span, Tokens},
-    token::{Rule, Tokenizer},
-};
+use crate::{format::Span, token::Tokenization};
 use std::{collections::HashSet, ops::Range};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -14,6 +11,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 /// has that line. What somebody wrote into a template, and around it, is their own. Memory: some sixteen bytes a word.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Base {
+    tokenization: Tokenization,
     window_words: usize,
     windows: HashSet<u64>,
     /// Lines that are too short for a window.
@@ -21,8 +19,9 @@ pub struct Base {
 }
 
 impl Base {
-    pub fn new(window_words: u32) -> Self {
-        Self { window_words: window_words.max(1) as usize, ..Self::default() }
+    /// The documents must be read by the same tokenizer.
+    pub fn new(tokenization: Tokenization, window_words: u32) -> Self {
+        Self { tokenization, window_words: window_words.max(1) as usize, ..Self::default() }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -31,11 +30,11 @@ impl Base {
 
     /// Adds a text.
     pub fn add(&mut self, text: &str) {
-        let mut tokens = Tokens::new(true);
-        Tokenizer::new(Rule::Word, false).tokenize(text, &mut tokens);
+        let plain = self.tokenization.plain(text.to_owned());
+        let tokens = self.tokenization.tokens(&plain);
         let words: Vec<u64> = tokens.iter().map(xxh3_64).collect();
         self.windows.extend(words.windows(self.window_words).map(hash));
-        let short = short_lines(text, tokens.spans().unwrap_or_default(), self.window_words);
+        let short = short_lines(plain.text(), tokens.spans().unwrap_or_default(), self.window_words);
         self.lines.extend(short.map(|line| hash(&words[line])));
     }
 
@@ -88,10 +87,14 @@ fn short_lines(text: &str, spans: &[Span], window_words: usize) -> impl Iterator
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        format::Tokens,
+        token::{Rule, Tokenizer},
+    };
     use proptest::prelude::*;
 
     fn marked(base: &[&str], text: &str, window_words: u32) -> Vec<bool> {
-        let mut all = Base::new(window_words);
+        let mut all = Base::new(Tokenization::default(), window_words);
         base.iter().for_each(|base| all.add(base));
         let mut tokens = Tokens::new(true);
         Tokenizer::new(Rule::Word, false).tokenize(text, &mut tokens);

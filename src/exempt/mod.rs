@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::{
         format::Tokens,
-        token::{Rule, Tokenizer},
+        token::{Rule, Tokenization, Tokenizer},
     };
     use xxhash_rust::xxh3::xxh3_64;
 
@@ -103,7 +103,7 @@ mod tests {
         Tokenizer::new(Rule::Word, false).tokenize(text, &mut tokens);
         let words: Vec<u64> = tokens.iter().map(xxh3_64).collect();
         let spans = tokens.spans().unwrap().to_vec();
-        let mut base = Base::new(3);
+        let mut base = Base::new(Tokenization::default(), 3);
         base.add("seven eight nine ten eleven");
         let reasons = |rules: &Rules| rules.reasons(text, &words, &spans);
         let all = reasons(&Rules { quotes: true, bibliography: true, base });

@@ -1,5 +1,6 @@
 mod bits;
 mod blots;
+mod escape;
 mod header;
 mod line;
 mod print;
@@ -12,6 +13,7 @@ mod writer;
 
 pub use bits::{BitReader, BitWriter, NumberCode};
 pub use blots::Blots;
+pub use escape::{is_unsafe, put_escaped, put_json_string, shown, to_json};
 pub use header::{Header, Kind, MAGIC, MAX_HEADER_BYTES, VERSION};
 pub use line::{Line, LineParser, Parsed, parse_record};
 pub use print::{PRINT_BITS, PRINT_BYTES, Print};

@@ -4,6 +4,7 @@
 
 use super::{
     blots::Blots,
+    escape::{is_plain, put_json_string},
     print::{PRINT_BYTES, Print},
     tokens::{Span, Tokens},
     varint::{self, Fields},
@@ -233,7 +234,7 @@ impl PrintCodec {
 
 fn open_json(out: &mut Vec<u8>, record: &Record<'_>) {
     out.extend_from_slice(b"{\"doc\":");
-    json_string(out, record.doc);
+    put_json_string(out, record.doc);
     if let Some(bytes) = record.bytes {
         let _ = write!(out, ",\"bytes\":{bytes}");
     }
@@ -279,14 +280,9 @@ fn comma_separated<T>(out: &mut Vec<u8>, items: &[T], mut write: impl FnMut(&mut
     }
 }
 
-fn json_string(out: &mut Vec<u8>, text: &str) {
-    // A Vec takes every write, and a string is always valid JSON.
-    let _ = serde_json::to_writer(out, text);
-}
-
 /// The tokens as JSON strings. Most documents need no escapes at all: one look decides that for all of them.
 fn json_tokens(out: &mut Vec<u8>, tokens: &Tokens) {
-    let plain = !tokens.text.iter().any(|&byte| byte == b'"' || byte == b'\\' || (byte < b' ' && byte != b'\n'));
+    let plain = tokens.iter().all(is_plain);
     out.reserve(tokens.text.len() + 2 * tokens.len());
     for (index, token) in tokens.iter().enumerate() {
         if index > 0 {
@@ -297,7 +293,7 @@ fn json_tokens(out: &mut Vec<u8>, tokens: &Tokens) {
             out.extend_from_slice(token);
             out.push(b'"');
         } else {
-            json_string(out, &String::from_utf8_lossy(token));
+            put_json_string(out, &String::from_utf8_lossy(token));
         }
     }
 }

@@ -1,6 +1,13 @@
-//! Offsets that count characters instead of bytes.
+//! Offsets in the documents as they were read, and offsets that count characters instead of bytes.
 
-use super::Passage;
+use super::{Passage, Prepared};
+
+/// Makes the spans of passages those of the documents that the texts are of, markup included.
+pub fn in_documents(passages: &mut [Passage], a: &Prepared, b: &Prepared) {
+    for passage in passages {
+        (passage.a, passage.b) = (a.plain().in_document(passage.a), b.plain().in_document(passage.b));
+    }
+}
 
 /// Makes the spans of passages count Unicode characters, given the texts that they are of.
 pub fn in_chars(passages: &mut [Passage], a: &str, b: &str) {
@@ -32,7 +39,7 @@ mod tests {
     fn spans_that_overlap_and_meet() {
         let text = "žluťoučký kůň";
         let span = |start, end| Span { start, end };
-        let of = |a, b| Passage { a, b, tokens: 1, score: 1.0, kind: Kind::Verbatim };
+        let of = |a, b| Passage { a, b, tokens: 1, score: 1.0, kind: Kind::Verbatim, is_reversed: false };
         let mut passages = [of(span(0, 13), span(0, 3)), of(span(3, 19), span(1, 2)), of(span(13, 13), span(3, 3))];
         in_chars(&mut passages, text, "abc");
         assert_eq!(

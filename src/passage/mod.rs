@@ -24,6 +24,10 @@
 //! `b` are one *summary* of `b`, and of a stretch of `a` that several places of `b` have the longest is told. Apart from that, and from ties, it makes no
 //! difference which document is called `a`.
 //!
+//! **Other tokens than words.** The windows of all tokenizers are compared in the same way; of lines one window is a passage, of runs of letters 64 of
+//! them. Only words are looked for in other words. Of bases the other strand is compared, too, and unknown ones are like no other. Markup that the tokenizer strips is in no
+//! text, no count and no passage; [`in_documents`] leads back to the document.
+//!
 //! The grouping follows Kong et al. (2012), sentence seeds and their validation Sanchez-Perez et al. (2014, 2015). Taking verbatim copies out
 //! first, accounting for words to find the ends, and one measure of evidence for what counts are this aligner's own.
 //!
@@ -49,8 +53,11 @@ mod verbatim;
 #[cfg(test)]
 mod tests;
 
-use crate::format::Span;
-pub use chars::in_chars;
+use crate::{
+    format::Span,
+    token::{Rule, Tokenization},
+};
+pub use chars::{in_chars, in_documents};
 use draft::{Draft, joined};
 use measure::Measure;
 use pair::Pair;
@@ -59,6 +66,8 @@ pub use prepared::{Prepared, Tally};
 /// What counts as a passage. The defaults were fitted on half of a corpus of plagiarism cases and confirmed on the other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
+    /// How documents become tokens. The documents must have been prepared with the same, as with the same window.
+    pub tokenization: Tokenization,
     /// Words that must follow each other on both sides for a run to be seen; twice as many are a passage. The documents must have been prepared
     /// with the same number.
     pub window_tokens: u32,
@@ -82,6 +91,7 @@ pub const WINDOW_TOKENS: u32 = 8;
 impl Default for Options {
     fn default() -> Self {
         Self {
+            tokenization: Tokenization::default(),
             window_tokens: WINDOW_TOKENS,
             min_cosine: 0.25,
             min_dice: 0.25,
@@ -90,6 +100,33 @@ impl Default for Options {
             min_evidence: 6.0,
             sentence_pairs: 1 << 26,
         }
+    }
+}
+
+/// A passage of runs of letters has so many: some twelve words.
+const LEAST_GRAMS: u32 = 64;
+
+impl Options {
+    /// A copy has so many tokens in common: two windows; of lines, each of which says much, one.
+    fn least_tokens(&self) -> u32 {
+        match self.tokenization.rule {
+            Rule::Line => self.window_tokens,
+            Rule::Char(_) => LEAST_GRAMS.max(2 * self.window_tokens),
+            _ => 2 * self.window_tokens,
+        }
+    }
+
+    /// Runs are one copy over gaps of so many tokens. A letter that was changed is in as many runs of letters as these have letters.
+    fn gap_tokens(&self) -> u32 {
+        match self.tokenization.rule {
+            Rule::Char(letters) => self.window_tokens + letters as u32 - 1,
+            _ => self.window_tokens,
+        }
+    }
+
+    /// Only words can be said in other words.
+    fn finds_reworded(&self) -> bool {
+        self.tokenization.rule == Rule::Word
     }
 }
 
@@ -128,21 +165,35 @@ pub struct Passage {
     /// How alike the two are, from 0 to 1: what the common words weigh ÷ what all weigh; for a summary ÷ what those of the shorter side weigh.
     pub score: f64,
     pub kind: Kind,
+    /// Of bases: `b` has the reverse complement.
+    pub is_reversed: bool,
 }
 
-/// The passages that two documents share, by their place in `a`, then in `b`.
+/// The passages that two documents share, by their place in `a`, then in `b`. Of bases both strands are looked at.
 pub fn align(a: &Prepared, b: &Prepared, options: &Options) -> Vec<Passage> {
+    let mut passages = align_strand(a, b, options);
+    if let Some(reverse) = b.reverse(options) {
+        let facing = |passage: Passage| Passage { b: b.facing(reverse.words_in(passage.b)), is_reversed: true, ..passage };
+        passages.extend(align_strand(a, reverse, options).into_iter().map(facing));
+        passages.sort_by_key(|passage| (passage.a.start, passage.b.start, passage.a.end, passage.b.end));
+    }
+    passages
+}
+
+fn align_strand(a: &Prepared, b: &Prepared, options: &Options) -> Vec<Passage> {
     if a.words.is_empty() || b.words.is_empty() {
         return Vec::new();
     }
-    let copies = verbatim::copies(a, b, options.window_tokens);
+    let copies = verbatim::copies(a, b, options);
     let copied: Vec<_> = copies.iter().map(|copy| (copy.a, copy.b)).collect();
     let pair = Pair::new(a, b, &copied);
     let mut measure = Measure::new(&pair);
     let mut drafts: Vec<Draft> = copies.iter().map(|copy| Draft::of_copy(&pair, copy, &mut measure)).collect();
-    drafts.extend(reworded::parts(&pair, options, &mut measure).iter().map(|part| Draft::of_part(&pair, part)));
+    if options.finds_reworded() {
+        drafts.extend(reworded::parts(&pair, options, &mut measure).iter().map(|part| Draft::of_part(&pair, part)));
+    }
     drafts.sort_by_key(Draft::place);
-    let summaries = summary::take(&mut drafts, b.text.len() as u32, options);
+    let summaries = if options.finds_reworded() { summary::take(&mut drafts, b.text().len() as u32, options) } else { Vec::new() };
     let least = least_evidence(&pair, &copies, options);
     let mut drafts = joined(&pair, drafts, options.max_gap_bytes);
     let counts = |draft: &Draft| draft.evidence >= least && draft.words >= options.window_tokens;
@@ -173,5 +224,5 @@ fn passage(pair: &Pair<'_>, draft: &Draft, measure: &mut Measure) -> Passage {
         Kind::Summary => common.containment(),
         Kind::Edited | Kind::Reworded => common.dice(),
     };
-    Passage { a: draft.a, b: draft.b, tokens: common.words, score: f64::from(score), kind: draft.kind }
+    Passage { a: draft.a, b: draft.b, tokens: common.words, score: f64::from(score), kind: draft.kind, is_reversed: false }
 }

@@ -8,15 +8,17 @@ use crate::{
     blot::{Blotter, Kind, Shape, Window},
     exempt::{Reason, Rules},
     format::{Blots, Span, Tokens},
-    token::{Rule, Tokenizer},
+    token::{PlainText, Rule, dna},
 };
+use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A document's text with its words, its sentences and what they have in common.
+/// A document's text with its words, its sentences and what they have in common. Words are the tokens of the tokenizer, whichever it is; all spans are in the
+/// text as it is compared, see [`PlainText`].
 ///
-/// Memory: about 60 bytes a word besides the text.
+/// Memory: about 60 bytes a word besides the text; twice that for bases, once the other strand was asked for.
 pub struct Prepared {
-    pub(super) text: String,
+    plain: PlainText,
     /// Of each word: its hash, and where it stands.
     pub(super) words: Vec<u64>,
     pub(super) spans: Vec<Span>,
@@ -33,6 +35,8 @@ pub struct Prepared {
     pub(super) postings: Lists,
     /// Of each word why it does not count; empty if all do. Such a word is in no window, has the term [`NO_TERM`], and is like no other.
     reasons: Vec<Option<Reason>>,
+    /// Of bases: the reverse complement.
+    reverse: OnceLock<Option<Box<Prepared>>>,
 }
 
 /// The term of a word that does not count.
@@ -107,24 +111,65 @@ impl Prepared {
 
     /// The same, without the words that do not count by some rules: they are in no passage, unless others around them are, and in no share.
     pub fn without(text: impl Into<String>, options: &Options, rules: &Rules) -> Self {
-        let text = text.into();
-        let mut tokens = Tokens::new(true);
-        Tokenizer::new(Rule::Word, false).tokenize(&text, &mut tokens);
-        let words: Vec<u64> = tokens.iter().map(xxh3_64).collect();
+        let tokenization = options.tokenization;
+        let plain = tokenization.plain(text.into());
+        let tokens = tokenization.tokens(&plain);
+        let words = word_hashes(&tokens, tokenization.rule);
         let spans = tokens.spans().unwrap_or_default().to_vec();
-        let sentences = sentences(&text, &spans);
-        let reasons = rules.reasons(&text, &words, &spans);
-        let (vocabulary, terms) = terms(&tokens, &reasons);
+        let sentences = sentences(plain.text(), &spans);
+        let reasons = rules.reasons(plain.text(), &words, &spans);
+        let (vocabulary, terms) = terms(&tokens, tokenization.rule, &reasons);
         let bags = bags(&sentences, &terms, |_| true);
         let postings = bags.inverted(vocabulary.len());
         let mut grams = grams(&tokens, options.window_tokens);
-        let is_whole = |at: u32| reasons[at as usize..].iter().take(options.window_tokens as usize).all(Option::is_none);
-        grams.retain(|&(_, at)| reasons.is_empty() || is_whole(at));
-        Self { grams, text, words, spans, sentences, vocabulary, terms, bags, postings, reasons }
+        let window = |at: u32| at as usize..(at as usize + options.window_tokens as usize).min(words.len());
+        grams.retain(|&(_, at)| reasons.is_empty() || reasons[window(at)].iter().all(Option::is_none));
+        if tokenization.rule == Rule::Dna {
+            grams.retain(|&(_, at)| window(at).all(|base| tokens.get(base) != dna::UNKNOWN));
+        }
+        let reverse = if tokenization.rule == Rule::Dna { OnceLock::new() } else { OnceLock::from(None) };
+        Self { grams, plain, words, spans, sentences, vocabulary, terms, bags, postings, reasons, reverse }
     }
 
+    /// What is compared, and shown: the document, without its markup if that is stripped.
     pub fn text(&self) -> &str {
-        &self.text
+        self.plain.text()
+    }
+
+    /// The document, and where in it the spans of its text are.
+    pub fn plain(&self) -> &PlainText {
+        &self.plain
+    }
+
+    /// The other strand, if this is a sequence of bases: bases only, with the same ones left out.
+    pub(super) fn reverse(&self, options: &Options) -> Option<&Self> {
+        let of_bases = || {
+            let base = |span: &Span| self.text().as_bytes()[span.start as usize];
+            let text: String = self.spans.iter().rev().map(|span| char::from(dna::complement_of(base(span)))).collect();
+            let mut reverse = Self::of(text, options);
+            reverse.leave_out(self.reasons.iter().rev().copied().collect(), options);
+            Some(Box::new(reverse))
+        };
+        self.reverse.get_or_init(of_bases).as_deref()
+    }
+
+    /// Leaves out some words, by why they do not count.
+    fn leave_out(&mut self, reasons: Vec<Option<Reason>>, options: &Options) {
+        if reasons.is_empty() {
+            return;
+        }
+        let window = |at: u32| at as usize..(at as usize + options.window_tokens as usize).min(reasons.len());
+        self.grams.retain(|&(_, at)| reasons[window(at)].iter().all(Option::is_none));
+        for (term, _) in self.terms.iter_mut().zip(&reasons).filter(|(_, reason)| reason.is_some()) {
+            *term = NO_TERM;
+        }
+        self.reasons = reasons;
+    }
+
+    /// Where words of the other strand stand in this one.
+    pub(super) fn facing(&self, words: Span) -> Span {
+        let all = self.words.len() as u32;
+        self.bytes_of(Span { start: all - words.end, end: all - words.start })
     }
 
     pub fn tokens(&self) -> usize {
@@ -210,6 +255,18 @@ impl Prepared {
     }
 }
 
+/// A hash for each token. Of bases, those that are not known are like none of another sequence.
+fn word_hashes(tokens: &Tokens, rule: Rule) -> Vec<u64> {
+    let mut hashes: Vec<u64> = tokens.iter().map(xxh3_64).collect();
+    if rule == Rule::Dna {
+        let sequence = tokens.hash().to_le_bytes();
+        for (place, hash) in hashes.iter_mut().enumerate().filter(|(place, _)| tokens.get(*place) == dna::UNKNOWN) {
+            *hash = xxh3_64(&[&sequence[..], &place.to_le_bytes()].concat());
+        }
+    }
+    hashes
+}
+
 /// The blots of all full windows, sorted.
 fn grams(tokens: &Tokens, k: u32) -> Vec<(u64, u32)> {
     let mut blots = Blots::default();
@@ -225,8 +282,9 @@ fn grams(tokens: &Tokens, k: u32) -> Vec<(u64, u32)> {
 }
 
 /// The distinct terms of the words that count, and of each token its term.
-fn terms(tokens: &Tokens, reasons: &[Option<Reason>]) -> (Vec<u64>, Vec<u32>) {
-    let hashes: Vec<u64> = tokens.iter().map(|token| xxh3_64(stem(token))).collect();
+fn terms(tokens: &Tokens, rule: Rule, reasons: &[Option<Reason>]) -> (Vec<u64>, Vec<u32>) {
+    let term = |token| if rule == Rule::Word { stem(token) } else { token };
+    let hashes: Vec<u64> = tokens.iter().map(|token| xxh3_64(term(token))).collect();
     let counts = |at: usize| reasons.get(at).is_none_or(Option::is_none);
     let mut vocabulary: Vec<u64> = hashes.iter().enumerate().filter(|(at, _)| counts(*at)).map(|(_, &hash)| hash).collect();
     vocabulary.sort_unstable();

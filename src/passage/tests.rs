@@ -214,3 +214,55 @@ proptest! {
         prop_assert_eq!(tally.matched, Prepared::of(copy.as_str(), &options()).tokens() as u32);
     }
 }
+
+/// Puts markup that leaves nothing behind before every `step`th word.
+fn marked_up(text: &str, step: usize) -> String {
+    let markup = ["<b>", "</b>", "<!-- no words of the text -->", "<span class='a b c'>"];
+    let words = text.split_inclusive(' ').enumerate();
+    words.map(|(at, word)| if at % step == 0 { format!("{}{word}", markup[at / step % markup.len()]) } else { word.to_owned() }).collect()
+}
+
+/// The other strand.
+fn reverse_complement(bases: &str) -> String {
+    bases.bytes().rev().map(|base| char::from(crate::token::dna::complement_of(base))).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// The same passages as without any markup, each where the document has it.
+    #[test]
+    fn markup_makes_no_difference([a, b, copy, x, y] in planted(), steps in [1_usize..6, 1_usize..6]) {
+        let tokenization = Tokenization { rule: Rule::Word, strips_html: true };
+        let stripping = Options { tokenization, ..options() };
+        let plain = [format!("{a} ({copy}) {b}"), format!("{x}\n{copy}\n{y}")];
+        let pages = [marked_up(&plain[0], steps[0]), marked_up(&plain[1], steps[1])];
+        let [one, two] = [0, 1].map(|at| Prepared::of(pages[at].as_str(), &stripping));
+        prop_assert_eq!([one.text(), two.text()], [plain[0].as_str(), plain[1].as_str()]);
+        let mut found = align(&one, &two, &stripping);
+        let expected = aligned(&plain[0], &plain[1]);
+        prop_assert_eq!(&found, &expected);
+        in_documents(&mut found, &one, &two);
+        for (found, expected) in found.iter().zip(&expected) {
+            for (page, text, of_page, of_text) in [(&pages[0], &plain[0], found.a, expected.a), (&pages[1], &plain[1], found.b, expected.b)] {
+                let stretch = tokenization.plain(slice(page, of_page).to_owned());
+                prop_assert_eq!(stretch.text(), slice(text, of_text));
+            }
+        }
+    }
+
+    /// A strand that was planted is found on either, where it is.
+    #[test]
+    fn bases_are_found_on_both_strands(
+        [a, b, x, y] in prop::array::uniform4("[acgt]{0,60}"), copy in "[acgt]{62,120}", is_reversed: bool,
+    ) {
+        let dna = Options { tokenization: Tokenization { rule: Rule::Dna, strips_html: false }, window_tokens: 31, ..options() };
+        let facing = if is_reversed { reverse_complement(&copy) } else { copy.clone() };
+        // Unknown bases keep neighbours from agreeing by chance.
+        let (one, two) = (format!("{a}n{copy}n{b}"), format!("{x}N{facing}N{y}"));
+        let found = align(&Prepared::of(one.as_str(), &dna), &Prepared::of(two.as_str(), &dna), &dna);
+        prop_assert_eq!(found.len(), 1, "{:?}", found);
+        prop_assert_eq!((slice(&one, found[0].a), slice(&two, found[0].b)), (copy.as_str(), facing.as_str()));
+        prop_assert_eq!((found[0].is_reversed, found[0].kind), (is_reversed, Kind::Verbatim));
+    }
+}

@@ -1,6 +1,7 @@
 //! What was copied word by word, and with a few words changed.
 
 use super::{
+    Options,
     prepared::Prepared,
     runs::{Run, runs},
 };
@@ -53,10 +54,12 @@ impl Copy {
 /// So many of the chains before may go on: more start within a few words only in texts that repeat themselves.
 const OPEN_CHAINS: usize = 16;
 
-/// Runs of at least `k` words, chained over gaps of at most `k` words, that make `2·k` words or more: by `a`, then `b`.
+/// Runs of at least `k` words, chained over small gaps, that make a passage together: by `a`, then `b`. For words `k` is also the longest gap, and `2·k` words are
+/// a passage; see [`Options::gap_tokens`] and [`Options::least_tokens`] for other tokens.
 ///
 /// Runs are looked for from both sides, so that all copies are found of what one document has once and the other several times.
-pub(super) fn copies(a: &Prepared, b: &Prepared, k: u32) -> Vec<Copy> {
+pub(super) fn copies(a: &Prepared, b: &Prepared, options: &Options) -> Vec<Copy> {
+    let (k, gap) = (options.window_tokens, options.gap_tokens());
     let mut found = runs(a, b, k);
     found.extend(runs(b, a, k).into_iter().map(|run| Run { a: run.b, b: run.a, length: run.length }));
     found.sort_unstable();
@@ -64,11 +67,11 @@ pub(super) fn copies(a: &Prepared, b: &Prepared, k: u32) -> Vec<Copy> {
     let mut copies: Vec<Copy> = Vec::new();
     for run in found {
         let mut open = copies.iter_mut().rev().take(OPEN_CHAINS);
-        if !open.any(|copy| copy.append(run, k)) {
+        if !open.any(|copy| copy.append(run, gap)) {
             copies.push(Copy::of(run));
         }
     }
-    copies.retain(|copy| copy.words >= 2 * k);
+    copies.retain(|copy| copy.words >= options.least_tokens());
     without_echoes(copies, (a.words.len(), b.words.len()))
 }
 
@@ -128,8 +131,8 @@ pub(super) fn bytes(a: &Prepared, b: &Prepared, copy: &Copy) -> (Span, Span) {
 fn after(document: &Prepared, words: Span) -> (&str, Option<&str>) {
     let start = document.spans[words.end as usize - 1].end;
     let next = document.spans.get(words.end as usize);
-    let end = next.map_or(document.text.len() as u32, |next| next.start.max(start));
-    let gap = &document.text[start as usize..end as usize];
+    let end = next.map_or(document.text().len() as u32, |next| next.start.max(start));
+    let gap = &document.text()[start as usize..end as usize];
     (gap, gap.split_once('\n').map(|(line, _)| line).or(next.is_none().then_some(gap)))
 }
 
@@ -138,7 +141,7 @@ fn before(document: &Prepared, words: Span) -> (&str, Option<&str>) {
     let end = document.spans[words.start as usize].start;
     let last = (words.start as usize).checked_sub(1).map(|last| document.spans[last]);
     let start = last.map_or(0, |last| last.end.min(end));
-    let gap = &document.text[start as usize..end as usize];
+    let gap = &document.text()[start as usize..end as usize];
     (gap, gap.rsplit_once('\n').map(|(_, line)| line).or(last.is_none().then_some(gap)))
 }
 
@@ -158,17 +161,16 @@ fn common(one: Gap<'_>, two: Gap<'_>, trim: fn(&str) -> &str, outwards: fn(&str)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::passage::Options;
 
     fn found(a: &str, b: &str) -> Vec<(String, String, u32)> {
         let options = Options { window_tokens: 3, ..Options::default() };
         let (a, b) = (Prepared::of(a, &options), Prepared::of(b, &options));
-        let text = |document: &Prepared, span: Span| document.text[span.start as usize..span.end as usize].to_owned();
+        let text = |document: &Prepared, span: Span| document.text()[span.start as usize..span.end as usize].to_owned();
         let shown = |copy: &Copy| {
             let (one, two) = bytes(&a, &b, copy);
             (text(&a, one), text(&b, two), copy.words)
         };
-        copies(&a, &b, 3).iter().map(shown).collect()
+        copies(&a, &b, &options).iter().map(shown).collect()
     }
 
     #[track_caller]

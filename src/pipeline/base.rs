@@ -5,12 +5,19 @@ use crate::{
     corpus::{self, Content, Item, Source},
     error::{Error, Result},
     exempt::Base,
+    token::Tokenization,
 };
 use std::path::PathBuf;
 
 /// Reads files and directories of base text. One that cannot be read is an error: more would be found than there is.
-pub fn base_text(paths: &[PathBuf], window_words: u32, settings: &Settings, watch: &mut dyn Watch) -> Result<Base> {
-    let mut base = Base::new(window_words);
+pub fn base_text(
+    paths: &[PathBuf],
+    tokenization: Tokenization,
+    window_words: u32,
+    settings: &Settings,
+    watch: &mut dyn Watch,
+) -> Result<Base> {
+    let mut base = Base::new(tokenization, window_words);
     if paths.is_empty() {
         return Ok(base);
     }

@@ -1,15 +1,20 @@
 //! What is behind blots: documents and text.
 
-use super::{BlotOptions, blot::ToBlots, library::Library};
+use super::{
+    Asked, BlotOptions, Watch,
+    blot::ToBlots,
+    library::{Library, Unread},
+};
 use crate::{
     corpus,
     error::{Error, Result},
+    format::to_json,
     index::{ChunkTexts, Index, View},
 };
 use serde_json::json;
 use std::{io::Write, path::PathBuf};
 
-/// Writes every document of a blot with the text behind it, as far as its file can be read or the index has it; false if there is none.
+/// Writes every document of a blot with the text behind it, as far as its file can be read or the index has it. A text that is not the one that was indexed is a problem.
 ///
 /// `corpus` and `reading` say where texts are, as for passages.
 pub fn blot_text(
@@ -18,25 +23,31 @@ pub fn blot_text(
     blot: u64,
     (corpus, reading): (&[PathBuf], &corpus::Options),
     out: &mut impl Write,
-) -> Result<bool> {
+    watch: &mut dyn Watch,
+) -> Result<Asked> {
     let library = Library::new(index, corpus, reading);
     let mut blots = ToBlots::for_comparison(options, index)?;
     let kept = ChunkTexts::of(&index.manifest, &index.directory)?;
     let kept = kept.map(|texts| texts.text(blot)).transpose()?.flatten();
     let documents = index.ids_with(blot)?;
+    let mut found = Asked { matches: documents.len() as u64, problems: 0 };
     for id in &documents {
         let mut line = json!({ "blot": hex(index, blot), "doc": id });
         // A document of a stream, or one that is elsewhere now, has no text to show, unless the index has it.
-        let read = library.read(id).ok();
-        if let Some((span, text)) = read.and_then(|read| blots.text_of(&read.text, blot)) {
+        let read = library.read(id);
+        if let Err(Unread::Changed(problem)) = &read {
+            found.problems += 1;
+            watch.problem(problem);
+        }
+        if let Some((span, text)) = read.ok().and_then(|text| blots.text_of(&text, blot)) {
             line["bytes"] = json!([span.start, span.end]);
             line["text"] = text.into();
         } else if let Some(text) = &kept {
             line["text"] = text.as_str().into();
         }
-        writeln!(out, "{line}").map_err(Error::output)?;
+        writeln!(out, "{}", to_json(&line)).map_err(Error::output)?;
     }
-    Ok(!documents.is_empty())
+    Ok(found)
 }
 
 /// Writes every blot that two documents share, with its text if the index has it; false if there is none.
@@ -61,7 +72,7 @@ pub fn between(index: &Index, ids: [&str; 2], out: &mut impl Write) -> Result<bo
         if let Some(text) = texts.as_ref().map(|texts| texts.text(blot)).transpose()?.flatten() {
             line["text"] = text.into();
         }
-        writeln!(out, "{line}").map_err(Error::output)
+        writeln!(out, "{}", to_json(&line)).map_err(Error::output)
     })?;
     Ok(is_found)
 }

@@ -12,7 +12,7 @@ use crate::{
     index::{Index, Manifest},
     scheme::{BlotScheme, TokenScheme},
     select::{Of, Selection, is_scheme_shared_only, without_spex},
-    token::{Rule, Tokenizer},
+    token::{Rule, Tokenization, Tokenizer, squeeze},
 };
 use std::{io::Write, ops::Range, path::Path};
 
@@ -42,6 +42,11 @@ impl BlotOptions {
 const DEFAULT_K: u32 = 8;
 const DEFAULT_K_DNA: u32 = 31;
 const DEFAULT_BITS: u8 = 32;
+
+/// The tokens of a window, where nothing else is said.
+pub fn default_window(rule: Rule) -> u32 {
+    if rule == Rule::Dna { DEFAULT_K_DNA } else { DEFAULT_K }
+}
 
 /// Writes a blot record for each document. Blot streams pass through, which turns one form into the other.
 pub fn blot(options: &BlotOptions, with_positions: bool, settings: &Settings, out: impl Write, watch: &mut dyn Watch) -> Result<Summary> {
@@ -223,7 +228,7 @@ impl ToBlots {
                 return Err(Error::Usage(format!("{flag} has no meaning with --scheme {names}, which says it all")));
             }
         }
-        let default_k = if is_dna { DEFAULT_K_DNA } else { DEFAULT_K };
+        let default_k = default_window(if is_dna { Rule::Dna } else { Rule::Word });
         let run = Run { k: options.k.unwrap_or(default_k), interleave: options.interleave.unwrap_or(1) };
         let bits = options.bits.unwrap_or(DEFAULT_BITS);
         // Phrases are tokenised as the documents are; by words if those came from a program we do not know.
@@ -258,7 +263,7 @@ impl ToBlots {
         }
     }
 
-    /// Where a blot comes from in a text, and the text there.
+    /// Where a blot comes from in a document, and the text there, without the markup that is stripped.
     pub fn text_of(&mut self, text: &str, blot: u64) -> Option<(Range<usize>, String)> {
         let mut tokens = Tokens::new(true);
         self.tokenize.tokenize(text, &mut tokens).ok()?;
@@ -267,7 +272,7 @@ impl ToBlots {
             blotter.blot(&tokens, blots);
             let first = blots.positions[blots.values.iter().position(|&value| value == blot)?] as usize;
             let bytes = spans.get(first)?.start as usize..spans.get(blotter.last_token(&tokens, first))?.end as usize;
-            Some((bytes.clone(), text.get(bytes)?.to_owned()))
+            Some((bytes.clone(), shown_text(&self.scheme.tokens, text.get(bytes)?)))
         })
     }
 
@@ -373,6 +378,14 @@ impl ToBlots {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// What a reader sees of a stretch of a document from one token to another: what is stripped to make tokens is not shown.
+pub(super) fn shown_text(scheme: &TokenScheme, stretch: &str) -> String {
+    match Tokenization::of_scheme(scheme).filter(|tokenization| tokenization.strips_html) {
+        Some(tokenization) => squeeze(tokenization.plain(stretch.to_owned()).text()),
+        None => stretch.to_owned(),
     }
 }
 

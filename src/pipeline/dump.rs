@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, Place, Result},
-    format::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, StreamWriter},
+    format::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, StreamWriter, to_json},
     index::{Index, View},
     posting::{BUCKETS, WordLists},
     select::is_scheme_shared_only,
@@ -100,7 +100,7 @@ pub fn dump_dictionary(index: &Index, out: &mut impl Write) -> Result<()> {
             let ids = documents.iter().map(|&(document, _)| view.id(document as usize)).collect::<Result<Vec<_>>>()?;
             let times: Vec<u32> = documents.iter().map(|&(_, times)| times).collect();
             let record = Word { word: &String::from_utf8_lossy(word), df: ids.len(), docs: &ids, times: &times };
-            writeln!(out, "{}", serde_json::to_string(&record).unwrap_or_default()).map_err(Error::output)
+            writeln!(out, "{}", to_json(&record)).map_err(Error::output)
         })?;
     }
     Ok(())
@@ -110,7 +110,7 @@ pub fn dump_dictionary(index: &Index, out: &mut impl Write) -> Result<()> {
 pub fn dump_blot(index: &Index, blot: u64, out: &mut impl Write) -> Result<()> {
     let digits = usize::from(index.scheme.bits.div_ceil(4));
     for id in index.ids_with(blot)? {
-        let id = serde_json::to_string(&id).unwrap_or_default();
+        let id = to_json(&id);
         writeln!(out, "{{\"blot\":\"{blot:0digits$x}\",\"doc\":{id}}}").map_err(Error::output)?;
     }
     Ok(())

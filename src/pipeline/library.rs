@@ -7,64 +7,86 @@ use crate::{
     format::Tokens,
     index::Index,
 };
-use std::{
-    path::{Path, PathBuf},
-    sync::OnceLock,
-};
+use std::{io, path::PathBuf, sync::OnceLock};
 
-/// Reads documents by id. An id is the path of a file, below one of the directories if some are given; else it is looked for in the files of the corpus,
-/// which are read once, when the first document is missing.
+/// Reads documents by id. An id is the path of a file, below one of the directories if some are given, else below the current one, and leads nowhere else; if it is
+/// not there it is looked for in the files of the corpus, which are read once, when the first document is missing.
 pub struct Library<'i> {
     index: &'i Index,
     /// Where to look: directories, and files with a document a line.
     corpus: Vec<PathBuf>,
+    /// The directories among them.
+    roots: Vec<PathBuf>,
     options: corpus::Options,
     places: OnceLock<Result<Places, String>>,
     tokenize: ToTokens,
 }
 
-/// A text, and whether it is another than was indexed.
-pub struct Read {
-    pub text: String,
-    pub is_changed: bool,
+/// Why there is no text.
+pub enum Unread {
+    /// It cannot be read.
+    Missing(Problem),
+    /// It is not the one that was indexed.
+    Changed(Problem),
 }
+
+impl Unread {
+    pub fn into_problem(self) -> Problem {
+        match self {
+            Self::Missing(problem) | Self::Changed(problem) => problem,
+        }
+    }
+}
+
+const REMEDY: &str = "say where the documents are with --corpus PATH";
 
 impl<'i> Library<'i> {
     /// `options` say how files are read: the fields of NDJSON, what to do about text that is not UTF-8.
     pub fn new(index: &'i Index, corpus: &[PathBuf], options: &corpus::Options) -> Self {
         let options = corpus::Options { paths: corpus.to_vec(), files_from: None, ..options.clone() };
-        Self { index, corpus: corpus.to_vec(), options, places: OnceLock::new(), tokenize: ToTokens::new(&index.scheme.tokens) }
+        let roots = if corpus.is_empty() { vec![PathBuf::new()] } else { corpus.iter().filter(|path| path.is_dir()).cloned().collect() };
+        let tokenize = ToTokens::new(&index.scheme.tokens);
+        Self { index, corpus: corpus.to_vec(), roots, options, places: OnceLock::new(), tokenize }
     }
 
-    pub fn read(&self, id: &str) -> Result<Read, Problem> {
-        let text = self.text(id)?;
-        let is_changed = self.is_changed(id, &text);
-        Ok(Read { text, is_changed })
+    /// The text of a document, as it was indexed.
+    pub fn read(&self, id: &str) -> Result<String, Unread> {
+        let text = self.text(id).map_err(Unread::Missing)?;
+        if self.is_changed(id, &text) {
+            let what = "the text is not the one that was indexed, and is left out; dedup-index sync brings the index up to date";
+            return Err(Unread::Changed(Problem::new(Place::file(id), what)));
+        }
+        Ok(text)
     }
 
     fn text(&self, id: &str) -> Result<String, Problem> {
-        let file =
-            |path: &Path| corpus::read_text(path, self.options.lossy).map_err(|error| Problem::new(Place::path(path), error.to_string()));
+        let (path, error) = match corpus::find_beneath(&self.roots, id) {
+            Ok(corpus::Named { root, name, file }) => {
+                let unread = |error: io::Error| Problem::new(Place::path(&root.join(name)), error.to_string());
+                return corpus::read_open_text(file, self.options.lossy).map_err(unread);
+            }
+            Err(refused) => refused,
+        };
+        let refused = || Problem::new(Place::path(&path), format!("{error}; {REMEDY}"));
         if self.corpus.is_empty() {
-            return file(Path::new(id));
+            return Err(refused());
         }
-        let mut below = self.corpus.iter().filter(|root| root.is_dir()).map(|root| root.join(id));
-        if let Some(path) = below.clone().find(|path| path.is_file()) {
-            return file(&path);
-        }
-        let places = self.places.get_or_init(|| {
-            let is_wanted = |id: &str| Ok(self.index.find_id(id)?.is_some());
-            Places::find(&self.options, is_wanted).map_err(|error| error.to_string())
-        });
         let names = || self.corpus.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-        match places {
+        match self.places() {
             Err(what) => Err(Problem::new(Place::file(names()), what.clone())),
-            Ok(places) => match (places.text(id)?, below.next()) {
-                (Some(text), _) => Ok(text),
-                (None, Some(path)) if self.corpus.len() == 1 => file(&path),
-                (None, _) => Err(Problem::new(Place::file(names()), format!("there is no document '{id}' in it"))),
+            Ok(places) => match places.text(id)? {
+                Some(text) => Ok(text),
+                None if self.corpus == self.roots && self.roots.len() == 1 => Err(Problem::new(Place::path(&path), error.to_string())),
+                None => Err(Problem::new(Place::file(names()), format!("there is no document '{id}' in it"))),
             },
         }
+    }
+
+    fn places(&self) -> &Result<Places, String> {
+        self.places.get_or_init(|| {
+            let is_wanted = |id: &str| Ok(self.index.find_id(id)?.is_some());
+            Places::find(&self.options, is_wanted).map_err(|error| error.to_string())
+        })
     }
 
     /// What could not be read of the corpus.
@@ -72,10 +94,12 @@ impl<'i> Library<'i> {
         self.places.get().and_then(|places| places.as_ref().ok()).map_or(&[], Places::problems)
     }
 
+    /// By the hash over the tokens; by their number where a stream of another program did not say it.
     fn is_changed(&self, id: &str, text: &str) -> bool {
         let row = self.index.find_id(id).ok().flatten().and_then(|at| self.index.row(at).ok());
-        let Some(hash) = row.and_then(|row| row.hash) else { return false };
+        let Some(row) = row else { return false };
         let mut tokens = Tokens::default();
-        self.tokenize.clone().tokenize(text, &mut tokens).is_ok() && tokens.hash() != hash
+        let is_same = |tokens: &Tokens| row.hash.map_or_else(|| tokens.len() as u64 == u64::from(row.tokens), |hash| tokens.hash() == hash);
+        self.tokenize.clone().tokenize(text, &mut tokens).is_ok() && !is_same(&tokens)
     }
 }

@@ -32,7 +32,7 @@ mod tokenize;
 pub use aside::{sweep_aside, write_aside};
 pub use base::base_text;
 pub use behind::{between, blot_text};
-pub use blot::{BlotOptions, blot, scheme_of};
+pub use blot::{BlotOptions, blot, default_window, scheme_of};
 pub use build::{BuildOptions, RunsOptions, build, build_runs, range_name};
 pub use built::{BROUGHT, BUILT, Built};
 pub use change::{ChangeOptions, Changed, add, remove};

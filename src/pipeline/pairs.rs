@@ -8,7 +8,7 @@ use crate::{
     error::{Error, Place, Problem, Result},
     exempt::Rules,
     parallel::{self, Limits, Weighted},
-    passage::{Passage, Prepared, Tally, in_chars},
+    passage::{Passage, Prepared, Tally},
     report::html::PairPage,
 };
 use std::{
@@ -163,13 +163,11 @@ impl Aligner<'_> {
             (Ok(a), Ok(b)) => (a, b),
             (a, b) => return Err([a.err(), b.err()].into_iter().flatten().collect()),
         };
-        let Shared { a_in_b, b_in_a, mut passages, tallies } = options.shared_bytes(a, b);
+        let Shared { a_in_b, b_in_a, mut passages, tallies } = options.shared_text(a, b);
         let notes = options.notes("the first text");
         let page = self.options.with_pages.then(|| PairPage::of((path_a, a), (path_b, b), &passages, &notes)).transpose();
         let page = page.map_err(|error| vec![Problem::new(line.place.clone(), error.to_string())])?;
-        if options.in_chars {
-            in_chars(&mut passages, a.text(), b.text());
-        }
+        options.place(&mut passages, a, b);
         let tallies = options.leaves_out().then_some(tallies);
         Ok(Aligned { a: path_a.to_owned(), b: path_b.to_owned(), a_in_b, b_in_a, passages, tallies, page })
     }

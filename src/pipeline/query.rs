@@ -295,7 +295,7 @@ impl Ask<'_> {
                 out.matches += 1;
                 continue;
             };
-            let shared = texts.options.shared_bytes(&text, &other);
+            let shared = texts.options.shared_text(&text, &other);
             if !is_all_left_out(texts, &shared) {
                 page.add_source(&id, &other, &shared.passages)?;
                 out.matches += 1;
@@ -328,14 +328,14 @@ impl Ask<'_> {
         let shared = self.texts.zip(text).and_then(|(texts, text)| {
             let (options, other) = (texts.options, texts.get(&other_id)?);
             let is_shown = matches!(self.answers, Answers::Excerpts { .. });
-            Some((if is_shown { options.shared_bytes(text, &other) } else { options.shared(text, &other) }, other))
+            Some((if is_shown { options.shared_text(text, &other) } else { options.shared(text, &other) }, other))
         });
         if self.texts.zip(shared.as_ref()).is_some_and(|(texts, (shared, _))| is_all_left_out(texts, shared)) {
             return Ok(false);
         }
         if let (Answers::Excerpts { with_color }, Some((shared, other)), Some(text)) = (self.answers, &shared, text) {
-            let (ids, texts, shares) = ([id, &other_id], [text.text(), other.text()], [shared.a_in_b, shared.b_in_a]);
-            Excerpts { ids, texts, shares, passages: &shared.passages, tallies: shared.tallies, with_color }.put(&mut out.bytes);
+            let (ids, documents, shares) = ([id, &other_id], [text, other], [shared.a_in_b, shared.b_in_a]);
+            Excerpts { ids, documents, shares, passages: &shared.passages, tallies: shared.tallies, with_color }.put(&mut out.bytes);
             return Ok(true);
         }
         let format = if let Answers::Matches(format) = self.answers { format } else { Format::Ndjson };

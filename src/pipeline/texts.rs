@@ -1,19 +1,17 @@
 //! The texts of an index's documents, from where they are now, and the passages that two of them share.
 
-use super::{
-    Watch,
-    library::{Library, Read},
-};
+use super::{Watch, library::Library};
 use crate::{
-    corpus,
-    error::{Place, Problem},
+    blot, corpus,
+    error::{Error, Place, Problem, Result},
     exempt::Rules,
     index::Index,
-    passage::{self, Passage, Prepared, Tally, align, in_chars},
+    passage::{self, Passage, Prepared, Tally, align, in_chars, in_documents},
     report::{Value, put_passages, put_tally},
+    token::{Rule, Tokenization},
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -47,6 +45,23 @@ pub struct Shared {
 }
 
 impl PassageOptions {
+    /// As the documents of an index must be read: by its tokenizer, and unless they are words in its windows.
+    pub fn of_index(mut self, index: &Index) -> Result<Self> {
+        let scheme = &index.scheme.tokens;
+        let foreign = || {
+            let what = format!("its tokens are of scheme '{scheme}', which this program cannot make; passages need them");
+            Error::Usage(format!("{}: {what}", index.directory.display()))
+        };
+        self.passages.tokenization = Tokenization::of_scheme(scheme).ok_or_else(foreign)?;
+        if self.passages.tokenization.rule != Rule::Word
+            && let Some((_, window_tokens)) = blot::verbatim(&index.scheme.window)
+        {
+            self.passages.window_tokens = window_tokens;
+        }
+        self.reading.prefer_fasta |= self.passages.tokenization.rule == Rule::Dna;
+        Ok(self)
+    }
+
     /// Whether something may not count: then records say what did.
     pub fn leaves_out(&self) -> bool {
         self.min_match_words > 0 || !self.rules.is_empty() || !self.source_rules.is_empty()
@@ -75,23 +90,38 @@ impl PassageOptions {
                     .to_owned(),
             );
         }
+        let Tokenization { rule, strips_html } = self.passages.tokenization;
+        if strips_html {
+            notes.push(
+                "Texts are shown and counted as a reader sees them: tags, comments, scripts and styles of HTML are left out.".to_owned(),
+            );
+        }
+        if rule != Rule::Word {
+            notes.push(format!("Texts are compared by the tokenizer {}: what is counted as words here are its tokens.", rule.name()));
+        }
         if self.min_match_words > 0 {
             notes.push(format!("Passages of fewer than {} words in common are left out.", self.min_match_words));
         }
         notes
     }
 
-    /// What two documents share, with spans as they are asked for.
+    /// What two documents share, with spans in the documents as they were read, in bytes or characters.
     pub fn shared(&self, a: &Prepared, b: &Prepared) -> Shared {
-        let mut shared = self.shared_bytes(a, b);
-        if self.in_chars {
-            in_chars(&mut shared.passages, a.text(), b.text());
-        }
+        let mut shared = self.shared_text(a, b);
+        self.place(&mut shared.passages, a, b);
         shared
     }
 
-    /// The same with spans in bytes, as pages need them.
-    pub fn shared_bytes(&self, a: &Prepared, b: &Prepared) -> Shared {
+    /// Turns spans in texts, in bytes, into spans in the documents, as they are asked for.
+    pub fn place(&self, passages: &mut [Passage], a: &Prepared, b: &Prepared) {
+        in_documents(passages, a, b);
+        if self.in_chars {
+            in_chars(passages, a.plain().document(), b.plain().document());
+        }
+    }
+
+    /// What two documents share, with spans in bytes of their texts ([`Prepared::text`]), as pages need them.
+    pub fn shared_text(&self, a: &Prepared, b: &Prepared) -> Shared {
         let mut passages = align(a, b, &self.passages);
         passages.retain(|passage| passage.tokens >= self.min_match_words);
         let tallies = [a.tally(passages.iter().map(|passage| passage.a)), b.tally(passages.iter().map(|passage| passage.b))];
@@ -101,9 +131,26 @@ impl PassageOptions {
     /// Reads a file, without what does not count by these rules.
     pub fn prepared(&self, path: &str, rules: &Rules) -> Result<Prepared, Problem> {
         let text = corpus::read_text(Path::new(path), self.reading.lossy);
-        let text = text.map_err(|error| Problem::new(Place::file(path), error.to_string()))?;
+        let mut text = text.map_err(|error| Problem::new(Place::file(path), error.to_string()))?;
+        if self.passages.tokenization.rule == Rule::Dna {
+            text = without_heads(text);
+        }
         Ok(Prepared::without(text, &self.passages, rules))
     }
+}
+
+/// Puts an unknown base in the place of each head of FASTA, and keeps every character where it is: no passage goes from one sequence on to the next.
+fn without_heads(mut fasta: String) -> String {
+    if !fasta.starts_with('>') {
+        return fasta;
+    }
+    let mut bytes = std::mem::take(&mut fasta).into_bytes();
+    for line in bytes.split_mut(|&byte| byte == b'\n').filter(|line| line.first() == Some(&b'>')) {
+        line.iter_mut().filter(|byte| byte.is_ascii()).for_each(|byte| *byte = b' ');
+        line[0] = b'n';
+    }
+    // Only ASCII was replaced, by ASCII.
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// What records say of passages.
@@ -137,17 +184,16 @@ pub struct Texts<'o> {
     library: Library<'o>,
     recent: Mutex<Vec<(String, Arc<Prepared>)>>,
     unread: Mutex<BTreeMap<String, Problem>>,
-    changed: Mutex<BTreeSet<String>>,
 }
 
 impl<'o> Texts<'o> {
     /// Keeps so many.
     pub fn new(options: &'o PassageOptions, index: &'o Index, most: usize) -> Self {
         let library = Library::new(index, &options.corpus, &options.reading);
-        Self { options, most, library, recent: Mutex::default(), unread: Mutex::default(), changed: Mutex::default() }
+        Self { options, most, library, recent: Mutex::default(), unread: Mutex::default() }
     }
 
-    /// None if it cannot be read; why is remembered, and it is not tried again.
+    /// None if it cannot be read, or is not as it was indexed; why is remembered, and it is not tried again.
     pub fn get(&self, id: &str) -> Option<Arc<Prepared>> {
         if let Some(known) = self.known(id) {
             return Some(known);
@@ -156,10 +202,7 @@ impl<'o> Texts<'o> {
             return None;
         }
         match self.library.read(id) {
-            Ok(Read { text, is_changed }) => {
-                if is_changed {
-                    lock(&self.changed).insert(id.to_owned());
-                }
+            Ok(text) => {
                 let read = Prepared::without(text, &self.options.passages, &self.options.source_rules);
                 let (read, mut recent) = (Arc::new(read), lock(&self.recent));
                 if recent.len() >= self.most.max(1) {
@@ -168,8 +211,8 @@ impl<'o> Texts<'o> {
                 recent.push((id.to_owned(), read.clone()));
                 Some(read)
             }
-            Err(problem) => {
-                lock(&self.unread).insert(id.to_owned(), problem);
+            Err(unread) => {
+                lock(&self.unread).insert(id.to_owned(), unread.into_problem());
                 None
             }
         }
@@ -183,16 +226,11 @@ impl<'o> Texts<'o> {
         Some(known.1)
     }
 
-    /// Tells of all that could not be read, by id, and of all that was indexed with another text; gives their number.
+    /// Reports all that could not be read, or was indexed with another text, by id; returns their number.
     pub fn tell_unread(&self, watch: &mut dyn Watch) -> u64 {
-        let (unread, changed) = (lock(&self.unread), lock(&self.changed));
-        let told = |id: &String| {
-            let what = "the text is not the one that was indexed; passages are of the text as it is now, dedup-index sync brings the index up to date";
-            Problem::new(Place::file(id.as_str()), what)
-        };
+        let unread = lock(&self.unread);
         self.library.problems().iter().chain(unread.values()).for_each(|problem| watch.problem(problem));
-        changed.iter().for_each(|id| watch.problem(&told(id)));
-        (self.library.problems().len() + unread.len() + changed.len()) as u64
+        (self.library.problems().len() + unread.len()) as u64
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::passage::told_tally;
 use crate::{
-    format::Span,
-    passage::{Kind, Passage, Tally},
+    format::{Span, is_unsafe},
+    passage::{Kind, Passage, Prepared, Tally},
 };
 use std::io::Write;
 
@@ -18,9 +18,10 @@ const LINE_CHARS: usize = 160;
 /// A document and one that shares text with it.
 pub struct Excerpts<'a> {
     pub ids: [&'a str; 2],
-    pub texts: [&'a str; 2],
+    pub documents: [&'a Prepared; 2],
     /// The share of the words of either that are in passages.
     pub shares: [f64; 2],
+    /// With spans in the texts of the documents.
     pub passages: &'a [Passage],
     /// What the words of either are counted as.
     pub tallies: [Tally; 2],
@@ -38,22 +39,22 @@ impl Excerpts<'_> {
         for told in [(&a, &self.tallies[0]), (&b, &self.tallies[1])].into_iter().filter_map(|(id, tally)| told_tally(id, tally)) {
             let _ = writeln!(out, "  {}", self.styled("2", &told));
         }
-        let starts = self.texts.map(line_starts);
+        let sides = self.documents.map(Lines::of);
         for passage in self.passages {
-            let lines = [(passage.a, &starts[0], &a), (passage.b, &starts[1], &b)].map(|(span, starts, id)| {
-                let (first, last) = lines_of(starts, span);
+            let lines = [(passage.a, &sides[0], &a), (passage.b, &sides[1], &b)].map(|(span, side, id)| {
+                let (first, last) = lines_of(&side.in_document, side.document.plain().in_document(span));
                 let to = if last > first { format!("-{}", last + 1) } else { String::new() };
                 format!("{id}:{}{to}", first + 1)
             });
             let Passage { tokens, kind, .. } = passage;
             let _ = writeln!(out, "  {}, {tokens} words: {} from {}", self.styled(color_of(*kind), kind.name()), lines[0], lines[1]);
-            self.put_lines(out, passage, &starts[0]);
+            self.put_lines(out, passage, &sides[0]);
         }
     }
 
-    fn put_lines(&self, out: &mut Vec<u8>, passage: &Passage, starts: &[usize]) {
-        let (first, last) = lines_of(starts, passage.a);
-        let end = (last + CONTEXT_LINES + 1).min(starts.len());
+    fn put_lines(&self, out: &mut Vec<u8>, passage: &Passage, lines: &Lines<'_>) {
+        let (first, last) = lines_of(&lines.in_text, passage.a);
+        let end = (last + CONTEXT_LINES + 1).min(lines.in_text.len());
         let folded = if last - first >= MOST_LINES { first + KEPT_LINES[0]..last + 1 - KEPT_LINES[1] } else { 0..0 };
         for line in first.saturating_sub(CONTEXT_LINES)..end {
             if folded.contains(&line) {
@@ -62,19 +63,21 @@ impl Excerpts<'_> {
                 }
                 continue;
             }
-            let text = self.line(line, starts, passage);
+            let text = self.line(line, lines, passage);
             if !text.trim().is_empty() {
-                let _ = writeln!(out, "{:>8}  {text}", line + 1);
+                let _ = writeln!(out, "{:>8}  {text}", lines.number(line) + 1);
             }
         }
     }
 
     /// A line, with the part that is in the passage made to stand out.
-    fn line(&self, line: usize, starts: &[usize], passage: &Passage) -> String {
-        let end = starts.get(line + 1).map_or(self.texts[0].len(), |&next| next);
-        let (start, span) = (starts[line], passage.a);
+    fn line(&self, line: usize, lines: &Lines<'_>, passage: &Passage) -> String {
+        let (all, starts, span) = (lines.document.text(), &lines.in_text, passage.a);
+        let (start, end) = (starts[line], starts.get(line + 1).map_or(all.len(), |&next| next));
         let inside = (span.start as usize).clamp(start, end)..(span.end as usize).clamp(start, end);
-        let text = |from: usize, to: usize| visible(self.texts[0].get(from..to).unwrap_or_default().trim_end_matches(['\n', '\r']));
+        // Between two lines of a stripped text there is what markup left behind.
+        let is_end = |c: char| matches!(c, '\n' | '\r') || lines.document.plain().is_stripped() && c.is_whitespace();
+        let text = |from: usize, to: usize| visible(all.get(from..to).unwrap_or_default().trim_end_matches(is_end));
         let (before, within, after) = (text(start, inside.start), text(inside.start, inside.end), text(inside.end, end));
         let left = LINE_CHARS.saturating_sub(within.chars().count()) / 2;
         let (before, after) = (last_chars(&before, left), first_chars(&after, left));
@@ -93,6 +96,36 @@ fn color_of(kind: Kind) -> &'static str {
         Kind::Edited => "1;33",
         Kind::Reworded => "1;36",
         Kind::Summary => "1;35",
+    }
+}
+
+/// Where the lines of a document start: in its text, and in the document as it was read.
+struct Lines<'a> {
+    document: &'a Prepared,
+    /// Where markup was stripped, only of lines that are not blank, from their first letter on.
+    in_text: Vec<usize>,
+    in_document: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(document: &'a Prepared) -> Self {
+        let (text, plain) = (document.text(), document.plain());
+        let mut in_text = line_starts(text);
+        if plain.is_stripped() {
+            let ends = in_text.iter().skip(1).copied().chain([text.len()]).collect::<Vec<_>>();
+            let first_letter = |(start, end): (usize, usize)| text[start..end].find(|c: char| !c.is_whitespace()).map(|at| start + at);
+            in_text = in_text.into_iter().zip(ends).filter_map(first_letter).collect();
+        }
+        if in_text.is_empty() {
+            in_text.push(0);
+        }
+        Self { document, in_text, in_document: line_starts(plain.document()) }
+    }
+
+    /// The line of the document that a line of its text comes from.
+    fn number(&self, line: usize) -> usize {
+        let start = self.in_text[line] as u32;
+        lines_of(&self.in_document, self.document.plain().in_document(Span { start, end: start + 1 })).0
     }
 }
 
@@ -128,7 +161,7 @@ fn last_chars(text: &str, count: usize) -> String {
 fn visible(text: &str) -> String {
     let shown = |c: char| match c {
         '\t' => ' ',
-        c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}') => '\u{fffd}',
+        c if is_unsafe(c) => '\u{fffd}',
         c => c,
     };
     text.chars().map(shown).collect()
@@ -137,13 +170,22 @@ fn visible(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        passage::Options,
+        token::{Rule, Tokenization},
+    };
 
     fn shown(text: &str, a: (usize, usize), with_color: bool) -> String {
+        shown_as(Prepared::of(text, &Options::default()), a, with_color)
+    }
+
+    fn shown_as(document: Prepared, a: (usize, usize), with_color: bool) -> String {
         let span = |(start, end): (usize, usize)| Span { start: start as u32, end: end as u32 };
-        let passage = Passage { a: span(a), b: span((0, 3)), tokens: 7, score: 1.0, kind: Kind::Verbatim };
+        let source = Prepared::of("abc", &Options::default());
+        let passage = Passage { a: span(a), b: span((0, 3)), tokens: 7, score: 1.0, kind: Kind::Verbatim, is_reversed: false };
         let excerpts = Excerpts {
             ids: ["a", "b\x1b"],
-            texts: [text, "abc"],
+            documents: [&document, &source],
             shares: [0.5, 1.0],
             passages: &[passage],
             tallies: [Tally { words: 14, left_out: [0, 4, 0], matched: 5 }, Tally::default()],
@@ -162,6 +204,18 @@ mod tests {
             "a and b\u{fffd}: 50 % of the first, 100 % of the second\n  of 14 words of a 10 count; left out: 4 in the list of references\n  verbatim, 7 words: a:3-4 from b\u{fffd}:1\n       2  two\n       3  three four\n       4  five\n       5  six\n"
         );
         assert!(shown(text, (14, 18), true).contains("\x1b[2mthree \x1b[0m\x1b[1;31mfour\x1b[0m\n"));
+    }
+
+    #[test]
+    fn markup_is_not_shown_and_lines_are_those_of_the_document() {
+        let options = Options { tokenization: Tokenization { rule: Rule::Word, strips_html: true }, ..Options::default() };
+        let page = "<html>\n<style>\np {}\n</style>\n<p>one\n  two</p>\n\n<ul>\n<li>three <b>four</b></li>\n</ul>";
+        let document = Prepared::of(page, &options);
+        let start = document.text().find("two").unwrap();
+        assert_eq!(
+            shown_as(document, (start, start + 3), false).lines().skip(2).collect::<Vec<_>>(),
+            ["  verbatim, 7 words: a:6 from b\u{fffd}:1", "       5  one", "       6  two", "       9  three four"]
+        );
     }
 
     #[test]

@@ -3,7 +3,10 @@
 //! Nodes come first, as some readers want it: edges wait in a temporary file until it is known which documents have any.
 
 use super::{record::put_number, xml::xml_text};
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    format::is_unsafe,
+};
 use std::{
     fs::File,
     io::{Read, Seek, Write},
@@ -113,7 +116,8 @@ fn dot_label(text: &str) -> String {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
             '&' => out.push_str("&amp;"),
-            c if c.is_control() => out.push('\u{fffd}'),
+            '\0'..='\u{1f}' => out.push('\u{fffd}'),
+            c if is_unsafe(c) => out.push_str(&format!("&#x{:x};", u32::from(c))),
             c => out.push(c),
         }
     }
@@ -126,6 +130,6 @@ mod tests {
 
     #[test]
     fn ids_are_escaped() {
-        assert_eq!(dot_label("a\"b\\N &lt;\n"), "a\\\"b\\\\N &amp;lt;\u{fffd}");
+        assert_eq!(dot_label("a\"b\\N &lt;\n\u{9b}\u{202e}"), "a\\\"b\\\\N &amp;lt;\u{fffd}&#x9b;&#x202e;");
     }
 }

@@ -8,16 +8,17 @@ use crate::{
 };
 use std::io::Write;
 
-/// Appends an array: `[{"a":[s,e],"b":[s,e],"tokens":n,"score":z,"kind":"verbatim"},…]`.
+/// Appends an array: `[{"a":[s,e],"b":[s,e],"tokens":n,"score":z,"kind":"verbatim"},…]`, with `"reverse":true` where `b` has the reverse complement of bases.
 pub fn put_passages(out: &mut Vec<u8>, passages: &[Passage]) {
     out.push(b'[');
     for (at, passage) in passages.iter().enumerate() {
-        let Passage { a, b, tokens, score, kind } = passage;
+        let Passage { a, b, tokens, score, kind, is_reversed } = passage;
         let comma = if at > 0 { "," } else { "" };
         // Writing to a vector cannot fail.
         let _ = write!(out, "{comma}{{\"a\":[{},{}],\"b\":[{},{}],\"tokens\":{tokens},\"score\":", a.start, a.end, b.start, b.end);
         put_number(out, *score);
-        let _ = write!(out, ",\"kind\":\"{}\"}}", kind.name());
+        let reverse = if *is_reversed { ",\"reverse\":true" } else { "" };
+        let _ = write!(out, ",\"kind\":\"{}\"{reverse}}}", kind.name());
     }
     out.push(b']');
 }
@@ -43,15 +44,16 @@ pub fn told_tally(id: &str, tally: &Tally) -> Option<String> {
     (!parts.is_empty()).then(|| format!("of {} words of {id} {counted} count; left out: {}", tally.words, parts.join(", ")))
 }
 
-/// Appends a document as PAN has it (<https://pan.webis.de>): the passages of `a` that are from `b`. Offsets must count characters.
-pub fn put_pan_xml(out: &mut Vec<u8>, a: &str, b: &str, passages: &[[Span; 2]]) {
-    let (a, b) = (xml_text(a), xml_text(b));
+/// Appends a document as PAN has it (<https://pan.webis.de>): the passages of `a` that are from `b`. Offsets must count characters. `names` are what the evaluations
+/// know the documents by; the ids tell apart those of one name.
+pub fn put_pan_xml(out: &mut Vec<u8>, ids: [&str; 2], names: [&str; 2], passages: &[[Span; 2]]) {
+    let ([a_id, b_id], [a, b]) = (ids.map(xml_text), names.map(xml_text));
     let length = |span: Span| span.end - span.start;
-    let _ = writeln!(out, "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<document reference=\"{a}\">");
+    let _ = writeln!(out, "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<document reference=\"{a}\" id=\"{a_id}\">");
     for &[this, source] in passages {
         let _ = writeln!(
             out,
-            "<feature name=\"detected-plagiarism\" this_offset=\"{}\" this_length=\"{}\" source_reference=\"{b}\" source_offset=\"{}\" source_length=\"{}\" />",
+            "<feature name=\"detected-plagiarism\" this_offset=\"{}\" this_length=\"{}\" source_reference=\"{b}\" source_id=\"{b_id}\" source_offset=\"{}\" source_length=\"{}\" />",
             this.start,
             length(this),
             source.start,
@@ -67,7 +69,14 @@ mod tests {
     use crate::passage::Kind;
 
     fn passage() -> Passage {
-        Passage { a: Span { start: 1, end: 4 }, b: Span { start: 0, end: 9 }, tokens: 2, score: 2.0 / 3.0, kind: Kind::Edited }
+        Passage {
+            a: Span { start: 1, end: 4 },
+            b: Span { start: 0, end: 9 },
+            tokens: 2,
+            score: 2.0 / 3.0,
+            kind: Kind::Edited,
+            is_reversed: false,
+        }
     }
 
     #[test]
@@ -95,11 +104,11 @@ mod tests {
     #[test]
     fn xml() {
         let mut out = Vec::new();
-        put_pan_xml(&mut out, "a\"<&>\u{7}", "b.txt", &[[passage().a, passage().b]]);
+        put_pan_xml(&mut out, ["x/a\"<&>\u{7}", "b.txt"], ["a\"<&>\u{7}", "b.txt"], &[[passage().a, passage().b]]);
         assert_eq!(
             String::from_utf8(out).unwrap(),
-            "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<document reference=\"a&quot;&lt;&amp;&gt;\u{fffd}\">\n\
-             <feature name=\"detected-plagiarism\" this_offset=\"1\" this_length=\"3\" source_reference=\"b.txt\" source_offset=\"0\" source_length=\"9\" />\n\
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<document reference=\"a&quot;&lt;&amp;&gt;\u{fffd}\" id=\"x/a&quot;&lt;&amp;&gt;\u{fffd}\">\n\
+             <feature name=\"detected-plagiarism\" this_offset=\"1\" this_length=\"3\" source_reference=\"b.txt\" source_id=\"b.txt\" source_offset=\"0\" source_length=\"9\" />\n\
              </document>\n"
         );
     }

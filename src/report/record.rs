@@ -1,7 +1,10 @@
 //! Records as NDJSON or TSV.
 
-use crate::{error::Result, index::View};
-use std::io::Write;
+use crate::{
+    error::Result,
+    format::{put_escaped, put_json_string},
+    index::View,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -139,27 +142,8 @@ impl Ids {
 /// Appends an id, as a [`Value::Id`] has it.
 pub fn put_id(out: &mut Vec<u8>, format: Format, id: &str) {
     match format {
-        Format::Ndjson => put_json(out, id),
-        Format::Tsv => put_field(out, id),
-    }
-}
-
-fn put_json(out: &mut Vec<u8>, text: &str) {
-    // Writing to a vector cannot fail, nor can a string be no JSON.
-    let _ = serde_json::to_writer(out, text);
-}
-
-fn put_field(out: &mut Vec<u8>, text: &str) {
-    for byte in text.bytes() {
-        let escaped: &[u8] = match byte {
-            b'\t' => b"\\t",
-            b'\n' => b"\\n",
-            b'\r' => b"\\r",
-            b'\\' => b"\\\\",
-            b'"' => b"\\\"",
-            _ => &[byte],
-        };
-        let _ = out.write_all(escaped);
+        Format::Ndjson => put_json_string(out, id),
+        Format::Tsv => put_escaped(out, id),
     }
 }
 
@@ -207,8 +191,10 @@ mod tests {
 
     #[test]
     fn fields_keep_to_their_line_and_column() {
-        let mut out = Vec::new();
-        put_field(&mut out, "a\tb\r\nc\\\"é");
-        assert_eq!(out, "a\\tb\\r\\nc\\\\\\\"é".as_bytes());
+        for (format, expected) in [(Format::Tsv, "a\\tb\\u009b\\n"), (Format::Ndjson, "\"a\\tb\\u009b\\n\"")] {
+            let mut out = Vec::new();
+            put_id(&mut out, format, "a\tb\u{9b}\n");
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
     }
 }

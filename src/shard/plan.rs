@@ -541,6 +541,7 @@ mod tests {
             Found::File(Entry {
                 path: name.clone().into(),
                 copy: None,
+                beneath: None,
                 id: name.into(),
                 is_named: false,
                 is_regular: true,

@@ -406,7 +406,7 @@ mod tests {
         let file = |number: usize| {
             let name = number.to_string();
             let (path, id) = (name.clone().into(), name.into());
-            Found::File(Entry { path, copy: None, id, is_named: false, is_regular: true, bytes: 1000, modified: [0; 2] })
+            Found::File(Entry { path, copy: None, beneath: None, id, is_named: false, is_regular: true, bytes: 1000, modified: [0; 2] })
         };
         let host = |number| Host { name: format!("h{number}"), user: None, port: None, slots: 2, dir: None, shared: None };
         let options = PlanOptions {

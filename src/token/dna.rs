@@ -31,6 +31,17 @@ pub fn complement(base: &[u8]) -> &'static [u8] {
     }
 }
 
+/// The same for a letter of a sequence, in whatever case.
+pub fn complement_of(letter: u8) -> u8 {
+    match letter.to_ascii_lowercase() {
+        b'a' => b't',
+        b'c' => b'g',
+        b'g' => b'c',
+        b't' | b'u' => b'a',
+        _ => b'n',
+    }
+}
+
 /// The token of a base that is not known.
 pub const UNKNOWN: &[u8] = b"n";
 

@@ -8,9 +8,11 @@ pub mod dna;
 mod grams;
 mod html;
 mod line;
+mod plain;
 mod word;
 
 pub use chars::{Class, class_of};
+pub use plain::{PlainText, Tokenization, squeeze};
 
 use crate::{format::Tokens, scheme::TokenScheme};
 use html::Stripped;
@@ -92,8 +94,11 @@ impl Tokenizer {
     }
 
     pub fn scheme(&self) -> TokenScheme {
-        let html = if self.strips_html { "+html" } else { "" };
-        TokenScheme(format!("{}{html}@{}", self.rule.name(), chars::UNICODE))
+        self.tokenization().scheme()
+    }
+
+    pub fn tokenization(&self) -> Tokenization {
+        Tokenization { rule: self.rule, strips_html: self.strips_html }
     }
 
     /// Whether a scheme is that of bases, which come as FASTA.

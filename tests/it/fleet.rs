@@ -238,7 +238,7 @@ fn each_attempt_has_a_log_and_what_it_says_stays_on_its_line() {
     assert_eq!(work.shell("ls r/logs | grep reduce | sed s/00.@/@/ | sort -u").ok_text(), "reduce-@node1.2.log\nreduce-@node1.log\n");
     hosts.set_program("#!/bin/sh\nprintf 'no\\033[2Jluck\\n' >&2; exit 1\n");
     let ran = hosts.run(&work, "");
-    assert!(ran.stderr().contains("did not start there (no\\u{1b}[2Jluck)") && !ran.stderr().contains('\u{1b}'), "{}", ran.stderr());
+    assert!(ran.stderr().contains("did not start there (no\\u001b[2Jluck)") && !ran.stderr().contains('\u{1b}'), "{}", ran.stderr());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod alike;
 mod apart;
 mod areas;
+mod as_indexed;
 mod blot;
 mod cached;
 mod counted;
@@ -21,6 +22,7 @@ mod incremental;
 mod index;
 mod manners;
 mod manual;
+mod outside;
 mod passages;
 mod pipeline;
 mod query;

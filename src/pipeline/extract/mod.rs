@@ -30,7 +30,7 @@ use super::{
 use crate::{
     corpus,
     error::{Error, Result},
-    format::Form,
+    format::{Form, to_json},
     index::{Both, Index, LeftOut, View},
     parallel::Limits,
     report::{Format, GraphFormat},
@@ -118,7 +118,7 @@ impl LeaveOut {
         if !self.base.is_empty() {
             header["base"] = serde_json::json!(self.base);
         }
-        writeln!(out, "{header}").map_err(Error::output)
+        writeln!(out, "{}", to_json(&header)).map_err(Error::output)
     }
 
     /// Calls `work` with what does not count; gives what it made, and how many ids of lists are unknown.

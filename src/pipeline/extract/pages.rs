@@ -121,7 +121,9 @@ fn notice(pairs: u64, best: u64, written: &Written) -> Option<String> {
         parts.push(format!("{what}: {} of {}. Run it again with --top to see more.", count(best), count(pairs)));
     }
     let unread = best - written.pages - written.nothing_left;
-    for (pairs, why) in [(written.nothing_left, "what is shared does not count"), (unread, "a text could not be read")] {
+    for (pairs, why) in
+        [(written.nothing_left, "what is shared does not count"), (unread, "a text could not be read, or is not the one that was indexed")]
+    {
         if pairs > 0 {
             parts.push(format!("Not shown: {} of which {why}.", counted(pairs, "pair")));
         }
@@ -176,7 +178,7 @@ enum Made {
 fn page(view: &View<'_>, texts: &Texts<'_>, pair: Best, notes: &[String]) -> Result<Made> {
     let [a, b] = [view.id(pair.a as usize)?, view.id(pair.b as usize)?];
     let (Some(one), Some(two)) = (texts.get(&a), texts.get(&b)) else { return Ok(Made::Unread) };
-    let shared = texts.options.shared_bytes(&one, &two);
+    let shared = texts.options.shared_text(&one, &two);
     if texts.options.leaves_out() && shared.passages.is_empty() {
         return Ok(Made::NothingLeft);
     }

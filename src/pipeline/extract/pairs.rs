@@ -120,7 +120,9 @@ pub fn write_pairs(
     let ids = Ids::new(discovery.view, format)?;
     let shared = |document: usize, other: u32| {
         let text = |document: usize| texts?.get(&discovery.view.id(document).ok()?);
-        Some(texts?.options.shared(&*text(document)?, &*text(other as usize)?))
+        // Both are asked for, so that both are named if they cannot be read.
+        let (a, b) = (text(document), text(other as usize));
+        Some(texts?.options.shared(&*a?, &*b?))
     };
     let leaves_out = texts.is_some_and(|texts| texts.options.leaves_out());
     let mut names = Vec::new();

@@ -2,15 +2,19 @@
 //! each document the spans.
 
 use crate::{
-    corpus::{Entry, Found, Source},
-    error::{Error, Problem, Result},
+    corpus::{Entry, Found, Named, Source, find_beneath},
+    error::{Error, Place, Problem, Result},
     format::{Fields, Span, Tokens, put_varint},
     index::{At, Index, Row, View},
     pipeline::Settings,
     posting::{TempDir, TempFile},
 };
 use memmap2::Mmap;
-use std::{ops::Range, path::PathBuf};
+use std::{
+    io,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Spans are found from the nearest of those that stand every so many tokens.
@@ -19,7 +23,7 @@ const SPAN_STEP: usize = 32;
 pub const PLACE_BITS: u32 = 40;
 const NONE: u32 = u32::MAX;
 
-/// The documents of an index: the files that their ids name, below the first of some directories that has them; or else those of the settings.
+/// The documents of an index: the files that their ids name, below the first of some directories that has them, or below the current one; or else those of the settings.
 pub fn open(view: &View<'_>, by_id: Option<&[PathBuf]>, settings: &Settings) -> Result<Source> {
     match by_id {
         Some(roots) => open_by_id(view, roots, settings),
@@ -32,13 +36,14 @@ fn open_by_id(view: &View<'_>, roots: &[PathBuf], settings: &Settings) -> Result
     let ids = (0..view.documents()).map(|document| view.id(document)).collect::<Result<Vec<_>>>()?;
     let roots = if roots.is_empty() { vec![PathBuf::new()] } else { roots.to_vec() };
     let open = move |id: String| {
-        let mut paths = roots.iter().map(|root| root.join(&id));
-        let path = paths.clone().find(|path| path.exists()).or_else(|| paths.next()).unwrap_or_default();
-        let missing = |problem: Problem| Problem {
-            what: format!("{}; if ids are no paths, say where the documents are with PATH", problem.what),
-            ..problem
+        let refused = |path: &Path, error: io::Error| {
+            let what = format!("{error}; if ids are no paths, say where the documents are with PATH");
+            Problem::new(Place::path(path), what)
         };
-        Found::from(Entry::named(path, &id).map_err(missing))
+        let named = find_beneath(&roots, &id).map_err(|(path, error)| refused(&path, error));
+        let entry =
+            named.and_then(|Named { root, name, .. }| Entry::beneath(&root, &name, &id).map_err(|error| refused(&root.join(&name), error)));
+        Found::from(entry)
     };
     Ok(Source::over(Box::new(ids.into_iter().map(open)), settings.corpus.clone(), settings.limits.threads))
 }

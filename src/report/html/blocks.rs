@@ -11,8 +11,8 @@
 //! ```
 
 use super::escape::put_json;
-use crate::format::Span;
-use std::{collections::BTreeSet, io::Write};
+use crate::{format::Span, token::squeeze};
+use std::{borrow::Cow, collections::BTreeSet, io::Write};
 
 /// A block is closed at the first good place after so many bytes …
 const BLOCK_BYTES: usize = 4096;
@@ -31,6 +31,14 @@ pub struct Mark {
     pub passage: u32,
 }
 
+/// What is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Text<'t> {
+    pub text: &'t str,
+    /// White space that markup left behind is squeezed.
+    pub is_squeezed: bool,
+}
+
 /// A stretch that does not count, and why.
 #[derive(Debug, Clone, Copy)]
 pub struct LeftOut {
@@ -43,8 +51,9 @@ pub struct LeftOut {
 /// left out comes in the order of the text, and does not overlap.
 ///
 /// Memory: O(marks). Time: O(text + marks × log marks).
-pub fn put_blocks(out: &mut Vec<u8>, text: &str, marks: &[Mark], left_out: &[LeftOut], words: impl Fn(Span) -> u32) {
-    let mut writer = Writer { out, text, left_out, is_first: true, open: None };
+pub fn put_blocks(out: &mut Vec<u8>, text: Text<'_>, marks: &[Mark], left_out: &[LeftOut], words: impl Fn(Span) -> u32) {
+    let Text { text, is_squeezed } = text;
+    let mut writer = Writer { out, text, is_squeezed, left_out, is_first: true, open: None };
     writer.out.push(b'[');
     for (bytes, passages) in segments(text, marks) {
         if !passages.is_empty() {
@@ -121,6 +130,7 @@ fn boundary(text: &str, at: usize) -> usize {
 struct Writer<'w> {
     out: &'w mut Vec<u8>,
     text: &'w str,
+    is_squeezed: bool,
     left_out: &'w [LeftOut],
     is_first: bool,
     /// How many bytes of text the open block has.
@@ -180,9 +190,10 @@ impl Writer<'_> {
             return;
         }
         let text = self.text.get(start..end).unwrap_or_default();
+        let text = if self.is_squeezed { Cow::Owned(squeeze(text)) } else { Cow::Borrowed(text) };
         self.out.push(b',');
         if passages.is_empty() && why.is_none() {
-            return put_json(self.out, text);
+            return put_json(self.out, &text);
         }
         self.out.extend_from_slice(b"[[");
         for (at, passage) in passages.iter().enumerate() {
@@ -190,7 +201,7 @@ impl Writer<'_> {
             let _ = write!(self.out, "{comma}{passage}");
         }
         self.out.extend_from_slice(b"],");
-        put_json(self.out, text);
+        put_json(self.out, &text);
         if let Some(why) = why {
             self.out.push(b',');
             put_json(self.out, why);
@@ -229,7 +240,7 @@ mod tests {
 
     fn blocks_without(text: &str, marks: &[Mark], left_out: &[LeftOut]) -> Vec<Vec<Value>> {
         let mut out = Vec::new();
-        put_blocks(&mut out, text, marks, left_out, |bytes| (bytes.end - bytes.start) / 5);
+        put_blocks(&mut out, Text { text, is_squeezed: false }, marks, left_out, |bytes| (bytes.end - bytes.start) / 5);
         serde_json::from_slice(&out).unwrap()
     }
 

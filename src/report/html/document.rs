@@ -1,7 +1,7 @@
 //! The page of one document beside its sources, one or many.
 
 use super::{
-    blocks::{LeftOut, Mark, put_blocks},
+    blocks::{LeftOut, Mark, Text, put_blocks},
     escape::{put_html, put_json},
     frame::{Frame, name_among, put, put_element},
     number::{count, counted, percent},
@@ -280,7 +280,8 @@ fn known(a: &Prepared, b: &Prepared, passage: &Passage) -> Known {
 fn put_text(out: &mut Vec<u8>, name: &str, document: &Prepared, marks: &[Mark]) {
     put(out, &format!("<script type=\"application/json\" id=\"text-{name}\">"));
     let left_out: Vec<_> = document.left_out().into_iter().map(|(bytes, reason)| LeftOut { bytes, why: reason.place() }).collect();
-    put_blocks(out, document.text(), marks, &left_out, |bytes| {
+    let text = Text { text: document.text(), is_squeezed: document.plain().is_stripped() };
+    put_blocks(out, text, marks, &left_out, |bytes| {
         let words = document.words_in(bytes);
         words.end - words.start
     });

@@ -11,6 +11,7 @@ use crate::{
     format::Span,
     index::Index,
     passage::repeat::Texts,
+    pipeline::blot::shown_text,
     report::{Format, Value, put_id, put_record},
 };
 use std::{io::Write, ops::Range};
@@ -178,6 +179,7 @@ impl<'s> Listing<'s> {
     fn put_text(&self, place: (u32, u32), tokens: u32, format: Format, out: &mut Vec<u8>) -> bool {
         let text = self.stored.documents[place.0 as usize].text;
         let Some(text) = self.mapped.text(text, self.span(place, tokens)) else { return false };
+        let text = &shown_text(&self.index.scheme.tokens, text);
         match text.char_indices().nth(TEXT_CHARS) {
             Some((end, _)) => put_id(out, format, &format!("{}…", &text[..end])),
             None => put_id(out, format, text),

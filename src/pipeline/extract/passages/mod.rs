@@ -37,6 +37,7 @@ use super::{
 use crate::{
     blot,
     error::{Error, Result},
+    format::to_json,
     index::{Index, View},
     parallel::{self, Limits, Weighted},
     passage::repeat::{Finder, Repeat, Texts},
@@ -140,7 +141,7 @@ fn put_header(index: &Index, options: &PassagesOptions, out: &mut impl Write) ->
             "dedup": "extract", "version": 1, "scheme": index.manifest.scheme, "min_tokens": options.min_tokens, "taboo": options.taboo,
         });
         // Writing to a vector cannot fail.
-        let _ = writeln!(names, "{header}");
+        let _ = writeln!(names, "{}", to_json(&header));
     }
     put_names(&mut names, options.format, &list::NAMES);
     put(out, &names)
