@@ -1,5 +1,6 @@
 //! Where results go: stdout, or a file that appears when it is whole.
 
+use crate::files::durable;
 use anyhow::{Context, bail};
 use flate2::{Compression, write::GzEncoder};
 use signal_hook::{
@@ -53,6 +54,7 @@ impl Output {
             let context = || path.display().to_string();
             file.as_file().sync_all().with_context(context)?;
             file.persist(&path).map_err(|error| error.error).with_context(context)?;
+            durable::sync_dir(durable::parent_of(&path))?;
         }
         Ok(())
     }
@@ -124,12 +126,11 @@ impl Write for Packed {
 
 /// With the permissions of any new file, not those of a secret.
 fn temporary(path: &Path) -> io::Result<NamedTempFile> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".dedup-").suffix(".tmp");
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(directory)
+    builder.tempfile_in(durable::parent_of(path))
 }
 
 /// An interrupted run leaves nothing behind.

@@ -7,6 +7,7 @@
 use super::young::Added;
 use crate::{
     error::{Error, Place, Result},
+    files::durable,
     format::{Fields, PRINT_BYTES, Print, put_varint},
 };
 use std::{
@@ -105,9 +106,7 @@ impl Journal {
         head.extend_from_slice(&xxh3_64(&head).to_le_bytes());
         let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(path).map_err(failed)?;
         file.write_all(&head).and_then(|()| file.sync_all()).map_err(failed)?;
-        if let Some(directory) = path.parent() {
-            File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
-        }
+        durable::sync_dir(durable::parent_of(path))?;
         Self::over(file, path, HEAD_BYTES as u64, every)
     }
 

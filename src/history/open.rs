@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Problem, Result},
+    files::durable,
     index::WriteLock,
     scheme::PrintScheme,
     token::{Rule, Tokenizer},
@@ -96,6 +97,7 @@ impl History {
         let manifest = Manifest::new(options.scheme.clone().unwrap_or_else(words).to_string());
         drop(Journal::create(&journal_path(directory, manifest.journal), 0, super::SyncEvery::Never)?);
         manifest.commit(directory)?;
+        durable::sync_ancestors(directory)?;
         Ok(manifest)
     }
 

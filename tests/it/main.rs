@@ -23,6 +23,7 @@ mod manners;
 mod manual;
 mod passages;
 mod pipeline;
+mod power_loss;
 mod query;
 mod schemes;
 mod scripts;

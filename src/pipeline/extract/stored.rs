@@ -4,12 +4,12 @@
 use crate::{
     corpus::{Entry, Found, Source},
     error::{Error, Problem, Result},
+    files::Mapping,
     format::{Fields, Span, Tokens, put_varint},
     index::{At, Index, Row, View},
     pipeline::Settings,
     posting::{TempDir, TempFile},
 };
-use memmap2::Mmap;
 use std::{ops::Range, path::PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -197,8 +197,8 @@ impl Stored {
 
 /// What was read, as memory that the system may take back.
 pub struct Mapped {
-    tokens: Mmap,
-    spans: Mmap,
+    tokens: Mapping,
+    spans: Mapping,
 }
 
 impl Mapped {
