@@ -1,6 +1,7 @@
 //! Where results go: stdout, or a file that appears when it is whole.
 
-use crate::files::durable;
+use super::fault;
+use crate::files::{self, durable};
 use anyhow::{Context, bail};
 use flate2::{Compression, write::GzEncoder};
 use signal_hook::{
@@ -50,6 +51,7 @@ impl Output {
 
     /// Makes the file appear under its name.
     pub fn commit(self) -> Result<(), anyhow::Error> {
+        files::ensure_whole()?;
         if let Self::Beside(file, path) = self {
             let context = || path.display().to_string();
             file.as_file().sync_all().with_context(context)?;
@@ -135,6 +137,7 @@ fn temporary(path: &Path) -> io::Result<NamedTempFile> {
 
 /// An interrupted run leaves nothing behind.
 fn remove_on_signal(path: PathBuf) {
+    fault::remove_on_fault(&path);
     let Ok(mut signals) = Signals::new(TERM_SIGNALS.iter().chain(&[SIGHUP])) else {
         return;
     };

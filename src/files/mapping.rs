@@ -83,13 +83,15 @@ struct Slot {
 }
 
 impl Slot {
-    const FREE: Self = Self {
-        start: AtomicUsize::new(0),
-        length: AtomicUsize::new(0),
-        name: AtomicPtr::new(ptr::null_mut()),
-        end: AtomicU64::new(0),
-        has_fixed_end: AtomicUsize::new(0),
-    };
+    const fn free() -> Self {
+        Self {
+            start: AtomicUsize::new(0),
+            length: AtomicUsize::new(0),
+            name: AtomicPtr::new(ptr::null_mut()),
+            end: AtomicU64::new(0),
+            has_fixed_end: AtomicUsize::new(0),
+        }
+    }
 
     /// The file, if its last bytes are not what they were. Only for who holds [`CHANGING`], or owns the slot: so the file stays mapped.
     fn truncated(&self) -> Option<PathBuf> {
@@ -122,7 +124,7 @@ struct Block {
 
 impl Block {
     const fn new() -> Self {
-        Self { slots: [Slot::FREE; SLOTS], next: AtomicPtr::new(ptr::null_mut()) }
+        Self { slots: [const { Slot::free() }; SLOTS], next: AtomicPtr::new(ptr::null_mut()) }
     }
 
     fn next(&self) -> Option<&'static Self> {

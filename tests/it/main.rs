@@ -35,5 +35,6 @@ mod spex;
 mod ssh;
 mod texts;
 mod tokenize;
+mod truncated;
 mod unique;
 mod work;
