@@ -19,6 +19,8 @@
 // The ground.
 pub mod error;
 pub mod parallel;
+/// Files that outlive a power loss, and files that are read as memory.
+pub mod files;
 pub mod scheme;
 /// Records on the wire: NDJSON and binary twins, headers, checksums, end records.
 pub mod format;

@@ -323,7 +323,7 @@ impl Tool for Arguments {
             let (mut out, passages) = (XmlFiles::create(directory)?, self.passages(&options, &index, &mut complaints)?);
             let unread = extract_passages(&options, &passages, &leave_out, &index, &mut out, &mut complaints, &mut tell);
             bar.finish_and_clear();
-            return Ok(exit_code(unread?, self.run.input.skip_bad));
+            return Ok(exit_code(unread.and_then(|unread| out.finish().map(|()| unread))?, self.run.input.skip_bad));
         }
         let mut out = Packed::open(self.output.as_deref())?;
         let unread = if self.passages {

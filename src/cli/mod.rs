@@ -6,6 +6,7 @@ mod args;
 mod blot;
 mod compare;
 mod extract;
+mod fault;
 mod fleet;
 mod generate;
 mod history;
@@ -36,6 +37,7 @@ pub use tokenize::main as tokenize;
 
 use crate::{
     error::Error,
+    files,
     pipeline::{Summary, Watch},
 };
 use args::{RunArgs, StreamArgs};
@@ -59,9 +61,11 @@ fn main_of<T: Tool>() -> ExitCode {
     let tool = T::parse();
     return_large_buffers();
     report_file_limits();
+    fault::report_truncated_files(&name::<T>());
     finish::<T>(match tool.generate() {
         Some(what) => generate::generate::<T>(what).map(|()| ExitCode::SUCCESS),
-        None => tool.run(),
+        // Results that come from a file which was truncated meanwhile are not to be trusted.
+        None => tool.run().and_then(|code| files::ensure_whole().map(|()| code).map_err(Into::into)),
     })
 }
 

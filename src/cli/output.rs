@@ -1,5 +1,7 @@
 //! Where results go: stdout, or a file that appears when it is whole.
 
+use super::fault;
+use crate::files::{self, durable};
 use anyhow::{Context, bail};
 use flate2::{Compression, write::GzEncoder};
 use signal_hook::{
@@ -49,10 +51,12 @@ impl Output {
 
     /// Makes the file appear under its name.
     pub fn commit(self) -> Result<(), anyhow::Error> {
+        files::ensure_whole()?;
         if let Self::Beside(file, path) = self {
             let context = || path.display().to_string();
             file.as_file().sync_all().with_context(context)?;
             file.persist(&path).map_err(|error| error.error).with_context(context)?;
+            durable::sync_dir(durable::parent_of(&path))?;
         }
         Ok(())
     }
@@ -124,16 +128,16 @@ impl Write for Packed {
 
 /// With the permissions of any new file, not those of a secret.
 fn temporary(path: &Path) -> io::Result<NamedTempFile> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".dedup-").suffix(".tmp");
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(directory)
+    builder.tempfile_in(durable::parent_of(path))
 }
 
 /// An interrupted run leaves nothing behind.
 fn remove_on_signal(path: PathBuf) {
+    fault::remove_on_fault(&path);
     let Ok(mut signals) = Signals::new(TERM_SIGNALS.iter().chain(&[SIGHUP])) else {
         return;
     };

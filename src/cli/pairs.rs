@@ -3,11 +3,11 @@
 use super::output::Output;
 use crate::{
     error::{Error, Result},
+    files::durable,
     format::{Span, is_unsafe},
     pipeline::Aligned,
     report::{Format, Value, html, put_id, put_pan_xml, put_passages, put_record, put_tally},
 };
-use anyhow::Context;
 use serde::Deserialize;
 use std::{
     collections::HashMap,
@@ -34,7 +34,7 @@ pub struct XmlFiles {
 
 impl XmlFiles {
     pub fn create(directory: &Path) -> Result<Self, anyhow::Error> {
-        fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+        durable::create_dir_all(directory)?;
         Ok(Self { directory: directory.to_owned(), names: Names::default(), line: Vec::new() })
     }
 
@@ -43,6 +43,11 @@ impl XmlFiles {
         let mut bytes = Vec::new();
         put_pan_xml(&mut bytes, [a, b], [file_name(a), file_name(b)], passages);
         write_file(&path, &bytes)
+    }
+
+    /// Returns when all files are on disk.
+    pub fn finish(self) -> Result<()> {
+        durable::sync_tree(&self.directory)
     }
 
     /// A pair as `dedup-extract --passages` writes it; other lines say something else.
@@ -156,13 +161,13 @@ impl Destination {
     pub fn commit(self) -> Result<(), anyhow::Error> {
         match self {
             Self::Lines(out) => out.into_inner().map_err(|error| error.into_error())?.commit(),
-            Self::Files(_) => Ok(()),
+            Self::Files(files) => Ok(files.finish()?),
             Self::Pages(directory) => Ok(directory.finish()?),
         }
     }
 }
 
-/// Beside first, so that there is no half file. There are many of them: none waits for the disk.
+/// Writes under another name first, so that a reader never sees half a file. There may be many: they are synced together at the end.
 fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let beside = path.with_extension("xml.tmp");
     let written = fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path));

@@ -19,7 +19,7 @@ pub use line::{Line, LineParser, Parsed, parse_record};
 pub use print::{PRINT_BITS, PRINT_BYTES, Print};
 pub use reader::{Block, BlockReader};
 pub use record::{BlotCodec, PrintCodec, Printed, Record, TokenCodec};
-pub use sealed::{Sealed, SealedWriter, prefetch, sync_files};
+pub use sealed::{Sealed, SealedWriter, prefetch};
 pub use tokens::{Span, Tokens};
 pub use varint::{Fields, put as put_varint};
 pub use writer::{Batch, Form, StreamWriter};

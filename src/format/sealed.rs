@@ -8,15 +8,17 @@
 //! whatever the size, and no flipped byte goes unnoticed by whoever uses it.
 
 use super::checksum;
-use crate::error::{Error, Place, Result};
-use memmap2::Mmap;
+use crate::{
+    error::{Error, Place, Result},
+    files::Mapping,
+};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fs::File,
     io::{self, Write},
     ops::Range,
     os::unix::fs::FileExt,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -98,7 +100,7 @@ impl<W: Write> Write for SealedWriter<W> {
 
 /// A file that is mapped and checked as it is used.
 pub struct Sealed {
-    map: Mmap,
+    map: Mapping,
     file: Arc<str>,
     body: usize,
     description: Range<usize>,
@@ -110,8 +112,8 @@ impl Sealed {
     pub fn open(path: &Path) -> Result<Self> {
         let name: Arc<str> = path.display().to_string().into();
         let file = File::open(path).map_err(|error| Error::io(&name, error))?;
-        // SAFETY: files of an index are never changed once a manifest names them; a writer makes new ones.
-        let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io(&name, error))?;
+        // Files of an index are never changed once a manifest names them; a writer makes new ones.
+        let map = Mapping::of(&file, path).map_err(|error| Error::io(&name, error))?;
         let mut sealed = Self { map, file: name, body: 0, description: 0..0, checked: Vec::new() };
         sealed.read_footer()?;
         Ok(sealed)
@@ -203,7 +205,12 @@ impl Sealed {
     }
 
     fn read_exact(&self, file: &File, start: u64, bytes: &mut [u8]) -> Result<()> {
-        file.read_exact_at(bytes, start).map_err(|error| Error::io(&self.file, error))
+        file.read_exact_at(bytes, start).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                self.damaged(start, "file was truncated while in use; restore it from a copy, or make it again")
+            }
+            _ => Error::io(&self.file, error),
+        })
     }
 
     /// Fetches places that will be asked for: many at once take little longer than one.
@@ -221,17 +228,12 @@ impl Sealed {
 
     /// Lets go of the memory that was mapped so far; what is asked for again is mapped again.
     pub fn release(&self) {
-        // SAFETY: pages of a file that is mapped for reading only come back as they were.
-        let _ = unsafe { self.map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
+        self.map.release(0..self.map.len());
     }
 
     /// The same, of some bytes only.
     pub fn release_bytes(&self, bytes: Range<u64>) {
-        let end = bytes.end.min(self.map.len() as u64);
-        if let Some(length) = end.checked_sub(bytes.start) {
-            // SAFETY: as above.
-            let _ = unsafe { self.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, bytes.start as usize, length as usize) };
-        }
+        self.map.release(bytes.start as usize..bytes.end as usize);
     }
 
     /// Checks every block.
@@ -300,18 +302,10 @@ pub fn prefetch<T>(many: &[T], at: u64) {
     let _ = (many, at);
 }
 
-/// Makes files last: their contents, then their names.
-pub fn sync_files(directory: &Path, files: &[PathBuf]) -> Result<()> {
-    for path in files.iter().map(PathBuf::as_path).chain([directory]) {
-        File::open(path).and_then(|file| file.sync_all()).map_err(|error| Error::io(path.display(), error))?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use std::{fs, path::PathBuf};
 
     fn sealed(content: &[u8]) -> (tempfile::TempDir, PathBuf) {
         let directory = tempfile::tempdir().unwrap();

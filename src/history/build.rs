@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    files::Mapping,
     format::{Print, SealedWriter, put_varint},
 };
-use memmap2::Mmap;
 use std::{
     fs::File,
     io::{BufWriter, Write},
@@ -70,13 +70,13 @@ impl Out {
     }
 
     /// What was written so far.
-    fn map(&mut self) -> Result<Mmap> {
+    fn map(&mut self) -> Result<Mapping> {
         let failed = |error| Error::io(self.path.display(), error);
         let padding = self.out.position().next_multiple_of(BLOCK_BYTES) - self.out.position();
         self.out.write_all(&vec![0; padding as usize]).and_then(|()| self.out.flush()).map_err(failed)?;
         let file = File::open(&self.path).map_err(failed)?;
-        // SAFETY: what is written is never written again, and nobody else knows the file.
-        unsafe { Mmap::map(&file) }.map_err(failed)
+        // What is written is never written again.
+        Mapping::of(&file, &self.path).map_err(failed)
     }
 }
 

@@ -8,6 +8,7 @@
 use super::{manifest::journal_path, promises::Promises, young::Added};
 use crate::{
     error::{Error, Place, Result},
+    files::durable,
     format::{Fields, PRINT_BYTES, Print, put_varint},
 };
 use std::{
@@ -126,7 +127,7 @@ impl Journals {
         head.extend_from_slice(&xxh3_64(&head).to_le_bytes());
         let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(path).map_err(failed)?;
         file.write_all(&head).and_then(|()| file.sync_all()).map_err(failed)?;
-        File::open(&self.directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
+        durable::sync_dir(&self.directory)?;
         self.over(file, number, HEAD_BYTES as u64)
     }
 

@@ -3,12 +3,12 @@
 use super::promises;
 use crate::{
     error::{Error, Place, Result},
+    files::durable,
     index::FileSeal,
 };
 use serde::{Deserialize, Serialize};
 use std::{
-    fs::{self, File},
-    io::Write,
+    fs,
     path::{Path, PathBuf},
 };
 use xxhash_rust::xxh3::xxh3_64;
@@ -101,14 +101,9 @@ impl Manifest {
 
     /// Replaces the manifest: the commit. All files it names must be on disk already.
     pub fn commit(&self, directory: &Path) -> Result<()> {
-        let (path, beside) = (directory.join(NAME), directory.join(BESIDE));
-        let failed = |error| Error::io(path.display(), error);
         let mut json = serde_json::to_vec_pretty(&Checked { manifest: self.clone(), checksum: self.checksum() }).unwrap_or_default();
         json.push(b'\n');
-        let mut file = File::create(&beside).map_err(failed)?;
-        file.write_all(&json).and_then(|()| file.sync_all()).map_err(failed)?;
-        fs::rename(&beside, &path).map_err(failed)?;
-        File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)
+        durable::replace(&directory.join(NAME), &json)
     }
 
     fn checksum(&self) -> String {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    format::sync_files,
+    files::durable,
 };
 use std::{
     collections::HashSet,
@@ -161,7 +161,7 @@ impl Work for Job {
             if let (Some(segment), Some(directory)) = (&made, path.parent())
                 && !stop.load(Ordering::Relaxed)
             {
-                sync_files(directory, std::slice::from_ref(&path))?;
+                durable::sync_files(directory, std::slice::from_ref(&path))?;
                 segment.warm_up()?;
             }
             Ok(made)

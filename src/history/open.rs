@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Problem, Result},
+    files::durable,
     index::WriteLock,
     scheme::PrintScheme,
     token::{Rule, Tokenizer},
@@ -100,6 +101,7 @@ impl History {
         let journals = Journals { directory: directory.to_owned(), every: super::SyncEvery::Never, promises };
         drop(journals.create(manifest.journal, 0)?);
         manifest.commit(directory)?;
+        durable::sync_ancestors(directory)?;
         Ok(manifest)
     }
 

@@ -6,11 +6,12 @@
 use super::ids::{Ids, Section, section};
 use crate::{
     error::{Error, Result},
-    format::{Sealed, SealedWriter, sync_files},
+    files::durable,
+    format::{Sealed, SealedWriter},
 };
 use serde::{Deserialize, Serialize};
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 use xxhash_rust::xxh3::xxh3_128;
@@ -67,9 +68,7 @@ pub fn write_known(path: &Path, manifest: String, options: String, mut files: Ve
     let beside = PathBuf::from(beside);
     files.sort_unstable_by_key(|file| file.hash);
     write_file(&beside, manifest, options, &files).map_err(|error| Error::io(beside.display(), error))?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    sync_files(directory, std::slice::from_ref(&beside))?;
-    fs::rename(&beside, path).map_err(|error| Error::io(path.display(), error))
+    durable::rename(&beside, path)
 }
 
 fn write_file(path: &Path, manifest: String, options: String, files: &[FileState]) -> io::Result<()> {

@@ -1,7 +1,10 @@
 //! One writer at a time; and what a writer that died left behind.
 
 use super::manifest::{Manifest, NAME};
-use crate::error::{Error, Place, Result};
+use crate::{
+    error::{Error, Place, Result},
+    files::durable,
+};
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{Read, Seek, Write},
@@ -24,7 +27,7 @@ impl WriteLock {
 
     /// Of what is written there.
     pub fn take_of(directory: &Path, what: &str) -> Result<Self> {
-        fs::create_dir_all(directory).map_err(|error| Error::io(directory.display(), error))?;
+        durable::create_dir_all(directory)?;
         let path = directory.join(LOCK);
         let failed = |error| Error::io(path.display(), error);
         loop {

@@ -2,17 +2,13 @@
 
 use crate::{
     error::{Error, Place, Result},
+    files::{self, durable},
     format::Sealed,
     posting::BUCKETS,
     scheme::BlotScheme,
 };
 use serde::{Deserialize, Serialize};
-use std::{
-    fs::{self, File},
-    io::Write,
-    ops::Range,
-    path::Path,
-};
+use std::{fs, ops::Range, path::Path};
 use xxhash_rust::xxh3::xxh3_64;
 
 pub const NAME: &str = "manifest.json";
@@ -176,15 +172,12 @@ impl Manifest {
 
     /// Replaces the manifest in a directory: the commit. All files it names must be on disk already.
     pub fn commit(&self, directory: &Path) -> Result<()> {
-        let (path, beside) = (directory.join(NAME), directory.join(format!("{NAME}.new")));
-        let failed = |error| Error::io(path.display(), error);
         let checked = Checked { manifest: self.clone(), checksum: self.checksum() };
         let mut json = serde_json::to_vec_pretty(&checked).unwrap_or_default();
         json.push(b'\n');
-        let mut file = File::create(&beside).map_err(failed)?;
-        file.write_all(&json).and_then(|()| file.sync_all()).map_err(failed)?;
-        fs::rename(&beside, &path).map_err(failed)?;
-        File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)
+        // What the new files were made from is still as it was.
+        files::ensure_whole()?;
+        durable::replace(&directory.join(NAME), &json)
     }
 
     pub fn scheme(&self, directory: &Path) -> Result<BlotScheme> {

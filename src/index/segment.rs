@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    format::sync_files,
+    files::durable,
     parallel::Limits,
     posting::{BUCKETS, Collector, Inverted, Key, Postings, TempDir, WordCollector, WordCounts, WordLists, invert},
     scheme::BlotScheme,
@@ -213,7 +213,7 @@ impl SegmentFiles<'_> {
             files.push(path("words"));
             words::write(&files[files.len() - 1], self.range(), words, limits)?;
         }
-        sync_files(self.directory, &files)?;
+        durable::sync_files(self.directory, &files)?;
         let files = files.iter().map(PathBuf::as_path).map(FileSeal::of).collect::<Result<_>>()?;
         Ok(SegmentEntry { name: self.name.to_owned(), changes: self.changes, parts: self.parts.len() as u32, files })
     }

@@ -2,7 +2,6 @@
 
 use super::{
     BlotOptions, Gathered, Ids, Settings, Stage, Summary, Watch,
-    aside::write_aside,
     blot::{ToBlots, open},
     built::{Built, Recorder},
     files_of::FilesOf,
@@ -11,6 +10,7 @@ use super::{
 use crate::{
     corpus::{Content, Item, Slice, Source},
     error::Result,
+    files::{atomic_dir, durable},
     index::{Manifest, Means, Row, RunFiles, SegmentBuilder, SegmentEntry, SegmentFiles, WriteLock, ensure_new, sweep},
     posting::{Key, NARROW_BITS, Postings, WordCounter, WordCounts},
     scheme::BlotScheme,
@@ -58,7 +58,7 @@ pub fn build_runs(
     watch: &mut dyn Watch,
 ) -> Result<Summary> {
     let slice = settings.corpus.slice.as_deref().map(Slice::open).transpose()?;
-    write_aside(directory, |beside| {
+    atomic_dir::create(directory, |beside| {
         let opened = open(&options.blots, settings)?;
         let mut recorder = Recorder { watch, problems: Vec::new(), files: Vec::new() };
         let make = if opened.1.scheme.bits <= NARROW_BITS { build_runs_as::<u64> } else { build_runs_as::<u128> };
@@ -98,6 +98,7 @@ pub(super) fn write_new<T>(directory: &Path, work: impl FnOnce() -> Result<(Mani
     // Again, now that nobody else can write.
     let done = ensure_new(directory).and_then(|()| sweep(directory, None)).and_then(|()| work()).and_then(|(manifest, done)| {
         manifest.commit(directory)?;
+        durable::sync_ancestors(directory)?;
         Ok(done)
     });
     lock.release(directory)?;

@@ -2,7 +2,6 @@
 
 use super::{
     BlotOptions, Settings, Watch,
-    aside::write_aside,
     blot::ToBlots,
     build::range_name,
     change::refused,
@@ -13,7 +12,7 @@ use super::{
 use crate::{
     corpus::{Found, SeenIds, Slice},
     error::{Error, Place, Problem, Result},
-    format::sync_files,
+    files::{atomic_dir, durable},
     index::{Change, Documents, FileSeal, Index, Known, Manifest, Numbering, SegmentFiles, WriteLock, sweep, write_known},
 };
 use std::{
@@ -63,7 +62,7 @@ fn ensure_unchanged(directory: &Path, checksum: &str) -> Result<Manifest> {
 /// Makes a directory of links to the files of an index; if its segments pile up, they are made into one there.
 pub fn stage_base(options: &StepOptions, index: &Path, checksum: &str, output: &Path) -> Result<()> {
     let directory = index.canonicalize().map_err(|error| Error::io(index.display(), error))?;
-    write_aside(output, |beside| {
+    atomic_dir::create(output, |beside| {
         let manifest = ensure_unchanged(&directory, checksum)?;
         for file in files_of(&manifest) {
             let target = beside.join(&file.name);
@@ -161,7 +160,7 @@ fn ensure_as_planned(following: &Following<'_>, slices: &[SliceMade]) -> Result<
 
 /// Puts the index together as it will be: what it has, linked, and the new segment.
 pub fn stage_changes(files: &PartFiles, base: &Path, output: &Path) -> Result<()> {
-    write_aside(output, |directory| {
+    atomic_dir::create(output, |directory| {
         let mut manifest = Manifest::read(base)?;
         for file in files_of(&manifest) {
             link(&base.join(&file.name), &directory.join(&file.name))?;
@@ -179,7 +178,7 @@ pub fn stage_changes(files: &PartFiles, base: &Path, output: &Path) -> Result<()
 /// Puts together, for each range, what is needed to count what pairs share there: documents and sets of all segments, and the parts that have its blots, linked.
 pub fn stage_ranges(index: &Path, parts: u32, output: &Path) -> Result<()> {
     let ranges = SegmentFiles::parts(parts)?;
-    write_aside(output, |beside| {
+    atomic_dir::create(output, |beside| {
         let manifest = Manifest::read(index)?;
         for (number, range) in ranges.iter().enumerate() {
             let directory = beside.join(range_name(number));
@@ -234,7 +233,7 @@ fn commit(new: &Manifest, staged: &Path, directory: &Path, checksum: &str) -> Re
         place(&staged.join(&file.name), &target)?;
         placed.push(target);
     }
-    sync_files(directory, &placed)?;
+    durable::sync_files(directory, &placed)?;
     Index::open_whole(staged)?;
     new.commit(directory)?;
     sweep(directory, Some(new))

@@ -4,7 +4,6 @@
 //! [`Limits::budget_bytes`] of input and results under way, by what each thread works on, by the largest
 //! single document, by some 5 MiB that are read ahead, and by [`SeenIds`].
 
-mod aside;
 mod base;
 mod behind;
 mod blot;
@@ -29,7 +28,6 @@ mod sync;
 mod texts;
 mod tokenize;
 
-pub use aside::{sweep_aside, write_aside};
 pub use base::base_text;
 pub use behind::{between, blot_text};
 pub use blot::{BlotOptions, blot, default_window, scheme_of};

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     corpus::{self, Content, Item, Source},
     error::{Error, Place, Problem, Result},
+    files,
     index::Index,
     passage::Prepared,
     report::html::DocumentPage,
@@ -95,6 +96,7 @@ pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &m
         if options.answers == Answers::Page && documents > 1 {
             return Err(Error::Usage("a page is of one document; ask about one after the other".to_owned()));
         }
+        files::ensure_whole()?;
         out.write_all(&answers.bytes).map_err(Error::output)?;
         // Whoever asks as documents come waits for the answer.
         out.flush().map_err(Error::output)

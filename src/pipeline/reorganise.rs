@@ -2,19 +2,16 @@
 
 use super::{
     Summary, Watch,
-    aside::write_aside,
     build::{range_name, write_new},
     change::{refused, write_to},
 };
 use crate::{
     error::{Error, Place, Problem, Result},
+    files::{atomic_dir, durable},
     index::{Index, Manifest, Means, PartOf, Rewritten, SegmentFiles, View},
     posting::BUCKETS,
 };
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// Makes all segments into one.
 pub fn compact(directory: &Path, means: &Means) -> Result<()> {
@@ -27,7 +24,7 @@ pub fn split(directory: &Path, parts: u32, output: &Path, means: &Means) -> Resu
     let view = View::of(&index)?;
     let ranges = SegmentFiles::parts(parts)?;
     let targets: Vec<PathBuf> = (0..ranges.len()).map(|part| output.join(range_name(part))).collect();
-    fs::create_dir_all(output).map_err(|error| Error::io(output.display(), error))?;
+    durable::create_dir_all(output)?;
     let segments = &index.manifest.segments;
     let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
         return Err(refused(directory, "has no segments; it was not made by this program"));
@@ -78,7 +75,7 @@ pub fn merge(inputs: &[PathBuf], parts: Option<u32>, output: &Path, means: &Mean
         Some(range) if is_one_range(&indexes) => {
             let range = PartOf { parts: parts.unwrap_or(range.parts), ..range.clone() };
             let shape = Shape { parts: 1, range: Some(range) };
-            write_aside(output, |beside| write_new(beside, || join(&indexes, &shape, beside, means, watch)))
+            atomic_dir::create(output, |beside| write_new(beside, || join(&indexes, &shape, beside, means, watch)))
         }
         Some(_) => join_parts(&indexes, parts, output, means),
     }

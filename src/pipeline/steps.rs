@@ -9,11 +9,12 @@
 //! Which documents count, and where they stand in the whole, is only known from the documents of all slices; what numbers sets have only from the
 //! sets of all ranges. All else is done range by range.
 
-use super::{aside::write_aside, build::write_new, built::Built};
+use super::{build::write_new, built::Built};
 use crate::{
     corpus::SeenIds,
     error::{Error, Result},
-    format::{Sealed, SealedWriter, sync_files},
+    files::{atomic_dir, durable},
+    format::{Sealed, SealedWriter},
     index::{
         Both, Documents, FileSeal, Index, Manifest, Means, Numbered, Numbering, Reduced, Row, SegmentEntry, SetNumbers, View, join_words,
         make_part, merge_words, write_documents, write_reduced, write_sets,
@@ -47,7 +48,7 @@ impl StepOptions {
 
     /// The same, where some of the input could not be used.
     pub fn make_with(&self, output: &Path, work: impl FnOnce(&Path) -> Result<Vec<String>>) -> Result<()> {
-        write_aside(output, |beside| {
+        atomic_dir::create(output, |beside| {
             let problems = work(beside)?;
             Built { of: self.of.clone(), problems, ..Built::default() }.write(beside)
         })
@@ -318,7 +319,7 @@ pub struct PartFiles {
 
 /// Puts an index together: files are linked where that is possible, else copied, once they were found whole.
 pub fn place_parts(files: &PartFiles, scheme: &BlotScheme, output: &Path) -> Result<()> {
-    write_aside(output, |directory| {
+    atomic_dir::create(output, |directory| {
         write_new(directory, || {
             let segment = place_segment(files, 1, directory)?;
             let numbers = Targets::open(&files.documents.join(TARGETS))?.numbers();
@@ -343,7 +344,7 @@ pub(super) fn place_segment(files: &PartFiles, generation: u64, directory: &Path
         placed.push(target("words"));
         join_words(&placed[placed.len() - 1], &files.words)?;
     }
-    sync_files(directory, &placed)?;
+    durable::sync_files(directory, &placed)?;
     let seals = placed.iter().map(|path| FileSeal::of(path)).collect::<Result<_>>()?;
     Ok(SegmentEntry { changes: [generation; 2], parts: files.parts.len() as u32, files: seals, name })
 }

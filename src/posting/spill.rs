@@ -1,8 +1,10 @@
 //! Temporary files.
 
 use super::{key::Key, packed::take_keys};
-use crate::error::{Error, Result};
-use memmap2::Mmap;
+use crate::{
+    error::{Error, Result},
+    files::Mapping,
+};
 use std::{
     fs::File,
     ops::Range,
@@ -88,9 +90,8 @@ impl TempFile {
     }
 
     /// All that was appended, as memory that the system may take back. Nothing must be written any more.
-    pub fn map(&self) -> Result<Mmap> {
-        // SAFETY: the file has no name, so that nobody else can change it, and it is not written while it is mapped.
-        unsafe { Mmap::map(&self.file) }.map_err(|error| self.failed(error))
+    pub fn map(&self) -> Result<Mapping> {
+        Mapping::of_temporary(&self.file, &self.place).map_err(|error| self.failed(error))
     }
 
     fn failed(&self, error: std::io::Error) -> Error {

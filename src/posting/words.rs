@@ -9,9 +9,9 @@ use super::{
 };
 use crate::{
     error::Result,
+    files::Mapping,
     format::{Fields, Tokens, empty, put_varint},
 };
-use memmap2::Mmap;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// How often a word stands in the document at a place.
@@ -151,7 +151,7 @@ impl WordCollector {
 pub struct CollectedWords {
     counts: Buckets<2>,
     places: Buckets<2>,
-    texts: Option<Mmap>,
+    texts: Option<Mapping>,
     held: Vec<u8>,
 }
 

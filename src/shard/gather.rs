@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Result},
+    files::durable,
     pipeline::{
         BUILT, Built, Followed, PartFiles, Settings, SliceMade, StepOptions, Targets, commit_staged, find_ids, number_changes, place_parts,
         stage_changes,
@@ -72,9 +73,8 @@ pub fn write_problems(plan: &Plan, run: &Path, read: Reads<'_>) -> Result<Vec<St
         }
     }
     problems.extend(Built::read(&run.join("number"))?.problems);
-    let (path, beside) = (run.join(PROBLEMS), run.join(format!("{PROBLEMS}.new")));
     let text: String = problems.iter().map(|problem| format!("{problem}\n")).collect();
-    fs::write(&beside, text).and_then(|()| fs::rename(&beside, &path)).map_err(|error| Error::io(path.display(), error))?;
+    durable::replace(&run.join(PROBLEMS), text.as_bytes())?;
     Ok(problems)
 }
 

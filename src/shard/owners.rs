@@ -1,7 +1,10 @@
 //! Who works on which range: whoever did before, as far as that is fair. What a host has of an index need not be sent there again.
 
 use super::hosts::Host;
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    files::durable,
+};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -66,8 +69,7 @@ pub fn write_owners(index: &Path, owners: impl Iterator<Item = usize>, hosts: &[
     let json = serde_json::to_string(&names).unwrap_or_default() + "\n";
     let mut beside = path.clone().into_os_string();
     beside.push(format!(".tmp-{}", std::process::id()));
-    let written = fs::write(&beside, json).and_then(|()| fs::rename(&beside, &path));
-    written.inspect_err(|_| drop(fs::remove_file(&beside))).map_err(|error| Error::io(path.display(), error))
+    durable::replace_via(Path::new(&beside), &path, json.as_bytes())
 }
 
 #[cfg(test)]

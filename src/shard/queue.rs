@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Result},
-    pipeline::sweep_aside,
+    files::{atomic_dir, durable},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -98,10 +98,9 @@ impl Record {
     }
 
     fn write(&self, run: &Path) -> Result<()> {
-        let (path, beside) = (run.join(NAME), run.join(format!("{NAME}.new")));
-        let failed = |error| Error::io(path.display(), error);
-        let text = serde_json::to_vec(self).map_err(|error| failed(error.into()))?;
-        fs::write(&beside, text).and_then(|()| fs::rename(&beside, &path)).map_err(failed)
+        let path = run.join(NAME);
+        let text = serde_json::to_vec(self).map_err(|error| Error::io(path.display(), error.into()))?;
+        durable::replace(&path, &text)
     }
 }
 
@@ -143,7 +142,7 @@ pub fn run_slurm(plan: &Plan, run: &Path, options: &SlurmOptions, waiting: &mut 
         return Ok(Outcome::Done);
     }
     let outputs: BTreeSet<_> = plan.tasks.iter().filter_map(|task| run.join(&task.output).parent().map(Path::to_owned)).collect();
-    outputs.iter().for_each(|parent| sweep_aside(parent));
+    outputs.iter().for_each(|parent| atomic_dir::sweep(parent));
     let logs = run.join("logs");
     fs::create_dir_all(&logs).map_err(|error| Error::io(logs.display(), error))?;
     let submitted = submit(&jobs, &arrays, run, &mut record)?;

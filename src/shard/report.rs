@@ -6,10 +6,11 @@ use super::{
     tally::{End, HostTally, Move, Span, Tally},
 };
 use crate::{
-    error::{Error, Result},
+    error::Result,
+    files::durable,
     report::html::{Frame, count, counted, put, put_element, put_html},
 };
-use std::{collections::HashMap, fs, path::Path};
+use std::{collections::HashMap, path::Path};
 
 const NAME: &str = "report.html";
 const WIDTH: f64 = 1000.0;
@@ -21,10 +22,9 @@ const MOST_CHARS: usize = 20;
 
 /// Writes the page, and gives its name.
 pub fn write_report(plan: &Plan, tally: &Tally, run: &Path) -> Result<std::path::PathBuf> {
-    let (path, beside) = (run.join(NAME), run.join(format!("{NAME}.new")));
+    let path = run.join(NAME);
     let title = run.file_name().unwrap_or_default().to_string_lossy();
-    let written = fs::write(&beside, page(plan, tally, &title)).and_then(|()| fs::rename(&beside, &path));
-    written.map_err(|error| Error::io(path.display(), error))?;
+    durable::replace(&path, &page(plan, tally, &title))?;
     Ok(path)
 }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Result},
-    pipeline::sweep_aside,
+    files::atomic_dir,
 };
 use std::{
     fs::{self, File, TryLockError},
@@ -86,8 +86,8 @@ pub enum News {
 ///
 /// After a failure no other task is begun. Gives what failed: nothing, if the index is there.
 pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, options: RunOptions, tell: &mut dyn FnMut(&News)) -> Result<Vec<Failure>> {
-    sweep_aside(run);
-    Kind::ALL.iter().filter_map(|kind| kind.directory()).for_each(|name| sweep_aside(&run.join(name)));
+    atomic_dir::sweep(run);
+    Kind::ALL.iter().filter_map(|kind| kind.directory()).for_each(|name| atomic_dir::sweep(&run.join(name)));
     if left(plan, run).is_empty() {
         (0..plan.tasks.len()).for_each(|task| tell(&News::Done(task)));
         return Ok(Vec::new());
@@ -374,7 +374,7 @@ impl Desk<'_> {
 
 /// Removes what tasks made on the way to the index, and what dead ones left. The plan and the index stay.
 pub fn clean(run: &Path) -> Result<()> {
-    sweep_aside(run);
+    atomic_dir::sweep(run);
     for name in Kind::ALL.iter().filter_map(|kind| kind.directory()).chain(["logs"]) {
         let path = run.join(name);
         match fs::remove_dir_all(&path) {

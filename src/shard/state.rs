@@ -3,6 +3,7 @@
 use super::plan::{Kind, Plan, RangeOf, Task};
 use crate::{
     error::{Error, Place, Result},
+    files::durable,
     index::{Index, verify_blocks},
     pipeline::{BROUGHT, BUILT, Built, range_name},
 };
@@ -131,7 +132,7 @@ pub fn prepare(plan: &Plan, task: &Task, run: &Path) -> Result<bool> {
         return Err(Error::damaged(Place::path(&run.join(missing)), format!("{} needs it, and it is not there; {remedy}", task.id)));
     }
     if let Some(parent) = output.parent() {
-        fs::create_dir_all(parent).map_err(|error| Error::io(parent.display(), error))?;
+        durable::create_dir_all(parent)?;
     }
     Ok(true)
 }

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     error::{Error, Place, Result},
-    pipeline::sweep_aside,
+    files::atomic_dir,
 };
 use std::{
     collections::BTreeSet,
@@ -138,7 +138,7 @@ impl Store {
         self.sweep();
         for task in &plan.tasks {
             let output = self.output(&task.output)?;
-            output.parent().iter().for_each(|parent| sweep_aside(parent));
+            output.parent().iter().for_each(|parent| atomic_dir::sweep(parent));
             match state(plan, task, &self.root.join("out")) {
                 State::Done => {
                     write_items(&output, &list(&output)?)?;
@@ -153,7 +153,7 @@ impl Store {
         // What others lie in was not brought by itself.
         for path in inputs.iter().copied().filter(|path| !is_above(path)) {
             let target = self.target(path)?;
-            target.parent().iter().for_each(|parent| sweep_aside(parent));
+            target.parent().iter().for_each(|parent| atomic_dir::sweep(parent));
             match read_items(&target) {
                 Some(items) if target.exists() && list(&target)? == items => inventory.paths.push(path.clone()),
                 _ => remove(&target)?,

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    pipeline::write_aside,
+    files::atomic_dir,
     remote::Frame,
 };
 use std::{
@@ -164,7 +164,7 @@ fn receive_beside(talk: &mut dyn Talk, target: &Path, items: &[Item], cache: Opt
     }
     // What is no fault of the directory goes past it.
     let mut fault = None;
-    let done = write_aside(target, |beside| {
+    let done = atomic_dir::create_unsynced(target, |beside| {
         receive_into(talk, beside, items, cache, has_asked).map_err(|failed| match failed {
             Fault::Own(error) => error,
             other => {

@@ -4,12 +4,11 @@ use super::{
     makefile::makefile,
     plan::{NAME, Plan, select_name},
 };
-use crate::error::{Error, Place, Result};
-use std::{
-    fs::{self, DirBuilder},
-    os::unix::fs::DirBuilderExt,
-    path::Path,
+use crate::{
+    error::{Error, Place, Result},
+    files::durable,
 };
+use std::{fs, path::Path};
 
 /// Makes the directory of a run, for its owner alone: `selects` are the files that flags name. The same plan may be written again; another one is refused.
 pub fn write_plan(plan: &Plan, slices: &[String], selects: &[Vec<u8>], run: &Path) -> Result<()> {
@@ -27,18 +26,20 @@ pub fn write_plan(plan: &Plan, slices: &[String], selects: &[Vec<u8>], run: &Pat
         let what = format!("holds {:?}, which is not of a run; choose another name", odd.file_name());
         return Err(Error::damaged(Place::path(run), what));
     }
-    DirBuilder::new().recursive(true).mode(0o700).create(run.join("slices")).map_err(failed)?;
+    durable::create_private_dir_all(&run.join("slices"))?;
     fs::set_permissions(run, std::os::unix::fs::PermissionsExt::from_mode(0o700)).map_err(failed)?;
     for (slice, text) in plan.slices.iter().zip(slices) {
         fs::write(run.join(&slice.file), text).map_err(failed)?;
     }
     if !selects.is_empty() {
-        fs::create_dir_all(run.join("select")).map_err(failed)?;
+        durable::create_dir_all(&run.join("select"))?;
     }
     for (number, bytes) in selects.iter().enumerate() {
         fs::write(run.join(select_name(number)), bytes).map_err(failed)?;
     }
     fs::write(run.join("Makefile"), makefile).map_err(failed)?;
-    let beside = run.join(format!("{NAME}.new"));
-    fs::write(&beside, json).and_then(|()| fs::rename(&beside, run.join(NAME))).map_err(failed)
+    // The rest is on disk before the plan says that it is there.
+    durable::sync_tree(run)?;
+    durable::replace(&run.join(NAME), json.as_bytes())?;
+    durable::sync_ancestors(run)
 }

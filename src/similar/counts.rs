@@ -9,12 +9,12 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    files::Mapping,
     format::{Fields, Sealed, SealedWriter, put_varint},
     index::View,
     parallel::Limits,
     posting::{BUCKETS, Buckets, Sets, TempDir, TempFile},
 };
-use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
@@ -266,7 +266,7 @@ impl Rows<'_> {
 
 /// The neighbours of all contents, on disk. Memory: 8 bytes a content.
 pub struct Counted {
-    neighbours: Option<Mmap>,
+    neighbours: Option<Mapping>,
     /// Where those of each content end.
     ends: Vec<u64>,
     /// Of each content, how many of its blots do not count.

@@ -70,7 +70,7 @@ impl Server {
         self.wait()
     }
 
-    fn wait(mut self) -> (Option<i32>, String) {
+    pub fn wait(mut self) -> (Option<i32>, String) {
         let mut told = String::new();
         self.told.read_to_string(&mut told).unwrap();
         (self.child.wait().unwrap().code(), told)

@@ -4,12 +4,12 @@
 use crate::{
     corpus::{Entry, Found, Named, Source, find_beneath},
     error::{Error, Place, Problem, Result},
+    files::Mapping,
     format::{Fields, Span, Tokens, put_varint},
     index::{At, Index, Row, View},
     pipeline::Settings,
     posting::{TempDir, TempFile},
 };
-use memmap2::Mmap;
 use std::{
     io,
     ops::Range,
@@ -202,8 +202,8 @@ impl Stored {
 
 /// What was read, as memory that the system may take back.
 pub struct Mapped {
-    tokens: Mmap,
-    spans: Mmap,
+    tokens: Mapping,
+    spans: Mapping,
 }
 
 impl Mapped {

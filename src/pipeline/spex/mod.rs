@@ -7,7 +7,8 @@ use super::{Settings, Summary, Watch, build::write_new, change::write_to, run, t
 use crate::{
     corpus::Source,
     error::{Error, Result},
-    format::{Blots, Header, Kind, Tokens, sync_files},
+    files::durable,
+    format::{Blots, Header, Kind, Tokens},
     index::{ChunkTextWriter, FileSeal, Manifest, Means, SegmentBuilder, SegmentFiles, View},
     posting::{Postings, WordCounts},
     scheme::{BlotScheme, TokenScheme},
@@ -293,7 +294,7 @@ impl Sifted {
         let files = SegmentFiles { directory, name: &name, changes: [1, generation], scheme: &scheme, parts };
         let (segment, numbers, _) = builder.write(&files)?;
         let state = self.state.clone();
-        sync_files(directory, &state.iter().chain(&texts).map(|file| directory.join(&file.name)).collect::<Vec<_>>())?;
+        durable::sync_files(directory, &state.iter().chain(&texts).map(|file| directory.join(&file.name)).collect::<Vec<_>>())?;
         Ok(Manifest { generation, numbers, segments: vec![segment], state, texts, ..Manifest::new(&self.scheme) })
     }
 

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    files::durable,
     passage::{Passage, Prepared},
 };
 use std::{
@@ -55,7 +56,7 @@ pub struct Directory {
 impl Directory {
     /// Makes the directory if there is none. `title` stands on the overview: what was compared. `notes` as for [`DocumentPage::with_notes`].
     pub fn create(path: &Path, title: &str, notes: &[String]) -> Result<Self> {
-        fs::create_dir_all(path).map_err(|error| Error::io(path.display(), error))?;
+        durable::create_dir_all(path)?;
         Ok(Self { path: path.to_owned(), overview: Overview::new(title, notes) })
     }
 
@@ -70,7 +71,8 @@ impl Directory {
     }
 
     pub fn finish(self) -> Result<()> {
-        write_file(&self.path.join(OVERVIEW), |out| self.overview.write(out))
+        write_file(&self.path.join(OVERVIEW), |out| self.overview.write(out))?;
+        durable::sync_tree(&self.path)
     }
 }
 
@@ -79,7 +81,7 @@ pub fn page_name(number: usize) -> String {
     format!("pair-{number:06}.html")
 }
 
-/// Beside first, so that there is no half page. There may be many: none waits for the disk.
+/// Writes under another name first, so that a reader never sees half a page. There may be many: they are synced together at the end.
 fn write_file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
     let named = |error| Error::io(path.display(), error);
     let beside = path.with_extension("html.tmp");

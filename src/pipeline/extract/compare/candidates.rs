@@ -4,13 +4,13 @@
 
 use crate::{
     error::Result,
+    files::Mapping,
     format::{Fields, put_varint},
     index::WordMerger,
     parallel::{self, Limits, Weighted},
     posting::{TempDir, TempFile},
     similar::{Discovery, Gdic},
 };
-use memmap2::Mmap;
 use std::ops::Range;
 
 /// Is told of a content, and of those after it that may be like it, in rising order.
@@ -89,7 +89,7 @@ impl Candidates for ByWords<'_> {
 /// The partners of a row that a method has found, by what they differ from the one before.
 struct Listed {
     name: &'static str,
-    bytes: Mmap,
+    bytes: Mapping,
     /// Where each row ends.
     ends: Vec<u64>,
 }

@@ -8,12 +8,12 @@ use crate::{
     compare::{Sequence, put_trigrams},
     corpus::Item,
     error::Result,
+    files::Mapping,
     format::Span,
     index::{Index, View},
     pipeline::{BlotOptions, Gathered, Settings, Stage, Watch, blot::ToBlots, run},
     posting::{TempDir, TempFile},
 };
-use memmap2::Mmap;
 
 /// Reads documents.
 #[derive(Clone)]
@@ -65,7 +65,7 @@ impl Stage for ToSequences<'_> {
 pub struct Texts {
     stored: Stored,
     mapped: stored::Mapped,
-    trigrams: Mmap,
+    trigrams: Mapping,
     /// Of each content; one that was not read has no tokens.
     texts: Vec<Text>,
     /// Of each document of the index the number of the one that was read, or [`NONE`].

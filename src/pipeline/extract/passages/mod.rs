@@ -37,6 +37,7 @@ use super::{
 use crate::{
     blot,
     error::{Error, Result},
+    files::Mapping,
     format::to_json,
     index::{Index, View},
     parallel::{self, Limits, Weighted},
@@ -153,8 +154,6 @@ struct Repeats {
     by_weight: Buckets<5>,
     places: Mapping,
 }
-
-type Mapping = memmap2::Mmap;
 
 /// So many classes an octave, as a power of two.
 const CLASS_BITS: u32 = 3;

@@ -10,12 +10,12 @@ use super::{
 use crate::{
     corpus::{Content, Item},
     error::Result,
+    files::Mapping,
     format::Span,
     index::Index,
     pipeline::{Gathered, Stage, blot::ToBlots},
     posting::{Buckets, TempDir, TempFile},
 };
-use memmap2::Mmap;
 
 /// So many blots are looked up at once.
 const AT_ONCE: usize = 128;
@@ -178,7 +178,7 @@ pub fn rank_and_place(window: u64) -> (u64, u64) {
 pub struct Mapped<'s> {
     store: &'s Store,
     stored: stored::Mapped,
-    bytes: Mmap,
+    bytes: Mapping,
 }
 
 impl Mapped<'_> {

@@ -1,0 +1,10 @@
+//! Files that outlive a power loss, and files that are read as memory.
+//!
+//! All that a program reports as done is written through [`durable`] or [`atomic_dir`], and every file is mapped through [`Mapping`].
+//! `tests/it/power_loss.rs` cuts the power at every system call of every writer.
+
+pub mod atomic_dir;
+pub mod durable;
+mod mapping;
+
+pub use mapping::{Mapped, Mapping, ensure_whole};
