@@ -21,6 +21,7 @@ mod shard;
 mod slurm;
 mod spex;
 mod status;
+mod stats;
 mod step;
 mod tokenize;
 

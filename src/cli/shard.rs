@@ -2,7 +2,7 @@
 
 use super::{
     Manual, Tool,
-    args::{BlotArgs, InputArgs, TokenArgs, parse_size, threads_of},
+    args::{BlotArgs, InputArgs, QuietArgs, TokenArgs, parse_size, threads_of},
     exit_code, extract,
     fleet::{self, FleetArgs, WorkerArgs, run_worker},
     generate::{What, examples},
@@ -18,7 +18,7 @@ use crate::{
     format::Form,
     index::Means,
     parallel::Limits,
-    pipeline::{Settings, StepOptions, files_to_read, scheme_of},
+    pipeline::{MaxRemove, Settings, StepOptions, files_to_read, scheme_of},
     posting::TempDir,
     shard::{
         BaseOf, Events, Failure, Host, Kind, LOST, Local, News, Outcome, Plan, PlanOptions, RETRIES, RunLock, RunOptions, State,
@@ -75,6 +75,8 @@ enum Command {
 
 #[derive(Args, Debug)]
 struct PlanArgs {
+    #[command(flatten)]
+    _quiet: QuietArgs,
     /// The directory of the run, to be made
     #[arg(short, long, value_name = "RUN")]
     output: PathBuf,
@@ -87,6 +89,9 @@ struct PlanArgs {
     /// Make this index follow its files, as dedup-index sync does: only what is new or has changed is read, and run ends with the commit
     #[arg(long, value_name = "IDX", conflicts_with_all = ["parts", "dictionary"])]
     base: Option<PathBuf>,
+    /// With --base: how many documents may be removed, as a number or a share [default: 50%]
+    #[arg(long, value_name = "N|P%", requires = "base")]
+    max_remove: Option<MaxRemove>,
     /// Also keep a dictionary: how often each word stands in which document, for dedup-extract --method gdic
     #[arg(long)]
     dictionary: bool,
@@ -102,6 +107,9 @@ struct PlanArgs {
     /// For the table, leave out blots of more than N documents [default: no limit]
     #[arg(long, value_name = "N", requires = "table", visible_alias = "ignore-df")]
     max_df: Option<u64>,
+    /// Number the rows of each document in the table
+    #[arg(long, requires = "table")]
+    rank: bool,
     /// How to write the table
     #[arg(long, value_name = "FORMAT", requires = "table", default_value = "ndjson", value_parser = PossibleValuesParser::new(["ndjson", "tsv"]))]
     format: String,
@@ -159,6 +167,8 @@ struct RunTasksArgs {
 struct CleanArgs {
     #[command(flatten)]
     of: OfRun,
+    #[command(flatten)]
+    _quiet: QuietArgs,
     /// Where else: ssh removes the run from the hosts of the plan, too
     #[arg(long, value_enum, default_value_t = EngineName::Local)]
     engine: EngineName,
@@ -170,6 +180,8 @@ struct CleanArgs {
 struct TaskArgs {
     #[command(flatten)]
     of: OfRun,
+    #[command(flatten)]
+    _quiet: QuietArgs,
     /// Tasks, by the ids that status --missing shows
     #[arg(value_name = "ID", required_unless_present = "stage")]
     ids: Vec<String>,
@@ -290,7 +302,7 @@ impl PlanArgs {
         if !threshold.is_finite() {
             anyhow::bail!("the threshold is {threshold}; it must be a number");
         }
-        let table = TableOptions { threshold: threshold.to_string(), top: *top, max_df: *max_df, format: format.clone() };
+        let table = TableOptions { threshold: threshold.to_string(), top: *top, max_df: *max_df, format: format.clone(), rank: self.rank };
         Ok(self.table.then_some(table))
     }
 }
@@ -312,16 +324,27 @@ impl PlanArgs {
         let own = ["dedup-index".to_owned(), "sync".to_owned()];
         let sync = own.into_iter().chain(flags).chain(["--".to_owned(), name.clone()]).chain(paths).collect::<Vec<_>>();
         let settings = index::settings_of(sync.iter().map(OsString::from).collect())?;
-        let (manifest, found) = files_to_read(&directory, &self.blots.options(&self.tokens), &settings)?;
+        let (manifest, found) =
+            files_to_read(&directory, &self.blots.options(&self.tokens), &settings, self.max_remove.unwrap_or_default())?;
         if Tokenizer::is_dna(&manifest.scheme(&directory)?.tokens) && !self.tokens.is_dna() {
             options.flags.push("--tokenizer=dna".to_owned());
         }
         options.parts = manifest.segments.first().map_or(1, |segment| segment.parts);
         options.dictionary = manifest.dictionary;
         options.scheme.clone_from(&manifest.scheme);
-        options.base = Some(BaseOf { index: name, checksum: manifest.checksum(), generation: manifest.generation, sync });
+        let max_remove = self.max_remove.map(|max| max.to_string());
+        options.base = Some(BaseOf { index: name, checksum: manifest.checksum(), generation: manifest.generation, sync, max_remove });
         Ok(found)
     }
+}
+
+/// A plan for nothing, because nothing is there to be read, is a slip.
+fn ensure_some_found(found: &[Found], has_base: bool) -> Result<(), anyhow::Error> {
+    let problem = found.iter().find_map(|found| if let Found::Problem(problem) = found { Some(problem) } else { None });
+    if let (Some(problem), false) = (problem, has_base || found.iter().any(|found| matches!(found, Found::File(_)))) {
+        anyhow::bail!("{problem}; there is nothing to plan for");
+    }
+    Ok(())
 }
 
 fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
@@ -350,6 +373,7 @@ fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
         Some(index) => args.find_changes(index, &mut options)?,
         None => args.find_all(&mut options)?,
     };
+    ensure_some_found(&found, args.base.is_some())?;
     let before = args.base.as_ref().map_or_else(|| Ok(Vec::new()), |index| read_owners(index))?;
     let (plan, slices) = Plan::new(found, hosts, options, &before)?;
     write_plan(&plan, &slices, &selects, &args.output)?;

@@ -46,7 +46,9 @@ impl<'i> Library<'i> {
         let file =
             |path: &Path| corpus::read_text(path, self.options.lossy).map_err(|error| Problem::new(Place::path(path), error.to_string()));
         if self.corpus.is_empty() {
-            return file(Path::new(id));
+            let hint =
+                |problem: Problem| Problem { what: format!("{}; say where the documents are with --corpus", problem.what), ..problem };
+            return file(Path::new(id)).map_err(|problem| if Path::new(id).exists() { problem } else { hint(problem) });
         }
         let mut below = self.corpus.iter().filter(|root| root.is_dir()).map(|root| root.join(id));
         if let Some(path) = below.clone().find(|path| path.is_file()) {

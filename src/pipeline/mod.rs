@@ -22,6 +22,7 @@ mod library;
 mod pairs;
 mod print;
 mod query;
+mod removal;
 mod reorganise;
 mod spex;
 mod steps;
@@ -35,11 +36,12 @@ pub use behind::{between, blot_text};
 pub use blot::{BlotOptions, blot, scheme_of};
 pub use build::{BuildOptions, RunsOptions, build, build_runs, range_name};
 pub use built::{BROUGHT, BUILT, Built};
-pub use change::{ChangeOptions, Changed, add, remove};
+pub use change::{ChangeOptions, Changed, add, pin, remove, unpin};
 pub use dump::{dump, dump_blot, dump_dictionary};
 pub use extract::{
-    CompareOptions, Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassagesOptions, Sifted, Slice, UniqueOptions,
-    WhichPairs, compare, extract, extract_counted, extract_pages, extract_passages, extract_without, passages, spans, unique,
+    CompareOptions, Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassagesOptions, RowFormat, Sifted, Slice,
+    UniqueOptions, WhichPairs, compare, extract, extract_counted, extract_pages, extract_passages, extract_without, passages, spans,
+    unique,
 };
 pub use find_ids::find_ids;
 pub use follow::{Followed, SliceMade, commit_staged, files_to_read, number_changes, stage_base, stage_changes, stage_ranges};
@@ -48,6 +50,7 @@ pub use history::{HistoryOptions, ask_history, remove_from_history, sift_by_hist
 pub use pairs::{Aligned, PairsOptions, align_pairs};
 pub(crate) use print::ToPrints;
 pub use query::{Answers, Asked, QueryOptions, query};
+pub use removal::MaxRemove;
 pub use reorganise::{compact, merge, split};
 pub use spex::{SpexOptions, SpexOutput, Spexed, spex, spex_add};
 pub use steps::{

@@ -75,7 +75,7 @@ fn golden_streams_are_read_and_written_as_ever() {
 /// An index as it always was: read, and made again.
 #[test]
 fn the_golden_index_is_read_and_made_again() {
-    let (work, golden) = (Work::new(), root().join("testdata/golden/v2/corpus.idx"));
+    let (work, golden) = (Work::new(), root().join("testdata/golden/v3/corpus.idx"));
     symlink(root().join("testdata/corpus"), work.path("corpus")).unwrap();
     work.run("dedup-index", &["build", "-o", "made.idx", "--parts", "2", "corpus/"]).ok();
     if std::env::var_os("UPDATE_GOLDEN").is_some() && !golden.exists() {
@@ -84,6 +84,14 @@ fn the_golden_index_is_read_and_made_again() {
     work.shell(&format!("diff -r made.idx {0} && dedup-index verify {0}", golden.display())).ok();
     work.shell(&format!("dedup-index dump {0} | dedup-index build -o again.idx --parts 2 && diff -r made.idx again.idx", golden.display()))
         .ok();
+}
+
+#[test]
+fn an_index_of_an_older_version_is_refused_with_the_remedy() {
+    let golden = root().join("testdata/golden/v2/corpus.idx");
+    let ran = Work::new().run("dedup-index", &["verify", golden.to_str().unwrap()]);
+    let what = "an index of version 2, this program reads version 3; build it again with dedup-index build";
+    assert_eq!((ran.code(), ran.stderr()), (2, format!("dedup-index: {}/manifest.json: {what}\n", golden.display())));
 }
 
 #[test]
