@@ -6,6 +6,7 @@ use super::{
     compare::{COMPARISON, CompareArgs, DICTIONARY},
     exit_code,
     generate::{What, examples},
+    kind::{Kind, name},
     main_of,
     manners::{COUNTED, GROUPS, MannersArgs, SHAPES, TEXTS},
     name as tool_name,
@@ -28,7 +29,7 @@ use crate::{
     token::Tokenizer,
 };
 use anyhow::{Context, bail};
-use clap::{Parser, ValueEnum, builder::PossibleValuesParser};
+use clap::{Parser, builder::PossibleValuesParser};
 use std::{
     ffi::OsString,
     io::Write,
@@ -138,26 +139,6 @@ struct Arguments {
     run: RunArgs,
     #[arg(long, value_name = "WHAT", hide = true)]
     generate: Option<What>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
-    /// Every pair of documents, once
-    Pairs,
-    /// The most similar documents of each document, both ways
-    Table,
-    /// Groups that hang together by pairs, and which document of each to keep
-    Clusters,
-    /// Groups of documents with the same tokens
-    Exact,
-    /// The pairs as a graph
-    Graph,
-    /// Blots by falling number of documents
-    Blots,
-    /// Of each document of PATH… the byte ranges that an earlier one has
-    Spans,
-    /// What several documents share, the longest and most frequent first, with all places
-    Passages,
 }
 
 /// Lines that are read, judged and written take no more, but for the longest.
@@ -590,10 +571,6 @@ impl Arguments {
             Some(other) => bail!("--as graph is written as dot or graphml, not as {other}"),
         }
     }
-}
-
-fn name(kind: Kind) -> String {
-    kind.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 /// Runs a whole command line of this tool, within another.

@@ -217,11 +217,14 @@ fn the_examples_of_help_run_and_the_page_is_current() {
     );
 }
 
+/// What a row is known by: both ids.
+type Key = (String, String);
+
 /// A table: its rows by both ids.
-pub type Rows = std::collections::BTreeMap<(String, String), Vec<String>>;
+pub type Rows = std::collections::BTreeMap<Key, Vec<String>>;
 
 /// The columns of a table in TSV and its rows, each by its ids.
-fn tsv_rows(text: &str) -> (Vec<String>, Vec<((String, String), Vec<String>)>) {
+fn tsv_rows(text: &str) -> (Vec<String>, Vec<(Key, Vec<String>)>) {
     let mut lines = text.lines().map(|line| line.split('\t').map(str::to_owned).collect::<Vec<_>>());
     let names = lines.next().unwrap();
     let at = |name: &str| names.iter().position(|column| column == name).unwrap();
