@@ -183,6 +183,15 @@ impl InputArgs {
     }
 }
 
+/// For verbs that say nothing but errors: -q is accepted by every verb of every program.
+#[derive(Args, Debug, Clone, Copy)]
+pub struct QuietArgs {
+    /// Say nothing but errors
+    #[allow(dead_code, reason = "there is nothing to silence")]
+    #[arg(short, long)]
+    quiet: bool,
+}
+
 /// How text becomes tokens.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Tokens")]

@@ -6,6 +6,7 @@ use super::{
     compare::{COMPARISON, CompareArgs, DICTIONARY},
     exit_code,
     generate::{What, examples},
+    kind::{Kind, name},
     limits::tell_not_excluded,
     main_of,
     manners::{COUNTED, GROUPS, MannersArgs, SHAPES, TEXTS},
@@ -18,18 +19,19 @@ use super::{
 };
 use crate::{
     format::Form,
-    index::Index,
+    index::{Index, Since},
     parallel::Limits,
     pipeline::{
-        Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassageOptions, PassagesOptions, Settings, UniqueOptions,
-        Watch, WhichPairs, compare, extract_counted, extract_pages, extract_passages, extract_without, passages, spans, unique,
+        Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassageOptions, PassagesOptions, RowFormat, Settings,
+        UniqueOptions, Watch, WhichPairs, compare, extract_counted, extract_pages, extract_passages, extract_without, passages, spans,
+        unique,
     },
     report::{Format, GraphFormat},
     similar::{Keep, Score},
     token::Tokenizer,
 };
 use anyhow::{Context, bail};
-use clap::{Parser, ValueEnum, builder::PossibleValuesParser};
+use clap::{Parser, builder::PossibleValuesParser};
 use std::{
     ffi::OsString,
     io::Write,
@@ -74,9 +76,12 @@ struct Arguments {
     /// Rows of the table for each document [default: 100]; pages, of the pairs with the highest scores [default: 500]; passages [default: every one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
-    /// Only what changed in the table since commit GEN (see generation in `dedup-index stats`): rows to delete, update and insert
-    #[arg(long, value_name = "GEN")]
-    since: Option<u64>,
+    /// Only what changed in the table since a commit, by its generation or by a pin (see `dedup-index stats`): rows to delete, update and insert
+    #[arg(long, value_name = "GEN|PIN")]
+    since: Option<Since>,
+    /// Number the rows of each document in the table and in its changes
+    #[arg(long)]
+    rank: bool,
     /// Make the table of what dedup-index step count counted, in all ranges; may be given several times
     #[arg(long, value_name = "FILE", conflicts_with_all = ["exclude", "exclude_index"])]
     counts: Vec<PathBuf>,
@@ -119,9 +124,9 @@ struct Arguments {
     /// The same, where the new documents are those whose ids are in LIST, one a line
     #[arg(long, value_name = "LIST")]
     new_from: Option<PathBuf>,
-    /// The same, where the new documents are those that came or changed after commit GEN (see generation in `dedup-index stats`)
-    #[arg(long, value_name = "GEN")]
-    new_since: Option<u64>,
+    /// The same, where the new documents are those that came or changed after a commit, by its generation or by a pin
+    #[arg(long, value_name = "GEN|PIN")]
+    new_since: Option<Since>,
     /// Write to FILE: beside it first, renamed when all is done; .gz and .zst are packed
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -138,26 +143,6 @@ struct Arguments {
     generate: Option<What>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
-    /// Every pair of documents, once
-    Pairs,
-    /// The most similar documents of each document, both ways
-    Table,
-    /// Groups that hang together by pairs, over any number of steps
-    Clusters,
-    /// Groups of documents with the same tokens
-    Exact,
-    /// The pairs as a graph
-    Graph,
-    /// Blots by falling number of documents
-    Blots,
-    /// Of each document of PATH… the byte ranges that an earlier one has
-    Spans,
-    /// What several documents share, the longest and most frequent first, with all places
-    Passages,
-}
-
 /// Lines that are read, judged and written take no more, but for the longest.
 const LINES_BYTES: u64 = 64 << 20;
 /// Nobody reads more pages, and a directory of a hundred thousand files is a nuisance.
@@ -168,7 +153,7 @@ const MANUAL: Manual = Manual {
         ("dedup-extract my.idx", "Every pair of which one document is half in the other"),
         ("dedup-extract my.idx --score jaccard --threshold 0.8 --format tsv", "Near-duplicates, as a table"),
         ("dedup-extract my.idx --as table --top 10 --format tsv -o alike.tsv", "The ten most similar documents of each"),
-        ("dedup-extract my.idx --as table --since 1 --format tsv", "What to do to a table that was made after commit 1"),
+        ("dedup-extract my.idx --as table --since 1 --format tsv", "What to do to a table that was made after commit 1 (or a pin)"),
         ("dedup-extract my.idx --as clusters --keep longest", "Groups of documents that hang together, with the longest of each"),
         (
             "dedup-extract my.idx --unique articles.jsonl.zst -o clean.jsonl.zst",
@@ -194,9 +179,10 @@ const MANUAL: Manual = Manual {
                 "With --passages, pairs also have passages, a list of a, b (bytes, or with --chars characters, where the passage starts and ends), tokens, score, kind; see dedup-query(1). Of a document whose text cannot be read there are no passages, it is named, and \
                  the status is 2; see TEXTS.",
                 "pairs: a, b (ids; a comes first in the corpus), shared (distinct blots that both have), a_in_b (shared ÷ blots of a), b_in_a, score. Ordered by a, then b, as the corpus is.",
-                "table: a, rank, b, shared, a_in_b, b_in_a. For each document those with the highest a_in_b; of equal ones the first in the corpus. Every pair that is near enough stands in both directions.",
-                "table with --since: change (delete, update or insert), then as above; a deleted row as it was. Done to the old table, row by row, they give the new one; rows are known by a and b. Commits whose segments were made into one \
-                 cannot be told apart any more.",
+                "table: a, b, shared, a_in_b, b_in_a; with --rank also rank, after a. For each document those with the highest a_in_b, the best first; of equal ones the first in the corpus. Every pair that is near enough stands in both directions.",
+                "table with --since: change (delete, update or insert), then as above; a deleted row as it was. Done to the old table, row by row, they give the new one; rows are known by a and b. With --rank every row that moves up or down is an update, \
+                 which makes most changes several times as long. Commits whose segments were made into one \
+                 cannot be told apart any more; a generation that was pinned with dedup-index pin stays for as long as it is pinned.",
                 "clusters: cluster, size, kept, members, and dropped, a list of doc, duplicate_of, shared, score: what hangs together by pairs, and the one that --keep prefers. duplicate_of is that one, if they are a pair; else a document through \
                  which they hang together, and which is in dropped itself. Two documents of a cluster may have nothing in common: to clean a corpus use --unique, not clusters. In TSV a row for each document: cluster, doc, kept (1 or 0), duplicate_of, shared, score.",
                 "exact: group, size, tokens, docs; in TSV a row for each document: group, doc. blots: blot, df, docs; in TSV, too, docs is a JSON array.",
@@ -255,7 +241,7 @@ const MANUAL: Manual = Manual {
                 COUNTED,
                 SHAPES,
                 GROUPS,
-                "--new PREFIX, --new-from LIST and --new-since GEN say which documents are new: pairs of two old ones are left out, pairs of a new one with any other are told. Documents are new by any of the rules that are given. \
+                "--new PREFIX, --new-from LIST and --new-since GEN|PIN say which documents are new: pairs of two old ones are left out, pairs of a new one with any other are told. Documents are new by any of the rules that are given. \
                  All of these are for pairs, table, clusters and graph; clusters hang together by the pairs that are left.",
             ],
         ),
@@ -292,11 +278,11 @@ impl Tool for Arguments {
         if self.comparison.is_asked() {
             return self.run_comparison(&open()?);
         }
-        let options = self.options()?;
         if self.passages && self.format.as_deref().is_some_and(|format| format != "ndjson" && format != "pan-xml") {
             bail!("--passages gives ndjson or pan-xml; leave out --format");
         }
         let index = open()?;
+        let options = self.options(&index)?;
         let excludes = !self.exclude.is_empty() || !self.exclude_index.is_empty() || !self.manners.base.is_empty();
         if excludes && !self.run.quiet {
             tell_not_excluded(&tool_name::<Self>(), &index);
@@ -404,7 +390,7 @@ impl Arguments {
 
     fn run_comparison(&self, index: &Index) -> Result<ExitCode, anyhow::Error> {
         let (settings, by_id) = self.reading(index);
-        let mut options = self.comparison.options(self.options()?, self.format()?, self.leave_out().pairs);
+        let mut options = self.comparison.options(self.options(index)?, self.format()?, self.leave_out().pairs);
         options.by_id = by_id;
         if self.score.is_none() && self.threshold.is_none() {
             (options.blots.score, options.blots.threshold) = (Score::S1, 1.0);
@@ -453,7 +439,7 @@ impl Arguments {
 
     fn leave_out(&self) -> LeaveOut {
         let prefixes = self.new.iter().cloned().map(New::Prefix);
-        let new = prefixes.chain(self.new_from.clone().map(New::Listed)).chain(self.new_since.map(New::Since)).collect();
+        let new = prefixes.chain(self.new_from.clone().map(New::Listed)).chain(self.new_since.clone().map(New::Since)).collect();
         let pairs = WhichPairs { groups: self.manners.grouping(), new };
         LeaveOut { files: self.exclude.clone(), indexes: self.exclude_index.clone(), base: self.manners.base.clone(), pairs }
     }
@@ -497,6 +483,7 @@ impl Arguments {
             ("--min-tokens", self.min_tokens.is_some(), is(&[Kind::Passages])),
             ("--taboo", !self.taboo.is_empty(), is(&[Kind::Passages])),
             ("--since", self.since.is_some(), is(&[Kind::Table])),
+            ("--rank", self.rank, is(&[Kind::Table])),
             ("--counts", !self.counts.is_empty(), is(&[Kind::Table]) && !self.leaves_out()),
             ("--passages", self.passages, is(&[Kind::Pairs]) && !compares),
             ("--keep", self.keep.is_some(), is(&[Kind::Clusters])),
@@ -529,7 +516,7 @@ impl Arguments {
         }
     }
 
-    fn options(&self) -> Result<ExtractOptions, anyhow::Error> {
+    fn options(&self, index: &Index) -> Result<ExtractOptions, anyhow::Error> {
         let is_table = self.what == Kind::Table;
         let find = |given: &Option<String>| Score::NAMES.iter().find(|row| Some(row.0) == given.as_deref()).map(|row| row.1);
         let score = find(&self.score).unwrap_or(if is_table { Score::Inclusion } else { Score::Containment });
@@ -538,15 +525,16 @@ impl Arguments {
             bail!("the threshold is {threshold}; it must be a number");
         }
         let limits = Limits::new(threads_of(self.run.threads), self.memory.unwrap_or_else(|| machine_memory() / 4));
-        Ok(ExtractOptions { what: self.extract()?, score, threshold, max_df: self.max_df, limits })
+        Ok(ExtractOptions { what: self.extract(index)?, score, threshold, max_df: self.max_df, limits })
     }
 
-    fn extract(&self) -> Result<Extract, anyhow::Error> {
+    fn extract(&self, index: &Index) -> Result<Extract, anyhow::Error> {
         Ok(match self.what {
             Kind::Pairs => Extract::Pairs(self.format()?),
             Kind::Table => {
-                let (top, format) = (self.top.unwrap_or(100) as usize, self.format()?);
-                self.since.map_or(Extract::Table { top, format }, |generation| Extract::TableSince { top, format, generation })
+                let (top, rows) = (self.top.unwrap_or(100) as usize, RowFormat { format: self.format()?, ranks: self.rank });
+                let since = self.since.as_ref().map(|since| index.manifest.resolve(&index.directory, since)).transpose()?;
+                since.map_or(Extract::Table { top, rows }, |generation| Extract::TableSince { top, rows, generation })
             }
             Kind::Clusters => Extract::Clusters { keep: self.keep(), format: self.format()? },
             Kind::Exact => Extract::Exact(self.format()?),
@@ -576,10 +564,6 @@ impl Arguments {
             Some(other) => bail!("--as graph is written as dot or graphml, not as {other}"),
         }
     }
-}
-
-fn name(kind: Kind) -> String {
-    kind.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 /// Runs a whole command line of this tool, within another.

@@ -2,22 +2,22 @@
 
 use super::{
     Manual, Tool,
-    args::{BlotArgs, RunArgs, TokenArgs, machine_memory, parse_size, read_list, threads_of},
+    args::{BlotArgs, QuietArgs, RunArgs, TokenArgs, machine_memory, parse_size, read_list, threads_of},
     exit_code,
     generate::{What, examples},
     main_of, name,
     output::Output,
     progress::Complaints,
+    stats::{StatsArgs, grouped, run_stats},
     step::{StepArgs, run_step},
     watched,
 };
 use crate::{
-    format::{Form, shown, to_json},
-    index::{Index, Manifest, Means, Stats, stats, verify},
-    parallel::Limits,
+    format::{Form, shown},
+    index::{Index, Manifest, Means, verify},
     pipeline::{
-        BlotOptions, BuildOptions, ChangeOptions, Changed, RunsOptions, Settings, SyncOptions, add, build, build_runs, compact, dump,
-        dump_blot, dump_dictionary, merge, remove, split, sync,
+        BlotOptions, BuildOptions, ChangeOptions, Changed, MaxRemove, RunsOptions, Settings, SyncOptions, add, build, build_runs, compact,
+        dump, dump_blot, dump_dictionary, merge, pin, remove, split, sync, unpin,
     },
     posting::TempDir,
     token::Tokenizer,
@@ -61,10 +61,14 @@ enum Command {
     Step(StepArgs),
     /// Make all segments of an index into one
     Compact(CompactArgs),
+    /// Keep the state of a generation under a name, for dedup-extract --since NAME
+    Pin(PinArgs),
+    /// Let go of a state that pin kept
+    Unpin(UnpinArgs),
     /// Show what an index holds: documents, blots, sets, bytes on disk
     Stats(StatsArgs),
     /// Check every checksum, order, count and cross-reference of an index
-    Verify(IndexArgs),
+    Verify(VerifyArgs),
     /// Write an index as a blot stream that build reads back, or what one blot leads to
     Dump(DumpArgs),
 }
@@ -218,6 +222,9 @@ struct SyncArgs {
     /// Only say what would be done
     #[arg(short = 'n', long)]
     dry_run: bool,
+    /// How many documents may be removed, as a number or a share; more is refused, and nothing is changed [default: 50%]
+    #[arg(long, value_name = "N|P%")]
+    max_remove: Option<MaxRemove>,
     #[command(flatten)]
     change: ChangeArgs,
 }
@@ -250,6 +257,8 @@ struct MergeArgs {
 struct SplitArgs {
     #[command(flatten)]
     of: IndexArgs,
+    #[command(flatten)]
+    _quiet: QuietArgs,
     /// How many parts, 1 to 256
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     parts: u32,
@@ -268,6 +277,8 @@ struct CompactArgs {
     #[command(flatten)]
     of: IndexArgs,
     #[command(flatten)]
+    _quiet: QuietArgs,
+    #[command(flatten)]
     means: MeansArgs,
     /// How many threads work [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -275,25 +286,53 @@ struct CompactArgs {
 }
 
 #[derive(Args, Debug)]
-struct IndexArgs {
-    /// The directory of the index
-    #[arg(value_name = "IDX")]
-    index: PathBuf,
+struct PinArgs {
+    #[command(flatten)]
+    of: IndexArgs,
+    /// Letters, digits, '.', '_' and '-'; a pin that has this name moves
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Which state: one that stats lists [default: the last one]
+    #[arg(long, value_name = "N")]
+    generation: Option<u64>,
+    /// Do not say what was done
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 #[derive(Args, Debug)]
-struct StatsArgs {
+struct UnpinArgs {
     #[command(flatten)]
     of: IndexArgs,
-    /// As one JSON object
-    #[arg(long)]
-    json: bool,
+    /// The name that it was given
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Do not say what was done
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct IndexArgs {
+    /// The directory of the index
+    #[arg(value_name = "IDX")]
+    pub index: PathBuf,
+}
+
+#[derive(Args, Debug)]
+struct VerifyArgs {
+    #[command(flatten)]
+    of: IndexArgs,
+    #[command(flatten)]
+    _quiet: QuietArgs,
 }
 
 #[derive(Args, Debug)]
 struct DumpArgs {
     #[command(flatten)]
     of: IndexArgs,
+    #[command(flatten)]
+    _quiet: QuietArgs,
     /// Only the documents that have this blot
     #[arg(long, value_name = "HEX")]
     blot: Option<String>,
@@ -312,6 +351,7 @@ const MANUAL: Manual = Manual {
         ("dedup-index build -o small.idx --select winnow:4 --memory 256M corpus/", "Fewer blots, little memory"),
         ("dedup-index sync my.idx corpus/", "Bring it up to date with its files"),
         ("dedup-index add my.idx new/ && dedup-index remove my.idx new/old.txt", "Documents in and out, one commit each"),
+        ("dedup-index pin my.idx monday", "Keep this state, for dedup-extract my.idx --as table --since monday"),
         ("dedup-index stats my.idx", "What it holds"),
         ("dedup-index verify my.idx", "Whether it is whole"),
         ("dedup-index dump my.idx | dedup-index build -o copy.idx", "Out and in again"),
@@ -333,7 +373,9 @@ const MANUAL: Manual = Manual {
                 "add, remove and sync make one commit each, and cost as much as what they change, whatever the size of the index. A crash at any instant leaves the index as it was or as it was to be. One process can write at a time; another is refused at once, and told which one is at work. Readers are never in the way, nor are they disturbed.",
                 "add: a document with an id that the index has replaces the one that had it, unless its text is the same. remove: by id. Numbers of removed documents are used again.",
                 "sync makes the index hold the documents of the given files and directories, and no others. Files whose size and times are those of the last sync are not read; --checksum reads them all. What is known of files is kept beside the index, in IDX.sync; without it all files are read. If a directory cannot be read, nothing is removed; a file that cannot be used keeps the documents it had.",
+                "sync refuses to remove more than half of the documents, or any while a directory that was named is empty, and changes nothing then; --max-remove N or P% says how many may go. It remembers how it was called (the files and directories, --relative, --records, --id-field, --text-field, --lossy), and refuses to be called in another way, as ids would change and documents go; more directories than before are welcome. Remove IDX.sync to start over.",
                 "Each commit adds a segment. When eight of them pile up the smaller ones are made into one, before the next commit; --no-compact leaves that to compact, which makes one of all. What compact leaves is what build makes of the same documents.",
+                "pin gives the state of a generation a name. dedup-extract --since NAME, --new-since NAME find it for as long as it is pinned: segments before a pinned generation are not made into one with those after it, also by compact, and the postings of documents that were removed since are kept. A pin of the same name moves. unpin lets it go. merge and split make indexes without pins.",
             ],
         ),
         (
@@ -369,10 +411,20 @@ impl Tool for Arguments {
             }
             Some(Command::Step(args)) => run_step(args).map(|()| ExitCode::SUCCESS),
             Some(Command::Compact(args)) => Ok(compact(&args.of.index, &args.means.means(args.threads)).map(|()| ExitCode::SUCCESS)?),
+            Some(Command::Pin(PinArgs { of, name, generation, quiet })) => {
+                let generation = pin(&of.index, name, *generation)?;
+                say_done(*quiet, &of.index, &format!("generation {generation} is pinned as {name}"))
+            }
+            Some(Command::Unpin(UnpinArgs { of, name, quiet })) => {
+                let generation = unpin(&of.index, name)?;
+                say_done(*quiet, &of.index, &format!("generation {generation} is not pinned as {name} any more"))
+            }
             Some(Command::Stats(args)) => run_stats(args),
-            Some(Command::Verify(args)) => Ok(verify(&Index::open(&args.index)?).map(|()| ExitCode::SUCCESS)?),
+            Some(Command::Verify(args)) => Ok(verify(&Index::open(&args.of.index)?).map(|()| ExitCode::SUCCESS)?),
             Some(Command::Dump(args)) => run_dump(args),
-            None => anyhow::bail!("say what to do: build, add, remove, sync, merge, split, step, compact, stats, verify or dump"),
+            None => {
+                anyhow::bail!("say what to do: build, add, remove, sync, merge, split, step, compact, pin, unpin, stats, verify or dump")
+            }
         }
     }
 }
@@ -406,10 +458,14 @@ fn run_sync(args: &SyncArgs) -> Result<ExitCode, anyhow::Error> {
     if run.input.reads_stdin() {
         anyhow::bail!("say which files and directories the index is to follow");
     }
-    let options = SyncOptions { change: args.change.options(), checksum: args.checksum, dry_run: args.dry_run };
+    let max_remove = args.max_remove.unwrap_or_default();
+    let options = SyncOptions { change: args.change.options(), checksum: args.checksum, dry_run: args.dry_run, max_remove };
     let settings = args.change.settings(&args.of.index)?;
     let changed = watched::<Arguments, _>(run, false, |watch| Ok(sync(&options, &settings, &args.of.index, watch)?))?;
     tell(&changed, &args.of.index, run.quiet, args.dry_run);
+    if let Some(refusal) = &changed.refusal {
+        anyhow::bail!("{}: it would be refused: {refusal}", args.of.index.display());
+    }
     Ok(exit_code(changed.problems, run.input.skip_bad))
 }
 
@@ -445,65 +501,15 @@ fn tell(changed: &Changed, directory: &Path, quiet: bool, is_dry: bool) {
         .collect();
     let what = if counts.is_empty() { "nothing to do".to_owned() } else { counts.join(", ") };
     let when = if is_dry { "nothing was written".to_owned() } else { format!("generation {generation}") };
-    let _ = writeln!(std::io::stdout(), "{}: {what}; {when}", shown(&directory.display().to_string()));
+    let _ = say_done(quiet, directory, &format!("{what}; {when}"));
 }
 
-fn run_stats(args: &StatsArgs) -> Result<ExitCode, anyhow::Error> {
-    let threads = threads_of(None);
-    let stats = stats(&Index::open(&args.of.index)?, Limits::new(threads, 2 * threads as u64))?;
-    let mut out = Output::open(None, false)?;
-    if args.json {
-        writeln!(out, "{}", to_json(&stats))?;
-    } else {
-        out.write_all(stats_table(&stats).as_bytes())?;
+/// One line on what was done, on stdout.
+fn say_done(quiet: bool, directory: &Path, what: &str) -> Result<ExitCode, anyhow::Error> {
+    if !quiet {
+        let _ = writeln!(std::io::stdout(), "{}: {what}", shown(&directory.display().to_string()));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn stats_table(stats: &Stats) -> String {
-    let number = |name: &str, value: u64| format!("{name:24}{:>16}\n", grouped(value));
-    let mut table = format!("{:24}{}\n", "scheme", stats.scheme);
-    for (name, value) in [
-        ("generation", stats.generation),
-        ("segments", stats.segments),
-        ("parts", stats.parts),
-        ("documents", stats.documents),
-        ("  aliases", stats.aliases),
-        ("bytes of text", stats.bytes),
-        ("tokens", stats.tokens),
-        ("postings", stats.postings),
-        ("  stored", stats.postings_stored),
-        ("distinct blots", stats.blots),
-        ("  singletons", stats.singletons),
-        ("document sets", stats.sets),
-        ("  members", stats.set_members),
-        ("free numbers", stats.free_numbers),
-    ] {
-        table += &number(name, value);
-    }
-    if let Some(dictionary) = &stats.dictionary {
-        for (name, value) in [("words", dictionary.words), ("  singletons", dictionary.singletons), ("  documents", dictionary.pairs)] {
-            table += &number(name, value);
-        }
-    }
-    table += &number("bytes on disk", stats.disk_total);
-    stats.disk.iter().for_each(|(name, &bytes)| table += &number(&format!("  {name}"), bytes));
-    let bits = [
-        ("bits a posting", stats.bits_per_posting),
-        ("bits a shared blot", stats.bits_per_shared_blot),
-        ("bits a singleton", stats.bits_per_singleton),
-    ];
-    let df = [("documents a blot, mean", stats.df.mean), ("  sigma", stats.df.sigma)];
-    bits.iter().chain(&df).for_each(|(name, value)| table += &format!("{name:24}{value:>16.2}\n"));
-    let top: Vec<_> = stats.df.top.iter().map(|(length, blots)| format!("{} ({} blots)", grouped(*length), grouped(*blots))).collect();
-    table + &format!("{:24}{}\n", "  most", top.join(", "))
-}
-
-/// 1234567 as 1,234,567.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
-    groups.join(",")
 }
 
 fn run_dump(args: &DumpArgs) -> Result<ExitCode, anyhow::Error> {

@@ -251,7 +251,14 @@ impl Tool for Arguments {
                 bail!("{flag} has no meaning here; it is for passages");
             }
         }
-        let index = Index::open_whole(self.index.as_deref().context("say which index")?)?;
+        let path = self.index.as_deref().context("say which index")?;
+        if path.is_file() {
+            let name = path.display();
+            bail!(
+                "{name}: a document, not an index; the index comes first: dedup-query IDX {name}, where dedup-index build -o IDX PATH makes IDX"
+            );
+        }
+        let index = Index::open_whole(path)?;
         let mut out = BufWriter::with_capacity(1 << 16, Output::open(self.html.as_deref(), false)?);
         if let Some(hex) = &self.blot {
             let blot = index.scheme.parse_blot(hex).map_err(anyhow::Error::msg)?;

@@ -14,6 +14,8 @@ pub struct StatusArgs {
     /// The directory that plan made
     #[arg(value_name = "RUN")]
     pub run: std::path::PathBuf,
+    #[command(flatten)]
+    _quiet: super::args::QuietArgs,
     /// Only the ids of tasks that are not done, one a line
     #[arg(long, conflicts_with = "json")]
     missing: bool,

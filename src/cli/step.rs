@@ -1,8 +1,8 @@
 //! dedup-index step: from the runs of slices to an index, step by step.
 
-use super::index::MeansArgs;
+use super::{args::QuietArgs, index::MeansArgs};
 use crate::{
-    index::SegmentFiles,
+    index::{Manifest, SegmentFiles, Since},
     pipeline::{CountRange, StepOptions, count_range, finish_part, join_sets, number_documents, reduce_range, stage_base, stage_ranges},
 };
 use clap::{Args, Subcommand};
@@ -88,8 +88,8 @@ enum Step {
         #[arg(long, value_name = "N", conflicts_with = "since")]
         max_df: Option<u64>,
         /// Only pairs of documents that were added, replaced or removed since commit GEN, before and after
-        #[arg(long, value_name = "GEN")]
-        since: Option<u64>,
+        #[arg(long, value_name = "GEN|PIN")]
+        since: Option<Since>,
         /// The index; of its parts only those of the range need be there
         #[arg(value_name = "IDX")]
         index: PathBuf,
@@ -116,6 +116,8 @@ struct HowArgs {
     #[arg(long, value_name = "NAME")]
     of: Option<String>,
     #[command(flatten)]
+    _quiet: QuietArgs,
+    #[command(flatten)]
     means: MeansArgs,
     /// How many threads work [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -140,7 +142,8 @@ pub fn run_step(args: &StepArgs) -> Result<(), anyhow::Error> {
         Step::Base { checksum, index, how } => stage_base(&how.options(), index, checksum, &how.output)?,
         Step::Ranges { parts, index, how } => stage_ranges(index, *parts, &how.output)?,
         Step::Count { range, max_df, since, index, how } => {
-            let of = CountRange { buckets: range.clone(), max_df: *max_df, since: *since };
+            let resolve = |since: &Since| Manifest::read(index)?.resolve(index, since);
+            let of = CountRange { buckets: range.clone(), max_df: *max_df, since: since.as_ref().map(resolve).transpose()? };
             count_range(&how.options(), index, &of, &how.output)?;
         }
     }

@@ -16,7 +16,7 @@ use crate::{
     error::Result,
     posting::{BUCKETS, Key, NARROW_BITS, SLICES, Sorting, SpillTo, WordLists},
 };
-use std::{ops::Range, path::Path};
+use std::{collections::BTreeMap, ops::Range, path::Path};
 
 /// Segments are made into one when there are so many.
 const MOST_SEGMENTS: usize = 8;
@@ -30,11 +30,15 @@ impl Index {
         })
     }
 
-    /// From which segment on they should be made into one, if they pile up: small ones go together, until the next one is more than
-    /// twice as large as all that are newer. So a posting is written anew only as often as the index doubles.
-    pub fn piled_up(&self) -> Option<usize> {
-        let sizes: Vec<u64> =
-            self.manifest.segments.iter().map(|segment| segment.files.iter().map(|file| file.bytes).sum::<u64>()).collect();
+    /// Which neighbouring segments should be made into one, if they pile up: small ones go together, until the next one is more than
+    /// twice as large as all that are newer. So a posting is written anew only as often as the index doubles. Segments before and after a pinned generation stay apart.
+    pub fn piled_up(&self) -> Option<Range<usize>> {
+        self.manifest.groups().into_iter().rev().find_map(|group| self.pile_in(group))
+    }
+
+    fn pile_in(&self, group: Range<usize>) -> Option<Range<usize>> {
+        let bytes = |segment: &SegmentEntry| segment.files.iter().map(|file| file.bytes).sum::<u64>();
+        let sizes: Vec<u64> = self.manifest.segments[group.clone()].iter().map(bytes).collect();
         if sizes.len() < MOST_SEGMENTS {
             return None;
         }
@@ -43,33 +47,101 @@ impl Index {
             from -= 1;
             newer += sizes[from];
         }
-        // With sizes that double from one to the next there is no pile, but the last two are still one too many.
-        Some(from.min(sizes.len() - 2))
+        // With sizes that double from one to the next there is no pile, but the last two are still one too many. Before a pin two may have to stay two.
+        let least = if group.end == self.segments.len() { 2 } else { 3 };
+        Some(group.start + from.min(sizes.len() - least)..group.end)
     }
 
-    /// Whether compaction would change nothing.
+    /// The oldest segments that compaction would make into one; none if it would change nothing.
+    pub fn loose(&self) -> Result<Option<Range<usize>>> {
+        for group in self.manifest.groups() {
+            if !self.is_joined(&group)? {
+                return Ok(Some(group));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the segments of a group are what [`Index::compacted`] would leave of them.
+    fn is_joined(&self, group: &Range<usize>) -> Result<bool> {
+        if group.len() != 2 || group.end == self.segments.len() {
+            return Ok(group.len() < 2);
+        }
+        // Contents whose documents are gone, and the documents.
+        let (older, newer) = (&self.segments[group.start].documents, self.segments[group.start + 1].documents.effects()?);
+        Ok(newer.retired.is_empty() && newer.gone.len() == u64::from(older.len()))
+    }
+
+    /// Whether it is one segment.
     pub fn is_compact(&self) -> bool {
         self.segments.len() <= 1
     }
 
-    /// Writes the segments from one on as one, and gives the manifest that names it.
-    pub fn compacted(&self, from: usize, means: &Means) -> Result<Manifest> {
+    /// Writes some neighbouring segments as one, and gives the manifest that names it. Of older ones than the newest two may be left, see [`Index::joined`].
+    pub fn compacted(&self, range: Range<usize>, means: &Means) -> Result<Manifest> {
+        if range.end < self.segments.len() {
+            return self.joined(range, means);
+        }
+        let from = range.start;
         let view = View::of_newest(self, from)?;
         let generation = self.manifest.generation + 1;
-        let replaced = &self.manifest.segments[from..];
-        let changes = [replaced[0].changes[0], replaced[replaced.len() - 1].changes[1]];
-        let parts = SegmentFiles::parts(replaced[0].parts)?;
-        let name = Manifest::segment_name(generation);
-        let files = SegmentFiles { directory: &self.directory, name: &name, changes, scheme: &self.manifest.scheme, parts };
         let effects = if from == 0 { Effects::default() } else { self.effects_from(from)? };
-        let segment = write(&view, &files, &effects, means)?;
+        let segment = self.write_segment(generation, self.changes_of(&range), &view, &effects, means)?;
         let numbers = if from == 0 { view.documents() as u32 } else { self.manifest.numbers };
         let segments = self.manifest.segments[..from].iter().cloned().chain([segment]).collect();
         Ok(Manifest { generation, numbers, segments, ..self.manifest.clone() })
     }
 
-    /// What the segments from one on together do to the older ones.
+    /// The same of segments that newer ones follow, which may say something of any number in them: documents and contents keep their numbers. A content whose
+    /// first document is gone stands under the number of that, in a segment of its own, of which the next one says that its documents are gone.
+    fn joined(&self, range: Range<usize>, means: &Means) -> Result<Manifest> {
+        let end = self.manifest.segments[range.end - 1].changes[1];
+        let then = Self::open_as_of(&self.directory, &self.manifest.at(&self.directory, end)?)?;
+        let (without, with) = (View::of_undocumented(&then, range.start)?, View::of_documented(&then, range.start)?);
+        let (mut generation, mut changes) = (self.manifest.generation + 1, self.changes_of(&range));
+        let mut effects = then.effects_on_older(range.start)?;
+        let mut segments = self.manifest.segments[..range.start].to_vec();
+        if without.documents() > 0 {
+            segments.push(self.write_segment(generation, changes, &without, &effects, means)?);
+            (generation, changes) = (generation + 1, [end; 2]);
+            effects = Effects { gone: without.numbers()?.collect(), ..Effects::default() };
+        }
+        effects.free = then.free_numbers()?;
+        segments.push(self.write_segment(generation, changes, &with, &effects, means)?);
+        segments.extend_from_slice(&self.manifest.segments[range.end..]);
+        Ok(Manifest { generation, segments, ..self.manifest.clone() })
+    }
+
+    fn changes_of(&self, range: &Range<usize>) -> [u64; 2] {
+        let segments = &self.manifest.segments[range.clone()];
+        [segments[0].changes[0], segments[segments.len() - 1].changes[1]]
+    }
+
+    /// Writes the segment of a generation, with as many parts as the first one has.
+    fn write_segment(&self, generation: u64, changes: [u64; 2], view: &View<'_>, effects: &Effects, means: &Means) -> Result<SegmentEntry> {
+        let parts = SegmentFiles::parts(self.manifest.segments.first().map_or(1, |segment| segment.parts))?;
+        let name = Manifest::segment_name(generation);
+        let files = SegmentFiles { directory: &self.directory, name: &name, changes, scheme: &self.manifest.scheme, parts };
+        write(view, &files, effects, means)
+    }
+
+    /// What the segments from one on, which become the newest, together do to the older ones.
     fn effects_from(&self, from: usize) -> Result<Effects> {
+        let mut free: Vec<u32> = self.free_numbers()?.iter().collect();
+        for (segment, newer) in self.segments.iter().enumerate().skip(from) {
+            // Another document will stand for what is posted under the number of one that is gone.
+            for place in 0..newer.documents.len() {
+                let row = newer.documents.row(place)?;
+                if !row.is_alias() && self.is_posted(segment, row.number)? && !self.is_listed(segment, row.number)? {
+                    free.push(row.number);
+                }
+            }
+        }
+        Ok(Effects { free: free.into_iter().collect(), ..self.effects_on_older(from)? })
+    }
+
+    /// The numbers of older segments that those from one on retire, or let go.
+    fn effects_on_older(&self, from: usize) -> Result<Effects> {
         let is_older = |number: u32| -> Result<bool> {
             for segment in &self.segments[..from] {
                 if segment.documents.place_of(number)?.is_some() {
@@ -79,8 +151,7 @@ impl Index {
             Ok(false)
         };
         let (mut retired, mut gone) = (Vec::new(), Vec::new());
-        let mut free: Vec<u32> = self.free_numbers()?.iter().collect();
-        for (segment, newer) in self.segments.iter().enumerate().skip(from) {
+        for newer in &self.segments[from..] {
             let effects = newer.documents.effects()?;
             for (numbers, kept) in [(&effects.retired, &mut retired), (&effects.gone, &mut gone)] {
                 for number in numbers.iter() {
@@ -89,15 +160,8 @@ impl Index {
                     }
                 }
             }
-            // Another document will stand for what is posted under the number of one that is gone.
-            for place in 0..newer.documents.len() {
-                let row = newer.documents.row(place)?;
-                if !row.is_alias() && self.is_posted(segment, row.number)? && !self.is_listed(segment, row.number)? {
-                    free.push(row.number);
-                }
-            }
         }
-        Ok(Effects { retired: retired.into_iter().collect(), gone: gone.into_iter().collect(), free: free.into_iter().collect() })
+        Ok(Effects { retired: retired.into_iter().collect(), gone: gone.into_iter().collect(), ..Effects::default() })
     }
 }
 
@@ -132,6 +196,7 @@ impl Rewritten<'_> {
             range: self.range.clone(),
             dictionary: view.words().is_some(),
             segments: vec![segment],
+            pins: BTreeMap::new(),
             state: Vec::new(),
             texts: None,
         })
@@ -144,7 +209,7 @@ fn write(view: &View<'_>, files: &SegmentFiles<'_>, effects: &Effects, means: &M
 
 fn write_as<K: Key>(view: &View<'_>, files: &SegmentFiles<'_>, effects: &Effects, means: &Means) -> Result<SegmentEntry> {
     let is_large = view.stored_blots().saturating_mul(size_of::<K>() as u64) > means.memory_bytes / 2;
-    let targets = view.document_at();
+    let targets = view.targets()?;
     let (mut ranges, limits) = (view.ranges(), means.limits());
     let is_wanted = |slices: &Range<usize>| files.parts.iter().any(|part| part.contains(&(slices.start / (SLICES / BUCKETS))));
     ranges.retain(is_wanted);

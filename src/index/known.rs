@@ -25,14 +25,30 @@ struct Description {
     kind: String,
     /// The checksum of the manifest that it was written for.
     manifest: String,
-    /// How the files were read.
-    options: String,
+    walk: Walk,
     files: u64,
     documents: u64,
     file_section: Section,
     document_section: Section,
     #[serde(flatten)]
     ids: Ids,
+}
+
+/// How files were found and read: what ids and texts depend on, but for the files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Walk {
+    /// Of the index.
+    pub scheme: String,
+    /// Files and directories, as they were named.
+    pub roots: Vec<String>,
+    /// A list named more files.
+    pub list: bool,
+    pub relative: bool,
+    pub records: Option<String>,
+    pub id_field: String,
+    pub text_field: String,
+    pub lossy: bool,
+    pub fasta: bool,
 }
 
 /// What tells whether a file has changed; none for one that must be read again in any case.
@@ -62,16 +78,16 @@ impl FileState {
 const NO_STAMP: i64 = i64::MIN;
 
 /// Writes what is known, beside first.
-pub fn write_known(path: &Path, manifest: String, options: String, mut files: Vec<FileState>) -> Result<()> {
+pub fn write_known(path: &Path, manifest: String, walk: Walk, mut files: Vec<FileState>) -> Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let beside = PathBuf::from(beside);
     files.sort_unstable_by_key(|file| file.hash);
-    write_file(&beside, manifest, options, &files).map_err(|error| Error::io(beside.display(), error))?;
+    write_file(&beside, manifest, walk, &files).map_err(|error| Error::io(beside.display(), error))?;
     durable::rename(&beside, path)
 }
 
-fn write_file(path: &Path, manifest: String, options: String, files: &[FileState]) -> io::Result<()> {
+fn write_file(path: &Path, manifest: String, walk: Walk, files: &[FileState]) -> io::Result<()> {
     let mut out = SealedWriter::create(path)?;
     let (mut rows, mut documents, mut first) = (Vec::new(), Vec::new(), 0_u32);
     for file in files {
@@ -91,7 +107,7 @@ fn write_file(path: &Path, manifest: String, options: String, files: &[FileState
     let document_section = section(&mut out, &documents)?;
     let ids = Ids::write(&mut out, files.iter().flat_map(|file| &file.documents).map(|(_, _, id)| &**id))?;
     let (kind, files) = (KIND.to_owned(), files.len() as u64);
-    let description = Description { kind, manifest, options, files, documents: first.into(), file_section, document_section, ids };
+    let description = Description { kind, manifest, walk, files, documents: first.into(), file_section, document_section, ids };
     out.finish(&description)?;
     Ok(())
 }
@@ -103,18 +119,22 @@ pub struct Known {
 }
 
 impl Known {
-    /// None if there is nothing, or nothing of use.
-    pub fn open(path: &Path, options: &str) -> Option<Self> {
+    /// What is known of the files of an index of a scheme; none if there is nothing, or nothing of use.
+    pub fn open(path: &Path, scheme: &str) -> Option<Self> {
         let file = Sealed::open(path).ok()?;
         let description: Description = file.describe().ok()?;
         let fits = description.kind == KIND
-            && description.options == options
+            && description.walk.scheme == scheme
             && description.file_section[1] == description.files.checked_mul(FILE_BYTES as u64)?
             && description.document_section[1] == description.documents.checked_mul(DOCUMENT_BYTES as u64)?
             && description.documents <= u64::from(u32::MAX)
             && description.ids.fits(description.documents)
             && file.verify().is_ok();
         fits.then_some(Self { file, description })
+    }
+
+    pub fn walk(&self) -> &Walk {
+        &self.description.walk
     }
 
     pub fn files(&self) -> u64 {

@@ -8,7 +8,7 @@ use crate::{
     scheme::BlotScheme,
 };
 use serde::{Deserialize, Serialize};
-use std::{fs, ops::Range, path::Path};
+use std::{collections::BTreeMap, fs, io::ErrorKind, ops::Range, path::Path};
 use xxhash_rust::xxh3::xxh3_64;
 
 pub const NAME: &str = "manifest.json";
@@ -32,12 +32,31 @@ pub struct Manifest {
     pub dictionary: bool,
     /// The oldest first.
     pub segments: Vec<SegmentEntry>,
+    /// Generations whose state is kept, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pins: BTreeMap<String, u64>,
     /// What dedup-spex needs beside it to add documents: the hashes of all tokens.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<FileSeal>,
     /// The text of shared chunks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub texts: Option<FileSeal>,
+}
+
+/// What stands where an index was expected, and how to make one.
+fn not_an_index(directory: &Path) -> String {
+    let name = directory.display();
+    let is_empty = || fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());
+    match () {
+        () if directory.is_file() => {
+            format!("a file, not an index: the index comes first, then documents; dedup-index build -o IDX {name} makes one")
+        }
+        () if !directory.exists() => format!("there is no such index; dedup-index build -o {name} PATH makes one"),
+        () if is_empty() => format!("an empty directory, not an index; dedup-index build -o {name} PATH makes one"),
+        () => format!(
+            "a directory of documents or of something else, not an index (it has no {NAME}); dedup-index build -o IDX {name} makes one"
+        ),
+    }
 }
 
 /// What part of an index this is.
@@ -109,6 +128,7 @@ impl Manifest {
             range: None,
             dictionary: false,
             segments: Vec::new(),
+            pins: BTreeMap::new(),
             state: Vec::new(),
             texts: None,
         }
@@ -133,20 +153,18 @@ impl Manifest {
         let path = directory.join(NAME);
         let place = || Place::path(&path);
         let bytes = fs::read(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Error::damaged(Place::path(directory), "no dedup index is here (there is no manifest.json)"),
+            ErrorKind::NotFound | ErrorKind::NotADirectory => Error::damaged(Place::path(directory), not_an_index(directory)),
             _ => Error::io(path.display(), error),
         })?;
         let checked: Checked =
             serde_json::from_slice(&bytes).map_err(|error| Error::damaged(place(), format!("not the manifest of an index: {error}")))?;
-        if checked.manifest.checksum() != checked.checksum {
+        if checked.manifest.seal() != checked.checksum {
             return Err(Error::damaged(place(), "the manifest does not match its checksum; it was altered"));
         }
         if checked.manifest.dedup != "index" || checked.manifest.version != VERSION {
             let found = checked.manifest.version;
-            return Err(Error::damaged(
-                place(),
-                format!("an index of version {found}, this program reads version {VERSION}; build it anew from the documents"),
-            ));
+            let what = format!("an index of version {found}, this program reads version {VERSION}; build it again with dedup-index build");
+            return Err(Error::damaged(place(), what));
         }
         if let Some(PartOf { buckets: [first, end], .. }) = checked.manifest.range
             && (first >= end || end as usize > BUCKETS)
@@ -156,23 +174,9 @@ impl Manifest {
         Ok(checked.manifest)
     }
 
-    /// As it was after an earlier commit.
-    pub fn at(&self, directory: &Path, generation: u64) -> Result<Self> {
-        let mut manifest = self.clone();
-        manifest.segments.retain(|segment| segment.changes[0] <= generation);
-        let is_there =
-            generation <= manifest.generation && manifest.segments.last().is_some_and(|segment| segment.changes[1] <= generation);
-        if is_there {
-            return Ok(manifest);
-        }
-        let first = manifest.segments.first().map_or(0, |segment| segment.changes[1]);
-        let what = format!("generation {generation} is not there any more, or not yet: the index has {first} to {}", manifest.generation);
-        Err(Error::damaged(Place::path(directory), what))
-    }
-
     /// Replaces the manifest in a directory: the commit. All files it names must be on disk already.
     pub fn commit(&self, directory: &Path) -> Result<()> {
-        let checked = Checked { manifest: self.clone(), checksum: self.checksum() };
+        let checked = Checked { manifest: self.clone(), checksum: self.seal() };
         let mut json = serde_json::to_vec_pretty(&checked).unwrap_or_default();
         json.push(b'\n');
         // What the new files were made from is still as it was.
@@ -184,8 +188,13 @@ impl Manifest {
         self.scheme.parse().map_err(|what: String| Error::damaged(Place::path(&directory.join(NAME)), what))
     }
 
-    /// What tells this state of this index from all others.
+    /// What tells this state of this index from all others. Pins do not count: they change neither documents nor files.
     pub fn checksum(&self) -> String {
+        Self { pins: BTreeMap::new(), ..self.clone() }.seal()
+    }
+
+    /// The checksum of all of it.
+    fn seal(&self) -> String {
         format!("{:016x}", xxh3_64(&serde_json::to_vec(self).unwrap_or_default()))
     }
 }

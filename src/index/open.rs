@@ -99,6 +99,11 @@ impl Index {
         Ok(Self { directory: directory.to_owned(), manifest: manifest.clone(), scheme, segments })
     }
 
+    /// The files that a manifest names, which may not be committed yet.
+    pub fn open_as_of(directory: &Path, manifest: &Manifest) -> Result<Self> {
+        Self::open_as(directory, manifest, None)
+    }
+
     /// As it was after an earlier commit.
     pub fn open_at(directory: &Path, generation: u64) -> Result<Self> {
         let manifest = Self::open(directory)?.manifest.at(directory, generation)?;

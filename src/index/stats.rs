@@ -17,6 +17,9 @@ use std::{collections::BTreeMap, ops::Range};
 pub struct Stats {
     pub scheme: String,
     pub generation: u64,
+    /// Those that --since can name, as ranges with both ends.
+    pub generations: Vec<[u64; 2]>,
+    pub pins: BTreeMap<String, u64>,
     pub segments: u64,
     pub parts: u64,
     pub documents: u64,
@@ -70,7 +73,9 @@ const TOP: usize = 10;
 
 /// Reads everything once.
 pub fn stats(index: &Index, limits: Limits) -> Result<Stats> {
-    let mut stats = Stats { scheme: index.manifest.scheme.clone(), generation: index.manifest.generation, ..Stats::default() };
+    let manifest = &index.manifest;
+    let (scheme, generation, generations) = (manifest.scheme.clone(), manifest.generation, manifest.generations());
+    let mut stats = Stats { scheme, generation, generations, pins: manifest.pins.clone(), ..Stats::default() };
     for segment in &index.segments {
         stats.segments += 1;
         stats.parts += segment.parts.len() as u64;

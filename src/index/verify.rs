@@ -17,6 +17,9 @@ pub fn verify(index: &Index) -> Result<()> {
     for file in index.manifest.state.iter().chain(&index.manifest.texts) {
         file.open(&index.directory)?.verify()?;
     }
+    for &generation in index.manifest.pins.values() {
+        index.manifest.at(&index.directory, generation)?;
+    }
     verify_numbers(index)?;
     verify_contents(index)
 }

@@ -64,6 +64,28 @@ enum Numbering {
     Dense,
     /// Those they have: there are older segments, which are left as they are.
     Kept,
+    /// The same, and representatives are what they are: there are newer segments, too.
+    Fixed(Rows),
+}
+
+/// Which rows of segments that newer ones follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    /// Documents.
+    Documented,
+    /// Contents that are posted, and whose own document is gone.
+    Undocumented,
+}
+
+impl Numbering {
+    /// Whether the postings of a row are taken, and whether the row is.
+    fn takes(self, is_posted: bool, is_listed: bool) -> (bool, bool) {
+        match self {
+            Self::Dense | Self::Kept => (is_posted, is_listed),
+            Self::Fixed(Rows::Documented) => (is_posted && is_listed, is_listed),
+            Self::Fixed(Rows::Undocumented) => (is_posted && !is_listed, is_posted && !is_listed),
+        }
+    }
 }
 
 impl<'i> View<'i> {
@@ -96,6 +118,29 @@ impl<'i> View<'i> {
         let mut building = Building::new(vec![(index, from)], numbering);
         building.list(0, &mut |_, _| {})?;
         building.finish()
+    }
+
+    /// The documents of the segments from one on, in an index that was cut off after them: newer segments rely on numbers and representatives. Contents of
+    /// documents that are gone are left out.
+    pub(super) fn of_documented(index: &'i Index, from: usize) -> Result<Self> {
+        Self::of_fixed(index, from, Rows::Documented)
+    }
+
+    /// What [`View::of_documented`] leaves out: a row for each content whose own document is gone.
+    pub(super) fn of_undocumented(index: &'i Index, from: usize) -> Result<Self> {
+        Self::of_fixed(index, from, Rows::Undocumented)
+    }
+
+    fn of_fixed(index: &'i Index, from: usize, rows: Rows) -> Result<Self> {
+        let mut building = Building::new(vec![(index, from)], Numbering::Fixed(rows));
+        building.list(0, &mut |_, _| {})?;
+        building.finish()
+    }
+
+    /// The numbers of all documents.
+    pub(super) fn numbers(&self) -> Result<impl Iterator<Item = u32>> {
+        let numbers = (0..self.documents()).map(|document| Ok(self.row(document)?.number)).collect::<Result<Vec<_>>>()?;
+        Ok(numbers.into_iter())
     }
 
     /// The same segments with other documents and contents, which are posted elsewhere.
@@ -306,6 +351,9 @@ impl<'i> View<'i> {
         let written = |document: usize| -> Result<Document> {
             let (row, content) = (self.row(document)?, self.content_of(document));
             let row = match self.numbering {
+                // Nobody looks for a document that is gone, and two of them may have had one id.
+                Numbering::Fixed(Rows::Undocumented) => return Ok(Document { id: row.number.to_string(), row }),
+                Numbering::Fixed(Rows::Documented) => row,
                 Numbering::Dense => row.numbered(document as u32, first(content)),
                 Numbering::Kept if content == NONE => row,
                 Numbering::Kept => row.numbered(row.number, self.row(first(content) as usize)?.number),
@@ -313,6 +361,20 @@ impl<'i> View<'i> {
             Ok(Document { id: self.id(document)?, row })
         };
         (0..self.documents.len()).map(written).collect()
+    }
+
+    /// For each segment and place, the document that its postings are written for; `u32::MAX` if they do not count any more.
+    pub(super) fn targets(&self) -> Result<Vec<Vec<u32>>> {
+        if !matches!(self.numbering, Numbering::Fixed(_)) {
+            return Ok(self.document_at());
+        }
+        let mut targets: Vec<Vec<u32>> = self.content_at.iter().map(|places| vec![NONE; places.len()]).collect();
+        for (document, listed) in self.documents.iter().enumerate().filter(|(_, listed)| listed.content != NONE) {
+            if !self.row(document)?.is_alias() {
+                targets[listed.segment as usize][listed.place as usize] = document as u32;
+            }
+        }
+        Ok(targets)
     }
 
     /// For each segment and place, the first document of the content there; `u32::MAX` if its postings do not count any more.
@@ -370,10 +432,10 @@ impl<'i> Building<'i> {
                 if row.number.max(row.representative) >= index.manifest.numbers {
                     return Err(documents.file().damaged(0, format!("document {} is beyond all numbers", row.number)));
                 }
-                if !row.is_alias() && index.is_posted(segment, row.number)? {
-                    is_owned[row.number as usize] = true;
-                }
-                if index.is_listed(segment, row.number)? {
+                let is_posted = !row.is_alias() && index.is_posted(segment, row.number)?;
+                let (owns, counts) = self.numbering.takes(is_posted, index.is_listed(segment, row.number)?);
+                is_owned[row.number as usize] |= owns;
+                if counts {
                     live.push((row.number, At { segment, place }));
                 }
             }
@@ -386,7 +448,7 @@ impl<'i> Building<'i> {
             }
             let content = match self.owner(number, &row) {
                 owner if owner.0 != number || is_owned[row.representative as usize] => self.content(owner, &row),
-                _ if self.numbering == Numbering::Kept => NONE,
+                _ if self.numbering != Numbering::Dense => NONE,
                 _ => return Err(lost(index, at, &row)),
             };
             let segment = (first_segment + at.segment - from) as u32;

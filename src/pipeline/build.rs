@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     corpus::{Content, Item, Slice, Source},
-    error::Result,
+    error::{Error, Result},
     files::{atomic_dir, durable},
     index::{Manifest, Means, Row, RunFiles, SegmentBuilder, SegmentEntry, SegmentFiles, WriteLock, ensure_new, sweep},
     posting::{Key, NARROW_BITS, Postings, WordCounter, WordCounts},
@@ -105,6 +105,14 @@ pub(super) fn write_new<T>(directory: &Path, work: impl FnOnce() -> Result<(Mani
     done.inspect_err(|_| leave_nothing(directory))
 }
 
+/// An index of nothing, because nothing could be read, is of no use: whoever corrects the command would find its name taken.
+pub(super) fn ensure_some_read(summary: &Summary, is_empty: bool) -> Result<()> {
+    if summary.problems > 0 && is_empty {
+        return Err(Error::Usage("no document could be read, so no index was made".to_owned()));
+    }
+    Ok(())
+}
+
 /// A writer that failed takes away what it made: there was nothing before.
 fn leave_nothing(directory: &Path) {
     if ensure_new(directory).is_ok() {
@@ -123,6 +131,7 @@ fn build_as<K: Key>(
 ) -> Result<(Manifest, Summary)> {
     let (scheme, parts) = (blots.scheme.clone(), SegmentFiles::parts(options.parts)?);
     let (builder, summary) = gather::<K>(options, settings, source, blots, watch, |_| {})?;
+    ensure_some_read(&summary, builder.is_empty())?;
     let (name, of_scheme) = (Manifest::segment_name(1), scheme.to_string());
     let (segment, numbers, _) = builder.write(&SegmentFiles { directory, name: &name, changes: [1, 1], scheme: &of_scheme, parts })?;
     Ok((first_manifest(&scheme, options.dictionary, segment, numbers), summary))

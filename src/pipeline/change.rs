@@ -4,10 +4,10 @@ use super::{BlotOptions, Settings, Watch, blot::ToBlots, build::Gather, run};
 use crate::{
     corpus::Source,
     error::{Error, Place, Problem, Result},
-    index::{Change, Index, Manifest, Means, SegmentBuilder, SegmentFiles, Taken, WriteLock, sweep},
+    index::{Change, Index, Manifest, Means, SegmentBuilder, SegmentFiles, Taken, WriteLock, check_pin_name, sweep},
     posting::{Key, NARROW_BITS},
 };
-use std::path::Path;
+use std::{ops::Range, path::Path};
 
 #[derive(Debug, Clone)]
 pub struct ChangeOptions {
@@ -30,6 +30,8 @@ pub struct Changed {
     pub problems: u64,
     /// The number of the last commit, ours or not.
     pub generation: u64,
+    /// Why it would not have been done, had it not been for show only.
+    pub refusal: Option<String>,
 }
 
 /// Adds documents. One that has the id of another replaces it, unless it is the same.
@@ -130,21 +132,74 @@ pub(super) fn write_to<T>(directory: &Path, work: impl FnOnce(Index) -> Result<(
     swept.map(|()| done)
 }
 
+/// Makes some segments into one: a commit. Gives the index as it is then.
+pub(super) fn join_segments(index: &Index, range: Range<usize>, means: &Means) -> Result<Index> {
+    let manifest = index.compacted(range, means)?;
+    manifest.commit(&index.directory)?;
+    sweep(&index.directory, Some(&manifest))?;
+    Index::open(&index.directory)
+}
+
+/// Keeps the state of a generation, or of the last one, under a name until [`unpin`]; a pin of that name moves. Gives the generation.
+pub fn pin(directory: &Path, name: &str, generation: Option<u64>) -> Result<u64> {
+    let name = check_pin_name(name).map_err(Error::Usage)?;
+    write_to(directory, |index| {
+        if is_of_shared_chunks(&index) {
+            let what = "an index of shared chunks: dedup-spex --add writes all of it again, so that no earlier state can be kept";
+            return Err(refused(directory, what));
+        }
+        let mut manifest = index.manifest;
+        let generation = generation.unwrap_or(manifest.generation);
+        manifest.at(directory, generation)?;
+        manifest.pins.insert(name.to_owned(), generation);
+        Ok((Some(manifest), generation))
+    })
+}
+
+/// Lets go of a state that was kept; gives its generation.
+pub fn unpin(directory: &Path, name: &str) -> Result<u64> {
+    write_to(directory, |index| {
+        let mut manifest = index.manifest;
+        let generation = manifest.pins.remove(name).ok_or_else(|| manifest.no_pin(directory, name))?;
+        Ok((Some(manifest), generation))
+    })
+}
+
+/// What changes with every document cannot be changed in part.
+fn ensure_changeable(index: &Index) -> Result<()> {
+    if is_of_shared_chunks(index) {
+        let what = "an index of shared chunks: what is shared changes with every document; make it anew with dedup-spex";
+        return Err(Error::Usage(format!("{}: {what}", index.directory.display())));
+    }
+    Ok(())
+}
+
+pub(super) fn is_of_shared_chunks(index: &Index) -> bool {
+    index.scheme.select.split(',').any(|part| part == "spex")
+}
+
 /// An index whose segments do not pile up.
 pub(super) struct Compacted(Index);
 
 impl Compacted {
     /// Makes segments into one if they pile up and that is wanted: a commit of its own, before the one that is to come.
     pub fn of(index: Index, options: &ChangeOptions) -> Result<Self> {
-        if index.scheme.select.split(',').any(|part| part == "spex") {
-            let what = "an index of shared chunks: what is shared changes with every document; make it anew with dedup-spex";
-            return Err(Error::Usage(format!("{}: {what}", index.directory.display())));
+        ensure_changeable(&index)?;
+        let mut index = index;
+        while let Some(range) = index.piled_up().filter(|_| options.compacts) {
+            index = join_segments(&index, range, &options.means)?;
         }
-        let Some(from) = index.piled_up().filter(|_| options.compacts) else { return Ok(Self(index)) };
-        let manifest = index.compacted(from, &options.means)?;
-        manifest.commit(&index.directory)?;
-        sweep(&index.directory, Some(&manifest))?;
-        Index::open(&index.directory).map(Self)
+        Ok(Self(index))
+    }
+
+    /// The same without a commit: its manifest is ahead of the one on disk, until a commit follows.
+    pub fn before_commit(index: Index, options: &ChangeOptions) -> Result<Self> {
+        ensure_changeable(&index)?;
+        let mut index = index;
+        while let Some(range) = index.piled_up().filter(|_| options.compacts) {
+            index = Index::open_as_of(&index.directory, &index.compacted(range, &options.means)?)?;
+        }
+        Ok(Self(index))
     }
 
     pub fn get(&self) -> &Index {

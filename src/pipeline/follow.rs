@@ -4,10 +4,11 @@ use super::{
     BlotOptions, Settings, Watch,
     blot::ToBlots,
     build::range_name,
-    change::refused,
+    change::{is_of_shared_chunks, join_segments, refused},
     files_of::FilesOf,
+    removal::{MaxRemove, ensure_walked_alike, walk_of},
     steps::{PartFiles, PostedBy, StepOptions, TARGETS, Targets, place, place_segment, write_numbered},
-    sync::{Following, how_read, state_path},
+    sync::{Following, NotFound, state_path},
 };
 use crate::{
     corpus::{Found, SeenIds, Slice},
@@ -22,21 +23,34 @@ use std::{
 };
 
 /// What is to be read to make an index follow its files; what cannot be read comes first.
-pub fn files_to_read(directory: &Path, blots: &BlotOptions, settings: &Settings) -> Result<(Manifest, Vec<Found>)> {
+///
+/// Refuses at once what [`number_changes`] is sure to refuse.
+pub fn files_to_read(directory: &Path, blots: &BlotOptions, settings: &Settings, max_remove: MaxRemove) -> Result<(Manifest, Vec<Found>)> {
     let index = Index::open_whole(directory)?;
-    if index.scheme.select.split(',').any(|part| part == "spex") {
+    if is_of_shared_chunks(&index) {
         return Err(refused(
             directory,
             "an index of shared chunks: what is shared changes with every document; make it anew with dedup-spex",
         ));
     }
     ToBlots::as_index(blots, &index.manifest, directory)?;
-    let known = Known::open(&state_path(directory), &how_read(&settings.corpus, &index.manifest.scheme));
+    let state = state_path(directory);
+    let known = Known::open(&state, &index.manifest.scheme);
+    ensure_walked_alike(known.as_ref(), walk_of(&settings.corpus, &index.manifest.scheme), &state)
+        .map_err(|what| refused(directory, what))?;
     let mut following = Following::new(&index, known.as_ref());
     let mut problems = Problems(Vec::new());
     following.walk(false, &settings.corpus, &mut problems)?;
-    let found = problems.0.into_iter().map(Found::Problem).chain(following.to_read.into_iter().map(Found::File)).collect();
+    let to_read = std::mem::take(&mut following.to_read);
+    ensure_may_go(&following.sure_to_go()?, max_remove, settings, directory)?;
+    let found = problems.0.into_iter().map(Found::Problem).chain(to_read.into_iter().map(Found::File)).collect();
     Ok((index.manifest, found))
+}
+
+/// Refuses to remove more documents than may go.
+fn ensure_may_go(not_found: &NotFound, max_remove: MaxRemove, settings: &Settings, directory: &Path) -> Result<()> {
+    let refusal = max_remove.refusal(not_found.at.len() as u64, not_found.documents, &settings.corpus.paths);
+    refusal.map_or(Ok(()), |what| Err(refused(directory, what)))
 }
 
 /// Keeps what it is told.
@@ -69,11 +83,11 @@ pub fn stage_base(options: &StepOptions, index: &Path, checksum: &str, output: &
             symlink(directory.join(&file.name), &target).map_err(|error| Error::io(target.display(), error))?;
         }
         manifest.commit(beside)?;
-        let index = Index::open_whole(beside)?;
-        let Some(from) = index.piled_up() else { return Ok(()) };
-        let manifest = index.compacted(from, &options.means)?;
-        manifest.commit(beside)?;
-        sweep(beside, Some(&manifest))
+        let mut index = Index::open_whole(beside)?;
+        while let Some(range) = index.piled_up() {
+            index = join_segments(&index, range, &options.means)?;
+        }
+        Ok(())
     })
 }
 
@@ -87,6 +101,7 @@ pub struct Followed<'a> {
     pub index: &'a Path,
     /// What [`stage_base`] made.
     pub base: &'a Path,
+    pub max_remove: MaxRemove,
 }
 
 /// A slice, and what was made of it.
@@ -99,8 +114,10 @@ pub struct SliceMade {
 pub fn number_changes(options: &StepOptions, of: &Followed<'_>, settings: &Settings, slices: &[SliceMade], output: &Path) -> Result<()> {
     options.make_with(output, |directory| {
         let index = Index::open_whole(of.base)?;
-        let how = how_read(&settings.corpus, &index.manifest.scheme);
-        let known = Known::open(&state_path(of.index), &how);
+        let state = state_path(of.index);
+        let known = Known::open(&state, &index.manifest.scheme);
+        let walk = ensure_walked_alike(known.as_ref(), walk_of(&settings.corpus, &index.manifest.scheme), &state)
+            .map_err(|what| refused(of.index, what))?;
         let mut following = Following::new(&index, known.as_ref());
         following.walk(false, &settings.corpus, &mut Problems(Vec::new()))?;
         ensure_as_planned(&following, slices)?;
@@ -129,11 +146,13 @@ pub fn number_changes(options: &StepOptions, of: &Followed<'_>, settings: &Setti
         bad.extend(following.duplicates.iter().map(|problem| problem.place.file.clone()));
         following.keep_bad(&bad)?;
         if !is_as_it_was {
-            following.not_found()?.into_iter().for_each(|at| numbering.remove_at(at));
+            let not_found = following.not_found()?;
+            ensure_may_go(&not_found, of.max_remove, settings, of.index)?;
+            not_found.at.into_iter().for_each(|at| numbering.remove_at(at));
         }
         let docs: Vec<PathBuf> = slices.iter().map(|slice| slice.made.join("docs")).collect();
         let numbers = write_numbered(directory, &docs, numbering, posted)?;
-        write_known(&directory.join("known"), String::new(), how, following.into_states(&numbers)?)?;
+        write_known(&directory.join("known"), String::new(), walk, following.into_states(&numbers)?)?;
         Ok(problems)
     })
 }
@@ -207,25 +226,35 @@ fn link(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Makes an index what was put together, unless it has changed since: the last rename is the commit. To do it again changes nothing.
-pub fn commit_staged(staged: &Path, known: &Path, directory: &Path, checksum: &str, settings: &Settings) -> Result<u64> {
-    let new = Manifest::read(staged)?;
+pub fn commit_staged(staged: &Path, known: &Path, directory: &Path, checksum: &str) -> Result<u64> {
+    let mut new = Manifest::read(staged)?;
     // A directory without an index is left as it is.
     Manifest::read(directory)?;
     let lock = WriteLock::take(directory)?;
-    let done = commit(&new, staged, directory, checksum).and_then(|()| {
-        let how = how_read(&settings.corpus, &new.scheme);
-        let Some(known) = Known::open(known, &how) else { return Ok(()) };
-        write_known(&state_path(directory), new.checksum(), how, known.states()?)
+    let done = commit(&mut new, staged, directory, checksum).and_then(|()| {
+        let Some(known) = Known::open(known, &new.scheme) else { return Ok(()) };
+        write_known(&state_path(directory), new.checksum(), known.walk().clone(), known.states()?)
     });
     lock.release(directory)?;
     done.map(|()| new.generation)
 }
 
-fn commit(new: &Manifest, staged: &Path, directory: &Path, checksum: &str) -> Result<()> {
-    if Manifest::read(directory)? == *new {
+fn commit(new: &mut Manifest, staged: &Path, directory: &Path, checksum: &str) -> Result<()> {
+    let before = Manifest::read(directory)?;
+    // Pins that were made, moved or removed since the plan was made stay as they are.
+    new.pins.clone_from(&before.pins);
+    if before == *new {
         return Ok(());
     }
-    let before = ensure_unchanged(directory, checksum)?;
+    ensure_unchanged(directory, checksum)?;
+    for (name, &generation) in &new.pins {
+        if new.at(directory, generation).is_err() {
+            return Err(refused(
+                directory,
+                format!("pin '{name}' was made since the plan was made, of a state that the plan does not keep; plan anew"),
+            ));
+        }
+    }
     sweep(directory, Some(&before))?;
     let mut placed = Vec::new();
     for file in files_of(new).filter(|file| !before.names(&file.name)) {
@@ -236,5 +265,5 @@ fn commit(new: &Manifest, staged: &Path, directory: &Path, checksum: &str) -> Re
     durable::sync_files(directory, &placed)?;
     Index::open_whole(staged)?;
     new.commit(directory)?;
-    sweep(directory, Some(new))
+    sweep(directory, Some(&*new))
 }

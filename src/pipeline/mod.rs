@@ -21,6 +21,7 @@ mod library;
 mod pairs;
 mod print;
 mod query;
+mod removal;
 mod reorganise;
 mod spex;
 mod steps;
@@ -33,11 +34,12 @@ pub use behind::{between, blot_text};
 pub use blot::{BlotOptions, blot, default_window, scheme_of};
 pub use build::{BuildOptions, RunsOptions, build, build_runs, range_name};
 pub use built::{BROUGHT, BUILT, Built};
-pub use change::{ChangeOptions, Changed, add, remove};
+pub use change::{ChangeOptions, Changed, add, pin, remove, unpin};
 pub use dump::{dump, dump_blot, dump_dictionary};
 pub use extract::{
-    Cleaned, CompareOptions, Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassagesOptions, Slice, UniqueOptions,
-    WhichPairs, compare, extract, extract_counted, extract_pages, extract_passages, extract_without, passages, spans, unique,
+    Cleaned, CompareOptions, Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassagesOptions, RowFormat, Slice,
+    UniqueOptions, WhichPairs, compare, extract, extract_counted, extract_pages, extract_passages, extract_without, passages, spans,
+    unique,
 };
 pub use find_ids::find_ids;
 pub use follow::{Followed, SliceMade, commit_staged, files_to_read, number_changes, stage_base, stage_changes, stage_ranges};
@@ -46,6 +48,7 @@ pub use history::{HistoryOptions, ask_history, remove_from_history, sift_by_hist
 pub use pairs::{Aligned, PairsOptions, align_pairs};
 pub(crate) use print::ToPrints;
 pub use query::{Answers, Asked, QueryOptions, query};
+pub use removal::MaxRemove;
 pub use reorganise::{compact, merge, split};
 pub use spex::{SpexOptions, SpexOutput, Spexed, spex, spex_add};
 pub use steps::{

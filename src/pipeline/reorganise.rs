@@ -3,7 +3,7 @@
 use super::{
     Summary, Watch,
     build::{range_name, write_new},
-    change::{refused, write_to},
+    change::{join_segments, refused, write_to},
 };
 use crate::{
     error::{Error, Place, Problem, Result},
@@ -13,9 +13,14 @@ use crate::{
 };
 use std::path::{Path, PathBuf};
 
-/// Makes all segments into one.
+/// Makes all segments into one; with pins, those between two pinned generations.
 pub fn compact(directory: &Path, means: &Means) -> Result<()> {
-    write_to(directory, |index| Ok((if index.is_compact() { None } else { Some(index.compacted(0, means)?) }, ())))
+    write_to(directory, |mut index| {
+        while let Some(range) = index.loose()? {
+            index = join_segments(&index, range, means)?;
+        }
+        Ok((None, ()))
+    })
 }
 
 /// Cuts an index into range parts, each a directory of its own under `output`: 000, 001, …

@@ -4,13 +4,14 @@ use super::{
     ChangeOptions, Changed, Gathered, Ids, Settings, Watch,
     blot::ToBlots,
     build::{Documents, Gather},
-    change::{Compacted, write, write_to},
+    change::{Compacted, refused, write, write_to},
+    removal::{MaxRemove, ensure_walked_alike, walk_of},
     run,
 };
 use crate::{
     corpus::{self, Entries, Entry, Found, Source},
     error::{Error, Place, Problem, Result},
-    index::{At, Change, FileState, Index, Known, Row, SegmentBuilder, Stamp, Taken, write_known},
+    index::{At, Change, FileState, Index, Known, Manifest, Row, SegmentBuilder, Stamp, Taken, write_known},
     posting::{Key, NARROW_BITS},
 };
 use std::{
@@ -26,6 +27,7 @@ pub struct SyncOptions {
     pub checksum: bool,
     /// Only say what would be done.
     pub dry_run: bool,
+    pub max_remove: MaxRemove,
 }
 
 /// Makes an index hold the documents that are found now: what is new is added, what has another text is replaced, what is not found is removed.
@@ -34,21 +36,32 @@ pub struct SyncOptions {
 /// A directory that cannot be read might hold anything: then nothing is removed. A file that cannot be used keeps its documents.
 pub fn sync(options: &SyncOptions, settings: &Settings, directory: &Path, watch: &mut dyn Watch) -> Result<Changed> {
     write_to(directory, |index| {
-        let index = Compacted::of(index, &options.change)?;
+        let committed = index.manifest.clone();
+        let compacts = options.change.compacts && !options.dry_run;
+        let index = Compacted::before_commit(index, &ChangeOptions { compacts, ..options.change.clone() })?;
         let blots = ToBlots::as_index(&options.change.blots, &index.get().manifest, directory)?;
         let changed = if blots.scheme.bits <= NARROW_BITS {
-            sync_as::<u64>(index.get(), options, settings, blots, watch)?
+            sync_as::<u64>(index.get(), &committed, options, settings, blots, watch)?
         } else {
-            sync_as::<u128>(index.get(), options, settings, blots, watch)?
+            sync_as::<u128>(index.get(), &committed, options, settings, blots, watch)?
         };
         Ok((None, changed))
     })
 }
 
-fn sync_as<K: Key>(index: &Index, options: &SyncOptions, settings: &Settings, blots: ToBlots, watch: &mut dyn Watch) -> Result<Changed> {
+/// `committed`: the manifest as it is on disk; that of `index` may be ahead of it.
+fn sync_as<K: Key>(
+    index: &Index,
+    committed: &Manifest,
+    options: &SyncOptions,
+    settings: &Settings,
+    blots: ToBlots,
+    watch: &mut dyn Watch,
+) -> Result<Changed> {
     let state = state_path(&index.directory);
-    let how = how_read(&settings.corpus, &index.manifest.scheme);
-    let known = Known::open(&state, &how);
+    let known = Known::open(&state, &index.manifest.scheme);
+    let walk = ensure_walked_alike(known.as_ref(), walk_of(&settings.corpus, &index.manifest.scheme), &state)
+        .map_err(|what| refused(&index.directory, what))?;
     let mut following = Following::new(index, known.as_ref());
     following.walk(options.checksum, &settings.corpus, watch)?;
     let mut changed = Changed { generation: index.manifest.generation, problems: following.walk_problems, ..Changed::default() };
@@ -77,19 +90,22 @@ fn sync_as<K: Key>(index: &Index, options: &SyncOptions, settings: &Settings, bl
     duplicates.iter().for_each(|problem| noted.problem(problem));
     changed.problems += summary.problems + duplicates.len() as u64;
     following.keep_bad(&noted.files)?;
-    for at in following.not_found()? {
-        builder.remove_at(at);
-        changed.removed += 1;
-    }
+    let NotFound { at, documents } = following.not_found()?;
+    changed.removed = at.len() as u64;
+    let refusal = options.max_remove.refusal(changed.removed, documents, &settings.corpus.paths);
     if options.dry_run {
-        return Ok(changed);
+        return Ok(Changed { refusal, ..changed });
     }
+    if let Some(what) = refusal {
+        return Err(refused(&index.directory, what));
+    }
+    at.into_iter().for_each(|at| builder.remove_at(at));
     let written = write(builder, index, &mut changed)?;
     let (manifest, numbers) = written.unwrap_or_else(|| (index.manifest.clone(), Vec::new()));
-    if manifest != index.manifest {
+    if manifest != *committed {
         manifest.commit(&index.directory)?;
     }
-    write_known(&state, manifest.checksum(), how, following.into_states(&numbers)?)?;
+    write_known(&state, manifest.checksum(), walk, following.into_states(&numbers)?)?;
     Ok(changed)
 }
 
@@ -98,12 +114,6 @@ pub(super) fn state_path(directory: &Path) -> PathBuf {
     let mut name = directory.components().collect::<PathBuf>().into_os_string();
     name.push(".sync");
     name.into()
-}
-
-/// What the documents of a file depend on, but for the file.
-pub(super) fn how_read(options: &corpus::Options, scheme: &str) -> String {
-    let corpus::Options { records, fields, relative, lossy, prefer_fasta, .. } = options;
-    format!("{scheme} {records:?} {} {} {relative} {lossy} {prefer_fasta}", fields.id_field, fields.text_field)
 }
 
 /// Passes on what it is told, and notes which files could not be used.
@@ -121,6 +131,14 @@ impl Watch for Noting<'_> {
     fn progress(&mut self, bytes: u64, documents: u64) {
         self.watch.progress(bytes, documents);
     }
+}
+
+/// Documents that no file has.
+#[derive(Debug, Default)]
+pub(super) struct NotFound {
+    pub at: Vec<At>,
+    /// How many documents the index has.
+    pub documents: u64,
 }
 
 /// What is known of files, and what is found now.
@@ -318,21 +336,43 @@ impl<'i> Following<'i> {
         Ok(())
     }
 
-    /// Documents of the index that no file has.
-    pub fn not_found(&self) -> Result<Vec<At>> {
-        let mut found = Vec::new();
-        if self.walk_problems > 0 {
-            return Ok(found);
-        }
+    /// Documents of the index that no file has; none if some files could not be looked for.
+    pub fn not_found(&self) -> Result<NotFound> {
+        let mut found = NotFound::default();
         for (segment, searched) in self.index.segments.iter().enumerate() {
             for place in 0..searched.documents.len() {
                 let number = searched.documents.row(place)?.number;
-                if !self.is_seen(number) && self.index.is_listed(segment, number)? {
-                    found.push(At { segment, place });
+                if !self.index.is_listed(segment, number)? {
+                    continue;
+                }
+                found.documents += 1;
+                if !self.is_seen(number) && self.walk_problems == 0 {
+                    found.at.push(At { segment, place });
                 }
             }
         }
         Ok(found)
+    }
+
+    /// The same before anything was read: what is sure to go. None of it if a file is to be read that may have any document.
+    pub fn sure_to_go(mut self) -> Result<NotFound> {
+        for read in std::mem::take(&mut self.read).into_values() {
+            let mut ids = vec![read.id.to_string()];
+            if let (Some(known), Some(place)) = (self.known, read.known) {
+                known.for_each_document(place, |_, _, document| {
+                    ids.push(known.id(document)?);
+                    Ok(())
+                })?;
+            } else if self.index.find_id(&read.id)?.is_none() {
+                return Ok(NotFound::default());
+            }
+            for id in ids {
+                if let Some(at) = self.index.find_id(&id)? {
+                    self.mark(self.index.row(at)?.number);
+                }
+            }
+        }
+        self.not_found()
     }
 
     /// What is known now, given the numbers of the documents that were added.

@@ -8,8 +8,8 @@ use crate::{
     error::{Error, Place, Result},
     files::durable,
     pipeline::{
-        BUILT, Built, Followed, PartFiles, Settings, SliceMade, StepOptions, Targets, commit_staged, find_ids, number_changes, place_parts,
-        stage_changes,
+        BUILT, Built, Followed, MaxRemove, PartFiles, Settings, SliceMade, StepOptions, Targets, commit_staged, find_ids, number_changes,
+        place_parts, stage_changes,
     },
 };
 use std::{
@@ -41,15 +41,16 @@ pub fn gather(plan: &Plan, run: &Path, output: &Path) -> Result<()> {
 pub fn number(plan: &Plan, run: &Path, settings: &Settings, step: &StepOptions, output: &Path) -> Result<()> {
     let made = |task: &Task| SliceMade { slice: run.join(&plan.slices[task.number].file), made: run.join(&task.output) };
     let slices: Vec<SliceMade> = plan.tasks_of(Kind::Map).map(made).collect();
-    let index = &plan.base()?.index;
-    number_changes(step, &Followed { index: Path::new(index), base: &run.join("base") }, settings, &slices, output)
+    let BaseOf { index, max_remove, .. } = plan.base()?;
+    let max_remove = max_remove.as_deref().map_or(Ok(MaxRemove::Half), str::parse).map_err(Error::Usage)?;
+    number_changes(step, &Followed { index: Path::new(index), base: &run.join("base"), max_remove }, settings, &slices, output)
 }
 
 /// Commits what was gathered.
-pub fn commit(plan: &Plan, run: &Path, settings: &Settings, step: &StepOptions, output: &Path) -> Result<()> {
+pub fn commit(plan: &Plan, run: &Path, _: &Settings, step: &StepOptions, output: &Path) -> Result<()> {
     let BaseOf { index, checksum, .. } = plan.base()?;
     step.make_with(output, |_| {
-        commit_staged(&run.join("index"), &run.join("number/known"), Path::new(index), checksum, settings)?;
+        commit_staged(&run.join("index"), &run.join("number/known"), Path::new(index), checksum)?;
         write_owners(Path::new(index), plan.ranges.iter().map(|range| range.host), &plan.hosts)?;
         Ok(Vec::new())
     })

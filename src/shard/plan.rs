@@ -98,6 +98,9 @@ pub struct BaseOf {
     pub generation: u64,
     /// How `dedup-index sync` would be called.
     pub sync: Vec<String>,
+    /// How many documents may be removed, in the words of `--max-remove`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_remove: Option<String>,
 }
 
 /// As `dedup-extract --as table` takes them, in its words.
@@ -108,6 +111,8 @@ pub struct TableOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_df: Option<u64>,
     pub format: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rank: bool,
 }
 
 /// A range of blots, and who makes the part of the whole that has them.
@@ -363,9 +368,10 @@ impl Plan {
                 line.extend(max_df.into_iter().chain([of]));
             }
             Kind::Table => {
-                if let Some(TableOptions { threshold, top, format, .. }) = &self.options.table {
+                if let Some(TableOptions { threshold, top, format, rank, .. }) = &self.options.table {
                     let flags = [format!("--threshold={threshold}"), format!("--top={top}"), format!("--format={format}")];
                     line.extend(flags.map(OsString::from));
+                    line.extend(rank.then(|| "--rank".into()));
                 }
                 line.extend(base.map(|base| format!("--since={}", base.generation).into()));
                 let counts = task.inputs.iter().filter(|input| input.ends_with("/counts"));

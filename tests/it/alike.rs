@@ -7,7 +7,7 @@ use dedup::{
     format::Form,
     index::{Index, Means, View},
     parallel::Limits,
-    pipeline::{BlotOptions, BuildOptions, Extract, ExtractOptions, Settings, Watch, build, extract},
+    pipeline::{BlotOptions, BuildOptions, Extract, ExtractOptions, RowFormat, Settings, Watch, build, extract},
     posting::TempDir,
     report::{Format, GraphFormat, put_number},
     similar::{Discovery, Join, Keep, Measure, Options, Score, Scratch},
@@ -208,16 +208,21 @@ proptest! {
         let work = Work::new();
         let index = index_of(&work, &documents);
         let truth = Truth::new(&documents, u64::MAX);
-        let mut expected = "a\trank\tb\tshared\ta_in_b\tb_in_a\n".to_owned();
+        let mut expected = [false, true].map(|ranks| if ranks { "a\trank\tb\tshared\ta_in_b\tb_in_a\n" } else { "a\tb\tshared\ta_in_b\tb_in_a\n" }.to_owned());
         for a in 0..documents.len() {
             let mut rows: Vec<Pair> = (0..documents.len()).filter(|&b| b != a).filter_map(|b| truth.pair(Score::Inclusion, a, b)).collect();
             rows.retain(|pair| pair.a_in_b >= threshold);
             rows.sort_by(|one, two| two.a_in_b.total_cmp(&one.a_in_b).then(one.b.cmp(&two.b)));
             for (rank, pair) in rows.iter().take(top).enumerate() {
-                expected += &format!("d{a}\t{}\td{}\t{}\t{}\t{}\n", rank + 1, pair.b, pair.shared, number(pair.a_in_b), number(pair.b_in_a));
+                let row = format!("d{}\t{}\t{}\t{}\n", pair.b, pair.shared, number(pair.a_in_b), number(pair.b_in_a));
+                expected[0] += &format!("d{a}\t{row}");
+                expected[1] += &format!("d{a}\t{}\t{row}", rank + 1);
             }
         }
-        prop_assert_eq!(extracted(&index, Extract::Table { top, format: Format::Tsv }, Score::Inclusion, threshold, None), expected);
+        for (ranks, expected) in [false, true].into_iter().zip(expected) {
+            let what = Extract::Table { top, rows: RowFormat { format: Format::Tsv, ranks } };
+            prop_assert_eq!(extracted(&index, what, Score::Inclusion, threshold, None), expected);
+        }
     }
 
     #[test]
@@ -366,8 +371,8 @@ fn documents_that_are_all_the_same() {
     let pairs = extracted(&index, Extract::Pairs(Format::Tsv), Score::Jaccard, 1.0, None);
     assert_eq!(pairs.lines().count(), 1 + 300 * 299 / 2);
     assert!(pairs.lines().skip(1).all(|line| line.ends_with("\t50\t1\t1\t1")));
-    let table = extracted(&index, Extract::Table { top: 3, format: Format::Tsv }, Score::Inclusion, 0.1, None);
-    assert_eq!(table.lines().take(4).last(), Some("d0\t3\td3\t50\t1\t1"));
+    let table = extracted(&index, Extract::Table { top: 3, rows: RowFormat::new(Format::Tsv) }, Score::Inclusion, 0.1, None);
+    assert_eq!(table.lines().take(4).last(), Some("d0\td3\t50\t1\t1"));
     assert_eq!(work_for(&index, Score::Containment, 0.5).0, 0);
 }
 
@@ -377,7 +382,7 @@ fn an_empty_index_has_nothing() {
     let index = index_of(&work, &[]);
     for what in [
         Extract::Pairs(Format::Ndjson),
-        Extract::Table { top: 9, format: Format::Ndjson },
+        Extract::Table { top: 9, rows: RowFormat::new(Format::Ndjson) },
         Extract::Clusters { keep: Keep::First, format: Format::Ndjson },
         Extract::Exact(Format::Ndjson),
         Extract::Blots { sigma: None, format: Format::Ndjson },

@@ -8,7 +8,7 @@ use dedup::{
     error::Problem,
     index::Index,
     parallel::Limits,
-    pipeline::{Extract, ExtractOptions, Grouping, LeaveOut, New, Watch, WhichPairs, extract_without},
+    pipeline::{Extract, ExtractOptions, Grouping, LeaveOut, New, RowFormat, Watch, WhichPairs, extract_without},
     report::Format,
     similar::{Keep, Score},
 };
@@ -86,7 +86,7 @@ proptest! {
         pairs.retain(|pair| wants(number(pair, "a"), number(pair, "b")));
         prop_assert_eq!(&ask(Extract::Pairs(Format::Ndjson), &which), &pairs);
 
-        let mut rows = ask(Extract::Table { top: 100, format: Format::Ndjson }, &all);
+        let mut rows = ask(Extract::Table { top: 100, rows: RowFormat { format: Format::Ndjson, ranks: true } }, &all);
         rows.retain(|row| wants(number(row, "a"), number(row, "b")));
         let mut rank = BTreeMap::new();
         rows.retain_mut(|row| {
@@ -95,7 +95,7 @@ proptest! {
             row["rank"] = (*rank).into();
             *rank <= top
         });
-        prop_assert_eq!(&ask(Extract::Table { top, format: Format::Ndjson }, &which), &rows);
+        prop_assert_eq!(&ask(Extract::Table { top, rows: RowFormat { format: Format::Ndjson, ranks: true } }, &which), &rows);
 
         let pairs: Vec<_> = pairs.iter().map(|pair| (number(pair, "a"), number(pair, "b"))).collect();
         let clusters = ask(Extract::Clusters { keep: Keep::First, format: Format::Ndjson }, &which);

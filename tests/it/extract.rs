@@ -35,17 +35,17 @@ fn pairs_as_table_and_as_json() {
 fn a_table_has_both_directions() {
     assert_eq!(
         demo("").run("dedup-extract", &["i", "--as", "table", "--top", "1", "--threshold", "0.2", "--format", "tsv"]).ok_text(),
-        "a\trank\tb\tshared\ta_in_b\tb_in_a\n\
-         essays/gettysburg-telegram.txt\t1\tessays/gettysburg.txt\t265\t1\t1\n\
-         essays/gettysburg.txt\t1\tessays/gettysburg-telegram.txt\t265\t1\t1\n\
-         essays/harbour-inspection.txt\t1\tessays/tides.txt\t69\t0.223301\t0.183024\n\
-         essays/tides-revised.txt\t1\tessays/tides.txt\t281\t0.72987\t0.745358\n\
-         essays/tides.txt\t1\tessays/tides-revised.txt\t281\t0.745358\t0.72987\n\
-         ferry-march\t1\tferry-march-reprint\t109\t1\t1\n\
-         ferry-march-reprint\t1\tferry-march\t109\t1\t1\n\
-         ferry-april\t1\tferry-march\t62\t0.579439\t0.568807\n\
-         anthology-review\t1\tlanguages/czech.txt\t53\t0.389706\t0.311765\n\
-         languages/czech.txt\t1\tanthology-review\t53\t0.311765\t0.389706\n"
+        "a\tb\tshared\ta_in_b\tb_in_a\n\
+         essays/gettysburg-telegram.txt\tessays/gettysburg.txt\t265\t1\t1\n\
+         essays/gettysburg.txt\tessays/gettysburg-telegram.txt\t265\t1\t1\n\
+         essays/harbour-inspection.txt\tessays/tides.txt\t69\t0.223301\t0.183024\n\
+         essays/tides-revised.txt\tessays/tides.txt\t281\t0.72987\t0.745358\n\
+         essays/tides.txt\tessays/tides-revised.txt\t281\t0.745358\t0.72987\n\
+         ferry-march\tferry-march-reprint\t109\t1\t1\n\
+         ferry-march-reprint\tferry-march\t109\t1\t1\n\
+         ferry-april\tferry-march\t62\t0.579439\t0.568807\n\
+         anthology-review\tlanguages/czech.txt\t53\t0.389706\t0.311765\n\
+         languages/czech.txt\tanthology-review\t53\t0.311765\t0.389706\n"
     );
 }
 
@@ -125,26 +125,12 @@ fn ids_stay_in_their_column() {
 }
 
 #[test]
-fn a_table_goes_into_sqlite() {
-    let work = demo("");
-    if work.shell("command -v sqlite3").code() != 0 {
-        return eprintln!("no sqlite3 here: skipped");
-    }
-    work.run("dedup-extract", &["i", "--as", "table", "--format", "tsv", "-o", "t.tsv"]).ok();
-    let line =
-        "sqlite3 t.db '.mode tabs' '.import t.tsv similar' \"select b, a_in_b from similar where a = 'ferry-april' order by rank + 0\"";
-    assert_eq!(work.shell(line).ok_text(), "ferry-march\t0.579439\nferry-march-reprint\t0.579439\n");
-}
-
-#[test]
 fn selected_blots_give_estimates_that_say_so() {
     let work = demo("--select mod:2");
     let pairs = records(&work.run("dedup-extract", &["i"]).ok());
     assert!(!pairs.is_empty() && pairs.iter().all(|pair| pair["estimate"] == true && pair["shared"].as_u64().unwrap() % 2 == 0));
     let table = work.run("dedup-extract", &["i", "--as", "table", "--format", "tsv"]).ok_text();
-    assert!(
-        table.starts_with("a\trank\tb\tshared\ta_in_b\tb_in_a\testimate\n") && table.lines().skip(1).all(|line| line.ends_with("\ttrue"))
-    );
+    assert!(table.starts_with("a\tb\tshared\ta_in_b\tb_in_a\testimate\n") && table.lines().skip(1).all(|line| line.ends_with("\ttrue")));
     let scored = records(&work.run("dedup-extract", &["i", "--score", "s1", "--threshold", "250"]).ok());
     assert!(scored.iter().any(|pair| pair["score"] == pair["shared"] && pair["score"].as_u64() > Some(250)), "{scored:?}");
 }
@@ -193,7 +179,7 @@ fn damage_is_an_error_or_does_no_harm() {
 fn what_makes_no_sense_is_refused() {
     let work = demo("");
     for (arguments, message) in [
-        (&["none"][..], "none: no dedup index is here"),
+        (&["none"][..], "none: there is no such index"),
         (&["i", "--top", "3"], "--top has no meaning with --as pairs; leave it out"),
         (&["i", "--as", "table", "--score", "s1"], "--score has no meaning with --as table; leave it out"),
         (&["i", "--as", "graph", "--format", "tsv"], "--as graph is written as dot or graphml, not as tsv"),
@@ -234,11 +220,35 @@ fn the_examples_of_help_run_and_the_page_is_current() {
     );
 }
 
-/// The table as rows by both ids.
-fn table_rows(bytes: &[u8]) -> std::collections::BTreeMap<(String, String), Vec<String>> {
-    let text = String::from_utf8(bytes.to_vec()).unwrap();
-    let rows = text.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect::<Vec<_>>());
-    rows.map(|row| ((row[0].clone(), row[2].clone()), row)).collect()
+/// What a row is known by: both ids.
+type Key = (String, String);
+
+/// A table: its rows by both ids.
+pub type Rows = std::collections::BTreeMap<Key, Vec<String>>;
+
+/// The columns of a table in TSV and its rows, each by its ids.
+fn tsv_rows(text: &str) -> (Vec<String>, Vec<(Key, Vec<String>)>) {
+    let mut lines = text.lines().map(|line| line.split('\t').map(str::to_owned).collect::<Vec<_>>());
+    let names = lines.next().unwrap();
+    let at = |name: &str| names.iter().position(|column| column == name).unwrap();
+    let rows = lines.map(|row| ((row[at("a")].clone(), row[at("b")].clone()), row)).collect();
+    (names, rows)
+}
+
+pub fn table_rows(text: &str) -> Rows {
+    tsv_rows(text).1.into_iter().collect()
+}
+
+/// Does to a table what the changes say; each must fit the table as it is.
+pub fn apply(changes: &str, table: &mut Rows) {
+    let (names, changes) = tsv_rows(changes);
+    assert_eq!(names[0], "change");
+    for (key, row) in changes {
+        let (change, row) = (&row[0], row[1..].to_vec());
+        let was = if change == "delete" { table.remove(&key) } else { table.insert(key, row.clone()) };
+        assert_eq!(was.is_some(), change != "insert", "{change} {row:?}");
+        assert_eq!(was.as_ref() == Some(&row), change == "delete", "{change} {row:?}, was {was:?}");
+    }
 }
 
 proptest::proptest! {
@@ -248,18 +258,19 @@ proptest::proptest! {
     fn old_table_and_changes_give_the_new_table(
         first in proptest::collection::vec(0_u32..12, 0..10),
         steps in proptest::collection::vec((proptest::bool::ANY, proptest::collection::vec((0_usize..14, 0_u32..12), 1..5)), 1..4),
-        top in 1_usize..6, max_df in proptest::option::of(1_u32..6),
+        top in 1_usize..6, max_df in proptest::option::of(1_u32..6), with_ranks in proptest::bool::ANY, select in proptest::sample::select(vec!["all", "mod:2"]),
     ) {
         let work = Work::new();
         let text = |of: u32| (0..14).map(|n| format!("w{} ", if n < 7 { of / 2 * 100 + n } else { of % 3 * 1000 + n })).collect::<String>();
         let line = |id: usize, of: u32| format!("{{\"id\":\"d{id}\",\"text\":\"{}\"}}\n", text(of));
         work.write("first.jsonl", first.iter().enumerate().map(|(id, &of)| line(id, of)).collect::<String>());
-        work.run("dedup-index", &["build", "-q", "-k", "3", "-o", "i", "first.jsonl"]).ok();
+        work.run("dedup-index", &["build", "-q", "-k", "3", "--select", select, "-o", "i", "first.jsonl"]).ok();
         let top = top.to_string();
-        let more: Vec<String> = max_df.map_or_else(Vec::new, |df| vec!["--max-df".to_owned(), df.to_string()]);
+        let more = max_df.map_or_else(Vec::new, |df| vec!["--max-df".to_owned(), df.to_string()]);
+        let more: Vec<String> = more.into_iter().chain(with_ranks.then(|| "--rank".to_owned())).collect();
         let table = |since: &[&str]| {
             let more: Vec<&str> = more.iter().map(String::as_str).collect();
-            work.run("dedup-extract", &[&["i", "--as", "table", "--format", "tsv", "--top", &top], since, &more].concat()).ok()
+            work.run("dedup-extract", &[&["i", "--as", "table", "--format", "tsv", "--top", &top], since, &more].concat()).ok_text()
         };
         let rows = table_rows(&table(&[]));
         for (is_removal, documents) in &steps {
@@ -270,26 +281,47 @@ proptest::proptest! {
                 work.write("more.jsonl", documents.iter().map(|&(id, of)| line(id, of)).collect::<String>());
                 work.shell("dedup-index add -q --skip-bad --no-compact i more.jsonl").ok();
             }
-            let changes = String::from_utf8(table(&["--since", "1"])).unwrap();
+            let changes = table(&["--since", "1"]);
             // A limit that nothing reaches: all rows of both tables are made, and compared.
             if max_df.is_none() {
-                let all = String::from_utf8(table(&["--since", "1", "--max-df", "99999"])).unwrap();
+                let all = table(&["--since", "1", "--max-df", "99999"]);
                 proptest::prop_assert_eq!(&changes, &all);
                 let counted = "for n in 0 1 2; do rm -rf n$n; dedup-index step count --since 1 --range $n/3 -o n$n i; done";
                 work.shell(counted).ok();
                 let by_counts = table(&["--since", "1", "--counts", "n0/counts", "--counts", "n2/counts", "--counts", "n1/counts"]);
-                proptest::prop_assert_eq!(&changes, &String::from_utf8(by_counts).unwrap());
+                proptest::prop_assert_eq!(&changes, &by_counts);
             }
             let mut after = rows.clone();
-            for change in changes.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect::<Vec<_>>()) {
-                let key = (change[1].clone(), change[3].clone());
-                let was = if change[0] == "delete" { after.remove(&key) } else { after.insert(key, change[1..].to_vec()) };
-                proptest::prop_assert_eq!(was.is_some(), change[0] != "insert", "{:?}", change);
-                proptest::prop_assert!(was != Some(change[1..].to_vec()) || change[0] == "delete", "{:?}", change);
-            }
+            apply(&changes, &mut after);
             proptest::prop_assert_eq!(&after, &table_rows(&table(&[])));
         }
     }
+}
+
+#[test]
+fn changes_name_a_row_that_only_moved_only_with_ranks() {
+    let own = |of: &str, count: usize| (0..count).map(|n| format!("{of}{n} ")).collect::<String>();
+    let work = Work::with(&[("a", own("s", 40)), ("b", own("s", 20) + &own("b", 20)), ("c", own("s", 15) + &own("c", 15))]);
+    work.shell("dedup-index build -q -o i a b c").ok();
+    work.write("d", own("s", 30) + &own("d", 10));
+    work.shell("dedup-index add -q i d").ok();
+    let changes = |more: &str| work.shell(&format!("dedup-extract i --as table --threshold 0.2 --since 1 --format tsv {more}")).ok_text();
+    assert_eq!(
+        changes(""),
+        "change\ta\tb\tshared\ta_in_b\tb_in_a\n\
+         insert\ta\td\t23\t0.69697\t0.69697\n\
+         insert\tb\td\t13\t0.393939\t0.393939\n\
+         insert\tc\td\t8\t0.347826\t0.242424\n\
+         insert\td\ta\t23\t0.69697\t0.69697\n\
+         insert\td\tb\t13\t0.393939\t0.393939\n\
+         insert\td\tc\t8\t0.242424\t0.347826\n"
+    );
+    assert_eq!(
+        changes("--rank").lines().filter(|line| line.starts_with("update")).collect::<Vec<_>>(),
+        ["update\ta\t2\tb\t13\t0.393939\t0.393939", "update\ta\t3\tc\t8\t0.242424\t0.347826", "update\tb\t3\tc\t8\t0.242424\t0.347826"]
+    );
+    let ran = work.run("dedup-extract", &["i", "--rank"]);
+    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-extract: --rank has no meaning with --as pairs; leave it out\n"));
 }
 
 #[test]
@@ -299,7 +331,10 @@ fn a_generation_that_is_not_there_is_refused() {
     let ran = work.run("dedup-extract", &["i", "--as", "table", "--since", "1"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
-        (2, "dedup-extract: i: generation 1 is not there any more, or not yet: the index has 2 to 3\n")
+        (
+            2,
+            "dedup-extract: i: generation 1 is not there any more: of earlier states the index has 2 to 3; dedup-index pin keeps one for as long as it is pinned\n"
+        )
     );
     assert_eq!(work.run("dedup-extract", &["i", "--as", "table", "--since", "2"]).ok_text(), "");
     let ran = work.run("dedup-extract", &["i", "--since", "2"]);

@@ -8,8 +8,8 @@ use dedup::{
     index::{At, Index, Manifest, Means, SegmentFiles, View, sweep, verify},
     parallel::Limits,
     pipeline::{
-        self, BlotOptions, BuildOptions, ChangeOptions, Extract, ExtractOptions, LeaveOut, PartFiles, RunsOptions, Settings, StepOptions,
-        Watch,
+        self, BlotOptions, BuildOptions, ChangeOptions, Extract, ExtractOptions, LeaveOut, PartFiles, RowFormat, RunsOptions, Settings,
+        StepOptions, Watch,
     },
     posting::TempDir,
     report::Format,
@@ -22,7 +22,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-struct Silent;
+pub struct Silent;
 
 impl Watch for Silent {
     fn problem(&mut self, _: &Problem) {}
@@ -48,7 +48,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Few texts, which share passages; some differ in nothing but the commas, some are too short to have a blot.
-fn text(number: u8) -> String {
+pub fn text(number: u8) -> String {
     let words = |from: u32, count: u32| (from..from + count).map(|n| format!("w{n}")).collect::<Vec<_>>();
     let number = u32::from(number);
     let separator = if number % 4 == 3 { ", " } else { " " };
@@ -60,11 +60,11 @@ fn text(number: u8) -> String {
     all.join(separator)
 }
 
-fn means(memory_bytes: u64) -> Means {
+pub fn means(memory_bytes: u64) -> Means {
     Means { memory_bytes, threads: 2, tmp_dir: TempDir(None) }
 }
 
-fn settings(paths: Vec<PathBuf>) -> Settings {
+pub fn settings(paths: Vec<PathBuf>) -> Settings {
     Settings { form: Form::Binary, limits: Limits::new(2, 1 << 16), corpus: corpus::Options::of_files(paths) }
 }
 
@@ -72,17 +72,17 @@ fn blots() -> BlotOptions {
     BlotOptions { k: Some(4), bits: Some(24), ..BlotOptions::default() }
 }
 
-fn change() -> ChangeOptions {
+pub fn change() -> ChangeOptions {
     ChangeOptions { blots: BlotOptions::default(), means: means(1 << 20), compacts: false }
 }
 
-fn write_documents(path: &Path, documents: impl Iterator<Item = (String, String)>) {
+pub fn write_documents(path: &Path, documents: impl Iterator<Item = (String, String)>) {
     let lines: Vec<_> = documents.map(|(id, text)| format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n")).collect();
     fs::write(path, lines.concat()).unwrap();
 }
 
 /// An index of some documents, made at once.
-fn build(work: &Work, name: &str, documents: &[(String, String)]) -> PathBuf {
+pub fn build(work: &Work, name: &str, documents: &[(String, String)]) -> PathBuf {
     let (file, directory) = (work.path(&format!("{name}.jsonl")), work.path(name));
     write_documents(&file, documents.iter().cloned());
     let _ = fs::remove_dir_all(&directory);
@@ -91,7 +91,7 @@ fn build(work: &Work, name: &str, documents: &[(String, String)]) -> PathBuf {
     directory
 }
 
-fn dump(index: &Index) -> Vec<u8> {
+pub fn dump(index: &Index) -> Vec<u8> {
     let mut out = Vec::new();
     pipeline::dump(index, 1 << 10, &mut out).unwrap();
     pipeline::dump_dictionary(index, &mut out).unwrap();
@@ -107,7 +107,7 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 
 type Model = BTreeMap<String, String>;
 
-fn id(number: u8) -> String {
+pub fn id(number: u8) -> String {
     format!("doc{number}")
 }
 
@@ -134,7 +134,7 @@ fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Step) {
         Step::Compact(share) => {
             let open = Index::open(index).unwrap();
             let from = open.segments.len() * usize::from(*share) / 100;
-            let manifest = open.compacted(from, &means(u64::from(*share))).unwrap();
+            let manifest = open.compacted(from..open.segments.len(), &means(u64::from(*share))).unwrap();
             manifest.commit(index).unwrap();
             sweep(index, Some(&manifest)).unwrap();
         }
@@ -311,7 +311,7 @@ proptest! {
         pipeline::add(&change(), &settings(vec![work.path("more.jsonl")]), &directory, &mut Silent).unwrap();
         pipeline::remove(&change(), removed.iter().map(|&number| Ok(id(number))), &directory, &mut Silent).unwrap();
         let index = Index::open(&directory).unwrap();
-        let what = Extract::Table { top, format: Format::Ndjson };
+        let what = Extract::Table { top, rows: RowFormat::new(Format::Ndjson) };
         let options = ExtractOptions { what, score: Score::Inclusion, threshold, max_df, limits: Limits::new(2, memory) };
         let (mut one, mut all) = (Vec::new(), Vec::new());
         pipeline::extract_without(&options, &LeaveOut::default(), &index, &mut one, &mut Silent, &mut |_, _| {}).unwrap();

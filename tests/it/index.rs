@@ -171,7 +171,13 @@ fn every_flip_and_every_cut_is_reported() {
 fn what_is_not_an_index_or_in_the_way() {
     let work = Work::with(&[("c/a", "some words"), ("full/x", "")]);
     let ran = work.run("dedup-index", &["stats", "c"]);
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: c: no dedup index is here (there is no manifest.json)\n"));
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (
+            2,
+            "dedup-index: c: a directory of documents or of something else, not an index (it has no manifest.json); dedup-index build -o IDX c makes one\n"
+        )
+    );
     let ran = work.run("dedup-index", &["build", "-o", "full", "c"]);
     assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: full: holds 'x', which is not of an index; choose another name\n"));
     work.run("dedup-index", &["build", "-o", "there", "c"]).ok();

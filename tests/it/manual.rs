@@ -108,7 +108,7 @@ fn an_index_of_an_older_version_is_refused_with_the_remedy() {
     let old = root().join("testdata/golden/v2/corpus.idx");
     for (tool, arguments) in [("dedup-index", &["verify"][..]), ("dedup-extract", &[]), ("dedup-query", &["--stream"])] {
         let ran = Work::new().run(tool, &[arguments, &[old.to_str().unwrap()]].concat());
-        let expected = "manifest.json: an index of version 2, this program reads version 3; build it anew from the documents";
+        let expected = "manifest.json: an index of version 2, this program reads version 3; build it again with dedup-index build";
         assert!(ran.code() == 2 && ran.stderr().contains(expected), "{tool}: {}", ran.stderr());
     }
 }

@@ -45,9 +45,9 @@ pub enum Extract {
     /// Every pair, by the first document, then the second.
     Pairs(Format),
     /// The most similar documents of each document, by a→b.
-    Table { top: usize, format: Format },
+    Table { top: usize, rows: RowFormat },
     /// What changed in the table since an earlier commit.
-    TableSince { top: usize, format: Format, generation: u64 },
+    TableSince { top: usize, rows: RowFormat, generation: u64 },
     /// Connected components of the pairs.
     Clusters { keep: Keep, format: Format },
     /// Documents with the same tokens.
@@ -56,6 +56,21 @@ pub enum Extract {
     Graph(GraphFormat),
     /// Blots by falling df; with `sigma` only those at least so many standard deviations above the mean.
     Blots { sigma: Option<f64>, format: Format },
+}
+
+/// How rows of the table are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowFormat {
+    pub format: Format,
+    /// Number the rows of each document. One row that enters a list then changes all rows below it, which a list of changes has to name.
+    pub ranks: bool,
+}
+
+impl RowFormat {
+    /// Rows without ranks.
+    pub fn new(format: Format) -> Self {
+        Self { format, ranks: false }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +88,7 @@ impl ExtractOptions {
     fn is_ndjson(&self) -> bool {
         match self.what {
             Extract::Pairs(format) | Extract::Exact(format) => format == Format::Ndjson,
-            Extract::Table { format, .. } | Extract::TableSince { format, .. } => format == Format::Ndjson,
+            Extract::Table { rows, .. } | Extract::TableSince { rows, .. } => rows.format == Format::Ndjson,
             Extract::Clusters { format, .. } | Extract::Blots { format, .. } => format == Format::Ndjson,
             Extract::Graph(_) => false,
         }
@@ -168,8 +183,8 @@ pub fn extract_counted(
     out: &mut impl Write,
     done: &mut Done<'_>,
 ) -> Result<()> {
-    let (top, format) = match options.what {
-        Extract::Table { top, format } => (top, format),
+    let (top, rows) = match options.what {
+        Extract::Table { top, rows } => (top, rows),
         Extract::TableSince { .. } if options.max_df.is_none() => return write_recomputed(options, Some(counts), index, out, done),
         _ => return Err(Error::Usage("counts are for the table; with --since without --max-df".to_owned())),
     };
@@ -178,7 +193,7 @@ pub fn extract_counted(
     let measure = Measure { score: Score::Inclusion, threshold: options.threshold, selection: selection(&index.scheme.select) };
     let counted = Counted::read(&view, &index.manifest.checksum(), counts, &measure, max_df, options.limits.budget_bytes / 2)?;
     let discovery = Discovery::counted(&view, Options { measure, max_df, limits: options.limits }, counted);
-    pairs::write_table(&discovery, top, format, out, done)
+    pairs::write_table(&discovery, top, rows, out, done)
 }
 
 /// Writes every pair with the passages that it shares, as NDJSON; gives the number of documents whose text could not be read, and of ids that are not
@@ -208,18 +223,18 @@ fn extract_from(options: &ExtractOptions, without: &Without<'_>, index: &Index, 
         Extract::Exact(format) => clusters::write_exact(&view, format, out),
         Extract::Blots { sigma, format } => blots::write(&view, index.scheme.bits, sigma, options, format, out),
         Extract::Pairs(format) => pairs::write_pairs(&discovery(index, &view)?, None, format, out, done),
-        Extract::Table { top, format } => pairs::write_table(&discovery(index, &view)?, top, format, out, done),
+        Extract::Table { top, rows } => pairs::write_table(&discovery(index, &view)?, top, rows, out, done),
         Extract::TableSince { .. } if options.max_df.is_none() && without.text.is_empty() && without.pairs.is_empty() => {
             write_recomputed(options, None, index, out, done)
         }
-        Extract::TableSince { top, format, generation } => {
+        Extract::TableSince { top, rows, generation } => {
             let old = Index::open_at(&index.directory, generation)?;
             let old_view = View::of(&old)?;
             let text = &without.text;
             let old_apart = without.pairs.apart_in(&old, &old_view)?;
             let (old, new) = (&discovery_of_text(options, text, &old, &old_view)?.apart(old_apart), &discovery(index, &view)?);
             let tables = since::Tables { old, new, top, compares_all: options.max_df.is_some() || !text.is_empty() };
-            since::write_changes(&tables, format, out, done)
+            since::write_changes(&tables, rows, out, done)
         }
         Extract::Graph(format) => pairs::write_graph(&discovery(index, &view)?, format, out, done),
         Extract::Clusters { keep, format } => clusters::write(&discovery(index, &view)?, keep, format, out),
@@ -234,7 +249,7 @@ fn write_recomputed(
     out: &mut impl Write,
     done: &mut Done<'_>,
 ) -> Result<()> {
-    let Extract::TableSince { top, format, generation } = options.what else {
+    let Extract::TableSince { top, rows, generation } = options.what else {
         return Err(Error::Usage("only a table is compared with what it was".to_owned()));
     };
     let (old, view) = (Index::open_at(&index.directory, generation)?, View::of(index)?);
@@ -242,10 +257,10 @@ fn write_recomputed(
     drop(view);
     let discovery = discovery_of_text(options, &LeftOut::default(), index, &both.view)?;
     let of = recomputed::Recomputed { both: &both, discovery: &discovery, top };
-    let Some(counts) = counts else { return of.write_changes(None, format, out, done) };
+    let Some(counts) = counts else { return of.write_changes(None, rows, out, done) };
     let checksum = index.manifest.checksum();
     let mut pairs = |each: &mut dyn FnMut(u32, u32, u32)| for_each_recomputed(&both.view, &checksum, generation, counts, each);
-    of.write_changes(Some(&mut pairs), format, out, done)
+    of.write_changes(Some(&mut pairs), rows, out, done)
 }
 
 fn discovery<'v>(options: &ExtractOptions, without: &Without<'_>, index: &Index, view: &'v View<'v>) -> Result<Discovery<'v>> {

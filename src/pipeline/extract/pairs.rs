@@ -1,6 +1,6 @@
 //! Pairs, the table, the graph.
 
-use super::{Done, put};
+use super::{Done, RowFormat, put};
 use crate::{
     error::Result,
     parallel::Limits,
@@ -154,10 +154,22 @@ pub fn write_pairs(
     write_rows(discovery, &|document, neighbours| discovery.partners_after(document, neighbours), &put_row, |bytes| put(out, bytes), done)
 }
 
-pub fn write_table(discovery: &Discovery<'_>, count: usize, format: Format, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+/// The fields of a row of the table: without its rank where that is not wanted, and marked where numbers are estimates.
+pub(super) fn table_fields<T: Clone>(measure: &Measure, ranks: bool, [a, rank, b, shared, a_in_b, b_in_a, estimate]: [T; 7]) -> Vec<T> {
+    let rank = ranks.then_some(rank);
+    let estimate = measure.selection.map(|_| estimate);
+    [a].into_iter().chain(rank).chain([b, shared, a_in_b, b_in_a]).chain(estimate).collect()
+}
+
+/// The names of these fields.
+pub(super) const TABLE_FIELDS: [&str; 7] = ["a", "rank", "b", "shared", "a_in_b", "b_in_a", "estimate"];
+
+/// Writes the rows of each document, the best first.
+pub fn write_table(discovery: &Discovery<'_>, count: usize, rows: RowFormat, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+    let (RowFormat { format, ranks }, measure) = (rows, &discovery.options.measure);
     let ids = Ids::new(discovery.view, format)?;
     let mut names = Vec::new();
-    put_names(&mut names, format, shown(discovery, &["a", "rank", "b", "shared", "a_in_b", "b_in_a", "estimate"]));
+    put_names(&mut names, format, &table_fields(measure, ranks, TABLE_FIELDS));
     put(out, &names)?;
     let put_row = |out: &mut Vec<u8>, document: usize, at: usize, (other, neighbour): (u32, &Neighbour)| {
         let numbers = Numbers::of(discovery, discovery.view.content_of(document), neighbour);
@@ -170,7 +182,7 @@ pub fn write_table(discovery: &Discovery<'_>, count: usize, format: Format, out:
             ("b_in_a", Value::Number(numbers.b_in_a)),
             ESTIMATE,
         ];
-        put_record(out, format, shown(discovery, &fields));
+        put_record(out, format, &table_fields(measure, ranks, fields));
     };
     write_rows(discovery, &|document, neighbours| discovery.top(document, neighbours, count), &put_row, |bytes| put(out, bytes), done)
 }

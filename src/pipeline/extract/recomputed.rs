@@ -5,15 +5,14 @@
 //! pairs: a row may go, or make way for another, or move up where one went, so all rows of such a document are looked at, and no other document is.
 
 use super::{
-    Done,
+    Done, RowFormat,
     pairs::Numbers,
     put,
-    since::{Row, changes, names},
+    since::{ChangeFormat, Row},
 };
 use crate::{
     error::Result,
     index::Both,
-    report::Format,
     similar::{Discovery, Measure, Neighbour, Overlap, Score},
 };
 use std::{cmp::Reverse, collections::HashMap, io::Write, sync::Arc};
@@ -37,8 +36,9 @@ pub type Pairs<'p> = dyn FnMut(&mut dyn FnMut(u32, u32, u32)) -> Result<()> + 'p
 
 impl Recomputed<'_> {
     /// Writes the rows to delete, to update and to insert, as [`super::since::write_changes`] does. `pairs`: those of recomputed contents, if they are known.
-    pub fn write_changes(&self, pairs: Option<&mut Pairs<'_>>, format: Format, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
-        put(out, &names(format))?;
+    pub fn write_changes(&self, pairs: Option<&mut Pairs<'_>>, rows: RowFormat, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+        let format = ChangeFormat { rows, measure: &self.discovery.options.measure };
+        put(out, &format.names())?;
         let is_affected = self.affected(pairs)?;
         let (view, Both { is_old, is_new, .. }) = (&self.both.view, self.both);
         let all = 0..view.documents();
@@ -53,7 +53,7 @@ impl Recomputed<'_> {
         self.discovery.for_each_listed(&went, old_rows, weigh, |made| {
             for (document, rows) in made {
                 if names[document] == document as u32 {
-                    put(out, &changes(format, &view.id(document)?, [&rows, &[]], |&b| view.id(b as usize))?)?;
+                    put(out, &format.changes(&view.id(document)?, [&rows, &[]], |&b| view.id(b as usize))?)?;
                 } else {
                     before.insert(names[document], rows);
                 }
@@ -66,7 +66,7 @@ impl Recomputed<'_> {
             let was = is_old[document].then(|| self.rows(document, neighbours, is_old, &names));
             let was = was.as_deref().or_else(|| before.get(&(document as u32)).map(Vec::as_slice)).unwrap_or_default();
             let is = self.rows(document, neighbours, is_new, &names);
-            let changed = view.id(document).and_then(|id| changes(format, &id, [was, &is], |&b| view.id(b as usize)));
+            let changed = view.id(document).and_then(|id| format.changes(&id, [was, &is], |&b| view.id(b as usize)));
             match (changed, &mut made.bytes) {
                 (Ok(more), Ok(bytes)) => bytes.extend_from_slice(&more),
                 (Err(error), bytes @ Ok(_)) => *bytes = Err(error),

@@ -3,12 +3,16 @@
 //! A document's rows can change only if it was changed itself, or shares a blot with one that was, before or after; unless blots are left out, which changes
 //! what all are measured by. Where nothing is left out, [`super::recomputed`] does the same in less time.
 
-use super::{Done, pairs::Numbers, put};
+use super::{
+    Done, RowFormat,
+    pairs::{ESTIMATE, Numbers, TABLE_FIELDS, table_fields},
+    put,
+};
 use crate::{
     error::Result,
     index::{At, View},
-    report::{Format, Value, put_id, put_names, put_record},
-    similar::{Discovery, Neighbour},
+    report::{Value, put_id, put_names, put_record},
+    similar::{Discovery, Measure, Neighbour},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -34,7 +38,7 @@ pub struct Tables<'v> {
 }
 
 /// Writes the rows to delete, to update and to insert: first those of documents that are gone, then of each document in order.
-pub fn write_changes(tables: &Tables<'_>, format: Format, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+pub fn write_changes(tables: &Tables<'_>, rows: RowFormat, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
     let (old_documents, new_documents) = tables.touched();
     let mut before: HashMap<String, Vec<Row<String>>> = HashMap::new();
     let mut order = Vec::new();
@@ -44,21 +48,22 @@ pub fn write_changes(tables: &Tables<'_>, format: Format, out: &mut impl Write, 
         before.insert(id, rows);
         Ok(())
     })?;
-    put(out, &names(format))?;
+    let format = ChangeFormat { rows, measure: &tables.new.options.measure };
+    put(out, &format.names())?;
     let mut there = HashSet::new();
     for &document in &new_documents {
         there.insert(tables.new.view.id(document)?);
     }
     for id in order.iter().filter(|id| !there.contains(*id)) {
         let gone = before.remove(id).unwrap_or_default();
-        put(out, &changes(format, id, [&gone, &[]], |b| Ok(b.clone()))?)?;
+        put(out, &format.changes(id, [&gone, &[]], |b| Ok(b.clone()))?)?;
     }
     let mut compared = 0;
     rows_of(tables.new, &new_documents, tables.top, |document, rows| {
         compared += 1;
         done(compared, new_documents.len() as u64);
         let id = tables.new.view.id(document)?;
-        put(out, &changes(format, &id, [&before.remove(&id).unwrap_or_default(), &rows], |b| Ok(b.clone()))?)
+        put(out, &format.changes(&id, [&before.remove(&id).unwrap_or_default(), &rows], |b| Ok(b.clone()))?)
     })
 }
 
@@ -113,55 +118,66 @@ fn rows_of(
     discovery.for_each_listed(documents, work, weigh, |made| made.into_iter().try_for_each(|(document, rows)| sink(document, rows?)))
 }
 
-pub(super) fn names(format: Format) -> Vec<u8> {
-    let mut line = Vec::new();
-    put_names(&mut line, format, &["change", "a", "rank", "b", "shared", "a_in_b", "b_in_a"]);
-    line
+/// How changes are written.
+#[derive(Clone, Copy)]
+pub(super) struct ChangeFormat<'m> {
+    pub rows: RowFormat,
+    pub measure: &'m Measure,
 }
 
-/// What to do to the rows of a document, which are given before and after.
-pub(super) fn changes<B: Ord>(
-    format: Format,
-    a: &str,
-    [before, after]: [&[Row<B>]; 2],
-    id_of: impl Fn(&B) -> Result<String>,
-) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    if before == after {
-        return Ok(out);
+impl ChangeFormat<'_> {
+    /// The first line, where the format has one.
+    pub fn names(&self) -> Vec<u8> {
+        let mut line = Vec::new();
+        let fields = table_fields(self.measure, self.rows.ranks, TABLE_FIELDS);
+        put_names(&mut line, self.rows.format, &["change"].into_iter().chain(fields).collect::<Vec<_>>());
+        line
     }
-    let (mut a_bytes, mut b_bytes) = (Vec::new(), Vec::new());
-    put_id(&mut a_bytes, format, a);
-    let mut write = |change: &str, rank: usize, row: &Row<B>| -> Result<()> {
-        b_bytes.clear();
-        put_id(&mut b_bytes, format, &id_of(&row.b)?);
-        let mut name = Vec::new();
-        put_id(&mut name, format, change);
-        let fields = [
-            ("change", Value::Id(&name)),
-            ("a", Value::Id(&a_bytes)),
+
+    /// What to do to the rows of a document, which are given before and after: all rows to delete, then those to update and to insert, the best first.
+    pub fn changes<B: Ord>(&self, a: &str, [before, after]: [&[Row<B>]; 2], id_of: impl Fn(&B) -> Result<String>) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        if before == after {
+            return Ok(out);
+        }
+        let mut a_bytes = Vec::new();
+        put_id(&mut a_bytes, self.rows.format, a);
+        let mut put = |change: &str, rank: usize, row: &Row<B>| {
+            self.put_change(&mut out, change, &a_bytes, rank, &id_of(&row.b)?, &row.numbers);
+            Ok(())
+        };
+        let (old, new) = (by_name(before), by_name(after));
+        let find = |rows: &[(&B, usize)], b: &B| rows.binary_search_by(|(other, _)| (*other).cmp(b)).ok().map(|at| rows[at].1);
+        for (rank, row) in before.iter().enumerate().filter(|(_, row)| find(&new, &row.b).is_none()) {
+            put("delete", rank, row)?;
+        }
+        for (rank, row) in after.iter().enumerate() {
+            match find(&old, &row.b) {
+                None => put("insert", rank, row)?,
+                Some(was) if (self.rows.ranks && was != rank) || before[was] != *row => put("update", rank, row)?,
+                Some(_) => {}
+            }
+        }
+        Ok(out)
+    }
+
+    fn put_change(&self, out: &mut Vec<u8>, change: &str, a: &[u8], rank: usize, b: &str, numbers: &Numbers) {
+        let (mut change_bytes, mut b_bytes) = (Vec::new(), Vec::new());
+        put_id(&mut change_bytes, self.rows.format, change);
+        put_id(&mut b_bytes, self.rows.format, b);
+        let row = [
+            ("a", Value::Id(a)),
             ("rank", Value::Count(rank as u64 + 1)),
             ("b", Value::Id(&b_bytes)),
-            ("shared", Value::Count(row.numbers.shared)),
-            ("a_in_b", Value::Number(row.numbers.a_in_b)),
-            ("b_in_a", Value::Number(row.numbers.b_in_a)),
+            ("shared", Value::Count(numbers.shared)),
+            ("a_in_b", Value::Number(numbers.a_in_b)),
+            ("b_in_a", Value::Number(numbers.b_in_a)),
+            ESTIMATE,
         ];
-        put_record(&mut out, format, &fields);
-        Ok(())
-    };
-    let (old, new) = (by_name(before), by_name(after));
-    let find = |rows: &[(&B, usize)], b: &B| rows.binary_search_by(|(other, _)| (*other).cmp(b)).ok().map(|at| rows[at].1);
-    for (rank, row) in before.iter().enumerate().filter(|(_, row)| find(&new, &row.b).is_none()) {
-        write("delete", rank, row)?;
+        let mut fields = table_fields(self.measure, self.rows.ranks, row);
+        fields.insert(0, ("change", Value::Id(&change_bytes)));
+        put_record(out, self.rows.format, &fields);
     }
-    for (rank, row) in after.iter().enumerate() {
-        match find(&old, &row.b) {
-            None => write("insert", rank, row)?,
-            Some(was) if was != rank || before[was] != *row => write("update", rank, row)?,
-            Some(_) => {}
-        }
-    }
-    Ok(out)
 }
 
 /// The ranks of rows by what the other document is known by, in its order.

@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, Place, Problem, Result},
-    index::{Index, View},
+    index::{Index, Since, View},
     pipeline::{
         Watch,
         groups::{Grouping, Groups},
@@ -32,7 +32,7 @@ pub enum New {
     /// Those whose ids are in a file, one a line.
     Listed(PathBuf),
     /// Those that came, or were changed, after a commit.
-    Since(u64),
+    Since(Since),
 }
 
 /// The same with all files read.
@@ -70,7 +70,7 @@ impl WhichPairs {
         for rule in &self.new {
             new.push(match rule {
                 New::Prefix(prefix) => Newcomers::Prefix(prefix.clone()),
-                New::Since(generation) => Newcomers::Since(*generation),
+                New::Since(since) => Newcomers::Since(index.manifest.resolve(&index.directory, since)?),
                 New::Listed(path) => Newcomers::Listed(listed(path, |line, id| {
                     if !is_known(id)? {
                         let place = Place::line(&path.display().to_string().into(), line);

@@ -3,7 +3,13 @@
 mod chunks;
 mod documents;
 
-use super::{Settings, Summary, Watch, build::write_new, change::write_to, run, tokenize::token_scheme};
+use super::{
+    Settings, Summary, Watch,
+    build::{ensure_some_read, write_new},
+    change::write_to,
+    run,
+    tokenize::token_scheme,
+};
 use crate::{
     corpus::Source,
     error::{Error, Result},
@@ -88,6 +94,7 @@ pub fn spex(
             let is_final = is_final || with_text || options.within;
             let keeps = (!is_final).then(|| directory.join(state_name(1)));
             let sifted = Sifted::new(options, settings, start(with_text, keeps)?, watch)?;
+            ensure_some_read(&sifted.spexed.summary, sifted.documents.len() == 0)?;
             let manifest = sifted.write_index(options, directory, 1, SegmentFiles::parts(parts)?)?;
             Ok((manifest, sifted.finish(filter)?))
         }),

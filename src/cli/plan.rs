@@ -1,0 +1,158 @@
+//! dedup-shard plan: what to read, and how to cut it.
+
+use super::{
+    args::{BlotArgs, InputArgs, QuietArgs, TokenArgs, parse_size},
+    index,
+    named_files::take_files,
+};
+use crate::{
+    corpus::{Entries, Found},
+    format::Form,
+    parallel::Limits,
+    pipeline::{MaxRemove, Settings, files_to_read, scheme_of},
+    shard::{BaseOf, Host, Plan, PlanOptions, TableOptions, read_owners, usual_parts, write_plan},
+    token::Tokenizer,
+};
+use anyhow::Context;
+use clap::{Args, builder::PossibleValuesParser};
+use std::{
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+#[derive(Args, Debug)]
+pub(super) struct PlanArgs {
+    #[command(flatten)]
+    _quiet: QuietArgs,
+    /// The directory of the run, to be made
+    #[arg(short, long, value_name = "RUN")]
+    output: PathBuf,
+    /// A file with a host a line: [user@]host[:port] [slots=N] [dir=PATH] [shared=PATH]
+    #[arg(long, value_name = "HOSTS")]
+    hosts: PathBuf,
+    /// Cut the postings of the index into N range parts, 1 to 256: these are the ranges that are worked on one by one [default: two for each slot, and more up to a power of two, 64 at most]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    parts: Option<u32>,
+    /// Make this index follow its files, as dedup-index sync does: only what is new or has changed is read, and run ends with the commit
+    #[arg(long, value_name = "IDX", conflicts_with_all = ["parts", "dictionary"])]
+    base: Option<PathBuf>,
+    /// With --base: how many documents may be removed, as a number or a share [default: 50%]
+    #[arg(long, value_name = "N|P%", requires = "base")]
+    max_remove: Option<MaxRemove>,
+    /// Also keep a dictionary: how often each word stands in which document, for dedup-extract --method gdic
+    #[arg(long)]
+    dictionary: bool,
+    /// Also make a table of the most similar documents of each, as dedup-extract --as table does: RUN/table.ndjson
+    #[arg(long)]
+    table: bool,
+    /// The least a→b that counts in the table
+    #[arg(long, value_name = "X", requires = "table", default_value_t = 0.1, allow_negative_numbers = true)]
+    threshold: f64,
+    /// Rows of the table for each document
+    #[arg(long, value_name = "N", requires = "table", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    top: u32,
+    /// For the table, leave out blots of more than N documents [default: no limit]
+    #[arg(long, value_name = "N", requires = "table", visible_alias = "ignore-df")]
+    max_df: Option<u64>,
+    /// Number the rows of each document in the table
+    #[arg(long, requires = "table")]
+    rank: bool,
+    /// How to write the table
+    #[arg(long, value_name = "FORMAT", requires = "table", default_value = "ndjson", value_parser = PossibleValuesParser::new(["ndjson", "tsv"]))]
+    format: String,
+    /// How much memory a task uses before sorted runs go to disk
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_size)]
+    memory: u64,
+    #[command(flatten)]
+    blots: BlotArgs,
+    #[command(flatten)]
+    tokens: TokenArgs,
+    #[command(flatten)]
+    input: InputArgs,
+}
+
+impl PlanArgs {
+    fn table(&self) -> Result<Option<TableOptions>, anyhow::Error> {
+        let Self { threshold, top, max_df, format, .. } = self;
+        if !threshold.is_finite() {
+            anyhow::bail!("the threshold is {threshold}; it must be a number");
+        }
+        let table = TableOptions { threshold: threshold.to_string(), top: *top, max_df: *max_df, format: format.clone(), rank: self.rank };
+        Ok(self.table.then_some(table))
+    }
+}
+
+impl PlanArgs {
+    /// All documents, for an index to be made.
+    fn find_all(&self, options: &mut PlanOptions) -> Result<Vec<Found>, anyhow::Error> {
+        let corpus = self.input.options(self.tokens.is_dna());
+        let settings = Settings { form: Form::Binary, limits: Limits::new(1, 1 << 20), corpus };
+        options.scheme = scheme_of(&self.blots.options(&self.tokens), &settings)?.to_string();
+        Ok(Entries::new(&settings.corpus)?.collect())
+    }
+
+    /// What is new or has changed, for an index that follows its files.
+    fn find_changes(&self, index: &Path, options: &mut PlanOptions) -> Result<Vec<Found>, anyhow::Error> {
+        let directory = std::path::absolute(index).with_context(|| index.display().to_string())?;
+        let name = directory.to_str().with_context(|| format!("{}: its name is not UTF-8", index.display()))?.to_owned();
+        let Some((flags, paths)) = self.input.to_find() else { anyhow::bail!("a path is not UTF-8; it cannot stand in a plan") };
+        let own = ["dedup-index".to_owned(), "sync".to_owned()];
+        let sync = own.into_iter().chain(flags).chain(["--".to_owned(), name.clone()]).chain(paths).collect::<Vec<_>>();
+        let settings = index::settings_of(sync.iter().map(OsString::from).collect())?;
+        let (manifest, found) =
+            files_to_read(&directory, &self.blots.options(&self.tokens), &settings, self.max_remove.unwrap_or_default())?;
+        if Tokenizer::is_dna(&manifest.scheme(&directory)?.tokens) && !self.tokens.is_dna() {
+            options.flags.push("--tokenizer=dna".to_owned());
+        }
+        options.parts = manifest.segments.first().map_or(1, |segment| segment.parts);
+        options.dictionary = manifest.dictionary;
+        options.scheme.clone_from(&manifest.scheme);
+        let max_remove = self.max_remove.map(|max| max.to_string());
+        options.base = Some(BaseOf { index: name, checksum: manifest.checksum(), generation: manifest.generation, sync, max_remove });
+        Ok(found)
+    }
+}
+
+/// A plan for nothing, because nothing is there to be read, is a slip.
+fn ensure_some_found(found: &[Found], has_base: bool) -> Result<(), anyhow::Error> {
+    let problem = found.iter().find_map(|found| if let Found::Problem(problem) = found { Some(problem) } else { None });
+    if let (Some(problem), false) = (problem, has_base || found.iter().any(|found| matches!(found, Found::File(_)))) {
+        anyhow::bail!("{problem}; there is nothing to plan for");
+    }
+    Ok(())
+}
+
+pub(super) fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
+    if args.input.reads_stdin() {
+        anyhow::bail!("say which files and directories to read; stdin cannot be cut into slices");
+    }
+    let directory = env::current_dir().context("the working directory")?;
+    let Some(directory) = directory.to_str() else {
+        anyhow::bail!("{}: the name of the working directory is not UTF-8; call plan from another", directory.display());
+    };
+    let hosts = Host::read(&args.hosts)?;
+    let mut options = PlanOptions {
+        directory: directory.to_owned(),
+        scheme: String::new(),
+        flags: [args.tokens.flags(), args.blots.flags(), args.input.flags()].concat(),
+        dictionary: args.dictionary,
+        selects: 0,
+        parts: args.parts.unwrap_or_else(|| usual_parts(&hosts)),
+        memory: args.memory,
+        skip_bad: args.input.skip_bad,
+        table: args.table()?,
+        base: None,
+    };
+    let selects = take_files(&mut options)?;
+    let found = match &args.base {
+        Some(index) => args.find_changes(index, &mut options)?,
+        None => args.find_all(&mut options)?,
+    };
+    ensure_some_found(&found, args.base.is_some())?;
+    let before = args.base.as_ref().map_or_else(|| Ok(Vec::new()), |index| read_owners(index))?;
+    let (plan, slices) = Plan::new(found, hosts, options, &before)?;
+    write_plan(&plan, &slices, &selects, &args.output)?;
+    Ok(ExitCode::SUCCESS)
+}

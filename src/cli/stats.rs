@@ -1,0 +1,87 @@
+//! dedup-index stats: what an index holds, as a table or as JSON.
+
+use super::{
+    args::{QuietArgs, threads_of},
+    index::IndexArgs,
+    output::Output,
+};
+use crate::{
+    index::{Index, Stats, ranges_text, stats},
+    parallel::Limits,
+};
+use clap::Args;
+use std::{io::Write, process::ExitCode};
+
+#[derive(Args, Debug)]
+pub(super) struct StatsArgs {
+    #[command(flatten)]
+    of: IndexArgs,
+    #[command(flatten)]
+    _quiet: QuietArgs,
+    /// As one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run_stats(args: &StatsArgs) -> Result<ExitCode, anyhow::Error> {
+    let threads = threads_of(None);
+    let stats = stats(&Index::open(&args.of.index)?, Limits::new(threads, 2 * threads as u64))?;
+    let mut out = Output::open(None, false)?;
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&stats)?)?;
+    } else {
+        out.write_all(stats_table(&stats).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn stats_table(stats: &Stats) -> String {
+    let number = |name: &str, value: u64| format!("{name:24}{:>16}\n", grouped(value));
+    let pins: Vec<String> = stats.pins.iter().map(|(name, generation)| format!("{name} {generation}")).collect();
+    let mut table = format!("{:24}{}\n", "scheme", stats.scheme);
+    for (name, value) in [
+        ("generation", stats.generation),
+        ("segments", stats.segments),
+        ("parts", stats.parts),
+        ("documents", stats.documents),
+        ("  aliases", stats.aliases),
+        ("bytes of text", stats.bytes),
+        ("tokens", stats.tokens),
+        ("postings", stats.postings),
+        ("  stored", stats.postings_stored),
+        ("distinct blots", stats.blots),
+        ("  singletons", stats.singletons),
+        ("document sets", stats.sets),
+        ("  members", stats.set_members),
+        ("free numbers", stats.free_numbers),
+    ] {
+        table += &number(name, value);
+    }
+    if let Some(dictionary) = &stats.dictionary {
+        for (name, value) in [("words", dictionary.words), ("  singletons", dictionary.singletons), ("  documents", dictionary.pairs)] {
+            table += &number(name, value);
+        }
+    }
+    table += &format!("{:24}{:>16}\n", "generations kept", ranges_text(&stats.generations));
+    if !pins.is_empty() {
+        table += &format!("{:24}{:>16}\n", "pins", pins.join(", "));
+    }
+    table += &number("bytes on disk", stats.disk_total);
+    stats.disk.iter().for_each(|(name, &bytes)| table += &number(&format!("  {name}"), bytes));
+    let bits = [
+        ("bits a posting", stats.bits_per_posting),
+        ("bits a shared blot", stats.bits_per_shared_blot),
+        ("bits a singleton", stats.bits_per_singleton),
+    ];
+    let df = [("documents a blot, mean", stats.df.mean), ("  sigma", stats.df.sigma)];
+    bits.iter().chain(&df).for_each(|(name, value)| table += &format!("{name:24}{value:>16.2}\n"));
+    let top: Vec<_> = stats.df.top.iter().map(|(length, blots)| format!("{} ({} blots)", grouped(*length), grouped(*blots))).collect();
+    table + &format!("{:24}{}\n", "  most", top.join(", "))
+}
+
+/// 1234567 as 1,234,567.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
+}

@@ -1,0 +1,203 @@
+//! A state of an index that is pinned stays, whatever is done to the index after it.
+
+use crate::{
+    extract::{Rows, apply, table_rows},
+    incremental::{Silent, build, change, dump, id, means, settings, text, write_documents},
+    work::Work,
+};
+use dedup::{
+    index::{Index, View, verify},
+    parallel::Limits,
+    pipeline::{self, ChangeOptions, Extract, ExtractOptions, RowFormat},
+    report::Format,
+    similar::Score,
+};
+use proptest::prelude::*;
+use std::{collections::BTreeMap, path::Path};
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Ids and texts.
+    Add(Vec<(u8, u8)>),
+    Remove(Vec<u8>),
+    Compact,
+    Pin(u8),
+    Unpin(u8),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let add = prop::collection::vec((0_u8..14, 0_u8..12), 1..5).prop_map(Step::Add);
+    let remove = prop::collection::vec(0_u8..14, 1..4).prop_map(Step::Remove);
+    let pin = (0_u8..3).prop_map(Step::Pin);
+    let step = prop_oneof![6 => add, 4 => remove, 1 => Just(Step::Compact), 2 => pin, 1 => (0_u8..3).prop_map(Step::Unpin)];
+    prop::collection::vec(step, 1..40)
+}
+
+/// The table, or what changed in it.
+fn table(directory: &Path, since: Option<u64>) -> String {
+    let rows = RowFormat::new(Format::Tsv);
+    let what = since.map_or(Extract::Table { top: 3, rows }, |generation| Extract::TableSince { top: 3, rows, generation });
+    let options = ExtractOptions { what, score: Score::Inclusion, threshold: 0.1, max_df: None, limits: Limits::new(2, 1 << 20) };
+    let mut out = Vec::new();
+    pipeline::extract(&options, &Index::open(directory).unwrap(), &mut out, &mut |_, _| {}).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// The documents and what they have, in the order of their ids.
+fn sorted_dump(index: &Index) -> Vec<String> {
+    let text = String::from_utf8(dump(index)).unwrap();
+    let mut lines: Vec<String> = text.lines().filter(|line| line.starts_with("{\"doc\"")).map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    /// Commits, automatic merges and compaction: the table at the pin and the changes since give the table as it is, and the index is that of its documents.
+    #[test]
+    fn the_changes_since_a_pin_are_those_of_its_table(first in prop::collection::vec((0_u8..14, 0_u8..12), 0..8), steps in steps()) {
+        let work = Work::new();
+        let mut model: BTreeMap<String, String> = BTreeMap::new();
+        for &(number, of) in &first {
+            model.entry(id(number)).or_insert_with(|| text(of));
+        }
+        let directory = build(&work, "i", &model.clone().into_iter().collect::<Vec<_>>());
+        let changing = ChangeOptions { compacts: true, ..change() };
+        let mut pinned: BTreeMap<String, (u64, Rows)> = BTreeMap::new();
+        for step in &steps {
+            match step {
+                Step::Add(documents) => {
+                    let mut added = BTreeMap::new();
+                    for &(number, of) in documents {
+                        added.entry(id(number)).or_insert_with(|| text(of));
+                    }
+                    write_documents(&work.path("add.jsonl"), added.clone().into_iter());
+                    pipeline::add(&changing, &settings(vec![work.path("add.jsonl")]), &directory, &mut Silent).unwrap();
+                    model.extend(added);
+                }
+                Step::Remove(numbers) => {
+                    pipeline::remove(&changing, numbers.iter().map(|&number| Ok(id(number))), &directory, &mut Silent).unwrap();
+                    numbers.iter().for_each(|&number| drop(model.remove(&id(number))));
+                }
+                Step::Compact => pipeline::compact(&directory, &means(1 << 20)).unwrap(),
+                Step::Pin(name) => {
+                    let name = format!("pin{name}");
+                    let generation = pipeline::pin(&directory, &name, None).unwrap();
+                    pinned.insert(name, (generation, table_rows(&table(&directory, None))));
+                }
+                Step::Unpin(name) => {
+                    let name = format!("pin{name}");
+                    prop_assert_eq!(pipeline::unpin(&directory, &name).is_ok(), pinned.remove(&name).is_some());
+                }
+            }
+            let index = Index::open(&directory).unwrap();
+            verify(&index).unwrap();
+            let view = View::of(&index).unwrap();
+            let mut ids: Vec<String> = (0..view.documents()).map(|document| view.id(document).unwrap()).collect();
+            ids.sort();
+            prop_assert_eq!(ids, model.keys().cloned().collect::<Vec<_>>());
+            prop_assert_eq!(index.manifest.pins.len(), pinned.len());
+            // Segments that pile up are joined before a commit; a pin that goes lets two piles become one.
+            let is_commit = matches!(step, Step::Add(_) | Step::Remove(_));
+            prop_assert!(!is_commit || index.segments.len() <= 8 * (pinned.len() + 1), "{} segments", index.segments.len());
+            let now = table_rows(&table(&directory, None));
+            for (generation, rows) in pinned.values() {
+                let mut rows = rows.clone();
+                apply(&table(&directory, Some(*generation)), &mut rows);
+                prop_assert_eq!(&rows, &now);
+            }
+        }
+        let fresh = build(&work, "fresh", &model.into_iter().collect::<Vec<_>>());
+        prop_assert_eq!(sorted_dump(&Index::open(&directory).unwrap()), sorted_dump(&Index::open(&fresh).unwrap()));
+        for (name, (generation, _)) in &pinned {
+            prop_assert_eq!(pipeline::unpin(&directory, name).unwrap(), *generation);
+        }
+        pipeline::compact(&directory, &means(1)).unwrap();
+        prop_assert!(Index::open(&directory).unwrap().is_compact());
+    }
+}
+
+fn letters(of: &str) -> String {
+    (0..30).map(|n| format!("{of}{n} ")).collect()
+}
+
+/// An index of one document, to which others were added, one commit each.
+fn grown(count: usize) -> Work {
+    let work = Work::with(&[("a", letters("s"))]);
+    work.shell("dedup-index build -q -o i a").ok();
+    for number in 0..count {
+        work.write(&format!("d{number}"), letters("s") + &letters(&format!("d{number}x")));
+        work.shell(&format!("dedup-index add -q i d{number}")).ok();
+    }
+    work
+}
+
+#[test]
+fn a_pinned_generation_outlives_automatic_merges_and_compaction() {
+    let work = grown(2);
+    assert_eq!(work.run("dedup-index", &["pin", "i", "monday"]).ok_text(), "i: generation 3 is pinned as monday\n");
+    let before = work.shell("dedup-extract i --as table --format tsv").ok_text();
+    for number in 2..20 {
+        work.write(&format!("d{number}"), letters("s") + &letters(&format!("d{number}x")));
+        work.shell(&format!("dedup-index add -q i d{number}")).ok();
+    }
+    work.shell("dedup-index remove -q i d0").ok();
+    for command in ["dedup-index verify i", "dedup-index compact i"] {
+        work.shell(command).ok();
+        let mut rows = table_rows(&before);
+        apply(&work.shell("dedup-extract i --as table --format tsv --since monday").ok_text(), &mut rows);
+        assert_eq!(rows, table_rows(&work.shell("dedup-extract i --as table --format tsv").ok_text()));
+    }
+    let stats: serde_json::Value = serde_json::from_str(&work.shell("dedup-index stats --json i").ok_text()).unwrap();
+    assert_eq!((&stats["pins"], &stats["segments"]), (&serde_json::json!({"monday": 3}), &serde_json::json!(2)));
+    assert_eq!(stats["generations"][0][0], 3);
+    let table = work.shell("dedup-index stats i").ok_text();
+    let line = |name: &str| table.lines().find(|line| line.starts_with(name)).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(line("pins"), "pins monday 3");
+    assert!(line("generations kept").starts_with("generations kept 3, "), "{table}");
+    assert_eq!(work.run("dedup-index", &["unpin", "i", "monday"]).ok_text(), "i: generation 3 is not pinned as monday any more\n");
+    work.shell("dedup-index compact i").ok();
+    assert_eq!(work.shell("ls i | grep -c docs").ok_text(), "1\n");
+}
+
+#[test]
+fn what_cannot_be_pinned_or_compared_says_what_can() {
+    let work = grown(2);
+    work.shell("dedup-index pin -q i base --generation 1 && dedup-index compact i").ok();
+    let refused = |tool: &str, words: &[&str], what: &str| {
+        let ran = work.run(tool, words);
+        assert_eq!((ran.code(), ran.stdout().as_str(), ran.stderr()), (2, "", format!("{tool}: {what}\n")), "{words:?}");
+    };
+    let gone = "i: generation 2 is not there any more: of earlier states the index has 1, 3 to 4; dedup-index pin keeps one for as long as it is pinned";
+    refused("dedup-extract", &["i", "--as", "table", "--since", "2"], gone);
+    refused("dedup-extract", &["i", "--new-since", "2"], gone);
+    refused("dedup-index", &["pin", "i", "x", "--generation", "2"], gone);
+    let not_yet = "i: generation 9 is not there yet: the index is at generation 4";
+    refused("dedup-extract", &["i", "--as", "table", "--since", "9"], not_yet);
+    refused("dedup-index", &["pin", "i", "x", "--generation", "9"], not_yet);
+    let unknown = "i: has no pin 'week': it has base (generation 1); dedup-index pin makes one";
+    refused("dedup-extract", &["i", "--as", "table", "--since", "week"], unknown);
+    refused("dedup-index", &["unpin", "i", "week"], unknown);
+    let rule = "the name of a pin has 1 to 64 ASCII letters, digits, '.', '_' and '-', and a letter among them";
+    refused("dedup-index", &["pin", "i", "17"], &format!("{rule}; '17' could be taken for a generation"));
+    refused("dedup-index", &["pin", "i", "../x"], &format!("{rule}; '../x' has other characters than letters, digits, '.', '_' and '-'"));
+    work.shell("dedup-index unpin -q i base").ok();
+    refused("dedup-index", &["unpin", "i", "base"], "i: has no pin 'base': it has none; dedup-index pin makes one");
+    work.shell("dedup-spex a d0 d1 -q -o s").ok();
+    refused(
+        "dedup-index",
+        &["pin", "s", "x"],
+        "s: an index of shared chunks: dedup-spex --add writes all of it again, so that no earlier state can be kept",
+    );
+}
+
+#[test]
+fn a_pin_changes_no_file_but_the_manifest_and_moves() {
+    let work = grown(1);
+    work.shell(
+        "ls i > before && cp -r i j && dedup-index pin -q i x --generation 1 && dedup-index pin i x > moved && ls i | diff before -",
+    )
+    .ok();
+    assert_eq!(String::from_utf8(work.read("moved")).unwrap(), "i: generation 2 is pinned as x\n");
+    work.shell("dedup-index unpin -q i x && diff -r i j").ok();
+}
