@@ -2,7 +2,7 @@
 
 use super::{
     args::read_list,
-    index::grouped,
+    stats::grouped,
     output::Output,
     service::{self, ServiceArgs},
 };
