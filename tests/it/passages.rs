@@ -179,7 +179,7 @@ fn documents_that_are_not_there_any_more_have_no_passages() {
         [("dedup-query", &["my.idx", "essay.txt", "--passages"][..]), ("dedup-extract", &["my.idx", "--passages", "--threshold", "0.1"])]
     {
         let ran = work.run(tool, arguments);
-        let complaint = format!("{tool}: source.txt: No such file or directory (os error 2)\n");
+        let complaint = format!("{tool}: source.txt: No such file or directory (os error 2); say where the documents are with --corpus\n");
         assert_eq!((ran.code(), ran.stderr()), (2, complaint));
         let found = records(ran.stdout().as_bytes());
         let of_source = found.iter().find(|record| [&record["doc"], &record["a"]].contains(&&json!("source.txt"))).unwrap();
