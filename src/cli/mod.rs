@@ -22,6 +22,7 @@ mod slurm;
 mod spex;
 mod status;
 mod step;
+mod threshold;
 mod tokenize;
 
 pub use blot::main as blot;

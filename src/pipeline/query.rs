@@ -227,7 +227,6 @@ impl Stage for Ask<'_> {
 
     fn take(&mut self, item: &Item<'_>, out: &mut Written) -> Result<(), String> {
         let (blots, _) = self.blots.blots(item)?;
-        let tokens = u32::try_from(blots.tokens).unwrap_or(u32::MAX);
         self.distinct.clear();
         self.distinct.extend_from_slice(&blots.values);
         self.distinct.sort_unstable();
@@ -236,7 +235,7 @@ impl Stage for Ask<'_> {
         let is_lean = self.answers != Answers::Documents && out.documents == 0;
         out.documents += 1;
         let start = out.bytes.len();
-        let written = self.answer(item, tokens, is_lean, out);
+        let written = self.answer(item, is_lean, out);
         written.map_err(|error| {
             out.bytes.truncate(start);
             error.to_string()
@@ -256,14 +255,14 @@ fn shown<'f, T>(search: &Search<'_>, fields: &'f [T]) -> &'f [T] {
 }
 
 impl Ask<'_> {
-    fn answer(&mut self, item: &Item<'_>, tokens: u32, is_lean: bool, out: &mut Written) -> Result<()> {
+    fn answer(&mut self, item: &Item<'_>, is_lean: bool, out: &mut Written) -> Result<()> {
         if let Some(groups) = self.groups {
             groups.ask(item.id);
         }
         let groups = self.groups;
         let wanted = groups.map(|groups| |id: &str| !groups.groups.are_together(item.id, id));
         let wanted = wanted.as_ref().map(|wanted| wanted as &Wanted<'_>);
-        let (matches, counted) = self.search.matches(&self.distinct, tokens, &mut self.scratch, is_lean, wanted)?;
+        let (matches, counted) = self.search.matches(&self.distinct, &mut self.scratch, is_lean, wanted)?;
         let is_aligned = !matches.is_empty() && self.answers != Answers::Page;
         let text = self.texts.filter(|_| is_aligned).map(|texts| prepared(texts, item)).transpose()?;
         match self.answers {

@@ -30,7 +30,7 @@ impl Watch for Silent {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+pub enum Step {
     /// Ids and texts.
     Add(Vec<(u8, u8)>),
     Remove(Vec<u8>),
@@ -40,7 +40,7 @@ enum Step {
     SplitAndMerge(u32),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     let add = prop::collection::vec((0_u8..14, 0_u8..12), 0..6).prop_map(Step::Add);
     let remove = prop::collection::vec(0_u8..14, 0..5).prop_map(Step::Remove);
     let other = prop_oneof![(0_u8..100).prop_map(Step::Compact), Just(Step::Merge), (1_u32..6).prop_map(Step::SplitAndMerge)];
@@ -48,7 +48,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Few texts, which share passages; some differ in nothing but the commas, some are too short to have a blot.
-fn text(number: u8) -> String {
+pub fn text(number: u8) -> String {
     let words = |from: u32, count: u32| (from..from + count).map(|n| format!("w{n}")).collect::<Vec<_>>();
     let number = u32::from(number);
     let separator = if number % 4 == 3 { ", " } else { " " };
@@ -60,7 +60,7 @@ fn text(number: u8) -> String {
     all.join(separator)
 }
 
-fn means(memory_bytes: u64) -> Means {
+pub fn means(memory_bytes: u64) -> Means {
     Means { memory_bytes, threads: 2, tmp_dir: TempDir(None) }
 }
 
@@ -82,7 +82,7 @@ fn write_documents(path: &Path, documents: impl Iterator<Item = (String, String)
 }
 
 /// An index of some documents, made at once.
-fn build(work: &Work, name: &str, documents: &[(String, String)]) -> PathBuf {
+pub fn build(work: &Work, name: &str, documents: &[(String, String)]) -> PathBuf {
     let (file, directory) = (work.path(&format!("{name}.jsonl")), work.path(name));
     write_documents(&file, documents.iter().cloned());
     let _ = fs::remove_dir_all(&directory);
@@ -105,13 +105,13 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     files.collect()
 }
 
-type Model = BTreeMap<String, String>;
+pub type Model = BTreeMap<String, String>;
 
 fn id(number: u8) -> String {
     format!("doc{number}")
 }
 
-fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Step) {
+pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Step) {
     match step {
         Step::Add(documents) => {
             // Of documents with one id the first is kept.

@@ -33,6 +33,7 @@ mod slurm;
 mod spex;
 mod ssh;
 mod texts;
+mod ties;
 mod tokenize;
 mod unique;
 mod work;
