@@ -133,7 +133,7 @@ impl<'v> Discovery<'v> {
         let find_neighbours = |join: &Join<'_>, scratch: &mut Scratch, content: u32| match (orders, &self.counted) {
             ([], None) => neighbours(join, scratch, content),
             (_, None) => join.best_neighbours(scratch, content, &Seen::Walked, orders),
-            (_, Some(counted)) => join.best_neighbours(scratch, content, &Seen::Counted(&|each| counted.for_each(content, each)), orders),
+            (_, Some(counted)) => join.best_neighbours(scratch, content, &Seen::Counted(counted), orders),
         };
         let content_of = |item: usize, each: &mut dyn FnMut(u32)| each(self.view.content_of(document_at(item)));
         let find = |join: &Join<'_>, scratch: &mut Scratch, item: usize, out: &mut R| {

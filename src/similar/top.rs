@@ -17,6 +17,7 @@
 //! set it takes `count + 1` steps.
 
 use super::{
+    counts::Counted,
     join::{Join, Neighbour, Scratch},
     lists::Lists,
     scores::Overlap,
@@ -245,8 +246,8 @@ impl<'s> Walk<'s> {
 pub(super) enum Seen<'s> {
     /// From walking them.
     Walked,
-    /// They were counted elsewhere: contents, and what is shared.
-    Counted(&'s dyn Fn(&mut dyn FnMut(u32, u32))),
+    /// They were counted elsewhere.
+    Counted(&'s Counted),
 }
 
 impl Join<'_> {
@@ -259,9 +260,9 @@ impl Join<'_> {
         let short = first.short(sets);
         match seen {
             Seen::Walked => self.count(scratch, rank, sets, short),
-            Seen::Counted(each) => {
+            Seen::Counted(counted) => {
                 self.find_left(scratch, sets);
-                each(&mut |other, shared| self.begin(scratch, self.lists.rank_of(other), shared));
+                counted.for_each(content, &mut |other, shared| self.begin(scratch, self.lists.rank_of(other), shared));
             }
         }
         let left = scratch.left.get(short).copied().unwrap_or_default();

@@ -374,7 +374,7 @@ fn documents_that_are_all_the_same() {
     assert_eq!(pairs.lines().count(), 1 + 300 * 299 / 2);
     assert!(pairs.lines().skip(1).all(|line| line.ends_with("\t50\t1\t1\t1")));
     let table = extracted(&index, Extract::Table { top: 3, format: Format::Tsv }, Score::Inclusion, 0.1, None);
-    assert_eq!(table.lines().take(4).last(), Some("d0\t3\td3\t50\t1\t1"));
+    assert_eq!(table.lines().take(4).last(), Some("d000\t3\td003\t50\t1\t1"));
     assert_eq!(work_for(&index, Score::Containment, 0.5).0, 0);
 }
 

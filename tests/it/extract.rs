@@ -217,7 +217,11 @@ fn what_makes_no_sense_is_refused() {
         assert_eq!((ran.code(), ran.stdout().as_str()), (2, ""), "{arguments:?}");
         assert!(ran.stderr().contains(message), "{}", ran.stderr());
     }
-    for tool in [&["dedup-query", "i", "--threshold", "50"][..], &["dedup-shard", "plan", "-o", "r", "--table", "--threshold", "50", "."]] {
+    work.write("hosts", "localhost slots=2\n");
+    for tool in [
+        &["dedup-query", "i", "--threshold", "50"][..],
+        &["dedup-shard", "plan", "-o", "r", "--hosts", "hosts", "--table", "--threshold", "50", "."],
+    ] {
         let ran = work.run(tool[0], &tool[1..]);
         assert_eq!(ran.code(), 2);
         assert!(ran.stderr().contains("ranges from 0 to 1; did you mean 50%?"), "{}", ran.stderr());
