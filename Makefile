@@ -92,6 +92,7 @@ BENCH_ENTRIES ?= 270000 2700000
 bench: | deps                           ## speed and memory: streams, index, extraction, growth, shared chunks, reports, history, service, shards, other tools
 	@$(MAKE) --no-print-directory --silent build
 	@scripts/bench
+	@scripts/bench-table
 	@scripts/bench-spex
 	@scripts/bench-pages
 	@scripts/bench-history $(BENCH_ENTRIES)

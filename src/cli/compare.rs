@@ -1,5 +1,6 @@
 //! Which pairs dedup-extract compares by alignment, and what it tells of them.
 
+use super::threshold::parse_share;
 use crate::{
     compare::WORTH_A_LOOK,
     pipeline::{CompareOptions, ExtractOptions, Method, Slice, WhichPairs},
@@ -44,12 +45,6 @@ pub struct CompareArgs {
     slice: Option<Slice>,
 }
 
-/// A share from 0 to 1.
-fn parse_share(text: &str) -> Result<f64, String> {
-    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| format!("'{text}' is not a share from 0 to 1"))
-}
-
 /// As in the experiments of the paper.
 const PUBLISHED: GdicOptions = GdicOptions { p_stop: 0.995, stop_of: StopOf::Documents, n_match: 2, s_match: 7, p_common: 0.02 };
 
@@ -71,7 +66,7 @@ pub const COMPARISON: &[&str] = &[
      translated, 5 % of summaries; see --passages.",
     "Three tokens that stand more than 64 times in one of the documents begin no area, and an area ends where it has passed 256 more tokens of one document than of the other: so no text takes long. Areas that overlap a better one in both documents are not told, nor \
      more than 1000. Exact duplicates are one area, 5 × their tokens, without being compared.",
-    "Records: a, b, similarity, areas, a list of a, b (bytes, where the area starts and ends), tokens (that both have), score; the best first. In TSV areas is their number. Pairs come by a, then b, as the corpus is; those of exact duplicates stand with the first of them. With --candidates: a, b, \
+    "Records: a, b, similarity, areas, a list of a, b (bytes, where the area starts and ends), tokens (that both have), score; the best first. In TSV areas is their number. Pairs come by a, then b, in the order of their ids; those of exact duplicates stand with the first of them. With --candidates: a, b, \
      by (blots, gdic, exhaustive, several with commas; exact for exact duplicates). --max-df, --score and --threshold say which pairs share enough blots; --new, --groups and the like which are wanted.",
     "--slice I/N compares the I-th of N equal parts of the pairs, in their order. The parts one after the other are the whole, byte for byte (the names of columns in TSV are in the first), whether they were made by one host or by many, today or tomorrow.",
     "The documents are read again, as for --as passages. Beside what it takes to find the pairs there are some 120 bytes a document in memory, and temporary files of 15 bytes a token and two a pair that was found, in the directory that TMPDIR names.",

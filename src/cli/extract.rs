@@ -14,6 +14,7 @@ use super::{
     output::Packed,
     pairs::XmlFiles,
     progress::{Complaints, counting_bar, say},
+    threshold::{Threshold, parse_number},
     unique::{UNIQUE, judged_by, tell},
     watched,
 };
@@ -67,12 +68,12 @@ struct Arguments {
     /// What a pair is judged by: containment, jaccard, s1, s2, s3, s4, rarity [default: containment]
     #[arg(long, value_name = "SCORE", value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)), long_help = score_help())]
     score: Option<String>,
-    /// The least score that counts [default: with --unique 0.8; else 0.5 for containment and jaccard, 20 for s1, 0.1 for s2, s3 and table, 0.05 for s4, 2 for rarity]
+    /// The least score that counts, such as 0.5 or 50% [default: with --unique 0.8; else 0.5 for containment and jaccard, 20 for s1, 0.1 for s2, s3 and table, 0.05 for s4, 2 for rarity]
     ///
     /// The defaults follow from how many versions of documents each score finds, and how much of what it finds is right (Versions and edits in BENCHMARKS.md). At them
     /// each finds 91 % or more of the versions in Linux documentation, and s4 is right most often, 94 %. Where many share templates or licences, s4 or --max-df does best.
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    threshold: Option<f64>,
+    #[arg(long, value_name = "X|P%", allow_negative_numbers = true)]
+    threshold: Option<Threshold>,
     /// Rows of the table for each document [default: 100]; pages, of the pairs with the highest scores [default: 500]; passages [default: every one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
@@ -85,11 +86,11 @@ struct Arguments {
     /// Make the table of what dedup-index step count counted, in all ranges; may be given several times
     #[arg(long, value_name = "FILE", conflicts_with_all = ["exclude", "exclude_index"])]
     counts: Vec<PathBuf>,
-    /// Which documents are kept rather than others: of a cluster, or with --unique those that are visited first; length is in tokens [default: first]
+    /// Which documents are kept rather than others: of a cluster, by id, or with --unique those that are visited first, in the order of the lines; length is in tokens [default: first]
     #[arg(long, value_name = "WHICH", value_parser = PossibleValuesParser::new(Keep::NAMES.map(|(name, _)| name)))]
     keep: Option<String>,
     /// Only blots of so many standard deviations more documents than the mean
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = parse_number)]
     sigma: Option<f64>,
     /// Leave out blots of more than N documents: they count neither as shared nor as blots of a document [default: no limit]
     #[arg(long, value_name = "N", visible_alias = "ignore-df")]
@@ -178,8 +179,9 @@ const MANUAL: Manual = Manual {
             &[
                 "With --passages, pairs also have passages, a list of a, b (bytes, or with --chars characters, where the passage starts and ends), tokens, score, kind; see dedup-query(1). Of a document whose text cannot be read there are no passages, it is named, and \
                  the status is 2; see TEXTS.",
-                "pairs: a, b (ids; a comes first in the corpus), shared (distinct blots that both have), a_in_b (shared ÷ blots of a), b_in_a, score. Ordered by a, then b, as the corpus is.",
-                "table: a, b, shared, a_in_b, b_in_a; with --rank also rank, after a. For each document those with the highest a_in_b, the best first; of equal ones the first in the corpus. Every pair that is near enough stands in both directions.",
+                "Documents come in the byte order of their ids, and ties are broken by that order, so the same documents give the same records whatever commits brought them to the index.",
+                "pairs: a, b (ids; a comes before b), shared (distinct blots that both have), a_in_b (shared ÷ blots of a), b_in_a, score. Ordered by a, then b.",
+                "table: a, b, shared, a_in_b, b_in_a; with --rank also rank, after a. For each document those with the highest a_in_b, the best first; of equal ones those whose ids come first. Every pair that is near enough stands in both directions.",
                 "table with --since: change (delete, update or insert), then as above; a deleted row as it was. Done to the old table, row by row, they give the new one; rows are known by a and b. With --rank every row that moves up or down is an update, \
                  which makes most changes several times as long. Commits whose segments were made into one \
                  cannot be told apart any more; a generation that was pinned with dedup-index pin stays for as long as it is pinned.",
@@ -250,8 +252,8 @@ const MANUAL: Manual = Manual {
             &[
                 "An index of shared chunks (dedup-spex, or --select spex:FILE) gives the same answers as one of all: it knows how many distinct blots each document has. Only with --exclude, --exclude-index and --base it does not know what of the text that a \
                  single document has is to be left out, and says so.",
-                "An index of other selected blots gives estimates, and each record says so (\"estimate\":true). shared, s1 to s4 and rarity are multiplied by N for mod:N, by (W+1)/2 for winnow:W, by the product for chains; for every:N and anchor \
-                 no factor is known, and there is none. containment, jaccard, a_in_b and b_in_a need none.",
+                "An index of other selected blots gives estimates, and each record says so (\"estimate\":true). shared, s1 and rarity are multiplied by N for mod:N, by (W+1)/2 for winnow:W, by the product for chains; for every:N and anchor \
+                 no factor is known, and there is none. The other scores are ratios and need none.",
             ],
         ),
         ("EXIT STATUS", &["0: all was done, also if nothing was found. 2: there was an error, or some input could not be used."]),
@@ -520,10 +522,7 @@ impl Arguments {
         let is_table = self.what == Kind::Table;
         let find = |given: &Option<String>| Score::NAMES.iter().find(|row| Some(row.0) == given.as_deref()).map(|row| row.1);
         let score = find(&self.score).unwrap_or(if is_table { Score::Inclusion } else { Score::Containment });
-        let threshold = self.threshold.unwrap_or_else(|| score.default_threshold());
-        if !threshold.is_finite() {
-            bail!("the threshold is {threshold}; it must be a number");
-        }
+        let threshold = self.threshold.map_or(Ok(score.default_threshold()), |threshold| threshold.of_score(score))?;
         let limits = Limits::new(threads_of(self.run.threads), self.memory.unwrap_or_else(|| machine_memory() / 4));
         Ok(ExtractOptions { what: self.extract(index)?, score, threshold, max_df: self.max_df, limits })
     }

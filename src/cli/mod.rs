@@ -27,6 +27,7 @@ mod spex;
 mod status;
 mod stats;
 mod step;
+mod threshold;
 mod tokenize;
 mod unique;
 

@@ -4,6 +4,7 @@ use super::{
     args::{BlotArgs, InputArgs, QuietArgs, TokenArgs, parse_size},
     index,
     named_files::take_files,
+    threshold::Threshold,
 };
 use crate::{
     corpus::{Entries, Found},
@@ -11,6 +12,7 @@ use crate::{
     parallel::Limits,
     pipeline::{MaxRemove, Settings, files_to_read, scheme_of},
     shard::{BaseOf, Host, Plan, PlanOptions, TableOptions, read_owners, usual_parts, write_plan},
+    similar::Score,
     token::Tokenizer,
 };
 use anyhow::Context;
@@ -47,9 +49,9 @@ pub(super) struct PlanArgs {
     /// Also make a table of the most similar documents of each, as dedup-extract --as table does: RUN/table.ndjson
     #[arg(long)]
     table: bool,
-    /// The least a→b that counts in the table
-    #[arg(long, value_name = "X", requires = "table", default_value_t = 0.1, allow_negative_numbers = true)]
-    threshold: f64,
+    /// The least a→b that counts in the table, such as 0.1 or 10%
+    #[arg(long, value_name = "X|P%", requires = "table", default_value = "0.1", allow_negative_numbers = true)]
+    threshold: Threshold,
     /// Rows of the table for each document
     #[arg(long, value_name = "N", requires = "table", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     top: u32,
@@ -76,9 +78,7 @@ pub(super) struct PlanArgs {
 impl PlanArgs {
     fn table(&self) -> Result<Option<TableOptions>, anyhow::Error> {
         let Self { threshold, top, max_df, format, .. } = self;
-        if !threshold.is_finite() {
-            anyhow::bail!("the threshold is {threshold}; it must be a number");
-        }
+        let threshold = threshold.of_score(Score::Inclusion)?;
         let table = TableOptions { threshold: threshold.to_string(), top: *top, max_df: *max_df, format: format.clone(), rank: self.rank };
         Ok(self.table.then_some(table))
     }

@@ -13,6 +13,7 @@ history::{HistoryArgs, HistoryVerb},
     pairs::Destination,
     progress::Complaints,
     service::{FRONT, SERVICE, ServiceArgs, tell},
+    threshold::Threshold,
     watched,
 };
 use crate::{
@@ -65,9 +66,9 @@ struct Arguments {
     /// What a document is judged by: containment, jaccard, s1, s2, s3, s4, rarity
     #[arg(long, value_name = "SCORE", default_value = "containment", value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)))]
     score: String,
-    /// The least score that counts; a document has at least one blot in common
-    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
-    threshold: f64,
+    /// The least score that counts, such as 0.5 or 50%; a document has at least one blot in common
+    #[arg(long, value_name = "X|P%", default_value = "0", allow_negative_numbers = true)]
+    threshold: Threshold,
     /// ndjson or tsv, with --pairs ndjson or pan-xml [default: ndjson]
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["ndjson", "tsv", "pan-xml"]))]
     format: Option<String>,
@@ -151,7 +152,7 @@ const MANUAL: Manual = Manual {
                 "With --blot: blot, doc, and, where the text can be read, bytes (where the text starts and ends) and text. With --between: blot, and text if the index has it.",
                 "With --pairs, for each pair: a, b (paths), a_in_b, b_in_a (the share of the words of each that are in passages), and passages, a list of a, b (where the passage starts and ends, in bytes or with --chars in characters), \
                  tokens (words that both have), score (what they weigh ÷ what all words weigh, from 0 to 1), kind.",
-                "On an index of selected blots shared, s1 to s4 and rarity are estimates, and the records say so; see dedup-extract(1).",
+                "On an index of selected blots all scores are estimates, shared, s1 and rarity scaled ones, and the records say so; see dedup-extract(1).",
                 "An index of shared chunks (dedup-spex, or --select spex:FILE) holds only what at least two of its documents share: text that was copied from a single one is not found. A line on stderr says how much of its documents it holds. \
                  To ask about documents that are not in the collection build a full index with dedup-index build. Shares are of all distinct blots of both documents.",
             ],
@@ -355,9 +356,6 @@ impl Arguments {
     }
 
     fn options(&self) -> Result<QueryOptions, anyhow::Error> {
-        if !self.threshold.is_finite() {
-            bail!("the threshold is {}; it must be a number", self.threshold);
-        }
         let answers = match (self.stream, self.format.as_deref()) {
             (true, None | Some("ndjson")) => Answers::Documents,
             (true, Some(_)) => bail!("--stream answers with a line of JSON for each document; leave out --format"),
@@ -372,7 +370,7 @@ impl Arguments {
         Ok(QueryOptions {
             blots: self.blots.options(&self.tokens),
             score,
-            threshold: self.threshold,
+            threshold: self.threshold.of_score(score)?,
             top: self.top.unwrap_or(10) as usize,
             max_df: self.ignore_df,
             exclude: self.exclude.clone(),

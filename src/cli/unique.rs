@@ -1,6 +1,6 @@
 //! dedup-extract --unique: what documents are judged by, and the account at the end.
 
-use super::progress::say;
+use super::{progress::say, threshold::Threshold};
 use crate::{pipeline::Cleaned, similar::Score};
 use anyhow::bail;
 use indicatif::{BinaryBytes, HumanCount};
@@ -22,7 +22,7 @@ pub const UNIQUE: &[&str] = &[
 ];
 
 /// What a document is judged by, and how much is enough to drop it.
-pub fn judged_by(score: Option<&str>, threshold: Option<f64>) -> Result<(Score, f64), anyhow::Error> {
+pub fn judged_by(score: Option<&str>, threshold: Option<Threshold>) -> Result<(Score, f64), anyhow::Error> {
     let score = match score {
         None | Some("containment") => Score::Inclusion,
         Some("jaccard") => Score::Jaccard,
@@ -30,9 +30,9 @@ pub fn judged_by(score: Option<&str>, threshold: Option<f64>) -> Result<(Score, 
             bail!("--score {other} does not say how much of a document is in another one; --unique takes containment or jaccard")
         }
     };
-    let threshold = threshold.unwrap_or(THRESHOLD);
-    if !(threshold > 0.0 && threshold <= 1.0) {
-        bail!("--threshold {threshold}: with --unique it is the share of a document, above 0 and at most 1");
+    let threshold = threshold.map_or(Ok(THRESHOLD), |threshold| threshold.of_score(score))?;
+    if threshold == 0.0 {
+        bail!("--threshold 0: with --unique it is the share of a document, above 0 and at most 1");
     }
     Ok((score, threshold))
 }

@@ -4,12 +4,13 @@
 //! state stand side by side, and each says in which it is.
 
 use super::{
+    by_id::SortedIds,
     merge::NONE,
     view::{Content, Listed, View},
 };
 use crate::error::{Error, Result};
 
-/// An earlier state and a later one. Contents whose documents changed come first, then the others; documents stand by number, as in both states.
+/// An earlier state and a later one. Contents whose documents changed come first, then the others; documents stand in the order of their ids.
 ///
 /// Memory: that of a view, and some 20 bytes a document more.
 pub struct Both<'i> {
@@ -45,18 +46,14 @@ impl<'i> Both<'i> {
         };
         let (in_old, in_new) = (there(old), there(new));
         let at = |there: &[Vec<bool>], listed: &Listed| there[listed.segment as usize][listed.place as usize];
-        let mut documents = Vec::with_capacity(new.documents());
-        for (document, listed) in new.documents.iter().enumerate() {
-            documents.push((new.row(document)?.number, true, *listed));
-        }
-        for (document, listed) in old.documents.iter().enumerate().filter(|(_, listed)| !at(&in_new, listed)) {
-            // A number that was given again stands for one document before, and for one after.
-            documents.push((old.row(document)?.number, false, Listed { content: of_old[listed.content as usize], ..*listed }));
-        }
-        documents.sort_unstable_by_key(|(number, is_new, _)| (*number, *is_new));
-        let is_new: Vec<bool> = documents.iter().map(|(_, is_new, _)| *is_new).collect();
-        let is_old: Vec<bool> = documents.iter().map(|(_, is_new, listed)| !is_new || at(&in_old, listed)).collect();
-        let documents: Vec<Listed> = documents.into_iter().map(|(_, _, listed)| listed).collect();
+        let gone = old.documents.iter().filter(|listed| !at(&in_new, listed));
+        let mut documents: Vec<Listed> = gone.map(|listed| Listed { content: of_old[listed.content as usize], ..*listed }).collect();
+        documents.extend_from_slice(&new.documents);
+        // A document that was replaced is there twice under one id: as it was, then as it is.
+        let order = SortedIds::of(&new.with(documents.clone(), contents.clone(), content_at.clone()))?.order;
+        let documents: Vec<Listed> = order.into_iter().map(|document| documents[document as usize]).collect();
+        let is_new: Vec<bool> = documents.iter().map(|listed| at(&in_new, listed)).collect();
+        let is_old: Vec<bool> = documents.iter().map(|listed| at(&in_old, listed)).collect();
         Ok(Self::changed_first(new, documents, contents, content_at, is_old, is_new))
     }
 

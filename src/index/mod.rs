@@ -14,6 +14,7 @@ mod lock;
 mod open;
 mod merge;
 mod view;
+mod by_id;
 mod both;
 mod change;
 mod numbering;

@@ -214,21 +214,33 @@ impl<'i> View<'i> {
 
     /// The sets as they are stored, where that is what they are.
     fn stored_sets(&self, limits: Limits) -> Result<Option<Sets>> {
-        let mut sets = StoredSets::default();
-        let is_sound = self.for_each_stored(limits, |contents, uses| sets.push(contents, uses))?;
-        Ok(is_sound.then(|| sets.done()))
+        let (mut sets, mut sorted, mut is_in_order) = (StoredSets::default(), Vec::new(), true);
+        let is_sound = self.for_each_stored(limits, |contents, uses| {
+            let is_sorted = contents.is_sorted();
+            is_in_order &= is_sorted;
+            if is_sorted {
+                return sets.push(contents, uses);
+            }
+            sorted.clear();
+            sorted.extend_from_slice(contents);
+            sorted.sort_unstable();
+            sets.push(&sorted, uses);
+        })?;
+        let is_in_order = is_in_order && self.has_stored_order();
+        Ok(is_sound.then(|| if is_in_order { sets.done() } else { sets.reordered() }))
     }
 
-    /// Calls `each` with every set as it is stored, and how many blots have it, in the order of their numbers.
+    /// Whether contents stand in the order of the places of the one segment, so that its sets are in order, too.
+    pub(super) fn has_stored_order(&self) -> bool {
+        self.content_at.iter().all(|places| places.iter().filter(|&&content| content != NONE).is_sorted_by(|one, two| one < two))
+    }
+
+    /// Calls `each` with every set as it is stored, and how many blots have it, in the order of their numbers; contents are in the order of their places.
     ///
-    /// That is true of one segment, all of which counts, and which has its contents in the same order. If it is not, it says false, and what `each`
-    /// was told is worth nothing.
+    /// That can be done with one segment, all of which counts. If it is not so, the answer is false, and what `each` was called with is worth nothing.
     pub(super) fn for_each_stored(&self, limits: Limits, mut each: impl FnMut(&[u32], u64)) -> Result<bool> {
         let ([segment], [contents]) = (&self.segments[..], &self.content_at[..]) else { return Ok(false) };
-        let posted = contents.iter().filter(|&&content| content != NONE);
-        let Some(uses) = self.stored_uses(segment, limits)?.filter(|_| posted.is_sorted_by(|one, two| one < two)) else {
-            return Ok(false);
-        };
+        let Some(uses) = self.stored_uses(segment, limits)? else { return Ok(false) };
         let (mut is_sound, mut set) = (uses.is_sorted_by(|one, two| one >= two), Vec::new());
         segment.sets.for_each(|number, places| {
             let content = |&place: &u32| contents.get(place as usize).copied().unwrap_or(NONE);

@@ -229,7 +229,7 @@ impl Stage for Ask<'_> {
 
     fn take(&mut self, item: &Item<'_>, out: &mut Written) -> Result<(), String> {
         let (blots, _) = self.blots.blots(item)?;
-        let (tokens, distinct) = (u32::try_from(blots.tokens).unwrap_or(u32::MAX), blots.distinct);
+        let distinct = blots.distinct;
         self.distinct.clear();
         self.distinct.extend_from_slice(&blots.values);
         self.distinct.sort_unstable();
@@ -239,7 +239,7 @@ impl Stage for Ask<'_> {
         let is_lean = self.answers != Answers::Documents && out.documents == 0;
         out.documents += 1;
         let start = out.bytes.len();
-        let written = self.answer(item, Side { blots: all, tokens }, is_lean, out);
+        let written = self.answer(item, Side { blots: all }, is_lean, out);
         written.map_err(|error| {
             out.bytes.truncate(start);
             error.to_string()

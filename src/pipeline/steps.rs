@@ -290,7 +290,7 @@ pub struct CountRange {
 pub fn count_range(options: &StepOptions, index: &Path, of: &CountRange, output: &Path) -> Result<()> {
     let open = |generation| Index::open_range(index, of.buckets.clone(), generation);
     let index = open(None)?;
-    let new = View::of(&index)?;
+    let new = View::by_id(&index)?;
     let limits = Limits::new(options.means.threads, options.means.memory_bytes);
     let write = |view: &View<'_>, since: Option<(u64, u32)>| {
         let (checksum, buckets, max_df) = (index.manifest.checksum(), of.buckets.clone(), of.max_df.unwrap_or(u64::MAX));
@@ -301,7 +301,7 @@ pub fn count_range(options: &StepOptions, index: &Path, of: &CountRange, output:
     if of.max_df.is_some() {
         return Err(Error::Usage("--max-df changes what all documents are measured by; with --since leave it out".to_owned()));
     }
-    let both = Both::new(&View::of(&open(Some(generation))?)?, &new)?;
+    let both = Both::new(&View::by_id(&open(Some(generation))?)?, &new)?;
     write(&both.view, Some((generation, both.changed)))
 }
 

@@ -228,6 +228,11 @@ impl StoredSets {
         self.uses.push(uses);
     }
 
+    /// The same where they do not come in that order.
+    pub fn reordered(self) -> Sets {
+        Sets::ordered(self.lists, &self.uses, None).0
+    }
+
     pub fn done(self) -> Sets {
         Sets { order: (0..self.lists.len() as u32).collect(), lists: self.lists, uses: self.uses, tail: None }
     }

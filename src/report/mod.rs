@@ -18,4 +18,4 @@ pub use excerpt::Excerpts;
 pub use graph::{Graph, GraphFormat};
 pub use passage::{put_pan_xml, put_passages, put_tally, told_tally};
 pub use plot::plot_passes;
-pub use record::{Format, Ids, Value, put_id, put_names, put_number, put_record};
+pub use record::{Format, Ids, Value, put_count, put_id, put_names, put_number, put_record};

@@ -68,7 +68,8 @@ impl Value<'_> {
     }
 }
 
-fn put_count(out: &mut Vec<u8>, count: u64) {
+/// Appends a number in decimal digits.
+pub fn put_count(out: &mut Vec<u8>, count: u64) {
     let (mut digits, mut at, mut left) = ([0; 20], 20, count);
     loop {
         at -= 1;

@@ -53,7 +53,7 @@ pub struct Cleaner<'l> {
 impl<'l> Cleaner<'l> {
     /// `measure`: [`Score::Inclusion`], the share of the document that goes, or [`Score::Jaccard`].
     pub fn new(lists: &'l Lists, measure: Measure) -> Self {
-        let starts: Vec<usize> = (0..lists.sets() as u32)
+        let starts: Vec<usize> = (0..lists.sets())
             .scan(0, |end, set| {
                 let start = *end;
                 *end += lists.members(set).len();

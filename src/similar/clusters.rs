@@ -4,11 +4,13 @@ use super::{
     apart::clusters_apart,
     discovery::Discovery,
     join::{Join, Neighbour, Scratch},
+    scores::Overlap,
 };
 use crate::{error::Result, index::View};
 use std::{cmp::Reverse, collections::HashMap};
 
-/// Which document of a cluster is kept. Length is in tokens; of equally long ones the first in the corpus.
+/// Which document of a cluster is kept. First and last are by the order of the view, which is that of ids where it is made by [`View::by_id`]. Length is in tokens;
+/// of equally long ones the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     First,
@@ -26,7 +28,7 @@ impl Keep {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cluster {
     pub kept: u32,
-    /// In the order of the corpus.
+    /// In the order of the view.
     pub members: Vec<u32>,
     /// All members but the one that is kept.
     pub dropped: Vec<Dropped>,
@@ -57,20 +59,45 @@ pub fn clusters(discovery: &Discovery<'_>, keep: Keep, mut sink: impl FnMut(Clus
 }
 
 /// Contents that hang together, by their first.
+///
+/// Where one member of a set is a pair of each other by this set alone, the set hangs together as a whole: it is joined in as many steps as it has members,
+/// and left out when pairs are looked for, as two contents that share it are in one group already. So a sentence that all documents share takes no pairs.
 fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<u32>>> {
-    let mut sets = Union::new(discovery.lists.contents());
-    discovery.for_each_content(
-        |content, neighbours, edges: &mut Vec<(u32, u32)>| {
-            // Itself, too: its documents are a pair.
-            edges.extend(neighbours.iter().filter(|other| other.content >= content).map(|other| (content, other.content)));
-        },
+    let lists = &discovery.lists;
+    let mut groups = Union::new(lists.contents());
+    let is_joined: Vec<bool> = (0..lists.sets()).map(|set| joins_all(discovery, set)).collect();
+    for set in (0..lists.sets()).filter(|&set| is_joined[set as usize]) {
+        let members = lists.members(set);
+        members.iter().for_each(|&rank| groups.join(lists.content_at(members[0]), lists.content_at(rank)));
+    }
+    let itself = |content: usize, each: &mut dyn FnMut(u32)| each(content as u32);
+    let work = |join: &Join<'_>, scratch: &mut Scratch, content: usize, edges: &mut Vec<(u32, u32)>| {
+        let mut neighbours = Vec::new();
+        join.neighbours_in(scratch, content as u32, |set| !is_joined[set as usize], &mut neighbours);
+        // Itself, too: its documents are a pair.
+        edges.extend(neighbours.iter().filter(|other| other.content >= content as u32).map(|other| (content as u32, other.content)));
+    };
+    discovery.in_lots(
+        lists.contents(),
+        itself,
+        work,
         |edges| 8 * edges.len() as u64,
-        |edges| {
-            edges.into_iter().for_each(|(one, two)| sets.join(one, two));
+        |edges: Vec<(u32, u32)>| {
+            edges.into_iter().for_each(|(one, two)| groups.join(one, two));
             Ok(())
         },
     )?;
-    Ok(sets.groups())
+    Ok(groups.groups())
+}
+
+/// Whether the smallest content of a set is a pair of each other one by what they share in this set alone: if it is one of the largest, it is one of all.
+fn joins_all(discovery: &Discovery<'_>, set: u32) -> bool {
+    let lists = &discovery.lists;
+    let overlap = Overlap { shared: lists.weight(set), rarity: lists.rarity(set) };
+    match lists.members(set) {
+        [smallest, .., largest] => discovery.options.measure.accepts(lists.side(*smallest), lists.side(*largest), overlap),
+        _ => false,
+    }
 }
 
 /// Sets that are joined; the least member is the root.

@@ -2,10 +2,13 @@
 //!
 //! A file has, for each content that shares anything with a later one, in rising order: how many contents are left out before it, how many partners it has
 //! less one, and of each partner how many contents are left out before it, and how many blots of the range both have, less one. All are varints.
+//!
+//! Pairs that are in one set of more than [`LONG_SET`] contents are not counted one by one, as their number grows with the square of its length. Such a
+//! set is in the file itself: how many blots of the range lead to it, how many contents it has, and of each how many are left out before it.
 
 use super::{
-    join::Neighbour,
     scores::{Measure, Overlap, Side},
+    top::LONG_SET,
 };
 use crate::{
     error::{Error, Result},
@@ -13,7 +16,7 @@ use crate::{
     format::{Fields, Sealed, SealedWriter, put_varint},
     index::View,
     parallel::Limits,
-    posting::{BUCKETS, Buckets, Sets, TempDir, TempFile},
+    posting::{BUCKETS, Buckets, SetDictionary, Sets, TempDir, TempFile},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -23,7 +26,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const KIND: &str = "counts";
+const KIND: &str = "counts 2";
 /// Each lot reads all sets.
 const LEAST_LOT: u64 = 1 << 16;
 
@@ -40,6 +43,9 @@ struct Description {
     max_df: u64,
     /// Where the pairs are, as start and length.
     pairs: [u64; 2],
+    /// Where the long sets are.
+    #[serde(default)]
+    long_sets: [u64; 2],
     /// Where it says, of each content, how many of its blots other contents have as well, and how many of these do not count; 4 bytes each. Nothing if all count.
     sides: [u64; 2],
 }
@@ -71,6 +77,8 @@ pub fn write_counts(path: &Path, view: &View<'_>, options: &CountOptions<'_>) ->
     let counting = Counting { sets: &sets, counts: &counts, contents: view.contents().len(), rows };
     counting.write(&mut out, options.limits.budget_bytes / 16).map_err(failed)?;
     let pairs = [start, out.position() - start];
+    counting.write_long(&mut out).map_err(failed)?;
+    let long_sets = [start + pairs[1], out.position() - start - pairs[1]];
     let mut sides = vec![[0_u32; 2]; if options.max_df == u64::MAX { 0 } else { view.contents().len() }];
     if !sides.is_empty() {
         for (set, &uses) in sets.uses().iter().enumerate() {
@@ -91,6 +99,7 @@ pub fn write_counts(path: &Path, view: &View<'_>, options: &CountOptions<'_>) ->
         contents: view.contents().len() as u64,
         max_df: options.max_df,
         pairs,
+        long_sets,
         sides: [at, out.position() - at],
     };
     out.finish(&description).map(drop).map_err(failed)
@@ -106,8 +115,31 @@ struct Counting<'a> {
 }
 
 impl Counting<'_> {
+    /// The sets whose pairs are counted.
     fn counted(&self) -> impl Iterator<Item = usize> {
-        (0..self.sets.len()).filter(|&set| self.counts[set])
+        (0..self.sets.len()).filter(|&set| self.counts[set] && self.sets.get(set).len() <= LONG_SET)
+    }
+
+    /// Writes the sets that have too many pairs, if they have a content that pairs are wanted of.
+    fn write_long(&self, out: &mut SealedWriter<BufWriter<File>>) -> std::io::Result<()> {
+        let is_long = |set: &usize| self.counts[*set] && self.sets.get(*set).len() > LONG_SET;
+        let mut bytes = Vec::new();
+        for set in (0..self.sets.len()).filter(is_long) {
+            let contents = self.sets.get(set);
+            if contents[0] as usize >= self.rows {
+                continue;
+            }
+            bytes.clear();
+            put_varint(&mut bytes, self.sets.uses()[set]);
+            put_varint(&mut bytes, contents.len() as u64);
+            let mut next = 0;
+            for &content in contents {
+                put_varint(&mut bytes, u64::from(content - next));
+                next = content + 1;
+            }
+            out.write_all(&bytes)?;
+        }
+        Ok(())
     }
 
     /// Writes the partners of each content, a lot of contents at a time: as many as have no more than so many sets.
@@ -197,7 +229,10 @@ impl CountFile {
         let description: Description = file.describe()?;
         let Description { kind, buckets: [first, end], sides, .. } = &description;
         let expected = if max_df == u64::MAX { 0 } else { 8 * contents as u64 };
-        if kind != KIND || first >= end || *end as usize > BUCKETS {
+        if kind != KIND {
+            return Err(file.damaged(0, format!("this is '{kind}', not '{KIND}': another version counted; count again")));
+        }
+        if first >= end || *end as usize > BUCKETS {
             return Err(file.damaged(0, "the description of the counts contradicts itself"));
         }
         if description.max_df != max_df {
@@ -211,6 +246,33 @@ impl CountFile {
             return Err(file.damaged(0, "the counts of another index, or of an earlier state of it"));
         }
         Ok(Self { file, description })
+    }
+
+    /// Calls `each` with every long set, and how many blots lead to it.
+    fn for_each_long(&self, mut each: impl FnMut(&[u32], u64)) -> Result<()> {
+        let [start, length] = self.description.long_sets;
+        let (mut fields, mut contents) = (Fields::new(self.file.bytes(start, length)?), Vec::new());
+        while !fields.is_empty() {
+            let at = start + length - fields.left();
+            let uses = self.read_long(&mut fields, &mut contents).map_err(|what| self.file.damaged(at, what))?;
+            each(&contents, uses);
+        }
+        Ok(())
+    }
+
+    fn read_long(&self, fields: &mut Fields<'_>, contents: &mut Vec<u32>) -> Result<u64, String> {
+        let (uses, count) = (fields.varint("uses of a set")?, fields.varint("length of a set")?);
+        let (all, mut next) = (self.description.contents, 0_u64);
+        contents.clear();
+        for _ in 0..count.min(fields.left()) {
+            let content = next.saturating_add(fields.varint("content of a set")?);
+            if content >= all {
+                return Err(format!("a set has content {content}, of {all}"));
+            }
+            contents.push(content as u32);
+            next = content + 1;
+        }
+        if contents.len() as u64 == count && count > 1 { Ok(uses) } else { Err(format!("a set of {count} contents is cut short")) }
     }
 
     fn rows(&self) -> Result<Rows<'_>> {
@@ -264,17 +326,35 @@ impl Rows<'_> {
     }
 }
 
-/// The neighbours of all contents, on disk. Memory: 8 bytes a content.
+/// The sets of all ranges that have too many pairs to be counted, each once.
+fn long_sets(files: &[CountFile]) -> Result<Sets> {
+    let mut sets = SetDictionary::default();
+    files.iter().try_for_each(|file| file.for_each_long(|contents, uses| sets.add(contents, uses)))?;
+    Ok(Sets::join(vec![sets]).0)
+}
+
+/// Of each content, how many blots of long sets it has.
+pub(super) fn long_blots(sets: &Sets, contents: usize) -> Vec<u32> {
+    let mut blots = vec![0_u32; contents];
+    for (set, &uses) in sets.uses().iter().enumerate() {
+        let uses = u32::try_from(uses).unwrap_or(u32::MAX);
+        sets.get(set).iter().for_each(|&content| blots[content as usize] = blots[content as usize].saturating_add(uses));
+    }
+    blots
+}
+
+/// The neighbours of all contents by short sets, on disk, and the long sets. Memory: 8 bytes a content, and 4 for each member of a long set.
 pub struct Counted {
     neighbours: Option<Mapping>,
     /// Where those of each content end.
     ends: Vec<u64>,
     /// Of each content, how many of its blots do not count.
     pub less: Vec<u32>,
+    pub long_sets: Sets,
 }
 
 impl Counted {
-    /// Adds up what was counted in all ranges, and keeps what counts.
+    /// Adds up what was counted in all ranges, and keeps what can count.
     ///
     /// Memory: about half of what is allowed, and some 16 bytes a content.
     pub fn read(view: &View<'_>, index: &str, files: &[PathBuf], measure: &Measure, max_df: u64, memory_bytes: u64) -> Result<Self> {
@@ -283,15 +363,17 @@ impl Counted {
         let less = less_of(view, &files, max_df)?;
         let side = |content: u32| {
             let of = &view.contents()[content as usize];
-            Side { blots: of.blots.saturating_sub(less.get(content as usize).copied().unwrap_or_default()), tokens: of.tokens }
+            Side { blots: of.blots.saturating_sub(less.get(content as usize).copied().unwrap_or_default()) }
         };
         let contents = view.contents().len();
+        let long_sets = long_sets(&files)?;
+        let long = long_blots(&long_sets, contents);
         let mut buckets = Buckets::<2>::new(BUCKETS, memory_bytes / 2, TempDir(None));
         let bucket_of = |content: u32| content as usize * BUCKETS / contents.max(1);
         add_up(&files, |content, partner, shared| {
-            let overlap = Overlap { shared, rarity: 0.0 };
             for [one, other] in [[content, partner], [partner, content]] {
-                if measure.accepts(side(one), side(other), overlap) {
+                let most = Overlap { shared: shared.saturating_add(long[one as usize]), rarity: 0.0 };
+                if measure.can_reach(side(one), side(other), most) {
                     buckets.push(bucket_of(one), [u64::from(one) << 32 | u64::from(other), shared.into()]);
                 }
             }
@@ -312,11 +394,11 @@ impl Counted {
             *end = sum;
         }
         let neighbours = (file.bytes() > 0).then(|| file.map()).transpose()?;
-        Ok(Self { neighbours, ends, less })
+        Ok(Self { neighbours, ends, less, long_sets })
     }
 
-    /// Calls `each` with the number of each neighbour of a content and what they share, in rising order.
-    pub(super) fn for_each(&self, content: u32, mut each: impl FnMut(u32, u32)) {
+    /// Calls `each` with the number of each content that may be a neighbour, and how many blots of short sets are shared, in rising order.
+    pub(super) fn for_each(&self, content: u32, each: &mut dyn FnMut(u32, u32)) {
         let start = if content == 0 { 0 } else { self.ends[content as usize - 1] };
         let bytes = self.neighbours.as_deref().and_then(|bytes| bytes.get(start as usize..self.ends[content as usize] as usize));
         for record in bytes.unwrap_or_default().as_chunks::<4>().0.chunks_exact(2) {
@@ -325,13 +407,28 @@ impl Counted {
     }
 }
 
-/// Calls `each` with every pair that recomputed contents have, and what they share, by counts of all ranges.
-pub fn for_each_recomputed(view: &View<'_>, index: &str, since: u64, files: &[PathBuf], each: &mut dyn FnMut(u32, u32, u32)) -> Result<()> {
-    let open = |path: &PathBuf| CountFile::open(path, index, Some(since), view.contents().len(), u64::MAX);
-    add_up(&open_all(files, open)?, |one, two, shared| {
-        each(one, two, shared);
-        Ok(())
-    })
+/// What recomputed contents share, by counts of all ranges.
+pub struct RecomputedPairs {
+    files: Vec<CountFile>,
+    /// Those with a recomputed content that have too many pairs to be counted.
+    pub long_sets: Sets,
+}
+
+impl RecomputedPairs {
+    pub fn open(view: &View<'_>, index: &str, since: u64, files: &[PathBuf]) -> Result<Self> {
+        let open = |path: &PathBuf| CountFile::open(path, index, Some(since), view.contents().len(), u64::MAX);
+        let files = open_all(files, open)?;
+        let long_sets = long_sets(&files)?;
+        Ok(Self { files, long_sets })
+    }
+
+    /// Calls `each` with every pair, and what it shares in short sets.
+    pub fn for_each(&self, each: &mut dyn FnMut(u32, u32, u32)) -> Result<()> {
+        add_up(&self.files, |one, two, shared| {
+            each(one, two, shared);
+            Ok(())
+        })
+    }
 }
 
 /// The counts of all ranges, in their order.
@@ -392,11 +489,4 @@ fn add_up(files: &[CountFile], mut each: impl FnMut(u32, u32, u32) -> Result<()>
         }
     }
     Ok(())
-}
-
-/// A neighbour as a table has it.
-pub(super) fn neighbour(measure: &Measure, sides: [Side; 2], content: u32, shared: u32) -> Option<Neighbour> {
-    let overlap = Overlap { shared, rarity: 0.0 };
-    let score = measure.score(sides[0], sides[1], overlap);
-    measure.accepts(sides[0], sides[1], overlap).then_some(Neighbour { content, shared, score })
 }

@@ -2,16 +2,16 @@
 
 use super::{
     apart::Apart,
-    counts::{Counted, neighbour},
+    counts::Counted,
     join::{Join, Neighbour, Scratch},
     lists::{Forward, Lists},
     scores::Measure,
+    top::{LONG_SET, LongSets, Seen},
 };
 use crate::{
     error::{Error, Result},
     index::{LeftOut, View},
     parallel::{self, Limits, Weighted},
-    posting::Sets,
 };
 use std::{
     collections::HashMap,
@@ -35,7 +35,9 @@ pub struct Discovery<'v> {
     pub options: Options,
     /// Which pairs are wanted. Neighbours are not asked: who makes pairs of them must.
     pub apart: Apart,
-    /// What was counted elsewhere, if that is what it is made of: then the lists have no sets.
+    /// Sets of more members are not walked where only the best partners are wanted.
+    pub long_set: usize,
+    /// What was counted elsewhere, if that is what it is made of: then the lists have the long sets only.
     counted: Option<Counted>,
 }
 
@@ -48,7 +50,7 @@ impl<'v> Discovery<'v> {
     pub fn new(view: &'v View<'v>, options: Options) -> Result<Self> {
         let sets = view.sets(options.limits)?;
         let lists = Lists::new(view, &sets, &options.measure, options.max_df);
-        Ok(Self { view, lists, options, apart: Apart::default(), counted: None })
+        Ok(Self { view, lists, options, apart: Apart::default(), long_set: LONG_SET, counted: None })
     }
 
     /// Some blots do not count, neither as shared nor as blots of a document.
@@ -58,26 +60,13 @@ impl<'v> Discovery<'v> {
         }
         let (sets, of) = view.sets_without(left_out, options.limits)?;
         let lists = Lists::with_less(view, &sets, &options.measure, options.max_df, &of);
-        Ok(Self { view, lists, options, apart: Apart::default(), counted: None })
+        Ok(Self { view, lists, options, apart: Apart::default(), long_set: LONG_SET, counted: None })
     }
 
-    /// What is alike by counts that were made elsewhere. It knows neighbours of documents, and nothing else.
+    /// What is alike by counts that were made elsewhere. It finds the best neighbours of documents, and nothing else.
     pub fn counted(view: &'v View<'v>, options: Options, counted: Counted) -> Self {
-        let lists = Lists::with_less(view, &Sets::default(), &options.measure, u64::MAX, &counted.less);
-        Self { view, lists, options, apart: Apart::default(), counted: Some(counted) }
-    }
-
-    /// The neighbours of a content, by rising number; itself among them if it has several documents.
-    fn counted_neighbours(&self, counted: &Counted, content: u32) -> Arc<[Neighbour]> {
-        let side = |content: u32| self.lists.side(self.lists.rank_of(content));
-        let (own, mut found) = (side(content), Vec::new());
-        let mut add = |other: u32, shared: u32| found.extend(neighbour(&self.options.measure, [own, side(other)], other, shared));
-        counted.for_each(content, &mut add);
-        if self.view.documents_of(content).len() > 1 {
-            add(content, own.blots);
-        }
-        found.sort_unstable_by_key(|neighbour| neighbour.content);
-        found.into()
+        let lists = Lists::with_less(view, &counted.long_sets, &options.measure, u64::MAX, &counted.less);
+        Self { view, lists, options, apart: Apart::default(), long_set: 0, counted: Some(counted) }
     }
 
     /// The same, where only some pairs are wanted.
@@ -92,38 +81,66 @@ impl<'v> Discovery<'v> {
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
-        self.for_each_of(self.view.documents(), |document| document, work, weigh, sink)
+        self.for_each_of(self.view.documents(), |document| document, &[], work, weigh, sink)
     }
 
-    /// The same with some documents only, given in rising order.
+    /// The same with some documents only, given in rising order. If there are orders, only neighbours that can be among the first ones in one of them.
     pub fn for_each_listed<R: Default + Send>(
         &self,
         documents: &[usize],
+        orders: &[LongSets],
         work: impl Fn(usize, &Arc<[Neighbour]>, &mut R) + Sync,
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
-        self.for_each_of(documents.len(), |item| documents[item], work, weigh, sink)
+        self.for_each_of(documents.len(), |item| documents[item], orders, work, weigh, sink)
+    }
+
+    /// Calls `work` with every document and the neighbours that its first `count` rows in a table are of, and maybe more.
+    pub fn for_each_best<R: Default + Send>(
+        &self,
+        count: usize,
+        work: impl Fn(usize, &Arc<[Neighbour]>, &mut R) + Sync,
+        weigh: impl Fn(&R) -> u64 + Sync,
+        sink: impl FnMut(R) -> Result<()>,
+    ) -> Result<()> {
+        self.for_each_of(self.view.documents(), |document| document, &self.orders(count), work, weigh, sink)
+    }
+
+    /// The order of contents in a table of `count` rows a document. None where some pairs are not wanted: the first rows may then be anywhere.
+    pub fn orders(&self, count: usize) -> Vec<LongSets> {
+        if !self.apart.is_empty() {
+            return Vec::new();
+        }
+        vec![self.order(count, (0..self.lists.contents() as u32).collect())]
+    }
+
+    /// As [`Discovery::orders`], where only these contents are partners, and ties are broken in their order.
+    pub fn order(&self, count: usize, contents: Vec<u32>) -> LongSets {
+        LongSets::new(&self.lists, self.long_set, contents, count, self.options.limits.budget_bytes / 8)
     }
 
     fn for_each_of<R: Default + Send>(
         &self,
         count: usize,
         document_at: impl Fn(usize) -> usize + Sync,
+        orders: &[LongSets],
         work: impl Fn(usize, &Arc<[Neighbour]>, &mut R) + Sync,
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
         let kept = Kept::new(self.options.limits.budget_bytes / 8);
+        let find_neighbours = |join: &Join<'_>, scratch: &mut Scratch, content: u32| match (orders, &self.counted) {
+            ([], None) => neighbours(join, scratch, content),
+            (_, None) => join.best_neighbours(scratch, content, &Seen::Walked, orders),
+            (_, Some(counted)) => join.best_neighbours(scratch, content, &Seen::Counted(counted), orders),
+        };
         let content_of = |item: usize, each: &mut dyn FnMut(u32)| each(self.view.content_of(document_at(item)));
         let find = |join: &Join<'_>, scratch: &mut Scratch, item: usize, out: &mut R| {
             let document = document_at(item);
             let content = self.view.content_of(document);
             let documents = self.view.documents_of(content);
-            let neighbours = kept.take(content).unwrap_or_else(|| match &self.counted {
-                Some(counted) => self.counted_neighbours(counted, content),
-                None => neighbours(join, scratch, content),
-            });
+            let neighbours = kept.take(content).unwrap_or_else(|| find_neighbours(join, scratch, content));
             if documents.last().is_some_and(|&last| last as usize > document) {
                 kept.put(content, &neighbours);
             }
@@ -144,23 +161,6 @@ impl<'v> Discovery<'v> {
             work(content as u32, &neighbours(join, scratch, content as u32), out);
         };
         self.in_lots(self.lists.contents(), itself, find, weigh, sink)
-    }
-
-    /// Calls `work` with each of some contents and its neighbours by another measure, which must call the same contents large.
-    pub fn for_each_by<R: Default + Send>(
-        &self,
-        measure: &Measure,
-        contents: Range<u32>,
-        work: impl Fn(u32, &[Neighbour], &mut R) + Sync,
-        weigh: impl Fn(&R) -> u64 + Sync,
-        sink: impl FnMut(R) -> Result<()>,
-    ) -> Result<()> {
-        let content_at = |item: usize| contents.start + item as u32;
-        let itself = |item: usize, each: &mut dyn FnMut(u32)| each(content_at(item));
-        let find = |join: &Join<'_>, scratch: &mut Scratch, item: usize, out: &mut R| {
-            work(content_at(item), &neighbours(&Join { measure, ..*join }, scratch, content_at(item)), out);
-        };
-        self.in_lots(contents.len(), itself, find, weigh, sink)
     }
 
     /// Works on items `0..count` in parallel. Each may ask for the neighbours of its contents: those of a lot of items have their lists in memory at a time.

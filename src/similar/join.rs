@@ -34,13 +34,13 @@ pub struct Scratch {
     rarity: Vec<f64>,
     candidates: Vec<u32>,
     /// What is left to share from each set on.
-    left: Vec<Overlap>,
+    pub(super) left: Vec<Overlap>,
     /// Members of sets that were looked at: what the time goes into.
     pub work: u64,
 }
 
 impl Scratch {
-    fn prepare(&mut self, join: &Join<'_>) {
+    pub(super) fn prepare(&mut self, join: &Join<'_>) {
         self.shared.resize(join.lists.contents(), 0);
         if join.measure.score.needs_rarity() {
             self.rarity.resize(join.lists.contents(), 0.0);
@@ -65,15 +65,87 @@ impl Scratch {
             *rarity += more.rarity;
         }
     }
+
+    /// Calls `each` with every candidate and what it shares, and forgets it.
+    pub(super) fn drain(&mut self, mut each: impl FnMut(u32, u32)) {
+        let mut candidates = std::mem::take(&mut self.candidates);
+        for rank in candidates.drain(..) {
+            each(rank, self.shared[rank as usize]);
+            self.forget(rank);
+        }
+        self.candidates = candidates;
+    }
+
+    /// Whether no other content was met.
+    pub(super) fn has_none_but(&self, rank: u32) -> bool {
+        self.candidates.iter().all(|&candidate| candidate == rank)
+    }
+
+    pub(super) fn has_candidates(&self) -> bool {
+        !self.candidates.is_empty()
+    }
+
+    /// Whether it was not met, or was dropped.
+    pub(super) fn is_unseen(&self, rank: u32) -> bool {
+        self.shared[rank as usize] == 0
+    }
+
+    /// The number of blots that `count` candidates share, or more; 0 if there are fewer.
+    pub(super) fn nth_shared(&self, count: usize) -> u32 {
+        if count == 0 || self.candidates.len() < count {
+            return 0;
+        }
+        let mut shared: Vec<u32> = self.candidates.iter().map(|&rank| self.shared[rank as usize]).collect();
+        *shared.select_nth_unstable_by(count - 1, |one, two| two.cmp(one)).1
+    }
+
+    /// Drops the candidates of which `is_kept` is false, given what they share so far.
+    pub(super) fn retain(&mut self, is_kept: impl Fn(u32) -> bool) {
+        let mut candidates = std::mem::take(&mut self.candidates);
+        candidates.retain(|&rank| {
+            let is_kept = is_kept(self.shared[rank as usize]);
+            if !is_kept {
+                self.forget(rank);
+            }
+            is_kept
+        });
+        self.candidates = candidates;
+    }
 }
 
 impl Join<'_> {
     /// Replaces `out` by the neighbours of a content, by rising number; itself among them if it has several documents.
     pub fn neighbours(&self, scratch: &mut Scratch, content: u32, out: &mut Vec<Neighbour>) {
+        self.neighbours_in(scratch, content, |_| true, out);
+    }
+
+    /// The same by some sets alone.
+    pub(super) fn neighbours_in(&self, scratch: &mut Scratch, content: u32, is_used: impl Fn(u32) -> bool, out: &mut Vec<Neighbour>) {
         out.clear();
         scratch.prepare(self);
         let rank = self.lists.rank_of(content);
-        self.count(scratch, rank);
+        let all = self.forward.of(rank);
+        let used: Vec<u32>;
+        let sets = if all.iter().all(|&set| is_used(set)) {
+            all
+        } else {
+            used = all.iter().copied().filter(|&set| is_used(set)).collect();
+            &used
+        };
+        self.count(scratch, rank, sets, sets.len());
+        self.accept_candidates(scratch, rank, out);
+    }
+
+    /// Makes a content a candidate that shares so many blots.
+    pub(super) fn begin(&self, scratch: &mut Scratch, rank: u32, shared: u32) {
+        if scratch.shared[rank as usize] == 0 {
+            scratch.candidates.push(rank);
+        }
+        scratch.add(rank, Overlap { shared, rarity: 0.0 });
+    }
+
+    /// Adds the candidates that count to `out`, which is then sorted by content, and the content itself if it has several documents; forgets all of them.
+    pub(super) fn accept_candidates(&self, scratch: &mut Scratch, rank: u32, out: &mut Vec<Neighbour>) {
         let mut candidates = std::mem::take(&mut scratch.candidates);
         for other in candidates.drain(..) {
             if other != rank {
@@ -108,13 +180,13 @@ impl Join<'_> {
         }
     }
 
-    /// Counts what is shared with every partner that can still reach the threshold.
-    fn count(&self, scratch: &mut Scratch, rank: u32) {
-        let (sets, side) = (self.forward.of(rank), self.lists.side(rank));
+    /// Counts what is shared in the first `count` of its sets with every partner that can still reach the threshold.
+    pub(super) fn count(&self, scratch: &mut Scratch, rank: u32, sets: &[u32], count: usize) {
+        let side = self.lists.side(rank);
         let partners = self.lists.large_enough(rank, self.measure);
-        let Some(smallest) = (!partners.is_empty()).then(|| self.lists.side(partners.start)) else { return };
         self.find_left(scratch, sets);
-        for (at, &set) in sets.iter().enumerate() {
+        let Some(smallest) = (!partners.is_empty()).then(|| self.lists.side(partners.start)) else { return };
+        for (at, &set) in sets.iter().enumerate().take(count) {
             let left = scratch.left[at];
             if scratch.candidates.is_empty() && !self.measure.can_reach(side, smallest, left) {
                 return;
@@ -136,7 +208,7 @@ impl Join<'_> {
         }
     }
 
-    fn find_left(&self, scratch: &mut Scratch, sets: &[u32]) {
+    pub(super) fn find_left(&self, scratch: &mut Scratch, sets: &[u32]) {
         let mut left = Overlap::default();
         scratch.left.clear();
         scratch.left.extend(sets.iter().rev().map(|&set| {
@@ -157,7 +229,7 @@ impl Join<'_> {
     }
 
     /// Adds a set to the candidates among its members that cannot be begun any more.
-    fn count_on(&self, scratch: &mut Scratch, side: Side, members: &[u32], left: Overlap, more: Overlap) {
+    pub(super) fn count_on(&self, scratch: &mut Scratch, side: Side, members: &[u32], left: Overlap, more: Overlap) {
         if members.len() > scratch.candidates.len() {
             self.drop_hopeless(scratch, side, left);
         }

@@ -36,7 +36,7 @@ impl Lists {
         let order = rarest_first(view, sets, max_df);
         let sides = sides(view, sets, max_df, less);
         let mut content_at: Vec<u32> = (0..sides.len() as u32).collect();
-        content_at.sort_by_key(|&content| measure.size(sides[content as usize]));
+        content_at.sort_by_key(|&content| sides[content as usize].blots);
         let mut rank_of = vec![0; content_at.len()];
         content_at.iter().enumerate().for_each(|(rank, &content)| rank_of[content as usize] = rank as u32);
         let mut lists = Self {
@@ -87,8 +87,8 @@ impl Lists {
     }
 
     /// How many sets count.
-    pub(super) fn sets(&self) -> usize {
-        self.ends.len()
+    pub(super) fn sets(&self) -> u32 {
+        self.ends.len() as u32
     }
 
     /// Of all sets together.
@@ -207,7 +207,7 @@ fn rarest_first(view: &View<'_>, sets: &Sets, max_df: u64) -> Vec<(u64, usize)> 
 
 /// Contents with the blots that count.
 fn sides(view: &View<'_>, sets: &Sets, max_df: u64, less: &[u32]) -> Vec<Side> {
-    let mut sides: Vec<Side> = view.contents().iter().map(|content| Side { blots: content.blots, tokens: content.tokens }).collect();
+    let mut sides: Vec<Side> = view.contents().iter().map(|content| Side { blots: content.blots }).collect();
     sides.iter_mut().zip(less).for_each(|(side, less)| side.blots = side.blots.saturating_sub(*less));
     if max_df == u64::MAX {
         return sides;

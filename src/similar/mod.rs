@@ -10,6 +10,7 @@
 //!
 //! Everything here is about contents, which are distinct texts; whoever writes results names all documents of each.
 
+mod affected;
 mod apart;
 mod cleaning;
 mod clusters;
@@ -21,14 +22,16 @@ mod lists;
 mod scores;
 mod search;
 mod table;
+mod top;
 
 pub use apart::Apart;
 pub use cleaning::{Cleaner, Verdict};
 pub use clusters::{Cluster, Dropped, Keep, clusters};
-pub use counts::{CountOptions, Counted, for_each_recomputed, write_counts};
+pub use counts::{CountOptions, Counted, RecomputedPairs, write_counts};
 pub use discovery::{Discovery, Options};
 pub use gdic::{FoundBy, Gdic, GdicOptions, StopOf, copies_of};
 pub use join::{Join, Neighbour, Scratch};
 pub use lists::{Forward, Lists};
 pub use scores::{Measure, Overlap, Score, Side};
 pub use search::{Excluded, Match, Search, SearchScratch, Wanted};
+pub use top::{LONG_SET, LongSets};

@@ -18,17 +18,17 @@ pub enum Score {
     ///
     /// 30 shared: 30.
     S1,
-    /// Shared ÷ the lesser length in tokens.
+    /// Shared ÷ the lesser number of distinct blots: what containment is.
     ///
-    /// 30 shared, 50 and 150 tokens: 30/50 = 0.6.
+    /// 30 shared, 40 and 120 blots: 30/40 = 0.75. A page of 2,213 words with 110 distinct blots, and the same page again: 110/110 = 1.
     S2,
-    /// Shared ÷ the mean length in tokens.
+    /// Shared ÷ the mean number of distinct blots.
     ///
-    /// 30 shared, 50 and 150 tokens: 30/100 = 0.3.
+    /// 30 shared, 40 and 120 blots: 30/80 = 0.375. A page of 2,213 words with 110 distinct blots, and the same page again: 110/110 = 1.
     S3,
-    /// The sum of 1/df over what is shared ÷ the mean length in tokens.
+    /// The sum of 1/df over what is shared ÷ the mean number of distinct blots.
     ///
-    /// 20 shared blots of 2 documents each and 10 of 5 each, 50 and 150 tokens: (20/2+10/5)/100 = 0.12. The sum is taken set by set, rarest first.
+    /// 20 shared blots of 2 documents each and 10 of 5 each, 40 and 120 blots: (20/2+10/5)/80 = 0.15. The sum is taken set by set, rarest first.
     S4,
     /// The sum of 1/df over what is shared: what few others have counts more, and long documents have no advantage. What to look for sources with.
     ///
@@ -70,8 +70,8 @@ impl Score {
 /// A document of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Side {
+    /// The document's distinct blots, however often each occurs in it.
     pub blots: u32,
-    pub tokens: u32,
 }
 
 /// What two documents have in common.
@@ -87,22 +87,21 @@ pub struct Overlap {
 pub struct Measure {
     pub score: Score,
     pub threshold: f64,
-    /// If only some blots were kept: how many each of them stands for. Then [`Score::S1`] to [`Score::Rarity`] are estimates, so many times larger.
+    /// If the index keeps only a sample of the blots: how many blots each kept one stands for. [`Score::S1`] and [`Score::Rarity`] are counts, so they
+    /// are multiplied by it; every other score is a ratio of two counts of the same sample.
     pub selection: Option<f64>,
 }
 
 impl Measure {
     pub fn score(&self, a: Side, b: Side, overlap: Overlap) -> f64 {
         let (shared, rate) = (f64::from(overlap.shared), self.selection.unwrap_or(1.0));
-        // A program that does not know the lengths may say 0.
-        let [least, sum] = [a.tokens.min(b.tokens).max(1).into(), (f64::from(a.tokens) + f64::from(b.tokens)).max(1.0)];
+        let mean = (f64::from(a.blots) + f64::from(b.blots)) / 2.0;
         match self.score {
-            Score::Containment => shared / f64::from(a.blots.min(b.blots)),
+            Score::Containment | Score::S2 => shared / f64::from(a.blots.min(b.blots)),
             Score::Jaccard => shared / (f64::from(a.blots) + f64::from(b.blots) - shared),
             Score::S1 => shared * rate,
-            Score::S2 => shared * rate / least,
-            Score::S3 => shared * rate / (sum / 2.0),
-            Score::S4 => overlap.rarity * rate / (sum / 2.0),
+            Score::S3 => shared / mean,
+            Score::S4 => overlap.rarity / mean,
             Score::Rarity => overlap.rarity * rate,
             Score::Inclusion => shared / f64::from(a.blots),
         }
@@ -125,19 +124,14 @@ impl Measure {
         self.accepts(a, b, Overlap { shared: most.shared.min(a.blots), rarity: most.rarity * ABOVE_ROUNDING })
     }
 
-    /// Whether `b` is too small, whatever is shared. Never true again for a larger `b` once it is false.
+    /// Whether `b` has too few blots, whatever is shared. Never true again for a larger `b` once it is false.
     pub fn is_too_small(&self, a: Side, b: Side) -> bool {
         match self.score {
-            Score::S2 | Score::S3 | Score::S4 | Score::Rarity => false,
-            _ => b.blots < a.blots && !self.accepts(a, b, Overlap { shared: b.blots, rarity: 0.0 }),
-        }
-    }
-
-    /// What `can_reach` and `is_too_small` call large: blots or tokens.
-    pub fn size(&self, side: Side) -> u32 {
-        match self.score {
-            Score::S2 | Score::S3 | Score::S4 => side.tokens,
-            _ => side.blots,
+            // How rare a shared blot is does not follow from the number of blots.
+            Score::S4 | Score::Rarity => false,
+            Score::Containment | Score::Jaccard | Score::S1 | Score::S2 | Score::S3 | Score::Inclusion => {
+                b.blots < a.blots && !self.accepts(a, b, Overlap { shared: b.blots, rarity: 0.0 })
+            }
         }
     }
 }
@@ -156,28 +150,29 @@ mod tests {
 
     #[test]
     fn the_worked_examples() {
-        let (a, b) = (Side { blots: 40, tokens: 50 }, Side { blots: 120, tokens: 150 });
+        let (a, b) = (Side { blots: 40 }, Side { blots: 120 });
         let overlap = Overlap { shared: 30, rarity: 20.0 / 2.0 + 10.0 / 5.0 };
         for (score, expected) in [
             (Score::Containment, 0.75),
             (Score::Jaccard, 30.0 / 130.0),
             (Score::S1, 30.0),
-            (Score::S2, 0.6),
-            (Score::S3, 0.3),
-            (Score::S4, 0.12),
+            (Score::S2, 0.75),
+            (Score::S3, 0.375),
+            (Score::S4, 0.15),
             (Score::Rarity, 12.0),
             (Score::Inclusion, 0.75),
         ] {
             assert_eq!(measure(score, 0.0).score(a, b, overlap), expected, "{score:?}");
         }
         assert_eq!(measure(Score::Inclusion, 0.0).score(b, a, overlap), 0.25);
-        let sampled = Measure { score: Score::S2, threshold: 0.0, selection: Some(16.0) };
-        assert_eq!((sampled.score(a, b, overlap), sampled.scaled(30)), (9.6, 480));
+        let sampled = |score| Measure { score, threshold: 0.0, selection: Some(16.0) };
+        assert_eq!(sampled(Score::S1).scaled(30), 480);
+        assert_eq!([Score::S1, Score::S2, Score::Rarity].map(|score| sampled(score).score(a, b, overlap)), [480.0, 0.75, 192.0]);
     }
 
     #[test]
     fn nothing_in_common_is_no_pair() {
-        let side = Side { blots: 0, tokens: 0 };
+        let side = Side { blots: 0 };
         assert!(Score::NAMES.iter().all(|&(_, score, _)| !measure(score, 0.0).accepts(side, side, Overlap::default())));
     }
 
@@ -189,9 +184,9 @@ mod tests {
         /// What counts passes every bound that holds for it.
         #[test]
         fn bounds_lose_nothing(
-            score in score(), threshold in 0.0..1.1, a in 1_u32..60, b in 1_u32..60, tokens in (1_u32..90, 1_u32..90), shared in 1_u32..60, more in 0_u32..9,
+            score in score(), threshold in 0.0..1.1, a in 1_u32..60, b in 1_u32..60, shared in 1_u32..60, more in 0_u32..9,
         ) {
-            let (a, b) = (Side { blots: a, tokens: tokens.0 }, Side { blots: b, tokens: tokens.1 });
+            let (a, b) = (Side { blots: a }, Side { blots: b });
             let overlap = |shared: u32| Overlap { shared, rarity: f64::from(shared) / 3.0 };
             let (measure, shared) = (measure(score, threshold), shared.min(a.blots).min(b.blots));
             if measure.accepts(a, b, overlap(shared)) {
@@ -202,10 +197,10 @@ mod tests {
 
         /// Partners by rising size: those too small come first, those that cannot reach it last.
         #[test]
-        fn bounds_are_borders(score in score(), threshold in 0.0..1.1, a in (1_u32..60, 1_u32..90), shared in 1_u32..60) {
+        fn bounds_are_borders(score in score(), threshold in 0.0..1.1, a in 1_u32..60, shared in 1_u32..60) {
             let measure = measure(score, threshold);
-            let a = Side { blots: a.0, tokens: a.1 };
-            let sides: Vec<_> = (1..130).map(|size| Side { blots: size, tokens: size }).collect();
+            let a = Side { blots: a };
+            let sides: Vec<_> = (1..130).map(|size| Side { blots: size }).collect();
             prop_assert!(sides.is_sorted_by_key(|&b| !measure.is_too_small(a, b)));
             let most = Overlap { shared, rarity: f64::from(shared) };
             prop_assert!(sides.is_sorted_by_key(|&b| !measure.can_reach(a, b, most)));

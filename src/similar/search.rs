@@ -8,7 +8,7 @@ use crate::{
     error::Result,
     index::{At, Index, Posted},
 };
-use std::collections::{HashMap, HashSet};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
 /// A document that shares text with the one that was asked about.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,7 +82,6 @@ pub struct SearchScratch {
 /// A content that reaches the threshold.
 struct Candidate {
     score: f64,
-    number: u32,
     content: At,
     shared: u32,
     blots: u32,
@@ -113,7 +112,7 @@ const AT_ONCE: usize = 64;
 
 impl Search<'_> {
     /// The best matches of a document with these distinct blots, and how many of its blots count. `side` is the document; it may have
-    /// more blots than are given, which no document of the index has. Those of equal score stand in the order of their numbers.
+    /// more blots than are given, which no document of the index has. Those of equal score stand in the order of their ids.
     ///
     /// `is_lean`: little memory is worth more than speed. `wanted`: others are passed over.
     pub fn matches(
@@ -139,7 +138,7 @@ impl Search<'_> {
                 self.count(segment, &kept, scratch, is_lean)?;
             }
         }
-        let side = Side { blots: counted, ..side };
+        let side = Side { blots: counted };
         let found = self.accepted(side, scratch)?;
         Ok((self.ranked(found, wanted)?, counted))
     }
@@ -226,41 +225,51 @@ impl Search<'_> {
                     continue;
                 }
                 let blots = row.blots.saturating_sub(self.excluded.of.get(&at).copied().unwrap_or_default()).max(shared);
-                let (other, overlap) = (Side { blots, tokens: row.tokens }, Overlap { shared, rarity });
+                let (other, overlap) = (Side { blots }, Overlap { shared, rarity });
                 if self.measure.accepts(side, other, overlap) {
                     let score = self.measure.score(side, other, overlap);
                     // Sums of the same in another order differ in their last digits; documents that are equally good must be so.
                     let score = if self.measure.score.needs_rarity() { (score * 1e9).round() / 1e9 } else { score };
-                    found.push(Candidate { score, number: row.number, content: at, shared, blots });
+                    found.push(Candidate { score, content: at, shared, blots });
                 }
             }
         }
         Ok(found)
     }
 
-    /// The best ones, each with all its documents.
+    /// The best ones, each with all its documents: by falling score, then by id.
     fn ranked(&self, mut found: Vec<Candidate>, wanted: Option<&Wanted<'_>>) -> Result<Vec<Match>> {
-        found.sort_unstable_by(|one, two| two.score.total_cmp(&one.score).then(one.number.cmp(&two.number)));
+        found.sort_unstable_by(|one, two| two.score.total_cmp(&one.score));
         let mut matches = Vec::new();
         for tied in found.chunk_by(|one, two| one.score == two.score) {
-            let mut documents = Vec::new();
-            for &Candidate { score, content, shared, blots, .. } in tied {
-                for document in self.index.documents_of(content)? {
-                    if let Some(wanted) = wanted
-                        && !wanted(&self.index.id(document)?)
-                    {
-                        continue;
-                    }
-                    documents.push((self.index.row(document)?.number, Match { document, shared, blots, score }));
-                }
-            }
-            documents.sort_unstable_by_key(|(number, _)| *number);
-            matches.extend(documents.into_iter().map(|(_, found)| found));
+            matches.extend(self.first_by_id(tied, self.top - matches.len(), wanted)?);
             if matches.len() >= self.top {
                 break;
             }
         }
-        matches.truncate(self.top);
         Ok(matches)
+    }
+
+    /// The first `count` documents of some contents, by id. Memory: no more than `count` ids, however many documents there are.
+    fn first_by_id(&self, contents: &[Candidate], count: usize, wanted: Option<&Wanted<'_>>) -> Result<Vec<Match>> {
+        let mut first: BinaryHeap<(String, usize, At)> = BinaryHeap::new();
+        for (which, candidate) in contents.iter().enumerate() {
+            for document in self.index.documents_of(candidate.content)? {
+                let id = self.index.id(document)?;
+                let is_late = first.len() >= count && first.peek().is_some_and(|last| last.0 <= id);
+                if is_late || wanted.is_some_and(|wanted| !wanted(&id)) {
+                    continue;
+                }
+                first.push((id, which, document));
+                if first.len() > count {
+                    first.pop();
+                }
+            }
+        }
+        let to_match = |(_, which, document): (String, usize, At)| {
+            let Candidate { score, shared, blots, .. } = contents[which];
+            Match { document, shared, blots, score }
+        };
+        Ok(first.into_sorted_vec().into_iter().map(to_match).collect())
     }
 }

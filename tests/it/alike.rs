@@ -31,13 +31,13 @@ impl Watch for Silent {
 /// A document: its blots and its length. Equal ones are exact duplicates.
 type Document = (BTreeSet<u32>, u32);
 
-/// An index of documents d0, d1, ….
+/// An index of documents d000, d001, …, which stand in this order whatever the order of commits.
 pub fn index_of(work: &Work, documents: &[Document]) -> Index {
     let mut stream = String::new();
     for (number, (blots, tokens)) in documents.iter().enumerate() {
         let first = documents.iter().position(|other| *other == documents[number]).unwrap() + 1;
         let blots: Vec<_> = blots.iter().map(|&blot| format!("\"{:08x}\"", spread(blot))).collect();
-        stream += &format!("{{\"doc\":\"d{number}\",\"hash\":\"{first:032x}\",\"tokens\":{tokens},\"blots\":[{}]}}\n", blots.join(","));
+        stream += &format!("{{\"doc\":\"d{number:03}\",\"hash\":\"{first:032x}\",\"tokens\":{tokens},\"blots\":[{}]}}\n", blots.join(","));
     }
     build_index(work, &stream)
 }
@@ -116,13 +116,12 @@ impl<'d> Truth<'d> {
             return None;
         }
         let [shared, left, right] = [&common, &one, &two].map(|blots| blots.len() as f64);
-        let [short, long] = [self.documents[a].1.min(self.documents[b].1), self.documents[a].1.max(self.documents[b].1)].map(f64::from);
-        let (a_in_b, b_in_a, mean) = (shared / left, shared / right, (short + long) / 2.0);
+        let (a_in_b, b_in_a, mean) = (shared / left, shared / right, (left + right) / 2.0);
         let score = match score {
             Score::Containment => a_in_b.max(b_in_a),
             Score::Jaccard => shared / (&one | &two).len() as f64,
             Score::S1 => shared,
-            Score::S2 => shared / short,
+            Score::S2 => shared / left.min(right),
             Score::S3 => shared / mean,
             Score::S4 => self.rarity(&common) / mean,
             Score::Rarity => self.rarity(&common),
@@ -145,7 +144,15 @@ fn number(number: f64) -> String {
 
 fn pair_lines(pairs: &[Pair]) -> String {
     let line = |pair: &Pair| {
-        format!("d{}\td{}\t{}\t{}\t{}\t{}\n", pair.a, pair.b, pair.shared, number(pair.a_in_b), number(pair.b_in_a), number(pair.score))
+        format!(
+            "d{:03}\td{:03}\t{}\t{}\t{}\t{}\n",
+            pair.a,
+            pair.b,
+            pair.shared,
+            number(pair.a_in_b),
+            number(pair.b_in_a),
+            number(pair.score)
+        )
     };
     "a\tb\tshared\ta_in_b\tb_in_a\tscore\n".to_owned() + &pairs.iter().map(line).collect::<String>()
 }
@@ -214,9 +221,9 @@ proptest! {
             rows.retain(|pair| pair.a_in_b >= threshold);
             rows.sort_by(|one, two| two.a_in_b.total_cmp(&one.a_in_b).then(one.b.cmp(&two.b)));
             for (rank, pair) in rows.iter().take(top).enumerate() {
-                let row = format!("d{}\t{}\t{}\t{}\n", pair.b, pair.shared, number(pair.a_in_b), number(pair.b_in_a));
-                expected[0] += &format!("d{a}\t{row}");
-                expected[1] += &format!("d{a}\t{}\t{row}", rank + 1);
+                let row = format!("d{:03}\t{}\t{}\t{}\n", pair.b, pair.shared, number(pair.a_in_b), number(pair.b_in_a));
+                expected[0] += &format!("d{a:03}\t{row}");
+                expected[1] += &format!("d{a:03}\t{}\t{row}", rank + 1);
             }
         }
         for (ranks, expected) in [false, true].into_iter().zip(expected) {
@@ -265,7 +272,7 @@ proptest! {
         let index = index_of(&work, &documents);
         let pairs = Truth::new(&documents, u64::MAX).pairs(Score::Jaccard, threshold);
         let nodes: BTreeSet<usize> = pairs.iter().flat_map(|pair| [pair.a, pair.b]).collect();
-        let node = |document: &usize| format!("  d{document} [label=\"d{document}\" tokens={}];\n", documents[*document].1);
+        let node = |document: &usize| format!("  d{document} [label=\"d{document:03}\" tokens={}];\n", documents[*document].1);
         let edge = |pair: &Pair| {
             let numbers = [pair.a_in_b, pair.b_in_a, pair.score].map(number);
             format!("  d{} -- d{} [shared={} a_in_b={} b_in_a={} score={}];\n", pair.a, pair.b, pair.shared, numbers[0], numbers[1], numbers[2])
@@ -281,7 +288,7 @@ proptest! {
         let mut exact = "group\tdoc\n".to_owned();
         let groups: BTreeSet<Vec<usize>> = (0..documents.len()).map(|at| (0..documents.len()).filter(|&other| documents[other] == documents[at]).collect()).collect();
         for (number, group) in groups.iter().filter(|group| group.len() > 1).enumerate() {
-            group.iter().for_each(|document| exact += &format!("{}\td{document}\n", number + 1));
+            group.iter().for_each(|document| exact += &format!("{}\td{document:03}\n", number + 1));
         }
         prop_assert_eq!(extracted(&index, Extract::Exact(Format::Tsv), Score::Containment, 0.5, None), exact);
 
@@ -292,7 +299,7 @@ proptest! {
         let mut blots: Vec<_> = truth.df.iter().filter(|(_, df)| **df >= 2 && sigma.is_none_or(|sigma| **df as f64 >= mean + sigma * deviation)).map(|(&blot, &df)| (Reverse(df), spread(blot), blot)).collect();
         blots.sort_unstable();
         let line = |&(Reverse(df), name, blot): &(Reverse<u64>, u32, u32)| {
-            let docs: Vec<_> = (0..documents.len()).filter(|&document| documents[document].0.contains(&blot)).map(|document| format!("\"d{document}\"")).collect();
+            let docs: Vec<_> = (0..documents.len()).filter(|&document| documents[document].0.contains(&blot)).map(|document| format!("\"d{document:03}\"")).collect();
             format!("{{\"blot\":\"{name:08x}\",\"df\":{df},\"docs\":[{}]}}\n", docs.join(","))
         };
         let expected: String = blots.iter().map(line).collect();
@@ -372,7 +379,7 @@ fn documents_that_are_all_the_same() {
     assert_eq!(pairs.lines().count(), 1 + 300 * 299 / 2);
     assert!(pairs.lines().skip(1).all(|line| line.ends_with("\t50\t1\t1\t1")));
     let table = extracted(&index, Extract::Table { top: 3, rows: RowFormat::new(Format::Tsv) }, Score::Inclusion, 0.1, None);
-    assert_eq!(table.lines().take(4).last(), Some("d0\td3\t50\t1\t1"));
+    assert_eq!(table.lines().take(4).last(), Some("d000\td003\t50\t1\t1"));
     assert_eq!(work_for(&index, Score::Containment, 0.5).0, 0);
 }
 

@@ -66,9 +66,9 @@ proptest! {
         let work = Work::new();
         let index = index_of(&work, &documents);
         // Group 0 is none: such a document is alone.
-        let lines = picks.iter().enumerate().filter(|(_, pick)| pick.1 > 0).map(|(at, pick)| format!("d{at}\tg{}\n", pick.1));
+        let lines = picks.iter().enumerate().filter(|(_, pick)| pick.1 > 0).map(|(at, pick)| format!("d{at:03}\tg{}\n", pick.1));
         work.write("groups", lines.collect::<String>());
-        let new = picks.iter().enumerate().filter(|(_, pick)| pick.2).map(|(at, _)| format!("d{at}\n"));
+        let new = picks.iter().enumerate().filter(|(_, pick)| pick.2).map(|(at, _)| format!("d{at:03}\n"));
         work.write("new", new.collect::<String>());
         let has_new = with_new && picks.iter().any(|pick| pick.2);
         let which = WhichPairs {

@@ -18,9 +18,9 @@ fn pairs_as_table_and_as_json() {
         "a\tb\tshared\ta_in_b\tb_in_a\tscore\n\
          essays/gettysburg-telegram.txt\tessays/gettysburg.txt\t265\t1\t1\t1\n\
          essays/tides-revised.txt\tessays/tides.txt\t281\t0.72987\t0.745358\t0.745358\n\
-         ferry-march\tferry-march-reprint\t109\t1\t1\t1\n\
-         ferry-march\tferry-april\t62\t0.568807\t0.579439\t0.579439\n\
-         ferry-march-reprint\tferry-april\t62\t0.568807\t0.579439\t0.579439\n"
+         ferry-april\tferry-march\t62\t0.579439\t0.568807\t0.579439\n\
+         ferry-april\tferry-march-reprint\t62\t0.579439\t0.568807\t0.579439\n\
+         ferry-march\tferry-march-reprint\t109\t1\t1\t1\n"
     );
     let json = work.run("dedup-extract", &["i", "--score", "jaccard", "--threshold", "0.55"]).ok_text();
     assert_eq!(
@@ -36,15 +36,15 @@ fn a_table_has_both_directions() {
     assert_eq!(
         demo("").run("dedup-extract", &["i", "--as", "table", "--top", "1", "--threshold", "0.2", "--format", "tsv"]).ok_text(),
         "a\tb\tshared\ta_in_b\tb_in_a\n\
+         anthology-review\tlanguages/czech.txt\t53\t0.389706\t0.311765\n\
          essays/gettysburg-telegram.txt\tessays/gettysburg.txt\t265\t1\t1\n\
          essays/gettysburg.txt\tessays/gettysburg-telegram.txt\t265\t1\t1\n\
          essays/harbour-inspection.txt\tessays/tides.txt\t69\t0.223301\t0.183024\n\
          essays/tides-revised.txt\tessays/tides.txt\t281\t0.72987\t0.745358\n\
          essays/tides.txt\tessays/tides-revised.txt\t281\t0.745358\t0.72987\n\
+         ferry-april\tferry-march\t62\t0.579439\t0.568807\n\
          ferry-march\tferry-march-reprint\t109\t1\t1\n\
          ferry-march-reprint\tferry-march\t109\t1\t1\n\
-         ferry-april\tferry-march\t62\t0.579439\t0.568807\n\
-         anthology-review\tlanguages/czech.txt\t53\t0.389706\t0.311765\n\
          languages/czech.txt\tanthology-review\t53\t0.311765\t0.389706\n"
     );
 }
@@ -60,14 +60,14 @@ fn clusters_name_what_is_dropped_and_why() {
          2\tessays/tides-revised.txt\t1\t\t\t\n\
          2\tessays/tides.txt\t0\tessays/tides-revised.txt\t281\t0.745358\n\
          3\tferry-march\t1\t\t\t\n\
-         3\tferry-march-reprint\t0\tferry-march\t109\t1\n\
-         3\tferry-april\t0\tferry-march\t62\t0.579439\n"
+         3\tferry-april\t0\tferry-march\t62\t0.579439\n\
+         3\tferry-march-reprint\t0\tferry-march\t109\t1\n"
     );
     let shortest = work.run("dedup-extract", &["i", "--as", "clusters", "--keep", "shortest"]).ok_text();
     assert_eq!(
         shortest.lines().nth(2),
         Some(
-            r#"{"cluster":3,"size":3,"kept":"ferry-april","members":["ferry-march","ferry-march-reprint","ferry-april"],"dropped":[{"doc":"ferry-march","duplicate_of":"ferry-april","shared":62,"score":0.579439},{"doc":"ferry-march-reprint","duplicate_of":"ferry-april","shared":62,"score":0.579439}]}"#
+            r#"{"cluster":3,"size":3,"kept":"ferry-april","members":["ferry-april","ferry-march","ferry-march-reprint"],"dropped":[{"doc":"ferry-march","duplicate_of":"ferry-april","shared":62,"score":0.579439},{"doc":"ferry-march-reprint","duplicate_of":"ferry-april","shared":62,"score":0.579439}]}"#
         )
     );
 }
@@ -119,9 +119,9 @@ fn ids_stay_in_their_column() {
     work.write("c.jsonl", line("a\tb\nc\\d\"e") + &line("\"quoted\""));
     work.run("dedup-index", &["build", "-o", "i", "c.jsonl"]).ok();
     let table = work.run("dedup-extract", &["i", "--format", "tsv"]).ok_text();
-    assert_eq!(table, "a\tb\tshared\ta_in_b\tb_in_a\tscore\na\\tb\\nc\\\\d\\\"e\t\\\"quoted\\\"\t2\t1\t1\t1\n");
+    assert_eq!(table, "a\tb\tshared\ta_in_b\tb_in_a\tscore\n\\\"quoted\\\"\ta\\tb\\nc\\\\d\\\"e\t2\t1\t1\t1\n");
     let pair = &records(&work.run("dedup-extract", &["i"]).ok())[0];
-    assert_eq!((pair["a"].as_str(), pair["b"].as_str()), (Some("a\tb\nc\\d\"e"), Some("\"quoted\"")));
+    assert_eq!((pair["a"].as_str(), pair["b"].as_str()), (Some("\"quoted\""), Some("a\tb\nc\\d\"e")));
 }
 
 #[test]
@@ -184,13 +184,36 @@ fn what_makes_no_sense_is_refused() {
         (&["i", "--as", "table", "--score", "s1"], "--score has no meaning with --as table; leave it out"),
         (&["i", "--as", "graph", "--format", "tsv"], "--as graph is written as dot or graphml, not as tsv"),
         (&["i", "--format", "dot"], "--as pairs is written as ndjson or tsv, not as dot"),
-        (&["i", "--threshold", "NaN"], "the threshold is NaN; it must be a number"),
+        (&["i", "--threshold", "50"], "--threshold 50: containment ranges from 0 to 1; did you mean 50%?\n"),
+        (&["i", "--as", "table", "--threshold", "7"], "--threshold 7: a_in_b ranges from 0 to 1; did you mean 7%?\n"),
+        (&["i", "--score", "s1", "--threshold", "7%"], "--threshold 7%: s1 is a count, not a share; give a number such as 20\n"),
     ] {
         let ran = work.run("dedup-extract", arguments);
         assert_eq!((ran.code(), ran.stdout().as_str()), (2, ""), "{arguments:?}");
         assert!(ran.stderr().starts_with(&format!("dedup-extract: {message}")), "{}", ran.stderr());
     }
-    assert_eq!(work.run("dedup-extract", &["i", "--threshold", "7"]).ok(), b"");
+    for (arguments, message) in [
+        (["--threshold", "NaN"], "'NaN' is not a number such as 0.5, or a percentage such as 50%"),
+        (["--threshold", "-0.5"], "-0.5 is negative; give a number such as 0.5, or a percentage such as 50%"),
+        (["--sigma", "NaN"], "'NaN' is not a number such as 0.5, or a percentage such as 50%"),
+        (["--sigma", "inf"], "'inf' is not a number such as 0.5, or a percentage such as 50%"),
+        (["--p-common", "2"], "2 is not a share from 0 to 1, or from 0% to 100%"),
+    ] {
+        let ran = work.run("dedup-extract", &[&["i"], &arguments[..]].concat());
+        assert_eq!((ran.code(), ran.stdout().as_str()), (2, ""), "{arguments:?}");
+        assert!(ran.stderr().contains(message), "{}", ran.stderr());
+    }
+    work.write("hosts", "localhost slots=2\n");
+    for tool in [
+        &["dedup-query", "i", "--threshold", "50"][..],
+        &["dedup-shard", "plan", "-o", "r", "--hosts", "hosts", "--table", "--threshold", "50", "."],
+    ] {
+        let ran = work.run(tool[0], &tool[1..]);
+        assert_eq!(ran.code(), 2);
+        assert!(ran.stderr().contains("ranges from 0 to 1; did you mean 50%?"), "{}", ran.stderr());
+    }
+    let [share, percent] = ["0.58", "58%"].map(|threshold| work.run("dedup-extract", &["i", "--threshold", threshold]).ok_text());
+    assert_eq!((share.lines().count(), &share), (3, &percent));
     let ran = work.shell("dedup-extract i > /dev/full");
     assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-extract: stdout: No space left on device (os error 28)\n"));
     let closed = work.shell("dedup-extract i --as blots | head -1 > /dev/null; echo ${PIPESTATUS[0]}");

@@ -135,13 +135,13 @@ fn pairs(work: &Work, options: &str, field: &str) -> Vec<String> {
 #[test]
 fn words_find_what_blots_miss() {
     let work = library();
-    assert_eq!(pairs(&work, "--areas c.jsonl", "similarity"), ["original copy 600", "other copy of other 250"]);
-    let all = ["original edited 350", "original copy 600", "edited copy 350", "other copy of other 250"];
+    assert_eq!(pairs(&work, "--areas c.jsonl", "similarity"), ["copy original 600", "copy of other other 250"]);
+    let all = ["copy edited 350", "copy original 600", "copy of other other 250", "edited original 350"];
     assert_eq!(pairs(&work, "--method exhaustive c.jsonl", "similarity"), all);
     assert_eq!(pairs(&work, "--method gdic c.jsonl", "similarity"), all);
     assert_eq!(pairs(&work, "--method gdic,blots c.jsonl", "similarity"), all);
     // One word is all that two documents have, and it is common.
-    let found = ["original edited gdic", "original copy blots,gdic", "edited copy gdic", "one two gdic", "other copy of other exact"];
+    let found = ["copy edited gdic", "copy original blots,gdic", "copy of other other exact", "edited original gdic", "one two gdic"];
     assert_eq!(pairs(&work, "--method blots,gdic --candidates", "by"), found);
     for threads in 1..4 {
         let options = format!("--method gdic --candidates --memory 1 --threads {threads}");
@@ -176,8 +176,8 @@ fn what_cannot_be_is_said() {
         ("i --p-stop 0.5", "--p-stop is about words in common; add --method gdic"),
         ("i --method exhaustive --n-match 2", "--n-match is about words in common; add --method gdic"),
         ("i --method gdic --p-common 0", "--p-common 0 would take all pairs; for that there is --method exhaustive"),
-        ("i --method gdic --p-common 2", "'2' is not a share from 0 to 1"),
-        ("i --method gdic --p-stop x", "'x' is not a share from 0 to 1"),
+        ("i --method gdic --p-common 2", "2 is not a share from 0 to 1"),
+        ("i --method gdic --p-stop x", "'x' is not a number such as 0.5, or a percentage such as 50%"),
         ("i --method gdic --n-match 0", "0 is not in 1.."),
         ("i --method gdic,exhaustive", "exhaustive compares all pairs; leave out the other methods"),
         ("i --method gdic --as table", "--method gdic has no meaning with --as table"),

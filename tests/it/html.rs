@@ -326,7 +326,7 @@ fn pairs_of_an_index_are_pages() {
         return { rows, notice: document.getElementById('notice')?.textContent ?? null, nodes: document.querySelectorAll('.node').length,
                  title: document.querySelector('h1').textContent, bars: document.querySelectorAll('.bin').length };";
     let Some(value) = browse_quietly(&work, "report/index.html", script) else { return };
-    assert_eq!(value["rows"], json!(["essay.txt short.txt", "source.txt short.txt", "essay.txt source.txt"]));
+    assert_eq!(value["rows"], json!(["essay.txt short.txt", "short.txt source.txt", "essay.txt source.txt"]));
     assert_eq!((&value["notice"], &value["nodes"], &value["bars"]), (&json!(null), &json!(3), &json!(20)));
     assert_eq!(value["title"], "Shared passages in my.idx");
     // The first page is that of the pair with the highest score.

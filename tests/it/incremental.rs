@@ -30,7 +30,7 @@ impl Watch for Silent {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+pub enum Step {
     /// Ids and texts.
     Add(Vec<(u8, u8)>),
     Remove(Vec<u8>),
@@ -40,7 +40,7 @@ enum Step {
     SplitAndMerge(u32),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     let add = prop::collection::vec((0_u8..14, 0_u8..12), 0..6).prop_map(Step::Add);
     let remove = prop::collection::vec(0_u8..14, 0..5).prop_map(Step::Remove);
     let other = prop_oneof![(0_u8..100).prop_map(Step::Compact), Just(Step::Merge), (1_u32..6).prop_map(Step::SplitAndMerge)];
@@ -105,13 +105,13 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     files.collect()
 }
 
-type Model = BTreeMap<String, String>;
+pub type Model = BTreeMap<String, String>;
 
 pub fn id(number: u8) -> String {
     format!("doc{number}")
 }
 
-fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Step) {
+pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Step) {
     match step {
         Step::Add(documents) => {
             // Of documents with one id the first is kept.

@@ -41,6 +41,7 @@ mod slurm;
 mod spex;
 mod ssh;
 mod texts;
+mod ties;
 mod tokenize;
 mod truncated;
 mod unique;

@@ -10,6 +10,7 @@ mod recomputed;
 mod since;
 mod spans;
 mod stored;
+mod table;
 mod unique;
 mod which;
 
@@ -35,14 +36,14 @@ use crate::{
     parallel::Limits,
     report::{Format, GraphFormat},
     select,
-    similar::{Counted, Discovery, Keep, Measure, Options, Score, for_each_recomputed},
+    similar::{Counted, Discovery, Keep, Measure, Options, RecomputedPairs, Score},
 };
 use std::{io::Write, path::PathBuf};
 
 /// What to look for, and how to write it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Extract {
-    /// Every pair, by the first document, then the second.
+    /// Every pair, by the first document, then the second. Documents stand in the order of their ids, here and below.
     Pairs(Format),
     /// The most similar documents of each document, by a→b.
     Table { top: usize, rows: RowFormat },
@@ -189,11 +190,11 @@ pub fn extract_counted(
         _ => return Err(Error::Usage("counts are for the table; with --since without --max-df".to_owned())),
     };
     LeaveOut::default().put_header(options, index, out)?;
-    let (view, max_df) = (View::of(index)?, options.max_df.unwrap_or(u64::MAX));
+    let (view, max_df) = (View::by_id(index)?, options.max_df.unwrap_or(u64::MAX));
     let measure = Measure { score: Score::Inclusion, threshold: options.threshold, selection: selection(&index.scheme.select) };
     let counted = Counted::read(&view, &index.manifest.checksum(), counts, &measure, max_df, options.limits.budget_bytes / 2)?;
     let discovery = Discovery::counted(&view, Options { measure, max_df, limits: options.limits }, counted);
-    pairs::write_table(&discovery, top, rows, out, done)
+    table::write_table(&discovery, top, rows, out, done)
 }
 
 /// Writes every pair with the passages that it shares, as NDJSON; gives the number of documents whose text could not be read, and of ids that are not
@@ -209,7 +210,7 @@ pub fn extract_passages(
 ) -> Result<u64> {
     leave_out.put_header(options, index, out)?;
     let texts = Texts::new(passages, index, 4 * options.limits.threads);
-    let view = View::of(index)?;
+    let view = View::by_id(index)?;
     let ((), unknown) = leave_out.with(index, options.limits, watch, |without| {
         pairs::write_pairs(&discovery(options, without, index, &view)?, Some(&texts), Format::Ndjson, out, done)
     })?;
@@ -217,19 +218,19 @@ pub fn extract_passages(
 }
 
 fn extract_from(options: &ExtractOptions, without: &Without<'_>, index: &Index, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
-    let view = View::of(index)?;
+    let view = View::by_id(index)?;
     let discovery = |index: &Index, view| discovery(options, without, index, view);
     match options.what {
         Extract::Exact(format) => clusters::write_exact(&view, format, out),
         Extract::Blots { sigma, format } => blots::write(&view, index.scheme.bits, sigma, options, format, out),
         Extract::Pairs(format) => pairs::write_pairs(&discovery(index, &view)?, None, format, out, done),
-        Extract::Table { top, rows } => pairs::write_table(&discovery(index, &view)?, top, rows, out, done),
+        Extract::Table { top, rows } => table::write_table(&discovery(index, &view)?, top, rows, out, done),
         Extract::TableSince { .. } if options.max_df.is_none() && without.text.is_empty() && without.pairs.is_empty() => {
             write_recomputed(options, None, index, out, done)
         }
         Extract::TableSince { top, rows, generation } => {
             let old = Index::open_at(&index.directory, generation)?;
-            let old_view = View::of(&old)?;
+            let old_view = View::by_id(&old)?;
             let text = &without.text;
             let old_apart = without.pairs.apart_in(&old, &old_view)?;
             let (old, new) = (&discovery_of_text(options, text, &old, &old_view)?.apart(old_apart), &discovery(index, &view)?);
@@ -252,15 +253,13 @@ fn write_recomputed(
     let Extract::TableSince { top, rows, generation } = options.what else {
         return Err(Error::Usage("only a table is compared with what it was".to_owned()));
     };
-    let (old, view) = (Index::open_at(&index.directory, generation)?, View::of(index)?);
-    let both = Both::new(&View::of(&old)?, &view)?;
+    let (old, view) = (Index::open_at(&index.directory, generation)?, View::by_id(index)?);
+    let both = Both::new(&View::by_id(&old)?, &view)?;
     drop(view);
     let discovery = discovery_of_text(options, &LeftOut::default(), index, &both.view)?;
     let of = recomputed::Recomputed { both: &both, discovery: &discovery, top };
-    let Some(counts) = counts else { return of.write_changes(None, rows, out, done) };
-    let checksum = index.manifest.checksum();
-    let mut pairs = |each: &mut dyn FnMut(u32, u32, u32)| for_each_recomputed(&both.view, &checksum, generation, counts, each);
-    of.write_changes(Some(&mut pairs), rows, out, done)
+    let open = |counts| RecomputedPairs::open(&both.view, &index.manifest.checksum(), generation, counts);
+    of.write_changes(counts.map(open).transpose()?.as_ref(), rows, out, done)
 }
 
 fn discovery<'v>(options: &ExtractOptions, without: &Without<'_>, index: &Index, view: &'v View<'v>) -> Result<Discovery<'v>> {

@@ -72,7 +72,7 @@ pub fn extract_pages(
     watch: &mut dyn Watch,
     done: &mut Done<'_>,
 ) -> Result<Paged> {
-    let view = View::of(index)?;
+    let view = View::by_id(index)?;
     let ((best, pairs), unknown) =
         leave_out.with(index, options.limits, watch, |without| best_pairs(&discovery(options, without, index, &view)?, pages.top, done))?;
     let texts = Texts::new(&pages.passages, index, 4 * options.limits.threads);

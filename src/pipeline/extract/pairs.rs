@@ -1,8 +1,8 @@
-//! Pairs, the table, the graph.
+//! Pairs, and the graph of them.
 
-use super::{Done, RowFormat, put};
+use super::{Done, put};
 use crate::{
-    error::Result,
+    error::{Error, Result},
     parallel::Limits,
     pipeline::texts::{PassageParts, Texts},
     report::{Format, Graph, GraphFormat, Ids, Value, put_names, put_record},
@@ -46,16 +46,16 @@ pub(super) fn shown_by<'f, T>(measure: &Measure, fields: &'f [T]) -> &'f [T] {
     &fields[..fields.len() - usize::from(measure.selection.is_none())]
 }
 
-/// A document, and its pairs in the order in which they are written.
-type RowsOf<'d> = dyn for<'n> Fn(usize, &'n [Neighbour]) -> Vec<(u32, &'n Neighbour)> + Sync + 'd;
-/// Appends a row: the document, its place among the rows of the document, the other one.
-type PutRow<'d> = dyn Fn(&mut Vec<u8>, usize, usize, (u32, &Neighbour)) + Sync + 'd;
+/// Appends the rows of a document, given its neighbours. The last argument is called between rows, if there may be many, and may empty the bytes.
+type PutRows<'d> = dyn Fn(usize, &Arc<[Neighbour]>, &mut Vec<u8>, &mut Between<'_>) -> Result<()> + Sync + 'd;
+pub(super) type Between<'b> = dyn FnMut(&mut Vec<u8>) -> Result<()> + 'b;
 
 /// What became of a few documents.
 #[derive(Default)]
 struct Made {
     documents: u64,
     bytes: Vec<u8>,
+    failed: Option<Error>,
     /// Documents with so many rows that they are written piece by piece; and those after them.
     late: Vec<(usize, Arc<[Neighbour]>)>,
 }
@@ -66,10 +66,12 @@ const ROW_BYTES: u64 = 160;
 const PIECE_BYTES: usize = 1 << 18;
 
 /// Writes the rows of all documents in order. Rows are made in parallel, but for those of documents that have too many to be kept.
-fn write_rows(
+///
+/// `most_rows`: each document has no more, and they are of the neighbours that share most; else each neighbour is given.
+pub(super) fn write_rows(
     discovery: &Discovery<'_>,
-    rows_of: &RowsOf<'_>,
-    put_row: &PutRow<'_>,
+    most_rows: Option<usize>,
+    put_rows: &PutRows<'_>,
     mut emit: impl FnMut(&[u8]) -> Result<()>,
     done: &mut Done<'_>,
 ) -> Result<()> {
@@ -78,35 +80,39 @@ fn write_rows(
     let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
         made.documents += 1;
         let documents = |neighbour: &Neighbour| discovery.view.documents_of(neighbour.content).len() as u64;
-        let most_rows: u64 = neighbours.iter().map(documents).sum();
-        if !made.late.is_empty() || made.bytes.len() as u64 + most_rows * ROW_BYTES > limit {
+        let rows = most_rows.map_or_else(|| neighbours.iter().map(documents).sum(), |most| most.min(1 << 20) as u64);
+        if !made.late.is_empty() || made.bytes.len() as u64 + rows * ROW_BYTES > limit {
             made.late.push((document, neighbours.clone()));
-            return;
+        } else {
+            made.failed = put_rows(document, neighbours, &mut made.bytes, &mut |_| Ok(())).err().or(made.failed.take());
         }
-        let rows = rows_of(document, neighbours);
-        rows.into_iter().enumerate().for_each(|(at, row)| put_row(&mut made.bytes, document, at, row));
     };
     let weigh = |made: &Made| {
         let late: usize = made.late.iter().map(|(_, neighbours)| size_of_val(&neighbours[..])).sum();
         (made.bytes.capacity() + late) as u64
     };
     let mut documents = 0;
-    discovery.for_each_document(work, weigh, |made| {
+    let sink = |made: Made| {
         documents += made.documents;
         done(documents, discovery.view.documents() as u64);
+        made.failed.map_or(Ok(()), Err)?;
         emit(&made.bytes)?;
         let mut piece = Vec::new();
         for (document, neighbours) in made.late {
-            for (at, row) in rows_of(document, &neighbours).into_iter().enumerate() {
-                put_row(&mut piece, document, at, row);
+            put_rows(document, &neighbours, &mut piece, &mut |piece| {
                 if piece.len() >= PIECE_BYTES {
-                    emit(&piece)?;
+                    emit(piece)?;
                     piece.clear();
                 }
-            }
+                Ok(())
+            })?;
         }
         emit(&piece)
-    })
+    };
+    match most_rows {
+        Some(most) => discovery.for_each_best(most, work, weigh, sink),
+        None => discovery.for_each_document(work, weigh, sink),
+    }
 }
 
 /// Writes every pair; with `texts` as NDJSON, and with the passages of those whose texts can be read.
@@ -128,7 +134,7 @@ pub fn write_pairs(
     let mut names = Vec::new();
     put_names(&mut names, format, shown(discovery, &["a", "b", "shared", "a_in_b", "b_in_a", "score", "estimate"]));
     put(out, &names)?;
-    let put_row = |out: &mut Vec<u8>, document: usize, _: usize, (other, neighbour): (u32, &Neighbour)| {
+    let put_row = |out: &mut Vec<u8>, document: usize, (other, neighbour): (u32, &Neighbour)| {
         let numbers = Numbers::of(discovery, discovery.view.content_of(document), neighbour);
         let fields = [
             ("a", Value::Id(ids.get(document as u32))),
@@ -151,7 +157,7 @@ pub fn write_pairs(
         }
         put_record(out, format, &fields);
     };
-    write_rows(discovery, &|document, neighbours| discovery.partners_after(document, neighbours), &put_row, |bytes| put(out, bytes), done)
+    write_rows(discovery, None, &each_pair(discovery, put_row), |bytes| put(out, bytes), done)
 }
 
 /// The fields of a row of the table: without its rank where that is not wanted, and marked where numbers are estimates.
@@ -164,44 +170,28 @@ pub(super) fn table_fields<T: Clone>(measure: &Measure, ranks: bool, [a, rank, b
 /// The names of these fields.
 pub(super) const TABLE_FIELDS: [&str; 7] = ["a", "rank", "b", "shared", "a_in_b", "b_in_a", "estimate"];
 
-/// Writes the rows of each document, the best first.
-pub fn write_table(discovery: &Discovery<'_>, count: usize, rows: RowFormat, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
-    let (RowFormat { format, ranks }, measure) = (rows, &discovery.options.measure);
-    let ids = Ids::new(discovery.view, format)?;
-    let mut names = Vec::new();
-    put_names(&mut names, format, &table_fields(measure, ranks, TABLE_FIELDS));
-    put(out, &names)?;
-    let put_row = |out: &mut Vec<u8>, document: usize, at: usize, (other, neighbour): (u32, &Neighbour)| {
-        let numbers = Numbers::of(discovery, discovery.view.content_of(document), neighbour);
-        let fields = [
-            ("a", Value::Id(ids.get(document as u32))),
-            ("rank", Value::Count(at as u64 + 1)),
-            ("b", Value::Id(ids.get(other))),
-            ("shared", Value::Count(numbers.shared)),
-            ("a_in_b", Value::Number(numbers.a_in_b)),
-            ("b_in_a", Value::Number(numbers.b_in_a)),
-            ESTIMATE,
-        ];
-        put_record(out, format, &table_fields(measure, ranks, fields));
-    };
-    write_rows(discovery, &|document, neighbours| discovery.top(document, neighbours, count), &put_row, |bytes| put(out, bytes), done)
+/// Puts a row for each pair of a document and a later one.
+fn each_pair<'d>(
+    discovery: &'d Discovery<'d>,
+    put_row: impl Fn(&mut Vec<u8>, usize, (u32, &Neighbour)) + Sync + 'd,
+) -> impl Fn(usize, &Arc<[Neighbour]>, &mut Vec<u8>, &mut Between<'_>) -> Result<()> + Sync + 'd {
+    move |document, neighbours, out, between| {
+        discovery.partners_after(document, neighbours).into_iter().try_for_each(|row| {
+            put_row(out, document, row);
+            between(out)
+        })
+    }
 }
 
 pub fn write_graph(discovery: &Discovery<'_>, format: GraphFormat, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
     let mut graph = Graph::new(format)?;
     let has_edge: Vec<AtomicBool> = (0..discovery.view.documents()).map(|_| AtomicBool::new(false)).collect();
-    let put_row = |out: &mut Vec<u8>, document: usize, _: usize, (other, neighbour): (u32, &Neighbour)| {
+    let put_row = |out: &mut Vec<u8>, document: usize, (other, neighbour): (u32, &Neighbour)| {
         let Numbers { shared, a_in_b, b_in_a } = Numbers::of(discovery, discovery.view.content_of(document), neighbour);
         Graph::put_edge(format, out, document as u32, other, [shared as f64, a_in_b, b_in_a, neighbour.score]);
         [document, other as usize].iter().for_each(|&end| has_edge[end].store(true, Ordering::Relaxed));
     };
-    write_rows(
-        discovery,
-        &|document, neighbours| discovery.partners_after(document, neighbours),
-        &put_row,
-        |bytes| graph.add(bytes),
-        done,
-    )?;
+    write_rows(discovery, None, &each_pair(discovery, put_row), |bytes| graph.add(bytes), done)?;
     let nodes = (0..has_edge.len()).filter(|&document| has_edge[document].load(Ordering::Relaxed));
     graph.write(nodes, |document| Ok((discovery.view.id(document)?, discovery.view.row(document)?.tokens)), out)
 }

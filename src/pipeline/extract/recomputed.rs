@@ -13,7 +13,7 @@ use super::{
 use crate::{
     error::Result,
     index::Both,
-    similar::{Discovery, Measure, Neighbour, Overlap, Score},
+    similar::{Discovery, LongSets, Neighbour, RecomputedPairs},
 };
 use std::{cmp::Reverse, collections::HashMap, io::Write, sync::Arc};
 
@@ -31,18 +31,16 @@ type Rows = Vec<Row<u32>>;
 /// What became of a few documents: their rows, or what to do to them.
 type MadeRows = Vec<(usize, Rows)>;
 
-/// Calls its argument with a recomputed content, another one, and what they share: all pairs that may count, each once or twice.
-pub type Pairs<'p> = dyn FnMut(&mut dyn FnMut(u32, u32, u32)) -> Result<()> + 'p;
-
 impl Recomputed<'_> {
     /// Writes the rows to delete, to update and to insert, as [`super::since::write_changes`] does. `pairs`: those of recomputed contents, if they are known.
-    pub fn write_changes(&self, pairs: Option<&mut Pairs<'_>>, rows: RowFormat, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+    pub fn write_changes(&self, pairs: Option<&RecomputedPairs>, rows: RowFormat, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
         let format = ChangeFormat { rows, measure: &self.discovery.options.measure };
         put(out, &format.names())?;
-        let is_affected = self.affected(pairs)?;
+        let is_affected = self.discovery.affected(self.both.changed, pairs)?;
         let (view, Both { is_old, is_new, .. }) = (&self.both.view, self.both);
         let all = 0..view.documents();
         let names = self.names()?;
+        let orders = [self.order(is_old), self.order(is_new)];
         // Those of documents that were replaced, by what they were replaced by.
         let mut before: HashMap<u32, Rows> = HashMap::new();
         let went: Vec<usize> = all.clone().filter(|&document| !is_new[document]).collect();
@@ -50,7 +48,7 @@ impl Recomputed<'_> {
             made.push((document, self.rows(document, neighbours, is_old, &names)));
         };
         let weigh = |made: &MadeRows| made.iter().map(|(_, rows)| 40 * rows.len() as u64).sum();
-        self.discovery.for_each_listed(&went, old_rows, weigh, |made| {
+        self.discovery.for_each_listed(&went, &orders, old_rows, weigh, |made| {
             for (document, rows) in made {
                 if names[document] == document as u32 {
                     put(out, &format.changes(&view.id(document)?, [&rows, &[]], |&b| view.id(b as usize))?)?;
@@ -75,45 +73,24 @@ impl Recomputed<'_> {
         };
         let weigh = |made: &Made| made.bytes.as_ref().map_or(0, |bytes| bytes.capacity() as u64);
         let mut compared = 0;
-        self.discovery.for_each_listed(&listed, work, weigh, |made| {
+        self.discovery.for_each_listed(&listed, &orders, work, weigh, |made| {
             compared += made.documents;
             done(compared, listed.len() as u64);
             put(out, &made.bytes?)
         })
     }
 
-    /// By content: whether its documents may have other rows than before.
-    fn affected(&self, pairs: Option<&mut Pairs<'_>>) -> Result<Vec<bool>> {
-        let (discovery, changed) = (self.discovery, self.both.changed);
-        let side = |content: u32| discovery.lists.side(discovery.lists.rank_of(content));
-        let measure = &discovery.options.measure;
-        let accepts =
-            |content: u32, recomputed: u32, shared: u32| measure.accepts(side(content), side(recomputed), Overlap { shared, rarity: 0.0 });
-        let mut is_affected: Vec<bool> = (0..discovery.lists.contents() as u32).map(|content| content < changed).collect();
-        if let Some(pairs) = pairs {
-            pairs(&mut |one, two, shared| {
-                for [one, two] in [[one, two], [two, one]] {
-                    is_affected[one as usize] |= accepts(one, two, shared);
-                }
-            })?;
-            return Ok(is_affected);
+    /// The contents that a state has, in the order of the first document that they have in it.
+    fn order(&self, is_there: &[bool]) -> LongSets {
+        let view = &self.both.view;
+        let (mut is_listed, mut order) = (vec![false; view.contents().len()], Vec::new());
+        for document in (0..view.documents()).filter(|&document| is_there[document]) {
+            let content = view.content_of(document);
+            if !std::mem::replace(&mut is_listed[content as usize], true) {
+                order.push(content);
+            }
         }
-        // What either has of the other: more than is wanted, and found by what the recomputed one has.
-        let either = Measure { score: Score::Containment, ..*measure };
-        let work = |recomputed: u32, neighbours: &[Neighbour], found: &mut Vec<u32>| {
-            found.extend(neighbours.iter().filter(|other| accepts(other.content, recomputed, other.shared)).map(|other| other.content));
-        };
-        discovery.for_each_by(
-            &either,
-            0..changed,
-            work,
-            |found| 4 * found.len() as u64,
-            |found| {
-                found.into_iter().for_each(|content| is_affected[content as usize] = true);
-                Ok(())
-            },
-        )?;
-        Ok(is_affected)
+        self.discovery.order(self.top, order)
     }
 
     /// By document: what it is known by in rows. One that was replaced is known by what it was replaced by.

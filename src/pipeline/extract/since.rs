@@ -115,7 +115,9 @@ fn rows_of(
         made.push((document, rows.collect()));
     };
     let weigh = |made: &Made| made.iter().map(|(_, rows)| rows.as_ref().map_or(0, |rows| 120 * rows.len() as u64)).sum();
-    discovery.for_each_listed(documents, work, weigh, |made| made.into_iter().try_for_each(|(document, rows)| sink(document, rows?)))
+    discovery.for_each_listed(documents, &discovery.orders(count), work, weigh, |made| {
+        made.into_iter().try_for_each(|(document, rows)| sink(document, rows?))
+    })
 }
 
 /// How changes are written.

@@ -83,7 +83,7 @@ pub fn compare(
         let what = "bases are no words: any three of them are everywhere, and none would begin an area";
         return Err(Error::Usage(format!("{}: {what}; compare them with --passages", index.directory.display())));
     }
-    let view = View::of(index)?;
+    let view = View::by_id(index)?;
     let (which, unknown) = options.which.read(index, watch)?;
     let without = Without { text: LeftOut::default(), pairs: which };
     let pairs = find_pairs(index, &view, options, &without)?;

@@ -94,7 +94,7 @@ fn passages_with(
         let what = format!("the windows of the index are {reach} tokens long, so that shorter passages are not seen");
         return Err(Error::Usage(format!("{}: {what}; give at least that to --min-tokens, not {min_tokens}", index.directory.display())));
     }
-    let (threads, view) = (settings.limits.threads, View::of(index)?);
+    let (threads, view) = (settings.limits.threads, View::by_id(index)?);
     let blots = ToBlots::for_comparison(&BlotOptions::default(), index)?.with_spans();
     let taboo = Taboo::read(&options.taboo, &blots, min_tokens, settings, watch)?;
     let mut source = stored::open(&view, options.by_id.as_deref(), settings)?;
