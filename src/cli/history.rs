@@ -2,9 +2,9 @@
 
 use super::{
     args::read_list,
-    stats::grouped,
     output::Output,
     service::{self, ServiceArgs},
+    stats::grouped,
 };
 use crate::{
     error::Result,

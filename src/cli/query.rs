@@ -4,7 +4,7 @@ use super::{
     Manual, Tool,
     args::{BlotArgs, RunArgs, TokenArgs},
     generate::{What, examples},
-history::{HistoryArgs, HistoryVerb},
+    history::{HistoryArgs, HistoryVerb},
     limits::{tell_not_excluded, tell_unseen},
     main_of,
     manners::{COUNTED, GROUPS, MannersArgs, SHAPES, TEXTS},

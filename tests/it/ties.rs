@@ -7,7 +7,7 @@ use crate::{
 use dedup::{
     index::{Index, View},
     parallel::Limits,
-    pipeline::{Extract, ExtractOptions, extract},
+    pipeline::{Extract, ExtractOptions, RowFormat, extract},
     report::{Format, GraphFormat},
     similar::{Discovery, Keep, Measure, Neighbour, Options, Score},
 };
@@ -33,7 +33,7 @@ fn answers(work: &Work, directory: &Path) -> Vec<String> {
         answers.push(answer(&index, Extract::Pairs(Format::Tsv), score, 0.0));
     }
     for top in [1, 2, 100] {
-        answers.push(answer(&index, Extract::Table { top, format: Format::Ndjson }, Score::Inclusion, 0.0));
+        answers.push(answer(&index, Extract::Table { top, rows: RowFormat::new(Format::Ndjson) }, Score::Inclusion, 0.0));
     }
     for (_, keep) in Keep::NAMES {
         answers.push(answer(&index, Extract::Clusters { keep, format: Format::Ndjson }, Score::Jaccard, 0.3));
