@@ -91,7 +91,8 @@ fn write_subcommand(tool: &str, subcommand: &Command, out: &mut Vec<u8>) -> std:
     let mut options = Vec::new();
     Man::new(subcommand.clone().disable_help_flag(true)).render_options_section(&mut options)?;
     let options = String::from_utf8_lossy(&options).replace(".SH OPTIONS\n", "").replace(".SH ", ".SS ");
-    out.write_all(options.as_bytes())
+    out.write_all(options.as_bytes())?;
+    subcommand.get_subcommands().try_for_each(|verb| write_subcommand(&title, verb, out))
 }
 
 /// The date of the release, in the head of each page.

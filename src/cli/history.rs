@@ -1,20 +1,77 @@
-//! dedup-query --history: the arguments, and the work.
+//! dedup-query --history and dedup-query history: the arguments, and the work.
 
 use super::{
     args::read_list,
+    index::grouped,
+    output::Output,
     service::{self, ServiceArgs},
 };
 use crate::{
     error::Result,
-    history::{Options, Ratio, SyncEvery, Wanted},
+    history::{self, Options, Ratio, Stats, SyncEvery, Wanted},
     online::{Buckets, Of, Tell},
     pipeline::{Asked, HistoryOptions, Settings, Watch, ask_history, remove_from_history, sift_by_history},
     scheme::PrintScheme,
     token::Tokenizer,
 };
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, Subcommand};
 use std::{io::Write, path::PathBuf, time::Duration};
+
+/// What can be done with a history beside asking it.
+#[derive(Subcommand, Debug)]
+pub enum HistoryVerb {
+    /// Check every checksum, order, count and cross-reference of a history; what is wrong is named by file and byte
+    Verify {
+        /// The directory of the history
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+    /// Show what a history holds: entries, files, journals, bytes on disk
+    Stats {
+        /// The directory of the history
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+        /// As one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+impl HistoryVerb {
+    pub fn run(&self) -> Result<(), anyhow::Error> {
+        match self {
+            Self::Verify { directory } => history::verify(directory).map(drop)?,
+            Self::Stats { directory, json } => {
+                let (stats, mut out) = (history::stats(directory)?, Output::open(None, false)?);
+                let text = if *json { serde_json::to_string(&stats)? + "\n" } else { stats_table(&stats) };
+                out.write_all(text.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn stats_table(stats: &Stats) -> String {
+    let row = |name: &str, value: u64| format!("{name:24}{:>16}\n", grouped(value));
+    let mut table = format!("{:24}{}\n", "scheme", stats.scheme);
+    for (name, value) in [("entries", stats.entries), ("  removed, on disk", stats.removed), ("entries that ever came", stats.arrived)] {
+        table += &row(name, value);
+    }
+    for (name, seconds) in [("first came, Unix time", stats.first_time), ("last came, Unix time", stats.last_time)] {
+        table += &seconds.map(|seconds| format!("{name:24}{seconds:>16}\n")).unwrap_or_default();
+    }
+    table += &row("bytes on disk", stats.bytes);
+    let segments = stats.segments.iter().map(|segment| (&segment.file, segment.entries, segment.bytes, 0));
+    let journals = stats.journals.iter().map(|journal| (&journal.file, journal.entries, journal.bytes, journal.unfinished_bytes));
+    for (file, entries, bytes, unfinished_bytes) in segments.chain(journals) {
+        table += &format!("  {file:22}{:>16} bytes{:>16} entries\n", grouped(bytes), grouped(u64::from(entries)));
+        if unfinished_bytes > 0 {
+            table += &row("    unfinished, in bytes", unfinished_bytes);
+        }
+    }
+    table
+}
 
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "History")]

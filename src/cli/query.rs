@@ -4,7 +4,7 @@ use super::{
     Manual, Tool,
     args::{BlotArgs, RunArgs, TokenArgs},
     generate::{What, examples},
-    history::HistoryArgs,
+    history::{HistoryArgs, HistoryVerb},
     main_of,
     manners::{COUNTED, GROUPS, MannersArgs, SHAPES, TEXTS},
     name,
@@ -23,7 +23,7 @@ use crate::{
     token::Tokenizer,
 };
 use anyhow::{Context, bail};
-use clap::{Parser, builder::PossibleValuesParser};
+use clap::{Parser, Subcommand, builder::PossibleValuesParser};
 use std::{
     io::{BufWriter, IsTerminal, Write, stdout},
     path::{Path, PathBuf},
@@ -35,8 +35,10 @@ use std::{
 /// Prints the documents of an index that share text with each document that is given, the most similar first. Line breaks, case and punctuation make no difference. The
 /// documents that are asked about need not be in the index, and are not added to it. With --history there is no index: documents are compared with all that came before them.
 #[derive(Parser, Debug)]
-#[command(name = "dedup-query", version, after_help = examples(&MANUAL), max_term_width = 110, arg_required_else_help = true)]
+#[command(name = "dedup-query", version, after_help = examples(&MANUAL), max_term_width = 110, arg_required_else_help = true, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
 struct Arguments {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     /// The directory of the index
     #[arg(value_name = "IDX", required_unless_present_any = ["generate", "pairs", "online"])]
     index: Option<PathBuf>,
@@ -104,6 +106,16 @@ struct Arguments {
     generate: Option<What>,
 }
 
+#[derive(Subcommand, Debug)]
+enum Verb {
+    /// Look after a history of prints; to ask it, use --history. An index of this name is given as ./history
+    #[command(arg_required_else_help = true, disable_help_subcommand = true)]
+    History {
+        #[command(subcommand)]
+        verb: HistoryVerb,
+    },
+}
+
 const MANUAL: Manual = Manual {
     examples: &[
         ("dedup-query my.idx essay.txt", "What shares text with an essay"),
@@ -120,6 +132,7 @@ const MANUAL: Manual = Manual {
             "zstdcat articles.jsonl.zst | dedup-query --history seen --min-similarity 94% --only-new",
             "Only what is new passes, byte for byte",
         ),
+        ("dedup-query history verify seen", "Whether a history is whole"),
         ("dedup-query my.idx essay.txt --html essay.html", "An essay and its sources side by side, for a browser"),
         ("dedup-query --pairs pairs.tsv --html report/", "Both texts of each pair side by side: open report/index.html in a browser"),
         ("dedup-query --pairs pairs.tsv --format pan-xml -o detected/", "The same for many pairs, as XML for an evaluation"),
@@ -178,10 +191,16 @@ const MANUAL: Manual = Manual {
                  stream of prints from dedup-blot --scheme minhash:256. Each sees all that came before it, in the same stream, too, whatever the number of threads. A document without words is like none, and is not kept.",
                 "The similarity is the Jaccard coefficient of the bits of two prints. It follows the Jaccard coefficient of the sets of words, so order, repetition and layout make no difference; how closely is in dedup-stream(5). Documents that have \
                  nothing in common are still alike by 0.3 to 0.55. At 0.94 nine in ten texts are found of which one word in a hundred was changed, at 0.80 of which one in twenty was.",
-                "With --top N there is also matches, a list of the best N. --only-new writes no answers but the lines of documents that are like none before them; all are added all the same. A line that is no document is told, and passed on.",
-                "DIR holds a journal, files of prints and a manifest. Whatever was answered is in the journal, so that a process that is killed loses nothing. If the machine dies, what came after the last sync is lost: at most what --sync-every says, and what comes while the disk is at it. What was not \
-                 written to its end is cut off at the next start, with a word on stderr. One process writes at a time; --no-add takes no lock, and sees what was there when it started. A history is of one tokenizer.",
-                "--max-entries and --max-age forget as documents come; files shrink as they are merged, or when less than half of one is left. --remove and --remove-from remove all entries that have an id. An id may come twice; nothing is replaced.",
+                "A document is not its own match. An entry with the same id and the same print is the document itself: only entries that came before it count, so that it gets the answer that it got the first time, and it is not stored again. So a document may be sent again \
+                 whenever it is not known whether it was answered. The same id with another print is another version: it is compared with the older ones as with any other document, and stored beside them; nothing is replaced. A line of NDJSON without an id is called FILE:LINE.",
+                "With --top N there is also matches, a list of the best N. --only-new writes no answers but the lines of documents that are like none before them; all are stored all the same. A line that is no document is told, and passed on.",
+                "--only-new passes every new document at least once. A document is stored only after its line was written to stdout; so if the process is killed at any instant, if the reader goes away or its disk is full, run it again on the same input. Lines that were written and did not arrive, \
+                 because the reader died as well, pass again, too, as each of them is the same document as before. Some lines may pass twice, those of documents that are not new never. To have a line once, let the reader drop ids that it has. \
+                 With --upstream servers store documents before lines are written, and those of another server may count although they came later: there a run that was killed may lose documents that are like others of the same run.",
+                "DIR holds journals, files of prints and a manifest. Whatever was answered is in the journal, so that a process that is killed loses nothing. If the machine dies, what came after the last sync is lost: at most what --sync-every says, and what comes while the disk is at it. A group of entries at the end of a journal that was not \
+                 written to its end is dropped by the next writer, with a word on stderr; those who only read pass over it. A journal that lacks anything that was synced is an error that names file and byte. One process writes at a time; --no-add takes no lock, and sees what was there when it started. A history is of one tokenizer.",
+                "dedup-query history verify DIR checks every checksum, and that order, counts, addresses, ids and sequence numbers of all files say the same; dedup-query history stats DIR shows what there is. Both only read, take no lock, and may run beside a writer.",
+                "--max-entries and --max-age forget as documents come; files shrink as they are merged, or when less than half of one is left. --remove and --remove-from remove all entries that have an id.",
             ],
         ),
         ("SERVICE", SERVICE),
@@ -204,6 +223,10 @@ impl Tool for Arguments {
     }
 
     fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        if let Some(Verb::History { verb }) = &self.verb {
+            verb.run()?;
+            return Ok(ExitCode::SUCCESS);
+        }
         if let Some(list) = &self.pairs {
             return self.align(list);
         }

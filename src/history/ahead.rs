@@ -1,12 +1,12 @@
 //! What will be needed soon, made by a thread of its own.
 
 use super::{
-    journal::{Journal, SyncEvery},
+    journal::{Journal, Journals},
     keys::Keys,
     young::Young,
 };
 use crate::error::Result;
-use std::{path::PathBuf, thread};
+use std::thread;
 
 /// The next journal and the memory of its entries, made ahead of their time, so that nobody waits for the disk. The entries get the keys of
 /// those before them, which are as good: so there are tables from the first one on.
@@ -16,8 +16,8 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    pub fn start(path: PathBuf, first_sequence: u64, every: SyncEvery, (entries, keys): (u32, Option<Keys>)) -> Self {
-        let make = move || Ok((Journal::create(&path, first_sequence, every)?, Young::with_room(entries, keys)));
+    pub fn start(journals: Journals, number: u64, first_sequence: u64, (entries, keys): (u32, Option<Keys>)) -> Self {
+        let make = move || Ok((journals.create(number, first_sequence)?, Young::with_room(entries, keys)));
         Self { first_sequence, thread: thread::Builder::new().spawn(make).ok() }
     }
 

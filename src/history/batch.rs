@@ -1,15 +1,44 @@
-//! Requests that are answered together: each sees those before it that are added.
+//! Requests that are answered together: which of them are of documents that the history has, and what each sees of those before it.
 
 use super::{
+    ask::Request,
     body::{Body, Head, join, split},
     likeness::{At, Found, Likeness},
     scan::scan,
     search::Asked,
-    store::Request,
 };
-use crate::error::Result;
+use crate::{error::Result, format::Print};
+use std::collections::HashMap;
 
-/// Those of a batch that are to be added.
+/// Of each request the sequence number of the entry that is its document, if there is one: in the history, or of a request before it.
+pub struct Known(Vec<Option<u64>>);
+
+impl Known {
+    /// `stored` has those that are in the history; the next entry gets `next_sequence`, and only the newest `most` are remembered.
+    pub fn new(batch: &[Request<'_>], stored: &[Option<u64>], next_sequence: u64, most: u64) -> Self {
+        let (mut known, mut next) = (stored.to_vec(), next_sequence);
+        let mut seen: HashMap<(&str, Print), u64> = HashMap::with_capacity(batch.len());
+        for (request, known) in batch.iter().zip(&mut known) {
+            let Some(print) = request.print else { continue };
+            if known.is_none() {
+                *known = seen.get(&(request.id, print)).copied().filter(|&sequence| sequence >= next.saturating_sub(most));
+            }
+            if let Some(sequence) = *known {
+                seen.insert((request.id, print), sequence);
+            } else if request.add {
+                seen.insert((request.id, print), next);
+                next += 1;
+            }
+        }
+        Self(known)
+    }
+
+    pub fn at(&self, at: usize) -> Option<u64> {
+        self.0[at]
+    }
+}
+
+/// Those of a batch that will be added.
 pub struct InBatch {
     /// Where in the batch.
     at: Vec<usize>,
@@ -20,8 +49,9 @@ pub struct InBatch {
 }
 
 impl InBatch {
-    pub fn new(batch: &[Request<'_>], first_sequence: u64, time: u32) -> Self {
-        let added = batch.iter().enumerate().filter(|(_, request)| request.add).filter_map(|(at, request)| Some((at, request.print?)));
+    pub fn new(batch: &[Request<'_>], known: &Known, first_sequence: u64, time: u32) -> Self {
+        let is_new = |(at, request): &(usize, &Request<'_>)| request.add && known.at(*at).is_none();
+        let added = batch.iter().enumerate().filter(is_new).filter_map(|(at, request)| Some((at, request.print?)));
         let (at, (heads, bodies)) = added.map(|(at, print)| (at, split(&print))).unzip();
         Self { at, heads, bodies, first_sequence, time }
     }

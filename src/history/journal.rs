@@ -1,10 +1,11 @@
 //! The journal: what came since the last segment, as it came.
 //!
 //! A head, then groups of records, each with a checksum. A group that is not whole at the end of a journal was being written, or was not
-//! yet on disk, when the machine or the program died: it is cut off. Each group also says how much of the file was known to be on disk
-//! when it was written: so a byte that was altered where the disk had promised to keep it is told from a write that never ended.
+//! yet on disk, when the machine or the program died: it was never synced, and is cut off. How much of a journal was on disk for
+//! sure is in [`super::promises`], and each group says how much that was when it was written: so a journal that was cut or
+//! altered is told from a write that never ended.
 
-use super::young::Added;
+use super::{manifest::journal_path, promises::Promises, young::Added};
 use crate::{
     error::{Error, Place, Result},
     format::{Fields, PRINT_BYTES, Print, put_varint},
@@ -55,16 +56,30 @@ pub struct Replayed {
     pub first_sequence: u64,
     /// How much of it is whole, and how much is not.
     pub whole_bytes: u64,
-    pub torn_bytes: u64,
-    /// A group says that groups before it were on disk; then all journals before this one were, too.
-    pub is_promised: bool,
+    pub unfinished_bytes: u64,
+}
+
+/// A journal that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadJournal {
+    pub number: u64,
+    pub whole_bytes: u64,
+    /// Of a group at its end that is not whole: nothing of it was synced.
+    pub unfinished_bytes: u64,
+}
+
+/// The journals of a history, for a writer.
+#[derive(Clone)]
+pub struct Journals {
+    pub directory: PathBuf,
+    pub every: SyncEvery,
+    pub promises: Arc<Promises>,
 }
 
 /// A journal that is written to.
 pub struct Journal {
     kept: Arc<Kept>,
     buffer: Vec<u8>,
-    is_changed: bool,
     _syncer: Option<Syncer>,
 }
 
@@ -72,6 +87,8 @@ pub struct Journal {
 struct Kept {
     file: File,
     path: PathBuf,
+    number: u64,
+    promises: Arc<Promises>,
     written: AtomicU64,
     synced: AtomicU64,
     failed: Mutex<Option<Error>>,
@@ -84,20 +101,24 @@ impl Kept {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = &*before {
             kept.sync()?;
+            // A journal that is full is promised as a whole before anything of the next one is.
+            self.promises.sync()?;
         }
         *before = None;
         let written = self.written.load(Ordering::Acquire);
         if written > self.synced.load(Ordering::Acquire) {
             self.file.sync_data().map_err(|error| Error::io(self.path.display(), error))?;
             self.synced.fetch_max(written, Ordering::AcqRel);
+            self.promises.note(self.number, written)?;
         }
         Ok(())
     }
 }
 
-impl Journal {
+impl Journals {
     /// Makes a new one; its name is on disk when this returns.
-    pub fn create(path: &Path, first_sequence: u64, every: SyncEvery) -> Result<Self> {
+    pub fn create(&self, number: u64, first_sequence: u64) -> Result<Journal> {
+        let path = &journal_path(&self.directory, number);
         let failed = |error| Error::io(path.display(), error);
         let mut head = MAGIC.to_vec();
         head.extend_from_slice(&VERSION.to_le_bytes());
@@ -105,37 +126,43 @@ impl Journal {
         head.extend_from_slice(&xxh3_64(&head).to_le_bytes());
         let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(path).map_err(failed)?;
         file.write_all(&head).and_then(|()| file.sync_all()).map_err(failed)?;
-        if let Some(directory) = path.parent() {
-            File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
-        }
-        Self::over(file, path, HEAD_BYTES as u64, every)
-    }
-
-    /// Nothing of it is promised before all of that one is on disk.
-    pub fn follow(&mut self, before: &Self) {
-        *self.kept.before.lock().unwrap_or_else(PoisonError::into_inner) = Some(before.kept.clone());
+        File::open(&self.directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
+        self.over(file, number, HEAD_BYTES as u64)
     }
 
     /// Goes on with one that was read; what was not whole is cut off.
-    pub fn append_to(path: &Path, replayed: &Replayed, every: SyncEvery) -> Result<Self> {
+    pub fn append_to(&self, number: u64, replayed: &Replayed) -> Result<Journal> {
+        let path = journal_path(&self.directory, number);
         let failed = |error| Error::io(path.display(), error);
-        let file = OpenOptions::new().append(true).open(path).map_err(failed)?;
-        if replayed.torn_bytes > 0 {
+        let file = OpenOptions::new().append(true).open(&path).map_err(failed)?;
+        if replayed.unfinished_bytes > 0 {
             file.set_len(replayed.whole_bytes).map_err(failed)?;
         }
         // What was read, a process that was killed may have left to the system alone.
         file.sync_all().map_err(failed)?;
-        Self::over(file, path, replayed.whole_bytes, every)
+        if !is_blank(replayed.whole_bytes) {
+            self.promises.note(number, replayed.whole_bytes)?;
+        }
+        self.over(file, number, replayed.whole_bytes)
     }
 
-    fn over(file: File, path: &Path, bytes: u64, every: SyncEvery) -> Result<Self> {
+    fn over(&self, file: File, number: u64, bytes: u64) -> Result<Journal> {
         let (written, synced) = (AtomicU64::new(bytes), AtomicU64::new(bytes));
-        let kept = Arc::new(Kept { file, path: path.to_owned(), written, synced, failed: Mutex::default(), before: Mutex::default() });
-        let syncer = match every {
+        let (path, promises) = (journal_path(&self.directory, number), self.promises.clone());
+        let (failed, before) = (Mutex::default(), Mutex::default());
+        let kept = Arc::new(Kept { file, path, number, promises, written, synced, failed, before });
+        let syncer = match self.every {
             SyncEvery::Interval(interval) => Some(Syncer::start(kept.clone(), interval)?),
             SyncEvery::Each | SyncEvery::Never => None,
         };
-        Ok(Self { kept, buffer: Vec::new(), is_changed: false, _syncer: syncer })
+        Ok(Journal { kept, buffer: Vec::new(), _syncer: syncer })
+    }
+}
+
+impl Journal {
+    /// Nothing of it is promised before all of that one is on disk.
+    pub fn follow(&mut self, before: &Self) {
+        *self.kept.before.lock().unwrap_or_else(PoisonError::into_inner) = Some(before.kept.clone());
     }
 
     /// Writes lines as one group.
@@ -144,14 +171,13 @@ impl Journal {
         if lines.is_empty() {
             return Ok(());
         }
-        self.is_changed = true;
         self.append_group(lines)
     }
 
-    /// Makes sure of all that was written, and says so: a group without lines, whose loss would be none.
-    pub fn finish(&mut self) -> Result<()> {
+    /// Returns when all that was written is on disk, and the promise of it as well.
+    pub fn finish(&self) -> Result<()> {
         self.sync()?;
-        if std::mem::take(&mut self.is_changed) { self.append_group(&[]) } else { Ok(()) }
+        self.kept.promises.sync()
     }
 
     fn append_group(&mut self, lines: &[Line]) -> Result<()> {
@@ -235,8 +261,8 @@ impl Line {
         }
     }
 
-    /// The sequence number of what is added is known to whoever counts.
-    fn take(fields: &mut Fields<'_>, sequence: u64) -> Result<Self, String> {
+    /// The next line. An entry that is added has the next sequence number.
+    fn take(fields: &mut Fields<'_>, next: u64) -> Result<Self, String> {
         match fields.byte("kind of a line")? {
             ADD => {
                 let time = fields.varint("time")? as u32;
@@ -244,9 +270,12 @@ impl Line {
                 let print = Print::from_bytes(bytes.try_into().map_err(|_| "print")?);
                 let length = fields.varint("length of an id")?;
                 let id = std::str::from_utf8(fields.take(length, "id")?).map_err(|_| "an id is not UTF-8")?;
-                Ok(Self::Add(Added { print, sequence, time, id: id.into() }))
+                Ok(Self::Add(Added { print, sequence: next, time, id: id.into() }))
             }
-            REMOVE => Ok(Self::Remove(fields.varint("sequence number")?)),
+            REMOVE => match fields.varint("sequence number")? {
+                sequence if sequence < next => Ok(Self::Remove(sequence)),
+                sequence => Err(format!("entry {sequence} is removed before it was added; the next one is {next}")),
+            },
             other => Err(format!("a line of unknown kind {other}")),
         }
     }
@@ -257,8 +286,8 @@ pub fn is_blank(bytes: u64) -> bool {
     bytes <= HEAD_BYTES as u64
 }
 
-/// Reads a journal. It may end in the middle of a group, which was not on disk when the machine died.
-pub fn replay(path: &Path) -> Result<Replayed> {
+/// Reads a journal, of which so many bytes were on disk for sure. It may end in the middle of a group after these.
+pub fn replay(path: &Path, promised: u64) -> Result<Replayed> {
     let mut bytes = Vec::new();
     File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(|error| Error::io(path.display(), error))?;
     let name: Arc<str> = path.display().to_string().into();
@@ -270,7 +299,7 @@ pub fn replay(path: &Path) -> Result<Replayed> {
         return damaged(8, &format!("version {}, this program reads version {VERSION}", word(&bytes, 8)));
     }
     let (first_sequence, mut at, mut lines) = (word(&bytes, 16), HEAD_BYTES, Vec::new());
-    let (mut next, mut is_promised) = (first_sequence, false);
+    let mut next = first_sequence;
     while let Some(payload) = group(&bytes[at..]) {
         let mut fields = Fields::new(payload);
         while !fields.is_empty() {
@@ -282,19 +311,15 @@ pub fn replay(path: &Path) -> Result<Replayed> {
                 Err(what) => return damaged(at, &what),
             }
         }
-        is_promised |= word(&bytes[at..], 16) > HEAD_BYTES as u64;
         at += GROUP_BYTES + payload.len();
     }
-    if at < bytes.len() && was_promised(&bytes, at) {
-        return Err(altered(path, at as u64));
+    if at == bytes.len() && (at as u64) < promised {
+        return damaged(at, &format!("the journal ends here, but {promised} bytes of it were on disk; it was cut"));
     }
-    Ok(Replayed { lines, first_sequence, whole_bytes: at as u64, torn_bytes: (bytes.len() - at) as u64, is_promised })
-}
-
-/// A group that must have been whole is not.
-pub fn altered(path: &Path, at: u64) -> Error {
-    let place = Place::byte(&path.display().to_string().into(), at);
-    Error::damaged(place, "a group of entries does not match its checksum; the journal was altered")
+    if at < bytes.len() && ((at as u64) < promised || was_promised(&bytes, at)) {
+        return damaged(at, "a group of entries does not match its checksum; the journal was altered");
+    }
+    Ok(Replayed { lines, first_sequence, whole_bytes: at as u64, unfinished_bytes: (bytes.len() - at) as u64 })
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {
@@ -329,24 +354,31 @@ mod tests {
         Line::Add(Added { print: Print([sequence; 4]), sequence, time: 7, id: format!("id {sequence}").into() })
     }
 
+    fn journals(directory: &Path) -> Journals {
+        if !directory.join(crate::history::promises::NAME).exists() {
+            Promises::create(directory).unwrap();
+        }
+        let promises = Arc::new(Promises::open(directory, 1).unwrap());
+        Journals { directory: directory.to_owned(), every: SyncEvery::Each, promises }
+    }
+
     fn journal(directory: &Path) -> PathBuf {
-        let path = directory.join("000001.journal");
-        let mut journal = Journal::create(&path, 5, SyncEvery::Each).unwrap();
+        let mut journal = journals(directory).create(1, 5).unwrap();
         journal.append(&[added(5), added(6)]).unwrap();
         journal.sync().unwrap();
         journal.append(&[Line::Remove(5), added(7)]).unwrap();
-        path
+        journal_path(directory, 1)
     }
 
     #[test]
     fn what_is_written_is_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = journal(directory.path());
-        let replayed = replay(&path).unwrap();
+        let replayed = replay(&path, 0).unwrap();
         assert_eq!(replayed.lines, [added(5), added(6), Line::Remove(5), added(7)]);
-        assert_eq!((replayed.first_sequence, replayed.torn_bytes), (5, 0));
-        Journal::append_to(&path, &replayed, SyncEvery::Never).unwrap().append(&[added(8)]).unwrap();
-        assert_eq!(replay(&path).unwrap().lines.len(), 5);
+        assert_eq!((replayed.first_sequence, replayed.unfinished_bytes), (5, 0));
+        journals(directory.path()).append_to(1, &replayed).unwrap().append(&[added(8)]).unwrap();
+        assert_eq!(replay(&path, 0).unwrap().lines.len(), 5);
     }
 
     /// The second group says that the first was on disk: a cut is a write that did not end, a flip in the first is damage.
@@ -358,17 +390,46 @@ mod tests {
         let second = HEAD_BYTES + GROUP_BYTES + word(&bytes, HEAD_BYTES + 8) as usize;
         for at in 0..bytes.len() {
             fs::write(&path, &bytes[..at]).unwrap();
-            match replay(&path) {
+            match replay(&path, 0) {
                 Ok(replayed) => assert_eq!(replayed.lines.len(), if at < second { 0 } else { 2 }),
                 Err(_) => assert!(at < HEAD_BYTES),
             }
             let mut altered = bytes.clone();
             altered[at] ^= 1 << (at % 8);
             fs::write(&path, &altered).unwrap();
-            match replay(&path) {
+            match replay(&path, 0) {
                 Ok(replayed) => assert!(at >= second && replayed.lines.len() == 2, "{at}"),
                 Err(error) => assert!(at < second && error.to_string().contains("000001.journal: byte "), "{at}: {error}"),
             }
         }
+    }
+
+    /// What was synced is promised: of that nothing may be missing. What came later may be cut anywhere.
+    #[test]
+    fn a_journal_that_is_shorter_than_promised_is_told_with_its_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = journal(directory.path());
+        let bytes = fs::read(&path).unwrap();
+        let promised = crate::history::promises::read(directory.path()).unwrap()[&1];
+        assert_eq!(promised as usize, HEAD_BYTES + GROUP_BYTES + word(&bytes, HEAD_BYTES + 8) as usize);
+        for at in HEAD_BYTES..bytes.len() {
+            fs::write(&path, &bytes[..at]).unwrap();
+            match replay(&path, promised) {
+                Ok(replayed) => assert!(at as u64 >= promised && replayed.lines.len() == 2, "{at}"),
+                Err(error) => {
+                    let what = if at == HEAD_BYTES { "the journal ends here, but " } else { "a group of entries does not match" };
+                    let told = error.to_string();
+                    assert!((at as u64) < promised && told.contains("000001.journal: byte 32: ") && told.contains(what), "{at}: {told}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_entry_is_not_removed_before_it_was_added() {
+        let directory = tempfile::tempdir().unwrap();
+        journals(directory.path()).create(1, 5).unwrap().append(&[added(5), Line::Remove(6)]).unwrap();
+        let error = replay(&journal_path(directory.path(), 1), 0).err().unwrap().to_string();
+        assert!(error.ends_with("byte 32: entry 6 is removed before it was added; the next one is 6"), "{error}");
     }
 }

@@ -36,6 +36,10 @@ impl Ratio {
         least..=most
     }
 
+    pub fn is_less_than(self, other: Self) -> bool {
+        u64::from(self.part) * u64::from(other.whole) < u64::from(other.part) * u64::from(self.whole)
+    }
+
     pub fn to_f64(self) -> f64 {
         f64::from(self.part) / f64::from(self.whole)
     }
@@ -84,6 +88,18 @@ impl Likeness {
     #[inline(always)]
     pub fn reaches(self, least: Ratio) -> bool {
         u64::from(self.shared) * u64::from(least.whole) >= u64::from(least.part) * u64::from(self.union)
+    }
+
+    /// Whether all bits are the same.
+    #[inline(always)]
+    pub fn is_whole(self) -> bool {
+        self.shared == self.union
+    }
+
+    /// Of a similarity that was written with six decimals or more: there are no two within a hundred-thousandth of each other.
+    pub fn from_similarity(similarity: f64) -> Option<Self> {
+        let of = |union: u32| Self { shared: (similarity * f64::from(union)).round() as u32, union };
+        (1..=256).map(of).find(|likeness| (likeness.similarity() - similarity).abs() < 1e-6)
     }
 
     fn ratio(self) -> Ratio {
@@ -143,7 +159,7 @@ impl Best {
     /// Whether nothing that comes later can be better.
     #[inline(always)]
     pub fn is_full_of_equals(&self) -> bool {
-        self.found.len() == self.top && self.found.last().is_none_or(|last| last.likeness.shared == last.likeness.union)
+        self.found.len() == self.top && self.found.last().is_none_or(|last| last.likeness.is_whole())
     }
 
     pub fn offer(&mut self, new: Found) {
@@ -186,6 +202,19 @@ mod tests {
         assert_eq!((Ratio::ALL.reach(130), Ratio::ALL.cardinalities(130)), (0, 130..=130));
         let none: Ratio = "0".parse().unwrap();
         assert_eq!((none.reach(130), none.cardinalities(130)), (256, 0..=256));
+    }
+
+    #[test]
+    fn a_similarity_tells_its_likeness() {
+        for union in 1..=256_u32 {
+            for shared in 0..=union {
+                let likeness = Likeness { shared, union };
+                let rounded = (likeness.similarity() * 1e6).round() / 1e6;
+                let found = Likeness::from_similarity(rounded).unwrap();
+                assert_eq!(found.shared * union, shared * found.union, "{likeness:?}");
+            }
+        }
+        assert_eq!(Likeness::from_similarity(0.50001), None);
     }
 
     /// For every pair of cardinalities and every distance.

@@ -1,5 +1,6 @@
 //! Which files make a history. Its replacement is a commit.
 
+use super::promises;
 use crate::{
     error::{Error, Place, Result},
     index::FileSeal,
@@ -15,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 pub const NAME: &str = "manifest.json";
 const BESIDE: &str = "manifest.json.new";
 const LOCK: &str = "lock";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -69,6 +70,22 @@ impl Manifest {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             read => read.map_err(|error| Error::io(path.display(), error))?,
         };
+        #[derive(Deserialize)]
+        struct Versioned {
+            dedup: String,
+            version: u32,
+        }
+        if let Ok(Versioned { dedup, version }) = serde_json::from_slice(&bytes)
+            && dedup == "history"
+            && version != VERSION
+        {
+            return damaged(match version {
+                1 => "a history of version 1, with prints whose bits depend on one another; this program reads version 2: \
+                      make it again from the documents, in a new directory"
+                    .to_owned(),
+                _ => format!("a history of version {version}, this program reads version {VERSION}; use the program that made it"),
+            });
+        }
         let Checked { manifest, checksum } = match serde_json::from_slice(&bytes) {
             Ok(checked) => checked,
             Err(error) => return damaged(format!("not the manifest of a history: {error}")),
@@ -76,8 +93,8 @@ impl Manifest {
         if manifest.checksum() != checksum {
             return damaged("the manifest does not match its checksum; it was altered".to_owned());
         }
-        if manifest.dedup != "history" || manifest.version != VERSION {
-            return damaged(format!("a history of version {}, this program reads version {VERSION}", manifest.version));
+        if manifest.dedup != "history" {
+            return damaged("not the manifest of a history".to_owned());
         }
         Ok(Some(manifest))
     }
@@ -101,6 +118,7 @@ impl Manifest {
     fn names(&self, name: &str) -> bool {
         let journal = name.strip_suffix(".journal").and_then(|number| number.parse::<u64>().ok());
         name == NAME
+            || name == promises::NAME
             || journal.is_some_and(|number| number >= self.journal)
             || self.segments.iter().any(|segment| segment.file.name == name)
     }
@@ -134,10 +152,10 @@ fn names_in(directory: &Path) -> Result<Vec<String>> {
     entries.map(|entry| name(entry).map_err(|error| Error::io(directory.display(), error))).collect()
 }
 
-/// `000001.prints`, `000001.journal`, a manifest, its successor, the lock.
+/// `000001.prints`, `000001.journal`, what was synced of these, a manifest, its successor, the lock.
 fn is_ours(name: &str) -> bool {
     let is_numbered = name.split_once('.').is_some_and(|(number, ending)| {
         number.len() >= 6 && number.bytes().all(|byte| byte.is_ascii_digit()) && ["prints", "journal"].contains(&ending)
     });
-    [NAME, BESIDE, LOCK].contains(&name) || is_numbered
+    [NAME, BESIDE, LOCK, promises::NAME].contains(&name) || is_numbered
 }

@@ -150,12 +150,12 @@ impl Work for Job {
 
     fn run(self, stop: &AtomicBool) -> Done {
         let Self { inputs, journal, level, path, dropped: Dropped { first_sequence, first_time, removed } } = self;
-        let live = Live { first_sequence, first_time, removed: &removed };
+        let live = Live { first_sequence, end_sequence: u64::MAX, first_time, removed: &removed };
         let sources: Vec<&dyn Entries> = match &inputs {
             Inputs::Young(young, _) => vec![&**young],
             Inputs::Segments(segments) => segments.iter().map(|segment| &**segment as &dyn Entries).collect(),
         };
-        let synced = journal.map_or(Ok(()), |mut journal| journal.finish());
+        let synced = journal.map_or(Ok(()), |journal| journal.finish());
         let make = || {
             let made = build_file(&sources, &|sequence, time| live.has(sequence, time), level, &path, stop)?;
             if let (Some(segment), Some(directory)) = (&made, path.parent())

@@ -28,20 +28,26 @@ mod helpers;
 mod scan;
 mod search;
 mod plan;
+mod by_id;
 mod young;
-mod batch;
+mod promises;
+mod manifest;
 mod journal;
 mod ahead;
-mod manifest;
 mod merge;
 mod open;
 mod store;
 mod upkeep;
+mod batch;
+mod ask;
+mod verify;
 
+pub use ask::{Answer, Match, Request, Wanted};
 pub use journal::SyncEvery;
 pub use likeness::{Likeness, Ratio};
 pub use open::ensure_is;
-pub use store::{Answer, History, Match, Options, Request, Wanted};
+pub use store::{History, Options};
+pub use verify::{JournalStats, SegmentStats, Stats, stats, verify};
 
 #[cfg(test)]
 mod tests;

@@ -2,9 +2,10 @@
 
 use super::{
     helpers::Helpers,
-    journal::{Journal, Line, Replayed, altered, is_blank, replay},
+    journal::{Journals, Line, ReadJournal, Replayed, is_blank, replay},
     manifest::{Manifest, ensure_new, journal_path},
     merge::Worker,
+    promises::{self, Lengths, Promises},
     segment::{Entries, Segment},
     store::{ALONE, Held, History, Options, Writing},
     upkeep::{Upkeep, count_within},
@@ -52,35 +53,35 @@ impl History {
         };
         manifest.sweep(directory)?;
         let mut history = Self::load(directory, options, manifest)?;
-        let (journals, blank) = history.journals()?;
+        let (promised, repaired) = promises::read_or_repair(directory)?;
+        let (journals, blank) = history.journals(&promised)?;
         for path in blank {
             fs::remove_file(&path).map_err(|error| Error::io(path.display(), error))?;
         }
-        let mut notes = Vec::new();
+        let promises = Arc::new(Promises::open(directory, history.manifest.journal)?);
+        let of_writer = Journals { directory: directory.to_owned(), every: history.options.sync, promises };
         let hurry = Arc::new(AtomicBool::new(false));
         let resting = || Worker::start(history.options.serves.then(|| hurry.clone()));
         let mut workers = Some((resting()?, [resting()?, resting()?], Worker::start(None)?, lock));
-        let (count, replayed) = (journals.len(), history.replay(&journals)?);
+        let (count, replayed) = (journals.len(), history.replay(&journals, &promised)?);
         let first = replayed.first().map_or(0, |(_, replayed)| replayed.first_sequence);
         for (at, (number, replayed)) in replayed.into_iter().enumerate() {
-            let path = journal_path(directory, number);
-            if replayed.torn_bytes > 0 {
-                notes.push(Problem::new(Place::path(&path), torn(&replayed)));
-            }
-            let journal = Journal::append_to(&path, &replayed, history.options.sync)?;
+            let journal = of_writer.append_to(number, &replayed)?;
             if let Some((small, merges, commits, lock)) = workers.take() {
                 let upkeep = Upkeep::default();
-                let (journal_number, next_journal, hurry) = (number, None, hurry.clone());
-                history.writing = Some(Writing { journal, journal_number, next_journal, small, merges, commits, hurry, upkeep, lock });
+                let (journals, journal_number, next_journal, hurry) = (of_writer.clone(), number, None, hurry.clone());
+                history.writing =
+                    Some(Writing { journals, journal, journal_number, next_journal, small, merges, commits, hurry, upkeep, lock });
             } else {
                 let writing = history.writing()?;
                 (writing.journal, writing.journal_number) = (journal, number);
             }
-            history.take_all(&replayed);
+            history.take_all(number, &replayed);
             if at + 1 < count {
                 history.keep_young(number, None, Young::default());
             }
         }
+        let notes = repaired.into_iter().chain(history.read_journals.iter().filter_map(|journal| journal.dropped(directory))).collect();
         history.drop_stray_removals(first);
         history.forget();
         history.plan();
@@ -94,7 +95,10 @@ impl History {
         ensure_new(directory)?;
         let words = || PrintScheme { tokens: Tokenizer::new(Rule::Word, false).scheme() };
         let manifest = Manifest::new(options.scheme.clone().unwrap_or_else(words).to_string());
-        drop(Journal::create(&journal_path(directory, manifest.journal), 0, super::SyncEvery::Never)?);
+        Promises::create(directory)?;
+        let promises = Arc::new(Promises::open(directory, manifest.journal)?);
+        let journals = Journals { directory: directory.to_owned(), every: super::SyncEvery::Never, promises };
+        drop(journals.create(manifest.journal, 0)?);
         manifest.commit(directory)?;
         Ok(manifest)
     }
@@ -114,10 +118,12 @@ impl History {
     /// What is whole; a group that is just being written is not there yet.
     fn read_all(directory: &Path, options: &Options, manifest: Manifest) -> Result<Self> {
         let mut history = Self::load(directory, options.clone(), manifest)?;
-        let (journals, _) = history.journals()?;
+        // What is promised is read first: a writer may promise more while journals are read.
+        let promised = promises::read(directory)?;
+        let (journals, _) = history.journals(&promised)?;
         let count = journals.len();
-        for (at, (number, replayed)) in history.replay(&journals)?.into_iter().enumerate() {
-            history.take_all(&replayed);
+        for (at, (number, replayed)) in history.replay(&journals, &promised)?.into_iter().enumerate() {
+            history.take_all(number, &replayed);
             if at + 1 < count {
                 history.keep_young(number, None, Young::default());
             }
@@ -161,12 +167,13 @@ impl History {
             helpers,
             scratches,
             pace,
+            read_journals: Vec::new(),
             writing,
         })
     }
 
     /// The numbers of the journals: that of the manifest, and those after it; and the paths of those made ahead of their time.
-    fn journals(&self) -> Result<(Vec<u64>, Vec<PathBuf>)> {
+    fn journals(&self, promised: &Lengths) -> Result<(Vec<u64>, Vec<PathBuf>)> {
         let first = self.manifest.journal;
         let path = |number: u64| journal_path(&self.directory, number);
         let mut journals = Vec::new();
@@ -178,9 +185,14 @@ impl History {
                 Err(error) => return Err(Error::io(path(number).display(), error)),
             }
         }
+        if let Some((&number, bytes)) = promised.range(first + journals.len() as u64..).next() {
+            let what = format!("the journal is missing, but {bytes} bytes of it were on disk");
+            return Err(Error::damaged(Place::path(&path(number)), what));
+        }
         let mut blank = Vec::new();
         while let [_, .., (last, bytes)] = journals[..]
             && is_blank(bytes)
+            && !promised.contains_key(&last)
         {
             blank.push(path(last));
             journals.pop();
@@ -188,20 +200,15 @@ impl History {
         Ok((journals.into_iter().map(|(number, _)| number).collect(), blank))
     }
 
-    /// Reads the journals, at most as many as may wait to be made into files. Each may end in the middle of a group: none need have been
-    /// on disk when the machine died, unless a later one says so.
+    /// Reads the journals, at most as many as may wait to be made into files. Each may end in the middle of a group, after what
+    /// is promised of it.
     ///
     /// The last is read first: so whatever is in one is in what is read of those before it, even if somebody writes meanwhile.
-    fn replay(&self, journals: &[u64]) -> Result<Vec<(u64, Replayed)>> {
-        let (mut all, mut is_promised) = (Vec::new(), false);
+    fn replay(&self, journals: &[u64], promised: &Lengths) -> Result<Vec<(u64, Replayed)>> {
+        let mut all = Vec::new();
         for &number in journals.iter().rev() {
-            let path = journal_path(&self.directory, number);
-            let replayed = replay(&path)?;
-            if is_promised && replayed.torn_bytes > 0 {
-                return Err(altered(&path, replayed.whole_bytes));
-            }
-            is_promised |= replayed.is_promised;
-            all.push((number, replayed));
+            let of_this = promised.get(&number).copied().unwrap_or_default();
+            all.push((number, replay(&journal_path(&self.directory, number), of_this)?));
         }
         all.reverse();
         let mut expected = self.next_sequence;
@@ -216,7 +223,9 @@ impl History {
     }
 
     /// Takes what a journal has. Numbers of entries that were lost before it are not given again.
-    fn take_all(&mut self, replayed: &Replayed) {
+    fn take_all(&mut self, number: u64, replayed: &Replayed) {
+        let Replayed { whole_bytes, unfinished_bytes, .. } = *replayed;
+        self.read_journals.push(ReadJournal { number, whole_bytes, unfinished_bytes });
         self.next_sequence = replayed.first_sequence;
         self.take(&replayed.lines);
     }
@@ -244,9 +253,13 @@ impl History {
     }
 }
 
-fn torn(replayed: &Replayed) -> String {
-    let Replayed { whole_bytes, torn_bytes, .. } = replayed;
-    format!(
-        "{torn_bytes} bytes at its end, from byte {whole_bytes}, were not written to their end when the last run died; they are cut off"
-    )
+impl ReadJournal {
+    /// What a writer says once it has cut off what is not whole.
+    fn dropped(&self, directory: &Path) -> Option<Problem> {
+        let Self { number, whole_bytes, unfinished_bytes } = self;
+        let what = format!(
+            "dropped {unfinished_bytes} bytes of an unfinished group from byte {whole_bytes} on; everything that was synced is there"
+        );
+        (*unfinished_bytes > 0).then(|| Problem::new(Place::path(&journal_path(directory, *number)), what))
+    }
 }

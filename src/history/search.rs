@@ -24,6 +24,8 @@ use std::{collections::HashSet, ops::Range};
 pub struct Live<'l> {
     /// What came before is forgotten.
     pub first_sequence: u64,
+    /// The entry that is the document itself: neither it nor what came later counts.
+    pub end_sequence: u64,
     pub first_time: u32,
     /// Sequence numbers that were removed.
     pub removed: &'l HashSet<u64>,
@@ -31,7 +33,9 @@ pub struct Live<'l> {
 
 impl Live<'_> {
     pub fn has(&self, sequence: u64, time: u32) -> bool {
-        sequence >= self.first_sequence && time >= self.first_time && (self.removed.is_empty() || !self.removed.contains(&sequence))
+        (self.first_sequence..self.end_sequence).contains(&sequence)
+            && time >= self.first_time
+            && (self.removed.is_empty() || !self.removed.contains(&sequence))
     }
 }
 

@@ -194,7 +194,7 @@ impl Segment {
     /// All entries that have this id.
     pub fn with_id(&self, id: &str) -> Result<Vec<u32>> {
         let (hash, mut found) = (id_hash(id), Vec::new());
-        let row = |at: u32| self.u32s::<2>(self.shape.id_index + 8 * u64::from(at));
+        let row = |at: u32| self.id_row(at);
         let (mut low, mut high) = (0, self.shape.entries);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -210,6 +210,32 @@ impl Segment {
             }
         }
         Ok(found)
+    }
+
+    /// A row of the index of ids: an entry, and the hash of its id, by which rows are ordered.
+    pub fn id_row(&self, at: u32) -> Result<[u32; 2]> {
+        self.u32s(self.shape.id_index + 8 * u64::from(at))
+    }
+
+    /// The key of a print.
+    pub fn key(&self, print: &Print, part: usize) -> Key {
+        self.keys.key(print, part)
+    }
+
+    /// The entries that an address of part 0 has, by its place in the directory.
+    pub fn entries_at(&self, place: u32) -> Result<Range<u32>> {
+        self.ordered(place)
+    }
+
+    /// All entries that have this id and this print. Ids are looked up only where the print is.
+    pub fn with_id_and_print(&self, id: &str, print: &Print) -> Result<Vec<u32>> {
+        let mut has_print = false;
+        self.equals(print, &self.key(print, 0), &mut |_| {
+            has_print = true;
+            Ok(true)
+        })?;
+        let entries = if has_print { self.with_id(id)? } else { Vec::new() };
+        entries.into_iter().filter_map(|entry| self.print(entry).map(|other| (other == *print).then_some(entry)).transpose()).collect()
     }
 
     fn text<'i>(&self, id: &'i [u8]) -> Result<&'i str> {
@@ -329,7 +355,7 @@ impl Segment {
     }
 
     #[inline(always)]
-    fn table(&self, part: usize) -> Reader<'_> {
+    pub fn table(&self, part: usize) -> Reader<'_> {
         Reader::new(&self.file, &self.shape.tables[part - 1], self.shape.entries, self.shape.address_bits)
     }
 }

@@ -2,20 +2,17 @@
 
 use super::{
     ahead::Ahead,
-    batch::InBatch,
-    helpers::{Helpers, thread_time},
-    journal::{Journal, Line, SyncEvery},
-    likeness::{At, Best, Found, Likeness, Ratio},
+    helpers::Helpers,
+    journal::{Journal, Journals, Line, ReadJournal, SyncEvery},
     manifest::{Manifest, SegmentFile, journal_path, segment_path},
     merge::{Commit, Done, Dropped, Inputs, Job, Worker},
-    search::{Asked, Live, Scratch, Searched, search},
+    search::{Live, Scratch, Searched},
     segment::{Entries, Segment, Shape},
     upkeep::{Kind, Upkeep, count_within},
-    young::{Added, MOST_YOUNG, Young},
+    young::{MOST_YOUNG, Young},
 };
 use crate::{
     error::{Error, Problem, Result},
-    format::Print,
     index::{FileSeal, WriteLock},
     scheme::PrintScheme,
 };
@@ -24,8 +21,8 @@ use std::{
     fs,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -37,10 +34,6 @@ const LARGE_LEVEL: u32 = 3;
 /// What may wait in memory to be made into files; and files that may wait to be merged.
 const MOST_WAITING: usize = 3;
 const MOST_FILES: usize = 40;
-/// Requests that are answered together. Those that take longer look deep into the tables, which then come into the cache once for many.
-const BATCH: usize = 1024;
-const LARGE_BATCH: usize = 4096;
-const SLOW: Duration = Duration::from_micros(200);
 /// What takes less time is not worth another thread, which may have to wait for a processor.
 pub(super) const ALONE: Duration = Duration::from_micros(250);
 
@@ -87,36 +80,6 @@ fn system_clock() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as u32)
 }
 
-/// Something is asked about a document.
-#[derive(Debug, Clone, Copy)]
-pub struct Request<'r> {
-    pub id: &'r str,
-    /// None for a document without tokens: it is like nothing, and not added.
-    pub print: Option<Print>,
-    /// Whether the document is added, so that later requests see it.
-    pub add: bool,
-}
-
-/// What is wanted of each request.
-#[derive(Debug, Clone, Copy)]
-pub struct Wanted {
-    pub least: Ratio,
-    /// The best so many.
-    pub top: usize,
-}
-
-/// The best matches, the best first; of equals the one that came first.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Answer {
-    pub matches: Vec<Match>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Match {
-    pub id: String,
-    pub likeness: Likeness,
-}
-
 /// Prints of all documents that came. See [`super`].
 pub struct History {
     pub(super) directory: PathBuf,
@@ -137,6 +100,8 @@ pub struct History {
     pub(super) scratches: Mutex<Vec<Scratch>>,
     /// What a request took of a thread, in the last batch; at first, enough for several threads.
     pub(super) pace: Duration,
+    /// The journals as they were when it was opened.
+    pub(super) read_journals: Vec<ReadJournal>,
     /// None if it is only read.
     pub(super) writing: Option<Writing>,
 }
@@ -150,6 +115,7 @@ pub(super) struct Held {
 
 /// What a writer has.
 pub(super) struct Writing {
+    pub journals: Journals,
     pub journal: Journal,
     pub journal_number: u64,
     pub next_journal: Option<Ahead>,
@@ -172,29 +138,6 @@ impl History {
     pub fn entries(&self) -> u64 {
         let young = self.all_young().map(|young| u64::from(young.count()));
         self.segments.iter().map(|held| u64::from(held.segment.count())).chain(young).sum()
-    }
-
-    /// Answers requests in their order: each sees all that were added before it, those of the same batch included.
-    pub fn ask(&mut self, requests: &[Request<'_>], wanted: &Wanted) -> Result<Vec<Answer>> {
-        let mut answers = Vec::with_capacity(requests.len());
-        let mut left = requests;
-        while !left.is_empty() {
-            let most = if self.pace < SLOW { BATCH } else { LARGE_BATCH };
-            let (batch, later) = left.split_at(left.len().div_ceil(left.len().div_ceil(most)));
-            left = later;
-            self.settle(false)?;
-            let now = (self.options.clock)().max(self.last_time);
-            let (found, spent) = self.search(batch, wanted, now)?;
-            self.pace = spent / batch.len() as u32;
-            for found in &found {
-                answers.push(self.answer(batch, found)?);
-            }
-            self.add(batch, now)?;
-        }
-        if self.options.sync == SyncEvery::Each {
-            self.sync()?;
-        }
-        Ok(answers)
     }
 
     /// Returns when all that was added and removed is on disk.
@@ -234,7 +177,7 @@ impl History {
     /// Makes sure that all is on disk, and then finishes what threads have under way, or gives it up. Without it, and after an error,
     /// nothing is lost that was promised. Says what went wrong and is well again.
     pub fn close(mut self) -> Result<Vec<Problem>> {
-        self.writing.as_mut().map_or(Ok(()), |writing| writing.journal.finish())?;
+        self.writing.as_ref().map_or(Ok(()), |writing| writing.journal.finish())?;
         if self.options.serves {
             self.give_up()?;
         } else {
@@ -250,7 +193,7 @@ impl History {
     }
 
     /// All that are in memory, the oldest first.
-    fn all_young(&self) -> impl Iterator<Item = &Young> {
+    pub(super) fn all_young(&self) -> impl Iterator<Item = &Young> {
         self.waiting.iter().map(|young| &**young).chain([&self.young])
     }
 
@@ -259,132 +202,20 @@ impl History {
     }
 
     /// What is neither removed nor forgotten.
-    fn live(&self, now: u32) -> Live<'_> {
+    pub(super) fn live(&self, now: u32) -> Live<'_> {
         let first_sequence = self.options.max_entries.map_or(0, |most| self.next_sequence.saturating_sub(most));
         let first_time = self.options.max_age_seconds.map_or(0, |age| now.saturating_sub(age));
-        Live { first_sequence, first_time, removed: &self.removed }
-    }
-
-    /// The best of each request, in the state before the batch and among the requests before it; and the processor time that all threads took.
-    fn search(&self, batch: &[Request<'_>], wanted: &Wanted, now: u32) -> Result<(Vec<Vec<Found>>, Duration)> {
-        let added = InBatch::new(batch, self.next_sequence, now);
-        let threads = self.threads_for(batch);
-        // Those who come late find something to do.
-        let shares = if self.pace < SLOW { 4 * threads } else { 2 * threads };
-        let piece = if threads == 1 { batch.len() } else { batch.len().div_ceil(shares) }.max(1);
-        let found: Vec<OnceLock<Result<Vec<Vec<Found>>>>> = (0..batch.len().div_ceil(piece)).map(|_| OnceLock::new()).collect();
-        let (next, nanoseconds) = (AtomicUsize::new(0), AtomicU64::new(0));
-        self.helpers.work(threads - 1, &|| {
-            let (start, mut scratch) = (thread_time(), self.lock_scratches().pop().unwrap_or_default());
-            while let at = next.fetch_add(1, Ordering::Relaxed)
-                && let Some(found) = found.get(at)
-            {
-                let some = at * piece..batch.len().min((at + 1) * piece);
-                // Nobody else has this one.
-                let _ = found.set(self.search_some((batch, some), &added, wanted, now, &mut scratch));
-            }
-            self.lock_scratches().push(scratch);
-            nanoseconds.fetch_add(thread_time().saturating_sub(start).as_nanos() as u64, Ordering::Relaxed);
-        })?;
-        let mut all = Vec::with_capacity(batch.len());
-        for found in found {
-            all.extend(found.into_inner().unwrap_or_else(|| Ok(Vec::new()))?);
-        }
-        Ok((all, Duration::from_nanos(nanoseconds.into_inner())))
-    }
-
-    fn threads_for(&self, batch: &[Request<'_>]) -> usize {
-        let pieces = (self.pace * batch.len() as u32).as_nanos() / ALONE.as_nanos();
-        self.options.threads.min(batch.len()).min(pieces as usize).max(1)
-    }
-
-    fn lock_scratches(&self) -> MutexGuard<'_, Vec<Scratch>> {
-        self.scratches.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn search_some(
-        &self,
-        (batch, some): (&[Request<'_>], std::ops::Range<usize>),
-        added: &InBatch,
-        wanted: &Wanted,
-        now: u32,
-        scratch: &mut Scratch,
-    ) -> Result<Vec<Vec<Found>>> {
-        let mut asked: Vec<Asked<'_>> = Vec::with_capacity(some.len());
-        for at in some.clone() {
-            // What a request finds is as if those before it were added already.
-            let mut live = self.live(now);
-            let most = self.options.max_entries.unwrap_or(u64::MAX);
-            live.first_sequence = (self.next_sequence + added.before(at) as u64).saturating_sub(most);
-            // A document without tokens is like nothing.
-            let top = if batch[at].print.is_some() { wanted.top } else { 0 };
-            asked.push(Asked::new(batch[at].print.unwrap_or_default(), live, Best::new(wanted.least, top)));
-        }
-        let (first_sequence, first_time) = asked.first().map_or((0, 0), |asked| (asked.live.first_sequence, asked.live.first_time));
-        let is_alive = |last_sequence: u64, last_time: u32| last_sequence >= first_sequence && last_time >= first_time;
-        for (number, Held { segment, .. }) in self.segments.iter().enumerate() {
-            if is_alive(segment.shape.sequences[1], segment.shape.times[1]) {
-                search(&**segment, number, &mut asked, scratch)?;
-            }
-        }
-        for (number, young) in self.all_young().enumerate() {
-            if young.last().is_some_and(|(sequence, time)| is_alive(sequence, time)) {
-                search(young, number, &mut asked, scratch)?;
-            }
-        }
-        for (at, asked) in some.zip(&mut asked) {
-            added.search(added.before(at), asked)?;
-        }
-        Ok(asked.into_iter().map(|asked| asked.best.into_found()).collect())
-    }
-
-    fn answer(&self, batch: &[Request<'_>], found: &[Found]) -> Result<Answer> {
-        let id = |found: &Found| match found.at {
-            At::Segment(number, entry) => self.segments[number].segment.read_id(entry),
-            At::Young(number, entry) => self.waiting.get(number).map_or(&self.young, |young| young).id(entry).map(str::to_owned),
-            At::Batch(number) => Ok(batch[number].id.to_owned()),
-        };
-        let matches = found.iter().map(|found| Ok(Match { id: id(found)?, likeness: found.likeness })).collect::<Result<Vec<_>>>()?;
-        Ok(Answer { matches })
-    }
-
-    /// Adds those that are to be added, to the journal first.
-    fn add(&mut self, batch: &[Request<'_>], now: u32) -> Result<()> {
-        let mut lines = Vec::new();
-        for request in batch.iter().filter(|request| request.add) {
-            if let Some(print) = request.print {
-                let sequence = self.next_sequence + lines.len() as u64;
-                lines.push(Line::Add(Added { print, sequence, time: now, id: request.id.into() }));
-            }
-        }
-        if lines.is_empty() {
-            return Ok(());
-        }
-        self.last_time = now;
-        let (most, mut lines) = (self.most_young(), &lines[..]);
-        // A journal has just so many entries: the batch may be for two.
-        while !lines.is_empty() {
-            let room = most.saturating_sub(self.young.count()) as usize;
-            let (now, later) = lines.split_at(room.min(lines.len()));
-            self.writing()?.journal.append(now)?;
-            self.take(now);
-            if now.len() == room {
-                self.next_journal()?;
-            }
-            lines = later;
-        }
-        self.look_ahead();
-        Ok(())
+        Live { first_sequence, end_sequence: u64::MAX, first_time, removed: &self.removed }
     }
 
     /// Goes on with the next journal; what the last one has is made into a file.
     pub(super) fn next_journal(&mut self) -> Result<()> {
-        let (directory, every, first) = (self.directory.clone(), self.options.sync, self.next_sequence);
+        let first = self.next_sequence;
         let writing = self.writing()?;
         let number = writing.journal_number + 1;
         let (mut journal, young) = match writing.next_journal.take().and_then(|ahead| ahead.take(first)) {
             Some(made) => made,
-            None => (Journal::create(&journal_path(&directory, number), first, every)?, Young::default()),
+            None => (writing.journals.create(number, first)?, Young::default()),
         };
         journal.follow(&writing.journal);
         let full = std::mem::replace(&mut writing.journal, journal);
@@ -394,15 +225,15 @@ impl History {
     }
 
     /// Has the next journal made, if it will be needed soon.
-    fn look_ahead(&mut self) {
-        let (most, every, count) = (self.most_young(), self.options.sync, self.young.count());
+    pub(super) fn look_ahead(&mut self) {
+        let (most, count) = (self.most_young(), self.young.count());
         let first = self.next_sequence + u64::from(most - count.min(most));
         if let Some(writing) = &mut self.writing
             && writing.next_journal.is_none()
             && count >= most - most / 4
         {
-            let path = journal_path(&self.directory, writing.journal_number + 1);
-            writing.next_journal = Some(Ahead::start(path, first, every, (most, self.young.keys().cloned())));
+            let (journals, number) = (writing.journals.clone(), writing.journal_number + 1);
+            writing.next_journal = Some(Ahead::start(journals, number, first, (most, self.young.keys().cloned())));
         }
     }
 

@@ -4,19 +4,24 @@ use super::{
     Answer, History, Likeness, Options, Ratio, Request, Wanted,
     body::{BODY_BYTES, Body, split, words_of},
     build::build_file,
-    journal::{Journal, Line, SyncEvery, replay},
+    journal::{Journals, Line, SyncEvery, replay},
     likeness::Best,
     manifest::{Manifest, journal_path},
     plan::tests::{any_steps, steps_by_three},
+    promises::Promises,
     search::{Asked, Live, Scratch, Searched, search},
     segment::Entries,
+    verify::verify,
     young::{Added, Young},
 };
 use crate::format::Print;
 use proptest::prelude::*;
 use std::{
     collections::HashSet,
-    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
 };
 
 /// Prints that are near one another, near none, equal, empty and full.
@@ -65,7 +70,7 @@ type Search<'s> = dyn Fn(&mut [Asked<'_>]) + 's;
 /// What all requests find, asked together.
 fn found(prints: &[Print], least: Ratio, top: usize, among: &[&Search]) -> Vec<Vec<(u64, Likeness)>> {
     let none = HashSet::new();
-    let live = Live { first_sequence: 0, first_time: 0, removed: &none };
+    let live = Live { first_sequence: 0, end_sequence: u64::MAX, first_time: 0, removed: &none };
     let mut asked: Vec<_> = prints.iter().map(|&print| Asked::new(print, live, Best::new(least, top))).collect();
     among.iter().for_each(|search| search(&mut asked));
     let of = |asked: Asked<'_>| asked.best.into_found().iter().map(|found| (found.sequence, found.likeness)).collect();
@@ -232,6 +237,99 @@ fn what_is_removed_or_forgotten_is_not_found() {
     NOW.store(1000, Ordering::Relaxed);
 }
 
+/// A model of a history: a list, and a look at all of it for each request.
+#[derive(Default)]
+struct Model {
+    entries: Vec<(u64, String, Print)>,
+    next: u64,
+}
+
+impl Model {
+    fn ask(&mut self, request: &Request<'_>, wanted: &Wanted, most: u64) -> Vec<(String, Likeness)> {
+        let Some(print) = request.print else { return Vec::new() };
+        let first = self.next.saturating_sub(most);
+        let live = || self.entries.iter().filter(|(sequence, ..)| *sequence >= first);
+        let own = live().find(|(_, id, of)| id == request.id && *of == print).map(|entry| entry.0);
+        let earlier: Vec<_> = live().filter(|entry| own.is_none_or(|own| entry.0 < own)).map(|entry| (entry.0, entry.2)).collect();
+        let found = brute(&earlier, &print, wanted.least, wanted.top);
+        let id = |sequence| self.entries.iter().find(|entry| entry.0 == sequence).map(|entry| entry.1.clone()).unwrap_or_default();
+        let answer = found.into_iter().map(|(sequence, likeness)| (id(sequence), likeness)).collect();
+        if request.add && own.is_none() {
+            self.entries.push((self.next, request.id.to_owned(), print));
+            self.next += 1;
+        }
+        answer
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Documents that come again, with the same text and with another, one by one and together, in memory and in files, also when few are remembered.
+    #[test]
+    fn a_document_that_comes_again_gets_its_first_answer_and_is_stored_once(
+        prints in prints(12),
+        asked in prop::collection::vec((0_usize..20, 0_usize..14, prop::bool::weighted(0.85), any::<bool>()), 1..250),
+        most in prop_oneof![3 => Just(u64::MAX), 1 => 1_u64..40],
+        removed in prop::collection::vec((0_usize..250, 0_usize..20), 0..4),
+        batch in 1_usize..60, top in 1_usize..4, least in ratio(), young_entries in 5_u32..60,
+    ) {
+        let (directory, wanted) = (tempfile::tempdir().unwrap(), Wanted { least, top });
+        let max_entries = Some(most).filter(|&most| most < u64::MAX);
+        let options = Options { threads: 2, young_entries, max_entries, ..options(2) };
+        let (mut history, mut model) = (History::open(directory.path(), options.clone()).unwrap().0, Model::default());
+        let ids: Vec<String> = (0..20).map(|id| format!("id{id}")).collect();
+        for (number, some) in asked.chunks(batch).enumerate() {
+            let request = |&(id, print, add, has_print): &(usize, usize, bool, bool)| Request {
+                id: &ids[id],
+                print: (has_print || id > 2).then(|| prints[print % prints.len()]),
+                add,
+            };
+            let requests: Vec<_> = some.iter().map(request).collect();
+            let answers = history.ask(&requests, &wanted).unwrap();
+            for (request, answer) in requests.iter().zip(answers) {
+                let found: Vec<_> = answer.matches.into_iter().map(|found| (found.id, found.likeness)).collect();
+                prop_assert_eq!(found, model.ask(request, &wanted, most), "{} in batch {}", request.id, number);
+            }
+            for (_, id) in removed.iter().filter(|(at, _)| at / batch == number) {
+                let live = |entry: &(u64, String, Print)| entry.0 >= model.next.saturating_sub(most) && entry.1 == ids[*id];
+                let count = model.entries.iter().filter(|entry| live(entry)).count();
+                prop_assert_eq!(history.remove(&ids[*id]).unwrap(), count as u64);
+                model.entries.retain(|entry| entry.1 != ids[*id]);
+            }
+            if number % 5 == 4 {
+                history.close().unwrap();
+                history = History::open(directory.path(), options.clone()).unwrap().0;
+            }
+        }
+        prop_assert_eq!(history.next_sequence, model.next);
+        history.close().unwrap();
+        verify(directory.path()).unwrap();
+    }
+}
+
+/// Answers are delivered before anything of them is stored: if that fails, the history is as it was.
+#[test]
+fn what_was_not_delivered_is_not_stored() {
+    let (prints, wanted) = (many(9000, 5), Wanted { least: Ratio::ALL, top: 1 });
+    let directory = tempfile::tempdir().unwrap();
+    let mut history = History::open(directory.path(), options(1)).unwrap().0;
+    let ids: Vec<String> = (0..prints.len()).map(|number| format!("d{number}")).collect();
+    let requests: Vec<_> = ids.iter().zip(&prints).map(|(id, &print)| Request { id, print: Some(print), add: true }).collect();
+    let mut delivered = 0;
+    let failed = history.ask_and_deliver(&requests, &wanted, &mut |answers| {
+        if delivered > 0 {
+            return Err(crate::error::Error::ClosedPipe);
+        }
+        delivered = answers.len();
+        Ok(())
+    });
+    assert!(failed.is_err() && (1..9000).contains(&delivered));
+    assert_eq!(history.next_sequence, delivered as u64);
+    drop(history);
+    assert_eq!(verify(directory.path()).unwrap().arrived, delivered as u64);
+}
+
 /// Of four journals none need be on disk when the machine dies: whatever is whole is there, numbers are not given twice, and all answers are right.
 #[test]
 fn every_journal_may_be_torn() {
@@ -242,7 +340,9 @@ fn every_journal_may_be_torn() {
     History::open(directory, options()).unwrap().0.close().unwrap();
     let write = |number: usize, is_synced: bool| {
         let first = 100 * (number - 1);
-        let mut journal = Journal::create(&journal_path(directory, number as u64), first as u64, SyncEvery::Never).unwrap();
+        let promises = Arc::new(Promises::open(directory, 1).unwrap());
+        let journals = Journals { directory: directory.to_owned(), every: SyncEvery::Never, promises };
+        let mut journal = journals.create(number as u64, first as u64).unwrap();
         for at in (first..first + 100).step_by(10) {
             let added = |at: usize| Added { print: prints[at], sequence: at as u64, time: 1000, id: format!("d{at}").into() };
             journal.append(&(at..at + 10).map(|at| Line::Add(added(at))).collect::<Vec<_>>()).unwrap();
@@ -255,7 +355,7 @@ fn every_journal_may_be_torn() {
     let second = journal_path(directory, 2);
     let bytes = std::fs::read(&second).unwrap();
     std::fs::write(&second, &bytes[..bytes.len() / 2]).unwrap();
-    let left = 100 + replay(&second).unwrap().lines.len();
+    let left = 100 + replay(&second, 0).unwrap().lines.len();
     assert!((120..180).contains(&left));
     let all: Vec<_> = (0..).zip(prints.iter().copied()).filter(|(at, _)| !(left as u64..200).contains(at)).collect();
     let ensure_right = |history: &mut History| {
@@ -268,8 +368,10 @@ fn every_journal_may_be_torn() {
     let (mut reader, notes) = History::open(directory, Options { read_only: true, ..options() }).unwrap();
     assert!(notes.is_empty());
     ensure_right(&mut reader);
+    let verified = verify(directory).unwrap();
+    assert!(verified.entries == all.len() as u64 && verified.journals[1].unfinished_bytes > 0, "{verified:?}");
     let (mut history, notes) = History::open(directory, options()).unwrap();
-    assert!(notes.len() == 1 && notes[0].to_string().contains("000002.journal: "), "{notes:?}");
+    assert!(notes.len() == 1 && notes[0].to_string().contains("000002.journal: dropped "), "{notes:?}");
     ensure_right(&mut history);
     assert_eq!(history.next_sequence, 400);
     history.close().unwrap();
@@ -277,13 +379,120 @@ fn every_journal_may_be_torn() {
     assert!(notes.is_empty());
     ensure_right(&mut history);
     history.close().unwrap();
-    // A later one says that it was on disk before anything of that one was: then this is no crash.
-    let manifest = Manifest { segments: Vec::new(), journal: 1, ..Manifest::read(directory).unwrap().unwrap() };
-    manifest.commit(directory).unwrap();
-    (1..=4).for_each(|number| write(number, number == 3));
-    std::fs::write(&second, &bytes[..bytes.len() / 2]).unwrap();
-    let error = History::open(directory, options()).err().unwrap().to_string();
-    assert!(error.contains("000002.journal: byte ") && error.ends_with("the journal was altered"), "{error}");
+    verify(directory).unwrap();
+}
+
+/// Journals 1 to 3 of a history, all of them synced.
+fn synced_journals(directory: &std::path::Path) {
+    let options = || Options { young_entries: 100, ..options(1) };
+    History::open(directory, options()).unwrap().0.close().unwrap();
+    let promises = Arc::new(Promises::open(directory, 1).unwrap());
+    let journals = Journals { directory: directory.to_owned(), every: SyncEvery::Never, promises };
+    for number in 1..=3 {
+        let mut journal = journals.create(number, 10 * (number - 1)).unwrap();
+        for at in 10 * (number - 1)..10 * number {
+            let added = Added { print: Print([at; 4]), sequence: at, time: 1000, id: format!("d{at}").into() };
+            journal.append(&[Line::Add(added)]).unwrap();
+        }
+        journal.finish().unwrap();
+    }
+}
+
+/// Bytes that were never synced follow all that was, in a journal that is not the last one: nothing is lost, readers pass over them, and the next writer
+/// drops them and says so.
+#[test]
+fn an_unfinished_group_makes_no_history_unreadable() {
+    for number in 1..=3 {
+        let directory = tempfile::tempdir().unwrap();
+        synced_journals(directory.path());
+        let path = journal_path(directory.path(), number);
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, [&bytes[..], &bytes[32..49]].concat()).unwrap();
+        assert_eq!(verify(directory.path()).unwrap().entries, 30);
+        let (history, notes) = History::open(directory.path(), options(1)).unwrap();
+        let expected = format!(
+            "{}: dropped 17 bytes of an unfinished group from byte {} on; everything that was synced is there",
+            path.display(),
+            bytes.len()
+        );
+        assert_eq!(notes.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+        assert_eq!(history.entries(), 30);
+        history.close().unwrap();
+        let (history, notes) = History::open(directory.path(), options(1)).unwrap();
+        assert!(notes.is_empty() && history.entries() == 30);
+    }
+}
+
+/// Whoever reads, and whoever writes: what was synced is there, or it is told what is missing and where.
+#[test]
+fn journals_that_lack_what_was_synced_are_refused() {
+    for number in 1..=3_u64 {
+        let directory = tempfile::tempdir().unwrap();
+        synced_journals(directory.path());
+        let path = journal_path(directory.path(), number);
+        let bytes = std::fs::read(&path).unwrap();
+        let refused = || {
+            let writer = History::open(directory.path(), options(1)).err().unwrap().to_string();
+            assert_eq!(verify(directory.path()).unwrap_err().to_string(), writer);
+            writer
+        };
+        std::fs::write(&path, &bytes[..32]).unwrap();
+        let told = format!("{}: byte 32: the journal ends here, but {} bytes of it were on disk; it was cut", path.display(), bytes.len());
+        assert_eq!(refused(), told);
+        std::fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
+        assert!(refused().ends_with("a group of entries does not match its checksum; the journal was altered"));
+        std::fs::remove_file(&path).unwrap();
+        let told = refused();
+        let is_first = number == 1;
+        assert!(told.contains(&format!("00000{number}.journal: ")) || !is_first && told.contains("000003.journal: "), "{told}");
+        assert!(is_first || told.contains("the journal is missing, but "), "{told}");
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(verify(directory.path()).unwrap().entries, 30);
+    }
+}
+
+/// What is noted of the journals may be lost; then that is said, and the next writer notes it anew.
+#[test]
+fn promises_that_are_missing_or_altered_are_made_again() {
+    for is_missing in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        synced_journals(directory.path());
+        let path = directory.path().join(super::promises::NAME);
+        if is_missing {
+            std::fs::remove_file(&path).unwrap()
+        } else {
+            std::fs::write(&path, [7; 1024]).unwrap()
+        }
+        assert!(verify(directory.path()).unwrap_err().to_string().contains(": "));
+        let (history, notes) = History::open(directory.path(), options(1)).unwrap();
+        let why = if is_missing { "is missing" } else { "was altered" };
+        let expected =
+            format!("{}: the file {why} and was made again; if journals were cut before now, that is not noticed", path.display());
+        assert_eq!((notes.iter().map(ToString::to_string).collect::<Vec<_>>(), history.entries()), (vec![expected], 30));
+        drop(history);
+        assert_eq!(verify(directory.path()).unwrap().entries, 30);
+        std::fs::write(journal_path(directory.path(), 3), &std::fs::read(journal_path(directory.path(), 3)).unwrap()[..32]).unwrap();
+        assert!(verify(directory.path()).unwrap_err().to_string().contains("000003.journal: byte 32: the journal ends here"));
+    }
+}
+
+/// Through several files, with every kind of entry in them.
+#[test]
+fn a_whole_history_is_verified_and_counted() {
+    let (mut prints, wanted) = (many(2500, 6), Wanted { least: Ratio::ALL, top: 1 });
+    (0..200).for_each(|at| prints[10 * at + 1] = prints[3]);
+    let directory = tempfile::tempdir().unwrap();
+    let mut history = History::open(directory.path(), options(2)).unwrap().0;
+    ask(&mut history, &prints, 0, &wanted);
+    (0..40).for_each(|number| assert_eq!(history.remove(&format!("d{}", 60 * number)).unwrap(), 1));
+    history.close().unwrap();
+    let stats = verify(directory.path()).unwrap();
+    assert_eq!(stats, super::stats(directory.path()).unwrap());
+    assert_eq!((stats.entries, stats.arrived, stats.scheme.as_str()), (2460, 2500, "word@18.0 minhash:256@2"));
+    assert!(!stats.segments.is_empty() && stats.journals.len() == 1, "{stats:?}");
+    let on_disk: u64 = stats.segments.iter().map(|segment| u64::from(segment.entries)).sum();
+    assert_eq!(on_disk + u64::from(stats.journals[0].entries), stats.entries + stats.removed);
+    assert!(stats.removed <= 40, "{stats:?}");
 }
 
 /// A commit may be on disk, and the entry that it says is removed not: its number is that of another one later.

@@ -5,6 +5,7 @@
 
 use super::{
     body::{BODY_BYTES, Body, HEAD_BYTES, Head, join, split},
+    by_id::ById,
     keys::{Key, Keys, Ones, PARTS, Parts},
     likeness::{At, Ratio},
     plan::Steps,
@@ -54,7 +55,7 @@ pub struct Young {
     times: Vec<u32>,
     ids: String,
     id_ends: Vec<usize>,
-    id_hashes: Vec<u32>,
+    by_id: ById,
     /// Made when there are more than a few entries, if not before.
     tables: Option<Tables>,
 }
@@ -96,7 +97,7 @@ impl Young {
             // No bytes at all are UTF-8.
             ids: String::from_utf8(touched(ID_BYTES * entries, 0)).unwrap_or_default(),
             id_ends: touched(entries, 0),
-            id_hashes: touched(entries, 0),
+            by_id: ById::with_room(entries),
             tables: keys.map(|keys| Tables { keys, parts: (0..PARTS).map(|_| Chains::with_room(entries)).collect() }),
         }
     }
@@ -113,7 +114,7 @@ impl Young {
         self.times.push(added.time);
         self.ids.push_str(&added.id);
         self.id_ends.push(self.ids.len());
-        self.id_hashes.push(id_hash(&added.id));
+        self.by_id.push(id_hash(&added.id));
         match &mut self.tables {
             Some(tables) => tables.add(entry, &added.print),
             None if self.times.len() == FEW => self.tables = Some(Tables::new(&self.heads, &self.bodies)),
@@ -140,13 +141,13 @@ impl Young {
 
     /// All entries that have this id.
     pub fn with_id(&self, id: &str) -> Result<Vec<u32>> {
-        let hash = id_hash(id);
         let mut found = Vec::new();
-        for (entry, _) in (0..).zip(&self.id_hashes).filter(|(_, of)| **of == hash) {
+        for entry in self.by_id.with_hash(id_hash(id)) {
             if self.id(entry)? == id {
                 found.push(entry);
             }
         }
+        found.reverse();
         Ok(found)
     }
 }

@@ -13,8 +13,11 @@ use std::{io::Write, sync::Arc};
 pub trait Answering: Send {
     fn scheme(&self) -> &PrintScheme;
     fn hello(&self) -> Hello;
-    /// A reply for each request.
+    /// A reply for each request. Documents are stored when this returns.
     fn ask(&mut self, requests: &[Request<'_>]) -> Result<Vec<Reply>>;
+    /// Hands replies to `deliver`, some at a time and in order, before their documents are stored: if the process dies or `deliver` fails,
+    /// no document is stored whose reply was not delivered. Servers that are asked elsewhere store them earlier.
+    fn ask_and_deliver(&mut self, requests: &[Request<'_>], deliver: &mut dyn FnMut(&[Reply]) -> Result<()>) -> Result<()>;
     /// Removes all entries that have this id.
     fn remove(&mut self, id: &str) -> Result<Removed>;
     /// Returns when all that was added is on disk.

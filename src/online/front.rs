@@ -229,6 +229,10 @@ impl Answering for Front {
         Ok(replies)
     }
 
+    fn ask_and_deliver(&mut self, requests: &[Request<'_>], deliver: &mut dyn FnMut(&[Reply]) -> Result<()>) -> Result<()> {
+        deliver(&self.ask(requests)?)
+    }
+
     fn remove(&mut self, id: &str) -> Result<Removed> {
         self.welcome();
         let (mut removed, mut line) = (Removed::default(), Vec::new());

@@ -32,6 +32,19 @@ impl Kept {
     fn keeps(&self, print: Option<Print>) -> bool {
         print.is_none_or(|print| self.buckets.contains(print.cardinality()))
     }
+
+    /// The same requests, of which only those are added that belong here.
+    fn kept<'r>(&self, requests: &[Request<'r>]) -> Vec<Request<'r>> {
+        requests.iter().map(|request| Request { add: request.add && self.keeps(request.print), ..*request }).collect()
+    }
+}
+
+fn replies(answers: Vec<Answer>, requests: &[Request<'_>], kept: &[Request<'_>]) -> Vec<Reply> {
+    let reply = |(answer, (asked, kept)): (Answer, (&Request<'_>, &Request<'_>))| {
+        let found = answer.matches.into_iter().map(|found| Found { similarity: found.likeness.similarity(), id: found.id });
+        Reply { matches: found.collect(), is_left_out: asked.add && !kept.add, missing: Vec::new() }
+    };
+    answers.into_iter().zip(requests.iter().zip(kept)).map(reply).collect()
 }
 
 impl Answering for Kept {
@@ -50,14 +63,21 @@ impl Answering for Kept {
     }
 
     fn ask(&mut self, requests: &[Request<'_>]) -> Result<Vec<Reply>> {
-        let kept: Vec<_> = requests.iter().map(|request| Request { add: request.add && self.keeps(request.print), ..*request }).collect();
+        let kept = self.kept(requests);
         let answers = self.history.ask(&kept, &self.wanted)?;
         self.tell_notes();
-        let reply = |(answer, (asked, kept)): (Answer, (&Request<'_>, &Request<'_>))| {
-            let found = answer.matches.into_iter().map(|found| Found { similarity: found.likeness.similarity(), id: found.id });
-            Reply { matches: found.collect(), is_left_out: asked.add && !kept.add, missing: Vec::new() }
-        };
-        Ok(answers.into_iter().zip(requests.iter().zip(&kept)).map(reply).collect())
+        Ok(replies(answers, requests, &kept))
+    }
+
+    fn ask_and_deliver(&mut self, requests: &[Request<'_>], deliver: &mut dyn FnMut(&[Reply]) -> Result<()>) -> Result<()> {
+        let (kept, mut done) = (self.kept(requests), 0);
+        self.history.ask_and_deliver(&kept, &self.wanted, &mut |answers| {
+            let some = done..done + answers.len();
+            done = some.end;
+            deliver(&replies(answers, &requests[some.clone()], &kept[some]))
+        })?;
+        self.tell_notes();
+        Ok(())
     }
 
     fn remove(&mut self, id: &str) -> Result<Removed> {

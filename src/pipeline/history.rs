@@ -6,7 +6,7 @@ use crate::{
     error::{At, Error, Problem, Result},
     format::{Kind, Print},
     history::{self, History, Request, Wanted},
-    online::{self, Answering, Of, Tell, ensure_id_is_short, put_reply},
+    online::{self, Answering, Of, Reply, Tell, ensure_id_is_short, put_reply},
     parallel,
     scheme::PrintScheme,
     token::Tokenizer,
@@ -47,7 +47,8 @@ pub fn ask_history(options: &HistoryOptions, settings: &Settings, out: &mut impl
 
 /// Writes the lines of documents that are like none before them, each as it came, and adds all to the history.
 ///
-/// A line that is no document is told, and kept: nothing is lost that was not found elsewhere.
+/// A document is stored only after its line was written and flushed. So whenever the process dies, the same input once more passes every
+/// new document at least once. A line that is no document is told, and kept: nothing is lost that was not found elsewhere.
 pub fn sift_by_history(options: &HistoryOptions, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Asked> {
     let (source, prints, mut history) = open(options, settings)?;
     let (mut asked, stop) = (Asked::default(), source.stop());
@@ -61,28 +62,48 @@ pub fn sift_by_history(options: &HistoryOptions, settings: &Settings, out: &mut 
         lines.problems.iter().for_each(|problem| watch.problem(problem));
         asked.problems += lines.problems.len() as u64;
         watch.progress(lines.bytes.len() as u64, lines.documents.len() as u64);
-        let sift = || {
-            let requests: Vec<_> = lines.documents.iter().map(|(id, print)| Request { id, print: *print, add: options.add }).collect();
-            let answers = history.ask(&requests)?;
-            asked.matches += answers.iter().filter(|answer| !answer.matches.is_empty()).count() as u64;
-            let is_new = |document: Option<usize>| document.is_none_or(|document| answers[document].matches.is_empty());
-            let mut kept = Vec::with_capacity(lines.bytes.len());
-            for (line, document) in &lines.lines {
-                if is_new(*document) {
-                    kept.extend_from_slice(&lines.bytes[line.clone()]);
-                }
-            }
-            // The next file must not go on in the last line of this one.
-            if kept.last().is_some_and(|&last| last != b'\n') {
-                kept.push(b'\n');
-            }
-            out.write_all(&kept).and_then(|()| out.flush()).map_err(Error::output)
-        };
-        let mut sift = sift;
-        sift().inspect_err(|_| stop.store(true, Ordering::Relaxed))
+        let mut pass = Pass { lines: &lines, next_line: 0, next_document: 0, kept: Vec::new(), out };
+        let requests: Vec<_> = lines.documents.iter().map(|(id, print)| Request { id, print: *print, add: options.add }).collect();
+        let passed = history.ask_and_deliver(&requests, &mut |replies| {
+            asked.matches += replies.iter().filter(|reply| !reply.matches.is_empty()).count() as u64;
+            pass.pass(replies)
+        });
+        // There may be lines without any document.
+        passed.and_then(|()| pass.pass(&[])).inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
     history.close()?;
     Ok(asked)
+}
+
+/// Passes the lines of a chunk on, as far as their documents are answered.
+struct Pass<'l, W> {
+    lines: &'l Lines,
+    next_line: usize,
+    next_document: usize,
+    kept: Vec<u8>,
+    out: &'l mut W,
+}
+
+impl<W: Write> Pass<'_, W> {
+    /// Writes the lines of the next documents that are like nothing, and all lines up to the first document after them.
+    fn pass(&mut self, replies: &[Reply]) -> Result<()> {
+        self.kept.clear();
+        while let Some((line, document)) = self.lines.lines.get(self.next_line) {
+            let reply = document.map(|document| replies.get(document - self.next_document));
+            match reply {
+                Some(None) => break,
+                Some(Some(reply)) if !reply.matches.is_empty() => {}
+                Some(Some(_)) | None => self.kept.extend_from_slice(&self.lines.bytes[line.clone()]),
+            }
+            self.next_line += 1;
+        }
+        self.next_document += replies.len();
+        // The next file must not go on in the last line of this one.
+        if self.kept.last().is_some_and(|&last| last != b'\n') {
+            self.kept.push(b'\n');
+        }
+        self.out.write_all(&self.kept).and_then(|()| self.out.flush()).map_err(Error::output)
+    }
 }
 
 /// Removes all entries that have one of these ids; says how many they were, and tells each id that has none.

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// A manifest with these lists, as JSON.
 pub fn manifest(journal: u64, segments: &str, removed: &str) -> String {
     let body = format!(
-        r#"{{"dedup":"history","version":1,"scheme":"word@18.0 minhash:256","next_segment":9,"journal":{journal},"segments":[{segments}],"removed":[{removed}]"#
+        r#"{{"dedup":"history","version":2,"scheme":"word@18.0 minhash:256@2","next_segment":9,"journal":{journal},"segments":[{segments}],"removed":[{removed}]"#
     );
     let sum = xxh3_64(format!("{body}}}").as_bytes());
     format!(r#"{body},"checksum":"{sum:016x}"}}"#)
@@ -34,8 +34,20 @@ pub fn journal<'g>(first_sequence: u64, groups: impl Iterator<Item = &'g [u8]>) 
     out
 }
 
-/// Opens what is there, and asks for something. Whatever is wrong with it is told.
+/// A slot that promises nothing, twice.
+fn synced() -> Vec<u8> {
+    let mut slot = b"\x89DEDHS\r\n".to_vec();
+    slot.resize(504, 0);
+    slot.extend_from_slice(&xxh3_64(&slot).to_le_bytes());
+    slot.repeat(2)
+}
+
+/// Opens what is there, checks it, and asks for something. Whatever is wrong with it is told.
 pub fn ask(directory: &Path) {
+    if !directory.join("synced").exists() {
+        write(directory, "synced", synced());
+    }
+    let _ = dedup::history::verify(directory);
     let options = Options { read_only: true, ..Options::default() };
     let Ok((mut history, _)) = History::open(directory, options) else { return };
     let prints = [Print([0; 4]), Print([5; 4]), Print([u64::MAX; 4])];

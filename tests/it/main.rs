@@ -24,6 +24,8 @@ mod manual;
 mod passages;
 mod pipeline;
 mod query;
+mod replay;
+mod requests;
 mod schemes;
 mod scripts;
 mod service;
