@@ -23,10 +23,11 @@ const FEED: &str = "while mapfile -n 7 -t lines && ((${#lines[@]})); do printf '
 const SIFT: &str = "dedup-query --history h --min-similarity 0.9 --only-new --file-entries 20 --sync-every 1ms";
 const CALLS: &str = "read,write,pwrite64,fsync,fdatasync,rename,unlink,ftruncate,openat,mkdir,futex";
 
-/// Takes a few bytes at a time from a pipe that holds little, so that the writer waits for it again and again.
+/// Takes a few bytes at a time from a pipe that holds 4 KiB (F_SETPIPE_SZ), so that the writer waits for it again and again.
 const SLOW: &str = "python3 -c '
 import fcntl, os, sys
 fcntl.fcntl(0, 1031, 4096)
+open(\"ready\", \"w\").close()
 while block := os.read(0, 300): sys.stdout.buffer.write(block)' > out";
 
 /// Whole lines of what a reader got.
@@ -49,9 +50,12 @@ fn kill_at_calls(reader: &str, check: impl Fn(&Work, &str, u32)) {
     assert_eq!(whole.lines().count(), COUNT - COUNT / 3);
     let step = if std::env::var_os("DEDUP_SOAK").is_some() { 1 } else { 17 };
     for number in (1..).step_by(step) {
-        work.shell("rm -rf h out; touch out").ok();
+        work.shell("rm -rf h out ready").ok();
+        if !reader.contains(SLOW) {
+            work.write("ready", "");
+        }
         let trace = format!("strace -f -qq -o /dev/null -e trace={CALLS} -e inject={CALLS}:signal=KILL:when={number} {SIFT} 2> /dev/null");
-        work.shell(&format!("{FEED} | ({trace}; echo $? > status) {reader}"));
+        work.shell(&format!("{FEED} | (until [ -e ready ]; do :; done; {trace}; echo $? > status) {reader}"));
         check(&work, &whole, number);
         work.run("dedup-query", &["history", "verify", "h"]).ok();
         if work.read("status") != b"137\n" {
