@@ -416,6 +416,7 @@ impl Arguments {
         };
         let mut complaints = Complaints::new(tool_name::<Self>(), self.run.quiet);
         let problems = compare(index, &options, &settings, &mut out, &mut complaints, &mut tell);
+        complaints.finish();
         bar.finish_and_clear();
         let problems = problems?;
         out.commit()?;
@@ -436,7 +437,12 @@ impl Arguments {
         let mut work = |watch: &mut dyn Watch| Ok::<_, anyhow::Error>(passages(index, &options, &settings, &mut out, watch)?);
         // Without PATH stdin is not read, and nobody need be told of it.
         let summary = match options.by_id {
-            Some(_) => work(&mut Complaints::new(tool_name::<Self>(), self.run.quiet))?,
+            Some(_) => {
+                let mut complaints = Complaints::new(tool_name::<Self>(), self.run.quiet);
+                let done = work(&mut complaints);
+                complaints.finish();
+                done?
+            }
             None => watched::<Self, _>(&self.run, true, work)?,
         };
         out.commit()?;

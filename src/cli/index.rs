@@ -203,7 +203,7 @@ struct RemoveArgs {
     /// Exit with 0 although the index lacks some of the documents
     #[arg(long)]
     skip_bad: bool,
-    /// No word on documents that the index does not have, nor on what was done
+    /// No word on what was done; errors are still reported
     #[arg(short, long)]
     quiet: bool,
 }
@@ -241,7 +241,7 @@ struct MergeArgs {
     /// Exit with 0 although some documents have the id of another
     #[arg(long)]
     skip_bad: bool,
-    /// No word on documents that have the id of another
+    /// Accepted as everywhere; errors are still reported
     #[arg(short, long)]
     quiet: bool,
 }

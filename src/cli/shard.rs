@@ -21,9 +21,9 @@ use crate::{
     pipeline::{Settings, StepOptions, files_to_read, scheme_of},
     posting::TempDir,
     shard::{
-        BaseOf, Events, Failure, Host, Kind, LOST, Local, News, Outcome, Plan, PlanOptions, RETRIES, RunLock, RunOptions, State,
-        TableOptions, Tally, Task, Verdict, clean, commit, gather, gather_needs, has_file, number, prepare, problems, read_owners, run,
-        state, usual_parts, write_plan, write_problems, write_report,
+        BaseOf, Events, Failure, Host, Input, Kind, LOST, Local, News, Outcome, Plan, PlanOptions, RETRIES, RunLock, RunOptions, State,
+        TableOptions, Tally, Task, Verdict, clean, commit, gather, gather_needs, has_file, input_of, number, prepare, read_owners, run,
+        state, usual_parts, write_input, write_plan, write_report,
     },
     token::Tokenizer,
 };
@@ -146,7 +146,7 @@ struct RunTasksArgs {
     /// How often a task may be lost before the run is given up; not with slurm [default: 3]
     #[arg(long, value_name = "N")]
     retries: Option<u32>,
-    /// No progress bar, and no word on documents that could not be used
+    /// No progress bar, and no account of what was read; errors are still reported
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
@@ -187,7 +187,7 @@ struct GatherArgs {
     /// The directory to make; it must not be there yet
     #[arg(short, long, value_name = "IDX")]
     output: PathBuf,
-    /// No word on documents that could not be used
+    /// No account of what was read; errors are still reported
     #[arg(short, long)]
     quiet: bool,
 }
@@ -400,7 +400,7 @@ fn run_all(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
         say(&format!("{}: {error}", name::<Arguments>()));
     }
     if failures.is_empty() {
-        return Ok(tell(&plan, &problems(&directory)?, args.quiet));
+        return Ok(tell(&plan, &input_of(&directory)?.unwrap_or_default(), args.quiet));
     }
     for Failure { task, verdict } in &failures {
         if let Verdict::Failed(what) | Verdict::Lost(what) = verdict {
@@ -462,13 +462,14 @@ fn here<'p>(plan: &'p Plan, run: &Path, slots: u32) -> Result<Local<'p>, anyhow:
     Ok(Local { plan, program: env::current_exe().context("dedup-shard")?, run: run.to_owned(), slots })
 }
 
-/// What could not be used, and what the exit status says of it.
-fn tell(plan: &Plan, problems: &[String], quiet: bool) -> ExitCode {
+/// What could not be used, the account of what was read, and what the exit status says of it.
+fn tell(plan: &Plan, input: &Input, quiet: bool) -> ExitCode {
     let severity = if plan.options.skip_bad { "warning: " } else { "" };
+    input.problems.iter().for_each(|problem| say(&format!("{}: {severity}{problem}", name::<Arguments>())));
     if !quiet {
-        problems.iter().for_each(|problem| say(&format!("{}: {severity}{problem}", name::<Arguments>())));
+        say(&format!("{}: {}", name::<Arguments>(), input.account));
     }
-    exit_code(problems.len() as u64, plan.options.skip_bad)
+    exit_code(input.problems.len() as u64, plan.options.skip_bad)
 }
 
 /// Exit of a task that will fail again.
@@ -582,17 +583,20 @@ fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
             State::Damaged(what) => anyhow::bail!("{what}; dedup-shard task {} {} makes it again", args.of.run.display(), task.id),
         }
     }
-    let problems = gather_to(&plan, &directory, &output)?;
-    Ok(tell(&plan, &problems, args.quiet))
+    let input = gather_to(&plan, &directory, &output)?;
+    Ok(tell(&plan, &input, args.quiet))
 }
 
-/// Gives what could not be used.
-fn gather_to(plan: &Plan, directory: &Path, output: &Path) -> Result<Vec<String>, anyhow::Error> {
+/// Gives an account of the input.
+fn gather_to(plan: &Plan, directory: &Path, output: &Path) -> Result<Input, anyhow::Error> {
     enter(plan)?;
     let settings = |task: &Task| index::settings_of(plan.command(task, directory)).map_err(|error| Error::Usage(error.to_string()));
-    let problems = write_problems(plan, directory, &settings)?;
+    let input = write_input(plan, directory, &settings)?;
+    if plan.options.base.is_none() {
+        input.account.ensure_documents()?;
+    }
     gather(plan, directory, output)?;
-    Ok(problems)
+    Ok(input)
 }
 
 pub fn main() -> ExitCode {

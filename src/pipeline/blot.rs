@@ -8,7 +8,7 @@ use crate::{
     blot::{self as schemes, Blotter, Run, Shape, Window},
     corpus::{Content, Item, Slice, Source},
     error::{Error, Place, Result},
-    format::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, Span, Tokens},
+    format::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, Span, Tokens, empty},
     index::Manifest,
     scheme::{BlotScheme, TokenScheme},
     select::{Of, Selection},
@@ -54,6 +54,7 @@ pub fn blot(options: &BlotOptions, with_positions: bool, settings: &Settings, ou
     let (source, blots) = open_source(options, source)?;
     let header = Header::new(Kind::Blots, blots.scheme.to_string());
     let codec = BlotCodec { bits: blots.scheme.bits, with_positions };
+    let blots = if with_positions { blots } else { blots.only_values() };
     run_to_stream(&Encode { blots, codec, form: settings.form }, source, &header, settings, out, watch)
 }
 
@@ -139,6 +140,8 @@ pub(super) struct ToBlots {
     tokens: Tokens,
     /// Those of all schemes, where there are several.
     blots: Blots,
+    /// The tokens of a document are given back once its blots are made.
+    drops_tokens: bool,
 }
 
 /// Makes the blots of one scheme.
@@ -217,7 +220,18 @@ impl ToBlots {
         }
         let tokenize = ToTokens::new(&tokens);
         let scheme = BlotScheme { tokens, window: window.join(","), bits, select: select_name };
-        Ok(Self { scheme, tokenize, can_blot: true, makers, tokens: Tokens::default(), blots: Blots::default() })
+        Ok(Self { scheme, tokenize, can_blot: true, makers, tokens: Tokens::default(), blots: Blots::default(), drops_tokens: false })
+    }
+
+    /// Only the blots of a document are wanted, neither their positions nor its tokens: of a large document that is half of the memory.
+    pub fn only_values(mut self) -> Self {
+        self.drops_tokens = true;
+        if let [maker] = &mut self.makers[..]
+            && maker.selection.is_all()
+        {
+            maker.blotter.without_positions();
+        }
+        self
     }
 
     /// Gives back large buffers.
@@ -300,6 +314,25 @@ impl ToBlots {
         }
     }
 
+    /// The distinct blots of a document in rising order, and how many tokens it has. The buffer is exchanged for that of its blots.
+    pub fn distinct(&mut self, item: &Item<'_>, out: &mut Vec<u64>) -> Result<u64, String> {
+        let blots = self.blots(item)?.0;
+        let tokens = blots.tokens;
+        match (&item.content, &mut self.makers[..]) {
+            (Content::Text(_) | Content::Tokens(_), [maker]) => std::mem::swap(out, &mut maker.blots.values),
+            (Content::Text(_) | Content::Tokens(_), _) => std::mem::swap(out, &mut self.blots.values),
+            (Content::Blots(Blots { values, .. }), _) => {
+                empty(out);
+                out.extend_from_slice(values);
+            }
+            (Content::Print(_), _) => {}
+        }
+        self.makers.iter_mut().for_each(|maker| maker.blots.clear());
+        out.sort_unstable();
+        out.dedup();
+        Ok(tokens)
+    }
+
     /// The blots of a document, and the hash over its tokens.
     pub fn blots<'s>(&'s mut self, item: &'s Item<'_>) -> Result<(&'s Blots, Option<u128>), String> {
         let tokens = match item.content {
@@ -317,11 +350,15 @@ impl ToBlots {
         };
         let hash = Some(item.hash.unwrap_or_else(|| tokens.hash()));
         self.makers.iter_mut().for_each(|maker| maker.make(tokens));
+        let count = tokens.len() as u64;
+        if self.drops_tokens {
+            self.tokens.clear();
+        }
         if let [maker] = &self.makers[..] {
             return Ok((&maker.blots, hash));
         }
         self.blots.clear();
-        self.blots.tokens = tokens.len() as u64;
+        self.blots.tokens = count;
         merge(&self.makers, &mut self.blots);
         Ok((&self.blots, hash))
     }

@@ -11,7 +11,7 @@ use super::{
     sync::{Following, how_read, state_path},
 };
 use crate::{
-    corpus::{Found, SeenIds, Slice},
+    corpus::{Account, Found, LeftOut, SeenIds, Slice},
     error::{Error, Place, Problem, Result},
     format::sync_files,
     index::{Change, Documents, FileSeal, Index, Known, Manifest, Numbering, SegmentFiles, WriteLock, sweep, write_known},
@@ -34,18 +34,30 @@ pub fn files_to_read(directory: &Path, blots: &BlotOptions, settings: &Settings)
     ToBlots::as_index(blots, &index.manifest, directory)?;
     let known = Known::open(&state_path(directory), &how_read(&settings.corpus, &index.manifest.scheme));
     let mut following = Following::new(&index, known.as_ref());
-    let mut problems = Problems(Vec::new());
-    following.walk(false, &settings.corpus, &mut problems)?;
-    let found = problems.0.into_iter().map(Found::Problem).chain(following.to_read.into_iter().map(Found::File)).collect();
+    let mut walked = Walked::default();
+    following.walk(false, &settings.corpus, &mut walked)?;
+    let found = walked.left_out.into_iter().map(Found::LeftOut).chain(following.to_read.into_iter().map(Found::File)).collect();
     Ok((index.manifest, found))
 }
 
-/// Keeps what it is told.
-struct Problems(Vec<Problem>);
+/// What was found when files were looked for, but for the files to read.
+#[derive(Default)]
+struct Walked {
+    left_out: Vec<LeftOut>,
+    account: Account,
+}
 
-impl Watch for Problems {
+impl Watch for Walked {
     fn problem(&mut self, problem: &Problem) {
-        self.0.push(problem.clone());
+        self.left_out.push(LeftOut::unreadable(problem.clone()));
+    }
+
+    fn left_out(&mut self, left: &LeftOut) {
+        self.left_out.push(left.clone());
+    }
+
+    fn account(&mut self, account: &Account) {
+        self.account.add(account);
     }
 
     fn progress(&mut self, _: u64, _: u64) {}
@@ -103,7 +115,8 @@ pub fn number_changes(options: &StepOptions, of: &Followed<'_>, settings: &Setti
         let how = how_read(&settings.corpus, &index.manifest.scheme);
         let known = Known::open(&state_path(of.index), &how);
         let mut following = Following::new(&index, known.as_ref());
-        following.walk(false, &settings.corpus, &mut Problems(Vec::new()))?;
+        let mut walked = Walked::default();
+        following.walk(false, &settings.corpus, &mut walked)?;
         ensure_as_planned(&following, slices)?;
         let is_as_it_was = following.is_as_it_was();
         let mut numbering = Numbering::new(Some(Change::new(&index)));
@@ -135,7 +148,8 @@ pub fn number_changes(options: &StepOptions, of: &Followed<'_>, settings: &Setti
         let docs: Vec<PathBuf> = slices.iter().map(|slice| slice.made.join("docs")).collect();
         let numbers = write_numbered(directory, &docs, numbering, posted)?;
         write_known(&directory.join("known"), String::new(), how, following.into_states(&numbers)?)?;
-        Ok(problems)
+        // What was left out is in the slices.
+        Ok((problems, Account::of_unchanged(walked.account.unchanged)))
     })
 }
 
@@ -146,7 +160,7 @@ fn ensure_as_planned(following: &Following<'_>, slices: &[SliceMade]) -> Result<
         for found in Slice::open(slice)?.entries(None) {
             match found {
                 Found::File(entry) => planned.push(entry.path),
-                Found::Problem(_) => {}
+                Found::Problem(_) | Found::LeftOut(_) => {}
                 Found::Failed(error) => return Err(error),
             }
         }

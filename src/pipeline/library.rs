@@ -43,8 +43,7 @@ impl<'i> Library<'i> {
     }
 
     fn text(&self, id: &str) -> Result<String, Problem> {
-        let file =
-            |path: &Path| corpus::read_text(path, self.options.lossy).map_err(|error| Problem::new(Place::path(path), error.to_string()));
+        let file = |path: &Path| corpus::read_text(path, &self.options).map_err(|error| Problem::new(Place::path(path), error.to_string()));
         if self.corpus.is_empty() {
             return file(Path::new(id));
         }

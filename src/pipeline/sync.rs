@@ -8,7 +8,7 @@ use super::{
     run,
 };
 use crate::{
-    corpus::{self, Entries, Entry, Found, Source},
+    corpus::{self, Account, Entries, Entry, Found, LeftOut, Source},
     error::{Error, Place, Problem, Result},
     index::{At, Change, FileState, Index, Known, Row, SegmentBuilder, Stamp, Taken, write_known},
     posting::{Key, NARROW_BITS},
@@ -102,8 +102,8 @@ pub(super) fn state_path(directory: &Path) -> PathBuf {
 
 /// What the documents of a file depend on, but for the file.
 pub(super) fn how_read(options: &corpus::Options, scheme: &str) -> String {
-    let corpus::Options { records, fields, relative, lossy, prefer_fasta, .. } = options;
-    format!("{scheme} {records:?} {} {} {relative} {lossy} {prefer_fasta}", fields.id_field, fields.text_field)
+    let corpus::Options { records, fields, relative, lossy, prefer_fasta, max_document, .. } = options;
+    format!("{scheme} {records:?} {} {} {relative} {lossy} {prefer_fasta} {max_document}", fields.id_field, fields.text_field)
 }
 
 /// Passes on what it is told, and notes which files could not be used.
@@ -120,6 +120,15 @@ impl Watch for Noting<'_> {
 
     fn progress(&mut self, bytes: u64, documents: u64) {
         self.watch.progress(bytes, documents);
+    }
+
+    fn left_out(&mut self, left: &LeftOut) {
+        self.files.extend(left.is_error().then(|| left.problem.place.file.clone()));
+        self.watch.left_out(left);
+    }
+
+    fn account(&mut self, account: &Account) {
+        self.watch.account(account);
     }
 }
 
@@ -180,6 +189,11 @@ impl<'i> Following<'i> {
             let problem = match found {
                 Found::Failed(error) => return Err(error),
                 Found::Problem(problem) => problem,
+                Found::LeftOut(left) => {
+                    watch.account(&Account::of_left_out(&left));
+                    watch.left_out(&left);
+                    continue;
+                }
                 Found::File(entry) if entry.is_regular => {
                     self.see(entry, checksum)?;
                     continue;
@@ -187,8 +201,11 @@ impl<'i> Following<'i> {
                 Found::File(entry) => Problem::new(Place::file(entry.name()), "not a regular file: nobody can tell whether it changed"),
             };
             self.walk_problems += 1;
-            watch.problem(&problem);
+            let left = LeftOut::unreadable(problem);
+            watch.account(&Account::of_left_out(&left));
+            watch.left_out(&left);
         }
+        watch.account(&Account::of_unchanged(self.unchanged.len() as u64));
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use super::{
     put, selection,
 };
 use crate::{
-    corpus::{Chunk, LineReader, RawLine, Source},
+    corpus::{Account, Chunk, LineReader, RawLine, Source},
     error::{Place, Problem, Result},
     index::{Content, Index, LeftOut, View},
     parallel::{self, Limits},
@@ -62,14 +62,19 @@ pub fn unique(
     let weigh = |judged: &Result<Judged>| judged.as_ref().map_or(0, Judged::weight);
     let mut sifter =
         Sifter { view: &view, measure, is_gone: vec![false; gone.len()], gone: &gone, sifted: Sifted::default(), out, dropped };
+    let mut account = Account::default();
+    watch.account(&account);
     parallel::ordered(settings.limits, source, worker, weigh, |judged| {
         let mut judged = judged?;
         let before = sifter.sifted.documents;
         let written = sifter.sift(&mut judged);
         judged.problems.iter().for_each(|problem| watch.problem(problem));
         watch.progress(judged.bytes.len() as u64, sifter.sifted.documents - before);
+        watch.account(&judged.account);
+        account.add(&judged.account);
         written.inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
+    account.ensure_documents()?;
     Ok(sifter.sifted)
 }
 
@@ -118,6 +123,7 @@ struct Judged {
     bytes: Vec<u8>,
     lines: Vec<(Range<usize>, Fate)>,
     problems: Vec<Problem>,
+    account: Account,
 }
 
 enum Fate {
@@ -154,6 +160,7 @@ fn judge(index: &Index, gone: &[Gone], lines: &mut LineReader, chunk: Chunk) -> 
         judged.lines.push((bytes, fate));
     })?;
     failed?;
+    judged.account = lines.take_account();
     judged.bytes = bytes;
     Ok(judged)
 }
