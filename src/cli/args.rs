@@ -75,7 +75,7 @@ pub struct RunArgs {
     /// How many threads work [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
-    /// No progress bar, and no account of what was read; errors are still reported
+    /// No progress bar, and no account of what was read; errors are still reported, unless --skip-bad says that they are none
     #[arg(short, long)]
     pub quiet: bool,
     /// Name every file that is left out, not only the first five of a kind

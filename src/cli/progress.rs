@@ -66,10 +66,17 @@ impl Progress {
         Self { tool, quiet: run.quiet, severity, bar, documents: 0, account: None, named }
     }
 
+    /// What could not be used is no error, and nobody wants to hear of it.
+    fn is_silent(&self) -> bool {
+        self.quiet && !self.severity.is_empty()
+    }
+
     /// Ends with the account of what was read.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
-        self.named.others().iter().for_each(|what| say(&format!("{}: {}{what}", self.tool, self.severity)));
+        if !self.is_silent() {
+            self.named.others().iter().for_each(|what| say(&format!("{}: {}{what}", self.tool, self.severity)));
+        }
         if let Some(account) = self.account.as_ref().filter(|_| !self.quiet) {
             say(&format!("{}: {account}", self.tool));
         }
@@ -78,7 +85,9 @@ impl Progress {
 
 impl Watch for Progress {
     fn problem(&mut self, problem: &Problem) {
-        self.bar.suspend(|| say(&format!("{}: {}{problem}", self.tool, self.severity)));
+        if !self.is_silent() {
+            self.bar.suspend(|| say(&format!("{}: {}{problem}", self.tool, self.severity)));
+        }
     }
 
     fn left_out(&mut self, left: &LeftOut) {
@@ -103,26 +112,32 @@ impl Watch for Progress {
 /// Only says what could not be used, and what was read in the end.
 pub struct Complaints {
     tool: String,
-    quiet: bool,
+    is_silent: bool,
     account: Option<Account>,
 }
 
 impl Complaints {
-    pub fn new(tool: String, quiet: bool) -> Self {
-        Self { tool, quiet, account: None }
+    /// `is_silent`: what could not be used is no error, and nobody wants to hear of it.
+    pub fn new(tool: String, is_silent: bool) -> Self {
+        Self { tool, is_silent, account: None }
     }
 
-    /// Ends with the account of what was read.
-    pub fn finish(&self) {
-        if let Some(account) = self.account.as_ref().filter(|_| !self.quiet) {
-            say(&format!("{}: {account}", self.tool));
+    /// Runs something, and ends with the account of what it read.
+    pub fn watch<D>(tool: String, run: &RunArgs, work: impl FnOnce(&mut dyn Watch) -> D) -> D {
+        let mut complaints = Self::new(tool, run.quiet && run.input.skip_bad);
+        let done = work(&mut complaints);
+        if let Some(account) = complaints.account.filter(|_| !run.quiet) {
+            say(&format!("{}: {account}", complaints.tool));
         }
+        done
     }
 }
 
 impl Watch for Complaints {
     fn problem(&mut self, problem: &Problem) {
-        say(&format!("{}: {problem}", self.tool));
+        if !self.is_silent {
+            say(&format!("{}: {problem}", self.tool));
+        }
     }
 
     fn account(&mut self, account: &Account) {

@@ -465,10 +465,9 @@ fn here<'p>(plan: &'p Plan, run: &Path, slots: u32) -> Result<Local<'p>, anyhow:
 /// What could not be used, the account of what was read, and what the exit status says of it.
 fn tell(plan: &Plan, input: &Input, quiet: bool) -> ExitCode {
     let severity = if plan.options.skip_bad { "warning: " } else { "" };
-    input.problems.iter().for_each(|problem| say(&format!("{}: {severity}{problem}", name::<Arguments>())));
-    if !quiet {
-        say(&format!("{}: {}", name::<Arguments>(), input.account));
-    }
+    let problems = input.problems.iter().filter(|_| !(quiet && plan.options.skip_bad)).map(|problem| format!("{severity}{problem}"));
+    let said = problems.chain((!quiet).then(|| input.account.to_string()));
+    said.for_each(|line| say(&format!("{}: {line}", name::<Arguments>())));
     exit_code(input.problems.len() as u64, plan.options.skip_bad)
 }
 
@@ -592,9 +591,6 @@ fn gather_to(plan: &Plan, directory: &Path, output: &Path) -> Result<Input, anyh
     enter(plan)?;
     let settings = |task: &Task| index::settings_of(plan.command(task, directory)).map_err(|error| Error::Usage(error.to_string()));
     let input = write_input(plan, directory, &settings)?;
-    if plan.options.base.is_none() {
-        input.account.ensure_documents()?;
-    }
     gather(plan, directory, output)?;
     Ok(input)
 }

@@ -54,7 +54,7 @@ pub fn blot(options: &BlotOptions, with_positions: bool, settings: &Settings, ou
     let (source, blots) = open_source(options, source)?;
     let header = Header::new(Kind::Blots, blots.scheme.to_string());
     let codec = BlotCodec { bits: blots.scheme.bits, with_positions };
-    let blots = if with_positions { blots } else { blots.only_values() };
+    let blots = if with_positions { blots.without_tokens() } else { blots.only_values() };
     run_to_stream(&Encode { blots, codec, form: settings.form }, source, &header, settings, out, watch)
 }
 
@@ -224,14 +224,19 @@ impl ToBlots {
     }
 
     /// Only the blots of a document are wanted, neither their positions nor its tokens: of a large document that is half of the memory.
-    pub fn only_values(mut self) -> Self {
-        self.drops_tokens = true;
-        if let [maker] = &mut self.makers[..]
+    pub fn only_values(self) -> Self {
+        let mut blots = self.without_tokens();
+        if let [maker] = &mut blots.makers[..]
             && maker.selection.is_all()
         {
             maker.blotter.without_positions();
         }
-        self
+        blots
+    }
+
+    /// Tokens are given back once blots are made of them.
+    fn without_tokens(self) -> Self {
+        Self { drops_tokens: true, ..self }
     }
 
     /// Gives back large buffers.

@@ -88,6 +88,10 @@ pub fn write_input(plan: &Plan, run: &Path, read: Reads<'_>) -> Result<Input> {
     let number = Built::read(&run.join("number"))?;
     problems.extend(number.problems);
     account.add(&number.account);
+    // An index that follows its files may come to hold none.
+    if plan.options.base.is_none() {
+        account.ensure_documents()?;
+    }
     let input = Input { account, problems };
     let (path, beside) = (run.join(INPUT), run.join(format!("{INPUT}.new")));
     let json = serde_json::to_string_pretty(&input).unwrap_or_default() + "\n";
