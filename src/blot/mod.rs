@@ -50,7 +50,11 @@ pub struct Blotter {
     window: Window,
     maker: Maker,
     hashes: Vec<u64>,
+    with_positions: bool,
 }
+
+/// Tokens whose hashes are in memory at a time.
+const BLOCK_TOKENS: usize = 1 << 16;
 
 #[derive(Debug, Clone)]
 enum Maker {
@@ -71,7 +75,12 @@ impl Blotter {
             &Shape::Context(n) => Maker::Context(Context::new(n)),
             &Shape::Letters(n) => Maker::Letters(Letters::new(n)),
         };
-        Ok(Self { window, maker, hashes: Vec::new() })
+        Ok(Self { window, maker, hashes: Vec::new(), with_positions: true })
+    }
+
+    /// Leaves positions out where they only count the windows.
+    pub fn without_positions(&mut self) {
+        self.with_positions = false;
     }
 
     pub fn shape(&self) -> &Shape {
@@ -83,20 +92,28 @@ impl Blotter {
         out.clear();
         out.tokens = tokens.len() as u64;
         empty(&mut self.hashes);
-        let hashes = tokens.iter().map(xxh3_64);
+        let mut is_counted = false;
         match &mut self.maker {
             Maker::Runs(runs) if self.window.is_dna => runs.blot_strands(tokens, out),
-            Maker::Runs(runs) => {
-                self.hashes.extend(hashes);
-                runs.blot(&self.hashes, out);
-            }
+            Maker::Runs(runs) => match runs.in_a_row() {
+                Some((k, windows)) => {
+                    by_blocks(tokens, k, &mut self.hashes, |hashes| windows(hashes, k, &mut out.values));
+                    is_counted = true;
+                }
+                None => {
+                    self.hashes.extend(tokens.iter().map(xxh3_64));
+                    runs.blot_streams(&self.hashes, out);
+                }
+            },
             Maker::Spaced(mask) => {
-                self.hashes.extend(hashes);
-                mask.windows(&self.hashes, &mut out.values);
-                out.positions.extend(0..out.values.len() as u32);
+                by_blocks(tokens, mask.length(), &mut self.hashes, |hashes| mask.windows(hashes, &mut out.values));
+                is_counted = true;
             }
             Maker::Context(context) => context.blot(tokens, out),
             Maker::Letters(letters) => letters.blot(tokens, out),
+        }
+        if is_counted && self.with_positions {
+            out.positions.extend(0..out.values.len() as u32);
         }
         let shift = 64 - u32::from(self.window.bits);
         out.values.iter_mut().for_each(|value| *value >>= shift);
@@ -120,6 +137,21 @@ impl Blotter {
             Maker::Context(context) => context.give_back(),
             Maker::Letters(letters) => letters.give_back(),
         }
+    }
+}
+
+/// Hands on the hashes of all tokens, block by block, so that each window of a length is in one of them; of a document that is shorter all at once.
+fn by_blocks(tokens: &Tokens, length: usize, hashes: &mut Vec<u64>, mut windows: impl FnMut(&[u64])) {
+    let overlap = length - 1;
+    for token in tokens.iter() {
+        hashes.push(xxh3_64(token));
+        if hashes.len() == BLOCK_TOKENS + overlap {
+            windows(hashes);
+            hashes.drain(..BLOCK_TOKENS);
+        }
+    }
+    if hashes.len() > overlap || tokens.len() < length {
+        windows(hashes);
     }
 }
 
@@ -231,6 +263,24 @@ mod tests {
             one.sort_unstable();
             two.sort_unstable();
             prop_assert_eq!(one, two);
+        }
+    }
+
+    /// Blocks must not show: neither at their ends, nor where a document ends with one.
+    #[test]
+    fn documents_of_several_blocks_have_every_window() {
+        for (scheme, k) in [("ordered", 3), ("xor", 1), ("sorted", 8), ("spaced:1101", 4)] {
+            for length in
+                [BLOCK_TOKENS - 1, BLOCK_TOKENS, BLOCK_TOKENS + k - 1, BLOCK_TOKENS + k, 2 * BLOCK_TOKENS + k - 1, 2 * BLOCK_TOKENS + 9]
+            {
+                let words: Vec<_> = (0..length).map(|number| format!("{}", number * 7919 % 10_007)).collect();
+                let found = blots_of(window(scheme, k as u32, 1, 64), &words);
+                assert_eq!((found.values.len(), found.positions.len()), (length + 1 - k, length + 1 - k), "{scheme} {length}");
+                for first in [0, BLOCK_TOKENS - k, BLOCK_TOKENS - 1, length - k].into_iter().filter(|first| first + k <= length) {
+                    let one = blots_of(window(scheme, k as u32, 1, 64), &words[first..first + k]);
+                    assert_eq!(found.values[first], one.values[0], "{scheme} {length} {first}");
+                }
+            }
         }
     }
 

@@ -35,13 +35,9 @@ impl Runs {
         Self { windows, k, interleave, streams: vec![Stream::default(); interleave], strands: Default::default() }
     }
 
-    pub fn blot(&mut self, hashes: &[u64], out: &mut Blots) {
-        if self.interleave == 1 {
-            (self.windows)(hashes, self.k, &mut out.values);
-            out.positions.extend(0..out.values.len() as u32);
-        } else {
-            self.blot_streams(hashes, out);
-        }
+    /// How long windows are, and what makes them, if all tokens are of one stream.
+    pub fn in_a_row(&self) -> Option<(usize, Windows)> {
+        (self.interleave == 1).then_some((self.k, self.windows))
     }
 
     pub fn give_back(&mut self) {
@@ -52,7 +48,7 @@ impl Runs {
     }
 
     /// The blots of all streams, in the order of their first tokens.
-    fn blot_streams(&mut self, hashes: &[u64], out: &mut Blots) {
+    pub fn blot_streams(&mut self, hashes: &[u64], out: &mut Blots) {
         let streams = self.streams.len();
         for (index, stream) in self.streams.iter_mut().enumerate() {
             empty(&mut stream.hashes);

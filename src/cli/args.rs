@@ -26,8 +26,9 @@ use std::{
 pub struct InputArgs {
     /// Files, directories, or - for stdin (also when nothing is given)
     ///
-    /// Directories are walked in sorted order; hidden and binary files in them are left out. `.jsonl` and `.ndjson` files hold a document a line,
-    /// any other file is one document. `.gz` and `.zst` are read as what is inside.
+    /// Directories are walked in sorted order; hidden files in them are left out. `.jsonl` and `.ndjson` files hold a document a line, and so does a file
+    /// such as `.json` whose first lines are JSON objects; any other text is one document. `.gz` and `.zst` are read as what is inside. Files that are not
+    /// text are left out, and counted in the account that ends the run; dedup(7) lists them.
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     /// Read more paths from LIST, one a line (- for stdin)
@@ -58,6 +59,9 @@ pub struct InputArgs {
     /// Read text that is not UTF-8, with ? for each wrong byte; else it is named and skipped
     #[arg(long)]
     pub lossy: bool,
+    /// The most bytes of a document, after unpacking; a longer one is left out, up to 4G
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
+    pub max_document: u64,
     /// Exit with 0 although some input could not be used
     #[arg(long)]
     pub skip_bad: bool,
@@ -71,9 +75,12 @@ pub struct RunArgs {
     /// How many threads work [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
-    /// No progress bar, and no word on inputs that could not be used
+    /// No progress bar, and no account of what was read; errors are still reported, unless --skip-bad says that they are none
     #[arg(short, long)]
     pub quiet: bool,
+    /// Name every file that is left out, not only the first five of a kind
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 /// How to write a stream.
@@ -152,6 +159,7 @@ impl InputArgs {
         let mut flags = vec![format!("--id-field={}", self.id_field), format!("--text-field={}", self.text_field)];
         flags.extend(self.records.iter().map(|records| format!("--records={records}")));
         flags.extend(self.lossy.then(|| "--lossy".to_owned()));
+        flags.push(format!("--max-document={}", self.max_document));
         flags
     }
 
@@ -179,6 +187,7 @@ impl InputArgs {
             relative: self.relative,
             lossy: self.lossy,
             prefer_fasta,
+            max_document: self.max_document.min(corpus::MOST_BYTES),
         }
     }
 }

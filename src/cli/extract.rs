@@ -294,7 +294,7 @@ impl Tool for Arguments {
         }
         let bar = counting_bar(self.run.quiet, "documents");
         let leave_out = self.leave_out();
-        let mut complaints = Complaints::new(tool_name::<Self>(), self.run.quiet);
+        let mut complaints = Complaints::new(tool_name::<Self>(), self.run.quiet && self.run.input.skip_bad);
         let mut tell = |done, all| {
             bar.set_length(all);
             bar.set_position(done);
@@ -403,8 +403,8 @@ impl Arguments {
             bar.set_length(all);
             bar.set_position(done);
         };
-        let mut complaints = Complaints::new(tool_name::<Self>(), self.run.quiet);
-        let problems = compare(index, &options, &settings, &mut out, &mut complaints, &mut tell);
+        let mut work = |watch: &mut dyn Watch| compare(index, &options, &settings, &mut out, watch, &mut tell);
+        let problems = Complaints::watch(tool_name::<Self>(), &self.run, &mut work);
         bar.finish_and_clear();
         let problems = problems?;
         out.commit()?;
@@ -422,10 +422,10 @@ impl Arguments {
             by_id,
         };
         let mut out = Packed::open(self.output.as_deref())?;
-        let mut work = |watch: &mut dyn Watch| Ok::<_, anyhow::Error>(passages(index, &options, &settings, &mut out, watch)?);
+        let work = |watch: &mut dyn Watch| Ok::<_, anyhow::Error>(passages(index, &options, &settings, &mut out, watch)?);
         // Without PATH stdin is not read, and nobody need be told of it.
         let summary = match options.by_id {
-            Some(_) => work(&mut Complaints::new(tool_name::<Self>(), self.run.quiet))?,
+            Some(_) => Complaints::watch(tool_name::<Self>(), &self.run, work)?,
             None => watched::<Self, _>(&self.run, true, work)?,
         };
         out.commit()?;

@@ -207,7 +207,7 @@ struct RemoveArgs {
     /// Exit with 0 although the index lacks some of the documents
     #[arg(long)]
     skip_bad: bool,
-    /// No word on documents that the index does not have, nor on what was done
+    /// No word on what was done, and with --skip-bad none on documents that the index does not have
     #[arg(short, long)]
     quiet: bool,
 }
@@ -248,7 +248,7 @@ struct MergeArgs {
     /// Exit with 0 although some documents have the id of another
     #[arg(long)]
     skip_bad: bool,
-    /// No word on documents that have the id of another
+    /// With --skip-bad, no word on documents that have the id of another; without, these are errors
     #[arg(short, long)]
     quiet: bool,
 }
@@ -476,14 +476,14 @@ fn run_remove(args: &RemoveArgs) -> Result<ExitCode, anyhow::Error> {
         anyhow::bail!("say which documents to remove");
     }
     let ids = args.ids.iter().cloned().map(Ok).chain(listed.into_iter().flatten());
-    let changed = remove(&options, ids, &args.of.index, &mut Complaints::new(name::<Arguments>(), args.quiet))?;
+    let changed = remove(&options, ids, &args.of.index, &mut Complaints::new(name::<Arguments>(), args.quiet && args.skip_bad))?;
     tell(&changed, &args.of.index, args.quiet, false);
     Ok(exit_code(changed.problems, args.skip_bad))
 }
 
 fn run_merge(args: &MergeArgs) -> Result<ExitCode, anyhow::Error> {
     let means = args.means.means(args.threads);
-    let complaints = &mut Complaints::new(name::<Arguments>(), args.quiet);
+    let complaints = &mut Complaints::new(name::<Arguments>(), args.quiet && args.skip_bad);
     let summary = merge(&args.inputs, args.parts, &args.output, &means, complaints)?;
     Ok(exit_code(summary.problems, args.skip_bad))
 }

@@ -1,9 +1,15 @@
 //! What a person sees while it runs: problems as they are met, and on a terminal a bar.
 
 use super::args::RunArgs;
-use crate::{corpus::total_bytes, error::Problem, format::shown, pipeline::Watch};
+use crate::{
+    corpus::{Account, Kind, LeftOut, Reason, total_bytes},
+    error::Problem,
+    format::shown,
+    pipeline::Watch,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::{
+    collections::BTreeMap,
     fmt::Write,
     io::{IsTerminal, Write as _, stderr, stdin, stdout},
     thread,
@@ -16,6 +22,33 @@ pub struct Progress {
     severity: &'static str,
     bar: ProgressBar,
     documents: u64,
+    account: Option<Account>,
+    named: Named,
+}
+
+/// Which files that were left out are named: of each reason the first few, unless all are wanted.
+struct Named {
+    all: bool,
+    of: BTreeMap<Reason, u64>,
+}
+
+/// So many files that are left out for the same reason are named.
+const NAMED: u64 = 5;
+
+impl Named {
+    /// Whether to name another file.
+    fn is_named(&mut self, left: &LeftOut) -> bool {
+        let count = self.of.entry(left.reason()).or_default();
+        *count += 1;
+        self.all || *count <= NAMED || left.kind == Kind::Unreadable
+    }
+
+    /// What is to be said of those that were not named.
+    fn others(&self) -> Vec<String> {
+        let is_many = |(reason, count): &(&Reason, &u64)| !self.all && **count > NAMED && reason.kind != Kind::Unreadable;
+        let say = |(reason, count): (&Reason, &u64)| format!("left out: {reason}: and {} more files; -v names them", count - NAMED);
+        self.of.iter().filter(is_many).map(say).collect()
+    }
 }
 
 impl Progress {
@@ -30,19 +63,42 @@ impl Progress {
         let shows_bar = stderr().is_terminal() && !is_amid_results && !run.quiet && !reads_terminal;
         let bar = if shows_bar { bar(run) } else { ProgressBar::hidden() };
         let severity = if run.input.skip_bad { "warning: " } else { "" };
-        Self { tool, quiet: run.quiet, severity, bar, documents: 0 }
+        let named = Named { all: run.verbose, of: BTreeMap::new() };
+        Self { tool, quiet: run.quiet, severity, bar, documents: 0, account: None, named }
     }
 
+    /// What could not be used is no error, and nobody wants to hear of it.
+    fn is_silent(&self) -> bool {
+        self.quiet && !self.severity.is_empty()
+    }
+
+    /// Ends with the account of what was read.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+        if !self.is_silent() {
+            self.named.others().iter().for_each(|what| say(&format!("{}: {}{what}", self.tool, self.severity)));
+        }
+        if let Some(account) = self.account.as_ref().filter(|_| !self.quiet) {
+            say(&format!("{}: {account}", self.tool));
+        }
     }
 }
 
 impl Watch for Progress {
     fn problem(&mut self, problem: &Problem) {
-        if !self.quiet {
+        if !self.is_silent() {
             self.bar.suspend(|| say(&format!("{}: {}{problem}", self.tool, self.severity)));
         }
+    }
+
+    fn left_out(&mut self, left: &LeftOut) {
+        if left.is_error() && self.named.is_named(left) {
+            self.problem(&left.problem);
+        }
+    }
+
+    fn account(&mut self, account: &Account) {
+        self.account.get_or_insert_default().add(account);
     }
 
     fn progress(&mut self, bytes: u64, documents: u64) {
@@ -54,23 +110,39 @@ impl Watch for Progress {
     }
 }
 
-/// Only says what could not be used.
+/// Only says what could not be used, and what was read in the end.
 pub struct Complaints {
     tool: String,
-    quiet: bool,
+    is_silent: bool,
+    account: Option<Account>,
 }
 
 impl Complaints {
-    pub fn new(tool: String, quiet: bool) -> Self {
-        Self { tool, quiet }
+    /// `is_silent`: what could not be used is no error, and nobody wants to hear of it.
+    pub fn new(tool: String, is_silent: bool) -> Self {
+        Self { tool, is_silent, account: None }
+    }
+
+    /// Runs something, and ends with the account of what it read.
+    pub fn watch<D>(tool: String, run: &RunArgs, work: impl FnOnce(&mut dyn Watch) -> D) -> D {
+        let mut complaints = Self::new(tool, run.quiet && run.input.skip_bad);
+        let done = work(&mut complaints);
+        if let Some(account) = complaints.account.filter(|_| !run.quiet) {
+            say(&format!("{}: {account}", complaints.tool));
+        }
+        done
     }
 }
 
 impl Watch for Complaints {
     fn problem(&mut self, problem: &Problem) {
-        if !self.quiet {
+        if !self.is_silent {
             say(&format!("{}: {problem}", self.tool));
         }
+    }
+
+    fn account(&mut self, account: &Account) {
+        self.account.get_or_insert_default().add(account);
     }
 
     fn progress(&mut self, _: u64, _: u64) {}

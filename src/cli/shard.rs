@@ -18,8 +18,8 @@ use crate::{
     pipeline::{Settings, StepOptions},
     posting::TempDir,
     shard::{
-        Events, Failure, Kind, LOST, Local, News, Outcome, Plan, RETRIES, RunLock, RunOptions, State, Tally, Task, Verdict, clean, commit,
-        gather, gather_needs, has_file, number, prepare, problems, run, state, write_problems, write_report,
+        Events, Failure, Input, Kind, LOST, Local, News, Outcome, Plan, RETRIES, RunLock, RunOptions, State, Tally, Task, Verdict, clean,
+        commit, gather, gather_needs, has_file, input_of, number, prepare, run, state, write_input, write_report,
     },
 };
 use anyhow::Context;
@@ -98,7 +98,7 @@ struct RunTasksArgs {
     /// How often a task may be lost before the run is given up; not with slurm [default: 3]
     #[arg(long, value_name = "N")]
     retries: Option<u32>,
-    /// No progress bar, and no word on documents that could not be used
+    /// No progress bar, and no account of what was read; errors are still reported
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
@@ -143,7 +143,7 @@ struct GatherArgs {
     /// The directory to make; it must not be there yet
     #[arg(short, long, value_name = "IDX")]
     output: PathBuf,
-    /// No word on documents that could not be used
+    /// No account of what was read; errors are still reported
     #[arg(short, long)]
     quiet: bool,
 }
@@ -284,7 +284,7 @@ fn run_all(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
         say(&format!("{}: {error}", name::<Arguments>()));
     }
     if failures.is_empty() {
-        return Ok(tell(&plan, &problems(&directory)?, args.quiet));
+        return Ok(tell(&plan, &input_of(&directory)?.unwrap_or_default(), args.quiet));
     }
     for Failure { task, verdict } in &failures {
         if let Verdict::Failed(what) | Verdict::Lost(what) = verdict {
@@ -340,13 +340,13 @@ fn here<'p>(plan: &'p Plan, run: &Path, slots: u32) -> Result<Local<'p>, anyhow:
     Ok(Local { plan, program: env::current_exe().context("dedup-shard")?, run: run.to_owned(), slots })
 }
 
-/// What could not be used, and what the exit status says of it.
-fn tell(plan: &Plan, problems: &[String], quiet: bool) -> ExitCode {
+/// What could not be used, the account of what was read, and what the exit status says of it.
+fn tell(plan: &Plan, input: &Input, quiet: bool) -> ExitCode {
     let severity = if plan.options.skip_bad { "warning: " } else { "" };
-    if !quiet {
-        problems.iter().for_each(|problem| say(&format!("{}: {severity}{problem}", name::<Arguments>())));
-    }
-    exit_code(problems.len() as u64, plan.options.skip_bad)
+    let problems = input.problems.iter().filter(|_| !(quiet && plan.options.skip_bad)).map(|problem| format!("{severity}{problem}"));
+    let said = problems.chain((!quiet).then(|| input.account.to_string()));
+    said.for_each(|line| say(&format!("{}: {line}", name::<Arguments>())));
+    exit_code(input.problems.len() as u64, plan.options.skip_bad)
 }
 
 /// Exit of a task that will fail again.
@@ -460,17 +460,17 @@ fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
             State::Damaged(what) => anyhow::bail!("{what}; dedup-shard task {} {} makes it again", args.of.run.display(), task.id),
         }
     }
-    let problems = gather_to(&plan, &directory, &output)?;
-    Ok(tell(&plan, &problems, args.quiet))
+    let input = gather_to(&plan, &directory, &output)?;
+    Ok(tell(&plan, &input, args.quiet))
 }
 
-/// Gives what could not be used.
-fn gather_to(plan: &Plan, directory: &Path, output: &Path) -> Result<Vec<String>, anyhow::Error> {
+/// Gives an account of the input.
+fn gather_to(plan: &Plan, directory: &Path, output: &Path) -> Result<Input, anyhow::Error> {
     enter(plan)?;
     let settings = |task: &Task| index::settings_of(plan.command(task, directory)).map_err(|error| Error::Usage(error.to_string()));
-    let problems = write_problems(plan, directory, &settings)?;
+    let input = write_input(plan, directory, &settings)?;
     gather(plan, directory, output)?;
-    Ok(problems)
+    Ok(input)
 }
 
 pub fn main() -> ExitCode {

@@ -69,9 +69,6 @@ struct Arguments {
     /// Write the last counter to FILE, for --select spex:FILE of dedup-blot and dedup-index; without -o nothing else is written
     #[arg(long, value_name = "FILE")]
     filter_out: Option<PathBuf>,
-    /// Say on stderr what each pass did
-    #[arg(short, long)]
-    verbose: bool,
     /// Draw what each pass did, as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -166,7 +163,7 @@ impl Tool for Arguments {
             out.write_all(plot_passes(&found.passes).as_bytes())?;
             out.commit()?;
         }
-        if self.verbose {
+        if self.run.verbose {
             tell(&found, is_listed || self.output.is_some() || self.add.is_some());
         }
         Ok(exit_code(found.summary.problems, self.run.input.skip_bad))

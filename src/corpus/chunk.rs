@@ -5,7 +5,8 @@
 //! stream that opened with a header closes with an end record.
 
 use super::{
-    unpack::{Input, MOST_BYTES, too_large},
+    account::{LeftOut, too_large},
+    unpack::Input,
     walk::Entry,
 };
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     format::{Block, BlockReader, Header, Line},
     parallel::Weighted,
 };
-use memchr::{memchr_iter, memmem, memrchr};
+use memchr::{memchr, memchr_iter, memmem, memrchr};
 use std::{
     io::{self, BufRead, Read},
     sync::Arc,
@@ -22,6 +23,8 @@ use std::{
 /// A piece of work: one or more documents.
 #[derive(Debug)]
 pub enum Chunk {
+    /// A file of many records begins, though it may hold none.
+    Opened(Arc<Container>),
     /// Files that are one document each.
     Files(Vec<Entry>),
     /// A document that came without a file of its own.
@@ -32,16 +35,26 @@ pub enum Chunk {
     Block { of: Arc<Container>, block: Block },
     /// Not a document, but its place in the order.
     Problem(Problem),
+    /// A file that is not read, in its place in the order.
+    LeftOut(LeftOut),
 }
 
 impl Chunk {
+    /// The file that it is a part of, if that holds many records.
+    pub fn container(&self) -> Option<&Arc<Container>> {
+        match self {
+            Self::Opened(of) | Self::Records { of, .. } | Self::Block { of, .. } => Some(of),
+            Self::Files(_) | Self::Whole { .. } | Self::Problem(_) | Self::LeftOut(_) => None,
+        }
+    }
+
     /// Bytes of input that it stands for, as they lie on disk where that is known.
     pub fn input_bytes(&self) -> u64 {
         match self {
             Self::Files(entries) => entries.iter().map(|entry| entry.bytes).sum(),
             Self::Whole { bytes, .. } | Self::Records { bytes, .. } => bytes.len() as u64,
             Self::Block { block, .. } => block.bytes(),
-            Self::Problem(_) => 0,
+            Self::Opened(_) | Self::Problem(_) | Self::LeftOut(_) => 0,
         }
     }
 }
@@ -79,6 +92,7 @@ pub const READ_BYTES: usize = 1 << 16;
 pub struct Chunks {
     of: Arc<Container>,
     reading: Reading,
+    is_opened: bool,
     is_done: bool,
 }
 
@@ -88,15 +102,16 @@ enum Reading {
 }
 
 impl Chunks {
-    pub fn lines(of: Container, input: Input) -> Self {
+    /// `most_bytes`: of a line or record.
+    pub fn lines(of: Container, input: Input, most_bytes: u64) -> Self {
         let check = of.header.clone().map(EndCheck::new);
         let boundary = if of.layout == Layout::Fasta { Boundary::Fasta } else { Boundary::Line };
-        let cutter = Cutter::new(input, boundary, of.is_live);
-        Self { of: of.into(), reading: Reading::Lines { cutter, check }, is_done: false }
+        let cutter = Cutter::new(input, boundary, of.is_live, most_bytes);
+        Self { of: of.into(), reading: Reading::Lines { cutter, check }, is_opened: false, is_done: false }
     }
 
     pub fn blocks(of: Container, reader: BlockReader<Input>) -> Self {
-        Self { of: of.into(), reading: Reading::Blocks(Box::new(reader)), is_done: false }
+        Self { of: of.into(), reading: Reading::Blocks(Box::new(reader)), is_opened: false, is_done: false }
     }
 
     pub fn container(&self) -> &Container {
@@ -114,7 +129,14 @@ impl Chunks {
                 let first_line = cutter.line;
                 match (cutter.next_piece(), check) {
                     (Ok(None), check) => check.as_ref().map_or(Ok(()), |check| check.ensure_ended(&of.file, first_line)).map(|()| None),
-                    (Ok(Some(bytes)), check) => {
+                    (Ok(Some(Piece::TooLong)), Some(_)) => {
+                        Err(Error::damaged(Place::line(&of.file, first_line), too_large(cutter.most_bytes)))
+                    }
+                    (Ok(Some(Piece::TooLong)), None) => {
+                        let problem = Problem::new(Place::line(&of.file, first_line), too_large(cutter.most_bytes));
+                        Ok(Some(Weighted { bytes: 0, item: Chunk::Problem(problem) }))
+                    }
+                    (Ok(Some(Piece::Bytes(bytes))), check) => {
                         check.as_mut().map_or(Ok(()), |check| check.see(&of.file, first_line, &bytes))?;
                         Ok(Some(Weighted { bytes: bytes.len() as u64, item: Chunk::Records { of, first_line, bytes } }))
                     }
@@ -138,6 +160,9 @@ impl Iterator for Chunks {
         if self.is_done {
             return None;
         }
+        if !std::mem::replace(&mut self.is_opened, true) {
+            return Some(Ok(Weighted { item: Chunk::Opened(self.of.clone()), bytes: 0 }));
+        }
         let next = self.next_chunk().transpose();
         self.is_done |= !matches!(next, Some(Ok(_)));
         next
@@ -152,6 +177,15 @@ enum Boundary {
     Fasta,
 }
 
+/// A part of an input.
+#[derive(Debug, PartialEq)]
+enum Piece {
+    /// Whole records.
+    Bytes(Vec<u8>),
+    /// A record that is longer than allowed was passed over; it is not in memory.
+    TooLong,
+}
+
 /// Cuts an input at record boundaries.
 struct Cutter {
     input: Input,
@@ -163,15 +197,16 @@ struct Cutter {
     line: u64,
     /// What comes after the pieces that could be read.
     failed: Option<io::Error>,
+    /// Of a record. Longer ones that fit into a chunk are for the worker to find.
     most_bytes: u64,
 }
 
 impl Cutter {
-    fn new(input: Input, boundary: Boundary, is_live: bool) -> Self {
-        Self { input, boundary, is_live, carry: Vec::new(), line: 1, failed: None, most_bytes: MOST_BYTES }
+    fn new(input: Input, boundary: Boundary, is_live: bool, most_bytes: u64) -> Self {
+        Self { input, boundary, is_live, carry: Vec::new(), line: 1, failed: None, most_bytes }
     }
 
-    fn next_piece(&mut self) -> io::Result<Option<Vec<u8>>> {
+    fn next_piece(&mut self) -> io::Result<Option<Piece>> {
         let mut piece = std::mem::take(&mut self.carry);
         if let Some(cut) = self.record_limit(&piece) {
             return Ok(self.cut(piece, cut));
@@ -181,8 +216,9 @@ impl Cutter {
             let filled = self.fill(&mut piece);
             let boundary = self.last_boundary(&piece[searched..]).map(|at| searched + at);
             let cut = match filled {
-                Ok(true) if boundary.is_none() && piece.len() as u64 > self.most_bytes => return Err(too_large(self.most_bytes)),
+                Ok(true) if boundary.is_none() && piece.len() as u64 > self.most_bytes => return self.pass_over(piece).map(Some),
                 Ok(true) => boundary,
+                Ok(false) if self.is_too_long(&piece, boundary) => return self.pass_over(piece).map(Some),
                 Ok(false) => Some(piece.len()),
                 Err(error) => {
                     self.failed = Some(error);
@@ -197,10 +233,34 @@ impl Cutter {
         self.failed.take().map_or(Ok(None), Err)
     }
 
-    fn cut(&mut self, mut piece: Vec<u8>, cut: usize) -> Option<Vec<u8>> {
+    /// Whether the only record of the last piece is longer than allowed.
+    fn is_too_long(&self, piece: &[u8], boundary: Option<usize>) -> bool {
+        boundary.is_none() && piece.len() as u64 > self.most_bytes
+    }
+
+    fn cut(&mut self, mut piece: Vec<u8>, cut: usize) -> Option<Piece> {
         self.carry = piece.split_off(cut);
         self.line += memchr_iter(b'\n', &piece).count() as u64;
-        (!piece.is_empty()).then_some(piece)
+        (!piece.is_empty()).then_some(Piece::Bytes(piece))
+    }
+
+    /// Reads to the end of a record, and keeps what follows it.
+    fn pass_over(&mut self, mut piece: Vec<u8>) -> io::Result<Piece> {
+        loop {
+            if let Some(end) = self.first_boundary(&piece) {
+                self.line += memchr_iter(b'\n', &piece[..end]).count() as u64;
+                self.carry = piece.split_off(end);
+                return Ok(Piece::TooLong);
+            }
+            // The boundary may lie across two reads.
+            let kept = piece.len().saturating_sub(1);
+            self.line += memchr_iter(b'\n', &piece[..kept]).count() as u64;
+            piece = piece.split_off(kept);
+            if self.input.by_ref().take(CHUNK_BYTES as u64).read_to_end(&mut piece)? == 0 {
+                self.line += memchr_iter(b'\n', &piece).count() as u64;
+                return Ok(Piece::TooLong);
+            }
+        }
     }
 
     /// Where a piece has as many records as a chunk may have: of tiny ones much more memory is made than they take.
@@ -217,7 +277,7 @@ impl Cutter {
         if self.is_live {
             return self.fill_with_what_comes(piece);
         }
-        let room = (self.most_bytes + 1).saturating_sub(piece.len() as u64);
+        let room = (self.most_bytes + 1).max(CHUNK_BYTES as u64).saturating_sub(piece.len() as u64);
         let wanted = (CHUNK_BYTES.max(piece.len()) as u64).min(room);
         piece.try_reserve(wanted as usize)?;
         Ok(self.input.by_ref().take(wanted).read_to_end(piece)? as u64 == wanted)
@@ -242,6 +302,14 @@ impl Cutter {
             }
         }
         Ok(true)
+    }
+
+    fn first_boundary(&self, piece: &[u8]) -> Option<usize> {
+        match self.boundary {
+            Boundary::Line => memchr(b'\n', piece),
+            Boundary::Fasta => memmem::find(piece, b"\n>"),
+        }
+        .map(|at| at + 1)
     }
 
     fn last_boundary(&self, piece: &[u8]) -> Option<usize> {
@@ -339,7 +407,11 @@ mod tests {
     use std::io::BufReader;
 
     fn pieces(cutter: &mut Cutter) -> Vec<String> {
-        std::iter::from_fn(|| cutter.next_piece().unwrap()).map(|piece| String::from_utf8(piece).unwrap()).collect()
+        let text = |piece| match piece {
+            Piece::Bytes(bytes) => String::from_utf8(bytes).unwrap(),
+            Piece::TooLong => "too long".to_owned(),
+        };
+        std::iter::from_fn(|| cutter.next_piece().unwrap()).map(text).collect()
     }
 
     /// A read for each of the drops, and an error after them.
@@ -359,9 +431,9 @@ mod tests {
 
     #[test]
     fn a_live_input_gives_whole_lines_as_they_come() {
-        let mut cutter = Cutter::new(drops(&["a\nb", "c", "\n", "d\ne\nf"]), Boundary::Line, true);
+        let mut cutter = Cutter::new(drops(&["a\nb", "c", "\n", "d\ne\nf"]), Boundary::Line, true, 1 << 20);
         for (piece, line) in [("a\n", 2), ("bc\n", 3), ("d\ne\n", 5)] {
-            assert_eq!((cutter.next_piece().unwrap().as_deref(), cutter.line), (Some(piece.as_bytes()), line));
+            assert_eq!((cutter.next_piece().unwrap(), cutter.line), (Some(Piece::Bytes(piece.into())), line));
         }
         assert_eq!(cutter.next_piece().unwrap_err().to_string(), "broken");
     }
@@ -369,8 +441,8 @@ mod tests {
     #[test]
     fn what_came_before_an_error_is_kept() {
         for is_live in [false, true] {
-            let mut cutter = Cutter::new(drops(&["a\nb\nc"]), Boundary::Line, is_live);
-            assert_eq!(cutter.next_piece().unwrap().as_deref(), Some(&b"a\nb\n"[..]));
+            let mut cutter = Cutter::new(drops(&["a\nb\nc"]), Boundary::Line, is_live, 1 << 20);
+            assert_eq!(cutter.next_piece().unwrap(), Some(Piece::Bytes(b"a\nb\n".to_vec())));
             assert_eq!(cutter.next_piece().unwrap_err().to_string(), "broken");
         }
     }
@@ -381,17 +453,25 @@ mod tests {
         for (boundary, is_live) in [(Boundary::Line, false), (Boundary::Line, true), (Boundary::Fasta, false), (Boundary::Fasta, true)] {
             for size in 1..6 {
                 let input = Box::new(BufReader::with_capacity(size, text.as_bytes()));
-                assert_eq!(pieces(&mut Cutter::new(input, boundary, is_live)).concat(), text);
+                assert_eq!(pieces(&mut Cutter::new(input, boundary, is_live, 1 << 20)).concat(), text);
             }
         }
     }
 
     #[test]
-    fn a_record_has_a_greatest_size() {
+    fn a_record_that_is_too_long_is_passed_over() {
+        let long = "x".repeat(3 * CHUNK_BYTES);
         for is_live in [false, true] {
-            let mut cutter = Cutter::new(Box::new(&b"123456789"[..]), Boundary::Line, is_live);
-            cutter.most_bytes = 4;
-            assert!(cutter.next_piece().unwrap_err().to_string().ends_with("4 GiB is the most, split it"));
+            let of = |text: &str, boundary| {
+                let input = Box::new(io::Cursor::new(text.as_bytes().to_vec()));
+                let mut cutter = Cutter::new(input, boundary, is_live, CHUNK_BYTES as u64);
+                (pieces(&mut cutter).join("|").replace("\n|", "\n"), cutter.line)
+            };
+            let (lines, count) = of(&format!("{long}\n1\n{long}\n2\n"), Boundary::Line);
+            assert_eq!((lines.as_str(), count), ("too long|1\ntoo long|2\n", 5), "{is_live}");
+            let (records, count) = of(&format!(">a\n{long}\nAC\n>b\n"), Boundary::Fasta);
+            assert_eq!((records.as_str(), count), ("too long|>b\n", 5), "{is_live}");
+            assert_eq!(of(&long, Boundary::Line).0, "too long");
         }
     }
 }

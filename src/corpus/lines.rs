@@ -2,6 +2,7 @@
 
 use super::{
     Options,
+    account::Account,
     chunk::{Chunk, Container, LEFT_OUT, Layout},
     item::ensure_utf8,
 };
@@ -30,12 +31,18 @@ pub struct LineReader {
     copy: Vec<u8>,
     tokens: Tokens,
     blots: Blots,
+    account: Account,
 }
 
 impl LineReader {
     pub fn new(options: &Options) -> Self {
         let (fields, lossy) = (options.fields.clone(), options.lossy);
-        Self { fields, lossy, copy: Vec::new(), tokens: Tokens::default(), blots: Blots::default() }
+        Self { fields, lossy, copy: Vec::new(), tokens: Tokens::default(), blots: Blots::default(), account: Account::default() }
+    }
+
+    /// What was read since this was last asked. The bytes are those of the lines: texts are not decoded.
+    pub fn take_account(&mut self) -> Account {
+        std::mem::take(&mut self.account)
     }
 
     /// Visits every line of a chunk, and hands back its bytes. What is not lines is refused, and so is what cannot be read to its end.
@@ -45,6 +52,15 @@ impl LineReader {
             Chunk::Problem(Problem { place, what }) => {
                 return Err(Error::damaged(place, what.strip_suffix(LEFT_OUT).unwrap_or(&what)));
             }
+            Chunk::Opened(_) => {
+                self.account.files += 1;
+                return Ok(Vec::new());
+            }
+            Chunk::LeftOut(left) if left.is_error() => return Err(Error::damaged(left.problem.place, left.problem.what)),
+            Chunk::LeftOut(left) => {
+                self.account.leave_out(left.reason(), 1);
+                return Ok(Vec::new());
+            }
             Chunk::Files(entries) => return Err(not_lines(entries.first().map_or_else(|| "a file".into(), |entry| entry.name()))),
             Chunk::Whole { file, .. } => return Err(not_lines(file)),
             Chunk::Records { of, .. } | Chunk::Block { of, .. } => return Err(not_lines(of.file.clone())),
@@ -52,7 +68,16 @@ impl LineReader {
         let mut start = 0;
         for (line, number) in bytes.split_inclusive(|&byte| byte == b'\n').zip(first_line..) {
             let end = start + line.len();
-            let (place, id) = (Place::line(&of.file, number), self.id(&of, number, line));
+            let id = self.id(&of, number, line);
+            match &id {
+                Ok(None) => {}
+                Ok(Some(_)) => {
+                    self.account.documents += 1;
+                    self.account.bytes += line.len() as u64;
+                }
+                Err(_) => self.account.records_left_out += 1,
+            }
+            let place = Place::line(&of.file, number);
             visit(RawLine { bytes: start..end, place, id, is_text: of.layout == Layout::Lines });
             start = end;
         }
@@ -63,7 +88,7 @@ impl LineReader {
     }
 
     fn id(&mut self, of: &Container, number: u64, line: &[u8]) -> Result<Option<String>, String> {
-        let Self { fields, lossy, copy, tokens, blots } = self;
+        let Self { fields, lossy, copy, tokens, blots, .. } = self;
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }
@@ -89,6 +114,9 @@ pub fn copy_lines(chunk: &Chunk) -> Result<(Vec<u8>, u64)> {
         }
         Chunk::Records { of, first_line, bytes } if of.layout != Layout::Fasta => Ok((bytes.clone(), *first_line)),
         Chunk::Problem(Problem { place, what }) => Err(Error::damaged(place.clone(), what.strip_suffix(LEFT_OUT).unwrap_or(what))),
+        Chunk::Opened(_) => Ok((Vec::new(), 1)),
+        Chunk::LeftOut(left) if left.is_error() => Err(Error::damaged(left.problem.place.clone(), &*left.problem.what)),
+        Chunk::LeftOut(_) => Ok((Vec::new(), 1)),
         Chunk::Files(entries) => refused(entries.first().map_or_else(|| "a file".into(), |entry| entry.name()), NOT_LINES),
         Chunk::Whole { file, .. } => refused(file.clone(), NOT_LINES),
         Chunk::Records { of, .. } | Chunk::Block { of, .. } => refused(of.file.clone(), NOT_LINES),

@@ -1,22 +1,28 @@
+mod account;
 mod beneath;
 mod chunk;
 mod item;
+mod kind;
 mod lines;
 mod places;
 mod seen;
 mod slice;
+mod sniff;
 mod source;
 mod unpack;
 mod walk;
 
+pub use account::{Account, Flaw, LeftOut, Reason, Textless};
 pub use beneath::{Named, find_beneath};
 pub use chunk::Chunk;
 pub use item::{Content, Item, Reader, ensure_utf8, read_open_text, read_text};
+pub use kind::Kind;
 pub use lines::{LineReader, RawLine, copy_lines};
 pub use places::Places;
 pub use seen::SeenIds;
 pub use slice::{Slice, SliceFile};
 pub use source::Source;
+pub use unpack::{MOST_BYTES, Packing};
 pub use walk::{Entries, Entry, Found, total_bytes};
 
 use crate::format::LineParser;
@@ -44,7 +50,12 @@ pub struct Options {
     pub lossy: bool,
     /// Take files for FASTA, where nothing else is said.
     pub prefer_fasta: bool,
+    /// The most bytes of a document after unpacking, and of a line or record; longer ones are left out.
+    pub max_document: u64,
 }
+
+/// What a document may have unless another bound is chosen.
+pub const MAX_DOCUMENT: u64 = 1 << 30;
 
 impl Options {
     /// These files, read in the usual way.
@@ -61,6 +72,7 @@ impl Options {
             relative: false,
             lossy: false,
             prefer_fasta: false,
+            max_document: MAX_DOCUMENT,
         }
     }
 }

@@ -7,13 +7,15 @@ use super::{
     Options, Source,
     beneath::open_beneath,
     chunk::{Chunk, Container, Layout},
-    item::{Content, Item, ensure_utf8, read_fasta, read_open_text},
+    account::Flaw,
+    item::{Content, Item, RecordLimits, ensure_utf8, read_fasta, read_open_text},
+    kind::BOM,
     lines::{LineReader, RawLine},
     unpack::Packing,
 };
 use crate::{
     error::{Error, Place, Problem, Result},
-    format::{Blots, Line, LineParser, Tokens},
+    format::{Blots, Line, Tokens},
 };
 use std::{
     collections::HashMap,
@@ -30,8 +32,7 @@ pub struct Places {
     of: HashMap<u64, At>,
     files: Vec<Holder>,
     spool: File,
-    fields: LineParser,
-    lossy: bool,
+    options: Options,
     problems: Vec<Problem>,
 }
 
@@ -50,20 +51,16 @@ struct Holder {
     is_spooled: bool,
 }
 
-const BOM: &[u8] = b"\xef\xbb\xbf";
-
 impl Places {
     /// Finds all documents of a corpus that are wanted, by their ids. Of several with one id the first counts.
     pub fn find(options: &Options, mut is_wanted: impl FnMut(&str) -> Result<bool>) -> Result<Self> {
         let spool = tempfile::tempfile().map_err(waiting)?;
-        let (fields, lossy) = (options.fields.clone(), options.lossy);
         let mut finder = Finder {
             places: Self {
                 of: HashMap::new(),
                 files: Vec::new(),
                 spool: spool.try_clone().map_err(waiting)?,
-                fields,
-                lossy,
+                options: options.clone(),
                 problems: Vec::new(),
             },
             spool: BufWriter::with_capacity(1 << 16, spool),
@@ -90,10 +87,8 @@ impl Places {
         let Holder { path, layout, is_spooled } = &self.files[holder as usize];
         let problem = |what: String| Problem::new(Place::path(path), what);
         let Some(layout) = layout else {
-            return open_regular(path)
-                .and_then(|file| read_open_text(file, self.lossy))
-                .map(Some)
-                .map_err(|error| problem(error.to_string()));
+            let text = open_regular(path).and_then(|file| read_open_text(file, path, &self.options));
+            return text.map(Some).map_err(|error| problem(error.to_string()));
         };
         let mut bytes = vec![0; length as usize];
         let read = if *is_spooled {
@@ -102,7 +97,7 @@ impl Places {
             open_regular(path).and_then(|file| file.read_exact_at(&mut bytes, start))
         };
         read.map_err(|error| problem(error.to_string()))?;
-        ensure_utf8(&mut bytes, self.lossy).map_err(problem)?;
+        ensure_utf8(&mut bytes, self.options.lossy).map_err(problem)?;
         let changed = || problem(format!("the line of '{id}' is not there any more; the file was changed meanwhile"));
         if *layout == Layout::Lines {
             let end = bytes.trim_ascii_end().len();
@@ -110,7 +105,7 @@ impl Places {
             return String::from_utf8(bytes).map(Some).map_err(|_| changed());
         }
         let (mut tokens, mut blots) = (Tokens::default(), Blots::default());
-        match self.fields.parse(&bytes, &mut tokens, &mut blots) {
+        match self.options.fields.parse(&bytes, &mut tokens, &mut blots) {
             Ok(Line::Document { id: found, text }) if found.as_ref().is_none_or(|found| found == id) => Ok(Some(text.into_owned())),
             _ => Err(changed()),
         }
@@ -151,8 +146,12 @@ impl Finder {
                 self.places.problems.push(problem);
                 Ok(())
             }
+            Chunk::LeftOut(left) => {
+                self.places.problems.extend(left.is_error().then_some(left.problem));
+                Ok(())
+            }
             // There is no text in them, or none that is a line.
-            Chunk::Whole { .. } | Chunk::Records { .. } | Chunk::Block { .. } => Ok(()),
+            Chunk::Opened(_) | Chunk::Whole { .. } | Chunk::Records { .. } | Chunk::Block { .. } => Ok(()),
         }
     }
 
@@ -165,10 +164,10 @@ impl Finder {
         is_wanted: &mut dyn FnMut(&str) -> Result<bool>,
     ) -> Result<()> {
         let mut taken = Ok(());
-        let lossy = self.places.lossy;
-        read_fasta(of, first_line, &mut bytes, lossy, &mut |found| match (&taken, found) {
+        let Options { lossy, max_document, .. } = self.places.options;
+        read_fasta(of, first_line, &mut bytes, RecordLimits { lossy, max_document }, &mut |found| match (&taken, found) {
             (Ok(()), Ok(Item { id, content: Content::Text(text), .. })) => taken = self.take_sequence(of, id, text, is_wanted),
-            (Ok(()), Err(problem)) => self.places.problems.push(problem),
+            (Ok(()), Err(Flaw::Problem(problem))) => self.places.problems.push(problem),
             _ => {}
         });
         taken

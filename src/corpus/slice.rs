@@ -5,11 +5,17 @@
 //! {"path":"corpus/a.txt","bytes":20,"modified":1767225600000000000}
 //! {"path":"corpus/b.txt","id":"b.txt","bytes":11,"modified":1767225600000000000,"is_named":true}
 //! {"file":"corpus/secret","problem":"Permission denied (os error 13)"}
+//! {"file":"corpus/.git","left_out":"hidden"}
 //! ```
 //!
-//! A path that could not be read when the corpus was walked is told when the slice is read, in its place.
+//! A path that could not be read when the corpus was walked, or was left out, is reported when the slice is read, in its place.
 
-use super::walk::{Entry, Found};
+use super::{
+    account::LeftOut,
+    kind::Kind,
+    unpack::Packing,
+    walk::{Entry, Found},
+};
 use crate::error::{Error, Place, Problem, Result};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -47,6 +53,10 @@ enum Line {
     Problem {
         file: String,
         problem: String,
+    },
+    LeftOut {
+        file: String,
+        left_out: Kind,
     },
 }
 
@@ -114,6 +124,7 @@ impl Slice {
     pub fn entries(self, copies: Option<PathBuf>) -> impl Iterator<Item = Found> + Send {
         self.lines.into_iter().enumerate().map(move |(number, line)| match line {
             Line::Problem { file, problem } => Found::Problem(Problem::new(Place::file(file), problem)),
+            Line::LeftOut { file, left_out } => Found::LeftOut(LeftOut::new(file, left_out, Packing::Plain, false)),
             Line::File { path, id, bytes, modified, is_named } => {
                 let id = id.unwrap_or_else(|| path.clone());
                 let entry = match &copies {
@@ -138,7 +149,7 @@ impl Slice {
             Line::File { path, bytes, modified, .. } => {
                 Some(SliceFile { number, path: Path::new(path), bytes: *bytes, modified: *modified })
             }
-            Line::Problem { .. } => None,
+            Line::Problem { .. } | Line::LeftOut { .. } => None,
         })
     }
 }
@@ -162,6 +173,8 @@ fn line_of(found: &Found) -> Result<Line> {
     match found {
         Found::Failed(error) => Err(Error::Usage(error.to_string())),
         Found::Problem(problem) => Ok(Line::Problem { file: problem.place.file.to_string(), problem: problem.what.clone() }),
+        Found::LeftOut(left) if left.kind == Kind::Unreadable => line_of(&Found::Problem(left.problem.clone())),
+        Found::LeftOut(left) => Ok(Line::LeftOut { file: left.problem.place.file.to_string(), left_out: left.kind }),
         Found::File(entry) if !entry.is_regular => {
             Err(Error::Usage(format!("{}: not a regular file; only files can be read again by a task", entry.name())))
         }

@@ -6,22 +6,23 @@
 
 use super::{
     Options, Records,
-    chunk::{CHUNK_BYTES, Chunk, Chunks, Container, Layout, READ_BYTES},
-    unpack::{Input, MOST_BYTES, Once, Packing, peek, read_bounded, too_large, unpack},
+    account::LeftOut,
+    chunk::{CHUNK_BYTES, Chunk, Chunks, Container, Layout},
+    kind::{BOM, Kind, inner_name},
+    sniff::{Promise, Sniffed, promise},
+    unpack::{Input, MOST_BYTES, Packing, read_bounded, unpacked_bytes},
     walk::{Entries, Entry, Found},
 };
 use crate::{
     error::{Error, Place, Problem, Result},
-    format::{BlockReader, Header, Kind, MAGIC},
+    format::{BlockReader, Header, Kind as StreamKind, MAGIC},
     parallel::Weighted,
 };
-use serde::de::IgnoredAny;
 use std::{
     collections::VecDeque,
-    io::{self, BufRead, BufReader, Read},
-    path::Path,
+    io,
     sync::{
-        Arc,
+        Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
@@ -29,8 +30,9 @@ use std::{
     time::Duration,
 };
 
-/// Chunks of one file that wait for a worker.
+/// Chunks of one file that wait for a worker; a large one waits alone.
 const AHEAD_CHUNKS: usize = 4;
+const AHEAD_BYTES: u64 = (AHEAD_CHUNKS * CHUNK_BYTES) as u64;
 /// Files that are open at once. With the chunks that wait, about 5 MiB are read ahead, or as many times the longest record.
 const AHEAD_FILES: usize = 4;
 /// Files of one chunk: a bound for corpora of many tiny ones.
@@ -63,12 +65,16 @@ enum Pending {
 }
 
 impl Pending {
-    fn problem(problem: Problem) -> Self {
-        Self::Ready(Weighted { item: Chunk::Problem(problem), bytes: PROBLEM_BYTES })
+    fn left_out(left: LeftOut) -> Self {
+        Self::Ready(Weighted { item: Chunk::LeftOut(left), bytes: PROBLEM_BYTES })
     }
 
-    fn is_problem(&self) -> bool {
-        matches!(self, Self::Ready(Weighted { item: Chunk::Problem(_), .. }))
+    fn unreadable(entry: &Entry, error: &io::Error) -> Self {
+        Self::left_out(LeftOut::unreadable(Problem::new(Place::file(entry.name()), error.to_string())))
+    }
+
+    fn is_left_out(&self) -> bool {
+        matches!(self, Self::Ready(Weighted { item: Chunk::LeftOut(_), .. }))
     }
 
     fn is_live(&self) -> bool {
@@ -89,7 +95,41 @@ struct Feed {
 /// Chunks made on demand, or by a thread that runs ahead and sends a `None` at the end.
 enum Feeding {
     Here(Box<Chunks>),
-    Ahead(mpsc::Receiver<Option<Result<Weighted<Chunk>>>>),
+    Ahead(mpsc::Receiver<Option<Result<Weighted<Chunk>>>>, Room),
+}
+
+/// How many bytes wait for a worker, and whether anybody takes them.
+#[derive(Default, Clone)]
+struct Room(Arc<(Mutex<(u64, bool)>, Condvar)>);
+
+impl Room {
+    /// Waits until there is room for so much, or nothing else waits; false if nobody takes it any more.
+    fn enter(&self, bytes: u64) -> bool {
+        let (state, freed) = &*self.0;
+        let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |(waiting, is_closed): &mut (u64, bool)| !*is_closed && *waiting > 0 && *waiting + bytes > AHEAD_BYTES;
+        let mut state = freed.wait_while(state, is_full).unwrap_or_else(PoisonError::into_inner);
+        state.0 += bytes;
+        !state.1
+    }
+
+    fn leave(&self, bytes: u64) {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).0 -= bytes;
+        self.0.1.notify_all();
+    }
+
+    fn close(&self) {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        self.0.1.notify_all();
+    }
+}
+
+impl Drop for Feeding {
+    fn drop(&mut self) {
+        if let Self::Ahead(_, room) = self {
+            room.close();
+        }
+    }
 }
 
 impl Source {
@@ -119,14 +159,14 @@ impl Source {
 
     /// How the corpus opens, if it opens with a stream of ours. To be asked before anything is read.
     pub fn first_header(&mut self) -> Option<&(Header, Place)> {
-        // What cannot be read is passed over, however much it is: so all but the last are problems.
+        // What is left out is passed over, however much it is: so all but the last are left out.
         while self.batch.is_empty() {
             match self.pending.pop_back() {
                 Some(Pending::Later(entry)) => self.pending.extend(self.open_now(&entry)),
                 Some(last) => {
-                    let is_problem = last.is_problem();
+                    let is_left_out = last.is_left_out();
                     self.pending.push_back(last);
-                    if !(is_problem && self.see_next()) {
+                    if !(is_left_out && self.see_next()) {
                         break;
                     }
                 }
@@ -161,7 +201,7 @@ impl Source {
                 expected: expected.scheme.clone(),
                 remedy: "give the same options to both, or leave them out to take those of the stream",
             }),
-            None if header.kind == Kind::Prints => {
+            None if header.kind == StreamKind::Prints => {
                 let what = "a stream of prints, which has no blots to index or tokens to read; dedup-query --history takes it";
                 Err(Error::damaged(place.clone(), what))
             }
@@ -182,7 +222,8 @@ impl Source {
     fn see_next(&mut self) -> bool {
         match self.entries.next() {
             None => return false,
-            Some(Found::Problem(problem)) => self.push(Pending::problem(problem)),
+            Some(Found::Problem(problem)) => self.push(Pending::left_out(LeftOut::unreadable(problem))),
+            Some(Found::LeftOut(left)) => self.push(Pending::left_out(left)),
             Some(Found::Failed(error)) => self.push(Pending::Failed(error)),
             Some(Found::File(entry)) if entry.is_regular => self.see(entry),
             Some(Found::File(entry)) => self.push(Pending::Later(entry)),
@@ -193,20 +234,34 @@ impl Source {
     fn see(&mut self, entry: Entry) {
         match self.open(&entry) {
             Ok(None) => {
-                self.batch_bytes += entry.bytes * if Packing::of_name(&entry.path) == Packing::Plain { 1 } else { 4 };
+                let weight = self.weight(&entry);
+                if weight >= CHUNK_BYTES as u64 {
+                    // Nothing waits with it in memory.
+                    self.flush_batch();
+                }
+                self.batch_bytes += weight;
                 self.batch.push(entry);
                 if self.batch_bytes >= CHUNK_BYTES as u64 || self.batch.len() >= CHUNK_FILES {
                     self.flush_batch();
                 }
             }
             Ok(Some(pending)) => self.push(pending),
-            Err(error) => self.push(Pending::problem(Problem::new(Place::file(entry.name()), error.to_string()))),
+            Err(error) => self.push(Pending::unreadable(&entry, &error)),
         }
+    }
+
+    /// Bytes of a document, about: those that are large hold up others while they are under way.
+    fn weight(&self, entry: &Entry) -> u64 {
+        if Packing::of_name(&entry.path) == Packing::Plain {
+            return entry.bytes;
+        }
+        let bytes = entry.open().map_or(entry.bytes, |file| unpacked_bytes(&file, entry.bytes));
+        bytes.min(self.options.max_document)
     }
 
     /// Opens a pipe whose turn has come; it may hold nothing at all.
     fn open_now(&self, entry: &Entry) -> Option<Pending> {
-        self.open(entry).unwrap_or_else(|error| Some(Pending::problem(Problem::new(Place::file(entry.name()), error.to_string()))))
+        self.open(entry).unwrap_or_else(|error| Some(Pending::unreadable(entry, &error)))
     }
 
     fn push(&mut self, pending: Pending) {
@@ -224,26 +279,45 @@ impl Source {
     /// Opens what must be read here: files of many records, streams, pipes. None for a file that is a plain document, and for a stdin
     /// without a byte: that is no document but a program before us that had none.
     fn open(&self, entry: &Entry) -> io::Result<Option<Pending>> {
-        let records = self.options.records.or_else(|| records_of_name(&entry.path));
-        if !entry.is_named && matches!(records, None | Some(Records::Text)) && !self.options.prefer_fasta {
+        let promise = promise(&entry.path);
+        if entry.is_regular && !self.must_look(entry, promise) {
             return Ok(None);
         }
-        let Sniffed { head, has_bom, input } = sniff(open_input(entry)?)?;
-        if head.starts_with(&MAGIC) {
-            return Ok(Some(self.open_blocks(entry, input)));
+        let sniffed = Sniffed::open(entry, self.options.max_document)?;
+        if sniffed.head.starts_with(&MAGIC) {
+            return Ok(Some(self.open_blocks(entry, sniffed.input)));
         }
-        let guess = self.options.prefer_fasta && head.starts_with(b">");
-        let layout = match records {
-            Some(Records::Ndjson) => Layout::Ndjson,
-            Some(Records::Lines) => Layout::Lines,
-            Some(Records::Fasta) => Layout::Fasta,
-            None if guess => Layout::Fasta,
-            None if entry.is_named && is_ndjson(&head, entry) => Layout::Ndjson,
-            None if entry.is_stdin() && head.is_empty() && !has_bom => return Ok(None),
+        if let Some(kind) = Kind::of(&sniffed.head, inner_name(&entry.path), self.options.records).filter(|_| entry.is_regular) {
+            return Ok(Some(Pending::left_out(LeftOut::new(entry.name(), kind, sniffed.packing, entry.is_named))));
+        }
+        let layout = match (self.options.records, promise) {
+            (Some(Records::Ndjson), _) | (None, Promise::Ndjson) => Layout::Ndjson,
+            (Some(Records::Lines), _) => Layout::Lines,
+            (Some(Records::Fasta), _) => Layout::Fasta,
+            (None, _) if self.options.prefer_fasta && sniffed.head.starts_with(b">") => Layout::Fasta,
+            (None, _) if sniffed.is_ndjson(promise, entry.is_regular, &self.options.fields) => Layout::Ndjson,
+            (None, _) if entry.is_stdin() && sniffed.is_empty() => return Ok(None),
             _ if entry.is_regular => return Ok(None),
-            _ => return whole(entry, has_bom, input).map(Some),
+            _ => return self.whole(entry, sniffed).map(Some),
         };
-        Ok(Some(self.open_lines(entry, layout, &head, input)))
+        Ok(Some(self.open_lines(entry, layout, &sniffed.head, sniffed.input)))
+    }
+
+    /// Whether a file may be more than one document.
+    fn must_look(&self, entry: &Entry, promise: Promise) -> bool {
+        let is_one = matches!(self.options.records, Some(Records::Text)) || self.options.records.is_none() && promise == Promise::Text;
+        entry.is_named || !is_one || self.options.prefer_fasta
+    }
+
+    /// All of a pipe as one document; a byte-order mark is part of it, as it is in a file.
+    fn whole(&self, entry: &Entry, sniffed: Sniffed) -> io::Result<Pending> {
+        let mut bytes = if sniffed.has_bom { BOM.to_vec() } else { Vec::new() };
+        if !read_bounded(sniffed.input, self.options.max_document, &mut bytes)? {
+            return Ok(Pending::left_out(LeftOut::too_large(entry.name(), self.options.max_document)));
+        }
+        let weight = bytes.len() as u64;
+        let item = Chunk::Whole { id: entry.id.clone(), file: entry.name(), bytes };
+        Ok(Pending::Ready(Weighted { item, bytes: weight }))
     }
 
     fn open_blocks(&self, entry: &Entry, input: Input) -> Pending {
@@ -257,9 +331,14 @@ impl Source {
     }
 
     fn open_lines(&self, entry: &Entry, layout: Layout, head: &[u8], input: Input) -> Pending {
-        let is_stream = layout == Layout::Ndjson && Header::is_likely(head);
-        match is_stream.then(|| Header::parse(head)).transpose() {
-            Ok(header) => self.feed(Chunks::lines(container(entry, layout, header), input)),
+        let first = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        let is_stream = layout == Layout::Ndjson && Header::is_likely(first);
+        match is_stream.then(|| Header::parse(first)).transpose() {
+            Ok(header) => {
+                // A record of tokens or blots may well be longer than its document.
+                let most_bytes = if header.is_some() { MOST_BYTES } else { self.options.max_document };
+                self.feed(Chunks::lines(container(entry, layout, header), input, most_bytes))
+            }
             Err(what) => Pending::Failed(Error::damaged(Place::line(&entry.name(), 1), what)),
         }
     }
@@ -303,20 +382,35 @@ impl Iterator for Source {
 /// The thread ends with the file, or when nobody receives any more.
 fn run_ahead(chunks: Chunks) -> Feeding {
     let (send, receive) = mpsc::sync_channel(AHEAD_CHUNKS);
+    let room = Room::default();
+    let entered = room.clone();
+    let send_all = move || {
+        chunks.map(Some).chain([None]).try_for_each(|chunk| {
+            let is_wanted = entered.enter(weight_of(chunk.as_ref()));
+            is_wanted.then_some(chunk).and_then(|chunk| send.send(chunk).ok())
+        })
+    };
     // If there is no thread to be had, nobody sends, and the reader says so.
-    let _ = thread::Builder::new().spawn(move || chunks.map(Some).chain([None]).try_for_each(|chunk| send.send(chunk)));
-    Feeding::Ahead(receive)
+    let _ = thread::Builder::new().spawn(send_all);
+    Feeding::Ahead(receive, room)
+}
+
+fn weight_of(chunk: Option<&Result<Weighted<Chunk>>>) -> u64 {
+    chunk.and_then(|chunk| chunk.as_ref().ok()).map_or(0, |chunk| chunk.bytes)
 }
 
 impl Feed {
     fn next(&mut self, stop: &AtomicBool) -> Option<Result<Weighted<Chunk>>> {
-        let receive = match &mut self.chunks {
+        let (receive, room) = match &mut self.chunks {
             Feeding::Here(chunks) => return chunks.next(),
-            Feeding::Ahead(receive) => receive,
+            Feeding::Ahead(receive, room) => (receive, room),
         };
         while !stop.load(Ordering::Relaxed) {
             match receive.recv_timeout(PATIENCE) {
-                Ok(chunk) => return chunk,
+                Ok(chunk) => {
+                    room.leave(weight_of(chunk.as_ref()));
+                    return chunk;
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 // A thread that died has sent no end: what it read must not pass for all there is.
                 Err(RecvTimeoutError::Disconnected) => {
@@ -333,104 +427,14 @@ fn container(entry: &Entry, layout: Layout, header: Option<Header>) -> Container
     Container { id: entry.id.clone(), file: entry.name(), layout, is_live: !entry.is_regular, header }
 }
 
-/// What a name promises: `.jsonl` and `.ndjson`, packed or not.
-fn records_of_name(path: &Path) -> Option<Records> {
-    let inner = if Packing::of_name(path) == Packing::Plain { path } else { Path::new(path.file_stem()?) };
-    matches!(inner.extension()?.to_str()?, "jsonl" | "ndjson").then_some(Records::Ndjson)
-}
-
-fn open_input(entry: &Entry) -> io::Result<Input> {
-    if entry.is_stdin() {
-        return unpack(BufReader::with_capacity(READ_BYTES, Once::new(io::stdin())));
-    }
-    unpack(BufReader::with_capacity(READ_BYTES, Once::new(entry.open()?)))
-}
-
-/// What was learned of an input from its beginning.
-struct Sniffed {
-    /// The first bytes, the whole first line where it may be JSON.
-    head: Vec<u8>,
-    /// A byte-order mark came before them, and was taken away.
-    has_bom: bool,
-    /// As if the head had not been read.
-    input: Input,
-}
-
-const BOM: &[u8] = b"\xef\xbb\xbf";
-
-fn sniff(input: Input) -> io::Result<Sniffed> {
-    let (mut head, mut input) = peek(input, is_undecided)?;
-    let has_bom = head.starts_with(BOM);
-    if has_bom {
-        input.consume(BOM.len());
-        head.drain(..BOM.len());
-    }
-    if !head.trim_ascii_start().starts_with(b"{") {
-        return Ok(Sniffed { head, has_bom, input: Box::new(input) });
-    }
-    head.clear();
-    if input.by_ref().take(MOST_BYTES + 1).read_until(b'\n', &mut head)? as u64 > MOST_BYTES {
-        return Err(too_large(MOST_BYTES));
-    }
-    Ok(Sniffed { head: head.clone(), has_bom, input: Box::new(io::Cursor::new(head).chain(input)) })
-}
-
-/// Whether more bytes are needed to tell what an input is: a binary stream, something that may be JSON, or neither.
-fn is_undecided(head: &[u8]) -> bool {
-    let rest = head.strip_prefix(BOM).unwrap_or(head);
-    let may_be_bom = head.len() < BOM.len() && BOM.starts_with(head);
-    may_be_bom || (rest.len() < MAGIC.len() && (MAGIC.starts_with(rest) || rest.trim_ascii().is_empty()))
-}
-
-/// Whether a pipe, or a file that a user named, holds NDJSON though nothing says so: a stream of ours always does, and so does a
-/// pipe whose first line is an object.
-fn is_ndjson(head: &[u8], entry: &Entry) -> bool {
-    Header::is_likely(head)
-        || (!entry.is_regular && head.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(head).is_ok())
-}
-
-/// All of a pipe as one document; a byte-order mark is part of it, as it is in a file.
-fn whole(entry: &Entry, has_bom: bool, input: Input) -> io::Result<Pending> {
-    let mut bytes = if has_bom { BOM.to_vec() } else { Vec::new() };
-    read_bounded(input, MOST_BYTES, &mut bytes)?;
-    let weight = bytes.len() as u64;
-    let item = Chunk::Whole { id: entry.id.clone(), file: entry.name(), bytes };
-    Ok(Pending::Ready(Weighted { item, bytes: weight }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Gives one line, and must not be asked for another.
-    struct OneLine(Option<&'static [u8]>);
-
-    impl Read for OneLine {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            let line = self.0.take().expect("a read too many");
-            buffer[..line.len()].copy_from_slice(line);
-            Ok(line.len())
-        }
-    }
-
-    #[test]
-    fn a_line_that_has_come_is_enough_to_tell() {
-        for (line, head, has_bom) in [
-            (&b"x\n"[..], &b"x"[..], false),
-            (b"{}\n", b"{}\n", false),
-            (b"\xef\xbb\xbf{}\n", b"{}\n", true),
-            (b"\xef\xbb\xbfx", b"x", true),
-            (b"\x89D\n", b"\x89D\n", false),
-        ] {
-            let sniffed = sniff(Box::new(BufReader::new(OneLine(Some(line))))).unwrap();
-            assert_eq!((&sniffed.head[..], sniffed.has_bom), (head, has_bom));
-        }
-    }
-
     #[test]
     fn a_thread_that_dies_is_not_the_end_of_a_file() {
         let (send, receive) = mpsc::sync_channel(1);
-        let mut feed = Feed { file: "a".into(), is_live: false, chunks: Feeding::Ahead(receive) };
+        let mut feed = Feed { file: "a".into(), is_live: false, chunks: Feeding::Ahead(receive, Room::default()) };
         send.send(None).unwrap();
         assert!(feed.next(&AtomicBool::new(false)).is_none());
         drop(send);

@@ -4,8 +4,11 @@
 //! or zstd frames are read to their end.
 
 use flate2::bufread::MultiGzDecoder;
+use serde::{Deserialize, Serialize};
 use std::{
+    fs::File,
     io::{self, BufRead, BufReader, Chain, Cursor, Read},
+    os::unix::fs::FileExt,
     path::Path,
 };
 
@@ -16,7 +19,8 @@ const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
 
 const BUFFER_BYTES: usize = 1 << 17;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Packing {
     Plain,
     Gzip,
@@ -40,6 +44,14 @@ impl Packing {
         head.len() < 4 && (Self::of(head) == Self::Plain) && (GZIP.starts_with(head) || ZSTD.starts_with(head) || may_skip)
     }
 
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "text",
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+        }
+    }
+
     /// What a file's name promises.
     pub fn of_name(path: &Path) -> Self {
         match path.extension().and_then(|extension| extension.to_str()) {
@@ -52,14 +64,16 @@ impl Packing {
 
 pub type Input = Box<dyn BufRead + Send>;
 
-/// The contents of `input`, unpacked where they are packed.
-pub fn unpack(input: impl BufRead + Send + 'static) -> io::Result<Input> {
+/// The contents of `input`, unpacked where they are packed, and what they are packed in.
+pub fn unpack(input: impl BufRead + Send + 'static) -> io::Result<(Packing, Input)> {
     let (head, input) = peek(input, Packing::is_undecided)?;
-    Ok(match Packing::of(&head) {
+    let packing = Packing::of(&head);
+    let unpacked: Input = match packing {
         Packing::Plain => Box::new(input),
         Packing::Gzip => Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(input))),
         Packing::Zstd => Box::new(BufReader::with_capacity(BUFFER_BYTES, zstd::Decoder::with_buffer(input)?)),
-    })
+    };
+    Ok((packing, unpacked))
 }
 
 /// An input of which the beginning was read, and put back.
@@ -81,26 +95,38 @@ pub fn peek<R: BufRead>(mut input: R, needs_more: impl Fn(&[u8]) -> bool) -> io:
     Ok((head.clone(), Cursor::new(head).chain(input)))
 }
 
-/// Unpacks a whole file that was read already; the packed bytes are left as they were.
-pub fn unpack_all(packed: &[u8], packing: Packing, out: &mut Vec<u8>) -> io::Result<()> {
-    out.clear();
-    match packing {
-        Packing::Plain => read_bounded(packed, MOST_BYTES, out),
-        Packing::Gzip => read_bounded(MultiGzDecoder::new(packed), MOST_BYTES, out),
-        Packing::Zstd => read_bounded(zstd::Decoder::with_buffer(packed)?, MOST_BYTES, out),
+/// The contents of packed bytes.
+pub fn decoder<'a>(packed: impl BufRead + 'a, packing: Packing) -> io::Result<Box<dyn Read + 'a>> {
+    Ok(match packing {
+        Packing::Plain => Box::new(packed),
+        Packing::Gzip => Box::new(MultiGzDecoder::new(packed)),
+        Packing::Zstd => Box::new(zstd::Decoder::with_buffer(packed)?),
+    })
+}
+
+/// How many bytes a packed file holds, as far as it says so itself: a guess, for it may lie.
+pub fn unpacked_bytes(file: &File, packed_bytes: u64) -> u64 {
+    let guess = 4 * packed_bytes;
+    let (mut head, mut tail) = ([0; 18], [0; 4]);
+    let has_read =
+        packed_bytes >= 18 && file.read_exact_at(&mut head, 0).is_ok() && file.read_exact_at(&mut tail, packed_bytes - 4).is_ok();
+    match Packing::of(&head) {
+        Packing::Plain => packed_bytes,
+        // The size of the last member, modulo 2^32.
+        Packing::Gzip if has_read => guess.max(u32::from_le_bytes(tail).into()),
+        Packing::Zstd if has_read => zstd::zstd_safe::get_frame_content_size(&head).ok().flatten().map_or(guess, |bytes| bytes.max(guess)),
+        Packing::Gzip | Packing::Zstd => guess,
     }
 }
 
-/// The most bytes of a document, and of a record: spans are 32 bits wide. A few packed bytes can hold far more.
+/// The most bytes that a document, or a record, can ever have: spans are 32 bits wide.
 pub const MOST_BYTES: u64 = u32::MAX as u64 - 1;
 
-/// Reads to the end, unless that is too far.
-pub fn read_bounded(input: impl Read, most_bytes: u64, out: &mut Vec<u8>) -> io::Result<()> {
-    if input.take(most_bytes + 1).read_to_end(out)? as u64 > most_bytes { Err(too_large(most_bytes)) } else { Ok(()) }
-}
-
-pub fn too_large(most_bytes: u64) -> io::Error {
-    io::Error::other(format!("a document of more than {most_bytes} bytes; 4 GiB is the most, split it"))
+/// Reads to the end, and appends; false if that is beyond a bound, for a few packed bytes can hold far more than there is memory.
+pub fn read_bounded(input: impl Read, most_bytes: u64, out: &mut Vec<u8>) -> io::Result<bool> {
+    let room = (most_bytes + 1).saturating_sub(out.len() as u64);
+    input.take(room).read_to_end(out)?;
+    Ok(out.len() as u64 <= most_bytes)
 }
 
 /// An input that is not read again after its end: a terminal would ask for another one.
@@ -151,8 +177,21 @@ mod tests {
         unpack(BufReader::new(drops(&[b"\x1f", b"x"]))).unwrap();
         unpack(BufReader::new(drops(&[b"P\n"]))).unwrap();
         let mut text = String::new();
-        unpack(BufReader::new(drops(&[b"\x1f", b"", b"", b""]))).unwrap().read_to_string(&mut text).unwrap();
+        unpack(BufReader::new(drops(&[b"\x1f", b"", b"", b""]))).unwrap().1.read_to_string(&mut text).unwrap();
         assert_eq!(text, "\x1f");
+    }
+
+    #[test]
+    fn a_packed_file_says_how_much_it_holds() {
+        let (bytes, directory) = (vec![b'a'; 1 << 20], tempfile::tempdir().unwrap());
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut gzip, &bytes).unwrap();
+        for packed in [gzip.finish().unwrap(), zstd::bulk::compress(&bytes, 3).unwrap()] {
+            let path = directory.path().join("packed");
+            std::fs::write(&path, &packed).unwrap();
+            assert!(packed.len() < 10_000);
+            assert_eq!(unpacked_bytes(&File::open(&path).unwrap(), packed.len() as u64), 1 << 20);
+        }
     }
 
     #[test]
@@ -167,9 +206,9 @@ mod tests {
     #[test]
     fn there_is_a_bound_to_unpacking() {
         let mut out = Vec::new();
-        read_bounded(&b"four"[..], 4, &mut out).unwrap();
+        assert!(read_bounded(&b"four"[..], 4, &mut out).unwrap());
         assert_eq!(out, b"four");
-        let error = read_bounded(&b"fives"[..], 4, &mut Vec::new()).unwrap_err();
-        assert_eq!(error.to_string(), "a document of more than 4 bytes; 4 GiB is the most, split it");
+        assert!(!read_bounded(&b"s"[..], 4, &mut out).unwrap());
+        assert!(!read_bounded(&b"fives and more"[..], 4, &mut Vec::new()).unwrap());
     }
 }

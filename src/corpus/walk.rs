@@ -1,12 +1,14 @@
 //! Finds the files to read, in a fixed order.
 //!
-//! Paths come as given; a directory is walked with the names in each directory sorted by byte, hidden
-//! files left out, symbolic links not followed. Memory grows with the depth of the tree and the size of
+//! Paths come as given; a directory is walked with the names in each directory sorted by byte. Hidden files and directories,
+//! symbolic links, and what is no regular file are left out, and counted: they are never opened. Memory grows with the depth of the tree and the size of
 //! its largest directory, not with the number of files.
 
 use super::{
     Options,
+    account::LeftOut,
     beneath::open_beneath,
+    kind::Kind,
     slice::Slice,
     unpack::{Once, Packing},
 };
@@ -19,7 +21,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use walkdir::{DirEntry, FilterEntry, IntoIter, WalkDir};
+use walkdir::{DirEntry, IntoIter, WalkDir};
 
 /// A file to read.
 #[derive(Debug, Clone)]
@@ -48,6 +50,11 @@ impl Entry {
     pub fn named(path: PathBuf, id: &str) -> Result<Self, Problem> {
         let metadata = fs::metadata(&path).map_err(|error| Problem::new(Place::path(&path), error.to_string()))?;
         entry(path, Path::new(id), &metadata, true)
+    }
+
+    /// A file that is open already; messages call it by its path.
+    pub fn of_open(path: &Path, file: &File) -> io::Result<Self> {
+        entry(path.to_owned(), Path::new(""), &file.metadata()?, true).map_err(|problem| io::Error::other(problem.what))
     }
 
     /// A regular file below a directory, whose id came from outside.
@@ -81,7 +88,6 @@ impl Entry {
 }
 
 type Roots = Box<dyn Iterator<Item = Result<PathBuf>> + Send>;
-type Walk = FilterEntry<IntoIter, fn(&DirEntry) -> bool>;
 
 /// What comes next in the order of the corpus.
 #[derive(Debug)]
@@ -89,6 +95,8 @@ pub enum Found {
     File(Entry),
     /// A path that cannot be read; the others can.
     Problem(Problem),
+    /// It is there, and is not read.
+    LeftOut(LeftOut),
     /// The list of paths cannot be read on: nobody knows what is missing.
     Failed(Error),
 }
@@ -104,7 +112,7 @@ pub struct Entries {
     /// Those that were found before.
     listed: Box<dyn Iterator<Item = Found> + Send>,
     roots: Roots,
-    walk: Option<(PathBuf, Walk)>,
+    walk: Option<(PathBuf, IntoIter)>,
     relative: bool,
     /// The list of paths is on stdin, so no document can be.
     stdin_is_list: bool,
@@ -140,30 +148,54 @@ impl Entries {
             Err(error) => Some(Err(Problem::new(Place::path(&path), error.to_string()))),
             Ok(metadata) if metadata.is_dir() => {
                 let walk = WalkDir::new(&path).sort_by_file_name().into_iter();
-                self.walk = Some((path, walk.filter_entry(is_visible)));
+                self.walk = Some((path, walk));
                 None
             }
             Ok(metadata) => Some(entry(path.clone(), &path, &metadata, true)),
         }
     }
 
-    fn walk_on(&mut self) -> Option<Result<Entry, Problem>> {
+    fn walk_on(&mut self) -> Option<Found> {
         let (root, walk) = self.walk.as_mut()?;
-        let step = walk.by_ref().find(|step| step.as_ref().map_or(true, |found| found.file_type().is_file()));
-        match step {
-            None => {
-                self.walk = None;
-                None
+        loop {
+            let found = match walk.next() {
+                None => {
+                    self.walk = None;
+                    return None;
+                }
+                Some(Err(error)) => return Some(Found::Problem(walk_problem(&error, root))),
+                Some(Ok(found)) => found,
+            };
+            if let Some(kind) = passed_over(&found) {
+                if found.file_type().is_dir() {
+                    walk.skip_current_dir();
+                }
+                let file = found.path().display().to_string();
+                return Some(Found::LeftOut(LeftOut::new(file, kind, Packing::Plain, false)));
             }
-            Some(Err(error)) => Some(Err(walk_problem(&error, root))),
-            Some(Ok(found)) => Some(match found.metadata() {
-                Err(error) => Err(walk_problem(&error, root)),
+            if found.file_type().is_dir() {
+                continue;
+            }
+            return Some(match found.metadata() {
+                Err(error) => Found::Problem(walk_problem(&error, root)),
                 Ok(metadata) => {
                     let id = if self.relative { found.path().strip_prefix(root).unwrap_or(found.path()) } else { found.path() };
-                    entry(found.path().to_owned(), id, &metadata, false)
+                    entry(found.path().to_owned(), id, &metadata, false).into()
                 }
-            }),
+            });
         }
+    }
+}
+
+/// Why something in a directory is not looked at.
+fn passed_over(found: &DirEntry) -> Option<Kind> {
+    let kind = found.file_type();
+    if found.depth() > 0 && found.file_name().as_encoded_bytes().starts_with(b".") {
+        Some(Kind::Hidden)
+    } else if kind.is_symlink() {
+        (found.depth() > 0).then_some(Kind::Link)
+    } else {
+        (!kind.is_file() && !kind.is_dir()).then_some(Kind::Special)
     }
 }
 
@@ -176,7 +208,7 @@ impl Iterator for Entries {
         }
         loop {
             if let Some(found) = self.walk_on() {
-                return Some(found.into());
+                return Some(found);
             }
             match self.roots.next()? {
                 Err(error) => return Some(Found::Failed(error)),
@@ -203,7 +235,7 @@ pub fn total_bytes(options: &Options) -> Option<u64> {
         .filter_map(|found| match found {
             // How much is in a packed file of many records cannot be told from its size.
             Found::File(entry) => Some((entry.is_regular && !is_packed_records(&entry.path)).then_some(entry.bytes)),
-            Found::Problem(_) | Found::Failed(_) => None,
+            Found::Problem(_) | Found::LeftOut(_) | Found::Failed(_) => None,
         })
         .sum()
 }
@@ -215,10 +247,6 @@ fn is_stdin(path: &Path) -> bool {
 fn is_packed_records(path: &Path) -> bool {
     let inner = path.file_stem().map(Path::new).and_then(Path::extension);
     Packing::of_name(path) != Packing::Plain && inner.is_some_and(|inner| inner == "jsonl" || inner == "ndjson")
-}
-
-fn is_visible(entry: &DirEntry) -> bool {
-    entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".")
 }
 
 fn entry(path: PathBuf, id: &Path, metadata: &Metadata, is_named: bool) -> Result<Entry, Problem> {

@@ -55,9 +55,18 @@ impl LineParser {
         let (id, text) = read(line, DocumentSeed(self))?;
         match text {
             Some(text) => Ok(Line::Document { id, text }),
-            None => parse_record(line, tokens, blots)
-                .map_err(|error| if error == NO_RECORD { format!("no field '{}' with a text", self.text_field) } else { error }),
+            None => parse_record(line, tokens, blots).map_err(|error| if error == NO_RECORD { self.no_text() } else { error }),
         }
+    }
+
+    /// What is said of a line that is no document for want of a text.
+    pub fn no_text(&self) -> String {
+        format!("no field '{}' with a text", self.text_field)
+    }
+
+    /// Whether a line is an object with a text.
+    pub fn has_text(&self, line: &[u8]) -> bool {
+        read(line, IdSeed(self)).is_ok_and(|(_, has_text)| has_text)
     }
 
     /// The id of the document in a line, if it has one. The text is passed over, not decoded.
@@ -71,6 +80,38 @@ impl LineParser {
             Line::Document { id, .. } => Ok(id),
             Line::Header(_) | Line::End { .. } => Err("part of a stream of records amid documents".to_owned()),
         }
+    }
+}
+
+/// The names of the fields of an object, in order; none if it is no object.
+pub fn field_names(line: &[u8]) -> Vec<String> {
+    serde_json::from_slice::<FieldNames>(line).map_or_else(|_| Vec::new(), |names| names.0)
+}
+
+struct FieldNames(Vec<String>);
+
+impl<'de> Deserialize<'de> for FieldNames {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FieldNamesVisitor)
+    }
+}
+
+struct FieldNamesVisitor;
+
+impl<'de> Visitor<'de> for FieldNamesVisitor {
+    type Value = FieldNames;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FieldNames, A::Error> {
+        let mut names = Vec::new();
+        while let Some(name) = map.next_key::<String>()? {
+            map.next_value::<IgnoredAny>()?;
+            names.push(name);
+        }
+        Ok(FieldNames(names))
     }
 }
 

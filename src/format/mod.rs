@@ -15,7 +15,7 @@ pub use bits::{BitReader, BitWriter, NumberCode};
 pub use blots::Blots;
 pub use escape::{is_unsafe, put_escaped, put_json_string, shown, to_json};
 pub use header::{Header, Kind, MAGIC, MAX_HEADER_BYTES, VERSION};
-pub use line::{Line, LineParser, Parsed, parse_record};
+pub use line::{Line, LineParser, Parsed, field_names, parse_record};
 pub use print::{PRINT_BITS, PRINT_BYTES, Print};
 pub use reader::{Block, BlockReader};
 pub use record::{BlotCodec, PrintCodec, Printed, Record, TokenCodec};

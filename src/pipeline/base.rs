@@ -1,6 +1,6 @@
 //! Documents to base text: what was handed out to all.
 
-use super::{Gathered, Settings, Stage, Watch, run};
+use super::{Beside, Gathered, Settings, Stage, Watch, run};
 use crate::{
     corpus::{self, Content, Item, Source},
     error::{Error, Result},
@@ -24,7 +24,7 @@ pub fn base_text(
     let corpus = corpus::Options { paths: paths.to_vec(), files_from: None, ..settings.corpus.clone() };
     let source = Source::new(corpus, settings.limits.threads)?;
     let mut documents = 0;
-    let summary = run(&Collect, source, settings, watch, |texts, _| {
+    let summary = run(&Collect, source, settings, &mut Beside(watch), |texts, _| {
         documents += texts.0.len();
         texts.0.iter().for_each(|text| base.add(text));
         Ok(())

@@ -59,6 +59,7 @@ pub fn blot(options: &BlotOptions, with_positions: bool, settings: &Settings, ou
     let (source, blots) = open_source(options, source)?;
     let header = Header::new(Kind::Blots, blots.scheme.to_string());
     let codec = BlotCodec { bits: blots.scheme.bits, with_positions };
+    let blots = if with_positions { blots.without_tokens() } else { blots.only_values() };
     run_to_stream(&Encode { blots, codec, form: settings.form }, source, &header, settings, out, watch)
 }
 
@@ -148,6 +149,8 @@ pub(super) struct ToBlots {
     blots: Blots,
     /// All blots of the document, where some are left out.
     all: Vec<u64>,
+    /// The tokens of a document are given back once its blots are made.
+    drops_tokens: bool,
 }
 
 /// Makes the blots of one scheme.
@@ -248,7 +251,23 @@ impl ToBlots {
         let scheme = BlotScheme { tokens, window: window.join(","), bits, select: select_name };
         let counts_distinct = is_scheme_shared_only(&scheme);
         let (tokens, blots, all) = (Tokens::default(), Blots::default(), Vec::new());
-        Ok(Self { scheme, tokenize, can_blot: true, counts_distinct, makers, tokens, blots, all })
+        Ok(Self { scheme, tokenize, can_blot: true, counts_distinct, makers, tokens, blots, all, drops_tokens: false })
+    }
+
+    /// Only the blots of a document are wanted, neither their positions nor its tokens: of a large document that is half of the memory.
+    pub fn only_values(self) -> Self {
+        let mut blots = self.without_tokens();
+        if let [maker] = &mut blots.makers[..]
+            && maker.selection.is_all()
+        {
+            maker.blotter.without_positions();
+        }
+        blots
+    }
+
+    /// Tokens are given back once blots are made of them.
+    fn without_tokens(self) -> Self {
+        Self { drops_tokens: true, ..self }
     }
 
     /// Gives back large buffers.
@@ -332,6 +351,24 @@ impl ToBlots {
         }
     }
 
+    /// The distinct blots of a document in rising order, and how many it has in all. The buffer is exchanged for that of its blots.
+    pub fn distinct(&mut self, item: &Item<'_>, out: &mut Vec<u64>) -> Result<u64, String> {
+        let all = self.blots(item)?.0.distinct;
+        match (&item.content, &mut self.makers[..]) {
+            (Content::Text(_) | Content::Tokens(_), [maker]) => std::mem::swap(out, &mut maker.blots.values),
+            (Content::Text(_) | Content::Tokens(_), _) => std::mem::swap(out, &mut self.blots.values),
+            (Content::Blots(Blots { values, .. }), _) => {
+                empty(out);
+                out.extend_from_slice(values);
+            }
+            (Content::Print(_), _) => {}
+        }
+        self.makers.iter_mut().for_each(|maker| maker.blots.clear());
+        out.sort_unstable();
+        out.dedup();
+        Ok(all.unwrap_or(0).max(out.len() as u64))
+    }
+
     /// The blots of a document, and the hash over its tokens.
     pub fn blots<'s>(&'s mut self, item: &'s Item<'_>) -> Result<(&'s Blots, Option<u128>), String> {
         let tokens = match item.content {
@@ -351,17 +388,21 @@ impl ToBlots {
         let hash = Some(item.hash.unwrap_or_else(|| tokens.hash()));
         self.all.clear();
         self.makers.iter_mut().for_each(|maker| maker.make(tokens, self.counts_distinct, &mut self.all));
+        let count = tokens.len() as u64;
+        if self.drops_tokens {
+            self.tokens.clear();
+        }
         let distinct = self.counts_distinct.then(|| {
             self.all.sort_unstable();
             self.all.dedup();
             self.all.len() as u64
         });
-        if self.makers.len() == 1 {
-            self.makers[0].blots.distinct = distinct;
-            return Ok((&self.makers[0].blots, hash));
+        if let [maker] = &mut self.makers[..] {
+            maker.blots.distinct = distinct;
+            return Ok((&maker.blots, hash));
         }
         self.blots.clear();
-        (self.blots.tokens, self.blots.distinct) = (tokens.len() as u64, distinct);
+        (self.blots.tokens, self.blots.distinct) = (count, distinct);
         merge(&self.makers, &mut self.blots);
         Ok((&self.blots, hash))
     }

@@ -67,7 +67,8 @@ pub fn build_runs(
             files.write(&beside.join(FilesOf::NAME), &recorder.files)?;
         }
         let slice = slice.map(|slice| slice.checksum().to_owned());
-        Built { of: runs.of.clone(), slice, problems: recorder.problems, files: Vec::new() }.write(beside)?;
+        Built { of: runs.of.clone(), slice, problems: recorder.problems, account: summary.account.clone(), files: Vec::new() }
+            .write(beside)?;
         Ok(summary)
     })
 }
@@ -131,7 +132,7 @@ fn build_as<K: Key>(
 ) -> Result<(Manifest, Summary)> {
     let (scheme, parts) = (blots.scheme.clone(), SegmentFiles::parts(options.parts)?);
     let (builder, summary) = gather::<K>(options, settings, source, blots, watch, |_| {})?;
-    ensure_some_read(&summary, builder.is_empty())?;
+    let summary = summary.ensure_documents()?;
     let (name, of_scheme) = (Manifest::segment_name(1), scheme.to_string());
     let (segment, numbers, _) = builder.write(&SegmentFiles { directory, name: &name, changes: [1, 1], scheme: &of_scheme, parts })?;
     Ok((first_manifest(&scheme, options.dictionary, segment, numbers), summary))
@@ -213,6 +214,7 @@ pub(super) struct Gather<K> {
 
 impl<K> Gather<K> {
     pub fn new(blots: ToBlots, with_words: bool) -> Self {
+        let blots = if with_words { blots } else { blots.only_values() };
         Self { blots, words: with_words.then(WordCounter::default), of: PhantomData }
     }
 }

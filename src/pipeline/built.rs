@@ -2,6 +2,7 @@
 
 use super::Watch;
 use crate::{
+    corpus::{Account, LeftOut},
     error::{Error, Place, Problem, Result},
     index::FileSeal,
 };
@@ -31,6 +32,9 @@ pub struct Built {
     /// What could not be used, as it was told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
+    /// What was read, and what was not.
+    #[serde(default)]
+    pub account: Account,
     pub files: Vec<FileSeal>,
 }
 
@@ -113,5 +117,17 @@ impl Watch for Recorder<'_> {
 
     fn progress(&mut self, bytes: u64, documents: u64) {
         self.watch.progress(bytes, documents);
+    }
+
+    fn left_out(&mut self, left: &LeftOut) {
+        if left.is_error() {
+            self.problems.push(left.problem.to_string());
+            self.files.push(left.problem.place.file.clone());
+        }
+        self.watch.left_out(left);
+    }
+
+    fn account(&mut self, account: &Account) {
+        self.watch.account(account);
     }
 }

@@ -66,6 +66,7 @@ fn add_as<K: Key>(
         changed.added += taken.len() as u64 - known;
         Ok(())
     })?;
+    let summary = summary.ensure_documents()?;
     changed.problems = summary.problems;
     Ok((write(builder, index, &mut changed)?.map(|(manifest, _)| manifest), changed))
 }

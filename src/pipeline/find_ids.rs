@@ -7,13 +7,13 @@ use crate::{
 };
 use std::collections::HashSet;
 
-/// Tells of the first document with each of these ids that it is not kept, as a document with this id came before, elsewhere.
-pub fn find_ids(settings: &Settings, mut ids: HashSet<String>, told: &mut dyn FnMut(Problem)) -> Result<()> {
+/// Reports the first document with each of these ids, and its size: it is not kept, as a document with this id came before, elsewhere.
+pub fn find_ids(settings: &Settings, mut ids: HashSet<String>, told: &mut dyn FnMut(Problem, u64)) -> Result<()> {
     let source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
-    run(&Nothing, source, settings, &mut Silent, |NothingOf, found| {
-        for (id, place) in found {
+    run(&Sizes, source, settings, &mut Silent, |SizesOf(sizes), found| {
+        for ((id, place), bytes) in found.into_iter().zip(sizes) {
             if ids.remove(&*id) {
-                told(Problem::new(place, format!("a document with the id '{id}' came before; the first one is kept")));
+                told(Problem::new(place, format!("a document with the id '{id}' came before; the first one is kept")), bytes);
             }
         }
         Ok(())
@@ -21,29 +21,30 @@ pub fn find_ids(settings: &Settings, mut ids: HashSet<String>, told: &mut dyn Fn
     .map(drop)
 }
 
-/// Makes nothing of documents: only their ids are wanted.
+/// Makes nothing of documents but their sizes: only their ids are wanted.
 #[derive(Clone)]
-struct Nothing;
+struct Sizes;
 
 #[derive(Default)]
-struct NothingOf;
+struct SizesOf(Vec<u64>);
 
-impl Stage for Nothing {
-    type Out = NothingOf;
+impl Stage for Sizes {
+    type Out = SizesOf;
     const IDS_ARE_UNIQUE: bool = false;
 
-    fn take(&mut self, _: &Item<'_>, _: &mut NothingOf) -> Result<(), String> {
+    fn take(&mut self, item: &Item<'_>, out: &mut SizesOf) -> Result<(), String> {
+        out.0.push(item.bytes.unwrap_or(0));
         Ok(())
     }
 
-    fn finish(&mut self, _: &mut NothingOf) {}
+    fn finish(&mut self, _: &mut SizesOf) {}
 }
 
-impl Gathered for NothingOf {
+impl Gathered for SizesOf {
     fn drop_documents(&mut self, _: &[usize]) {}
 
     fn weight(&self) -> u64 {
-        0
+        size_of_val(&self.0[..]) as u64
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     sync::{Following, NotFound, state_path},
 };
 use crate::{
-    corpus::{Found, SeenIds, Slice},
+    corpus::{Account, Found, LeftOut, SeenIds, Slice},
     error::{Error, Place, Problem, Result},
     files::{atomic_dir, durable},
     index::{Change, Documents, FileSeal, Index, Known, Manifest, Numbering, SegmentFiles, WriteLock, sweep, write_known},
@@ -39,11 +39,11 @@ pub fn files_to_read(directory: &Path, blots: &BlotOptions, settings: &Settings,
     ensure_walked_alike(known.as_ref(), walk_of(&settings.corpus, &index.manifest.scheme), &state)
         .map_err(|what| refused(directory, what))?;
     let mut following = Following::new(&index, known.as_ref());
-    let mut problems = Problems(Vec::new());
-    following.walk(false, &settings.corpus, &mut problems)?;
+    let mut walked = Walked::default();
+    following.walk(false, &settings.corpus, &mut walked)?;
     let to_read = std::mem::take(&mut following.to_read);
     ensure_may_go(&following.sure_to_go()?, max_remove, settings, directory)?;
-    let found = problems.0.into_iter().map(Found::Problem).chain(to_read.into_iter().map(Found::File)).collect();
+    let found = walked.left_out.into_iter().map(Found::LeftOut).chain(to_read.into_iter().map(Found::File)).collect();
     Ok((index.manifest, found))
 }
 
@@ -53,12 +53,24 @@ fn ensure_may_go(not_found: &NotFound, max_remove: MaxRemove, settings: &Setting
     refusal.map_or(Ok(()), |what| Err(refused(directory, what)))
 }
 
-/// Keeps what it is told.
-struct Problems(Vec<Problem>);
+/// What was found when files were looked for, but for the files to read.
+#[derive(Default)]
+struct Walked {
+    left_out: Vec<LeftOut>,
+    account: Account,
+}
 
-impl Watch for Problems {
+impl Watch for Walked {
     fn problem(&mut self, problem: &Problem) {
-        self.0.push(problem.clone());
+        self.left_out.push(LeftOut::unreadable(problem.clone()));
+    }
+
+    fn left_out(&mut self, left: &LeftOut) {
+        self.left_out.push(left.clone());
+    }
+
+    fn account(&mut self, account: &Account) {
+        self.account.add(account);
     }
 
     fn progress(&mut self, _: u64, _: u64) {}
@@ -119,7 +131,8 @@ pub fn number_changes(options: &StepOptions, of: &Followed<'_>, settings: &Setti
         let walk = ensure_walked_alike(known.as_ref(), walk_of(&settings.corpus, &index.manifest.scheme), &state)
             .map_err(|what| refused(of.index, what))?;
         let mut following = Following::new(&index, known.as_ref());
-        following.walk(false, &settings.corpus, &mut Problems(Vec::new()))?;
+        let mut walked = Walked::default();
+        following.walk(false, &settings.corpus, &mut walked)?;
         ensure_as_planned(&following, slices)?;
         let is_as_it_was = following.is_as_it_was();
         let mut numbering = Numbering::new(Some(Change::new(&index)));
@@ -153,7 +166,8 @@ pub fn number_changes(options: &StepOptions, of: &Followed<'_>, settings: &Setti
         let docs: Vec<PathBuf> = slices.iter().map(|slice| slice.made.join("docs")).collect();
         let numbers = write_numbered(directory, &docs, numbering, posted)?;
         write_known(&directory.join("known"), String::new(), walk, following.into_states(&numbers)?)?;
-        Ok(problems)
+        // What was left out is in the slices.
+        Ok((problems, Account::of_unchanged(walked.account.unchanged)))
     })
 }
 
@@ -164,7 +178,7 @@ fn ensure_as_planned(following: &Following<'_>, slices: &[SliceMade]) -> Result<
         for found in Slice::open(slice)?.entries(None) {
             match found {
                 Found::File(entry) => planned.push(entry.path),
-                Found::Problem(_) => {}
+                Found::Problem(_) | Found::LeftOut(_) => {}
                 Found::Failed(error) => return Err(error),
             }
         }

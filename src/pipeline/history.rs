@@ -1,8 +1,8 @@
 //! Documents against a history that grows with them.
 
-use super::{Asked, Gathered, Settings, Stage, Watch, print::ToPrints, run};
+use super::{Asked, Gathered, Settings, Stage, Watch, flaws::Flaws, print::ToPrints, run};
 use crate::{
-    corpus::{Chunk, Item, Reader, Source, copy_lines},
+    corpus::{Account, Chunk, Flaw, Item, Reader, Source, Textless, copy_lines},
     error::{At, Error, Problem, Result},
     format::{Kind, Print},
     history::{self, History, Request, Wanted},
@@ -11,7 +11,13 @@ use crate::{
     scheme::PrintScheme,
     token::Tokenizer,
 };
-use std::{collections::BTreeMap, io::Write, ops::Range, path::Path, sync::atomic::Ordering};
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    ops::Range,
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+};
 
 #[derive(Clone)]
 pub struct HistoryOptions {
@@ -41,6 +47,7 @@ pub fn ask_history(options: &HistoryOptions, settings: &Settings, out: &mut impl
         out.write_all(&lines).and_then(|()| out.flush()).map_err(Error::output)
     })?;
     history.close()?;
+    let summary = summary.ensure_documents()?;
     asked.problems = summary.problems;
     Ok(asked)
 }
@@ -51,7 +58,8 @@ pub fn ask_history(options: &HistoryOptions, settings: &Settings, out: &mut impl
 /// new document at least once. A line that is no document is told, and kept: nothing is lost that was not found elsewhere.
 pub fn sift_by_history(options: &HistoryOptions, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Asked> {
     let (source, prints, mut history) = open(options, settings)?;
-    let (mut asked, stop) = (Asked::default(), source.stop());
+    let (mut asked, mut account, mut flaws, stop) = (Asked::default(), Account::default(), Flaws::default(), source.stop());
+    watch.account(&account);
     let worker = || {
         let (mut prints, mut reader) = (prints.clone(), Reader::new(&settings.corpus));
         move |chunk: Chunk| read_lines(&mut prints, &mut reader, chunk)
@@ -59,8 +67,9 @@ pub fn sift_by_history(options: &HistoryOptions, settings: &Settings, out: &mut 
     let weigh = |lines: &Result<Lines>| lines.as_ref().map_or(0, Lines::weight);
     parallel::ordered(settings.limits, source, worker, weigh, |lines| {
         let lines = lines?;
-        lines.problems.iter().for_each(|problem| watch.problem(problem));
-        asked.problems += lines.problems.len() as u64;
+        flaws.report(&lines.flaws, lines.file.as_ref(), lines.documents.len() as u64, watch);
+        watch.account(&lines.account);
+        account.add(&lines.account);
         watch.progress(lines.bytes.len() as u64, lines.documents.len() as u64);
         let mut pass = Pass { lines: &lines, next_line: 0, next_document: 0, kept: Vec::new(), out };
         let requests: Vec<_> = lines.documents.iter().map(|(id, print)| Request { id, print: *print, add: options.add }).collect();
@@ -72,6 +81,9 @@ pub fn sift_by_history(options: &HistoryOptions, settings: &Settings, out: &mut 
         passed.and_then(|()| pass.pass(&[])).inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
     history.close()?;
+    flaws.finish(watch);
+    asked.problems = flaws.problems;
+    account.ensure_documents()?;
     Ok(asked)
 }
 
@@ -179,23 +191,31 @@ struct Lines {
     /// Each with its line feed, and which document it is.
     lines: Vec<(Range<usize>, Option<usize>)>,
     documents: Vec<(Box<str>, Option<Print>)>,
-    problems: Vec<Problem>,
+    flaws: Vec<Flaw>,
+    account: Account,
+    file: Option<Arc<str>>,
 }
 
 impl Lines {
     fn weight(&self) -> u64 {
-        (self.bytes.capacity() + self.lines.len() * 120 + self.problems.len() * 240) as u64
+        (self.bytes.capacity() + self.lines.len() * 120 + self.flaws.len() * 240) as u64
     }
 }
 
 fn read_lines(prints: &mut ToPrints, reader: &mut Reader, chunk: Chunk) -> Result<Lines> {
     let (bytes, first_line) = copy_lines(&chunk)?;
-    let (mut documents, mut problems, mut at_line) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let (mut documents, mut flaws, mut at_line) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let (mut refused, file) = (Vec::new(), chunk.container().map(|of| of.file.clone()));
     let kept = |what: &str| format!("{what}; the line is kept");
-    reader.read(chunk, &mut |found| match found {
-        Err(Problem { place, what }) => problems.push(Problem::new(place, kept(&what))),
+    let mut account = reader.read(chunk, &mut |found| match found {
+        Err(Flaw::Problem(Problem { place, what })) => flaws.push(Problem::new(place, kept(&what)).into()),
+        Err(Flaw::Textless(textless)) => flaws.push(Flaw::Textless(Textless { what: kept(&textless.what), ..textless })),
+        Err(left) => flaws.push(left),
         Ok(item) => match ensure_id_is_short(item.id).and_then(|()| prints.print(&item)) {
-            Err(what) => problems.push(Problem::new(item.place(), kept(&what))),
+            Err(what) => {
+                refused.push(item.bytes.unwrap_or(0));
+                flaws.push(Problem::new(item.place(), kept(&what)).into());
+            }
             Ok((printed, _)) => {
                 if let At::Line(line) = item.place().at {
                     at_line.insert(line, documents.len());
@@ -204,11 +224,12 @@ fn read_lines(prints: &mut ToPrints, reader: &mut Reader, chunk: Chunk) -> Resul
             }
         },
     })?;
+    refused.iter().for_each(|&bytes| account.drop_document(bytes));
     prints.give_back();
     let (mut lines, mut start) = (Vec::new(), 0);
     for (line, number) in bytes.split_inclusive(|&byte| byte == b'\n').zip(first_line..) {
         lines.push((start..start + line.len(), at_line.get(&number).copied()));
         start += line.len();
     }
-    Ok(Lines { bytes, lines, documents, problems })
+    Ok(Lines { bytes, lines, documents, flaws, account, file })
 }

@@ -62,8 +62,9 @@ impl<'i> Library<'i> {
     fn text(&self, id: &str) -> Result<String, Problem> {
         let (path, error) = match corpus::find_beneath(&self.roots, id) {
             Ok(corpus::Named { root, name, file }) => {
-                let unread = |error: io::Error| Problem::new(Place::path(&root.join(name)), error.to_string());
-                return corpus::read_open_text(file, self.options.lossy).map_err(unread);
+                let path = root.join(name);
+                let unread = |error: io::Error| Problem::new(Place::path(&path), error.to_string());
+                return corpus::read_open_text(file, &path, &self.options).map_err(unread);
             }
             Err(refused) => refused,
         };

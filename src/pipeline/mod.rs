@@ -14,6 +14,7 @@ mod dump;
 mod extract;
 mod files_of;
 mod find_ids;
+mod flaws;
 mod follow;
 mod groups;
 mod history;
@@ -59,12 +60,16 @@ pub use texts::PassageOptions;
 pub use tokenize::{TokenizeOptions, tokenize};
 
 use crate::{
-    corpus::{self, Chunk, Item, Reader, SeenIds, Source},
+    corpus::{self, Account, Chunk, Flaw, Item, LeftOut, Reader, SeenIds, Source},
     error::{Error, Place, Problem, Result},
     format::{Batch, Form, Header, StreamWriter},
     parallel::{self, Limits},
 };
-use std::{io::Write, sync::atomic::Ordering};
+use flaws::Flaws;
+use std::{
+    io::Write,
+    sync::{Arc, atomic::Ordering},
+};
 
 /// How a stage runs, whatever it does.
 #[derive(Debug, Clone)]
@@ -80,6 +85,25 @@ pub trait Watch {
     fn problem(&mut self, problem: &Problem);
     /// So many more bytes were read, and so many documents written.
     fn progress(&mut self, bytes: u64, documents: u64);
+    /// A file is not read. Whether that is an error depends on what it is, and whether it was named.
+    fn left_out(&mut self, left: &LeftOut) {
+        if left.is_error() {
+            self.problem(&left.problem);
+        }
+    }
+    /// What was read of the next part of the input.
+    fn account(&mut self, _: &Account) {}
+}
+
+/// Passes on problems only: for input beside the documents, such as text that is to be left out.
+struct Beside<'w>(&'w mut dyn Watch);
+
+impl Watch for Beside<'_> {
+    fn problem(&mut self, problem: &Problem) {
+        self.0.problem(problem);
+    }
+
+    fn progress(&mut self, _: u64, _: u64) {}
 }
 
 /// What a stage did.
@@ -87,6 +111,14 @@ pub trait Watch {
 pub struct Summary {
     /// Inputs that could not be used.
     pub problems: u64,
+    pub account: Account,
+}
+
+impl Summary {
+    /// Refuses an input without a document: nobody means to read nothing.
+    fn ensure_documents(self) -> Result<Self> {
+        self.account.ensure_documents().map(|()| self)
+    }
 }
 
 /// Turns documents into something that is gathered by chunk; a copy works on each thread.
@@ -132,6 +164,7 @@ fn run_to_stream(
 ) -> Result<Summary> {
     let mut stream = StreamWriter::new(out, settings.form, header).map_err(Error::output)?;
     let summary = run(stage, source, settings, watch, |batch, _| stream.write(&batch).map_err(Error::output))?;
+    let summary = summary.ensure_documents()?;
     stream.finish().map_err(Error::output)?;
     Ok(summary)
 }
@@ -147,7 +180,9 @@ fn run<S: Stage>(
     watch: &mut dyn Watch,
     mut sink: impl FnMut(S::Out, Ids) -> Result<()>,
 ) -> Result<Summary> {
-    let (mut seen, mut summary, stop) = (SeenIds::default(), Summary::default(), source.stop());
+    let (mut seen, mut account, mut flaws, stop) = (SeenIds::default(), Account::default(), Flaws::default(), source.stop());
+    // Also an input without anything has an account.
+    watch.account(&account);
     let worker = || {
         let (mut stage, mut reader) = (stage.clone(), Reader::new(&settings.corpus));
         move |chunk| work(&mut stage, &mut reader, chunk)
@@ -158,14 +193,16 @@ fn run<S: Stage>(
         if S::IDS_ARE_UNIQUE {
             worked.drop_duplicates(&mut seen)?;
         }
-        worked.problems.iter().for_each(|problem| watch.problem(problem));
         let documents = worked.ids.len() as u64;
-        summary.problems += worked.problems.len() as u64;
+        flaws.report(&worked.flaws, worked.file.as_ref(), documents, watch);
         watch.progress(worked.bytes, documents);
+        watch.account(&worked.account);
+        account.add(&worked.account);
         // Who waits for input would not hear of an error, such as a closed pipe.
         sink(worked.out, worked.ids).inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
-    Ok(summary)
+    flaws.finish(watch);
+    Ok(Summary { problems: flaws.problems, account })
 }
 
 /// What became of a chunk.
@@ -174,16 +211,24 @@ struct Worked<O> {
     out: O,
     /// Of each document that was gathered.
     ids: Ids,
-    problems: Vec<Problem>,
+    /// The size of each document's text, as far as it is known.
+    sizes: Vec<u64>,
+    flaws: Vec<Flaw>,
+    account: Account,
+    /// The file of many documents that the chunk is a part of.
+    file: Option<Arc<str>>,
     bytes: u64,
 }
 
 fn work<S: Stage>(stage: &mut S, reader: &mut Reader, chunk: Chunk) -> Result<Worked<S::Out>> {
-    let mut worked = Worked { bytes: chunk.input_bytes(), ..Worked::default() };
-    reader.read(chunk, &mut |found| match found {
-        Err(problem) => worked.problems.push(problem),
-        Ok(item) => worked.add(stage, &item),
+    let mut worked = Worked { bytes: chunk.input_bytes(), file: chunk.container().map(|of| of.file.clone()), ..Worked::default() };
+    let mut refused = Vec::new();
+    let account = reader.read(chunk, &mut |found| match found {
+        Err(flaw) => worked.flaws.push(flaw),
+        Ok(item) => refused.extend(worked.add(stage, &item)),
     })?;
+    worked.account = account;
+    refused.iter().for_each(|&bytes| worked.account.drop_document(bytes));
     stage.finish(&mut worked.out);
     Ok(worked)
 }
@@ -191,14 +236,23 @@ fn work<S: Stage>(stage: &mut S, reader: &mut Reader, chunk: Chunk) -> Result<Wo
 impl<O: Gathered> Worked<O> {
     /// Bytes of memory, about: an id or a message takes some forty on the heap.
     fn weight(&self) -> u64 {
-        let parts = self.ids.len() * (size_of::<(Box<str>, Place)>() + 40) + self.problems.len() * (size_of::<Problem>() + 120);
+        let parts = self.ids.len() * (size_of::<(Box<str>, Place)>() + 40) + self.flaws.len() * (size_of::<Flaw>() + 120);
         self.out.weight() + parts as u64
     }
 
-    fn add<S: Stage<Out = O>>(&mut self, stage: &mut S, item: &Item<'_>) {
+    /// Gives the size of a document that the stage refused.
+    fn add<S: Stage<Out = O>>(&mut self, stage: &mut S, item: &Item<'_>) -> Option<u64> {
+        let bytes = item.bytes.unwrap_or(0);
         match stage.take(item, &mut self.out) {
-            Ok(()) => self.ids.push((item.id.into(), item.place())),
-            Err(what) => self.problems.push(Problem::new(item.place(), what)),
+            Ok(()) => {
+                self.ids.push((item.id.into(), item.place()));
+                self.sizes.push(bytes);
+                None
+            }
+            Err(what) => {
+                self.flaws.push(Problem::new(item.place(), what).into());
+                Some(bytes)
+            }
         }
     }
 
@@ -208,13 +262,14 @@ impl<O: Gathered> Worked<O> {
         for (index, (id, place)) in self.ids.iter().enumerate() {
             if !seen.insert(SeenIds::hash(id))? {
                 dropped.push(index);
-                self.problems
-                    .push(Problem::new(place.clone(), format!("a document with the id '{id}' came before; the first one is kept")));
+                self.account.drop_document(self.sizes[index]);
+                let what = format!("a document with the id '{id}' came before; the first one is kept");
+                self.flaws.push(Problem::new(place.clone(), what).into());
             }
         }
         if !dropped.is_empty() {
             self.out.drop_documents(&dropped);
-            self.problems.sort_by_key(|problem| problem.place.at);
+            self.flaws.sort_by_key(|flaw| flaw.place().at);
             let mut dropped = dropped.iter().rev();
             dropped.by_ref().for_each(|&index| drop(self.ids.remove(index)));
         }
@@ -243,7 +298,8 @@ mod tests {
         let corpus = corpus::Options { relative: true, ..corpus::Options::of_files(paths.to_vec()) };
         let settings = Settings { form, limits: Limits::new(threads, 1 << 12), corpus };
         let (mut out, mut notes) = (Vec::new(), Notes::default());
-        blot(&BlotOptions { k: Some(3), ..BlotOptions::default() }, true, &settings, &mut out, &mut notes).unwrap();
+        let done = blot(&BlotOptions { k: Some(3), ..BlotOptions::default() }, true, &settings, &mut out, &mut notes);
+        notes.0.push(done.map_or_else(|error| error.to_string(), |summary| summary.account.to_string()));
         (out, notes.0)
     }
 

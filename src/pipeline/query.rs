@@ -1,7 +1,7 @@
 //! Documents against an index: what shares text with them.
 
 use super::{
-    BlotOptions, Gathered, Settings, Stage, Watch,
+    Beside, BlotOptions, Gathered, Settings, Stage, Watch,
     blot::ToBlots,
     groups::{Grouping, Groups},
     run,
@@ -88,7 +88,15 @@ pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &m
     out.write_all(&names).map_err(Error::output)?;
     let texts = options.passages.as_ref().map(|passages| Texts::new(passages, index, 2 * settings.limits.threads));
     let (distinct, scratch) = (Vec::new(), SearchScratch::default());
-    let stage = Ask { blots, search: &search, answers: options.answers, texts: texts.as_ref(), groups: groups.as_ref(), distinct, scratch };
+    let stage = Ask {
+        blots: blots.only_values(),
+        search: &search,
+        answers: options.answers,
+        texts: texts.as_ref(),
+        groups: groups.as_ref(),
+        distinct,
+        scratch,
+    };
     let (mut asked, mut documents) = (Asked::default(), 0);
     let summary = run(&stage, source, settings, watch, |answers, _| {
         asked.matches += answers.matches;
@@ -101,6 +109,7 @@ pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &m
         // Whoever asks as documents come waits for the answer.
         out.flush().map_err(Error::output)
     })?;
+    let summary = summary.ensure_documents()?;
     asked.problems = summary.problems + texts.map_or(0, |texts| texts.tell_unread(watch));
     for problem in groups.map_or(Ok(Vec::new()), |groups| groups.unknown(index))? {
         asked.problems += 1;
@@ -149,7 +158,7 @@ pub(super) fn blots_of_files(files: &[PathBuf], blots: &ToBlots, settings: &Sett
     let corpus = corpus::Options { paths: files.to_vec(), files_from: None, ..settings.corpus.clone() };
     let mut source = Source::new(corpus, settings.limits.threads)?;
     blots.expect_in(&mut source);
-    let summary = run(&Collect(blots.clone()), source, settings, watch, |collected, _| {
+    let summary = run(&Collect(blots.clone()), source, settings, &mut Beside(watch), |collected, _| {
         found.extend(collected.0);
         Ok(())
     })?;
@@ -228,13 +237,7 @@ impl Stage for Ask<'_> {
     const IDS_ARE_UNIQUE: bool = false;
 
     fn take(&mut self, item: &Item<'_>, out: &mut Written) -> Result<(), String> {
-        let (blots, _) = self.blots.blots(item)?;
-        let distinct = blots.distinct;
-        self.distinct.clear();
-        self.distinct.extend_from_slice(&blots.values);
-        self.distinct.sort_unstable();
-        self.distinct.dedup();
-        let all = distinct.map_or(0, |distinct| u32::try_from(distinct).unwrap_or(u32::MAX)).max(self.distinct.len() as u32);
+        let all = u32::try_from(self.blots.distinct(item, &mut self.distinct)?).unwrap_or(u32::MAX);
         // Whoever asks about one document wants little memory; whoever asks about many, speed.
         let is_lean = self.answers != Answers::Documents && out.documents == 0;
         out.documents += 1;
@@ -248,6 +251,7 @@ impl Stage for Ask<'_> {
 
     fn finish(&mut self, _: &mut Written) {
         self.blots.give_back();
+        empty(&mut self.distinct);
     }
 }
 

@@ -132,7 +132,7 @@ fn join(indexes: &[Index], shape: &Shape, output: &Path, means: &Means, watch: &
     })?;
     let (scheme, changes, Shape { parts, range }) = (&indexes[0].manifest.scheme, [1, 1], shape);
     let rewritten = Rewritten { directory: output, generation: 1, changes, scheme, parts: *parts, range: range.clone() };
-    Ok((rewritten.write(&view, means)?, Summary { problems }))
+    Ok((rewritten.write(&view, means)?, Summary { problems, ..Summary::default() }))
 }
 
 /// Parts of one index, in any order: they must fit.

@@ -11,7 +11,7 @@
 
 use super::{build::write_new, built::Built};
 use crate::{
-    corpus::SeenIds,
+    corpus::{Account, SeenIds},
     error::{Error, Result},
     files::{atomic_dir, durable},
     format::{Sealed, SealedWriter},
@@ -43,14 +43,14 @@ pub struct StepOptions {
 impl StepOptions {
     /// Makes a directory of files, with a record of them.
     fn make(&self, output: &Path, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-        self.make_with(output, |beside| work(beside).map(|()| Vec::new()))
+        self.make_with(output, |beside| work(beside).map(|()| (Vec::new(), Account::default())))
     }
 
     /// The same, where some of the input could not be used.
-    pub fn make_with(&self, output: &Path, work: impl FnOnce(&Path) -> Result<Vec<String>>) -> Result<()> {
+    pub fn make_with(&self, output: &Path, work: impl FnOnce(&Path) -> Result<(Vec<String>, Account)>) -> Result<()> {
         atomic_dir::create(output, |beside| {
-            let problems = work(beside)?;
-            Built { of: self.of.clone(), problems, ..Built::default() }.write(beside)
+            let (problems, account) = work(beside)?;
+            Built { of: self.of.clone(), problems, account, ..Built::default() }.write(beside)
         })
     }
 }

@@ -9,7 +9,7 @@ use super::{
     run,
 };
 use crate::{
-    corpus::{self, Entries, Entry, Found, Source},
+    corpus::{self, Account, Entries, Entry, Found, LeftOut, Source},
     error::{Error, Place, Problem, Result},
     index::{At, Change, FileState, Index, Known, Manifest, Row, SegmentBuilder, Stamp, Taken, write_known},
     posting::{Key, NARROW_BITS},
@@ -131,6 +131,15 @@ impl Watch for Noting<'_> {
     fn progress(&mut self, bytes: u64, documents: u64) {
         self.watch.progress(bytes, documents);
     }
+
+    fn left_out(&mut self, left: &LeftOut) {
+        self.files.extend(left.is_error().then(|| left.problem.place.file.clone()));
+        self.watch.left_out(left);
+    }
+
+    fn account(&mut self, account: &Account) {
+        self.watch.account(account);
+    }
 }
 
 /// Documents that no file has.
@@ -198,6 +207,11 @@ impl<'i> Following<'i> {
             let problem = match found {
                 Found::Failed(error) => return Err(error),
                 Found::Problem(problem) => problem,
+                Found::LeftOut(left) => {
+                    watch.account(&Account::of_left_out(&left));
+                    watch.left_out(&left);
+                    continue;
+                }
                 Found::File(entry) if entry.is_regular => {
                     self.see(entry, checksum)?;
                     continue;
@@ -205,8 +219,11 @@ impl<'i> Following<'i> {
                 Found::File(entry) => Problem::new(Place::file(entry.name()), "not a regular file: nobody can tell whether it changed"),
             };
             self.walk_problems += 1;
-            watch.problem(&problem);
+            let left = LeftOut::unreadable(problem);
+            watch.account(&Account::of_left_out(&left));
+            watch.left_out(&left);
         }
+        watch.account(&Account::of_unchanged(self.unchanged.len() as u64));
         Ok(())
     }
 

@@ -130,7 +130,7 @@ impl PassageOptions {
 
     /// Reads a file, without what does not count by these rules.
     pub fn prepared(&self, path: &str, rules: &Rules) -> Result<Prepared, Problem> {
-        let text = corpus::read_text(Path::new(path), self.reading.lossy);
+        let text = corpus::read_text(Path::new(path), &self.reading);
         let mut text = text.map_err(|error| Problem::new(Place::file(path), error.to_string()))?;
         if self.passages.tokenization.rule == Rule::Dna {
             text = without_heads(text);

@@ -130,6 +130,11 @@ impl Selection {
         Ok(Self { chain: chain.into(), keep: Vec::new() })
     }
 
+    /// Every blot is kept.
+    pub fn is_all(&self) -> bool {
+        self.chain.is_empty()
+    }
+
     /// As the scheme has it.
     pub fn name(&self) -> String {
         if self.chain.is_empty() {

@@ -5,6 +5,7 @@ use super::{
     plan::{BaseOf, Kind, NAME, Plan, Task},
 };
 use crate::{
+    corpus::Account,
     error::{Error, Place, Result},
     files::durable,
     pipeline::{
@@ -12,14 +13,22 @@ use crate::{
         place_parts, stage_changes,
     },
 };
+use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
     fs,
     path::{Path, PathBuf},
 };
 
-/// Where what could not be used is kept, a line each.
-const PROBLEMS: &str = "problems";
+/// Where the account of the input is kept.
+const INPUT: &str = "input.json";
+
+/// What all tasks together read, and what could not be used.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Input {
+    pub account: Account,
+    pub problems: Vec<String>,
+}
 
 /// How a task that maps reads its slice.
 pub type Reads<'a> = &'a dyn Fn(&Task) -> Result<Settings>;
@@ -52,7 +61,7 @@ pub fn commit(plan: &Plan, run: &Path, _: &Settings, step: &StepOptions, output:
     step.make_with(output, |_| {
         commit_staged(&run.join("index"), &run.join("number/known"), Path::new(index), checksum)?;
         write_owners(Path::new(index), plan.ranges.iter().map(|range| range.host), &plan.hosts)?;
-        Ok(Vec::new())
+        Ok((Vec::new(), Account::default()))
     })
 }
 
@@ -63,28 +72,40 @@ pub fn gather_needs(plan: &Plan) -> HashMap<String, Vec<String>> {
     plan.tasks_of(Kind::Gather).map(|task| (task.id.clone(), needs.clone())).collect()
 }
 
-/// What could not be used, in the order of the corpus: what was told of each slice, and documents whose id an earlier slice has.
-pub fn write_problems(plan: &Plan, run: &Path, read: Reads<'_>) -> Result<Vec<String>> {
+/// What was read, and what could not be used, in the order of the corpus: what was told of each slice, and documents whose id an earlier slice has.
+pub fn write_input(plan: &Plan, run: &Path, read: Reads<'_>) -> Result<Input> {
     let targets = Targets::open(&run.join("number/targets"))?;
-    let mut problems = Vec::new();
+    let (mut problems, mut account) = (Vec::new(), Account::default());
     for (task, repeated) in plan.tasks_of(Kind::Map).zip(targets.repeated()) {
-        problems.extend(Built::read(&run.join(&task.output))?.problems);
+        let built = Built::read(&run.join(&task.output))?;
+        problems.extend(built.problems);
+        account.add(&built.account);
         if !repeated.is_empty() {
-            find_ids(&read(task)?, repeated.iter().cloned().collect(), &mut |problem| problems.push(problem.to_string()))?;
+            find_ids(&read(task)?, repeated.iter().cloned().collect(), &mut |problem, bytes| {
+                problems.push(problem.to_string());
+                account.drop_document(bytes);
+            })?;
         }
     }
-    problems.extend(Built::read(&run.join("number"))?.problems);
-    let text: String = problems.iter().map(|problem| format!("{problem}\n")).collect();
-    durable::replace(&run.join(PROBLEMS), text.as_bytes())?;
-    Ok(problems)
+    let number = Built::read(&run.join("number"))?;
+    problems.extend(number.problems);
+    account.add(&number.account);
+    // An index that follows its files may come to hold none.
+    if plan.options.base.is_none() {
+        account.ensure_documents()?;
+    }
+    let input = Input { account, problems };
+    let json = serde_json::to_string_pretty(&input).unwrap_or_default() + "\n";
+    durable::replace(&run.join(INPUT), json.as_bytes())?;
+    Ok(input)
 }
 
-/// What was written of a run that is done.
-pub fn problems(run: &Path) -> Result<Vec<String>> {
-    let path = run.join(PROBLEMS);
-    match fs::read_to_string(&path) {
-        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+/// What was written of a run that is done; none if there is nothing.
+pub fn input_of(run: &Path) -> Result<Option<Input>> {
+    let path = run.join(INPUT);
+    match fs::read(&path) {
+        Ok(json) => serde_json::from_slice(&json).map(Some).map_err(|error| Error::damaged(Place::path(&path), error.to_string())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::io(path.display(), error)),
     }
 }

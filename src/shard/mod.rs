@@ -42,7 +42,7 @@ mod fleet;
 pub use engine::{Crew, LOST, Local, Verdict};
 pub use events::{Event, Events, What, bytes_of};
 pub use fleet::{Fleet, FleetOptions};
-pub use gather::{Reads, commit, gather, gather_needs, number, problems, write_problems};
+pub use gather::{Input, Reads, commit, gather, gather_needs, input_of, number, write_input};
 pub use hosts::Host;
 pub use owners::read_owners;
 pub use plan::{BaseOf, Kind, Plan, PlanOptions, TableOptions, Task, select_name, usual_parts};

@@ -8,7 +8,10 @@ use crate::{
     error::Result,
     index::{At, Index, Posted},
 };
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{BinaryHeap, HashMap, HashSet},
+};
 
 /// A document that shares text with the one that was asked about.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +52,20 @@ impl<'i> Excluded<'i> {
             found.iter().for_each(|&at| *of.entry(at).or_default() += 1);
         }
         Ok(Self { blots, of, indexes })
+    }
+
+    /// The blots that count.
+    fn without<'b>(&self, blots: &'b [u64], found: &mut Vec<At>) -> Result<Cow<'b, [u64]>> {
+        if self.blots.is_empty() && self.indexes.is_empty() {
+            return Ok(Cow::Borrowed(blots));
+        }
+        let mut kept = Vec::with_capacity(blots.len());
+        for &blot in blots {
+            if !self.contains(blot, found)? {
+                kept.push(blot);
+            }
+        }
+        Ok(Cow::Owned(kept))
     }
 
     fn contains(&self, blot: u64, found: &mut Vec<At>) -> Result<bool> {
@@ -109,6 +126,8 @@ impl Counts {
 
 /// So many blots are looked up at once. After that, memory that was mapped for them may be let go of.
 const AT_ONCE: usize = 64;
+/// Of so many blots what they lead to is kept in memory at once: 2 MB.
+const MOST_POSTED: usize = 1 << 18;
 
 impl Search<'_> {
     /// The best matches of a document with these distinct blots, and how many of its blots count. `side` is the document; it may have
@@ -124,12 +143,7 @@ impl Search<'_> {
         wanted: Option<&Wanted<'_>>,
     ) -> Result<(Vec<Match>, u32)> {
         self.prepare(scratch);
-        let mut kept: Vec<u64> = Vec::with_capacity(blots.len());
-        for &blot in blots {
-            if !self.excluded.contains(blot, &mut scratch.found)? {
-                kept.push(blot);
-            }
-        }
+        let kept = self.excluded.without(blots, &mut scratch.found)?;
         let mut counted = side.blots.saturating_sub((blots.len() - kept.len()) as u32);
         if self.measure.score.needs_rarity() || self.max_df < u64::MAX {
             self.count_with_df(&kept, &mut counted, scratch)?;
@@ -156,6 +170,11 @@ impl Search<'_> {
 
     /// Looks up all blots in a segment, and counts what they lead to.
     fn count(&self, segment: usize, blots: &[u64], scratch: &mut SearchScratch, is_lean: bool) -> Result<()> {
+        // A document of hundreds of megabytes has millions of blots.
+        blots.chunks(MOST_POSTED).try_for_each(|blots| self.count_some(segment, blots, scratch, is_lean))
+    }
+
+    fn count_some(&self, segment: usize, blots: &[u64], scratch: &mut SearchScratch, is_lean: bool) -> Result<()> {
         let searched = &self.index.segments[segment];
         let mut found = Vec::with_capacity(AT_ONCE);
         scratch.posted.clear();

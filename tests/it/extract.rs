@@ -279,7 +279,7 @@ proptest::proptest! {
     /// The old table and the changes give the new table, whatever was added, replaced or removed.
     #[test]
     fn old_table_and_changes_give_the_new_table(
-        first in proptest::collection::vec(0_u32..12, 0..10),
+        first in proptest::collection::vec(0_u32..12, 1..10),
         steps in proptest::collection::vec((proptest::bool::ANY, proptest::collection::vec((0_usize..14, 0_u32..12), 1..5)), 1..4),
         top in 1_usize..6, max_df in proptest::option::of(1_u32..6), with_ranks in proptest::bool::ANY, select in proptest::sample::select(vec!["all", "mod:2"]),
     ) {

@@ -21,6 +21,7 @@ mod hosts;
 mod html;
 mod incremental;
 mod index;
+mod input;
 mod manners;
 mod manual;
 mod outside;

@@ -94,14 +94,26 @@ impl Ran {
         String::from_utf8_lossy(&self.0.stdout).into_owned()
     }
 
+    /// What it said, but for the account of the input: see [`Ran::accounts`].
     pub fn stderr(&self) -> String {
-        String::from_utf8_lossy(&self.0.stderr).into_owned()
+        String::from_utf8_lossy(&self.0.stderr).split_inclusive('\n').filter(|line| !is_account(line)).collect()
+    }
+
+    /// The lines that say what was read.
+    pub fn accounts(&self) -> Vec<String> {
+        String::from_utf8_lossy(&self.0.stderr).lines().filter(|line| is_account(line)).map(str::to_owned).collect()
     }
 
     /// The ids of the documents that came out, in order.
     pub fn docs(&self) -> Vec<String> {
         docs(&self.0.stdout)
     }
+}
+
+/// `dedup-tokenize: read 12 documents in …`
+fn is_account(line: &str) -> bool {
+    let said = line.strip_prefix("dedup-").and_then(|line| line.split_once(": read ")).map(|(_, said)| said);
+    said.is_some_and(|said| said.starts_with(|c: char| c.is_ascii_digit()) && said.contains(" document"))
 }
 
 /// The records of an NDJSON stream.

@@ -234,7 +234,8 @@ impl Sifted {
         let summary = run(&stage, source, settings, watch, |hashed, ids| {
             let block = documents.add(hashed, ids)?;
             keeps.as_mut().map_or_else(|| stream.push(&block), |keeps| keeps.push(&block))
-        })?;
+        })?
+        .ensure_documents()?;
         let mut state = Vec::new();
         if let Some(keeps) = keeps {
             let (kept, path) = keeps.finish(&tokens.to_string())?;

@@ -102,7 +102,8 @@ impl Texts {
                 }
             })?;
             file.append(trigrams.as_flattened()).map(drop)
-        })?;
+        })?
+        .ensure_documents()?;
         let (mapped, trigrams) = (stored.map()?, file.map()?);
         let (texts, read) = by_view(&stored, index, view)?;
         Ok(Self { stored, mapped, trigrams, texts, read, problems: summary.problems })

@@ -6,7 +6,7 @@ use crate::{
     corpus::{self, Item, Source},
     error::{Error, Result},
     passage::repeat::Token,
-    pipeline::{Gathered, Settings, Stage, Watch, blot::ToBlots, run},
+    pipeline::{Beside, Gathered, Settings, Stage, Watch, blot::ToBlots, run},
 };
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ impl Taboo {
         let mut source = Source::new(corpus, settings.limits.threads)?;
         blots.expect_in(&mut source);
         let stage = Collect { blots: blots.clone(), min_tokens: min_tokens as usize, hashes: Vec::new() };
-        let summary = run(&stage, source, settings, watch, |collected, _| {
+        let summary = run(&stage, source, settings, &mut Beside(watch), |collected, _| {
             let start = taboo.tokens.len() as u64;
             taboo.tokens.extend(collected.tokens);
             taboo.windows.extend(collected.windows.iter().map(|&(window, place)| (window, start + place)));

@@ -2,7 +2,7 @@
 
 use super::NONE;
 use crate::{
-    corpus::{Chunk, LineReader, RawLine, ensure_utf8},
+    corpus::{Account, Chunk, LineReader, RawLine, ensure_utf8},
     error::{At, Place, Problem, Result},
     format::{Blots, Line, LineParser, Tokens},
     index::{Index, View},
@@ -18,6 +18,7 @@ pub struct Judged {
     pub bytes: Vec<u8>,
     pub lines: Vec<(Range<usize>, Fate)>,
     pub problems: Vec<Problem>,
+    pub account: Account,
 }
 
 /// What a line is.
@@ -111,6 +112,7 @@ impl<'i> Judge<'i> {
                 found.push((bytes, None, is_text));
             }
         })?;
+        judged.account = lines.take_account();
         for (range, id, is_text) in found {
             let fate = match id {
                 None => Fate::Passed,

@@ -12,7 +12,7 @@ use super::{
     put, selection,
 };
 use crate::{
-    corpus::{Chunk, Source},
+    corpus::{Account, Chunk, Source},
     error::{Error, Result},
     index::{Index, View},
     parallel::{self, Limits},
@@ -136,15 +136,19 @@ fn read(
         move |chunk: Chunk| judge.judge(chunk)
     };
     let weigh = |judged: &Result<Judged>| judged.as_ref().map_or(0, Judged::weight);
-    let (mut is_seen, mut problems) = (vec![false; view.documents()], 0);
+    let (mut is_seen, mut problems, mut account) = (vec![false; view.documents()], 0, Account::default());
+    watch.account(&account);
     parallel::ordered(settings.limits, source, worker, weigh, |judged| {
         let mut judged = judged?;
         judged.mark_repeated(view, &mut is_seen)?;
         judged.problems.iter().for_each(|problem| watch.problem(problem));
         problems += judged.problems.len() as u64;
         watch.progress(judged.bytes.len() as u64, judged.lines.iter().filter(|(_, fate)| fate.is_document()).count() as u64);
+        watch.account(&judged.account);
+        account.add(&judged.account);
         sink(judged).inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
+    account.ensure_documents()?;
     Ok(problems)
 }
 

@@ -1,0 +1,319 @@
+//! An account of the input: nothing that was not read goes unsaid.
+
+use crate::work::{Work, docs};
+use std::{fs, path::Path};
+
+/// A folder of what people hand in, made by the programs that make such files.
+fn folder() -> Work {
+    let work = Work::with(&[("c/a.txt", "A text that can be read."), ("c/b.md", "# Another one")]);
+    work.write("c/essay.pdf", "%PDF-1.4\n1 0 obj\n<< /Type /Catalog >>\nendobj\ntrailer\n<< /Root 1 0 R >>\n%%EOF\n");
+    work.write("c/old.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0\0\0");
+    work.write("c/data.parquet", b"PAR1\x15\0\x15\x0c\0PAR1");
+    work.write("c/picture.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
+    work.write("c/photo.jpg", b"\xff\xd8\xff\xe0\0\x10JFIF\0");
+    work.write("c/crawl.warc", "WARC/1.0\r\nWARC-Type: response\r\n\r\ntext");
+    work.write("c/note.rtf", "{\\rtf1\\ansi some words}");
+    work.write("c/table.csv", "id,text\n1,some words\n");
+    work.write("c/list.json", "[\n  {\"id\": 1, \"text\": \"some words\"}\n]\n");
+    work.write("c/book.ipynb", "{\"cells\": [], \"nbformat\": 4}");
+    work.write("c/blob", b"\0\x01\x02\x03\xff\xfe\0\0");
+    work.write("c/.hidden", "not looked at");
+    let python = r#"
+import zipfile, tarfile, sqlite3
+def pack(name, files):
+    with zipfile.ZipFile(name, "w") as z:
+        for file, text in files: z.writestr(file, text)
+pack("c/essay.docx", [("[Content_Types].xml", "<Types/>" * 2000), ("_rels/.rels", "<R/>"), ("word/document.xml", "<w/>")])
+pack("c/slides.pptx", [("[Content_Types].xml", "<Types/>"), ("ppt/presentation.xml", "<p/>")])
+pack("c/sheet.xlsx", [("[Content_Types].xml", "<Types/>"), ("xl/workbook.xml", "<x/>")])
+pack("c/essay.odt", [("mimetype", "application/vnd.oasis.opendocument.text"), ("content.xml", "<o/>")])
+pack("c/novel.epub", [("mimetype", "application/epub+zip"), ("content.opf", "<o/>")])
+pack("c/some.zip", [("a.txt", "some words")])
+with tarfile.open("c/some.tar", "w") as t: t.add("c/a.txt")
+with tarfile.open("c/some.tar.gz", "w:gz") as t: t.add("c/a.txt")
+sqlite3.connect("c/base.db").execute("create table t (a)").connection.commit()
+"#;
+    work.write("make.py", python);
+    work.shell(
+        "python3 make.py; xz -k c/a.txt; bzip2 -k c/a.txt; zstd -q c/sheet.xlsx -o c/packed.zst; \
+         iconv -t UTF-16 c/a.txt > c/wide.txt; iconv -t UTF-16LE c/a.txt > c/wide-without-mark.txt; iconv -t UTF-32BE c/a.txt > c/wider.txt; \
+         ln -s a.txt c/link; mkfifo c/pipe",
+    )
+    .ok();
+    work
+}
+
+const ACCOUNT: &str = "read 2 documents in 2 files (37 bytes); left out 29 files: \
+    pdf 1 (convert it with pdftotext), docx 1 (save it as text, for example with pandoc -t plain), \
+    odt 1 (save it as text, for example with pandoc -t plain), \
+    epub 1 (save it as text, for example with pandoc -t plain), pptx 1 (save it as text), xlsx 1 (export it as NDJSON or text), \
+    xlsx in zstd 1 (export it as NDJSON or text), zip 1 (unpack it first), doc, xls or ppt 1 (save it as text), rtf 1 (save it as text, for example with pandoc -t plain), \
+    ipynb 1 (convert it with jupyter nbconvert, or read it as it is with --records text), \
+    csv 1 (convert it to NDJSON, or choose --records lines or text), \
+    json array 1 (convert it to NDJSON with jq -c '.[]', or choose --records text), parquet 1 (convert it to NDJSON), \
+    sqlite 1 (export it as NDJSON), warc 1 (convert it to NDJSON, a document a record), tar 1 (unpack it first), \
+    tar in gzip 1 (unpack it first), xz 1 (unpack it with xz -d), bzip2 1 (unpack it with bzip2 -d), \
+    png 1 (turn it into text, for example with tesseract), jpeg 1 (turn it into text, for example with tesseract), \
+    UTF-16 2 (convert it with iconv -f UTF-16 -t UTF-8), UTF-32 1 (convert it with iconv -f UTF-32 -t UTF-8), \
+    unknown binary 1, hidden 1, symbolic link 1, not a regular file 1";
+
+#[test]
+fn every_file_of_a_folder_is_read_or_accounted_for() {
+    let work = folder();
+    for (threads, paths) in [("1", "c"), ("4", "c")] {
+        let ran = work.run("dedup-tokenize", &["--threads", threads, paths]);
+        assert_eq!((ran.code(), ran.docs()), (2, vec!["c/a.txt".to_owned(), "c/b.md".to_owned()]));
+        assert_eq!(ran.accounts(), [format!("dedup-tokenize: {ACCOUNT}")]);
+        // Those that may be documents are named, each with a way out.
+        assert_eq!(ran.stderr().lines().count(), 25);
+        for line in ran.stderr().lines() {
+            assert!(line.starts_with("dedup-tokenize: c/") && line.contains(": left out: ") && line.contains("; "), "{line}");
+        }
+        assert!(ran.stderr().contains("dedup-tokenize: c/some.tar.gz: left out: tar in gzip; unpack it first\n"));
+    }
+    assert_eq!(work.run("dedup-tokenize", &["--skip-bad", "c"]).code(), 0);
+    let quiet = work.run("dedup-tokenize", &["-q", "c"]);
+    assert_eq!((quiet.code(), quiet.accounts().len(), quiet.stderr().lines().count()), (2, 0, 25));
+}
+
+#[test]
+fn every_program_that_reads_documents_gives_the_account() {
+    let work = folder();
+    work.shell("dedup-index build -q --skip-bad -o idx c 2> /dev/null; dedup-index build -q -o other c/a.txt").ok();
+    for line in [
+        "dedup-blot c",
+        "dedup-blot --scheme minhash:256 c",
+        "dedup-index build -o new.idx c",
+        "dedup-index add other c",
+        "dedup-spex -o spex.idx c",
+        "dedup-query idx c",
+        "dedup-query --history h c",
+        "dedup-extract --as spans idx c",
+    ] {
+        let (tool, ran) = (line.split(' ').next().unwrap(), work.shell(&format!("{line} > /dev/null")));
+        assert_eq!((ran.code(), ran.accounts()), (2, vec![format!("{tool}: {ACCOUNT}")]), "{line}: {}", ran.stderr());
+    }
+}
+
+#[test]
+fn an_index_that_follows_its_files_counts_those_that_did_not_change() {
+    let work = Work::with(&[("c/a.txt", "one"), ("c/b.txt", "two"), ("c/d.pdf", "%PDF-1.4")]);
+    work.shell("dedup-index build -q -o idx c/a.txt").ok();
+    let sync = || {
+        let ran = work.run("dedup-index", &["sync", "idx", "c"]);
+        assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: c/d.pdf: left out: pdf; convert it with pdftotext\n"));
+        ran.accounts().concat()
+    };
+    let pdf = "left out 1 file: pdf 1 (convert it with pdftotext)";
+    assert_eq!(sync(), format!("dedup-index: read 2 documents in 2 files (6 bytes); {pdf}"));
+    // What was written within the last two seconds may be written again, so it is read again.
+    let settled = format!("dedup-index: read 0 documents in 0 files (0 bytes); 2 files unchanged; {pdf}");
+    let start = std::time::Instant::now();
+    while sync() != settled {
+        assert!(start.elapsed().as_secs() < 60);
+    }
+    work.write("c/b.txt", "two and three");
+    assert_eq!(sync(), format!("dedup-index: read 1 document in 1 file (13 bytes); 1 file unchanged; {pdf}"));
+}
+
+#[test]
+fn a_sharded_build_gives_the_same_account_and_index() {
+    let work = folder();
+    for number in 0..40 {
+        work.write(&format!("c/more/{number}.txt"), format!("text number {number} of many that are cut into slices"));
+    }
+    work.write("c/more/a.jsonl", "{\"id\":\"c/a.txt\",\"text\":\"came before\"}\n{\"id\":\"x\",\"body\":\"no text\"}\n");
+    fs::remove_file(work.path("c/pipe")).unwrap();
+    work.write("hosts", "one slots=2\ntwo\n");
+    let one = work.shell("dedup-index build --parts 2 -o one.idx c");
+    let many = work.shell(
+        "dedup-shard plan -o run --hosts hosts --parts 2 c && { dedup-shard run run; code=$?; diff -r one.idx run/index; exit $code; }",
+    );
+    assert_eq!((one.code(), many.code(), many.stdout().as_str()), (2, 2, ""), "{}", many.stderr());
+    let said = |text: String| text.replace("dedup-shard:", "dedup-index:");
+    assert_eq!(said(many.accounts().join("\n")), one.accounts().join("\n"));
+    // Documents whose id came before in another slice are reported after the other flaws of their slice.
+    let sorted = |text: String| {
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(said(many.stderr())), sorted(one.stderr()));
+}
+
+#[test]
+fn a_file_that_was_named_must_be_read() {
+    let work = folder();
+    for name in ["c/essay.docx", "c/some.tar.gz", "c/wide.txt", "c/table.csv"] {
+        let ran = work.run("dedup-tokenize", &["c/a.txt", name]);
+        assert_eq!((ran.code(), ran.docs()), (2, vec!["c/a.txt".to_owned()]), "{name}");
+        assert!(ran.stderr().starts_with(&format!("dedup-tokenize: {name}: left out: ")), "{}", ran.stderr());
+    }
+    // Unless the user says what it is.
+    assert_eq!(docs(&work.run("dedup-tokenize", &["--records", "text", "c/table.csv"]).ok()), ["c/table.csv"]);
+    assert_eq!(docs(&work.run("dedup-tokenize", &["--records", "lines", "c/table.csv"]).ok()), ["c/table.csv:1", "c/table.csv:2"]);
+    // From a pipe it is the same.
+    for name in ["c/essay.docx", "c/essay.pdf", "c/wide.txt"] {
+        let ran = work.run_with("dedup-tokenize", &[], &work.read(name));
+        assert_eq!(ran.code(), 2);
+        assert!(ran.stderr().starts_with("dedup-tokenize: stdin: left out: "), "{}", ran.stderr());
+    }
+}
+
+#[test]
+fn five_files_of_a_kind_are_named_unless_all_are_wanted() {
+    let work = Work::with(&[("c/a.txt", "some words")]);
+    (0..9).for_each(|number| work.write(&format!("c/{number}.pdf"), "%PDF-1.4"));
+    let named = |lines: usize| {
+        let line = |number| format!("dedup-tokenize: c/{number}.pdf: left out: pdf; convert it with pdftotext\n");
+        (0..lines).map(line).collect::<String>()
+    };
+    let others = "dedup-tokenize: left out: pdf: and 4 more files; -v names them\n";
+    assert_eq!(work.run("dedup-tokenize", &["c"]).stderr(), named(5) + others);
+    assert_eq!(work.run("dedup-tokenize", &["-v", "c"]).stderr(), named(9));
+}
+
+#[test]
+fn reading_no_document_is_an_error_and_leaves_nothing() {
+    let work = Work::with(&[("empty/.keep", ""), ("only/a.pdf", "%PDF-1.4")]);
+    work.write("some.txt", "some words");
+    work.shell("dedup-index build -q -o idx some.txt").ok();
+    let what = "no document was read; name files or directories that hold some, or write some to stdin";
+    for path in ["empty", "only", "nosuchdir"] {
+        for line in
+            ["dedup-index build -o new.idx", "dedup-tokenize -o new.idx", "dedup-index add idx", "dedup-query idx", "dedup-spex -o new.idx"]
+        {
+            let ran = work.shell(&format!("{line} {path}"));
+            let last = format!("{}: {what}", line.split(' ').next().unwrap());
+            assert_eq!((ran.code(), ran.stderr().lines().last().unwrap_or_default()), (2, last.as_str()), "{line} {path}");
+            assert!(!work.path("new.idx").exists(), "{line} {path}");
+        }
+    }
+    let ran = work.shell("dedup-index build -o new.idx empty");
+    assert_eq!(ran.accounts(), ["dedup-index: read 0 documents in 0 files (0 bytes); left out 1 file: hidden 1"]);
+}
+
+fn eight_lines() -> String {
+    (0..8).map(|number| format!("{{\"id\":{number},\"text\":\"document {number}\"}}\n")).collect()
+}
+
+/// The names of C4 and Dolma.
+#[test]
+fn objects_a_line_are_documents_whatever_the_file_is_called() {
+    let work = Work::with(&[("c4.json", eight_lines()), ("part-00000", eight_lines()), ("lines.dat", eight_lines())]);
+    work.shell("gzip -k c4.json; zstd -q c4.json -o dolma.json.zst").ok();
+    let expected: Vec<String> = (0..8).map(|number| number.to_string()).collect();
+    for name in ["c4.json", "c4.json.gz", "dolma.json.zst", "part-00000", "lines.dat"] {
+        assert_eq!(docs(&work.run("dedup-tokenize", &[name]).ok()), expected, "{name}");
+        assert_eq!(
+            docs(&work.shell(&format!("mkdir -p d && cp {name} d && dedup-tokenize d && rm d/*")).ok()),
+            expected,
+            "{name} in a directory"
+        );
+        assert_eq!(docs(&work.run_with("dedup-tokenize", &[], &work.read(name)).ok()), expected, "{name} from a pipe");
+    }
+    // A text stays a text, and settings stay one document.
+    work.write("c/a.txt", eight_lines());
+    work.write("c/b.json", "{\n  \"name\": \"settings\",\n  \"text\": \"a field\"\n}\n");
+    work.write("c/c.json", "{\"name\":\"settings in one line\"}\n");
+    work.write("c/d.json", "{\"name\":1}\nand then some text\n");
+    assert_eq!(docs(&work.run("dedup-tokenize", &["c"]).ok()), ["c/a.txt", "c/b.json", "c/c.json", "c/d.json"]);
+}
+
+#[test]
+fn a_wrong_text_field_is_explained_once_a_file() {
+    let lines: String = (0..2000).map(|number| format!("{{\"id\":{number},\"body\":\"words\",\"lang\":\"en\"}}\n")).collect();
+    let work = Work::with(&[("a.jsonl", lines.as_str()), ("b.jsonl", &(lines.clone() + "{\"id\":\"ok\",\"text\":\"some words\"}\n"))]);
+    for threads in ["1", "4"] {
+        let ran = work.run("dedup-tokenize", &["--threads", threads, "a.jsonl", "b.jsonl"]);
+        let line = |place: &str| format!("dedup-tokenize: {place}: no field 'text' with a text; it has 'id', 'body', 'lang'\n");
+        let expected = [
+            line("a.jsonl:1") + &line("a.jsonl:2") + &line("a.jsonl:3"),
+            "dedup-tokenize: a.jsonl: no document: each of its 2000 records has no field 'text' with a text, but 'body', 'id', 'lang'; \
+             --text-field names the right one\n"
+                .to_owned(),
+            line("b.jsonl:1") + &line("b.jsonl:2") + &line("b.jsonl:3"),
+            "dedup-tokenize: b.jsonl: 2000 of 2001 records have no field 'text' with a text, but 'body', 'id', 'lang'; \
+             --text-field names the right one\n"
+                .to_owned(),
+        ];
+        assert_eq!((ran.code(), ran.stderr(), ran.docs()), (2, expected.concat(), vec!["ok".to_owned()]));
+        assert_eq!(ran.accounts(), ["dedup-tokenize: read 1 document in 2 files (10 bytes); left out 4000 records"]);
+    }
+}
+
+#[test]
+fn a_document_that_is_too_large_is_left_out() {
+    let long = "word ".repeat(100_000);
+    let line = |id: &str, text: &str| format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n");
+    let work = Work::with(&[("a.txt", "short"), ("b.txt", &long)]);
+    work.write("c.jsonl", line("c1", "short") + &line("c2", &long) + &line("c3", "short"));
+    work.write("d.fa", format!(">d1\nACGT\n>d2\n{}\n>d3\nACGT\n", "ACGT".repeat(100_000)));
+    work.shell("gzip -k b.txt; gzip -k c.jsonl").ok();
+    let too_large = "a document of more than 307200 bytes; raise --max-document (4G is the most), or split it";
+    for (arguments, expected, errors) in [
+        (&["a.txt", "b.txt"][..], &["a.txt"][..], &["b.txt"][..]),
+        (&["b.txt.gz", "a.txt"], &["a.txt"], &["b.txt.gz"]),
+        (&["c.jsonl", "c.jsonl.gz", "a.txt"], &["c1", "c3", "a.txt"], &["c.jsonl:2", "c.jsonl.gz:2"]),
+        (&["--records", "fasta", "d.fa"], &["d1", "d3"], &["d.fa:3"]),
+    ] {
+        let ran = work.run("dedup-tokenize", &[&["--max-document", "300K"], arguments].concat());
+        assert_eq!((ran.code(), ran.docs()), (2, expected.iter().map(|&id| id.to_owned()).collect()), "{arguments:?}");
+        let errors: Vec<_> = errors.iter().map(|place| format!("dedup-tokenize: {place}: {too_large}")).collect();
+        let said = ran.stderr();
+        assert_eq!(said.lines().filter(|line| !line.contains("came before")).collect::<Vec<_>>(), errors);
+    }
+    let ran = work.run_with("dedup-tokenize", &["--max-document", "300K", "-", "a.txt"], long.as_bytes());
+    assert_eq!(ran.stderr(), format!("dedup-tokenize: stdin: {too_large}\n"));
+    let account = "read 1 document in 1 file (5 bytes); left out 1 file: too large 1 (raise --max-document, or split it)";
+    assert_eq!(ran.accounts(), [format!("dedup-tokenize: {account}")]);
+}
+
+/// Peak memory in kB, and what was said.
+fn peak(work: &Work, line: &str) -> (u64, String) {
+    let ran = work.shell(&format!("/usr/bin/time -f %M -o peak {line} > /dev/null"));
+    let peak = String::from_utf8(work.read("peak")).unwrap();
+    (peak.lines().last().unwrap().trim().parse().unwrap(), ran.stderr())
+}
+
+#[test]
+fn memory_is_bounded_by_the_budget_and_the_largest_document() {
+    const BYTES: u64 = 24 << 20;
+    let work = Work::new();
+    let mut number = 1_u64;
+    let mut text = String::new();
+    while (text.len() as u64) < BYTES {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        text += &format!("{:x} ", number >> (36 + (number >> 60)));
+    }
+    work.write("large.txt", &text);
+    for number in 0..50 {
+        work.write(&format!("c/{number}.txt"), &text[number * 1000..][..10_000]);
+    }
+    // A debug build has larger frames, not larger buffers.
+    let most = (64 << 10) + 4 * BYTES / 1024 + (16 << 10);
+    for line in [
+        "dedup-tokenize --memory 64M large.txt c",
+        "dedup-tokenize --memory 64M --binary large.txt c",
+        "dedup-blot --memory 64M large.txt c",
+        "dedup-blot --memory 64M --binary --positions large.txt c",
+        "dedup-index build --memory 64M -o large.idx large.txt c",
+        "dedup-query large.idx large.txt",
+    ] {
+        let (peak, said) = peak(&work, line);
+        assert!(peak < most && said.is_empty(), "{line}: {peak} of {most} kB; {said}");
+    }
+}
+
+/// A few kilobytes that hold gigabytes: little is unpacked before it is clear that they are no document.
+#[test]
+fn a_bomb_is_left_out_in_little_memory() {
+    let work = Work::new();
+    let a_gigabyte = |byte: &str| format!("head -c 1G /dev/zero | tr '\\0' '{byte}' | gzip -1");
+    work.shell(&format!("{} > text.gz; {} > zero.gz; {} > line.jsonl.gz", a_gigabyte("a"), a_gigabyte("\\0"), a_gigabyte("{"))).ok();
+    for (file, most) in [("text.gz", 100 << 10), ("zero.gz", 48 << 10), ("line.jsonl.gz", 120 << 10)] {
+        let (peak, said) = peak(&work, &format!("dedup-tokenize --max-document 32M {file}"));
+        assert!(peak < most, "{file}: {peak} of {most} kB");
+        assert!(said.contains("raise --max-document") || Path::new(file) == Path::new("zero.gz"), "{file}: {said}");
+    }
+}
