@@ -5,9 +5,9 @@
 
 use super::{
     Options, Source,
+    account::Flaw,
     beneath::open_beneath,
     chunk::{Chunk, Container, Layout},
-    account::Flaw,
     item::{Content, Item, RecordLimits, ensure_utf8, read_fasta, read_open_text},
     kind::BOM,
     lines::{LineReader, RawLine},

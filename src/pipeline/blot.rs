@@ -397,9 +397,9 @@ impl ToBlots {
             self.all.dedup();
             self.all.len() as u64
         });
-        if let [maker] = &mut self.makers[..] {
-            maker.blots.distinct = distinct;
-            return Ok((&maker.blots, hash));
+        if self.makers.len() == 1 {
+            self.makers[0].blots.distinct = distinct;
+            return Ok((&self.makers[0].blots, hash));
         }
         self.blots.clear();
         (self.blots.tokens, self.blots.distinct) = (count, distinct);

@@ -11,6 +11,7 @@ use crate::{
     corpus::{self, Content, Item, Source},
     error::{Error, Place, Problem, Result},
     files,
+    format::empty,
     index::Index,
     passage::Prepared,
     report::html::DocumentPage,
