@@ -74,7 +74,7 @@ pub fn unique(
         account.add(&judged.account);
         written.inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
-    account.ensure_documents()?;
+    account.ensure_documents(&settings.corpus)?;
     Ok(sifter.sifted)
 }
 
