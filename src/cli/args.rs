@@ -188,6 +188,7 @@ impl InputArgs {
             lossy: self.lossy,
             prefer_fasta,
             max_document: self.max_document.min(corpus::MOST_BYTES),
+            needs_documents: true,
         }
     }
 }

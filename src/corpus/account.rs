@@ -1,6 +1,6 @@
 //! An account of the input: what was read, and what was left out and why.
 
-use super::{item::Item, kind::Kind, unpack::Packing};
+use super::{Options, item::Item, kind::Kind, unpack::Packing};
 use crate::error::{Error, Place, Problem, Result};
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
@@ -110,16 +110,15 @@ pub struct Account {
     pub documents: u64,
     /// Files of which at least the beginning was read.
     pub files: u64,
+    /// Those of the files that are streams of tokens, blots or prints.
+    pub streams: u64,
     /// Of the texts of documents, as far as their sizes are known.
     pub bytes: u64,
     /// Files that were not read because they are as they were when they were read last.
-    #[serde(default)]
     pub unchanged: u64,
     /// Lines and records that are no documents of this collection: without a text, damaged, or with an id that came before.
-    #[serde(default)]
     pub records_left_out: u64,
     /// Sorted by reason.
-    #[serde(default)]
     left_out: Vec<(Reason, u64)>,
 }
 
@@ -160,18 +159,19 @@ impl Account {
     }
 
     pub fn add(&mut self, more: &Self) {
-        let Self { documents, files, bytes, unchanged, records_left_out, left_out } = more;
+        let Self { documents, files, streams, bytes, unchanged, records_left_out, left_out } = more;
         self.documents += documents;
         self.files += files;
+        self.streams += streams;
         self.bytes += bytes;
         self.unchanged += unchanged;
         self.records_left_out += records_left_out;
         left_out.iter().for_each(|&(reason, files)| self.leave_out(reason, files));
     }
 
-    /// Refuses an input without a document: nobody means to read nothing.
-    pub fn ensure_documents(&self) -> Result<()> {
-        if self.documents + self.unchanged > 0 {
+    /// Refuses an input without a document, if one is needed: nobody means to read nothing. A program before us that found none has said so.
+    pub fn ensure_documents(&self, options: &Options) -> Result<()> {
+        if !options.needs_documents || self.documents + self.unchanged + self.streams > 0 {
             return Ok(());
         }
         Err(Error::Usage("no document was read; name files or directories that hold some, or write some to stdin".to_owned()))

@@ -191,7 +191,7 @@ struct Cutter {
     input: Input,
     boundary: Boundary,
     is_live: bool,
-    /// Read already, but of the next piece. There is no boundary in it.
+    /// Read already, but of the next piece.
     carry: Vec<u8>,
     /// The number of the next piece's first line.
     line: u64,
@@ -208,7 +208,7 @@ impl Cutter {
 
     fn next_piece(&mut self) -> io::Result<Option<Piece>> {
         let mut piece = std::mem::take(&mut self.carry);
-        if let Some(cut) = self.record_limit(&piece) {
+        if let Some(cut) = self.record_limit(&piece).or_else(|| self.last_boundary(&piece)) {
             return Ok(self.cut(piece, cut));
         }
         while self.failed.is_none() {
@@ -460,17 +460,17 @@ mod tests {
 
     #[test]
     fn a_record_that_is_too_long_is_passed_over() {
-        let long = "x".repeat(3 * CHUNK_BYTES);
-        for is_live in [false, true] {
+        for (is_live, odd) in [(false, 0), (false, 100), (true, 0), (true, 100)] {
+            let long = "x".repeat(3 * CHUNK_BYTES + odd);
             let of = |text: &str, boundary| {
-                let input = Box::new(io::Cursor::new(text.as_bytes().to_vec()));
+                let input = Box::new(BufReader::with_capacity(READ_BYTES, io::Cursor::new(text.as_bytes().to_vec())));
                 let mut cutter = Cutter::new(input, boundary, is_live, CHUNK_BYTES as u64);
                 (pieces(&mut cutter).join("|").replace("\n|", "\n"), cutter.line)
             };
-            let (lines, count) = of(&format!("{long}\n1\n{long}\n2\n"), Boundary::Line);
-            assert_eq!((lines.as_str(), count), ("too long|1\ntoo long|2\n", 5), "{is_live}");
+            let (lines, count) = of(&format!("{long}\n1\n1\n{long}\n2\n"), Boundary::Line);
+            assert_eq!((lines.as_str(), count), ("too long|1\n1\ntoo long|2\n", 6), "{is_live} {odd}");
             let (records, count) = of(&format!(">a\n{long}\nAC\n>b\n"), Boundary::Fasta);
-            assert_eq!((records.as_str(), count), ("too long|>b\n", 5), "{is_live}");
+            assert_eq!((records.as_str(), count), ("too long|>b\n", 5), "{is_live} {odd}");
             assert_eq!(of(&long, Boundary::Line).0, "too long");
         }
     }

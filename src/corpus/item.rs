@@ -95,7 +95,8 @@ impl Reader {
             Chunk::Files(entries) => entries.len() as u64,
             Chunk::Records { .. } | Chunk::Block { .. } | Chunk::Problem(_) | Chunk::LeftOut(_) => 0,
         };
-        let mut account = Account::default();
+        let is_stream = matches!(&chunk, Chunk::Opened(of) if of.header.is_some());
+        let mut account = Account { streams: is_stream.into(), ..Account::default() };
         self.read_chunk(chunk, &mut |found| {
             account.count(&found);
             visit(found);

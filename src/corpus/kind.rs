@@ -199,7 +199,12 @@ fn of_zeros(head: &[u8]) -> Option<Kind> {
         return Some(Kind::Utf32);
     }
     let (even, odd) = (zeros(2, 0), zeros(2, 1));
-    let letters = |at: usize| head.iter().skip(at).step_by(2).all(|&byte| byte >= b' ' || matches!(byte, b'\t' | b'\n' | b'\r'));
+    // Data in words of 16 bits have many small numbers, text has few control characters.
+    let letters = |at: usize| {
+        let is_control = |byte: &&u8| **byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r');
+        let bytes = head.iter().skip(at).step_by(2);
+        10 * bytes.clone().filter(is_control).count() <= bytes.len()
+    };
     let is_utf16 = (is_mostly_zero(odd) && is_never_zero(even) && letters(0)) || (is_mostly_zero(even) && is_never_zero(odd) && letters(1));
     is_utf16.then_some(Kind::Utf16)
 }

@@ -52,6 +52,8 @@ pub struct Options {
     pub prefer_fasta: bool,
     /// The most bytes of a document after unpacking, and of a line or record; longer ones are left out.
     pub max_document: u64,
+    /// Reading no document is an error, unless all there is is a stream of ours that ends as it should.
+    pub needs_documents: bool,
 }
 
 /// What a document may have unless another bound is chosen.
@@ -73,6 +75,7 @@ impl Options {
             lossy: false,
             prefer_fasta: false,
             max_document: MAX_DOCUMENT,
+            needs_documents: false,
         }
     }
 }

@@ -170,7 +170,14 @@ impl Sniffed {
 
     fn of_file(mut input: Input, most_bytes: u64) -> io::Result<Self> {
         let mut head = Vec::new();
-        input.by_ref().take(SNIFF_BYTES as u64).read_to_end(&mut head)?;
+        let failed = input.by_ref().take(SNIFF_BYTES as u64).read_to_end(&mut head).err();
+        if let Some(error) = failed {
+            if head.is_empty() {
+                return Err(error);
+            }
+            // What came before the damage is good, and tells what the file is.
+            input = Box::new(BufReader::new(Failing(Some(error))));
+        }
         let mut is_whole = head.len() < SNIFF_BYTES;
         let has_bom = head.starts_with(BOM);
         if has_bom {
@@ -229,6 +236,15 @@ impl Sniffed {
     fn lines(&self) -> impl Iterator<Item = &[u8]> {
         let end = if self.is_whole { self.head.len() } else { memchr::memrchr(b'\n', &self.head).map_or(self.head.len(), |at| at + 1) };
         self.head[..end].split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty())
+    }
+}
+
+/// An input that cannot be read on.
+struct Failing(Option<io::Error>);
+
+impl Read for Failing {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
     }
 }
 

@@ -33,7 +33,6 @@ pub struct Built {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
     /// What was read, and what was not.
-    #[serde(default)]
     pub account: Account,
     pub files: Vec<FileSeal>,
 }

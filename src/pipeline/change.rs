@@ -66,7 +66,7 @@ fn add_as<K: Key>(
         changed.added += taken.len() as u64 - known;
         Ok(())
     })?;
-    let summary = summary.ensure_documents()?;
+    let summary = summary.ensure_documents(settings)?;
     changed.problems = summary.problems;
     Ok((write(builder, index, &mut changed)?.map(|(manifest, _)| manifest), changed))
 }

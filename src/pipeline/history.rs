@@ -31,7 +31,7 @@ pub struct HistoryOptions {
     pub tell: Tell,
 }
 
-/// Writes the best matches of each document in the order of the documents, and adds them to the history.
+/// Writes the best matches of each document in the order of the documents, and adds them to the history. There may be none: documents come when they come.
 pub fn ask_history(options: &HistoryOptions, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Asked> {
     let (source, prints, mut history) = open(options, settings)?;
     let (mut asked, mut lines) = (Asked::default(), Vec::new());
@@ -47,7 +47,6 @@ pub fn ask_history(options: &HistoryOptions, settings: &Settings, out: &mut impl
         out.write_all(&lines).and_then(|()| out.flush()).map_err(Error::output)
     })?;
     history.close()?;
-    let summary = summary.ensure_documents()?;
     asked.problems = summary.problems;
     Ok(asked)
 }
@@ -58,8 +57,8 @@ pub fn ask_history(options: &HistoryOptions, settings: &Settings, out: &mut impl
 /// new document at least once. A line that is no document is told, and kept: nothing is lost that was not found elsewhere.
 pub fn sift_by_history(options: &HistoryOptions, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Asked> {
     let (source, prints, mut history) = open(options, settings)?;
-    let (mut asked, mut account, mut flaws, stop) = (Asked::default(), Account::default(), Flaws::default(), source.stop());
-    watch.account(&account);
+    let (mut asked, mut flaws, stop) = (Asked::default(), Flaws::default(), source.stop());
+    watch.account(&Account::default());
     let worker = || {
         let (mut prints, mut reader) = (prints.clone(), Reader::new(&settings.corpus));
         move |chunk: Chunk| read_lines(&mut prints, &mut reader, chunk)
@@ -69,7 +68,6 @@ pub fn sift_by_history(options: &HistoryOptions, settings: &Settings, out: &mut 
         let lines = lines?;
         flaws.report(&lines.flaws, lines.file.as_ref(), lines.documents.len() as u64, watch);
         watch.account(&lines.account);
-        account.add(&lines.account);
         watch.progress(lines.bytes.len() as u64, lines.documents.len() as u64);
         let mut pass = Pass { lines: &lines, next_line: 0, next_document: 0, kept: Vec::new(), out };
         let requests: Vec<_> = lines.documents.iter().map(|(id, print)| Request { id, print: *print, add: options.add }).collect();
@@ -83,7 +81,6 @@ pub fn sift_by_history(options: &HistoryOptions, settings: &Settings, out: &mut 
     history.close()?;
     flaws.finish(watch);
     asked.problems = flaws.problems;
-    account.ensure_documents()?;
     Ok(asked)
 }
 

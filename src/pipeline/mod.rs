@@ -115,9 +115,9 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Refuses an input without a document: nobody means to read nothing.
-    fn ensure_documents(self) -> Result<Self> {
-        self.account.ensure_documents().map(|()| self)
+    /// See [`Account::ensure_documents`].
+    fn ensure_documents(self, settings: &Settings) -> Result<Self> {
+        self.account.ensure_documents(&settings.corpus).map(|()| self)
     }
 }
 
@@ -164,7 +164,7 @@ fn run_to_stream(
 ) -> Result<Summary> {
     let mut stream = StreamWriter::new(out, settings.form, header).map_err(Error::output)?;
     let summary = run(stage, source, settings, watch, |batch, _| stream.write(&batch).map_err(Error::output))?;
-    let summary = summary.ensure_documents()?;
+    let summary = summary.ensure_documents(settings)?;
     stream.finish().map_err(Error::output)?;
     Ok(summary)
 }

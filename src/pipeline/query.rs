@@ -110,7 +110,7 @@ pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &m
         // Whoever asks as documents come waits for the answer.
         out.flush().map_err(Error::output)
     })?;
-    let summary = summary.ensure_documents()?;
+    let summary = summary.ensure_documents(settings)?;
     asked.problems = summary.problems + texts.map_or(0, |texts| texts.tell_unread(watch));
     for problem in groups.map_or(Ok(Vec::new()), |groups| groups.unknown(index))? {
         asked.problems += 1;

@@ -91,8 +91,8 @@ pub fn write_input(plan: &Plan, run: &Path, read: Reads<'_>) -> Result<Input> {
     problems.extend(number.problems);
     account.add(&number.account);
     // An index that follows its files may come to hold none.
-    if plan.options.base.is_none() {
-        account.ensure_documents()?;
+    if let (None, Some(task)) = (&plan.options.base, plan.tasks_of(Kind::Map).next()) {
+        account.ensure_documents(&read(task)?.corpus)?;
     }
     let input = Input { account, problems };
     let json = serde_json::to_string_pretty(&input).unwrap_or_default() + "\n";

@@ -34,7 +34,7 @@ pub fn spans(index: &Index, format: Format, settings: &Settings, out: &mut impl 
     put(out, &names)?;
     let (sought, windows, first, places, found) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let stage = Mark { blots, seen: &seen, format, sought, windows, first, places, found };
-    run(&stage, source, settings, watch, |batch, _| put(out, &batch.bytes))?.ensure_documents()
+    run(&stage, source, settings, watch, |batch, _| put(out, &batch.bytes))?.ensure_documents(settings)
 }
 
 /// Where blots come first.

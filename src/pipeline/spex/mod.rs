@@ -235,7 +235,7 @@ impl Sifted {
             let block = documents.add(hashed, ids)?;
             keeps.as_mut().map_or_else(|| stream.push(&block), |keeps| keeps.push(&block))
         })?
-        .ensure_documents()?;
+        .ensure_documents(settings)?;
         let mut state = Vec::new();
         if let Some(keeps) = keeps {
             let (kept, path) = keeps.finish(&tokens.to_string())?;

@@ -103,7 +103,7 @@ impl Texts {
             })?;
             file.append(trigrams.as_flattened()).map(drop)
         })?
-        .ensure_documents()?;
+        .ensure_documents(settings)?;
         let (mapped, trigrams) = (stored.map()?, file.map()?);
         let (texts, read) = by_view(&stored, index, view)?;
         Ok(Self { stored, mapped, trigrams, texts, read, problems: summary.problems })

@@ -104,7 +104,7 @@ fn passages_with(
     let is_dna = Tokenizer::is_dna(&index.scheme.tokens);
     let (hashes, ranks) = (Vec::new(), Vec::new());
     let stage = ToTexts { blots, index, marks: &marks, reach, min_tokens, is_dna, hashes, ranks };
-    let summary = run(&stage, source, settings, watch, |read, _| store.add(&read))?.ensure_documents()?;
+    let summary = run(&stage, source, settings, watch, |read, _| store.add(&read))?.ensure_documents(settings)?;
     let mapped = store.map()?;
     let texts = texts_of(&store.stored, &mapped);
     let limits = Limits::new(threads, options.memory_bytes / 2);

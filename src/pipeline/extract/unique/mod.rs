@@ -148,7 +148,7 @@ fn read(
         account.add(&judged.account);
         sink(judged).inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
-    account.ensure_documents()?;
+    account.ensure_documents(&settings.corpus)?;
     Ok(problems)
 }
 
