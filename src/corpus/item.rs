@@ -96,12 +96,13 @@ impl Reader {
             Chunk::Records { .. } | Chunk::Block { .. } | Chunk::Problem(_) | Chunk::LeftOut(_) => 0,
         };
         let is_stream = matches!(&chunk, Chunk::Opened(of) if of.header.is_some());
-        let mut account = Account { streams: is_stream.into(), ..Account::default() };
+        let mut account = Account::default();
         self.read_chunk(chunk, &mut |found| {
             account.count(&found);
             visit(found);
         })?;
         account.files = files.saturating_sub(account.files_left_out());
+        account.streams = is_stream.into();
         // One giant must not be kept for ever after.
         self.tokens.clear();
         self.blots.clear();

@@ -194,7 +194,8 @@ fn run<S: Stage>(
             worked.drop_duplicates(&mut seen)?;
         }
         let documents = worked.ids.len() as u64;
-        flaws.report(&worked.flaws, worked.file.as_ref(), documents, watch);
+        // Those whose id came before have a text, too.
+        flaws.report(&worked.flaws, worked.file.as_ref(), worked.sizes.len() as u64, watch);
         watch.progress(worked.bytes, documents);
         watch.account(&worked.account);
         account.add(&worked.account);

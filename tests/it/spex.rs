@@ -12,7 +12,7 @@ fn texts() -> impl Strategy<Value = Texts> {
     let passage = prop::sample::select(vec!["a b c d e f", "c d e f g", "a a a a a a a", "x y", "b b a b b a b b a"]);
     let part = prop_oneof![passage.prop_map(str::to_owned), "([a-h] ){0,6}"];
     let text = prop::collection::vec(part, 0..5).prop_map(|parts| parts.join(" ").split_whitespace().map(str::to_owned).collect());
-    prop::collection::vec(text, 0..9).prop_flat_map(|texts: Texts| {
+    prop::collection::vec(text, 1..9).prop_flat_map(|texts: Texts| {
         let copies = prop::collection::vec(any::<prop::sample::Index>(), 0..3);
         copies.prop_map(move |copies| {
             let copied = copies.iter().filter(|_| !texts.is_empty()).map(|copy| copy.get(&texts).clone());

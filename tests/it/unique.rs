@@ -295,7 +295,7 @@ fn damage_leaves_no_output() {
 /// Small documents of few words, so that many are alike.
 fn corpora() -> impl Strategy<Value = Vec<String>> {
     let text = prop::collection::vec(prop::sample::select(vec!["a", "b", "c", "Dé", "e-f"]), 0..14).prop_map(|words| words.join(" "));
-    prop::collection::vec(text, 0..24)
+    prop::collection::vec(text, 2..24)
 }
 
 fn write_corpus(work: &Work, texts: &[String]) {
@@ -436,7 +436,7 @@ proptest! {
     fn spans_are_what_came_before(texts in corpora(), first in 0_usize..24, k in 1_usize..5) {
         let work = Work::new();
         write_corpus(&work, &texts);
-        let first = first.min(texts.len());
+        let first = first.clamp(1, texts.len() - 1);
         work.shell(&format!("head -n {first} c.jsonl > one.jsonl; tail -n +{} c.jsonl > two.jsonl", first + 1)).ok();
         work.shell(&format!("dedup-index build -q -k {k} -o i c.jsonl && dedup-index build -q -k {k} -o j one.jsonl && dedup-index add -q j two.jsonl")).ok();
         let tokens = records(&work.shell("dedup-tokenize --spans c.jsonl").ok());
