@@ -2,7 +2,9 @@
 //!
 //! A file is NDJSON if its name ends in `.jsonl` or `.ndjson`; or if the name promises nothing (`.json`, none, any that is not in
 //! [`TEXT_NAMES`]) and its first lines are all JSON objects: two or more of them, or one that has the field of the text. So a file of
-//! settings in one line is one document. Of a pipe only the first line is waited for: if that is an object, it is NDJSON.
+//! settings in one line is one document. A name that promises text must be refuted by each of its first lines: all are objects that have
+//! the field of the text. Files of such names that a directory holds are not looked at, which keeps trees of many small texts fast. Of a
+//! pipe only the first line is waited for: if that is an object, it is NDJSON.
 
 use super::{
     chunk::READ_BYTES,
@@ -225,8 +227,11 @@ impl Sniffed {
         if Header::is_likely(first) {
             return true;
         }
-        if promise == Promise::Text || !is_object(first) {
+        if !is_object(first) {
             return false;
+        }
+        if promise == Promise::Text {
+            return self.lines().take(SNIFF_LINES).all(|line| is_object(line) && fields.has_text(line));
         }
         let mut others = lines.take(SNIFF_LINES - 1).peekable();
         !is_file || if others.peek().is_some() { others.all(is_object) } else { fields.has_text(first) }
@@ -311,7 +316,8 @@ mod tests {
             assert!(is_ndjson(name, two) && is_ndjson(name, one), "{name}");
         }
         for name in ["a.txt", "a.md.gz", "a.py"] {
-            assert!(!is_ndjson(name, two) && !is_ndjson(name, one), "{name}");
+            assert!(!is_ndjson(name, two) && is_ndjson(name, one), "{name}");
+            assert!(!is_ndjson(name, &format!("{one}\nand a text")), "{name}");
         }
     }
 

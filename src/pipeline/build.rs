@@ -133,6 +133,7 @@ fn build_as<K: Key>(
     let (scheme, parts) = (blots.scheme.clone(), SegmentFiles::parts(options.parts)?);
     let (builder, summary) = gather::<K>(options, settings, source, blots, watch, |_| {})?;
     let summary = summary.ensure_documents(settings)?;
+    ensure_some_read(&summary, builder.is_empty())?;
     let (name, of_scheme) = (Manifest::segment_name(1), scheme.to_string());
     let (segment, numbers, _) = builder.write(&SegmentFiles { directory, name: &name, changes: [1, 1], scheme: &of_scheme, parts })?;
     Ok((first_manifest(&scheme, options.dictionary, segment, numbers), summary))

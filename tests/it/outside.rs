@@ -267,5 +267,5 @@ fn files_of_pairs_stay_in_their_directory() {
     work.shell("dedup-index build -q -o idx evil.jsonl").ok();
     work.run("dedup-extract", &["idx", "--passages", "--corpus", "evil.jsonl", "--format", "pan-xml", "-o", "deep/xml"]).ok();
     let files = work.shell("find . -name '*.xml' | LC_ALL=C sort").ok_text();
-    assert_eq!(files, "./deep/xml/%2E.%1B[2J%E2%80%AE%0A--.xml\n./deep/xml/%2E.%1B[2J%E2%80%AE%0A-passwd.xml\n./deep/xml/--passwd.xml\n");
+    assert_eq!(files, "./deep/xml/%2E.%1B[2J%E2%80%AE%0A-passwd.xml\n./deep/xml/--%2E.%1B[2J%E2%80%AE%0A.xml\n./deep/xml/--passwd.xml\n");
 }

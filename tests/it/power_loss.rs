@@ -134,12 +134,10 @@ fn a_history_holds_what_was_acknowledged() {
         case.work.write("p.jsonl", lines.concat());
         case.with("again", format!("{} < ../p.jsonl > /dev/null; (($? < 2))", writer("never"))).with("status", vec![0, 1])
     };
-    // A torn group in a journal that is not the last makes the history unreadable: to be removed with that fault.
-    let known = "a group of entries does not match its checksum; the journal was altered";
     // Answers come when what they answer is on disk.
-    case("a new history", "each").with("feed", feed(0, 7)).with("known", known).check();
+    case("a new history", "each").with("feed", feed(0, 7)).check();
     let old = format!("head -n 25 ../p.jsonl | {} > /dev/null; (($? == 1))", writer("never"));
-    case("a history that grows", "each").after(&old).with("feed", feed(25, 4)).with("known", known).check();
+    case("a history that grows", "each").after(&old).with("feed", feed(25, 4)).check();
     // Answers come at once: what counts is the end.
     case("a history that is synced at the end", "never").with("feed", vec![lines.concat()]).with("acknowledges", false).check();
 }

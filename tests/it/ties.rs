@@ -78,10 +78,10 @@ fn rows_at_the_cut_are_the_first_by_id_after_build_and_after_add() {
     work.shell("dedup-index build -q -o all all.jsonl && dedup-index build -q -o two first.jsonl && dedup-index add -q two second.jsonl")
         .ok();
     let table = |index: &str| work.run("dedup-extract", &[index, "--as", "table", "--top", "2", "--format", "tsv"]).ok_text();
-    let mut expected = "a\trank\tb\tshared\ta_in_b\tb_in_a\n".to_owned();
+    let mut expected = "a\tb\tshared\ta_in_b\tb_in_a\n".to_owned();
     for a in 0..50 {
-        for (rank, b) in (0..50).filter(|&b| b != a).take(2).enumerate() {
-            expected += &format!("{a:03}\t{}\t{b:03}\t2\t0.666667\t0.666667\n", rank + 1);
+        for b in (0..50).filter(|&b| b != a).take(2) {
+            expected += &format!("{a:03}\t{b:03}\t2\t0.666667\t0.666667\n");
         }
     }
     assert_eq!((table("all"), table("two")), (expected.clone(), expected));
@@ -190,12 +190,12 @@ fn table_of_pairs(pairs: &str, top: usize, threshold: f64) -> String {
         rows.entry(fields[0].to_owned()).or_default().push((-shared, fields[1].to_owned(), a_in_b, b_in_a));
         rows.entry(fields[1].to_owned()).or_default().push((-shared, fields[0].to_owned(), b_in_a, a_in_b));
     }
-    let mut table = "a\trank\tb\tshared\ta_in_b\tb_in_a\n".to_owned();
+    let mut table = "a\tb\tshared\ta_in_b\tb_in_a\n".to_owned();
     for (a, mut rows) in rows {
         rows.retain(|row| row.2 >= threshold);
         rows.sort_by(|one, two| (one.0, &one.1).cmp(&(two.0, &two.1)));
-        for (rank, (shared, b, a_in_b, b_in_a)) in rows.iter().take(top).enumerate() {
-            table += &format!("{a}\t{}\t{b}\t{}\t{a_in_b}\t{b_in_a}\n", rank + 1, -shared);
+        for (shared, b, a_in_b, b_in_a) in rows.iter().take(top) {
+            table += &format!("{a}\t{b}\t{}\t{a_in_b}\t{b_in_a}\n", -shared);
         }
     }
     table
@@ -233,7 +233,7 @@ fn long_sets_give_the_table_of_all_pairs_also_by_counts_and_since() {
 fn apply(table: &str, changes: &str) -> BTreeSet<String> {
     let key = |line: &str| {
         let fields: Vec<&str> = line.split('\t').collect();
-        (fields[0].to_owned(), fields[2].to_owned())
+        (fields[0].to_owned(), fields[1].to_owned())
     };
     let mut rows: BTreeMap<(String, String), String> = table.lines().skip(1).map(|line| (key(line), line.to_owned())).collect();
     for line in changes.lines().skip(1) {

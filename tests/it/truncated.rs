@@ -85,7 +85,7 @@ fn a_stream_of_queries_names_the_part_that_was_truncated() {
 #[test]
 fn a_file_that_lost_its_last_bytes_is_named_before_the_next_answer() {
     let work = index();
-    let mut running = Running::start(&work, "dedup-query", &["i", "--stream"]);
+    let mut running = Running::start(&work, "dedup-query", &["-q", "i", "--stream"]);
     running.input.write_all(document(1).as_bytes()).unwrap();
     assert!(running.line().starts_with("{\"doc\":\"d1\",\"matches\":[{\"doc\":"));
     let part = work.path("i/000001.000.part");

@@ -144,7 +144,9 @@ fn what_failed_leaves_nothing_and_the_corrected_command_works() {
         let expected = match tool {
             "dedup-shard" => format!("dedup-shard: {not_there}; there is nothing to plan for\n"),
             _ if wrong.contains("build") || tool == "dedup-spex" => {
-                format!("{tool}: {not_there}\n{tool}: no document could be read, so no index was made\n")
+                format!(
+                    "{tool}: {not_there}\n{tool}: no document was read; name files or directories that hold some, or write some to stdin\n"
+                )
             }
             _ => format!("{tool}: nosuchdir: there is no such index; dedup-index build -o nosuchdir PATH makes one\n"),
         };
@@ -188,9 +190,9 @@ fn documents_that_are_not_found_point_to_corpus() {
     let text = "one two three four five six seven eight nine ten";
     let work = Work::with(&[("c/a", text), ("c/b", text), ("elsewhere/x", "")]);
     work.shell("dedup-index build -q -o i --relative c").ok();
-    let hint = "No such file or directory (os error 2); say where the documents are with --corpus";
+    let hint = "No such file or directory (os error 2); say where the documents are with --corpus PATH";
     let ran = work.shell("cd elsewhere && dedup-extract ../i --passages > /dev/null");
-    assert_eq!((ran.code(), ran.stderr()), (2, format!("dedup-extract: a: {hint}\n")));
+    assert_eq!((ran.code(), ran.stderr()), (2, format!("dedup-extract: a: {hint}\ndedup-extract: b: {hint}\n")));
     work.shell("cd elsewhere && dedup-extract ../i --passages --corpus ../c > /dev/null").ok();
 }
 
