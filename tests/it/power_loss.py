@@ -140,6 +140,8 @@ class Replay:
     def __init__(self, root, tree, lines, crash):
         self.root, self.tree, self.lines, self.crash = root, tree, lines, crash
         self.processes, self.parents, self.pending, self.renames = {}, {}, {}, []
+        # Threads that are in the middle of a close. Its number may be given to another thread before the trace says that it ended.
+        self.closing = set()
         self.acknowledged, self.main = 0, None
 
     def run(self):
@@ -149,8 +151,13 @@ class Replay:
                 self.parents[result] = (pid, "CLONE_FILES" in arguments)
         for begins, pid, name, arguments, result in joined:
             self.main = self.main or pid
-            if begins:
+            if begins and name == "close":
+                self.do_close(pid, [arguments], 0)
+                self.closing.add(pid)
+            elif begins:
                 self.pending[pid] = self.snapshot(pid, name, arguments)
+            elif name == "close" and pid in self.closing:
+                self.closing.remove(pid)
             elif result >= 0:
                 self.call(pid, name, arguments, result)
 
