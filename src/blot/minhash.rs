@@ -264,7 +264,7 @@ mod tests {
                 squares += correlation * correlation * count;
             }
         }
-        // Their squares are 1 on average, and the average of so many has a standard deviation of (2/32,640)^½.
+        // Their squares are 1 on average, and their average has a standard deviation of (2/32,640)^½.
         let mean = squares / f64::from(32_640);
         assert!((mean - 1.0).abs() < 5.0 * (2.0_f64 / 32_640.0).sqrt(), "{mean}");
     }

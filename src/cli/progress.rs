@@ -67,7 +67,7 @@ impl Progress {
         Self { tool, quiet: run.quiet, severity, bar, documents: 0, account: None, named }
     }
 
-    /// What could not be used is no error, and nobody wants to hear of it.
+    /// What could not be used is no error, and is not reported.
     fn is_silent(&self) -> bool {
         self.quiet && !self.severity.is_empty()
     }
@@ -118,7 +118,7 @@ pub struct Complaints {
 }
 
 impl Complaints {
-    /// `is_silent`: what could not be used is no error, and nobody wants to hear of it.
+    /// `is_silent`: what could not be used is no error, and is not reported.
     pub fn new(tool: String, is_silent: bool) -> Self {
         Self { tool, is_silent, account: None }
     }
@@ -148,7 +148,7 @@ impl Watch for Complaints {
     fn progress(&mut self, _: u64, _: u64) {}
 }
 
-/// A line on stderr; if that is closed or full, nobody wants to know. Ids and paths in it come from outside: nothing of them acts on a terminal, or looks like
+/// A line on stderr; a closed or full stderr is ignored. Ids and paths in it come from outside: nothing of them acts on a terminal, or looks like
 /// another line.
 pub fn say(line: &str) {
     let _ = writeln!(stderr(), "{}", shown(line));

@@ -5,7 +5,7 @@ use crate::{pipeline::Cleaned, similar::Score};
 use anyhow::bail;
 use indicatif::{BinaryBytes, HumanCount};
 
-/// A document goes if so much of it is in another one, unless something else is asked for.
+/// The share of a document that must be in another one for it to go, by default.
 const THRESHOLD: f64 = 0.8;
 
 /// The section of the manual.

@@ -169,7 +169,7 @@ impl Account {
         left_out.iter().for_each(|&(reason, files)| self.leave_out(reason, files));
     }
 
-    /// Refuses an input without a document, if one is needed: nobody means to read nothing. A program before us that found none has said so.
+    /// Refuses an input without a document, if one is needed. An empty stream is accepted: the program that wrote it has reported that it found none.
     pub fn ensure_documents(&self, options: &Options) -> Result<()> {
         if !options.needs_documents || self.documents + self.unchanged + self.streams > 0 {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Files below a directory, by names that come from outside.
 //!
 //! An id may be anything: `/etc/passwd`, `../secret.txt`, the name of a pipe. So a file is opened only if its path, symbolic links included, stays below the
-//! directory, and only if it is a regular file. The kernel resolves the path in one step (openat2, Linux 5.6), so that nobody can exchange a directory meanwhile;
+//! directory, and only if it is a regular file. The kernel resolves the path in one step (openat2, Linux 5.6), so no directory can be swapped in between;
 //! where it cannot, no symbolic link is followed at all.
 
 use rustix::{

@@ -103,7 +103,7 @@ enum Feeding {
 struct Room(Arc<(Mutex<(u64, bool)>, Condvar)>);
 
 impl Room {
-    /// Waits until there is room for so much, or nothing else waits; false if nobody takes it any more.
+    /// Waits until there is room for so much, or nothing else waits; false if the receiver is gone.
     fn enter(&self, bytes: u64) -> bool {
         let (state, freed) = &*self.0;
         let state = state.lock().unwrap_or_else(PoisonError::into_inner);

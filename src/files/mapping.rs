@@ -35,7 +35,7 @@ pub struct Mapping {
 impl Mapping {
     /// Maps all of a file; `name` is what it is called in a message.
     pub fn of(file: &File, name: &Path) -> io::Result<Self> {
-        // SAFETY: nobody writes to what we map: files of an index or a history are never changed once they are whole, and temporary files
+        // SAFETY: no process writes to what we map: files of an index or a history are never changed once they are whole, and temporary files
         // have no name. If somebody truncates one all the same, the fault is reported, not survived.
         let map = unsafe { Mmap::map(file) }?;
         Ok(Self::register(map, name, true))
@@ -99,7 +99,7 @@ impl Slot {
         if start == 0 || length < 8 || self.has_fixed_end.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        // SAFETY: so many bytes are mapped from there, and the name lives as long as the mapping does.
+        // SAFETY: the mapping has this length, and the name lives as long as the mapping.
         let (end, name) = unsafe { (read_end(start, length), CStr::from_ptr(self.name.load(Ordering::Relaxed))) };
         (end != self.end.load(Ordering::Relaxed)).then(|| Path::new(OsStr::from_bytes(name.to_bytes())).to_owned())
     }
@@ -161,7 +161,7 @@ impl Entry {
         slot.name.store(name.as_ptr().cast_mut(), Ordering::Relaxed);
         slot.has_fixed_end.store(usize::from(has_fixed_end), Ordering::Relaxed);
         if map.len() >= 8 {
-            // SAFETY: so many bytes are mapped.
+            // SAFETY: the mapping has this length.
             slot.end.store(unsafe { read_end(map.as_ptr() as usize, map.len()) }, Ordering::Relaxed);
         }
         slot.start.store(map.as_ptr() as usize, Ordering::Release);

@@ -14,7 +14,7 @@ pub struct ById {
 }
 
 impl ById {
-    /// With room for so many entries, in memory that was written to.
+    /// With room for this number of entries, in memory that was written to.
     pub fn with_room(entries: usize) -> Self {
         let touched = || {
             let mut vector = vec![1; entries];

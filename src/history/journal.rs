@@ -287,7 +287,7 @@ pub fn is_blank(bytes: u64) -> bool {
     bytes <= HEAD_BYTES as u64
 }
 
-/// Reads a journal, of which so many bytes were on disk for sure. It may end in the middle of a group after these.
+/// Reads a journal of which this number of bytes was synced. It may end in the middle of a group after these.
 pub fn replay(path: &Path, promised: u64) -> Result<Replayed> {
     let mut bytes = Vec::new();
     File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(|error| Error::io(path.display(), error))?;

@@ -64,7 +64,7 @@ impl Promises {
         Ok(Self { file, path, state: Mutex::new(State { writes, lengths, is_on_disk: false }) })
     }
 
-    /// Notes that so many bytes of a journal are on disk.
+    /// Notes how many bytes of a journal are on disk.
     pub fn note(&self, number: u64, bytes: u64) -> Result<()> {
         let mut state = self.lock();
         if state.lengths.get(&number).is_some_and(|&noted| noted >= bytes) {

@@ -423,7 +423,7 @@ fn an_unfinished_group_makes_no_history_unreadable() {
     }
 }
 
-/// Whoever reads, and whoever writes: what was synced is there, or it is told what is missing and where.
+/// For readers and writers alike: what was synced is there, or the error says what is missing, and where.
 #[test]
 fn journals_that_lack_what_was_synced_are_refused() {
     for number in 1..=3_u64 {

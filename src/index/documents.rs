@@ -57,7 +57,7 @@ impl Row {
         Self { number, representative, ..self }
     }
 
-    /// A document that has at least so many distinct blots, whatever of them is posted.
+    /// A document with at least this number of distinct blots, posted or not.
     pub fn with_blots(self, blots: u32) -> Self {
         Self { blots, ..self }
     }

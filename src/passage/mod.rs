@@ -103,11 +103,11 @@ impl Default for Options {
     }
 }
 
-/// A passage of runs of letters has so many: some twelve words.
+/// The least number of letters in a passage: some twelve words.
 const LEAST_GRAMS: u32 = 64;
 
 impl Options {
-    /// A copy has so many tokens in common: two windows; of lines, each of which says much, one.
+    /// The least number of tokens that a copy has in common: two windows; of lines, each of which says much, one.
     fn least_tokens(&self) -> u32 {
         match self.tokenization.rule {
             Rule::Line => self.window_tokens,
@@ -116,7 +116,7 @@ impl Options {
         }
     }
 
-    /// Runs are one copy over gaps of so many tokens. A letter that was changed is in as many runs of letters as these have letters.
+    /// The widest gap, in tokens, over which runs are one copy. A letter that was changed is in as many runs of letters as these have letters.
     fn gap_tokens(&self) -> u32 {
         match self.tokenization.rule {
             Rule::Char(letters) => self.window_tokens + letters as u32 - 1,

@@ -106,7 +106,7 @@ pub(super) fn write_new<T>(directory: &Path, work: impl FnOnce() -> Result<(Mani
     done.inspect_err(|_| leave_nothing(directory))
 }
 
-/// An index of nothing, because nothing could be read, is of no use: whoever corrects the command would find its name taken.
+/// An index of nothing, because nothing could be read, is of no use, and its name would be taken when the command is corrected.
 pub(super) fn ensure_some_read(summary: &Summary, is_empty: bool) -> Result<()> {
     if summary.problems > 0 && is_empty {
         return Err(Error::Usage("no document could be read, so no index was made".to_owned()));

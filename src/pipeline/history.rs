@@ -54,7 +54,7 @@ pub fn ask_history(options: &HistoryOptions, settings: &Settings, out: &mut impl
 /// Writes the lines of documents that are like none before them, each as it came, and adds all to the history.
 ///
 /// A document is stored only after its line was written and flushed. So whenever the process dies, the same input once more passes every
-/// new document at least once. A line that is no document is told, and kept: nothing is lost that was not found elsewhere.
+/// new document at least once. A line that is no document is reported, and kept: nothing is lost that was not found elsewhere.
 pub fn sift_by_history(options: &HistoryOptions, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Asked> {
     let (source, prints, mut history) = open(options, settings)?;
     let (mut asked, mut flaws, stop) = (Asked::default(), Flaws::default(), source.stop());

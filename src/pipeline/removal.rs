@@ -54,7 +54,7 @@ impl MaxRemove {
         }
     }
 
-    /// Why so many documents must not be removed, if they must not. An empty directory may be one that is not mounted.
+    /// Why this number of documents must not be removed, if it must not. An empty directory may be one that is not mounted.
     pub fn refusal(self, removed: u64, documents: u64, roots: &[PathBuf]) -> Option<String> {
         let is_empty = |root: &&PathBuf| fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_none());
         let empty = roots.iter().find(is_empty).filter(|_| self == Self::Half && removed > 0);

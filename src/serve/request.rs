@@ -24,7 +24,7 @@ pub enum Asked {
         id: Box<str>,
         print: Option<Print>,
         add: Option<bool>,
-        /// Less than the service gives: only matches from this similarity on, and only the best so many.
+        /// Less than the service gives: only matches from this similarity on, and at most this number of them.
         least: Option<Ratio>,
         top: Option<usize>,
     },
@@ -161,7 +161,7 @@ fn control(line: &[u8]) -> Result<Control, String> {
     if NAMES.iter().all(|name| name.find(line).is_none()) {
         return Ok(Control::Terms(Terms::default()));
     }
-    // What is no JSON is told by who reads the document.
+    // The reader of the document reports what is not JSON.
     let fields: Fields<'_> = serde_json::from_slice(line).unwrap_or_default();
     match fields.first_key_value() {
         Some((name, value)) if fields.len() == 1 && name == "remove" => removal(value).map(Control::Asked),

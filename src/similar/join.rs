@@ -136,7 +136,7 @@ impl Join<'_> {
         self.accept_candidates(scratch, rank, out);
     }
 
-    /// Makes a content a candidate that shares so many blots.
+    /// Makes a content a candidate that shares this number of blots.
     pub(super) fn begin(&self, scratch: &mut Scratch, rank: u32, shared: u32) {
         if scratch.shared[rank as usize] == 0 {
             scratch.candidates.push(rank);

@@ -126,7 +126,7 @@ impl Counts {
 
 /// So many blots are looked up at once. After that, memory that was mapped for them may be let go of.
 const AT_ONCE: usize = 64;
-/// Of so many blots what they lead to is kept in memory at once: 2 MB.
+/// For how many blots at once the postings are kept in memory: 2 MB.
 const MOST_POSTED: usize = 1 << 18;
 
 impl Search<'_> {

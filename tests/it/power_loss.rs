@@ -87,7 +87,10 @@ fn an_index_lasts_whatever_is_done_to_it() {
 #[test]
 fn what_sync_knows_of_files_lasts() {
     let old = "dedup-index build -q -o i ../c";
-    Case::new("sync state", "dedup-index sync --max-remove 100% i ../more", "ls i.sync 2> /dev/null; :").after(old).with("only_at_end", true).check();
+    Case::new("sync state", "dedup-index sync --max-remove 100% i ../more", "ls i.sync 2> /dev/null; :")
+        .after(old)
+        .with("only_at_end", true)
+        .check();
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Cleaned {
     }
 }
 
-/// So many groups are listed.
+/// How many groups are listed.
 const LARGEST: usize = 5;
 const NONE: u32 = u32::MAX;
 
