@@ -4,7 +4,7 @@
 use dedup::{
     corpus::{self, Records},
     error::Problem,
-    format::{Form, LineParser},
+    format::Form,
     parallel::Limits,
     pipeline::{BlotOptions, Settings, Watch, blot},
 };
@@ -32,9 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
 fn run(bytes: &[u8], records: Option<Records>, form: Form, lossy: bool) -> Option<Vec<u8>> {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(bytes).expect("written");
-    let fields = LineParser { id_field: "id".into(), text_field: "text".into() };
-    let paths = vec![file.path().to_owned()];
-    let corpus = corpus::Options { paths, files_from: None, slice: None, nul_separated: false, records, fields, relative: false, lossy, prefer_fasta: false };
+    let corpus = corpus::Options { records, lossy, ..corpus::Options::of_files(vec![file.path().to_owned()]) };
     let settings = Settings { form, limits: Limits::new(1, 1 << 20), corpus };
     let mut out = Vec::new();
     blot(&BlotOptions::default(), true, &settings, &mut out, &mut Deaf).ok().map(|_| out)
