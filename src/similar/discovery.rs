@@ -43,6 +43,8 @@ pub struct Discovery<'v> {
 
 /// Items that a thread takes at a time.
 const CHUNK: usize = 16;
+/// Results that wait for their turn take no more: what is written while the caches still hold it costs a third less.
+const MOST_WAITING_BYTES: u64 = 4 << 20;
 /// Each lot reads all sets. However little memory is asked for, a lot has one part in so many of what the sets take anyway.
 const MOST_LOTS: u64 = 64;
 
@@ -189,7 +191,7 @@ impl<'v> Discovery<'v> {
             };
             let chunks = lot.clone().step_by(CHUNK).map(|start| start..(start + CHUNK).min(lot.end));
             let source = chunks.map(|item| Ok::<_, Error>(Weighted { item, bytes: 1 << 10 }));
-            parallel::ordered(Limits::new(threads, budget_bytes / 4), source, worker, &weigh, &mut sink)?;
+            parallel::ordered(Limits::new(threads, (budget_bytes / 4).min(MOST_WAITING_BYTES)), source, worker, &weigh, &mut sink)?;
         }
         Ok(())
     }

@@ -2,14 +2,19 @@
 
 use super::join::Neighbour;
 use crate::index::View;
+use std::cmp::Reverse;
+
+/// What a row is ordered by, the shared blots and the first document, and the neighbour that it is of.
+type Keyed<'n> = (Reverse<u32>, u32, &'n Neighbour);
 
 /// The `count` documents that share most with `document`, and which neighbour each of them is of: most shared first, then in the order of documents.
 ///
 /// What is shared ÷ the blots of the document is a→b, so this is the order by a→b.
 pub fn top<'n>(view: &View<'_>, neighbours: &'n [Neighbour], document: usize, count: usize) -> Vec<(u32, &'n Neighbour)> {
-    let first = |neighbour: &Neighbour| view.documents_of(neighbour.content)[0];
-    let mut order: Vec<&Neighbour> = neighbours.iter().collect();
-    let by_rank = |one: &&Neighbour, two: &&Neighbour| two.shared.cmp(&one.shared).then_with(|| first(one).cmp(&first(two)));
+    // Each key is looked up once: comparing through the view would look it up at every comparison.
+    let key = |neighbour: &'n Neighbour| (Reverse(neighbour.shared), view.documents_of(neighbour.content)[0], neighbour);
+    let by_rank = |one: &Keyed<'_>, two: &Keyed<'_>| (one.0, one.1).cmp(&(two.0, two.1));
+    let mut order: Vec<Keyed<'n>> = neighbours.iter().map(key).collect();
     // Each has a document, and one may be the document itself: no more than count + 1 of them are needed.
     if order.len() > count + 1 {
         order.select_nth_unstable_by(count, by_rank);
@@ -17,9 +22,9 @@ pub fn top<'n>(view: &View<'_>, neighbours: &'n [Neighbour], document: usize, co
     }
     order.sort_unstable_by(by_rank);
     let mut rows = Vec::new();
-    for equal in order.chunk_by(|one, two| one.shared == two.shared) {
+    for equal in order.chunk_by(|one, two| one.0 == two.0) {
         let start = rows.len();
-        for neighbour in equal {
+        for (_, _, neighbour) in equal {
             // The first of a content's documents come before its others.
             rows.extend(view.documents_of(neighbour.content).iter().take(count + 1).map(|&other| (other, *neighbour)));
         }

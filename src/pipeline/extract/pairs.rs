@@ -11,7 +11,7 @@ use crate::{
 use std::{
     io::Write,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -77,7 +77,12 @@ pub(super) fn write_rows(
 ) -> Result<()> {
     let Limits { threads, budget_bytes } = discovery.options.limits;
     let limit = (budget_bytes / (8 * threads as u64)).min(8 << 20);
+    // Written buffers are used again: where each document has many rows, fresh memory would cost more than the rows.
+    let spare = Mutex::new(Vec::<Vec<u8>>::new());
     let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
+        if made.documents == 0 {
+            made.bytes = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        }
         made.documents += 1;
         let documents = |neighbour: &Neighbour| discovery.view.documents_of(neighbour.content).len() as u64;
         let rows = most_rows.map_or_else(|| neighbours.iter().map(documents).sum(), |most| most.min(1 << 20) as u64);
@@ -92,11 +97,13 @@ pub(super) fn write_rows(
         (made.bytes.capacity() + late) as u64
     };
     let mut documents = 0;
-    let sink = |made: Made| {
+    let sink = |mut made: Made| {
         documents += made.documents;
         done(documents, discovery.view.documents() as u64);
         made.failed.map_or(Ok(()), Err)?;
         emit(&made.bytes)?;
+        made.bytes.clear();
+        spare.lock().unwrap_or_else(PoisonError::into_inner).push(made.bytes);
         let mut piece = Vec::new();
         for (document, neighbours) in made.late {
             put_rows(document, &neighbours, &mut piece, &mut |piece| {
