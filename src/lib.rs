@@ -1,7 +1,7 @@
 //! Find copied text in large document collections.
 //!
-//! The modules stand in the order of the data's way, and each uses only those above it
-//! (`scripts/check-layers` holds them to it):
+//! The modules follow the data flow, and each uses only modules declared above it
+//! (`scripts/check-layers` enforces this):
 //!
 //! ```text
 //! corpus ──► tokens ──► blots ──► index ──► pairs, table, clusters, …
@@ -16,65 +16,25 @@
 //!
 //! The library never reads arguments, prints or exits: that is what [`cli`] is for.
 
-// The ground.
-pub mod error;
-pub mod parallel;
-/// Files that outlive a power loss, and files that are read as memory.
-pub mod files;
-pub mod scheme;
-/// Records on the wire: NDJSON and binary twins, headers, checksums, end records.
-pub mod format;
-
-// Corpus to tokens.
-/// Documents in: files, directories, NDJSON, FASTA, stdin, compressed or not.
-pub mod corpus;
-/// Text to tokens: one file a tokenizer.
-pub mod token;
-
-// Tokens to blots.
-/// Tokens to blots: one file a scheme.
+/// What everything else stands on: errors, files that survive a power loss, codecs, parallel work.
+pub mod base;
+/// Documents and tokens: reading a corpus, tokenizers, schemes, and the streams between programs.
+pub mod text;
+/// Tokens to blots: one file per scheme, one per selection, and SPEX.
 pub mod blot;
-/// Which blots are kept: one file a heuristic.
-pub mod select;
-
-// Blots to postings.
-/// Postings sorted by blot, within bounded memory.
-pub mod posting;
-/// Which chunks of tokens occur more than once, in little memory.
-pub mod spex;
-
-// Postings to an index.
-/// The index on disk.
+/// The index: postings sorted within bounded memory, segments, manifest, commits.
 pub mod index;
-
-// Index to likeness.
-/// Which documents are alike, and how much.
+/// Which documents are similar, and how similar they are.
 pub mod similar;
-/// Prints of all documents that came, on disk, and which of them a new one is like.
-pub mod history;
-/// Text that does not count: quotations, lists of references, templates.
-pub mod exempt;
-/// Which stretch of one document was taken from which of another.
-pub mod passage;
-/// Where two documents are alike, by local alignment of their tokens.
-pub mod compare;
-
-// Answers.
-/// Results as lines of JSON, as tables, as graphs.
+/// Which passages of one document were taken from another.
+pub mod align;
+/// Results as records and the formats they are written in.
 pub mod report;
-/// Answers while documents come: from a history here, or from servers that each keep a part of one.
-pub mod online;
-
-// The stages, each one verb.
-pub mod pipeline;
-/// The same answers for many clients at once, over a socket.
-pub mod serve;
-
-// Many machines.
-/// Programs on other machines, and the way there.
-pub mod remote;
-/// An index built in slices and ranges: a plan, and who carries it out.
-pub mod shard;
-
-// The shell.
+/// Prints of all documents seen so far, on disk, and the service that answers from them.
+pub mod history;
+/// What each program does: one folder per program, one file per verb.
+pub mod commands;
+/// The same work on many machines: a plan, and the engines that carry it out.
+pub mod cluster;
+/// The command line: flags to options, one call, exit status.
 pub mod cli;

@@ -8,8 +8,8 @@
 //! A text with fewer than N of them gives one blot of all it has, or of all its tokens if none carries content.
 
 use super::{append, seed, stir};
-use crate::{
-    format::{Blots, Tokens},
+use crate::text::{
+    stream::{Blots, Tokens},
     token::{Class, class_of},
 };
 use xxhash_rust::xxh3::xxh3_64;
@@ -54,7 +54,7 @@ impl Context {
     }
 
     pub fn give_back(&mut self) {
-        crate::format::empty(&mut self.words);
+        crate::base::codec::empty(&mut self.words);
     }
 }
 
@@ -94,7 +94,7 @@ fn is_syllable(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::Span;
+    use crate::text::stream::Span;
 
     fn blots(words: &str, n: u32) -> Vec<(u32, u64)> {
         let mut tokens = Tokens::default();

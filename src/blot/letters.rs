@@ -6,8 +6,11 @@
 
 use super::{append, seed, stir};
 use crate::{
-    format::{Blots, Tokens, empty},
-    token::{Class, class_of},
+    base::codec::empty,
+    text::{
+        stream::{Blots, Tokens},
+        token::{Class, class_of},
+    },
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -93,7 +96,7 @@ pub fn last_token(tokens: &Tokens, first: usize, n: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::Span;
+    use crate::text::stream::Span;
 
     fn blots(words: &[&str], n: u32) -> Vec<(u32, u64)> {
         let mut tokens = Tokens::default();

@@ -9,7 +9,10 @@
 //! documents had 4,096 different prints at most.
 
 use super::ordered::{M, stir};
-use crate::format::{PRINT_BITS, Print, Tokens, empty};
+use crate::{
+    base::codec::empty,
+    text::stream::{PRINT_BITS, Print, Tokens},
+};
 use std::{
     collections::{HashMap, hash_map::Entry},
     hash::{BuildHasherDefault, Hasher},
@@ -165,7 +168,7 @@ fn least_numbers_anywhere(hashes: &[u32], least: &mut Lanes) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::Span;
+    use crate::text::stream::Span;
     use proptest::prelude::*;
 
     fn print(text: &str) -> Option<Print> {

@@ -5,7 +5,12 @@
 //!
 //! To add a scheme: a file here and a row in `shape::TABLE`. The numbers are fixed forever by the tests below.
 
+/// Which blots are kept: one file a heuristic.
+pub mod select;
+/// Which chunks of tokens occur more than once, in little memory.
+pub mod spex;
 mod context;
+mod document_printer;
 mod letters;
 pub mod minhash;
 mod ordered;
@@ -15,8 +20,12 @@ mod sorted;
 mod spaced;
 mod xor;
 
-use crate::format::{Blots, Tokens, empty};
+use crate::{
+    base::codec::empty,
+    text::stream::{Blots, Tokens},
+};
 use context::Context;
+pub use document_printer::DocumentPrinter;
 use letters::Letters;
 pub use ordered::windows as ordered_windows;
 use ordered::{append, stir};
@@ -158,7 +167,7 @@ fn by_blocks(tokens: &Tokens, length: usize, hashes: &mut Vec<u64>, mut windows:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{format::Span, token::dna};
+    use crate::text::{stream::Span, token::dna};
     use proptest::prelude::*;
 
     fn tokens(words: &[impl AsRef<str>]) -> Tokens {

@@ -2,8 +2,11 @@
 
 use super::shape::Windows;
 use crate::{
-    format::{Blots, Tokens, empty},
-    token::dna,
+    base::codec::empty,
+    text::{
+        stream::{Blots, Tokens},
+        token::dna,
+    },
 };
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;

@@ -2,15 +2,15 @@
 
 use super::generate::What;
 use crate::{
-    blot,
-    corpus::{self, Records},
-    error::Error,
-    format::{Form, LineParser},
-    parallel::Limits,
-    pipeline::{BlotOptions, Settings},
-    scheme::BITS,
-    select,
-    token::{self, Rule, Tokenizer},
+    base::{error::Error, parallel::Limits},
+    blot::{self, select},
+    commands::{BlotOptions, Settings},
+    text::{
+        corpus::{self, Records},
+        scheme::BITS,
+        stream::{Form, LineParser},
+        token::{self, Rule, Tokenizer},
+    },
 };
 use clap::{Args, builder::PossibleValuesParser};
 use std::{

@@ -6,7 +6,7 @@ use super::{
     generate::{What, examples},
     main_of, run_stream,
 };
-use crate::pipeline;
+use crate::commands;
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -61,7 +61,7 @@ impl Tool for Arguments {
     fn run(&self) -> Result<ExitCode, anyhow::Error> {
         let options = self.blots.options(&self.tokens);
         let settings = self.stream.settings(self.tokens.is_dna());
-        run_stream::<Self>(&self.stream, |out, watch| Ok(pipeline::blot(&options, self.positions, &settings, out, watch)?))
+        run_stream::<Self>(&self.stream, |out, watch| Ok(commands::blot(&options, self.positions, &settings, out, watch)?))
     }
 }
 

@@ -2,10 +2,9 @@
 
 use super::threshold::parse_share;
 use crate::{
-    compare::WORTH_A_LOOK,
-    pipeline::{CompareOptions, ExtractOptions, Method, Slice, WhichPairs},
+    commands::{CompareOptions, ExtractOptions, Method, Slice, WhichPairs},
     report::Format,
-    similar::{GdicOptions, StopOf},
+    similar::{GdicOptions, StopOf, compare::WORTH_A_LOOK},
 };
 use anyhow::bail;
 use clap::{Args, builder::PossibleValuesParser};

@@ -19,17 +19,16 @@ use super::{
     watched,
 };
 use crate::{
-    format::Form,
-    index::{Index, Since},
-    parallel::Limits,
-    pipeline::{
+    base::parallel::Limits,
+    commands::{
         Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassageOptions, PassagesOptions, RowFormat, Settings,
         UniqueOptions, Watch, WhichPairs, compare, extract_counted, extract_pages, extract_passages, extract_without, passages, spans,
         unique,
     },
+    index::{Index, Since},
     report::{Format, GraphFormat},
     similar::{Keep, Score},
-    token::Tokenizer,
+    text::{stream::Form, token::Tokenizer},
 };
 use anyhow::{Context, bail};
 use clap::{Parser, builder::PossibleValuesParser};

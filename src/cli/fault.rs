@@ -3,7 +3,7 @@
 //! The access that finds the file too short gets SIGBUS, whose default action ends the program without a word. A handler looks up whose
 //! memory it was, says so, and ends the program with status 2. Faults at any other address keep their default action.
 
-use crate::files::Mapped;
+use crate::base::files::Mapped;
 use std::{
     ffi::CString,
     mem::MaybeUninit,

@@ -2,10 +2,10 @@
 
 use super::args::parse_size;
 #[cfg(feature = "ssh")]
-use crate::remote::{Ssh, SshOptions};
-use crate::{
-    remote::{Process, Transport, split_words},
-    shard::{Fleet, FleetOptions, Host, Local, Store, WorkerOptions, is_self, serve},
+use crate::cluster::{
+    Fleet, FleetOptions, Host, Local, Store, WorkerOptions, is_self,
+    remote::{Process, Ssh, SshOptions, Transport, split_words},
+    serve,
 };
 use anyhow::Context;
 use clap::Args;

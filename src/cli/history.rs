@@ -7,12 +7,13 @@ use super::{
     stats::grouped,
 };
 use crate::{
-    error::Result,
-    history::{self, Options, Ratio, Stats, SyncEvery, Wanted},
-    online::{Buckets, Of, Tell},
-    pipeline::{Asked, HistoryOptions, Settings, Watch, ask_history, remove_from_history, sift_by_history},
-    scheme::PrintScheme,
-    token::Tokenizer,
+    base::error::Result,
+    commands::{Asked, HistoryOptions, Settings, Watch, ask_history, remove_from_history, sift_by_history},
+    history::{
+        self, Options, Ratio, Stats, SyncEvery, Wanted,
+        online::{Buckets, Of, Tell},
+    },
+    text::{scheme::PrintScheme, token::Tokenizer},
 };
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};

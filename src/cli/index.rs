@@ -13,14 +13,13 @@ use super::{
     watched,
 };
 use crate::{
-    format::{Form, shown},
-    index::{Index, Manifest, Means, verify},
-    pipeline::{
+    base::{codec::shown, files::TempDir},
+    commands::{
         BlotOptions, BuildOptions, ChangeOptions, Changed, MaxRemove, RunsOptions, Settings, SyncOptions, add, build, build_runs, compact,
         dump, dump_blot, dump_dictionary, merge, pin, remove, split, sync, unpin,
     },
-    posting::TempDir,
-    token::Tokenizer,
+    index::{Index, Manifest, Means, verify},
+    text::{stream::Form, token::Tokenizer},
 };
 use clap::{Args, Parser, Subcommand};
 use std::{

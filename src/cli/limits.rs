@@ -2,9 +2,9 @@
 
 use super::progress::say;
 use crate::{
-    error::Result,
+    base::error::Result,
+    blot::select::is_scheme_shared_only,
     index::{Coverage, Index},
-    select::is_scheme_shared_only,
 };
 
 /// Says what a question to an index of shared chunks does not find.

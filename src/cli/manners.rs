@@ -1,9 +1,9 @@
 //! What does not count: arguments that dedup-query and dedup-extract have in common.
 
 use crate::{
-    error::Result,
-    exempt::Rules,
-    pipeline::{Grouping, PassageOptions, Settings, Watch, base_text},
+    align::exclusions::Rules,
+    base::error::Result,
+    commands::{Grouping, PassageOptions, Settings, Watch, base_text},
 };
 use anyhow::bail;
 use clap::Args;

@@ -40,9 +40,8 @@ pub use spex::main as spex;
 pub use tokenize::main as tokenize;
 
 use crate::{
-    error::Error,
-    files,
-    pipeline::{Summary, Watch},
+    base::{error::Error, files},
+    commands::{Summary, Watch},
 };
 use args::{RunArgs, StreamArgs};
 use clap::{CommandFactory, Parser};

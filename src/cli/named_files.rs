@@ -1,6 +1,6 @@
 //! Files that flags of a plan name: they go with the run.
 
-use crate::shard::{PlanOptions, select_name};
+use crate::cluster::{PlanOptions, select_name};
 use anyhow::Context;
 use std::fs;
 

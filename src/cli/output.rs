@@ -1,7 +1,7 @@
 //! Where results go: stdout, or a file that appears when it is whole.
 
 use super::fault;
-use crate::files::{self, durable};
+use crate::base::files::{self, durable};
 use anyhow::{Context, bail};
 use flate2::{Compression, write::GzEncoder};
 use signal_hook::{

@@ -2,11 +2,14 @@
 
 use super::output::Output;
 use crate::{
-    error::{Error, Result},
-    files::durable,
-    format::{Span, is_unsafe},
-    pipeline::Aligned,
+    base::{
+        codec::is_unsafe,
+        error::{Error, Result},
+        files::durable,
+    },
+    commands::Aligned,
     report::{Format, Value, html, put_id, put_pan_xml, put_passages, put_record, put_tally},
+    text::stream::Span,
 };
 use serde::Deserialize;
 use std::{

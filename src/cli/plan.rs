@@ -7,13 +7,15 @@ use super::{
     threshold::Threshold,
 };
 use crate::{
-    corpus::{Entries, Found},
-    format::Form,
-    parallel::Limits,
-    pipeline::{MaxRemove, Settings, files_to_read, scheme_of},
-    shard::{BaseOf, Host, Plan, PlanOptions, TableOptions, read_owners, usual_parts, write_plan},
+    base::parallel::Limits,
+    cluster::{BaseOf, Host, Plan, PlanOptions, TableOptions, read_owners, usual_parts, write_plan},
+    commands::{MaxRemove, Settings, files_to_read, scheme_of},
     similar::Score,
-    token::Tokenizer,
+    text::{
+        corpus::{Entries, Found},
+        stream::Form,
+        token::Tokenizer,
+    },
 };
 use anyhow::Context;
 use clap::{Args, builder::PossibleValuesParser};

@@ -2,10 +2,9 @@
 
 use super::args::RunArgs;
 use crate::{
-    corpus::{Account, Kind, LeftOut, Reason, total_bytes},
-    error::Problem,
-    format::shown,
-    pipeline::Watch,
+    base::{codec::shown, error::Problem},
+    commands::Watch,
+    text::corpus::{Account, Kind, LeftOut, Reason, total_bytes},
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::{

@@ -17,13 +17,15 @@ use super::{
     watched,
 };
 use crate::{
-    format::Form,
+    align,
+    commands::{Answers, Asked, PairsOptions, PassageOptions, QueryOptions, align_pairs, between, blot_text, default_window, query},
     index::Index,
-    passage,
-    pipeline::{Answers, Asked, PairsOptions, PassageOptions, QueryOptions, align_pairs, between, blot_text, default_window, query},
     report::Format,
     similar::Score,
-    token::{Tokenization, Tokenizer},
+    text::{
+        stream::Form,
+        token::{Tokenization, Tokenizer},
+    },
 };
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand, builder::PossibleValuesParser};
@@ -387,9 +389,9 @@ impl Arguments {
     }
 
     fn passage_options(&self) -> PassageOptions {
-        let window_tokens = self.blots.k.unwrap_or(passage::WINDOW_TOKENS);
+        let window_tokens = self.blots.k.unwrap_or(align::WINDOW_TOKENS);
         PassageOptions {
-            passages: passage::Options { window_tokens, ..passage::Options::default() },
+            passages: align::Options { window_tokens, ..align::Options::default() },
             in_chars: self.chars,
             reading: self.run.input.options(false),
             corpus: self.corpus.clone(),

@@ -2,11 +2,12 @@
 
 use super::{args::parse_size, progress::say};
 use crate::{
-    corpus,
-    error::Problem,
-    online::{self, Address, Buckets, Of, Tell},
-    scheme::PrintScheme,
-    serve::{Options, Stop, serve},
+    base::error::Problem,
+    history::{
+        online::{self, Address, Buckets, Of, Tell},
+        service::{Options, Stop, serve},
+    },
+    text::{corpus, scheme::PrintScheme},
 };
 use anyhow::Context;
 use clap::Args;

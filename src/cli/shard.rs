@@ -13,14 +13,16 @@ use super::{
     status::{self, StatusArgs},
 };
 use crate::{
-    error::{Error, is_of_machine},
-    index::Means,
-    pipeline::{Settings, StepOptions},
-    posting::TempDir,
-    shard::{
+    base::{
+        error::{Error, is_of_machine},
+        files::TempDir,
+    },
+    cluster::{
         Events, Failure, Input, Kind, LOST, Local, News, Outcome, Plan, RETRIES, RunLock, RunOptions, State, Tally, Task, Verdict, clean,
         commit, gather, gather_needs, has_file, input_of, number, prepare, run, state, write_input, write_report,
     },
+    commands::{Settings, StepOptions},
+    index::Means,
 };
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -4,7 +4,7 @@ use super::{
     output::Output,
     progress::{TaskBar, say},
 };
-use crate::shard::{
+use crate::cluster::{
     Event, Events, Jobs, Outcome, Plan, Queued, SlurmOptions, Stage, Task, Verdict, Waiting, What, bytes_of, missing_arrays, run_slurm,
 };
 use anyhow::Context;

@@ -11,11 +11,11 @@ use super::{
     watched,
 };
 use crate::{
-    format::Form,
+    base::files::TempDir,
+    commands::{SpexOptions, SpexOutput, Spexed, spex, spex_add},
     index::Means,
-    pipeline::{SpexOptions, SpexOutput, Spexed, spex, spex_add},
-    posting::TempDir,
     report::plot_passes,
+    text::stream::Form,
 };
 use anyhow::bail;
 use clap::Parser;

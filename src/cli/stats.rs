@@ -6,8 +6,8 @@ use super::{
     output::Output,
 };
 use crate::{
+    base::parallel::Limits,
     index::{Index, Stats, ranges_text, stats},
-    parallel::Limits,
 };
 use clap::Args;
 use std::{io::Write, process::ExitCode};

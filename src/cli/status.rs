@@ -2,8 +2,8 @@
 
 use super::output::Output;
 use crate::{
-    format,
-    shard::{Events, Host, Plan, Stage, State, Tally, Task, ranges, size, states, time, write_report},
+    base::codec,
+    cluster::{Events, Host, Plan, Stage, State, Tally, Task, ranges, size, states, time, write_report},
 };
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -100,7 +100,7 @@ pub fn show(args: &StatusArgs, plan: &Plan, run: &Path) -> Result<(), anyhow::Er
         write_report(plan, &tally, run)?;
     }
     if args.json {
-        return Ok(writeln!(out, "{}", format::to_json(&to_json(plan, &found, &tally)))?);
+        return Ok(writeln!(out, "{}", codec::to_json(&to_json(plan, &found, &tally)))?);
     }
     for (name, [done, all, bytes_done, bytes, elsewhere]) in found.kinds() {
         let on_hosts = if elsewhere > 0 { format!(", {elsewhere} on hosts") } else { String::new() };

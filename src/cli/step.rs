@@ -2,8 +2,8 @@
 
 use super::{args::QuietArgs, index::MeansArgs};
 use crate::{
+    commands::{CountRange, StepOptions, count_range, finish_part, join_sets, number_documents, reduce_range, stage_base, stage_ranges},
     index::{Manifest, SegmentFiles, Since},
-    pipeline::{CountRange, StepOptions, count_range, finish_part, join_sets, number_documents, reduce_range, stage_base, stage_ranges},
 };
 use clap::{Args, Subcommand};
 use std::{ops::Range, path::PathBuf};

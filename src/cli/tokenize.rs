@@ -6,7 +6,7 @@ use super::{
     generate::{What, examples},
     main_of, run_stream,
 };
-use crate::pipeline::{TokenizeOptions, tokenize};
+use crate::commands::{TokenizeOptions, tokenize};
 use clap::Parser;
 use std::process::ExitCode;
 

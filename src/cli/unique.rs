@@ -1,7 +1,7 @@
 //! dedup-extract --unique: what documents are judged by, and the account at the end.
 
 use super::{progress::say, threshold::Threshold};
-use crate::{pipeline::Cleaned, similar::Score};
+use crate::{commands::Cleaned, similar::Score};
 use anyhow::bail;
 use indicatif::{BinaryBytes, HumanCount};
 

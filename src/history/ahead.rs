@@ -5,7 +5,7 @@ use super::{
     keys::Keys,
     young::Young,
 };
-use crate::error::Result;
+use crate::base::error::Result;
 use std::thread;
 
 /// The next journal and the memory of its entries, made ahead of their time, so that nobody waits for the disk. The entries get the keys of

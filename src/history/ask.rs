@@ -14,7 +14,7 @@ use super::{
     store::{ALONE, Held, History},
     young::Added,
 };
-use crate::{error::Result, format::Print};
+use crate::{base::error::Result, text::stream::Print};
 use std::{
     ops::Range,
     sync::{

@@ -7,7 +7,7 @@ use super::{
     scan::scan,
     search::Asked,
 };
-use crate::{error::Result, format::Print};
+use crate::{base::error::Result, text::stream::Print};
 use std::collections::HashMap;
 
 /// Of each request the sequence number of the entry that is its document, if there is one: in the history, or of a request before it.

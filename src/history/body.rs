@@ -1,7 +1,7 @@
 //! A print in two. Nearly all prints that a search looks at are known to be too far by three quarters of their bits, the body. So these are
 //! what is kept in memory; the first quarter, the head, is only looked at if they are not.
 
-use crate::format::Print;
+use crate::text::stream::Print;
 
 pub const BODY_BYTES: usize = 24;
 pub const HEAD_BYTES: usize = 8;

@@ -10,9 +10,12 @@ use super::{
     table::{MOST_ADDRESS_BITS, Made, Table},
 };
 use crate::{
-    error::{Error, Result},
-    files::Mapping,
-    format::{Print, SealedWriter, put_varint},
+    base::{
+        codec::put_varint,
+        error::{Error, Result},
+        files::{Mapping, SealedWriter},
+    },
+    text::stream::Print,
 };
 use std::{
     fs::File,

@@ -4,7 +4,7 @@
 //! make whoever asked wait as long; so the work is a function that takes one piece after the other until there are none, and whoever
 //! wants it done calls it, too.
 
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 use std::{
     panic::{self, AssertUnwindSafe},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},

@@ -7,9 +7,12 @@
 
 use super::{manifest::journal_path, promises::Promises, young::Added};
 use crate::{
-    error::{Error, Place, Result},
-    files::durable,
-    format::{Fields, PRINT_BYTES, Print, put_varint},
+    base::{
+        codec::{Fields, put_varint},
+        error::{Error, Place, Result},
+        files::durable,
+    },
+    text::stream::{PRINT_BYTES, Print},
 };
 use std::{
     fs::{File, OpenOptions},

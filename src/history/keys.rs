@@ -5,7 +5,7 @@
 //! make the address of a bucket: those of which about half the prints have a 1, as bits that are nearly always the same tell little.
 //! Of the others as many as there is room for stand beside each entry, and spare most of them a look at their print.
 
-use crate::format::{PRINT_BITS, Print};
+use crate::text::stream::{PRINT_BITS, Print};
 use std::sync::{LazyLock, OnceLock};
 
 /// Seven tables, one part needs none, and the print itself stay below sixty bytes; more tables would take fewer steps each.

@@ -1,6 +1,6 @@
 //! How alike two prints are, in whole numbers, and the best of many.
 
-use crate::format::Print;
+use crate::text::stream::Print;
 use std::{cmp::Ordering, ops::RangeInclusive, str::FromStr};
 
 /// A fraction from 0 to 1, exactly.

@@ -2,8 +2,10 @@
 
 use super::promises;
 use crate::{
-    error::{Error, Place, Result},
-    files::durable,
+    base::{
+        error::{Error, Place, Result},
+        files::durable,
+    },
     index::FileSeal,
 };
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ use super::{
     segment::{Entries, Segment},
     young::Young,
 };
-use crate::{
+use crate::base::{
     error::{Error, Result},
     files::durable,
 };

@@ -17,6 +17,10 @@
 //!
 //! About 58 bytes an entry of files that are mapped, and 35 MB or so for what is not yet in files.
 
+/// Answers while documents come: from a history here, or from servers that each keep a part of one.
+pub mod online;
+/// The same answers for many clients at once, over a socket.
+pub mod service;
 mod keys;
 mod likeness;
 mod manners;

@@ -12,11 +12,14 @@ use super::{
     young::Young,
 };
 use crate::{
-    error::{Error, Place, Problem, Result},
-    files::durable,
-    index::WriteLock,
-    scheme::PrintScheme,
-    token::{Rule, Tokenizer},
+    base::{
+        error::{Error, Place, Problem, Result},
+        files::{WriteLock, durable},
+    },
+    text::{
+        scheme::PrintScheme,
+        token::{Rule, Tokenizer},
+    },
 };
 use std::{
     collections::HashSet,

@@ -5,7 +5,7 @@ use super::{
     search::{Asked, Searched},
     segment::GROUPS,
 };
-use crate::{error::Result, format::Print};
+use crate::{base::error::Result, text::stream::Print};
 use std::ops::Range;
 
 /// What it takes to look up an address, if looking at the next print takes 1.

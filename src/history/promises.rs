@@ -7,7 +7,7 @@
 //!
 //! The file has two slots of 512 bytes, which are written in turn: a write that a crash tears leaves the other one.
 
-use crate::error::{Error, Place, Problem, Result};
+use crate::base::error::{Error, Place, Problem, Result};
 use std::{
     collections::BTreeMap,
     fs::{self, File, OpenOptions},

@@ -1,7 +1,7 @@
 //! Looks at prints one after the other, and at slots of tables many at a time.
 
 use super::body::{Body, Head, distance, head_distance, words_of};
-use crate::{error::Result, format::Print};
+use crate::{base::error::Result, text::stream::Print};
 
 /// Prints that have nothing to do with each other differ in 20 to 35 bits of a quarter.
 const NEAR: u32 = 16;

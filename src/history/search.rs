@@ -16,7 +16,7 @@ use super::{
     segment::Entries,
     table::{Cursor, Slots},
 };
-use crate::{error::Result, format::Print};
+use crate::{base::error::Result, text::stream::Print};
 use std::{collections::HashSet, ops::Range};
 
 /// What counts of what is found.

@@ -17,8 +17,12 @@ use super::{
     table::{Cursor, MOST_ADDRESS_BITS, Reader, Table},
 };
 use crate::{
-    error::{Error, Place, Result},
-    format::{Fields, Print, Sealed},
+    base::{
+        codec::Fields,
+        error::{Error, Place, Result},
+        files::Sealed,
+    },
+    text::stream::Print,
 };
 use serde::{Deserialize, Serialize};
 use std::{

@@ -12,9 +12,12 @@ use super::{
     young::{MOST_YOUNG, Young},
 };
 use crate::{
-    error::{Error, Problem, Result},
-    index::{FileSeal, WriteLock},
-    scheme::PrintScheme,
+    base::{
+        error::{Error, Problem, Result},
+        files::WriteLock,
+    },
+    index::FileSeal,
+    text::scheme::PrintScheme,
 };
 use std::{
     collections::HashSet,

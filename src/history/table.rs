@@ -20,7 +20,7 @@ use super::{
     manners::politely,
     scan::NearHalves,
 };
-use crate::{error::Result, format::Sealed};
+use crate::base::{error::Result, files::Sealed};
 use serde::{Deserialize, Serialize};
 
 /// Bits of a slot, and one for its entry in unary.
@@ -287,8 +287,9 @@ fn nth_one_bmi2(word: u64, before: u32) -> u32 {
 mod tests {
     use super::*;
     use crate::{
-        format::{Print, SealedWriter},
+        base::files::SealedWriter,
         history::keys::{Keys, Ones},
+        text::stream::Print,
     };
     use proptest::prelude::*;
     use std::io::Write;

@@ -14,7 +14,7 @@ use super::{
     verify::verify,
     young::{Added, Young},
 };
-use crate::format::Print;
+use crate::text::stream::Print;
 use proptest::prelude::*;
 use std::{
     collections::HashSet,
@@ -319,7 +319,7 @@ fn what_was_not_delivered_is_not_stored() {
     let mut delivered = 0;
     let failed = history.ask_and_deliver(&requests, &wanted, &mut |answers| {
         if delivered > 0 {
-            return Err(crate::error::Error::ClosedPipe);
+            return Err(crate::base::error::Error::ClosedPipe);
         }
         delivered = answers.len();
         Ok(())

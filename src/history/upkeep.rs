@@ -7,7 +7,7 @@ use super::{
     segment::Segment,
     store::History,
 };
-use crate::error::{Error, Place, Problem, Result};
+use crate::base::error::{Error, Place, Problem, Result};
 use std::{
     collections::HashSet,
     path::PathBuf,

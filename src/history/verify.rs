@@ -10,8 +10,8 @@ use super::{
     young::Young,
 };
 use crate::{
-    error::{Error, Place, Result},
-    format::Print,
+    base::error::{Error, Place, Result},
+    text::stream::Print,
 };
 use serde::Serialize;
 use std::{collections::HashMap, path::Path};

@@ -15,8 +15,11 @@ use super::{
     table::{Cursor, Slots},
 };
 use crate::{
-    error::{Error, Place, Result},
-    format::{Print, prefetch},
+    base::{
+        error::{Error, Place, Result},
+        files::prefetch,
+    },
+    text::stream::Print,
 };
 use std::{ops::Range, sync::LazyLock};
 

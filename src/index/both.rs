@@ -8,7 +8,7 @@ use super::{
     merge::NONE,
     view::{Content, Listed, View},
 };
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 
 /// An earlier state and a later one. Contents whose documents changed come first, then the others; documents stand in the order of their ids.
 ///

@@ -4,8 +4,8 @@
 //! code; then, from the next byte on, the numbers: of sets in a prefix code, of documents in a fixed width. So a blot is sought among gaps alone.
 
 use crate::{
-    format::{BitReader, BitWriter, Fields, NumberCode, put_varint},
-    posting::Key,
+    base::codec::{BitReader, BitWriter, Fields, NumberCode, put_varint},
+    index::posting::Key,
 };
 use serde::{Deserialize, Serialize};
 

@@ -9,7 +9,7 @@ use super::{
     open::Index,
     view::{Content, Listed, View},
 };
-use crate::error::Result;
+use crate::base::error::Result;
 
 impl<'i> View<'i> {
     /// As [`View::of`], with documents in the byte order of their ids.

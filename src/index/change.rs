@@ -8,7 +8,7 @@ use super::{
     documents::{Effects, Row},
     open::{At, Index},
 };
-use crate::error::{Error, Place, Result};
+use crate::base::error::{Error, Place, Result};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Memory: some bytes for each document that is removed.

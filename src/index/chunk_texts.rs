@@ -3,10 +3,9 @@
 //! The texts stand one after the other, by rising blot; then of each its blot and where its text ends.
 
 use super::manifest::{FileSeal, Manifest};
-use crate::{
+use crate::base::{
     error::{Error, Result},
-    format::{Sealed, SealedWriter},
-    posting::{TempDir, TempFile},
+    files::{Sealed, SealedWriter, TempDir, TempFile},
 };
 use serde::{Deserialize, Serialize};
 use std::{

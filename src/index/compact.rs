@@ -13,8 +13,8 @@ use super::{
     words::WordMerger,
 };
 use crate::{
-    error::Result,
-    posting::{BUCKETS, Key, NARROW_BITS, SLICES, Sorting, SpillTo, WordLists},
+    base::error::Result,
+    index::posting::{BUCKETS, Key, NARROW_BITS, SLICES, Sorting, SpillTo, WordLists},
 };
 use std::{collections::BTreeMap, ops::Range, path::Path};
 

@@ -7,9 +7,9 @@ use super::{
     ids::{Ids, Section, section},
     numbers::NumberSet,
 };
-use crate::{
+use crate::base::{
     error::{Error, Result},
-    format::{Sealed, SealedWriter},
+    files::{Sealed, SealedWriter},
 };
 use serde::{Deserialize, Serialize};
 use std::{cmp::Ordering, io, path::Path, sync::OnceLock};
@@ -358,7 +358,7 @@ impl Documents {
         if place < self.len() { Ok(place) } else { Err(self.damaged(list[0] + 4 * u64::from(at))) }
     }
 
-    fn damaged(&self, at: u64) -> crate::error::Error {
+    fn damaged(&self, at: u64) -> crate::base::error::Error {
         self.file.damaged(at, "a reference leads out of its section; the file was not made by this program")
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Of each id the length it shares with the one before, and the rest; every [`BLOCK_IDS`]th starts afresh.
 
-use crate::{
+use crate::base::{
+    codec::{Fields, put_varint},
     error::Result,
-    format::{Fields, Sealed, SealedWriter, put_varint},
+    files::{Sealed, SealedWriter},
 };
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};

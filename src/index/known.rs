@@ -4,10 +4,9 @@
 //! each document is looked up and its content compared. If it is lost, all files are read again: nothing else depends on it.
 
 use super::ids::{Ids, Section, section};
-use crate::{
+use crate::base::{
     error::{Error, Result},
-    files::durable,
-    format::{Sealed, SealedWriter},
+    files::{Sealed, SealedWriter, durable},
 };
 use serde::{Deserialize, Serialize};
 use std::{

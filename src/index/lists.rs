@@ -5,9 +5,12 @@
 
 use super::ids::{Section, section};
 use crate::{
-    error::{Error, Result},
-    format::{Fields, Sealed, SealedWriter, put_varint},
-    posting::Sets,
+    base::{
+        codec::{Fields, put_varint},
+        error::{Error, Result},
+        files::{Sealed, SealedWriter},
+    },
+    index::posting::Sets,
 };
 use serde::{Deserialize, Serialize};
 use std::{io::Write, path::Path};

@@ -1,11 +1,12 @@
 //! The manifest: which files make the index. Its replacement is a commit.
 
 use crate::{
-    error::{Error, Place, Result},
-    files::{self, durable},
-    format::Sealed,
-    posting::BUCKETS,
-    scheme::BlotScheme,
+    base::{
+        error::{Error, Place, Result},
+        files::{self, Sealed, durable},
+    },
+    index::posting::BUCKETS,
+    text::scheme::BlotScheme,
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fs, io::ErrorKind, ops::Range, path::Path};

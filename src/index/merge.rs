@@ -5,8 +5,8 @@
 
 use super::{open::Segment, part::Posted};
 use crate::{
-    error::{Error, Result},
-    posting::{Key, MakeUnits, SetDictionary, Sets, Unit, blots_of},
+    base::error::{Error, Result},
+    index::posting::{Key, MakeUnits, SetDictionary, Sets, Unit, blots_of},
 };
 use std::{collections::HashMap, ops::Range};
 

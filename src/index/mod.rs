@@ -1,6 +1,9 @@
 //!
 //! A directory of files that are written once, and a manifest whose replacement is a commit. `man 5 dedup-index` has it byte by byte.
 
+/// Postings sorted by blot, within bounded memory.
+pub mod posting;
+
 mod ids;
 mod numbers;
 mod documents;
@@ -9,8 +12,8 @@ mod words;
 mod bucket;
 mod part;
 mod manifest;
+mod leftovers;
 mod pins;
-mod lock;
 mod open;
 mod merge;
 mod view;
@@ -32,8 +35,8 @@ pub use chunk_texts::{ChunkTextWriter, ChunkTexts};
 pub use compact::Rewritten;
 pub use documents::{Document, Documents, Effects, Row, write_documents};
 pub use known::{FileState, Known, Stamp, Walk, write_known};
+pub use leftovers::{ensure_new, sweep};
 pub use lists::{SetFile, write as write_sets};
-pub use lock::{WriteLock, ensure_new, sweep};
 pub use manifest::{FileSeal, Manifest, PartOf, SegmentEntry};
 pub use merge::LeftOut;
 pub use numbering::{Numbered, Numbering, Taken};

@@ -5,7 +5,7 @@ use super::{
     documents::{Document, Effects, Row},
     open::At,
 };
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 use std::collections::HashMap;
 
 /// What became of documents that were added.

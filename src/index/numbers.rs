@@ -1,6 +1,6 @@
 //! Sets of document numbers, kept as runs of neighbours.
 
-use crate::format::{Fields, put_varint};
+use crate::base::codec::{Fields, put_varint};
 use std::ops::Range;
 
 /// Rising runs that neither overlap nor touch.

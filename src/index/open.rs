@@ -8,10 +8,12 @@ use super::{
     words::WordFile,
 };
 use crate::{
-    error::{Error, Place, Result},
-    format::Sealed,
-    posting::{BUCKETS, bucket_of},
-    scheme::BlotScheme,
+    base::{
+        error::{Error, Place, Result},
+        files::Sealed,
+    },
+    index::posting::{BUCKETS, bucket_of},
+    text::scheme::BlotScheme,
 };
 use std::{
     ops::Range,

@@ -9,10 +9,13 @@ use super::{
     ids::Section,
 };
 use crate::{
-    error::{Error, Result},
-    format::{BitWriter, NumberCode, Sealed, SealedWriter},
-    parallel::{self, Limits, Weighted},
-    posting::{BUCKETS, FINE_POSTINGS, Inverted, Key, first_blot},
+    base::{
+        codec::{BitWriter, NumberCode},
+        error::{Error, Result},
+        files::{Sealed, SealedWriter},
+        parallel::{self, Limits, Weighted},
+    },
+    index::posting::{BUCKETS, FINE_POSTINGS, Inverted, Key, first_blot},
 };
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, fs::File, io::BufWriter, io::Write, ops::Range, path::Path};
@@ -186,7 +189,7 @@ impl Part {
         let description: Description = file.describe()?;
         let wrong = || file.damaged(0, "the description of the part contradicts itself");
         let Description { bits, buckets: [first, end], shared, single, .. } = &description;
-        let fits = description.kind == KIND && crate::scheme::BITS.contains(bits) && first < end && *end as usize <= BUCKETS;
+        let fits = description.kind == KIND && crate::text::scheme::BITS.contains(bits) && first < end && *end as usize <= BUCKETS;
         if !fits || ![shared, single].iter().all(|shape| shape.fits(*bits, u64::from(end - first))) {
             return Err(wrong());
         }

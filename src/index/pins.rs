@@ -4,7 +4,7 @@
 //! between them; but it joins no segments across a pinned generation. So a pin costs no more than the postings that were removed since.
 
 use super::manifest::Manifest;
-use crate::error::{Error, Place, Result};
+use crate::base::error::{Error, Place, Result};
 use std::{ops::Range, path::Path, str::FromStr};
 
 /// The longest name of a pin, in characters.
@@ -113,7 +113,7 @@ pub fn ranges_text(ranges: &[[u64; 2]]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{index::SegmentEntry, scheme::BlotScheme};
+    use crate::{index::SegmentEntry, text::scheme::BlotScheme};
 
     fn manifest(changes: &[[u64; 2]], generation: u64) -> Manifest {
         let entry = |&changes: &[u64; 2]| SegmentEntry { name: String::new(), changes, parts: 1, files: Vec::new() };

@@ -9,10 +9,13 @@ use super::{
     part::{Description as PartDescription, KIND as PART, SectionWriter, Shape, place_numbers},
 };
 use crate::{
-    error::{Error, Result},
-    format::{NumberCode, Sealed, SealedWriter},
-    parallel::Limits,
-    posting::{BUCKETS, FINE_POSTINGS, Inverted, Key, NARROW_BITS, first_blot, put_keys, take_keys},
+    base::{
+        codec::NumberCode,
+        error::{Error, Result},
+        files::{Sealed, SealedWriter},
+        parallel::Limits,
+    },
+    index::posting::{BUCKETS, FINE_POSTINGS, Inverted, Key, NARROW_BITS, first_blot, put_keys, take_keys},
 };
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, io::Write, ops::Range, path::Path};
@@ -90,7 +93,7 @@ impl Reduced {
         let description: Description = file.describe()?;
         let wrong = || file.damaged(0, "the description of the postings contradicts itself");
         let Description { kind, bits, buckets: [first, end], shared, stretches, .. } = &description;
-        if kind != KIND || !crate::scheme::BITS.contains(bits) || first >= end || *end as usize > BUCKETS {
+        if kind != KIND || !crate::text::scheme::BITS.contains(bits) || first >= end || *end as usize > BUCKETS {
             return Err(wrong());
         }
         let (mut start, mut found) = (0, Vec::new());

@@ -11,11 +11,13 @@ use super::{
     part, words,
 };
 use crate::{
-    error::{Error, Result},
-    files::durable,
-    parallel::Limits,
-    posting::{BUCKETS, Collector, Inverted, Key, Postings, TempDir, WordCollector, WordCounts, WordLists, invert},
-    scheme::BlotScheme,
+    base::{
+        error::{Error, Result},
+        files::{TempDir, durable},
+        parallel::Limits,
+    },
+    index::posting::{BUCKETS, Collector, Inverted, Key, Postings, WordCollector, WordCounts, WordLists, invert},
+    text::scheme::BlotScheme,
 };
 use std::{
     ops::Range,

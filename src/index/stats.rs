@@ -5,9 +5,8 @@ use super::{
     merge::{Found, Merger},
 };
 use crate::{
-    error::Result,
-    parallel::Limits,
-    posting::{BUCKETS, Key, MakeUnits, SetDictionary, Sorting, Unit, WordLists},
+    base::{error::Result, parallel::Limits},
+    index::posting::{BUCKETS, Key, MakeUnits, SetDictionary, Sorting, Unit, WordLists},
 };
 use serde::Serialize;
 use std::{collections::BTreeMap, ops::Range};

@@ -1,7 +1,7 @@
 //! Checks everything that can be checked: checksums, order, counts, cross-references.
 
 use super::{At, Documents, Index, Segment, words};
-use crate::{error::Result, format::Sealed};
+use crate::base::{error::Result, files::Sealed};
 use std::cmp::Ordering;
 use xxhash_rust::xxh3::xxh3_64;
 

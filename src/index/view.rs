@@ -10,9 +10,11 @@ use super::{
     words::WordMerger,
 };
 use crate::{
-    error::{Error, Place, Result},
-    parallel::{self, Limits, Weighted},
-    posting::{BUCKETS, FINE_POSTINGS, SLICES, Sets, Sorting, StoredSets, blots_of, whole_buckets},
+    base::{
+        error::{Error, Place, Result},
+        parallel::{self, Limits, Weighted},
+    },
+    index::posting::{BUCKETS, FINE_POSTINGS, SLICES, Sets, Sorting, StoredSets, blots_of, whole_buckets},
 };
 use std::{
     collections::HashMap,

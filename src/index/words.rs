@@ -5,10 +5,13 @@
 
 use super::{merge::NONE, open::Segment};
 use crate::{
-    error::{Error, Result},
-    format::{Fields, Sealed, SealedWriter, put_varint},
-    parallel::{self, Limits, Weighted},
-    posting::{BUCKETS, Times, WordLists, WordSink, bucket_of_word},
+    base::{
+        codec::{Fields, put_varint},
+        error::{Error, Result},
+        files::{Sealed, SealedWriter},
+        parallel::{self, Limits, Weighted},
+    },
+    index::posting::{BUCKETS, Times, WordLists, WordSink, bucket_of_word},
 };
 use serde::{Deserialize, Serialize};
 use std::{

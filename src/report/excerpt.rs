@@ -2,8 +2,9 @@
 
 use super::passage::told_tally;
 use crate::{
-    format::{Span, is_unsafe},
-    passage::{Kind, Passage, Prepared, Tally},
+    align::{Kind, Passage, Prepared, Tally},
+    base::codec::is_unsafe,
+    text::stream::Span,
 };
 use std::io::Write;
 
@@ -171,8 +172,8 @@ fn visible(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::{
-        passage::Options,
-        token::{Rule, Tokenization},
+        align::Options,
+        text::token::{Rule, Tokenization},
     };
 
     fn shown(text: &str, a: (usize, usize), with_color: bool) -> String {

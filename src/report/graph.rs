@@ -3,9 +3,9 @@
 //! Nodes come first, as some readers want it: edges wait in a temporary file until it is known which documents have any.
 
 use super::{record::put_number, xml::xml_text};
-use crate::{
+use crate::base::{
+    codec::is_unsafe,
     error::{Error, Result},
-    format::is_unsafe,
 };
 use std::{
     fs::File,

@@ -2,7 +2,7 @@
 //!
 //! A record is a JSON object a line, or a line of fields between tabs below a line of their names. Numbers have six decimals at most, and no zeros at their end:
 //! 1, 0.5, 0.333333. What could end a cell or a line, command a terminal or turn text around is escaped, in ids and in texts: see
-//! [`crate::format::put_escaped`].
+//! [`crate::base::codec::put_escaped`].
 //!
 //! For people there are pages, with the texts side by side: [`html`].
 

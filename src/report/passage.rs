@@ -2,9 +2,8 @@
 
 use super::{record::put_number, xml::xml_text};
 use crate::{
-    exempt::Reason,
-    format::Span,
-    passage::{Passage, Tally},
+    align::{Passage, Tally, exclusions::Reason},
+    text::stream::Span,
 };
 use std::io::Write;
 
@@ -66,7 +65,7 @@ pub fn put_pan_xml(out: &mut Vec<u8>, ids: [&str; 2], names: [&str; 2], passages
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::passage::Kind;
+    use crate::align::Kind;
 
     fn passage() -> Passage {
         Passage {

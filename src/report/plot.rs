@@ -1,6 +1,6 @@
 //! What the passes of SPEX did, as a drawing: fields of the counter that were hit once, and more often, by the length of chunks.
 
-use crate::spex::Pass;
+use crate::blot::spex::Pass;
 use std::fmt::Write;
 
 const WIDTH: f64 = 640.0;

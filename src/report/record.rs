@@ -1,8 +1,10 @@
 //! Records as NDJSON or TSV.
 
 use crate::{
-    error::Result,
-    format::{put_escaped, put_json_string},
+    base::{
+        codec::{put_escaped, put_json_string},
+        error::Result,
+    },
     index::View,
 };
 

@@ -1,6 +1,6 @@
 //! Text in XML.
 
-use crate::format::is_unsafe;
+use crate::base::codec::is_unsafe;
 
 /// Text as it stands between tags or quotes. XML 1.0 has no way to write most control characters.
 pub(super) fn xml_text(text: &str) -> String {

@@ -6,7 +6,7 @@ use super::{
     join::{Join, Scratch},
     scores::{Measure, Overlap, Score},
 };
-use crate::error::Result;
+use crate::base::error::Result;
 
 impl Discovery<'_> {
     /// By content: whether its documents may have other rows than before, if the first `changed` contents are those that changed.

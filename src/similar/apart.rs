@@ -6,7 +6,7 @@ use super::{
     join::{Join, Neighbour, Scratch},
     table::top,
 };
-use crate::{error::Result, index::View};
+use crate::{base::error::Result, index::View};
 use std::{cmp::Reverse, collections::HashMap};
 
 /// Rules by document; an empty list is no rule.

@@ -6,7 +6,7 @@ use super::{
     join::{Join, Neighbour, Scratch},
     scores::Overlap,
 };
-use crate::{error::Result, index::View};
+use crate::{base::error::Result, index::View};
 use std::{cmp::Reverse, collections::HashMap};
 
 /// Which document of a cluster is kept. First and last are by the order of the view, which is that of ids where it is made by [`View::by_id`]. Length is in tokens;

@@ -11,12 +11,16 @@ use super::{
     top::LONG_SET,
 };
 use crate::{
-    error::{Error, Result},
-    files::Mapping,
-    format::{Fields, Sealed, SealedWriter, put_varint},
-    index::View,
-    parallel::Limits,
-    posting::{BUCKETS, Buckets, SetDictionary, Sets, TempDir, TempFile},
+    base::{
+        codec::{Fields, put_varint},
+        error::{Error, Result},
+        files::{Mapping, Sealed, SealedWriter, TempDir, TempFile},
+        parallel::Limits,
+    },
+    index::{
+        View,
+        posting::{BUCKETS, Buckets, SetDictionary, Sets},
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::{

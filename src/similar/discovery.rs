@@ -9,9 +9,11 @@ use super::{
     top::{LONG_SET, LongSets, Seen},
 };
 use crate::{
-    error::{Error, Result},
+    base::{
+        error::{Error, Result},
+        parallel::{self, Limits, Weighted},
+    },
     index::{LeftOut, View},
-    parallel::{self, Limits, Weighted},
 };
 use std::{
     collections::HashMap,

@@ -13,10 +13,14 @@
 //! work is that of joining the tables, and memory is bounded by the size of blocks. Both grow with the square of the number of documents, as does what is found.
 
 use crate::{
-    error::Result,
-    index::View,
-    parallel::{self, Limits, Weighted},
-    posting::{BUCKETS, Times, WordLists},
+    base::{
+        error::Result,
+        parallel::{self, Limits, Weighted},
+    },
+    index::{
+        View,
+        posting::{BUCKETS, Times, WordLists},
+    },
 };
 use std::{collections::BTreeMap, ops::Range};
 
@@ -267,9 +271,9 @@ mod tests {
     struct Texts(Vec<Vec<u8>>);
 
     impl WordLists for Texts {
-        fn for_each_in(&self, bucket: usize, each: &mut crate::posting::WordSink<'_>) -> Result<()> {
+        fn for_each_in(&self, bucket: usize, each: &mut crate::index::posting::WordSink<'_>) -> Result<()> {
             let words: BTreeSet<u8> = self.0.iter().flatten().copied().collect();
-            for word in words.into_iter().filter(|word| crate::posting::bucket_of_word(xxh3_64(&[*word])) == bucket) {
+            for word in words.into_iter().filter(|word| crate::index::posting::bucket_of_word(xxh3_64(&[*word])) == bucket) {
                 let list: Vec<Times> =
                     (0..).zip(&self.0).map(|(place, text)| Times { place, times: times(text, word) }).filter(|of| of.times > 0).collect();
                 each(&[word], &list)?;

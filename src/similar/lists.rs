@@ -4,7 +4,7 @@
 //! content, in order, begin with those that few others have.
 
 use super::scores::{Measure, Side};
-use crate::{index::View, posting::Sets};
+use crate::index::{View, posting::Sets};
 use std::ops::Range;
 
 /// All contents and all sets that count. Memory: 8 bytes for each member of a set, some thirty for each set and each content.

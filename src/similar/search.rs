@@ -5,7 +5,7 @@
 
 use super::scores::{Measure, Overlap, Side};
 use crate::{
-    error::Result,
+    base::error::Result,
     index::{At, Index, Posted},
 };
 use std::{

@@ -1,7 +1,7 @@
 //! The reader of binary streams, and the records in them. Records are read without their block, too, or no input would get past the checksums.
 #![no_main]
 
-use dedup::format::{BlockReader, BlotCodec, Blots, Fields, TokenCodec, Tokens};
+use dedup::{text::stream::{BlockReader, BlotCodec, Blots, TokenCodec, Tokens}, base::codec::Fields};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,13 +1,7 @@
 //! The whole way from a file to a stream, for every layout; and the stream is read back.
 #![no_main]
 
-use dedup::{
-    corpus::{self, Records},
-    error::Problem,
-    format::Form,
-    parallel::Limits,
-    pipeline::{BlotOptions, Settings, Watch, blot},
-};
+use dedup::{text::{corpus::{self, Records}, stream::Form}, base::{error::Problem, parallel::Limits}, commands::{BlotOptions, Settings, Watch, blot}};
 use libfuzzer_sys::fuzz_target;
 use std::io::Write;
 

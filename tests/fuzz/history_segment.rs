@@ -3,11 +3,7 @@
 
 mod made;
 
-use dedup::{
-    format::{Print, Sealed, SealedWriter},
-    history::{History, Options, Request, Wanted},
-    index::FileSeal,
-};
+use dedup::{text::stream::Print, base::files::{Sealed, SealedWriter}, history::{History, Options, Request, Wanted}, index::FileSeal};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use std::{io::Write, sync::OnceLock};

@@ -1,9 +1,6 @@
 //! A history whose checksums are right, whatever is in it: or no input would get past them.
 
-use dedup::{
-    format::Print,
-    history::{History, Options, Request, Wanted},
-};
+use dedup::{text::stream::Print, history::{History, Options, Request, Wanted}};
 use std::{fs, path::Path};
 use xxhash_rust::xxh3::xxh3_64;
 

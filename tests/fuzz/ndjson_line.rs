@@ -1,7 +1,7 @@
 //! A line of NDJSON, with and without a header before it. What was read is written and read again.
 #![no_main]
 
-use dedup::format::{BlotCodec, Blots, Line, LineParser, Record, TokenCodec, Tokens, parse_record};
+use dedup::text::stream::{BlotCodec, Blots, Line, LineParser, Record, TokenCodec, Tokens, parse_record};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|line: &[u8]| {

@@ -1,10 +1,7 @@
 //! Every tokenizer, with and without HTML: no panic, spans that lie in the text, tokens without line feeds.
 #![no_main]
 
-use dedup::{
-    format::Tokens,
-    token::{Rule, Tokenizer},
-};
+use dedup::text::{stream::Tokens, token::{Rule, Tokenizer}};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

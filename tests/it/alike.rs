@@ -2,15 +2,12 @@
 
 use crate::work::Work;
 use dedup::{
-    corpus,
-    error::Problem,
-    format::Form,
+    base::{error::Problem, files::TempDir, parallel::Limits},
+    commands::{BlotOptions, BuildOptions, Extract, ExtractOptions, RowFormat, Settings, Watch, build, extract},
     index::{Index, Means, View},
-    parallel::Limits,
-    pipeline::{BlotOptions, BuildOptions, Extract, ExtractOptions, RowFormat, Settings, Watch, build, extract},
-    posting::TempDir,
     report::{Format, GraphFormat, put_number},
     similar::{Discovery, Join, Keep, Measure, Options, Score, Scratch},
+    text::{corpus, stream::Form},
 };
 use proptest::prelude::*;
 use std::{

@@ -5,10 +5,9 @@ use crate::{
     work::{Work, records},
 };
 use dedup::{
-    error::Problem,
+    base::{error::Problem, parallel::Limits},
+    commands::{Extract, ExtractOptions, Grouping, LeaveOut, New, RowFormat, Watch, WhichPairs, extract_without},
     index::Index,
-    parallel::Limits,
-    pipeline::{Extract, ExtractOptions, Grouping, LeaveOut, New, RowFormat, Watch, WhichPairs, extract_without},
     report::Format,
     similar::{Keep, Score},
 };

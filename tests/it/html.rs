@@ -2,7 +2,7 @@
 
 use crate::work::{Work, root};
 use dedup::{
-    passage::{Options, Prepared, align},
+    align::{Options, Prepared, align},
     report::html::DocumentPage,
 };
 use serde_json::{Value, json};

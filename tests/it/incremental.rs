@@ -2,18 +2,15 @@
 
 use crate::work::Work;
 use dedup::{
-    corpus,
-    error::Problem,
-    format::Form,
-    index::{At, Index, Manifest, Means, SegmentFiles, View, sweep, verify},
-    parallel::Limits,
-    pipeline::{
+    base::{error::Problem, files::TempDir, parallel::Limits},
+    commands::{
         self, BlotOptions, BuildOptions, ChangeOptions, Extract, ExtractOptions, LeaveOut, PartFiles, RowFormat, RunsOptions, Settings,
         StepOptions, Watch,
     },
-    posting::TempDir,
+    index::{At, Index, Manifest, Means, SegmentFiles, View, sweep, verify},
     report::Format,
     similar::Score,
+    text::{corpus, stream::Form},
 };
 use proptest::prelude::*;
 use std::{
@@ -87,14 +84,14 @@ pub fn build(work: &Work, name: &str, documents: &[(String, String)]) -> PathBuf
     write_documents(&file, documents.iter().cloned());
     let _ = fs::remove_dir_all(&directory);
     let options = BuildOptions { blots: blots(), parts: 3, dictionary: true, means: means(1) };
-    pipeline::build(&options, &settings(vec![file]), &directory, &mut Silent).unwrap();
+    commands::build(&options, &settings(vec![file]), &directory, &mut Silent).unwrap();
     directory
 }
 
 pub fn dump(index: &Index) -> Vec<u8> {
     let mut out = Vec::new();
-    pipeline::dump(index, 1 << 10, &mut out).unwrap();
-    pipeline::dump_dictionary(index, &mut out).unwrap();
+    commands::dump(index, 1 << 10, &mut out).unwrap();
+    commands::dump_dictionary(index, &mut out).unwrap();
     out
 }
 
@@ -122,13 +119,13 @@ pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Ste
             let file = work.path("add.jsonl");
             write_documents(&file, documents.iter().map(|&(number, of)| (id(number), text(of))));
             let known = added.iter().filter(|(id, text)| model.get(*id) == Some(text)).count();
-            let changed = pipeline::add(&change(), &settings(vec![file]), index, &mut Silent).unwrap();
+            let changed = commands::add(&change(), &settings(vec![file]), index, &mut Silent).unwrap();
             assert_eq!((changed.added as usize, changed.known as usize), (added.len() - known, known));
             model.extend(added);
         }
         Step::Remove(numbers) => {
             let there: Vec<_> = numbers.iter().filter_map(|&number| model.remove(&id(number))).collect();
-            let changed = pipeline::remove(&change(), numbers.iter().map(|&number| Ok(id(number))), index, &mut Silent).unwrap();
+            let changed = commands::remove(&change(), numbers.iter().map(|&number| Ok(id(number))), index, &mut Silent).unwrap();
             assert_eq!(changed.removed as usize, there.len());
         }
         Step::Compact(share) => {
@@ -143,7 +140,7 @@ pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Ste
             let same = model.first_key_value().map(|(id, text)| (id.clone(), text.clone()));
             let other: Vec<_> = [("doc90".to_owned(), text(11)), ("doc91".to_owned(), text(9))].into_iter().chain(same).collect();
             let (other, target) = (build(work, "other", &other), work.path(&format!("{}m", index.display())));
-            let summary = pipeline::merge(&[index.clone(), other], None, &target, &means(1 << 20), &mut Silent).unwrap();
+            let summary = commands::merge(&[index.clone(), other], None, &target, &means(1 << 20), &mut Silent).unwrap();
             let refused =
                 [("doc90", 11), ("doc91", 9)].iter().filter(|(id, of)| model.get(*id).is_some_and(|known| *known != text(*of))).count();
             assert_eq!(summary.problems as usize, refused);
@@ -154,10 +151,10 @@ pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Ste
         }
         Step::SplitAndMerge(parts) => {
             let (pieces, target) = (work.path(&format!("{}p", index.display())), work.path(&format!("{}s", index.display())));
-            pipeline::split(index, *parts, &pieces, &means(1 << 20)).unwrap();
+            commands::split(index, *parts, &pieces, &means(1 << 20)).unwrap();
             let inputs: Vec<_> = (0..*parts).rev().map(|part| pieces.join(format!("{part:03}"))).collect();
             inputs.iter().for_each(|input| verify(&Index::open(input).unwrap()).unwrap());
-            pipeline::merge(&inputs, None, &target, &means(1), &mut Silent).unwrap();
+            commands::merge(&inputs, None, &target, &means(1), &mut Silent).unwrap();
             if Index::open(index).unwrap().is_compact() {
                 assert_eq!(files(index), files(&target));
                 assert_eq!(fs::read(index.join("manifest.json")).unwrap(), fs::read(target.join("manifest.json")).unwrap());
@@ -228,7 +225,7 @@ proptest! {
             take_step(&work, &mut index, &mut model, step);
             ensure_right(&work, &index, &model);
         }
-        pipeline::compact(&index, &means(1 << 20)).unwrap();
+        commands::compact(&index, &means(1 << 20)).unwrap();
         ensure_right(&work, &index, &model);
         prop_assert_eq!(Manifest::read(&index).unwrap().numbers as usize, model.len());
     }
@@ -247,16 +244,16 @@ proptest! {
         let means = means(memory);
         let parts: Vec<PathBuf> = (0..slices.len()).map(|slice| work.path(&format!("p{slice}"))).collect();
         for (slice, parts) in slices.iter().zip(&parts) {
-            pipeline::split(&build(&work, "slice", &named(slice)), ranges, parts, &means).unwrap();
+            commands::split(&build(&work, "slice", &named(slice)), ranges, parts, &means).unwrap();
         }
         let joined: Vec<PathBuf> = (0..ranges).map(|range| work.path(&format!("j{range}"))).collect();
         for (range, joined) in joined.iter().enumerate() {
             let inputs: Vec<PathBuf> = parts.iter().map(|parts| parts.join(format!("{range:03}"))).collect();
             inputs.iter().for_each(|input| verify(&Index::open(input).unwrap()).unwrap());
-            pipeline::merge(&inputs, None, joined, &means, &mut Silent).unwrap();
+            commands::merge(&inputs, None, joined, &means, &mut Silent).unwrap();
             verify(&Index::open(joined).unwrap()).unwrap();
         }
-        pipeline::merge(&joined, None, &work.path("joined"), &means, &mut Silent).unwrap();
+        commands::merge(&joined, None, &work.path("joined"), &means, &mut Silent).unwrap();
         let read = |directory: &Path| (files(directory), fs::read_to_string(directory.join("manifest.json")).unwrap());
         prop_assert_eq!(read(&work.path("joined")), read(&expected));
     }
@@ -272,25 +269,25 @@ proptest! {
         let path = |slice: usize| work.path(&format!("{slice}.jsonl"));
         for (number, slice) in slices.iter().enumerate() {
             write_documents(&path(number), slice.iter().map(|&(number, of)| (id(number), text(of))));
-            pipeline::build_runs(&options, &RunsOptions::default(), &settings(vec![path(number)]), &work.path(&format!("m{number}")), &mut Silent).unwrap();
+            commands::build_runs(&options, &RunsOptions::default(), &settings(vec![path(number)]), &work.path(&format!("m{number}")), &mut Silent).unwrap();
         }
         let step = StepOptions { of: None, means: means(memory) };
         let of_slices = |file: &str| (0..slices.len()).map(|slice| work.path(&format!("m{slice}/{file}"))).collect::<Vec<_>>();
         let of_ranges = |file: &str| (0..parts).map(|range| work.path(&format!("r{range}{file}"))).collect::<Vec<_>>();
-        pipeline::number_documents(&step, &of_slices("docs"), &work.path("n")).unwrap();
+        commands::number_documents(&step, &of_slices("docs"), &work.path("n")).unwrap();
         for range in 0..parts {
             let output = work.path(&format!("r{range}"));
-            pipeline::reduce_range(&step, &work.path("n/targets"), &of_slices(&format!("{range:03}.runs")), true, &output).unwrap();
+            commands::reduce_range(&step, &work.path("n/targets"), &of_slices(&format!("{range:03}.runs")), true, &output).unwrap();
         }
-        pipeline::join_sets(&step, &SegmentFiles::parts(parts).unwrap(), &of_ranges("/sets"), &work.path("s")).unwrap();
+        commands::join_sets(&step, &SegmentFiles::parts(parts).unwrap(), &of_ranges("/sets"), &work.path("s")).unwrap();
         for range in 0..parts {
             let numbers = work.path(&format!("s/{range:03}.numbers"));
-            pipeline::finish_part(&step, &numbers, &work.path(&format!("r{range}/postings")), &work.path(&format!("r{range}p"))).unwrap();
+            commands::finish_part(&step, &numbers, &work.path(&format!("r{range}/postings")), &work.path(&format!("r{range}p"))).unwrap();
         }
         let made = PartFiles { documents: work.path("n"), sets: work.path("s"), parts: of_ranges("p"), words: of_ranges("/words") };
-        pipeline::build(&options, &settings((0..slices.len()).map(path).collect()), &work.path("all"), &mut Silent).unwrap();
+        commands::build(&options, &settings((0..slices.len()).map(path).collect()), &work.path("all"), &mut Silent).unwrap();
         let scheme = Index::open(&work.path("all")).unwrap().scheme;
-        pipeline::place_parts(&made, &scheme, &work.path("joined")).unwrap();
+        commands::place_parts(&made, &scheme, &work.path("joined")).unwrap();
         let read = |directory: &Path| (files(directory), fs::read_to_string(directory.join("manifest.json")).unwrap());
         prop_assert_eq!(read(&work.path("joined")), read(&work.path("all")));
     }
@@ -308,21 +305,21 @@ proptest! {
         let named = |of: &[(u8, u8)]| of.iter().map(|&(number, of)| (id(number), text(of))).collect::<Vec<_>>();
         let directory = build(&work, "all", &named(&documents));
         write_documents(&work.path("more.jsonl"), named(&more).into_iter());
-        pipeline::add(&change(), &settings(vec![work.path("more.jsonl")]), &directory, &mut Silent).unwrap();
-        pipeline::remove(&change(), removed.iter().map(|&number| Ok(id(number))), &directory, &mut Silent).unwrap();
+        commands::add(&change(), &settings(vec![work.path("more.jsonl")]), &directory, &mut Silent).unwrap();
+        commands::remove(&change(), removed.iter().map(|&number| Ok(id(number))), &directory, &mut Silent).unwrap();
         let index = Index::open(&directory).unwrap();
         let what = Extract::Table { top, rows: RowFormat::new(Format::Ndjson) };
         let options = ExtractOptions { what, score: Score::Inclusion, threshold, max_df, limits: Limits::new(2, memory) };
         let (mut one, mut all) = (Vec::new(), Vec::new());
-        pipeline::extract_without(&options, &LeaveOut::default(), &index, &mut one, &mut Silent, &mut |_, _| {}).unwrap();
+        commands::extract_without(&options, &LeaveOut::default(), &index, &mut one, &mut Silent, &mut |_, _| {}).unwrap();
         let step = StepOptions { of: None, means: means(memory) };
         let mut counts = Vec::new();
         for (number, range) in SegmentFiles::parts(ranges).unwrap().into_iter().enumerate() {
             let output = work.path(&format!("n{number}"));
-            pipeline::count_range(&step, &directory, &pipeline::CountRange { buckets: range, max_df, since: None }, &output).unwrap();
+            commands::count_range(&step, &directory, &commands::CountRange { buckets: range, max_df, since: None }, &output).unwrap();
             counts.push(output.join("counts"));
         }
-        pipeline::extract_counted(&options, &counts, &index, &mut all, &mut |_, _| {}).unwrap();
+        commands::extract_counted(&options, &counts, &index, &mut all, &mut |_, _| {}).unwrap();
         prop_assert_eq!(String::from_utf8(all).unwrap(), String::from_utf8(one).unwrap());
     }
 }

@@ -6,9 +6,9 @@ use crate::{
     work::Work,
 };
 use dedup::{
+    base::parallel::Limits,
+    commands::{self, ChangeOptions, Extract, ExtractOptions, RowFormat},
     index::{Index, View, verify},
-    parallel::Limits,
-    pipeline::{self, ChangeOptions, Extract, ExtractOptions, RowFormat},
     report::Format,
     similar::Score,
 };
@@ -39,7 +39,7 @@ fn table(directory: &Path, since: Option<u64>) -> String {
     let what = since.map_or(Extract::Table { top: 3, rows }, |generation| Extract::TableSince { top: 3, rows, generation });
     let options = ExtractOptions { what, score: Score::Inclusion, threshold: 0.1, max_df: None, limits: Limits::new(2, 1 << 20) };
     let mut out = Vec::new();
-    pipeline::extract(&options, &Index::open(directory).unwrap(), &mut out, &mut |_, _| {}).unwrap();
+    commands::extract(&options, &Index::open(directory).unwrap(), &mut out, &mut |_, _| {}).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -72,22 +72,22 @@ proptest! {
                         added.entry(id(number)).or_insert_with(|| text(of));
                     }
                     write_documents(&work.path("add.jsonl"), added.clone().into_iter());
-                    pipeline::add(&changing, &settings(vec![work.path("add.jsonl")]), &directory, &mut Silent).unwrap();
+                    commands::add(&changing, &settings(vec![work.path("add.jsonl")]), &directory, &mut Silent).unwrap();
                     model.extend(added);
                 }
                 Step::Remove(numbers) => {
-                    pipeline::remove(&changing, numbers.iter().map(|&number| Ok(id(number))), &directory, &mut Silent).unwrap();
+                    commands::remove(&changing, numbers.iter().map(|&number| Ok(id(number))), &directory, &mut Silent).unwrap();
                     numbers.iter().for_each(|&number| drop(model.remove(&id(number))));
                 }
-                Step::Compact => pipeline::compact(&directory, &means(1 << 20)).unwrap(),
+                Step::Compact => commands::compact(&directory, &means(1 << 20)).unwrap(),
                 Step::Pin(name) => {
                     let name = format!("pin{name}");
-                    let generation = pipeline::pin(&directory, &name, None).unwrap();
+                    let generation = commands::pin(&directory, &name, None).unwrap();
                     pinned.insert(name, (generation, table_rows(&table(&directory, None))));
                 }
                 Step::Unpin(name) => {
                     let name = format!("pin{name}");
-                    prop_assert_eq!(pipeline::unpin(&directory, &name).is_ok(), pinned.remove(&name).is_some());
+                    prop_assert_eq!(commands::unpin(&directory, &name).is_ok(), pinned.remove(&name).is_some());
                 }
             }
             let index = Index::open(&directory).unwrap();
@@ -110,9 +110,9 @@ proptest! {
         let fresh = build(&work, "fresh", &model.into_iter().collect::<Vec<_>>());
         prop_assert_eq!(sorted_dump(&Index::open(&directory).unwrap()), sorted_dump(&Index::open(&fresh).unwrap()));
         for (name, (generation, _)) in &pinned {
-            prop_assert_eq!(pipeline::unpin(&directory, name).unwrap(), *generation);
+            prop_assert_eq!(commands::unpin(&directory, name).unwrap(), *generation);
         }
-        pipeline::compact(&directory, &means(1)).unwrap();
+        commands::compact(&directory, &means(1)).unwrap();
         prop_assert!(Index::open(&directory).unwrap().is_compact());
     }
 }

@@ -5,9 +5,9 @@ use crate::{
     work::Work,
 };
 use dedup::{
+    base::parallel::Limits,
+    commands::{Extract, ExtractOptions, RowFormat, extract},
     index::{Index, View},
-    parallel::Limits,
-    pipeline::{Extract, ExtractOptions, RowFormat, extract},
     report::{Format, GraphFormat},
     similar::{Discovery, Keep, Measure, Neighbour, Options, Score},
 };

@@ -11,7 +11,7 @@
 //! ```
 
 use super::escape::put_json;
-use crate::{format::Span, token::squeeze};
+use crate::text::{stream::Span, token::squeeze};
 use std::{borrow::Cow, collections::BTreeSet, io::Write};
 
 /// A block is closed at the first good place after so many bytes …

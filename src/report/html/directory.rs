@@ -5,9 +5,11 @@ use super::{
     overview::{Overview, Row},
 };
 use crate::{
-    error::{Error, Result},
-    files::durable,
-    passage::{Passage, Prepared},
+    align::{Passage, Prepared},
+    base::{
+        error::{Error, Result},
+        files::durable,
+    },
 };
 use std::{
     fs::{self, File},

@@ -8,10 +8,10 @@ use super::{
     ranking::ranked,
 };
 use crate::{
-    error::{Error, Result},
-    format::Span,
-    passage::{Passage, Prepared, Tally},
+    align::{Passage, Prepared, Tally},
+    base::error::{Error, Result},
     report::{put_number, told_tally},
+    text::stream::Span,
 };
 use std::{
     io::{self, Seek, Write},
@@ -307,7 +307,7 @@ fn waiting(error: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::passage::{Options, align};
+    use crate::align::{Options, align};
 
     const SAID: [&str; 2] = [
         "Ice that is pressed by its own weight begins to flow downhill, slowly, and carries the stones of the valley with it.",

@@ -8,7 +8,7 @@ use super::{
     number::{count, percent},
 };
 use crate::{
-    error::{Error, Result},
+    base::error::{Error, Result},
     report::put_number,
 };
 use std::{collections::HashMap, io::Write, sync::LazyLock};

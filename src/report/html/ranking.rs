@@ -1,6 +1,6 @@
 //! Which source accounts for which words of a document, each word once.
 
-use crate::format::Span;
+use crate::text::stream::Span;
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 /// The order of sources, and how many words are credited to each: the first is the source that has the most words of the document, the next the one

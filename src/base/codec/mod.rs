@@ -1,0 +1,25 @@
+mod bits;
+mod escape;
+mod varint;
+
+pub use bits::{BitReader, BitWriter, NumberCode};
+pub use escape::{is_plain, is_unsafe, put_escaped, put_json_string, shown, to_json};
+pub use varint::{Fields, put as put_varint, put_signed as put_signed_varint};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Buffers of more bytes are released when they are emptied.
+const KEPT_BYTES: usize = 4 << 20;
+
+/// Empties a buffer and releases its memory if that is large.
+pub fn empty<T>(buffer: &mut Vec<T>) {
+    buffer.clear();
+    if buffer.capacity() * size_of::<T>() > KEPT_BYTES {
+        *buffer = Vec::new();
+    }
+}
+
+/// The checksum of every block and file.
+pub fn checksum(bytes: &[u8]) -> u64 {
+    xxh3_64(bytes)
+}

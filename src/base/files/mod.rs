@@ -1,0 +1,16 @@
+//! Files that outlive a power loss, and files that are read as memory.
+//!
+//! All that a program reports as done is written through [`durable`] or [`atomic_dir`], and every file is mapped through [`Mapping`].
+//! `tests/it/power_loss.rs` cuts the power at every system call of every writer.
+
+pub mod atomic_dir;
+pub mod durable;
+mod lock;
+mod mapping;
+mod sealed;
+mod temp;
+
+pub use lock::{LOCK, WriteLock};
+pub use mapping::{Mapped, Mapping, ensure_whole};
+pub use sealed::{Sealed, SealedWriter, prefetch};
+pub use temp::{TempDir, TempFile, TempReader};

@@ -1,0 +1,364 @@
+//! Files of an index: written once, mapped by readers, every byte under a checksum.
+//!
+//! ```text
+//! magic | body … | description (JSON) | a checksum for each 16 KiB of all that | footer
+//! ```
+//!
+//! The footer is read when the file is opened; a block is checked when it is first touched. So opening costs the same
+//! whatever the size, and no flipped byte goes unnoticed by whoever uses it.
+
+use crate::base::{
+    codec::checksum,
+    error::{Error, Place, Result},
+    files::Mapping,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{
+    fs::File,
+    io::{self, Write},
+    ops::Range,
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// What each file of an index starts with; the last two bytes tell a copy in text mode from a whole one.
+const MAGIC: [u8; 8] = *b"\x89DEDIX\r\n";
+pub const VERSION: u64 = 1;
+const BLOCK_BYTES: usize = 1 << 14;
+/// Body, description, version, checksum of the checksums, checksum of the four numbers before.
+const FOOTER_BYTES: usize = 40;
+
+/// Writes such a file; under its own name at once, as nobody reads what no manifest names.
+pub struct SealedWriter<W> {
+    out: W,
+    block: Vec<u8>,
+    checksums: Vec<u64>,
+    written: u64,
+}
+
+impl SealedWriter<io::BufWriter<File>> {
+    pub fn create(path: &Path) -> io::Result<Self> {
+        Self::new(io::BufWriter::with_capacity(1 << 18, File::create(path)?))
+    }
+}
+
+impl<W: Write> SealedWriter<W> {
+    pub fn new(out: W) -> io::Result<Self> {
+        let mut writer = Self { out, block: Vec::with_capacity(BLOCK_BYTES), checksums: Vec::new(), written: 0 };
+        writer.write_all(&MAGIC)?;
+        Ok(writer)
+    }
+
+    /// Where the next byte goes.
+    pub fn position(&self) -> u64 {
+        self.written
+    }
+
+    /// Adds the description and the footer, and gives back the output.
+    pub fn finish(mut self, description: &impl Serialize) -> io::Result<W> {
+        let described = self.written;
+        self.write_all(&serde_json::to_vec(description)?)?;
+        if !self.block.is_empty() {
+            self.end_block()?;
+        }
+        let sums: Vec<u8> = self.checksums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
+        let mut footer: Vec<u8> = [self.written, described, VERSION, checksum(&sums)].iter().flat_map(|word| word.to_le_bytes()).collect();
+        footer.extend_from_slice(&checksum(&footer).to_le_bytes());
+        self.out.write_all(&sums)?;
+        self.out.write_all(&footer)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn end_block(&mut self) -> io::Result<()> {
+        self.checksums.push(checksum(&self.block));
+        self.out.write_all(&self.block)?;
+        self.block.clear();
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for SealedWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(BLOCK_BYTES - self.block.len());
+        self.block.extend_from_slice(&bytes[..taken]);
+        self.written += taken as u64;
+        if self.block.len() == BLOCK_BYTES {
+            self.end_block()?;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// A file that is mapped and checked as it is used.
+pub struct Sealed {
+    map: Mapping,
+    file: Arc<str>,
+    body: usize,
+    description: Range<usize>,
+    /// A bit for each block that was found right.
+    checked: Vec<AtomicU64>,
+}
+
+impl Sealed {
+    pub fn open(path: &Path) -> Result<Self> {
+        let name: Arc<str> = path.display().to_string().into();
+        let file = File::open(path).map_err(|error| Error::io(&name, error))?;
+        // Files of an index are never changed once a manifest names them; a writer makes new ones.
+        let map = Mapping::of(&file, path).map_err(|error| Error::io(&name, error))?;
+        let mut sealed = Self { map, file: name, body: 0, description: 0..0, checked: Vec::new() };
+        sealed.read_footer()?;
+        Ok(sealed)
+    }
+
+    fn read_footer(&mut self) -> Result<()> {
+        let short = || self.damaged(0, "not a file of a dedup index, or cut");
+        let at = self.map.len().checked_sub(FOOTER_BYTES).ok_or_else(short)?;
+        let [body, described, version, sums, own] = words(&self.map[at..]);
+        if !self.map.starts_with(&MAGIC) || checksum(&self.map[at..at + FOOTER_BYTES - 8]) != own {
+            return Err(short());
+        }
+        if version != VERSION {
+            return Err(self.damaged(at as u64 + 16, format!("version {version}, this program reads version {VERSION}")));
+        }
+        let blocks = body.div_ceil(BLOCK_BYTES as u64);
+        if body < described || blocks.checked_mul(8).and_then(|bytes| bytes.checked_add(body)) != Some(at as u64) {
+            return Err(self.damaged(at as u64, "the footer does not fit the file's size; the file was cut or joined"));
+        }
+        if checksum(&self.map[body as usize..at]) != sums {
+            return Err(self.damaged(body, "the checksums do not match their own checksum; the file was altered"));
+        }
+        self.body = body as usize;
+        self.description = described as usize..body as usize;
+        self.checked = (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Ok(())
+    }
+
+    pub fn name(&self) -> &Arc<str> {
+        &self.file
+    }
+
+    /// Bytes of the whole file.
+    pub fn file_bytes(&self) -> u64 {
+        self.map.len() as u64
+    }
+
+    /// What tells this file from all others: the checksum that covers the checksums of all its blocks.
+    pub fn seal(&self) -> String {
+        let [own] = words(&self.map[self.map.len() - 8..]);
+        format!("{own:016x}")
+    }
+
+    pub fn describe<T: DeserializeOwned>(&self) -> Result<T> {
+        let json = self.bytes(self.description.start as u64, self.description.len() as u64)?;
+        serde_json::from_slice(json).map_err(|error| {
+            self.damaged(self.description.start as u64, format!("the file is whole, but another version of dedup made it: {error}"))
+        })
+    }
+
+    /// Bytes of the body, once their blocks were found right.
+    #[inline(always)]
+    pub fn bytes(&self, start: u64, length: u64) -> Result<&[u8]> {
+        // Of nearly all that is asked for, the block was looked at before.
+        let (block, last) = (start / BLOCK_BYTES as u64, start.wrapping_add(length).wrapping_sub(1));
+        if last / BLOCK_BYTES as u64 == block && last < self.body as u64 && start <= last && self.is_checked(block as usize) {
+            return Ok(&self.map[start as usize..=last as usize]);
+        }
+        self.bytes_of_blocks(start, length)
+    }
+
+    fn bytes_of_blocks(&self, start: u64, length: u64) -> Result<&[u8]> {
+        let end = start.checked_add(length).filter(|&end| end <= self.body as u64);
+        let Some(end) = end else { return Err(self.too_short(start, length)) };
+        let (start, end) = (start as usize, end as usize);
+        for block in blocks_of(start, end) {
+            self.ensure_block(block)?;
+        }
+        Ok(&self.map[start..end])
+    }
+
+    #[cold]
+    fn too_short(&self, start: u64, length: u64) -> Error {
+        self.damaged(start, format!("{length} bytes are expected here, the file is too short"))
+    }
+
+    /// Reads bytes of the body from the file itself, once their blocks were found right: what is asked for so rarely is not mapped.
+    pub fn read_from(&self, file: &File, start: u64, bytes: &mut [u8]) -> Result<()> {
+        let end = start.checked_add(bytes.len() as u64).filter(|&end| end <= self.body as u64);
+        let Some(end) = end else { return Err(self.too_short(start, bytes.len() as u64)) };
+        for block in blocks_of(start as usize, end as usize) {
+            if !self.is_checked(block) {
+                let mut whole = vec![0; self.block_range(block).len()];
+                self.read_exact(file, self.block_range(block).start as u64, &mut whole)?;
+                self.check(block, &whole)?;
+            }
+        }
+        self.read_exact(file, start, bytes)
+    }
+
+    fn read_exact(&self, file: &File, start: u64, bytes: &mut [u8]) -> Result<()> {
+        file.read_exact_at(bytes, start).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                self.damaged(start, "file was truncated while in use; restore it from a copy, or make it again")
+            }
+            _ => Error::io(&self.file, error),
+        })
+    }
+
+    /// Fetches places that will be asked for: many at once take little longer than one.
+    pub fn touch(&self, places: impl Iterator<Item = u64>) {
+        let fetched = places.fold(0, |sum, at| sum ^ self.map.get(at as usize).copied().unwrap_or_default());
+        // As if somebody wanted it.
+        std::hint::black_box(fetched);
+    }
+
+    /// Asks for a place that will be looked at soon; nothing waits for it.
+    #[inline(always)]
+    pub fn prefetch(&self, at: u64) {
+        prefetch(&self.map, at);
+    }
+
+    /// Lets go of the memory that was mapped so far; what is asked for again is mapped again.
+    pub fn release(&self) {
+        self.map.release(0..self.map.len());
+    }
+
+    /// The same, of some bytes only.
+    pub fn release_bytes(&self, bytes: Range<u64>) {
+        self.map.release(bytes.start as usize..bytes.end as usize);
+    }
+
+    /// Checks every block.
+    pub fn verify(&self) -> Result<()> {
+        self.verify_and(|| ())
+    }
+
+    /// The same, and calls after each block.
+    pub fn verify_and(&self, call: impl Fn()) -> Result<()> {
+        (0..self.body.div_ceil(BLOCK_BYTES)).try_for_each(|block| self.ensure_block(block).map(|()| call()))
+    }
+
+    #[inline(always)]
+    fn ensure_block(&self, block: usize) -> Result<()> {
+        if self.is_checked(block) { Ok(()) } else { self.check_block(block) }
+    }
+
+    #[inline(always)]
+    fn is_checked(&self, block: usize) -> bool {
+        self.checked[block / 64].load(Ordering::Relaxed) & 1 << (block % 64) != 0
+    }
+
+    #[cold]
+    fn check_block(&self, block: usize) -> Result<()> {
+        self.check(block, &self.map[self.block_range(block)])
+    }
+
+    fn block_range(&self, block: usize) -> Range<usize> {
+        block * BLOCK_BYTES..self.body.min((block + 1) * BLOCK_BYTES)
+    }
+
+    fn check(&self, block: usize, bytes: &[u8]) -> Result<()> {
+        let [sum] = words(&self.map[self.body + 8 * block..]);
+        if checksum(bytes) != sum {
+            let what = format!("a block of {} bytes does not match its checksum; the file was altered", bytes.len());
+            return Err(self.damaged(self.block_range(block).start as u64, what));
+        }
+        self.checked[block / 64].fetch_or(1 << (block % 64), Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub fn damaged(&self, at: u64, what: impl Into<String>) -> Error {
+        Error::damaged(Place::byte(&self.file, at), what)
+    }
+}
+
+/// The blocks that hold some bytes.
+#[inline(always)]
+fn blocks_of(start: usize, end: usize) -> Range<usize> {
+    start / BLOCK_BYTES..if start < end { (end - 1) / BLOCK_BYTES + 1 } else { 0 }
+}
+
+fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
+    std::array::from_fn(|index| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * index + byte])))
+}
+
+/// Asks for one of many that will be looked at soon; nothing waits for it.
+#[inline(always)]
+pub fn prefetch<T>(many: &[T], at: u64) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(one) = many.get(at as usize) {
+        // SAFETY: a hint, and the address is that of one of them.
+        unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(std::ptr::from_ref(one).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (many, at);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, path::PathBuf};
+
+    fn sealed(content: &[u8]) -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let mut writer = SealedWriter::create(&path).unwrap();
+        writer.write_all(content).unwrap();
+        assert_eq!(writer.position(), 8 + content.len() as u64);
+        writer.finish(&vec![1, 2, 3]).unwrap();
+        (directory, path)
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for length in [0, 1, BLOCK_BYTES - 8, BLOCK_BYTES, 3 * BLOCK_BYTES + 17] {
+            let content: Vec<u8> = (0..length).map(|n| (n * 7) as u8).collect();
+            let (_directory, path) = sealed(&content);
+            let file = Sealed::open(&path).unwrap();
+            assert_eq!(file.bytes(8, length as u64).unwrap(), content);
+            assert_eq!(file.describe::<Vec<u8>>().unwrap(), [1, 2, 3]);
+            let (plain, mut read) = (File::open(&path).unwrap(), vec![0; length]);
+            Sealed::open(&path).unwrap().read_from(&plain, 8, &mut read).unwrap();
+            assert_eq!(read, content);
+            assert!(file.read_from(&plain, 9 + length as u64 + 100, &mut [0]).is_err());
+            file.verify().unwrap();
+            assert!(file.bytes(8, length as u64 + 100).is_err() && file.bytes(u64::MAX, 2).is_err());
+        }
+    }
+
+    /// Whoever reads without mapping checks as well.
+    #[test]
+    fn what_is_read_from_the_file_is_checked() {
+        let (_directory, path) = sealed(b"some content");
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[10] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        let error = Sealed::open(&path).unwrap().read_from(&File::open(&path).unwrap(), 9, &mut [0; 2]).unwrap_err();
+        assert!(error.to_string().contains("does not match its checksum"), "{error}");
+    }
+
+    #[test]
+    fn every_flip_and_every_cut_is_seen() {
+        let (_directory, path) = sealed(b"some content");
+        let bytes = fs::read(&path).unwrap();
+        let is_refused = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            Sealed::open(&path).and_then(|file| file.verify()).is_err()
+        };
+        for at in 0..bytes.len() {
+            let mut altered = bytes.clone();
+            altered[at] ^= 1 << (at % 8);
+            assert!(is_refused(&altered), "{at}");
+            assert!(is_refused(&bytes[..at]), "{at}");
+        }
+        assert!(is_refused(&[bytes.clone(), bytes].concat()));
+    }
+}

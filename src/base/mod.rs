@@ -1,0 +1,8 @@
+//! What everything else stands on.
+
+/// Numbers and text as bytes: variable-length integers, bit streams, escapes.
+pub mod codec;
+pub mod error;
+/// Files that survive a power loss, files mapped into memory, locks and temporary files.
+pub mod files;
+pub mod parallel;

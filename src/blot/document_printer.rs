@@ -1,0 +1,60 @@
+//! Documents to prints, whether they come as text, tokens or prints.
+
+use super::minhash::Printer;
+use crate::{
+    base::error::{Error, Result},
+    text::{
+        corpus::{Content, Item, Source},
+        scheme::PrintScheme,
+        stream::{Header, Kind, Printed, Tokens},
+        token::{SchemeTokenizer, Tokenizer},
+    },
+};
+
+/// Makes prints of whatever a document comes as.
+#[derive(Clone)]
+pub struct DocumentPrinter {
+    pub scheme: PrintScheme,
+    tokenize: SchemeTokenizer,
+    printer: Printer,
+    tokens: Tokens,
+}
+
+impl DocumentPrinter {
+    pub fn new(scheme: PrintScheme) -> Result<Self> {
+        if Tokenizer::is_dna(&scheme.tokens) {
+            let what = "of sequences there are no prints: all have the same few tokens; use blots, such as --scheme ordered";
+            return Err(Error::Usage(what.to_owned()));
+        }
+        let tokenize = SchemeTokenizer::new(&scheme.tokens);
+        Ok(Self { scheme, tokenize, printer: Printer::default(), tokens: Tokens::default() })
+    }
+
+    /// Streams of another scheme will be refused.
+    pub fn expect_in(&self, source: &mut Source) {
+        let expected = [(Kind::Tokens, self.scheme.tokens.to_string()), (Kind::Prints, self.scheme.to_string())];
+        source.expect(expected.map(|(kind, scheme)| Header::new(kind, scheme)).to_vec());
+    }
+
+    /// The print of a document, and the hash over its tokens.
+    pub fn print(&mut self, item: &Item<'_>) -> Result<(Printed, Option<u128>), String> {
+        let tokens = match item.content {
+            Content::Print(printed) => return Ok((printed, item.hash)),
+            Content::Tokens(tokens) => tokens,
+            Content::Text(text) => {
+                self.tokenize.tokenize(text, &mut self.tokens)?;
+                &self.tokens
+            }
+            Content::Blots(_) => return Err("blots, where documents, tokens or prints are expected".to_owned()),
+        };
+        let printed = Printed { print: self.printer.print(tokens), tokens: tokens.len() as u64 };
+        Ok((printed, item.hash.or_else(|| Some(tokens.hash()))))
+    }
+
+    /// Releases large buffers.
+    pub fn give_back(&mut self) {
+        self.tokens.clear();
+        self.tokenize.give_back();
+        self.printer.give_back();
+    }
+}

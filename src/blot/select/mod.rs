@@ -1,0 +1,227 @@
+//!
+//! A heuristic rejects blots; a blot is kept if no heuristic of the chain rejects it. Each looks at all blots of the
+//! document, so the order of a chain does not matter. To add one: a file here and a row in [`TABLE`].
+
+mod anchor;
+mod every;
+mod modulo;
+mod spex;
+mod winnow;
+
+use crate::{
+    base::codec::empty,
+    text::{
+        scheme::BlotScheme,
+        stream::{Blots, Tokens},
+        token::Tokenizer,
+    },
+};
+pub use spex::write_filter;
+use std::sync::Arc;
+
+/// A way to choose blots.
+pub trait Select: Send + Sync {
+    /// Sets `keep` to false for each blot that is not chosen.
+    fn reject(&self, tokens: &Tokens, blots: &Blots, keep: &mut [bool]);
+
+    /// As the scheme has it: what was chosen, but no paths.
+    fn name(&self) -> String;
+
+    /// Whether it rejects only blots that no other document of the collection shares.
+    fn keeps_all_shared(&self) -> bool {
+        false
+    }
+}
+
+type Made = Result<Box<dyn Select>, String>;
+
+/// What a selection must know of the blots.
+#[derive(Debug, Clone, Copy)]
+pub struct Of<'a> {
+    pub tokenizer: &'a Tokenizer,
+    /// The scheme of the tokens and of the windows, such as `word@18.0 ordered:8`.
+    pub scheme: &'a str,
+    pub bits: u8,
+}
+
+/// Name, what it does, and how its argument is read.
+type Row = (&'static str, &'static str, fn(&str, Of<'_>) -> Made);
+
+pub const TABLE: [Row; 5] = [
+    ("mod:N", "blots that N divides: one in N", |n, _| Ok(Box::new(modulo::Modulo(number(n)?)))),
+    ("every:N", "the first of each N blots", |n, _| Ok(Box::new(every::Every(number(n)?)))),
+    ("winnow:W", "the least of each W neighbours; no shared run of W+k-1 tokens is missed (with --interleave N, of W+(k-1)*N)", |w, _| {
+        Ok(Box::new(winnow::Winnow(number(w)?)))
+    }),
+    ("anchor:FILE", "windows that start with a phrase of FILE, one a line (a last * stands for any ending)", |path, of| {
+        anchor::read(path, of.tokenizer)
+    }),
+    ("spex:FILE", "chunks that occur more than once where dedup-spex --filter-out FILE was run", spex::read),
+];
+
+/// What there is, for a help text.
+pub fn help() -> String {
+    let rows = TABLE.map(|(name, what, _)| format!("{name}: {what}"));
+    format!("all: every blot;\n{};\nseveral with commas: what all of them keep", rows.join(";\n"))
+}
+
+/// Whether nothing is missing that two documents of the collection share: all blots are kept, or all that several documents have.
+pub fn is_complete(name: &str) -> bool {
+    name.split(',').all(|part| part == "all" || is_spex(part))
+}
+
+/// Whether blots that a single document has are left out, by the name of a selection.
+pub fn is_shared_only(name: &str) -> bool {
+    name.split(',').any(is_spex)
+}
+
+/// Whether a record of this scheme lacks the blots that a single document has, and says how many there are in all.
+pub fn is_scheme_shared_only(scheme: &BlotScheme) -> bool {
+    is_shared_only(&scheme.select) || scheme.window.split(['/', ',']).any(is_spex)
+}
+
+/// The scheme of the same blots if none were left out for being in a single document.
+pub fn without_spex(scheme: &BlotScheme) -> BlotScheme {
+    let select: Vec<&str> = scheme.select.split(',').filter(|part| !is_spex(part)).collect();
+    let select = if select.is_empty() { "all".to_owned() } else { select.join(",") };
+    let shape = |named: &str| named.split_once('/').filter(|(_, select)| is_spex(select)).map_or(named, |(shape, _)| shape).to_owned();
+    let window = scheme.window.split(',').map(shape).collect::<Vec<_>>().join(",");
+    BlotScheme { window, select, ..scheme.clone() }
+}
+
+fn is_spex(part: &str) -> bool {
+    part == "spex" || part.starts_with("spex:")
+}
+
+/// How many blots each that is kept stands for, by the name of a selection: `mod:16` 16, `winnow:4` 5/2, chains the product.
+///
+/// 1 where nothing can be said: which phrases are anchors, or where `every` starts to count, has nothing to do with what two documents share.
+pub fn rate(name: &str) -> f64 {
+    let of = |part: &str| match part.split_once(':') {
+        Some(("mod", n)) => n.parse().unwrap_or(1.0),
+        Some(("winnow", w)) => w.parse().map_or(1.0, |w: f64| (w + 1.0) / 2.0),
+        _ => 1.0,
+    };
+    name.split(',').map(of).product()
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().ok().filter(|&n| n > 0).ok_or_else(|| format!("'{text}' is not a number above 0"))
+}
+
+/// A chain of heuristics.
+#[derive(Clone, Default)]
+pub struct Selection {
+    chain: Arc<[Box<dyn Select>]>,
+    keep: Vec<bool>,
+}
+
+impl Selection {
+    /// Reads `all`, `mod:16`, `winnow:4,mod:2`, …
+    pub fn parse(text: &str, of: Of<'_>) -> Result<Self, String> {
+        let mut chain = Vec::new();
+        for part in text.split(',').filter(|&part| part != "all") {
+            let (name, argument) = part.split_once(':').unwrap_or((part, ""));
+            let (.., make) = TABLE.iter().find(|(row, ..)| row.split(':').next() == Some(name)).ok_or_else(|| {
+                let names: Vec<_> = TABLE.iter().map(|(name, ..)| *name).collect();
+                format!("no selection '{part}'; there are all, {}", names.join(", "))
+            })?;
+            chain.push(make(argument, of).map_err(|what| format!("{name}: {what}"))?);
+        }
+        chain.sort_by_key(|select| select.name());
+        chain.dedup_by_key(|select| select.name());
+        Ok(Self { chain: chain.into(), keep: Vec::new() })
+    }
+
+    /// Every blot is kept.
+    pub fn is_all(&self) -> bool {
+        self.chain.is_empty()
+    }
+
+    /// As the scheme has it.
+    pub fn name(&self) -> String {
+        if self.chain.is_empty() {
+            return "all".to_owned();
+        }
+        self.chain.iter().map(|select| select.name()).collect::<Vec<_>>().join(",")
+    }
+
+    /// Whether blots that a single document has are left out.
+    pub fn is_shared_only(&self) -> bool {
+        self.chain.iter().any(|select| select.keeps_all_shared())
+    }
+
+    /// Takes out of `blots` what is not chosen.
+    pub fn apply(&mut self, tokens: &Tokens, blots: &mut Blots) {
+        self.apply_counting(tokens, blots, &mut Vec::new());
+    }
+
+    /// The same; appends to `all` what would have been chosen if blots of single documents counted, too. Only for a selection of shared blots.
+    pub fn apply_counting(&mut self, tokens: &Tokens, blots: &mut Blots, all: &mut Vec<u64>) {
+        if self.chain.is_empty() {
+            return;
+        }
+        empty(&mut self.keep);
+        self.keep.resize(blots.len(), true);
+        let (spex, others): (Vec<_>, Vec<_>) = self.chain.iter().partition(|select| select.keeps_all_shared());
+        others.iter().for_each(|select| select.reject(tokens, blots, &mut self.keep));
+        if !spex.is_empty() {
+            all.extend(blots.values.iter().zip(&self.keep).filter(|(_, keep)| **keep).map(|(value, _)| *value));
+        }
+        spex.iter().for_each(|select| select.reject(tokens, blots, &mut self.keep));
+        let (mut values, mut positions) = (self.keep.iter(), self.keep.iter());
+        blots.values.retain(|_| values.next() == Some(&true));
+        blots.positions.retain(|_| positions.next() == Some(&true));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::token::Rule;
+
+    fn parse(text: &str) -> Result<Selection, String> {
+        Selection::parse(text, Of { tokenizer: &Tokenizer::new(Rule::Word, false), scheme: "word@18.0 ordered:8", bits: 32 })
+    }
+
+    fn select(text: &str, values: &[u64]) -> Vec<u64> {
+        let mut blots = Blots { values: values.to_vec(), positions: (0..values.len() as u32).collect(), tokens: 0, distinct: None };
+        parse(text).unwrap().apply(&Tokens::default(), &mut blots);
+        blots.values
+    }
+
+    #[test]
+    fn a_chain_keeps_what_all_of_it_keep() {
+        let values: Vec<u64> = (0..24).collect();
+        assert_eq!(select("all", &values), values);
+        assert_eq!(select("mod:4", &values), [0, 4, 8, 12, 16, 20]);
+        assert_eq!(select("every:3", &values), [0, 3, 6, 9, 12, 15, 18, 21]);
+        assert_eq!(select("mod:4,every:3", &values), [0, 12]);
+        assert_eq!(select("every:3,mod:4", &values), [0, 12]);
+    }
+
+    #[test]
+    fn names_are_canonical() {
+        for (text, name) in [("all", "all"), ("winnow:4,mod:2", "mod:2,winnow:4"), ("all,mod:07,mod:7", "mod:7")] {
+            assert_eq!(parse(text).unwrap().name(), name);
+        }
+    }
+
+    #[test]
+    fn rates_are_what_one_in_so_many_means() {
+        for (name, expected) in
+            [("all", 1.0), ("mod:16", 16.0), ("winnow:4", 2.5), ("mod:2,winnow:4", 5.0), ("every:3", 1.0), ("anchor:x", 1.0)]
+        {
+            assert_eq!(rate(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_explained() {
+        let explain = |text| parse(text).err().unwrap();
+        assert_eq!(explain("mood:4"), "no selection 'mood:4'; there are all, mod:N, every:N, winnow:W, anchor:FILE, spex:FILE");
+        assert_eq!(explain("mod:0"), "mod: '0' is not a number above 0");
+        assert_eq!(explain("mod"), "mod: '' is not a number above 0");
+        assert!(explain("anchor:/no/such/file").starts_with("anchor: /no/such/file: "));
+    }
+}

@@ -1,0 +1,162 @@
+//! The hashes of all tokens, in a file that is read again and again, and gets shorter.
+//!
+//! A block holds some documents, or what is left of them: segments of tokens in a row.
+
+use super::kept::Kept;
+use crate::base::{
+    error::Result,
+    files::{TempDir, TempFile},
+};
+use std::ops::Range;
+
+/// Some tokens of a document, in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    pub document: u32,
+    /// The number of its first token in the document.
+    pub first: u32,
+    pub tokens: u32,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Block {
+    pub segments: Vec<Segment>,
+    /// Of all tokens of all segments.
+    pub hashes: Vec<u64>,
+}
+
+impl Block {
+    pub fn push(&mut self, document: u32, first: u32, hashes: &[u64]) {
+        self.segments.push(Segment { document, first, tokens: hashes.len() as u32 });
+        self.hashes.extend_from_slice(hashes);
+    }
+
+    /// In memory, about.
+    pub fn bytes(&self) -> u64 {
+        (size_of_val(&self.segments[..]) + size_of_val(&self.hashes[..])) as u64
+    }
+
+    /// Each segment with its hashes.
+    pub fn iter(&self) -> impl Iterator<Item = (Segment, &[u64])> {
+        let mut start = 0;
+        self.segments.iter().map(move |&segment| {
+            let hashes = &self.hashes[start..start + segment.tokens as usize];
+            start += hashes.len();
+            (segment, hashes)
+        })
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(4 + 12 * self.segments.len() + 8 * self.hashes.len());
+        bytes.extend_from_slice(&(self.segments.len() as u32).to_le_bytes());
+        for Segment { document, first, tokens } in &self.segments {
+            [document, first, tokens].iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+        }
+        self.hashes.iter().for_each(|hash| bytes.extend_from_slice(&hash.to_le_bytes()));
+        bytes
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Self {
+        let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
+        let count = number(0) as usize;
+        let segments =
+            (0..count).map(|at| 4 + 12 * at).map(|at| Segment { document: number(at), first: number(at + 4), tokens: number(at + 8) });
+        let hashes = bytes[4 + 12 * count..].chunks_exact(8).map(|hash| u64::from_le_bytes(std::array::from_fn(|index| hash[index])));
+        Self { segments: segments.collect(), hashes: hashes.collect() }
+    }
+}
+
+/// Where a block is.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// A file that stays, by its number; else the temporary one.
+    kept: Option<usize>,
+    range: Range<u64>,
+}
+
+impl Place {
+    /// On disk.
+    pub fn bytes(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+}
+
+/// All blocks, on disk.
+pub struct Stream {
+    file: TempFile,
+    kept: Vec<Kept>,
+    blocks: Vec<Place>,
+    tokens: u64,
+}
+
+impl Stream {
+    pub fn new(directory: &TempDir) -> Result<Self> {
+        Ok(Self { file: TempFile::new(directory)?, kept: Vec::new(), blocks: Vec::new(), tokens: 0 })
+    }
+
+    pub fn push(&mut self, block: &Block) -> Result<()> {
+        if !block.segments.is_empty() {
+            self.tokens += block.hashes.len() as u64;
+            let range = self.file.append(&block.to_bytes())?;
+            self.blocks.push(Place { kept: None, range });
+        }
+        Ok(())
+    }
+
+    /// Goes on with the blocks of a file that stays.
+    pub fn push_kept(&mut self, kept: Kept) {
+        self.tokens += kept.tokens();
+        let number = self.kept.len();
+        self.blocks.extend(kept.places().map(|range| Place { kept: Some(number), range }));
+        self.kept.push(kept);
+    }
+
+    pub fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// Where the blocks are, in order.
+    pub fn places(&self) -> &[Place] {
+        &self.blocks
+    }
+
+    pub fn read(&self, place: &Place) -> Result<Block> {
+        if let Some(number) = place.kept {
+            return self.kept[number].read(&place.range);
+        }
+        let mut bytes = vec![0; place.bytes() as usize];
+        self.file.read_at(&mut bytes, place.range.start)?;
+        Ok(Block::of_bytes(&bytes))
+    }
+
+    /// A block that is not read again takes no room.
+    pub fn release(&self, place: &Place) {
+        if place.kept.is_none() {
+            self.file.release(&place.range);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_read_back() {
+        let mut stream = Stream::new(&TempDir(None)).unwrap();
+        let (mut one, mut two) = (Block::default(), Block::default());
+        one.push(0, 0, &[1, 2, 3]);
+        one.push(2, 7, &[u64::MAX]);
+        two.push(3, 1, &[]);
+        for block in [&one, &Block::default(), &two] {
+            stream.push(block).unwrap();
+        }
+        let read: Vec<_> = stream.places().iter().map(|place| stream.read(place).unwrap()).collect();
+        assert_eq!(read, [one.clone(), two]);
+        assert_eq!(
+            one.iter().map(|(segment, hashes)| (segment.document, hashes.to_vec())).collect::<Vec<_>>(),
+            [(0, vec![1, 2, 3]), (2, vec![u64::MAX])]
+        );
+        assert_eq!(stream.tokens(), 4);
+    }
+}

@@ -1,0 +1,60 @@
+//! A plan is a pure function of the corpus and the hosts; it is carried out task by task, and what is on disk says how far it got:
+//!
+//! ```text
+//! slices of the corpus ──► map ──► docs ──► number ──► docs, targets ─────────────────────────► gather ──► the index
+//!                           │                           │
+//!                           └────► runs of each range ──┴─► reduce ──► sets ──► sets, numbers ──►
+//!                                                              └─► postings ─────────┴─► part ──►
+//! ```
+//!
+//! If a table is wanted, each range of the index is then compared: count, and table.
+//!
+//! With an index that is there, only what changed is mapped, the new segment goes beside what it has, and the last task commits.
+//!
+//! The ranges of blots are the parts of the index: a part is made where the runs of its range are, and is not touched again.
+//!
+//! Each task is one command line with one output, which appears when it is whole. So a task can be run anywhere, twice, or by hand.
+
+/// Programs on other machines, and the way there.
+pub mod remote;
+mod hosts;
+mod owners;
+mod plan;
+mod makefile;
+mod state;
+mod write;
+mod events;
+mod board;
+mod engine;
+mod slurm;
+mod tally;
+mod report;
+mod gather;
+mod run;
+mod queue;
+mod protocol;
+mod cache;
+mod transfer;
+mod store;
+mod client;
+mod worker;
+mod ship;
+mod fleet;
+
+pub use engine::{Crew, LOST, Local, Verdict};
+pub use events::{Event, Events, What, bytes_of};
+pub use fleet::{Fleet, FleetOptions};
+pub use gather::{Input, Reads, commit, gather, gather_needs, input_of, number, write_input};
+pub use hosts::Host;
+pub use owners::read_owners;
+pub use plan::{BaseOf, Kind, Plan, PlanOptions, TableOptions, Task, select_name, usual_parts};
+pub use queue::{Outcome, Queued, Waiting, missing_arrays, run_slurm};
+pub use report::{size, time, write_report};
+pub use run::{Failure, News, RETRIES, RunLock, RunOptions, clean, run};
+pub use ship::is_self;
+pub use slurm::{Jobs, SlurmOptions, Stage, kind_name, ranges};
+pub use state::{State, has_file, left, prepare, state, states};
+pub use store::Store;
+pub use tally::{HostTally, Tally};
+pub use worker::{WorkerOptions, serve};
+pub use write::write_plan;

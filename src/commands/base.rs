@@ -1,0 +1,71 @@
+//! Documents to base text: what was handed out to all.
+
+use super::{Beside, Gathered, Settings, Stage, Watch, run};
+use crate::{
+    align::exclusions::Base,
+    base::error::{Error, Result},
+    text::{
+        corpus::{self, Content, Item, Source},
+        token::Tokenization,
+    },
+};
+use std::path::PathBuf;
+
+/// Reads files and directories of base text. One that cannot be read is an error: more would be found than there is.
+pub fn base_text(
+    paths: &[PathBuf],
+    tokenization: Tokenization,
+    window_words: u32,
+    settings: &Settings,
+    watch: &mut dyn Watch,
+) -> Result<Base> {
+    let mut base = Base::new(tokenization, window_words);
+    if paths.is_empty() {
+        return Ok(base);
+    }
+    let corpus = corpus::Options { paths: paths.to_vec(), files_from: None, ..settings.corpus.clone() };
+    let source = Source::new(corpus, settings.limits.threads)?;
+    let mut documents = 0;
+    let summary = run(&Collect, source, settings, &mut Beside(watch), |texts, _| {
+        documents += texts.0.len();
+        texts.0.iter().for_each(|text| base.add(text));
+        Ok(())
+    })?;
+    if summary.problems > 0 {
+        return Err(Error::Usage("some of the base text could not be read: see above".to_owned()));
+    }
+    if documents == 0 {
+        let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        return Err(Error::Usage(format!("{}: there is no base text", names.join(", "))));
+    }
+    Ok(base)
+}
+
+#[derive(Clone)]
+struct Collect;
+
+#[derive(Default)]
+struct Collected(Vec<String>);
+
+impl Gathered for Collected {
+    fn drop_documents(&mut self, _: &[usize]) {}
+
+    fn weight(&self) -> u64 {
+        self.0.iter().map(|text| text.capacity() as u64).sum()
+    }
+}
+
+impl Stage for Collect {
+    type Out = Collected;
+    const IDS_ARE_UNIQUE: bool = false;
+
+    fn take(&mut self, item: &Item<'_>, out: &mut Collected) -> Result<(), String> {
+        match item.content {
+            Content::Text(text) => out.0.push(text.to_owned()),
+            _ => return Err("base text must be text; these are tokens or blots".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Collected) {}
+}

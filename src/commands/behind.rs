@@ -1,0 +1,84 @@
+//! What is behind blots: documents and text.
+
+use super::{
+    Asked, BlotOptions, Watch,
+    blot::ToBlots,
+    library::{Library, Unread},
+};
+use crate::{
+    base::{
+        codec::to_json,
+        error::{Error, Result},
+    },
+    index::{ChunkTexts, Index, View},
+    text::corpus,
+};
+use serde_json::json;
+use std::{io::Write, path::PathBuf};
+
+/// Writes every document of a blot with the text behind it, as far as its file can be read or the index has it. A text that is not the one that was indexed is a problem.
+///
+/// `corpus` and `reading` say where texts are, as for passages.
+pub fn blot_text(
+    index: &Index,
+    options: &BlotOptions,
+    blot: u64,
+    (corpus, reading): (&[PathBuf], &corpus::Options),
+    out: &mut impl Write,
+    watch: &mut dyn Watch,
+) -> Result<Asked> {
+    let library = Library::new(index, corpus, reading);
+    let mut blots = ToBlots::for_comparison(options, index)?;
+    let kept = ChunkTexts::of(&index.manifest, &index.directory)?;
+    let kept = kept.map(|texts| texts.text(blot)).transpose()?.flatten();
+    let documents = index.ids_with(blot)?;
+    let mut found = Asked { matches: documents.len() as u64, problems: 0 };
+    for id in &documents {
+        let mut line = json!({ "blot": hex(index, blot), "doc": id });
+        // A document of a stream, or one that is elsewhere now, has no text to show, unless the index has it.
+        let read = library.read(id);
+        if let Err(Unread::Changed(problem)) = &read {
+            found.problems += 1;
+            watch.problem(problem);
+        }
+        if let Some((span, text)) = read.ok().and_then(|text| blots.text_of(&text, blot)) {
+            line["bytes"] = json!([span.start, span.end]);
+            line["text"] = text.into();
+        } else if let Some(text) = &kept {
+            line["text"] = text.as_str().into();
+        }
+        writeln!(out, "{}", to_json(&line)).map_err(Error::output)?;
+    }
+    Ok(found)
+}
+
+/// Writes every blot that two documents share, with its text if the index has it; false if there is none.
+pub fn between(index: &Index, ids: [&str; 2], out: &mut impl Write) -> Result<bool> {
+    let (view, texts) = (View::of(index)?, ChunkTexts::of(&index.manifest, &index.directory)?);
+    let mut contents = [None; 2];
+    for document in 0..view.documents() {
+        let id = view.id(document)?;
+        for (content, _) in contents.iter_mut().zip(ids).filter(|(_, asked)| *asked == id) {
+            *content = Some(view.content_of(document));
+        }
+    }
+    let unknown = |id: &str| Error::Usage(format!("{}: no document '{id}'", index.directory.display()));
+    let [one, two] = [contents[0].ok_or_else(|| unknown(ids[0]))?, contents[1].ok_or_else(|| unknown(ids[1]))?];
+    let mut is_found = false;
+    view.for_each_blot(|blot, contents| {
+        if ![one, two].iter().all(|content| contents.binary_search(content).is_ok()) {
+            return Ok(());
+        }
+        is_found = true;
+        let mut line = json!({ "blot": hex(index, blot) });
+        if let Some(text) = texts.as_ref().map(|texts| texts.text(blot)).transpose()?.flatten() {
+            line["text"] = text.into();
+        }
+        writeln!(out, "{}", to_json(&line)).map_err(Error::output)
+    })?;
+    Ok(is_found)
+}
+
+fn hex(index: &Index, blot: u64) -> String {
+    format!("{blot:0digits$x}", digits = usize::from(index.scheme.bits.div_ceil(4)))
+}

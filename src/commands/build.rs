@@ -1,0 +1,261 @@
+//! Documents, tokens or blots to an index.
+
+use super::{
+    BlotOptions, Gathered, Ids, Settings, Stage, Summary, Watch,
+    blot::{ToBlots, open},
+    built::{Built, Recorder},
+    files_of::FilesOf,
+    run,
+};
+use crate::{
+    base::{
+        error::{Error, Result},
+        files::{WriteLock, atomic_dir, durable},
+    },
+    index::{
+        Manifest, Means, Row, RunFiles, SegmentBuilder, SegmentEntry, SegmentFiles, ensure_new,
+        posting::{Key, NARROW_BITS, Postings, WordCounter, WordCounts},
+        sweep,
+    },
+    text::{
+        corpus::{Content, Item, Slice, Source},
+        scheme::BlotScheme,
+    },
+};
+use std::{fs, marker::PhantomData, path::Path};
+
+#[derive(Debug, Clone)]
+pub struct BuildOptions {
+    pub blots: BlotOptions,
+    pub parts: u32,
+    /// Also count words.
+    pub dictionary: bool,
+    pub means: Means,
+}
+
+/// Builds an index in a directory that has none. What a build that died left there is swept away.
+pub fn build(options: &BuildOptions, settings: &Settings, directory: &Path, watch: &mut dyn Watch) -> Result<Summary> {
+    write_new(directory, || {
+        let (source, blots) = open(&options.blots, settings)?;
+        if blots.scheme.bits <= NARROW_BITS {
+            build_as::<u64>(options, settings, directory, source, blots, watch)
+        } else {
+            build_as::<u128>(options, settings, directory, source, blots, watch)
+        }
+    })
+}
+
+/// How runs are written.
+#[derive(Debug, Clone, Default)]
+pub struct RunsOptions {
+    /// What for; stands in the record of what was built.
+    pub of: Option<String>,
+    /// Also say which file each document is from.
+    pub with_files: bool,
+}
+
+/// Takes documents in as [`build`] does, and writes what [`super::steps`] make an index of: the documents, and the sorted postings of each of some ranges.
+///
+/// The directory appears when it is whole; see [`Built`].
+pub fn build_runs(
+    options: &BuildOptions,
+    runs: &RunsOptions,
+    settings: &Settings,
+    directory: &Path,
+    watch: &mut dyn Watch,
+) -> Result<Summary> {
+    let slice = settings.corpus.slice.as_deref().map(Slice::open).transpose()?;
+    atomic_dir::create(directory, |beside| {
+        let opened = open(&options.blots, settings)?;
+        let mut recorder = Recorder { watch, problems: Vec::new(), files: Vec::new() };
+        let make = if opened.1.scheme.bits <= NARROW_BITS { build_runs_as::<u64> } else { build_runs_as::<u128> };
+        let (summary, files) = make(options, settings, beside, opened, &mut recorder)?;
+        if runs.with_files {
+            files.write(&beside.join(FilesOf::NAME), &recorder.files)?;
+        }
+        let slice = slice.map(|slice| slice.checksum().to_owned());
+        Built { of: runs.of.clone(), slice, problems: recorder.problems, account: summary.account.clone(), files: Vec::new() }
+            .write(beside)?;
+        Ok(summary)
+    })
+}
+
+fn build_runs_as<K: Key>(
+    options: &BuildOptions,
+    settings: &Settings,
+    directory: &Path,
+    (source, blots): (Source, ToBlots),
+    watch: &mut dyn Watch,
+) -> Result<(Summary, FilesOf)> {
+    let (scheme, ranges) = (blots.scheme.clone(), SegmentFiles::parts(options.parts)?);
+    let mut files = FilesOf::default();
+    let (builder, summary) = gather::<K>(options, settings, source, blots, watch, |ids| files.add(ids))?;
+    builder.write_runs(&RunFiles { directory, scheme: &scheme, ranges: &ranges })?;
+    Ok((summary, files))
+}
+
+/// What the directory of a range part is called.
+pub fn range_name(range: usize) -> String {
+    format!("{range:03}")
+}
+
+/// Makes an index in a directory that has none: `work` writes the files and gives the manifest.
+pub(super) fn write_new<T>(directory: &Path, work: impl FnOnce() -> Result<(Manifest, T)>) -> Result<T> {
+    ensure_new(directory)?;
+    let lock = WriteLock::take(directory)?;
+    // Again, now that nobody else can write.
+    let done = ensure_new(directory).and_then(|()| sweep(directory, None)).and_then(|()| work()).and_then(|(manifest, done)| {
+        manifest.commit(directory)?;
+        durable::sync_ancestors(directory)?;
+        Ok(done)
+    });
+    lock.release(directory)?;
+    done.inspect_err(|_| leave_nothing(directory))
+}
+
+/// An index of nothing, because nothing could be read, is of no use, and its name would be taken when the command is corrected.
+pub(super) fn ensure_some_read(summary: &Summary, is_empty: bool) -> Result<()> {
+    if summary.problems > 0 && is_empty {
+        return Err(Error::Usage("no document could be read, so no index was made".to_owned()));
+    }
+    Ok(())
+}
+
+/// A writer that failed takes away what it made: there was nothing before.
+fn leave_nothing(directory: &Path) {
+    if ensure_new(directory).is_ok() {
+        let _ = sweep(directory, None);
+        let _ = fs::remove_dir(directory);
+    }
+}
+
+fn build_as<K: Key>(
+    options: &BuildOptions,
+    settings: &Settings,
+    directory: &Path,
+    source: Source,
+    blots: ToBlots,
+    watch: &mut dyn Watch,
+) -> Result<(Manifest, Summary)> {
+    let (scheme, parts) = (blots.scheme.clone(), SegmentFiles::parts(options.parts)?);
+    let (builder, summary) = gather::<K>(options, settings, source, blots, watch, |_| {})?;
+    let summary = summary.ensure_documents(settings)?;
+    ensure_some_read(&summary, builder.is_empty())?;
+    let (name, of_scheme) = (Manifest::segment_name(1), scheme.to_string());
+    let (segment, numbers, _) = builder.write(&SegmentFiles { directory, name: &name, changes: [1, 1], scheme: &of_scheme, parts })?;
+    Ok((first_manifest(&scheme, options.dictionary, segment, numbers), summary))
+}
+
+/// That of an index which nothing was added to.
+fn first_manifest(scheme: &BlotScheme, dictionary: bool, segment: SegmentEntry, numbers: u32) -> Manifest {
+    Manifest { generation: 1, numbers, dictionary, segments: vec![segment], ..Manifest::new(scheme) }
+}
+
+/// Takes all documents in; `note` is told of them.
+fn gather<K: Key>(
+    options: &BuildOptions,
+    settings: &Settings,
+    source: Source,
+    blots: ToBlots,
+    watch: &mut dyn Watch,
+    mut note: impl FnMut(&Ids),
+) -> Result<(SegmentBuilder<'static, K>, Summary)> {
+    let mut builder = SegmentBuilder::<K>::new(blots.scheme.bits, options.means.clone(), None);
+    if options.dictionary {
+        builder = builder.with_dictionary();
+    }
+    let summary = run(&Gather::new(blots, options.dictionary), source, settings, watch, |documents, ids| {
+        note(&ids);
+        builder.add(documents.named(ids), &documents.postings, &documents.words).map(drop)
+    })?;
+    Ok((builder, summary))
+}
+
+/// Rows and postings of some documents, numbered from 0.
+pub(super) struct Documents<K> {
+    rows: Vec<Row>,
+    /// Until all are there: the blots of all documents, and where those of each end.
+    blots: Vec<u64>,
+    ends: Vec<usize>,
+    pub postings: Postings<K>,
+    pub words: WordCounts,
+}
+
+impl<K: Key> Default for Documents<K> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), blots: Vec::new(), ends: Vec::new(), postings: Postings::default(), words: WordCounts::default() }
+    }
+}
+
+impl<K> Documents<K> {
+    /// The rows with their ids.
+    pub fn named(&self, ids: Ids) -> Vec<(Box<str>, Row)> {
+        ids.into_iter().map(|(id, _)| id).zip(self.rows.iter().copied()).collect()
+    }
+}
+
+impl<K: Key> Gathered for Documents<K> {
+    fn weight(&self) -> u64 {
+        (size_of_val(self.postings.keys()) + size_of_val(&self.rows[..])) as u64 + self.words.weight()
+    }
+
+    fn drop_documents(&mut self, dropped: &[usize]) {
+        let is_dropped = |number: u32| dropped.binary_search(&(number as usize)).is_ok();
+        let before = |number: u32| dropped.partition_point(|&dropped| dropped < number as usize) as u32;
+        self.postings.renumber(|number| (!is_dropped(number)).then(|| number - before(number)));
+        self.words.renumber(|number| (!is_dropped(number)).then(|| number - before(number)));
+        let mut number = 0;
+        self.rows.retain(|_| {
+            number += 1;
+            !is_dropped(number - 1)
+        });
+    }
+}
+
+/// Gathers rows and postings.
+pub(super) struct Gather<K> {
+    blots: ToBlots,
+    /// Where words are wanted.
+    words: Option<WordCounter>,
+    of: PhantomData<fn() -> K>,
+}
+
+impl<K> Gather<K> {
+    pub fn new(blots: ToBlots, with_words: bool) -> Self {
+        let blots = if with_words { blots } else { blots.only_values() };
+        Self { blots, words: with_words.then(WordCounter::default), of: PhantomData }
+    }
+}
+
+impl<K> Clone for Gather<K> {
+    fn clone(&self) -> Self {
+        Self { blots: self.blots.clone(), words: self.words.clone(), of: self.of }
+    }
+}
+
+impl<K: Key> Stage for Gather<K> {
+    type Out = Documents<K>;
+
+    fn take(&mut self, item: &Item<'_>, out: &mut Documents<K>) -> Result<(), String> {
+        if self.words.is_some() && matches!(item.content, Content::Blots(_)) {
+            return Err("a blot stream has no words for the dictionary; start from documents or tokens".to_owned());
+        }
+        let (blots, hash) = self.blots.blots(item)?;
+        let tokens = u32::try_from(blots.tokens).map_err(|_| "a document of more than 4 G tokens; split it")?;
+        let distinct = blots.distinct.map_or(Ok(0), u32::try_from).map_err(|_| "a document of more than 4 G blots; split it")?;
+        let row = Row::new(item.bytes, tokens, hash).with_blots(distinct);
+        out.blots.extend_from_slice(&blots.values);
+        if let (Some(words), Some(tokens)) = (&mut self.words, self.blots.tokens_of(item)) {
+            words.count(tokens, out.rows.len() as u32, &mut out.words);
+        }
+        out.rows.push(row);
+        out.ends.push(out.blots.len());
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Documents<K>) {
+        self.blots.give_back();
+        let (blots, ends) = (std::mem::take(&mut out.blots), std::mem::take(&mut out.ends));
+        out.postings = Postings::new(&blots, &ends, self.blots.scheme.bits);
+    }
+}

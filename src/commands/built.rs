@@ -1,0 +1,132 @@
+//! The record of what a task built: it stands beside the files, and says which they are.
+
+use super::Watch;
+use crate::{
+    base::error::{Error, Place, Problem, Result},
+    index::FileSeal,
+    text::corpus::{Account, LeftOut},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The name of the record.
+pub const BUILT: &str = "built.json";
+/// Its name where not all of the files are: they were brought from where they were built, and the others were not needed.
+pub const BROUGHT: &str = "brought.json";
+
+/// What was built. It is written last: where it is, all files are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Built {
+    /// What for, as it was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
+    /// The checksum of the slice that was read, if it was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice: Option<String>,
+    /// What could not be used, as it was told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+    /// What was read, and what was not.
+    pub account: Account,
+    pub files: Vec<FileSeal>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Checked {
+    #[serde(flatten)]
+    built: Built,
+    checksum: String,
+}
+
+impl Built {
+    pub fn read(directory: &Path) -> Result<Self> {
+        let (built, brought) = (directory.join(BUILT), directory.join(BROUGHT));
+        let path = if !built.exists() && brought.exists() { brought } else { built };
+        let bytes = fs::read(&path).map_err(|error| Error::io(path.display(), error))?;
+        let checked: Checked = serde_json::from_slice(&bytes)
+            .map_err(|error| Error::damaged(Place::path(&path), format!("not a record of what was built: {error}")))?;
+        if checked.built.checksum() != checked.checksum {
+            return Err(Error::damaged(Place::path(&path), "the record does not match its checksum; it was altered"));
+        }
+        Ok(checked.built)
+    }
+
+    /// Writes the record of all files of a directory.
+    pub(super) fn write(mut self, directory: &Path) -> Result<()> {
+        let path = directory.join(BUILT);
+        let failed = |error| Error::io(path.display(), error);
+        let mut files: Vec<PathBuf> = fs::read_dir(directory)
+            .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect())
+            .map_err(|error| Error::io(directory.display(), error))?;
+        files.sort();
+        self.files = files.iter().map(|file| FileSeal::of(file)).collect::<Result<_>>()?;
+        let mut json = serde_json::to_vec_pretty(&Checked { checksum: self.checksum(), built: self }).unwrap_or_default();
+        json.push(b'\n');
+        File::create(&path).and_then(|mut file| file.write_all(&json)).map_err(failed)
+    }
+
+    /// Every byte of every file is as it was written.
+    pub fn verify(&self, directory: &Path) -> Result<()> {
+        self.files.iter().try_for_each(|file| file.open(directory)?.verify())
+    }
+
+    /// One of its files is here, and as it was written.
+    pub fn is_whole(&self, directory: &Path, name: &Path) -> bool {
+        self.files.iter().any(|file| Path::new(&file.name) == name && file.open(directory).is_ok_and(|file| file.verify().is_ok()))
+    }
+
+    /// Whether those of its files that are here are as they were written.
+    pub fn is_piece(&self, directory: &Path) -> bool {
+        let is_sound = |file: &FileSeal| !directory.join(&file.name).exists() || self.is_whole(directory, Path::new(&file.name));
+        !directory.join(BUILT).exists() && self.files.iter().all(is_sound)
+    }
+
+    /// What was brought piece by piece is what was built, once all of it is here.
+    pub fn settle(directory: &Path) -> Result<()> {
+        let (built, brought) = (directory.join(BUILT), directory.join(BROUGHT));
+        let is_all_here = brought.exists() && Self::read(directory)?.files.iter().all(|file| directory.join(&file.name).exists());
+        if is_all_here { fs::rename(&brought, &built).map_err(|error| Error::io(built.display(), error)) } else { Ok(()) }
+    }
+
+    fn checksum(&self) -> String {
+        format!("{:016x}", xxh3_64(&serde_json::to_vec(self).unwrap_or_default()))
+    }
+}
+
+/// Keeps what it is told, and passes it on.
+pub(super) struct Recorder<'w> {
+    pub watch: &'w mut dyn Watch,
+    pub problems: Vec<String>,
+    /// Where these are.
+    pub files: Vec<Arc<str>>,
+}
+
+impl Watch for Recorder<'_> {
+    fn problem(&mut self, problem: &Problem) {
+        self.problems.push(problem.to_string());
+        self.files.push(problem.place.file.clone());
+        self.watch.problem(problem);
+    }
+
+    fn progress(&mut self, bytes: u64, documents: u64) {
+        self.watch.progress(bytes, documents);
+    }
+
+    fn left_out(&mut self, left: &LeftOut) {
+        if left.is_error() {
+            self.problems.push(left.problem.to_string());
+            self.files.push(left.problem.place.file.clone());
+        }
+        self.watch.left_out(left);
+    }
+
+    fn account(&mut self, account: &Account) {
+        self.watch.account(account);
+    }
+}

@@ -1,0 +1,122 @@
+//! An index back to blots.
+
+use crate::{
+    base::{
+        codec::to_json,
+        error::{Error, Place, Result},
+    },
+    blot::select::is_scheme_shared_only,
+    index::{
+        Index, View,
+        posting::{BUCKETS, WordLists},
+    },
+    text::stream::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, StreamWriter},
+};
+use serde::Serialize;
+use std::{io::Write, ops::Range};
+
+/// Writes every document with its blots, in the order of their numbers, as a stream that `build` makes the same index of.
+///
+/// As many documents at a time as `memory_bytes` hold the blots of; the postings are read once for each such lot.
+pub fn dump(index: &Index, memory_bytes: u64, out: &mut impl Write) -> Result<()> {
+    let header = Header::new(Kind::Blots, index.manifest.scheme.clone());
+    let mut stream = StreamWriter::new(out, Form::Ndjson, &header).map_err(Error::output)?;
+    let codec = BlotCodec { bits: index.scheme.bits, with_positions: false };
+    let (view, counts_distinct) = (View::of(index)?, is_scheme_shared_only(&index.scheme));
+    for lot in lots(&view, memory_bytes / 8) {
+        let wanted = contents_of(&view, &lot);
+        let blots = blots_of(&view, &wanted)?;
+        for document in lot {
+            let (id, row) = (view.id(document)?, view.row(document)?);
+            let content = wanted.binary_search(&view.content_of(document)).unwrap_or_default();
+            let distinct = counts_distinct.then_some(u64::from(row.blots));
+            let blots = Blots { values: blots[content].clone(), positions: Vec::new(), tokens: u64::from(row.tokens), distinct };
+            let mut batch = Batch::default();
+            codec.write_ndjson(&mut batch.bytes, &Record { doc: &id, bytes: row.bytes, hash: row.hash }, &blots);
+            batch.finish_record();
+            stream.write(&batch).map_err(Error::output)?;
+        }
+    }
+    stream.finish().map_err(Error::output)?;
+    Ok(())
+}
+
+/// Neighbouring documents that have no more than so many blots together, or one that has more.
+fn lots(view: &View<'_>, blots_limit: u64) -> Vec<Range<usize>> {
+    let (mut lots, mut have) = (Vec::<Range<usize>>::new(), 0);
+    for document in 0..view.documents() {
+        let blots = u64::from(view.contents()[view.content_of(document) as usize].posted);
+        have += blots;
+        match lots.last_mut() {
+            Some(lot) if have <= blots_limit => lot.end = document + 1,
+            _ => {
+                have = blots;
+                lots.push(document..document + 1);
+            }
+        }
+    }
+    lots
+}
+
+/// The contents that a lot needs, in order.
+fn contents_of(view: &View<'_>, lot: &Range<usize>) -> Vec<u32> {
+    let mut wanted: Vec<u32> = lot.clone().map(|document| view.content_of(document)).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    wanted
+}
+
+/// The blots of some contents, in rising order.
+fn blots_of(view: &View<'_>, wanted: &[u32]) -> Result<Vec<Vec<u64>>> {
+    let mut blots = vec![Vec::new(); wanted.len()];
+    view.for_each_blot(|blot, contents| {
+        for content in contents {
+            if let Ok(place) = wanted.binary_search(content) {
+                blots[place].push(blot);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(blots)
+}
+
+#[derive(Serialize)]
+struct Word<'w> {
+    word: &'w str,
+    df: usize,
+    docs: &'w [String],
+    times: &'w [u32],
+}
+
+/// Writes the dictionary, a line for each word by rising hash: in how many documents it stands, in which, and how often. That is the dictionary's
+/// table of words and document frequencies, and the one of documents, words and frequencies, joined.
+pub fn dump_dictionary(index: &Index, out: &mut impl Write) -> Result<()> {
+    let view = View::of(index)?;
+    let Some(words) = view.words() else {
+        let what = "has no dictionary; build it with dedup-index build --dictionary";
+        return Err(Error::damaged(Place::path(&index.directory), what));
+    };
+    let mut documents = Vec::new();
+    for bucket in 0..BUCKETS {
+        words.for_each_in(bucket, &mut |word, list| {
+            documents.clear();
+            documents.extend(list.iter().flat_map(|of| view.documents_of(of.place).iter().map(|&document| (document, of.times))));
+            documents.sort_unstable();
+            let ids = documents.iter().map(|&(document, _)| view.id(document as usize)).collect::<Result<Vec<_>>>()?;
+            let times: Vec<u32> = documents.iter().map(|&(_, times)| times).collect();
+            let record = Word { word: &String::from_utf8_lossy(word), df: ids.len(), docs: &ids, times: &times };
+            writeln!(out, "{}", to_json(&record)).map_err(Error::output)
+        })?;
+    }
+    Ok(())
+}
+
+/// Writes the documents of one blot, a line each, aliases included, in the order of their numbers.
+pub fn dump_blot(index: &Index, blot: u64, out: &mut impl Write) -> Result<()> {
+    let digits = usize::from(index.scheme.bits.div_ceil(4));
+    for id in index.ids_with(blot)? {
+        let id = to_json(&id);
+        writeln!(out, "{{\"blot\":\"{blot:0digits$x}\",\"doc\":{id}}}").map_err(Error::output)?;
+    }
+    Ok(())
+}

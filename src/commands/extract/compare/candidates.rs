@@ -1,0 +1,351 @@
+//! Which pairs are compared: all of them, or those that something cheaper has found.
+//!
+//! Pairs are of contents and have numbers: row by row, and in each row `a` first `a` with itself, which stands for its exact duplicates, then its partners `b` > `a`.
+
+use crate::{
+    base::{
+        codec::{Fields, put_varint},
+        error::Result,
+        files::{Mapping, TempDir, TempFile},
+        parallel::{self, Limits, Weighted},
+    },
+    index::WordMerger,
+    similar::{Discovery, Gdic},
+};
+use std::ops::Range;
+
+/// Is told of a content, and of those after it that may be like it, in rising order.
+pub type EachRow<'e> = dyn FnMut(u32, &[u32]) -> Result<()> + 'e;
+
+/// Finds pairs that are worth to be compared.
+pub trait Candidates {
+    /// What `--method` calls it.
+    fn name(&self) -> &'static str;
+
+    /// Calls `each` with every content of `rows` that has partners after it, in rising order.
+    fn for_each_row(&self, rows: Range<u32>, each: &mut EachRow<'_>) -> Result<()>;
+}
+
+/// What shares blots.
+pub struct ByBlots<'v>(pub Discovery<'v>);
+
+impl Candidates for ByBlots<'_> {
+    fn name(&self) -> &'static str {
+        "blots"
+    }
+
+    fn for_each_row(&self, rows: Range<u32>, each: &mut EachRow<'_>) -> Result<()> {
+        self.0.for_each_content(
+            |content, neighbours, found: &mut Vec<(u32, Vec<u32>)>| {
+                let after: Vec<u32> = neighbours.iter().map(|neighbour| neighbour.content).filter(|&other| other > content).collect();
+                if rows.contains(&content) && !after.is_empty() {
+                    found.push((content, after));
+                }
+            },
+            |found| found.iter().map(|(_, after)| 32 + 4 * after.len() as u64).sum(),
+            |found| found.iter().try_for_each(|(content, after)| each(*content, after)),
+        )
+    }
+}
+
+/// What has enough words in common.
+pub struct ByWords<'v> {
+    pub gdic: Gdic<WordMerger<'v>>,
+    pub limits: Limits,
+}
+
+impl Candidates for ByWords<'_> {
+    fn name(&self) -> &'static str {
+        "gdic"
+    }
+
+    /// Blocks of rows are worked on side by side, each as large as its share of the memory.
+    fn for_each_row(&self, rows: Range<u32>, each: &mut EachRow<'_>) -> Result<()> {
+        let Limits { threads, budget_bytes } = self.limits;
+        let most = budget_bytes / (4 * threads as u64 * self.gdic.row_bytes().max(1));
+        let step = most.clamp(1, (rows.len() as u64).div_ceil(threads as u64).max(1)) as u32;
+        let blocks = rows.clone().step_by(step as usize).map(|start| start..rows.end.min(start.saturating_add(step)));
+        let find = |block: Range<u32>| -> Result<Vec<(u32, Vec<u32>)>> {
+            let mut found = Vec::<(u32, Vec<u32>)>::new();
+            self.gdic.for_each_in(block, |a, b, _| {
+                match found.last_mut().filter(|(row, _)| *row == a) {
+                    Some((_, partners)) => partners.push(b),
+                    None => found.push((a, vec![b])),
+                }
+                Ok(())
+            })?;
+            Ok(found)
+        };
+        let source = blocks.map(|item| Ok(Weighted { item, bytes: 1 }));
+        parallel::ordered(
+            Limits::new(threads, threads as u64),
+            source,
+            || &find,
+            |_| 1,
+            |found: Result<Vec<(u32, Vec<u32>)>>| found?.iter().try_for_each(|(row, partners)| each(*row, partners)),
+        )
+    }
+}
+
+/// The partners of a row that a method has found, by what they differ from the one before.
+struct Listed {
+    name: &'static str,
+    bytes: Mapping,
+    /// Where each row ends.
+    ends: Vec<u64>,
+}
+
+impl Listed {
+    fn new(source: &dyn Candidates, contents: u32) -> Result<Self> {
+        let mut file = TempFile::new(&TempDir(None))?;
+        let (mut ends, mut row) = (Vec::with_capacity(contents as usize), Vec::new());
+        source.for_each_row(0..contents, &mut |content, partners| {
+            ends.resize(content as usize, file.bytes());
+            row.clear();
+            partners.iter().fold(content, |before, &partner| {
+                put_varint(&mut row, u64::from(partner - before));
+                partner
+            });
+            ends.push(file.append(&row)?.end);
+            Ok(())
+        })?;
+        ends.resize(contents as usize, file.bytes());
+        Ok(Self { name: source.name(), bytes: file.map()?, ends })
+    }
+
+    fn row(&self, row: u32) -> Partners<'_> {
+        let start = if row == 0 { 0 } else { self.ends[row as usize - 1] };
+        let bytes = &self.bytes[start as usize..self.ends[row as usize] as usize];
+        Partners { fields: Fields::new(bytes), before: row }
+    }
+}
+
+struct Partners<'l> {
+    fields: Fields<'l>,
+    before: u32,
+}
+
+impl Iterator for Partners<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        self.before += self.fields.varint("a partner").ok()? as u32;
+        Some(self.before)
+    }
+}
+
+/// A content, and which methods found it, a bit each.
+pub type Partner = (u32, u8);
+
+/// The pairs that are compared, by number.
+///
+/// Memory: 16 bytes a content, and the longest row for each thread. Temporary files take one or two bytes for each pair that was found.
+pub enum Pairs {
+    All { contents: u32 },
+    Found { listed: Found },
+}
+
+pub struct Found {
+    lists: Vec<Listed>,
+    /// The number of the first pair of each row, and of all.
+    starts: Vec<u64>,
+}
+
+/// What is said of exact duplicates, which need no method, and of all pairs.
+pub const EXACT: &str = "exact";
+pub const EXHAUSTIVE: &str = "exhaustive";
+
+impl Pairs {
+    /// What several methods have found together.
+    pub fn found(sources: &[&dyn Candidates], contents: u32) -> Result<Self> {
+        let lists = sources.iter().map(|source| Listed::new(*source, contents)).collect::<Result<Vec<_>>>()?;
+        let mut found = Found { lists, starts: vec![0] };
+        let (mut row, mut sum) = (Vec::new(), 0);
+        for content in 0..contents {
+            found.row(content, &mut row);
+            sum += row.len() as u64;
+            found.starts.push(sum);
+        }
+        Ok(Self::Found { listed: found })
+    }
+
+    pub fn count(&self) -> u64 {
+        match self {
+            Self::All { contents } => self.start_of(*contents),
+            Self::Found { listed } => listed.starts.last().copied().unwrap_or_default(),
+        }
+    }
+
+    /// The number of the first pair of a row.
+    pub fn start_of(&self, row: u32) -> u64 {
+        match self {
+            Self::All { contents } => u64::from(row) * u64::from(*contents) - u64::from(row) * u64::from(row).saturating_sub(1) / 2,
+            Self::Found { listed } => listed.starts[row as usize],
+        }
+    }
+
+    fn rows(&self) -> u32 {
+        match self {
+            Self::All { contents } => *contents,
+            Self::Found { listed } => listed.starts.len() as u32 - 1,
+        }
+    }
+
+    /// Calls `each` with some pairs, given by number: a row, and those of its partners that are among them.
+    pub fn for_each(&self, numbers: Range<u64>, mut each: impl FnMut(u32, &[Partner]) -> Result<()>) -> Result<()> {
+        let (mut low, mut high) = (0, self.rows());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            (low, high) = if self.start_of(middle + 1) <= numbers.start { (middle + 1, high) } else { (low, middle) };
+        }
+        let mut partners = Vec::new();
+        for row in low..self.rows() {
+            let start = self.start_of(row);
+            if start >= numbers.end {
+                break;
+            }
+            let [from, to] = [numbers.start.max(start), numbers.end.min(self.start_of(row + 1))].map(|number| (number - start) as u32);
+            match self {
+                Self::All { .. } => {
+                    partners.clear();
+                    partners.extend((row + from..row + to).map(|partner| (partner, 0)));
+                    each(row, &partners)?;
+                }
+                Self::Found { listed } => {
+                    listed.row(row, &mut partners);
+                    each(row, &partners[from as usize..to as usize])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of the methods that found a pair, with commas.
+    pub fn by(&self, row: u32, (partner, methods): Partner) -> String {
+        match self {
+            _ if partner == row => EXACT.to_owned(),
+            Self::All { .. } => EXHAUSTIVE.to_owned(),
+            Self::Found { listed } => {
+                let names = listed.lists.iter().enumerate().filter(|(number, _)| methods >> number & 1 == 1).map(|(_, list)| list.name);
+                names.collect::<Vec<_>>().join(",")
+            }
+        }
+    }
+}
+
+impl Found {
+    /// Replaces `out` by a row: itself, and then what any method has found.
+    fn row(&self, row: u32, out: &mut Vec<Partner>) {
+        out.clear();
+        out.push((row, 0));
+        for (number, list) in self.lists.iter().enumerate() {
+            out.extend(list.row(row).map(|partner| (partner, 1 << number)));
+        }
+        if self.lists.len() > 1 {
+            out.sort_unstable();
+            out.dedup_by(|next, kept| {
+                let is_same = next.0 == kept.0;
+                kept.1 |= if is_same { next.1 } else { 0 };
+                is_same
+            });
+        }
+    }
+}
+
+/// One of so many equal ranges of the pairs, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice {
+    pub number: u64,
+    pub of: u64,
+}
+
+impl Slice {
+    pub const WHOLE: Self = Self { number: 1, of: 1 };
+
+    /// Reads 3/8.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        match parts {
+            Some((number, of)) if (1..=of).contains(&number) => Ok(Self { number, of }),
+            _ => Err(format!("'{text}' is not a slice such as 1/8, 2/8 … 8/8")),
+        }
+    }
+
+    pub fn of(self, count: u64) -> Range<u64> {
+        let end = |number: u64| (u128::from(count) * u128::from(number) / u128::from(self.of)) as u64;
+        end(self.number - 1)..end(self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    struct Given(&'static str, Vec<Vec<u32>>);
+
+    impl Candidates for Given {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn for_each_row(&self, rows: Range<u32>, each: &mut EachRow<'_>) -> Result<()> {
+            rows.zip(&self.1).filter(|(_, partners)| !partners.is_empty()).try_for_each(|(row, partners)| each(row, partners))
+        }
+    }
+
+    fn all(pairs: &Pairs, numbers: Range<u64>) -> Vec<(u32, Partner)> {
+        let mut found = Vec::new();
+        pairs
+            .for_each(numbers, |row, partners| {
+                found.extend(partners.iter().map(|&partner| (row, partner)));
+                Ok(())
+            })
+            .unwrap();
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn slices_are_the_whole(contents in 0..20_u32, of in 1..9_u64, picks in prop::collection::vec(any::<u8>(), 400)) {
+            let given = |name, bit: u8| {
+                let is_in = |a: u32, b: u32| picks[(a * 20 + b) as usize] >> bit & 1 == 1;
+                Given(name, (0..contents).map(|a| (a + 1..contents).filter(|&b| is_in(a, b)).collect()).collect())
+            };
+            let (one, two) = (given("one", 0), given("two", 1));
+            for pairs in [Pairs::All { contents }, Pairs::found(&[&one], contents).unwrap(), Pairs::found(&[&one, &two], contents).unwrap()] {
+                let whole = all(&pairs, 0..pairs.count());
+                prop_assert_eq!(whole.len() as u64, pairs.count());
+                prop_assert!(whole.is_sorted());
+                let parts: Vec<_> = (1..=of).flat_map(|number| all(&pairs, Slice { number, of }.of(pairs.count()))).collect();
+                prop_assert_eq!(parts, whole);
+            }
+        }
+    }
+
+    #[test]
+    fn a_union_says_who_found_what() {
+        let (one, two) = (Given("one", vec![vec![1, 3], vec![]]), Given("two", vec![vec![2, 3], vec![3]]));
+        let pairs = Pairs::found(&[&one, &two], 4).unwrap();
+        let by: Vec<_> = all(&pairs, 0..pairs.count()).into_iter().map(|(row, partner)| (row, partner.0, pairs.by(row, partner))).collect();
+        let expected = [
+            (0, 0, "exact"),
+            (0, 1, "one"),
+            (0, 2, "two"),
+            (0, 3, "one,two"),
+            (1, 1, "exact"),
+            (1, 3, "two"),
+            (2, 2, "exact"),
+            (3, 3, "exact"),
+        ];
+        assert_eq!(by, expected.map(|(row, partner, by)| (row, partner, by.to_owned())));
+    }
+
+    #[test]
+    fn slices_are_read() {
+        assert_eq!(Slice::parse("3/8"), Ok(Slice { number: 3, of: 8 }));
+        for wrong in ["", "3", "0/8", "9/8", "1/0", "a/b", "-1/2", "1/2/3"] {
+            assert!(Slice::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Pairs of documents compared by alignment: all of them, or the candidates of cheaper methods.
+//!
+//! ```text
+//! documents ──► tokens, trigrams, spans ──► on disk ─────────┐
+//! index ──────► candidates ──► pairs, by number ──► a slice ──► areas ──► records
+//!               [candidates]                                  [crate::similar::compare]
+//! ```
+//!
+//! Each distinct text is compared once; records are of documents, and exact duplicates, which need not be compared, are one area each.
+
+mod candidates;
+mod texts;
+mod write;
+
+pub use candidates::Slice;
+
+use self::{
+    candidates::{ByBlots, ByWords, Candidates, EXHAUSTIVE, Pairs},
+    texts::Texts,
+    write::Writer,
+};
+use super::{Done, ExtractOptions, WhichPairs, Without, discovery};
+use crate::{
+    base::{
+        error::{Error, Place, Result},
+        parallel::{self, Limits, Weighted},
+    },
+    commands::{Settings, Watch},
+    index::{Index, LeftOut, View},
+    report::Format,
+    similar::{
+        Apart, Gdic, GdicOptions,
+        compare::{Area, Comparer, SEED},
+        copies_of,
+    },
+    text::token::Tokenizer,
+};
+use std::{io::Write, ops::Range, path::PathBuf};
+
+/// How candidates are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// What shares blots.
+    Blots,
+    /// What has enough words in common.
+    Gdic,
+    /// All pairs.
+    Exhaustive,
+}
+
+impl Method {
+    pub const NAMES: [(&str, Self); 3] = [("blots", Self::Blots), ("gdic", Self::Gdic), (EXHAUSTIVE, Self::Exhaustive)];
+}
+
+/// Which pairs are compared, and what is written of them.
+#[derive(Debug, Clone)]
+pub struct CompareOptions {
+    pub methods: Vec<Method>,
+    /// What shares blots enough, and the limits.
+    pub blots: ExtractOptions,
+    /// What has enough words in common.
+    pub gdic: GdicOptions,
+    /// Write the candidates, and compare none.
+    pub only_candidates: bool,
+    /// The least score of an area that counts.
+    pub min_similarity: u32,
+    pub slice: Slice,
+    pub format: Format,
+    /// Documents are the files that their ids name, below the first of these that has them if any are given; else those of the settings.
+    pub by_id: Option<Vec<PathBuf>>,
+    pub which: WhichPairs,
+}
+
+/// Compares pairs of documents of an index and writes those that are similar; gives the number of inputs that could not be used.
+///
+/// The same documents give the same bytes, whatever the threads and the memory, and the slices one after the other give those of the whole. Pairs are in the order of the
+/// first documents of their texts. Memory: some 120 bytes and its id for each document, 20 bytes a token of the longest for each thread, and what a search by blots takes;
+/// temporary files take 15 bytes a token, and two for each candidate.
+pub fn compare(
+    index: &Index,
+    options: &CompareOptions,
+    settings: &Settings,
+    out: &mut impl Write,
+    watch: &mut dyn Watch,
+    done: &mut Done<'_>,
+) -> Result<u64> {
+    if Tokenizer::is_dna(&index.scheme.tokens) {
+        let what = "bases are no words: any three of them are everywhere, and none would begin an area";
+        return Err(Error::Usage(format!("{}: {what}; compare them with --passages", index.directory.display())));
+    }
+    let view = View::by_id(index)?;
+    let (which, unknown) = options.which.read(index, watch)?;
+    let without = Without { text: LeftOut::default(), pairs: which };
+    let pairs = find_pairs(index, &view, options, &without)?;
+    let apart = without.pairs.apart(index, &view)?;
+    let numbers = options.slice.of(pairs.count());
+    if options.only_candidates {
+        let mut writer = Writer::new(&view, &apart, options, out)?;
+        writer.put_names(&["a", "b", "by"])?;
+        pairs.for_each(numbers, |row, partners| partners.iter().try_for_each(|&partner| writer.put_candidate(&pairs, row, partner)))?;
+        return writer.finish().map(|()| unknown);
+    }
+    let texts = Texts::read(index, &view, options.by_id.as_deref(), settings, watch)?;
+    let mut writer = Writer::new(&view, &apart, options, out)?;
+    writer.put_names(&["a", "b", "similarity", "areas"])?;
+    let comparison = Comparison { view: &view, texts: &texts, pairs: &pairs, apart: &apart, floor: options.min_similarity };
+    comparison.run(numbers, options.blots.limits, done, |found| found.iter().try_for_each(|found| writer.put(&texts, found)))?;
+    writer.finish()?;
+    Ok(unknown + texts.problems)
+}
+
+fn find_pairs(index: &Index, view: &View<'_>, options: &CompareOptions, without: &Without<'_>) -> Result<Pairs> {
+    let contents = view.contents().len() as u32;
+    if options.methods.contains(&Method::Exhaustive) {
+        return Ok(Pairs::All { contents });
+    }
+    let mut sources: Vec<Box<dyn Candidates + '_>> = Vec::new();
+    for method in &options.methods {
+        sources.push(match method {
+            Method::Blots => Box::new(ByBlots(discovery(&options.blots, without, index, view)?)),
+            Method::Gdic => Box::new(by_words(index, view, options)?),
+            Method::Exhaustive => continue,
+        });
+    }
+    Pairs::found(&sources.iter().map(|source| &**source).collect::<Vec<_>>(), contents)
+}
+
+fn by_words<'v>(index: &Index, view: &'v View<'v>, options: &CompareOptions) -> Result<ByWords<'v>> {
+    let Some(words) = view.words() else {
+        let what = "has no dictionary, which --method gdic needs; build it with dedup-index build --dictionary";
+        return Err(Error::damaged(Place::path(&index.directory), what));
+    };
+    let limits = options.blots.limits;
+    Ok(ByWords { gdic: Gdic::new(words, copies_of(view), options.gdic, limits)?, limits })
+}
+
+/// Two texts that are similar, or copies of one.
+struct Similar {
+    a: u32,
+    b: u32,
+    /// The best first.
+    areas: Vec<Area>,
+}
+
+struct Comparison<'c> {
+    view: &'c View<'c>,
+    texts: &'c Texts,
+    pairs: &'c Pairs,
+    apart: &'c Apart,
+    floor: u32,
+}
+
+/// A thread takes pairs of about so many tokens at a time, but no more than so many pairs.
+const BLOCK_TOKENS: u64 = 4 << 20;
+const BLOCK_PAIRS: u64 = 4096;
+
+impl Comparison<'_> {
+    /// Compares pairs on many threads; the sink gets those that are similar in their order.
+    fn run(
+        &self,
+        numbers: Range<u64>,
+        limits: Limits,
+        done: &mut Done<'_>,
+        mut sink: impl FnMut(Vec<Similar>) -> Result<()>,
+    ) -> Result<()> {
+        let (start, count) = (numbers.start, numbers.end - numbers.start);
+        let step = (BLOCK_TOKENS / (self.texts.mean_tokens() + 1)).clamp(1, BLOCK_PAIRS);
+        let blocks = (0..count.div_ceil(step)).map(|block| start + block * step..(start + (block + 1) * step).min(numbers.end));
+        let source = blocks.map(|item| Ok::<_, Error>(Weighted { item, bytes: 1 << 16 }));
+        let worker = || {
+            let mut comparer = Comparer::default();
+            move |block: Range<u64>| (block.end, self.block(&mut comparer, block))
+        };
+        let weigh = |(_, found): &(u64, Result<Vec<Similar>>)| {
+            let bytes = |found: &Similar| size_of::<Similar>() + size_of_val(&found.areas[..]);
+            found.as_ref().map_or(0, |found| found.iter().map(bytes).sum::<usize>() as u64)
+        };
+        parallel::ordered(Limits::new(limits.threads, limits.budget_bytes / 4), source, worker, weigh, |(end, found)| {
+            sink(found?)?;
+            done(end - start, count);
+            Ok(())
+        })
+    }
+
+    fn block(&self, comparer: &mut Comparer, block: Range<u64>) -> Result<Vec<Similar>> {
+        let mut found = Vec::new();
+        self.pairs.for_each(block, |a, partners| {
+            let (text, mut is_prepared) = (self.texts.get(a), false);
+            for &(b, _) in partners {
+                if self.texts.tokens_of(a).min(self.texts.tokens_of(b)) == 0 || !self.is_wanted(a, b) {
+                    continue;
+                }
+                if a == b {
+                    let whole = Area::whole(self.texts.tokens_of(a));
+                    found.extend((whole.score >= self.floor).then(|| Similar { a, b, areas: vec![whole] }));
+                    continue;
+                }
+                if text.tokens.len() < SEED {
+                    continue;
+                }
+                if !std::mem::replace(&mut is_prepared, true) {
+                    comparer.prepare(text);
+                }
+                let areas = comparer.areas(text, self.texts.get(b), self.floor);
+                if !areas.is_empty() {
+                    found.push(Similar { a, b, areas: areas.to_vec() });
+                }
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Whether any two documents of two texts are to be compared.
+    fn is_wanted(&self, a: u32, b: u32) -> bool {
+        let (of_a, of_b) = (self.view.documents_of(a), self.view.documents_of(b));
+        if a == b {
+            return of_a.len() > 1;
+        }
+        self.apart.is_empty() || of_a.iter().any(|&one| of_b.iter().any(|&other| self.apart.wants(one, other)))
+    }
+}

@@ -1,0 +1,188 @@
+//! The pairs of an index as pages for a browser: an overview, and both texts side by side.
+
+use super::{Done, ExtractOptions, LeaveOut, discovery};
+use crate::{
+    base::{
+        error::{Error, Result},
+        parallel::{self, Limits, Weighted},
+    },
+    commands::{
+        Watch,
+        texts::{PassageOptions, Texts},
+    },
+    index::{Index, View},
+    report::html::{Directory, PairPage, count, counted},
+    similar::{Discovery, Neighbour},
+};
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::BinaryHeap,
+    path::PathBuf,
+    sync::Arc,
+};
+
+#[derive(Debug, Clone)]
+pub struct PagesOptions {
+    pub directory: PathBuf,
+    /// Pages for no more than so many pairs: those with the highest scores.
+    pub top: usize,
+    pub passages: PassageOptions,
+}
+
+/// What became of the pairs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Paged {
+    /// All that the index has.
+    pub pairs: u64,
+    pub pages: u64,
+    /// Documents whose text could not be read, and ids that are not known.
+    pub problems: u64,
+}
+
+/// A pair, the better the greater: by score, then as the corpus is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Best {
+    score: f64,
+    a: u32,
+    b: u32,
+}
+
+impl Eq for Best {}
+
+impl Ord for Best {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.score.total_cmp(&other.score).then_with(|| (other.a, other.b).cmp(&(self.a, self.b)))
+    }
+}
+
+impl PartialOrd for Best {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Writes an overview and a page for each of the best pairs, the best first. A pair has no page if the text of one cannot be read, or
+/// all that they share is left out.
+///
+/// Memory: what pairs take, 16 bytes for each that has a page and what the overview knows of it, and the texts that are worked on, about 34 times
+/// their size, two for each thread.
+pub fn extract_pages(
+    options: &ExtractOptions,
+    pages: &PagesOptions,
+    leave_out: &LeaveOut,
+    index: &Index,
+    watch: &mut dyn Watch,
+    done: &mut Done<'_>,
+) -> Result<Paged> {
+    let view = View::by_id(index)?;
+    let ((best, pairs), unknown) =
+        leave_out.with(index, options.limits, watch, |without| best_pairs(&discovery(options, without, index, &view)?, pages.top, done))?;
+    let texts = Texts::new(&pages.passages, index, 4 * options.limits.threads);
+    let notes = pages.passages.notes("the first text");
+    let mut directory = Directory::create(&pages.directory, &index.directory.display().to_string(), &notes)?;
+    let all = best.len() as u64;
+    let mut written = Written { pages: 0, nothing_left: 0, looked_at: 0 };
+    let worker = || |pair: Best| page(&view, &texts, pair, &notes);
+    let weigh = |made: &Result<Made>| if let Ok(Made::Page(page)) = made { page.html.capacity() as u64 } else { 0 };
+    let source = best.into_iter().map(|item| Ok::<_, Error>(Weighted { item, bytes: 1 << 16 }));
+    let limits = Limits::new(options.limits.threads, options.limits.budget_bytes.min(256 << 20));
+    parallel::ordered(limits, source, worker, weigh, |made| {
+        written.looked_at += 1;
+        done(written.looked_at, all);
+        match made? {
+            Made::Page(page) => {
+                written.pages += 1;
+                directory.add(&page)
+            }
+            Made::NothingLeft => {
+                written.nothing_left += 1;
+                Ok(())
+            }
+            Made::Unread => Ok(()),
+        }
+    })?;
+    let unread = texts.tell_unread(watch);
+    if let Some(notice) = notice(pairs, all, &written) {
+        directory.say(&notice);
+    }
+    directory.finish()?;
+    Ok(Paged { pairs, pages: written.pages, problems: unknown + unread })
+}
+
+struct Written {
+    pages: u64,
+    nothing_left: u64,
+    looked_at: u64,
+}
+
+/// What the reader must know: that this is not all.
+fn notice(pairs: u64, best: u64, written: &Written) -> Option<String> {
+    let mut parts = Vec::new();
+    if best < pairs {
+        let what = "Only the pairs with the highest scores are here";
+        parts.push(format!("{what}: {} of {}. Run it again with --top to see more.", count(best), count(pairs)));
+    }
+    let unread = best - written.pages - written.nothing_left;
+    for (pairs, why) in
+        [(written.nothing_left, "what is shared does not count"), (unread, "a text could not be read, or is not the one that was indexed")]
+    {
+        if pairs > 0 {
+            parts.push(format!("Not shown: {} of which {why}.", counted(pairs, "pair")));
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// The best pairs, the best first, and how many there are in all.
+fn best_pairs(discovery: &Discovery<'_>, top: usize, done: &mut Done<'_>) -> Result<(Vec<Best>, u64)> {
+    #[derive(Default)]
+    struct Found {
+        documents: u64,
+        pairs: u64,
+        best: BinaryHeap<Reverse<Best>>,
+    }
+    let work = |document: usize, neighbours: &Arc<[Neighbour]>, found: &mut Found| {
+        found.documents += 1;
+        for (other, neighbour) in discovery.partners_after(document, neighbours) {
+            found.pairs += 1;
+            found.best.push(Reverse(Best { score: neighbour.score, a: document as u32, b: other }));
+            if found.best.len() > top {
+                found.best.pop();
+            }
+        }
+    };
+    let (mut best, mut pairs, mut documents) = (BinaryHeap::new(), 0, 0);
+    discovery.for_each_document(
+        work,
+        |found| size_of::<Best>() as u64 * found.best.len() as u64,
+        |found| {
+            pairs += found.pairs;
+            documents += found.documents;
+            done(documents, discovery.view.documents() as u64);
+            best.extend(found.best);
+            while best.len() > top {
+                best.pop();
+            }
+            Ok(())
+        },
+    )?;
+    let mut best: Vec<Best> = best.into_iter().map(|Reverse(pair)| pair).collect();
+    best.sort_unstable_by(|one, two| two.cmp(one));
+    Ok((best, pairs))
+}
+
+enum Made {
+    Page(Box<PairPage>),
+    NothingLeft,
+    Unread,
+}
+
+fn page(view: &View<'_>, texts: &Texts<'_>, pair: Best, notes: &[String]) -> Result<Made> {
+    let [a, b] = [view.id(pair.a as usize)?, view.id(pair.b as usize)?];
+    let (Some(one), Some(two)) = (texts.get(&a), texts.get(&b)) else { return Ok(Made::Unread) };
+    let shared = texts.options.shared_text(&one, &two);
+    if texts.options.leaves_out() && shared.passages.is_empty() {
+        return Ok(Made::NothingLeft);
+    }
+    Ok(Made::Page(Box::new(PairPage::of((&a, &one), (&b, &two), &shared.passages, notes)?)))
+}

@@ -1,0 +1,218 @@
+//! Which repeats are listed, and how.
+
+use super::{
+    super::{put, stored::Stored},
+    PassagesOptions, Repeats,
+    read::Mapped,
+    taboo::Taboo,
+};
+use crate::{
+    align::repeat::Texts,
+    base::error::Result,
+    commands::blot::shown_text,
+    index::Index,
+    report::{Format, Value, put_id, put_record},
+    text::stream::Span,
+};
+use std::{io::Write, ops::Range};
+
+pub const NAMES: [&str; 7] = ["passage", "tokens", "count", "documents", "new", "text", "places"];
+
+/// So many characters of a passage are shown.
+const TEXT_CHARS: usize = 300;
+
+pub struct Listing<'s> {
+    index: &'s Index,
+    stored: &'s Stored,
+    mapped: &'s Mapped<'s>,
+    texts: &'s Texts,
+    taboo: &'s Taboo,
+    /// The documents of all texts, one after the other, and where those of each end.
+    documents: Vec<u32>,
+    ends: Vec<usize>,
+}
+
+/// A repeat as it was sorted.
+struct Candidate<'p> {
+    tokens: u32,
+    places: &'p [[u8; 8]],
+    before: u64,
+}
+
+impl<'p> Candidate<'p> {
+    fn of([_, _, tokens, offset, count]: [u64; 5], places: &'p [[u8; 8]]) -> Self {
+        let (offset, before) = (offset as usize, count & u64::from(u32::MAX));
+        Self { tokens: !tokens as u32, places: &places[offset..offset + (count >> 32) as usize], before }
+    }
+
+    /// The tokens of each place.
+    fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.places.iter().map(|place| {
+            let start = u64::from_le_bytes(*place) - self.before;
+            start..start + u64::from(self.tokens)
+        })
+    }
+}
+
+impl<'s> Listing<'s> {
+    pub fn new(index: &'s Index, stored: &'s Stored, mapped: &'s Mapped<'s>, texts: &'s Texts, taboo: &'s Taboo) -> Self {
+        let mut ends = Vec::with_capacity(stored.texts.len());
+        let mut sum = 0;
+        for text in 0..stored.texts.len() as u32 {
+            // For now where the list starts: it moves to the end as the list is filled.
+            ends.push(sum);
+            sum += texts.copies(text) as usize;
+        }
+        let mut documents = vec![0; sum];
+        for (number, document) in (0..).zip(&stored.documents) {
+            let end = &mut ends[document.text as usize];
+            documents[*end] = number;
+            *end += 1;
+        }
+        Self { index, stored, mapped, texts, taboo, documents, ends }
+    }
+
+    pub fn write(&self, repeats: &Repeats, options: &PassagesOptions, out: &mut impl Write) -> Result<()> {
+        let (places, tokens) = (repeats.places.as_chunks().0, self.mapped.tokens());
+        let mut covered = Covered(vec![0; tokens.len().div_ceil(64)]);
+        let (mut number, mut line) = (0, Vec::new());
+        for class in 0..repeats.by_weight.len() {
+            let mut records = repeats.by_weight.take(class)?;
+            records.sort_unstable();
+            for record in records {
+                if options.top.is_some_and(|top| number >= top) {
+                    return Ok(());
+                }
+                let candidate = Candidate::of(record, places);
+                if !self.is_news(&candidate, &covered) || self.is_taboo(&candidate) {
+                    continue;
+                }
+                number += 1;
+                let new = candidate.ranges().map(|range| self.cover(range, &mut covered)).sum();
+                line.clear();
+                self.put([number, new], &candidate, options.format, &mut line)?;
+                put(out, &line)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether two places or more are not within what was listed.
+    fn is_news(&self, candidate: &Candidate<'_>, covered: &Covered) -> bool {
+        let mut left = 2_u32;
+        candidate.ranges().any(|range| {
+            if !covered.has(&range) {
+                left = left.saturating_sub(self.texts.copies(self.texts.of(range.start)));
+            }
+            left == 0
+        })
+    }
+
+    /// Marks a place as listed; says how many tokens were not, in all documents that have it.
+    fn cover(&self, range: Range<u64>, covered: &mut Covered) -> u64 {
+        let copies = self.texts.copies(self.texts.of(range.start));
+        covered.add(range) * u64::from(copies)
+    }
+
+    fn is_taboo(&self, candidate: &Candidate<'_>) -> bool {
+        let tokens = candidate.ranges().next().map(|range| &self.mapped.tokens()[range.start as usize..range.end as usize]);
+        tokens.is_some_and(|tokens| self.taboo.has(tokens))
+    }
+
+    fn documents_of(&self, text: u32) -> &[u32] {
+        let start = if text == 0 { 0 } else { self.ends[text as usize - 1] };
+        &self.documents[start..self.ends[text as usize]]
+    }
+
+    /// Documents and first tokens of all places, in order.
+    fn places(&self, candidate: &Candidate<'_>) -> Vec<(u32, u32)> {
+        let mut places = Vec::new();
+        for range in candidate.ranges() {
+            let text = self.texts.of(range.start);
+            let first = (range.start - self.texts.start(text)) as u32;
+            places.extend(self.documents_of(text).iter().map(|&document| (document, first)));
+        }
+        places.sort_unstable();
+        places
+    }
+
+    fn span(&self, (document, first): (u32, u32), tokens: u32) -> Span {
+        let document = &self.stored.documents[document as usize];
+        let (first, last) = (first as usize, (first + tokens) as usize - 1);
+        let span = self.mapped.span(document, first, last);
+        span.unwrap_or(Span { start: 0, end: 0 })
+    }
+
+    fn put(&self, [number, new]: [u64; 2], candidate: &Candidate<'_>, format: Format, out: &mut Vec<u8>) -> Result<()> {
+        let (places, mut list) = (self.places(candidate), vec![b'[']);
+        let (mut documents, mut id) = (0, Vec::new());
+        for (at, &place) in places.iter().enumerate() {
+            let Span { start, end } = self.span(place, candidate.tokens);
+            if at == 0 || places[at - 1].0 != place.0 {
+                documents += 1;
+                id.clear();
+                put_id(&mut id, Format::Ndjson, &self.index.id(self.stored.documents[place.0 as usize].at)?);
+            }
+            list.extend_from_slice(if at > 0 { b",{\"doc\":" } else { b"{\"doc\":" });
+            list.extend_from_slice(&id);
+            // Writing to a vector cannot fail.
+            let _ = write!(list, ",\"start\":{start},\"end\":{end}}}");
+        }
+        list.push(b']');
+        let mut text = Vec::new();
+        let has_text = places.first().is_some_and(|&place| self.put_text(place, candidate.tokens, format, &mut text));
+        let values = [
+            Value::Count(number),
+            Value::Count(candidate.tokens.into()),
+            Value::Count(places.len() as u64),
+            Value::Count(documents),
+            Value::Count(new),
+            if has_text { Value::Id(&text) } else { Value::None },
+            Value::Ids(&list),
+        ];
+        let fields: [_; 7] = std::array::from_fn(|at| (NAMES[at], values[at]));
+        put_record(out, format, &fields);
+        Ok(())
+    }
+
+    /// The start of a passage; false if its document did not come as text. The first place is in the first document of its text.
+    fn put_text(&self, place: (u32, u32), tokens: u32, format: Format, out: &mut Vec<u8>) -> bool {
+        let text = self.stored.documents[place.0 as usize].text;
+        let Some(text) = self.mapped.text(text, self.span(place, tokens)) else { return false };
+        let text = &shown_text(&self.index.scheme.tokens, text);
+        match text.char_indices().nth(TEXT_CHARS) {
+            Some((end, _)) => put_id(out, format, &format!("{}…", &text[..end])),
+            None => put_id(out, format, text),
+        }
+        true
+    }
+}
+
+/// Which tokens are in places of what was listed: a bit each.
+struct Covered(Vec<u64>);
+
+impl Covered {
+    fn has(&self, range: &Range<u64>) -> bool {
+        words(range).all(|(word, mask)| self.0[word] & mask == mask)
+    }
+
+    /// Says how many are new.
+    fn add(&mut self, range: Range<u64>) -> u64 {
+        let mut new = 0;
+        for (word, mask) in words(&range) {
+            new += u64::from((mask & !self.0[word]).count_ones());
+            self.0[word] |= mask;
+        }
+        new
+    }
+}
+
+/// The words that bits are in, and which of each they are.
+fn words(range: &Range<u64>) -> impl Iterator<Item = (usize, u64)> + use<> {
+    let Range { start, end } = *range;
+    (start / 64..end.div_ceil(64)).map(move |word| {
+        let from = u64::MAX << start.saturating_sub(64 * word).min(63);
+        let to = u64::MAX >> (64 * (word + 1)).saturating_sub(end).min(63);
+        (word as usize, from & to)
+    })
+}

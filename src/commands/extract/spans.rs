@@ -1,0 +1,281 @@
+//! What of each document was seen before: the bytes to cut for training data.
+
+use super::put;
+use crate::{
+    base::{
+        error::{Error, Result},
+        parallel::Limits,
+    },
+    blot::select,
+    commands::{BlotOptions, Settings, Stage, Summary, Watch, blot::ToBlots, run},
+    index::{At, Index, Posted, Row, View},
+    report::{Format, Value, put_id, put_names, put_record},
+    text::{
+        corpus::{Item, Source},
+        stream::{Batch, Span},
+    },
+};
+use std::{
+    hint::black_box,
+    io::Write,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+/// Writes for each document of a corpus, which the index must have, the byte ranges that are in a window of an earlier document of the index.
+///
+/// Memory: some 40 bytes a document of the index, some 9 for each blot of several contents, and the documents under way.
+pub fn spans(index: &Index, format: Format, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Summary> {
+    if !select::is_complete(&index.scheme.select) {
+        let what = format!("the index has selected blots ({}), so that most windows are not in it", index.scheme.select);
+        return Err(Error::Usage(format!("{}: {what}; spans need one that was built with --select all", index.directory.display())));
+    }
+    let blots = ToBlots::for_comparison(&BlotOptions::default(), index)?.with_spans();
+    let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
+    blots.expect_in(&mut source);
+    let seen = Seen::new(index, Limits::new(settings.limits.threads, 4 * settings.limits.threads as u64))?;
+    let mut names = Vec::new();
+    put_names(&mut names, format, &["doc", "bytes", "spans", "seen"]);
+    put(out, &names)?;
+    let (sought, windows, first, places, found) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let stage = Mark { blots, seen: &seen, format, sought, windows, first, places, found };
+    run(&stage, source, settings, watch, |batch, _| put(out, &batch.bytes))?.ensure_documents(settings)
+}
+
+/// Where blots come first.
+struct Seen<'i> {
+    index: &'i Index,
+    /// For each segment and place, the least number of a document with the content there.
+    first_at: Vec<Vec<u32>>,
+    shared: SharedBlots,
+}
+
+/// What several contents have, which is all that matters.
+enum SharedBlots {
+    /// Far faster than the index.
+    Table(Table),
+    /// Too many for a table. For each segment and set, the first document of its members', once it was asked for.
+    InIndex(Vec<Vec<AtomicU32>>),
+}
+
+/// Blots in rising order, and the least number of a document with each.
+struct Table {
+    bits: u8,
+    /// Blots without their top bits, which say where they are.
+    entries: Vec<(u32, u32)>,
+    /// Where those start that agree in so many top bits.
+    starts: Vec<u32>,
+    start_bits: u8,
+}
+
+/// A table has this many entries at most: 8 bytes each, and half a byte to find them.
+const MOST_ENTRIES: u64 = 1 << 28;
+/// So many blots are looked up at once: memory that is far away comes for all of them together.
+const AT_ONCE: usize = 128;
+
+impl Table {
+    /// None if there are too many, or they are too wide.
+    fn new(view: &View<'_>, bits: u8, limits: Limits) -> Result<Option<Self>> {
+        let most = view.stored_blots();
+        let start_bits = (most.max(1).ilog2() as u8).saturating_sub(3).max(bits.saturating_sub(32)).clamp(1, bits);
+        if most > MOST_ENTRIES || start_bits > 28 {
+            return Ok(None);
+        }
+        // Contents stand in the order of their first documents.
+        let first_of = |content| view.row(view.documents_of(content)[0] as usize).map(|row| row.number);
+        let first_of = (0..view.contents().len() as u32).map(first_of).collect::<Result<Vec<_>>>()?;
+        let shift = bits - start_bits;
+        let (mut entries, mut starts) = (Vec::new(), Vec::with_capacity((1 << start_bits) + 1));
+        view.for_each_shared(
+            limits,
+            |contents| first_of[contents[0] as usize],
+            |blot, first| {
+                starts.resize((blot >> shift) as usize + 1, entries.len() as u32);
+                entries.push(((blot & ((1 << shift) - 1)) as u32, first));
+                Ok(())
+            },
+        )?;
+        starts.resize((1 << start_bits) + 1, entries.len() as u32);
+        Ok(Some(Self { bits, entries, starts, start_bits }))
+    }
+
+    /// Appends the first document of each blot.
+    fn first(&self, blots: &[u64], out: &mut Vec<u32>) {
+        let shift = self.bits - self.start_bits;
+        let start = |blot: u64| self.starts[(blot >> shift) as usize] as usize;
+        black_box(blots.iter().fold(0, |sum, &blot| sum ^ start(blot)));
+        black_box(blots.iter().fold(0, |sum, &blot| sum ^ self.entries.get(start(blot)).map_or(0, |entry| entry.0)));
+        out.extend(blots.iter().map(|&blot| {
+            let low = (blot & ((1 << shift) - 1)) as u32;
+            let bucket = &self.entries[start(blot)..self.starts[(blot >> shift) as usize + 1] as usize];
+            bucket.iter().find(|entry| entry.0 >= low).filter(|entry| entry.0 == low).map_or(NEVER, |entry| entry.1)
+        }));
+    }
+}
+
+/// No document has it.
+const NEVER: u32 = u32::MAX;
+const NOT_ASKED: u32 = u32::MAX - 1;
+
+impl<'i> Seen<'i> {
+    fn new(index: &'i Index, limits: Limits) -> Result<Self> {
+        let view = View::of(index)?;
+        let mut first_at = view.document_at();
+        for first in first_at.iter_mut().flatten().filter(|first| **first != NEVER) {
+            *first = view.row(*first as usize)?.number;
+        }
+        let unknown = |sets: u64| (0..sets).map(|_| AtomicU32::new(NOT_ASKED)).collect();
+        let shared = match Table::new(&view, index.scheme.bits, limits)? {
+            Some(table) => SharedBlots::Table(table),
+            None => SharedBlots::InIndex(index.segments.iter().map(|segment| unknown(segment.sets.len())).collect()),
+        };
+        Ok(Self { index, first_at, shared })
+    }
+
+    /// Replaces `out` by the number of the first document that has each blot, or [`NEVER`]. Only for blots that several contents have is it told:
+    /// if just one has it, the document that is asked about is of that content.
+    fn first(&self, blots: &[u64], out: &mut Vec<u32>, places: &mut Vec<u32>) -> Result<()> {
+        out.clear();
+        let first_of = match &self.shared {
+            SharedBlots::Table(table) => {
+                table.first(blots, out);
+                return Ok(());
+            }
+            SharedBlots::InIndex(first_of) => first_of,
+        };
+        out.resize(blots.len(), NEVER);
+        let mut found = Vec::with_capacity(blots.len());
+        for (number, segment) in self.index.segments.iter().enumerate() {
+            found.clear();
+            segment.find_all(blots, self.index.scheme.bits, &mut found)?;
+            for (first, posted) in out.iter_mut().zip(&found).filter_map(|(first, posted)| posted.map(|posted| (first, posted))) {
+                let kept = match posted {
+                    Posted::Set(set) => first_of[number].get(set as usize),
+                    Posted::One(_) => None,
+                };
+                let mut here = kept.map_or(NOT_ASKED, |kept| kept.load(Ordering::Relaxed));
+                if here == NOT_ASKED {
+                    segment.places(posted, places)?;
+                    here = places.iter().map(|&place| self.first_at[number][place as usize]).min().unwrap_or(NEVER);
+                    // Whoever asks at the same time finds the same.
+                    kept.into_iter().for_each(|kept| kept.store(here, Ordering::Relaxed));
+                }
+                *first = here.min(*first);
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of a document, and that of the first one with the same tokens.
+    fn document(&self, id: &str, hash: Option<u128>) -> Result<(u32, u32), String> {
+        let (_, row) = indexed(self.index, id, hash)?;
+        let content = self.index.find_number(row.representative).map_err(|error| error.to_string())?;
+        let first = content.map_or(row.number, |at| self.first_at[at.segment][at.place as usize]);
+        Ok((row.number, first))
+    }
+}
+
+/// Finds a document that must be as it was indexed.
+pub(super) fn indexed(index: &Index, id: &str, hash: Option<u128>) -> Result<(At, Row), String> {
+    let found = index.find_id(id).and_then(|at| at.map(|at| Ok((at, index.row(at)?))).transpose());
+    let (at, row) = found.map_err(|error| error.to_string())?.ok_or_else(|| format!("no document '{id}' is in the index; add it first"))?;
+    if row.hash.is_some() && row.hash != hash {
+        return Err(format!("'{id}' is not what the index has under this id; bring the index up to date first"));
+    }
+    Ok((at, row))
+}
+
+#[derive(Clone)]
+struct Mark<'s> {
+    blots: ToBlots,
+    seen: &'s Seen<'s>,
+    format: Format,
+    /// Windows that are looked up together: their blots, and where they are.
+    sought: Vec<u64>,
+    windows: Vec<Span>,
+    first: Vec<u32>,
+    places: Vec<u32>,
+    found: Vec<Span>,
+}
+
+impl Stage for Mark<'_> {
+    type Out = Batch;
+
+    fn take(&mut self, item: &Item<'_>, out: &mut Batch) -> Result<(), String> {
+        self.mark(item)?;
+        self.put(item, out);
+        out.finish_record();
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Batch) {
+        self.blots.give_back();
+        crate::base::codec::empty(&mut self.found);
+    }
+}
+
+/// Adds a window to those found so far, or to the last of them.
+fn push(found: &mut Vec<Span>, window: Span) {
+    match found.last_mut() {
+        Some(last) if last.start <= window.start && window.start <= last.end => last.end = last.end.max(window.end),
+        _ => found.push(window),
+    }
+}
+
+/// Joins what overlaps or touches: interleaved windows come in another order.
+fn join(found: &mut Vec<Span>) {
+    found.sort_unstable_by_key(|span| (span.start, span.end));
+    found.dedup_by(|next, last| {
+        let joins = next.start <= last.end;
+        if joins {
+            last.end = last.end.max(next.end);
+        }
+        joins
+    });
+}
+
+impl Mark<'_> {
+    /// Finds what of a document was seen.
+    fn mark(&mut self, item: &Item<'_>) -> Result<(), String> {
+        let Self { blots, seen, sought, windows, first, places, found, .. } = self;
+        let (hash, mut all) = blots.windows(item)?;
+        let (number, first_copy) = seen.document(item.id, hash)?;
+        found.clear();
+        loop {
+            sought.clear();
+            windows.clear();
+            for (blot, window) in all.by_ref().take(AT_ONCE) {
+                sought.push(blot);
+                windows.push(window);
+            }
+            if sought.is_empty() {
+                break;
+            }
+            if first_copy < number {
+                // All of a copy was seen.
+                windows.iter().for_each(|&window| push(found, window));
+                continue;
+            }
+            seen.first(sought, first, places).map_err(|error| error.to_string())?;
+            windows.iter().zip(&*first).filter(|(_, first)| **first < number).for_each(|(&window, _)| push(found, window));
+        }
+        join(found);
+        Ok(())
+    }
+
+    fn put(&self, item: &Item<'_>, out: &mut Batch) {
+        let (mut doc, mut spans) = (Vec::new(), vec![b'[']);
+        put_id(&mut doc, self.format, item.id);
+        for (at, Span { start, end }) in self.found.iter().enumerate() {
+            // Writing to a vector cannot fail.
+            let _ = write!(spans, "{}[{start},{end}]", if at > 0 { "," } else { "" });
+        }
+        spans.push(b']');
+        let fields = [
+            ("doc", Value::Id(&doc)),
+            ("bytes", item.bytes.map_or(Value::None, Value::Count)),
+            ("spans", Value::Ids(&spans)),
+            ("seen", Value::Count(self.found.iter().map(|span| u64::from(span.end - span.start)).sum())),
+        ];
+        put_record(&mut out.bytes, self.format, &fields);
+    }
+}

@@ -1,0 +1,224 @@
+//! The tokens of documents of an index, and where these are in the texts, in temporary files: of each distinct text once the hashes of its tokens, of
+//! each document the spans.
+
+use crate::{
+    base::{
+        codec::{Fields, put_varint},
+        error::{Error, Place, Problem, Result},
+        files::{Mapping, TempDir, TempFile},
+    },
+    commands::Settings,
+    index::{At, Index, Row, View},
+    text::{
+        corpus::{Entry, Found, Named, Source, find_beneath},
+        stream::{Span, Tokens},
+    },
+};
+use std::{
+    io,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Spans are found from the nearest of those that stand every so many tokens.
+const SPAN_STEP: usize = 32;
+/// Bits of the place of a token among all.
+pub const PLACE_BITS: u32 = 40;
+const NONE: u32 = u32::MAX;
+
+/// The documents of an index: the files that their ids name, below the first of some directories that has them, or below the current one; or else those of the settings.
+pub fn open(view: &View<'_>, by_id: Option<&[PathBuf]>, settings: &Settings) -> Result<Source> {
+    match by_id {
+        Some(roots) => open_by_id(view, roots, settings),
+        None => Source::new(settings.corpus.clone(), settings.limits.threads),
+    }
+}
+
+/// The files that ids name, in the order of the index.
+fn open_by_id(view: &View<'_>, roots: &[PathBuf], settings: &Settings) -> Result<Source> {
+    let ids = (0..view.documents()).map(|document| view.id(document)).collect::<Result<Vec<_>>>()?;
+    let roots = if roots.is_empty() { vec![PathBuf::new()] } else { roots.to_vec() };
+    let open = move |id: String| {
+        let refused = |path: &Path, error: io::Error| {
+            let what = format!("{error}; if ids are no paths, say where the documents are with PATH");
+            Problem::new(Place::path(path), what)
+        };
+        let named = find_beneath(&roots, &id).map_err(|(path, error)| refused(&path, error));
+        let entry =
+            named.and_then(|Named { root, name, .. }| Entry::beneath(&root, &name, &id).map_err(|error| refused(&root.join(&name), error)));
+        Found::from(entry)
+    };
+    Ok(Source::over(Box::new(ids.into_iter().map(open)), settings.corpus.clone(), settings.limits.threads))
+}
+
+/// Replaces `out` by the hashes of tokens. Of a document of bases the number is given: those that are unknown must be like no other anywhere.
+pub fn hash_tokens(tokens: &Tokens, number: Option<u32>, out: &mut Vec<u64>) {
+    crate::base::codec::empty(out);
+    out.extend(tokens.iter().map(xxh3_64));
+    if let Some(number) = number {
+        for (place, (token, hash)) in
+            tokens.iter().zip(out).enumerate().filter(|(_, (token, _))| !matches!(token, [b'a' | b'c' | b'g' | b't']))
+        {
+            *hash = xxh3_64(&[token, &number.to_le_bytes()[..], &place.to_le_bytes()].concat());
+        }
+    }
+}
+
+/// Tokens and spans of some documents, one after the other.
+#[derive(Default)]
+pub struct SomeTokens {
+    documents: Vec<One>,
+    pub tokens: Vec<[u8; 8]>,
+    spans: Vec<u8>,
+}
+
+/// A document, and where what was read of it ends.
+struct One {
+    at: At,
+    number: u32,
+    representative: u32,
+    is_dropped: bool,
+    tokens_end: usize,
+    spans_end: usize,
+}
+
+impl SomeTokens {
+    /// Adds a document that the index has.
+    pub fn push(&mut self, at: At, row: &Row, tokens: &Tokens, hashes: &[u64]) {
+        self.tokens.extend(hashes.iter().map(|hash| hash.to_le_bytes()));
+        put_spans(tokens.spans().unwrap_or_default(), &mut self.spans);
+        let (tokens_end, spans_end) = (self.tokens.len(), self.spans.len());
+        let Row { number, representative, .. } = *row;
+        self.documents.push(One { at, number, representative, is_dropped: false, tokens_end, spans_end });
+    }
+
+    pub fn drop_documents(&mut self, dropped: &[usize]) {
+        dropped.iter().for_each(|&index| self.documents[index].is_dropped = true);
+    }
+
+    /// Bytes of memory, about.
+    pub fn weight(&self) -> u64 {
+        (self.spans.capacity() + 8 * self.tokens.capacity() + size_of_val(&self.documents[..])) as u64
+    }
+}
+
+/// Appends spans: where some of them are, then all, by what they differ from the one before.
+fn put_spans(spans: &[Span], out: &mut Vec<u8>) {
+    let (mut marks, mut all, mut before) = (Vec::new(), Vec::with_capacity(2 * spans.len()), 0_u32);
+    for (number, Span { start, end }) in spans.iter().enumerate() {
+        if number % SPAN_STEP == 0 {
+            marks.extend(before.to_le_bytes());
+            marks.extend((all.len() as u32).to_le_bytes());
+        }
+        put_varint(&mut all, u64::from(start.wrapping_sub(before)));
+        put_varint(&mut all, u64::from(end.wrapping_sub(*start)));
+        before = *start;
+    }
+    out.extend(marks);
+    out.extend(all);
+}
+
+/// Span number `number` of `count` that [`put_spans`] wrote.
+fn span(bytes: &[u8], count: usize, number: usize) -> Option<Span> {
+    let mark = number / SPAN_STEP;
+    let word = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+    let (mut start, offset) = (word(8 * mark)?, word(8 * mark + 4)? as usize);
+    let mut fields = Fields::new(bytes.get(8 * count.div_ceil(SPAN_STEP) + offset..)?);
+    let mut end = start;
+    for _ in 0..=number % SPAN_STEP {
+        start = start.wrapping_add(fields.varint("a start").ok()? as u32);
+        end = start.wrapping_add(fields.varint("a length").ok()? as u32);
+    }
+    Some(Span { start, end })
+}
+
+/// A distinct text: its tokens are those from `start` on, among all.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Text {
+    pub start: u64,
+    pub tokens: u32,
+}
+
+/// A document that was read.
+pub struct Document {
+    pub at: At,
+    /// As the index has it.
+    pub number: u32,
+    pub text: u32,
+    spans: u64,
+}
+
+/// All that was read, on disk.
+///
+/// Memory: some 50 bytes a document.
+pub struct Stored {
+    pub texts: Vec<Text>,
+    pub documents: Vec<Document>,
+    /// Of each number of a document whose postings are those of a text, the text.
+    text_of: Vec<u32>,
+    tokens: TempFile,
+    spans: TempFile,
+}
+
+impl Stored {
+    pub fn new(index: &Index, directory: &TempDir) -> Result<Self> {
+        let mut tokens = TempFile::new(directory)?;
+        // A token that is no other comes before each text, and after the last.
+        tokens.append(&0_u64.to_le_bytes())?;
+        let text_of = vec![NONE; index.manifest.numbers as usize];
+        Ok(Self { texts: Vec::new(), documents: Vec::new(), text_of, tokens, spans: TempFile::new(directory)? })
+    }
+
+    /// Takes documents in the order in which they are read. `each` is told of all of them: which of `read` it is, where in it its tokens are, and the text if it is a new one.
+    pub fn add(&mut self, read: &SomeTokens, mut each: impl FnMut(usize, Range<usize>, Option<Text>)) -> Result<()> {
+        let (mut tokens, mut first, mut spans_start) = (Vec::with_capacity(read.tokens.len()), 0, 0);
+        let (base, spans) = (self.tokens.bytes(), self.spans.append(&read.spans)?.start);
+        for (at, document) in read.documents.iter().enumerate() {
+            let (of_tokens, of_spans) = (first..document.tokens_end, spans_start..document.spans_end);
+            (first, spans_start) = (document.tokens_end, document.spans_end);
+            let known = &mut self.text_of[document.representative as usize];
+            let is_new = *known == NONE && !document.is_dropped;
+            let text = Text { start: base / 8 + tokens.len() as u64, tokens: of_tokens.len() as u32 };
+            if is_new {
+                *known = self.texts.len() as u32;
+                self.texts.push(text);
+                tokens.extend_from_slice(&read.tokens[of_tokens.clone()]);
+                tokens.push(u64::from(*known + 1).to_le_bytes());
+            }
+            each(at, of_tokens, is_new.then_some(text));
+            if !document.is_dropped {
+                let One { at, number, .. } = *document;
+                self.documents.push(Document { at, number, text: *known, spans: spans + of_spans.start as u64 });
+            }
+        }
+        self.tokens.append(tokens.as_flattened())?;
+        if self.tokens.bytes() >> (PLACE_BITS + 3) > 0 {
+            return Err(Error::Usage("more than a million million tokens; split the collection".to_owned()));
+        }
+        Ok(())
+    }
+
+    pub fn map(&self) -> Result<Mapped> {
+        Ok(Mapped { tokens: self.tokens.map()?, spans: self.spans.map()? })
+    }
+}
+
+/// What was read, as memory that the system may take back.
+pub struct Mapped {
+    tokens: Mapping,
+    spans: Mapping,
+}
+
+impl Mapped {
+    pub fn tokens(&self) -> &[[u8; 8]] {
+        self.tokens.as_chunks().0
+    }
+
+    /// The bytes of some tokens of a document.
+    pub fn span(&self, document: &Document, text: &Text, first: usize, last: usize) -> Option<Span> {
+        let spans = self.spans.get(document.spans as usize..)?;
+        let [first, last] = [first, last].map(|number| span(spans, text.tokens as usize, number));
+        Some(Span { start: first?.start, end: last?.end })
+    }
+}

@@ -1,0 +1,85 @@
+//! Lines that wait until all are read, in a temporary file.
+
+use super::{
+    NONE,
+    judge::{Fate, Judged},
+};
+use crate::base::{
+    error::{Error, Result},
+    files::{TempDir, TempFile},
+};
+use std::ops::Range;
+
+/// Packing is to save room on disk, not to take time.
+const LEVEL: i32 = 1;
+
+/// All lines in order. Memory: 16 bytes a line.
+pub struct StoredLines {
+    file: TempFile,
+    chunks: Vec<StoredChunk>,
+}
+
+struct StoredChunk {
+    packed: Range<u64>,
+    bytes: usize,
+    /// Where each line ends, and which document it is; or what else, beyond all documents.
+    lines: Vec<(u64, u32)>,
+}
+
+const PASSED: u32 = NONE;
+const UNKNOWN: u32 = NONE - 1;
+const CHANGED: u32 = NONE - 2;
+const REPEATED: u32 = NONE - 3;
+
+impl StoredLines {
+    pub fn new(directory: &TempDir) -> Result<Self> {
+        Ok(Self { file: TempFile::new(directory)?, chunks: Vec::new() })
+    }
+
+    pub fn push(&mut self, judged: &Judged) -> Result<()> {
+        let packed = zstd::bulk::compress(&judged.bytes, LEVEL).map_err(Error::output)?;
+        let line = |(range, fate): &(Range<usize>, Fate)| {
+            let what = match fate {
+                Fate::Passed => PASSED,
+                Fate::Unknown => UNKNOWN,
+                Fate::Changed => CHANGED,
+                Fate::Repeated => REPEATED,
+                Fate::Known(document) => *document,
+            };
+            (range.end as u64, what)
+        };
+        let lines = judged.lines.iter().map(line).collect();
+        self.chunks.push(StoredChunk { packed: self.file.append(&packed)?, bytes: judged.bytes.len(), lines });
+        Ok(())
+    }
+
+    /// The documents in the order of their lines.
+    pub fn documents(&self) -> Vec<u32> {
+        let all = self.chunks.iter().flat_map(|chunk| &chunk.lines).map(|&(_, document)| document);
+        all.filter(|&document| document < REPEATED).collect()
+    }
+
+    /// Gives all lines back, as they came.
+    pub fn for_each(self, mut each: impl FnMut(Judged) -> Result<()>) -> Result<()> {
+        for StoredChunk { packed, bytes, lines } in self.chunks {
+            let mut read = vec![0; (packed.end - packed.start) as usize];
+            self.file.read_at(&mut read, packed.start)?;
+            self.file.release(&packed);
+            let bytes = zstd::bulk::decompress(&read, bytes).map_err(Error::output)?;
+            let mut start = 0;
+            let lines = lines.into_iter().map(|(end, what)| {
+                let range = std::mem::replace(&mut start, end as usize)..end as usize;
+                let fate = match what {
+                    PASSED => Fate::Passed,
+                    UNKNOWN => Fate::Unknown,
+                    CHANGED => Fate::Changed,
+                    REPEATED => Fate::Repeated,
+                    document => Fate::Known(document),
+                };
+                (range, fate)
+            });
+            each(Judged { lines: lines.collect(), bytes, ..Judged::default() })?;
+        }
+        Ok(())
+    }
+}

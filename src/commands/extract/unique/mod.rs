@@ -1,0 +1,267 @@
+//! Cleans a corpus: copies its lines, but for documents of which nearly all is in another one that is copied.
+//!
+//! The documents of the input are visited in order of preference. See [`crate::similar::Cleaner`] for what is dropped. Documents that the index has
+//! and the input does not are never a reason to drop one: whatever is dropped is still in what is written.
+
+mod judge;
+mod lines;
+
+use super::{
+    LeaveOut,
+    pairs::{ESTIMATE, shown_by},
+    put, selection,
+};
+use crate::{
+    base::{
+        error::{Error, Result},
+        files::TempDir,
+        parallel::{self, Limits},
+    },
+    commands::{Settings, Watch},
+    index::{Index, View},
+    report::{Format, Value, put_id, put_record},
+    similar::{Cleaner, Discovery, Keep, Lists, Measure, Options, Score, Verdict},
+    text::corpus::{Account, Chunk, Source},
+};
+use judge::{Fate, Judge, Judged};
+use lines::StoredLines;
+use std::{cmp::Reverse, collections::HashMap, io::Write, ops::Range, sync::atomic::Ordering};
+
+#[derive(Debug, Clone)]
+pub struct UniqueOptions {
+    /// [`Score::Inclusion`]: the share of the document that goes which is in the one that stays. Or [`Score::Jaccard`].
+    pub score: Score,
+    pub threshold: f64,
+    /// Blots of more documents do not count.
+    pub max_df: Option<u64>,
+    /// Which documents are visited first, and so rather stay. Of equals the one that comes first in the input.
+    pub keep: Keep,
+    /// As [`super::ExtractOptions::limits`].
+    pub limits: Limits,
+    pub leave_out: LeaveOut,
+}
+
+/// An account of what was read, kept and dropped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Documents.
+    pub read: u64,
+    pub dropped_exact: u64,
+    pub dropped_near: u64,
+    /// Documents that the index does not have: they are kept.
+    pub unknown: u64,
+    /// Documents whose text is not the one that was indexed under their id: they are kept, and nothing is dropped for them.
+    pub changed: u64,
+    /// Lines that are not documents, or have an id that came before: they are kept, too.
+    pub problems: u64,
+    pub bytes_read: u64,
+    pub bytes_kept: u64,
+    /// The documents for which most others were dropped, and how many each; at most five.
+    pub largest: Vec<(String, u64)>,
+}
+
+impl Cleaned {
+    pub fn kept(&self) -> u64 {
+        self.read - self.dropped()
+    }
+
+    pub fn dropped(&self) -> u64 {
+        self.dropped_exact + self.dropped_near
+    }
+}
+
+/// How many groups are listed.
+const LARGEST: usize = 5;
+const NONE: u32 = u32::MAX;
+
+/// Writes the lines of a corpus that are to be kept, each as it came, and to `dropped` a record for each that is not.
+///
+/// Memory: sets and documents of the index as for pairs, what a [`Cleaner`] takes, 20 bytes a document, some 60 for each that is dropped, and the lines under way. To visit documents in another
+/// order than that of the input, all lines are stored in a temporary file, packed, with 16 bytes of memory a line.
+pub fn unique(
+    options: &UniqueOptions,
+    index: &Index,
+    settings: &Settings,
+    out: &mut dyn Write,
+    dropped: Option<&mut dyn Write>,
+    watch: &mut dyn Watch,
+) -> Result<Cleaned> {
+    if !matches!(options.score, Score::Inclusion | Score::Jaccard) {
+        return Err(Error::Usage(
+            "documents are dropped by their share in another one, or by jaccard; other scores have no such meaning".to_owned(),
+        ));
+    }
+    let source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
+    let view = View::of(index)?;
+    let measure = Measure { score: options.score, threshold: options.threshold, selection: selection(&index.scheme.select) };
+    let (lists, _) = options.leave_out.with(index, options.limits, watch, |without| {
+        let max_df = options.max_df.unwrap_or(u64::MAX);
+        Ok(Discovery::without(&without.text, &view, Options { measure, max_df, limits: options.limits })?.lists)
+    })?;
+    let judge = Judge::new(index, &view, settings)?;
+    let decided = Decided::new(&view, &lists, measure);
+    let mut sifter = Sifter { view: &view, measure, decided, cleaned: Cleaned::default(), out, dropped };
+    if options.keep == Keep::First {
+        sifter.cleaned.problems = read(source, settings, (&judge, &view), watch, |judged| {
+            judged.documents().for_each(|document| sifter.decided.visit(document));
+            sifter.sift(&judged)
+        })?;
+    } else {
+        let mut stored = StoredLines::new(&TempDir(None))?;
+        sifter.cleaned.problems = read(source, settings, (&judge, &view), watch, |judged| stored.push(&judged))?;
+        let tokens = |document: u32| view.contents()[view.content_of(document as usize) as usize].tokens;
+        let mut order = stored.documents();
+        match options.keep {
+            Keep::First => {}
+            Keep::Last => order.reverse(),
+            Keep::Longest => order.sort_by_key(|&document| Reverse(tokens(document))),
+            Keep::Shortest => order.sort_by_key(|&document| tokens(document)),
+        }
+        order.iter().for_each(|&document| sifter.decided.visit(document));
+        stored.for_each(|judged| sifter.sift(&judged))?;
+    }
+    sifter.cleaned.largest = sifter.decided.largest()?;
+    Ok(sifter.cleaned)
+}
+
+/// Reads all lines, on many threads, and hands them on in order. Gives the number of problems.
+fn read(
+    source: Source,
+    settings: &Settings,
+    (judge, view): (&Judge<'_>, &View<'_>),
+    watch: &mut dyn Watch,
+    mut sink: impl FnMut(Judged) -> Result<()>,
+) -> Result<u64> {
+    let stop = source.stop();
+    let worker = || {
+        let mut judge = judge.clone();
+        move |chunk: Chunk| judge.judge(chunk)
+    };
+    let weigh = |judged: &Result<Judged>| judged.as_ref().map_or(0, Judged::weight);
+    let (mut is_seen, mut problems, mut account) = (vec![false; view.documents()], 0, Account::default());
+    watch.account(&account);
+    parallel::ordered(settings.limits, source, worker, weigh, |judged| {
+        let mut judged = judged?;
+        judged.mark_repeated(view, &mut is_seen)?;
+        judged.problems.iter().for_each(|problem| watch.problem(problem));
+        problems += judged.problems.len() as u64;
+        watch.progress(judged.bytes.len() as u64, judged.lines.iter().filter(|(_, fate)| fate.is_document()).count() as u64);
+        watch.account(&judged.account);
+        account.add(&judged.account);
+        sink(judged).inspect_err(|_| stop.store(true, Ordering::Relaxed))
+    })?;
+    account.ensure_documents(&settings.corpus)?;
+    Ok(problems)
+}
+
+/// What became of each document that was visited.
+struct Decided<'v> {
+    view: &'v View<'v>,
+    cleaner: Cleaner<'v>,
+    /// Of documents that are dropped.
+    verdicts: HashMap<u32, Verdict>,
+    /// Documents that stay, in the order in which they were visited, and how many were dropped for each.
+    stays: Vec<(u32, u64)>,
+}
+
+impl<'v> Decided<'v> {
+    fn new(view: &'v View<'v>, lists: &'v Lists, measure: Measure) -> Self {
+        Self { view, cleaner: Cleaner::new(lists, measure), verdicts: HashMap::new(), stays: Vec::new() }
+    }
+
+    /// Decides the next document.
+    fn visit(&mut self, document: u32) {
+        let verdict = self.cleaner.visit(self.view.content_of(document as usize));
+        match verdict {
+            Verdict::Stays => self.stays.push((document, 0)),
+            Verdict::Exact { of, .. } | Verdict::Near { of, .. } => {
+                self.stays[of as usize].1 += 1;
+                self.verdicts.insert(document, verdict);
+            }
+        }
+    }
+
+    /// Why a document is dropped, if it is.
+    fn verdict(&self, document: u32) -> Option<Verdict> {
+        self.verdicts.get(&document).copied()
+    }
+
+    fn largest(&self) -> Result<Vec<(String, u64)>> {
+        let mut groups: Vec<(usize, &(u32, u64))> = self.stays.iter().enumerate().filter(|(_, (_, dropped))| *dropped > 0).collect();
+        groups.sort_by_key(|(number, (_, dropped))| (Reverse(*dropped), *number));
+        groups.iter().take(LARGEST).map(|(_, (document, dropped))| Ok((self.view.id(*document as usize)?, *dropped))).collect()
+    }
+}
+
+/// Writes what is kept, and what became of the rest.
+struct Sifter<'s, 'd> {
+    view: &'s View<'s>,
+    measure: Measure,
+    decided: Decided<'s>,
+    cleaned: Cleaned,
+    out: &'s mut dyn Write,
+    dropped: Option<&'d mut (dyn Write + 'd)>,
+}
+
+impl Sifter<'_, '_> {
+    fn sift(&mut self, judged: &Judged) -> Result<()> {
+        // What is kept in a row is written in one go.
+        let (mut kept, mut records) = (0..0, Vec::new());
+        for (line, fate) in &judged.lines {
+            self.count(*fate);
+            match *fate {
+                Fate::Known(document) if let Some(verdict) = self.decided.verdict(document) => {
+                    self.put_dropped(&mut records, document, verdict)?;
+                    self.write(&judged.bytes, kept)?;
+                    kept = line.end..line.end;
+                }
+                _ => kept.end = line.end,
+            }
+        }
+        self.cleaned.bytes_read += judged.bytes.len() as u64;
+        let is_cut = judged.bytes[kept.clone()].last().is_some_and(|&last| last != b'\n');
+        self.write(&judged.bytes, kept)?;
+        // The next file must not go on in the last line of this one.
+        put(self.out, if is_cut { b"\n" } else { b"" })?;
+        self.dropped.as_mut().map_or(Ok(()), |dropped| put(dropped, &records))
+    }
+
+    fn write(&mut self, bytes: &[u8], kept: Range<usize>) -> Result<()> {
+        self.cleaned.bytes_kept += kept.len() as u64;
+        put(self.out, &bytes[kept])
+    }
+
+    fn count(&mut self, fate: Fate) {
+        self.cleaned.read += u64::from(fate.is_document());
+        self.cleaned.unknown += u64::from(matches!(fate, Fate::Unknown));
+        self.cleaned.changed += u64::from(matches!(fate, Fate::Changed));
+    }
+
+    fn put_dropped(&mut self, records: &mut Vec<u8>, document: u32, verdict: Verdict) -> Result<()> {
+        let (of, reason, shared, share) = match verdict {
+            Verdict::Stays => return Ok(()),
+            Verdict::Exact { of, shared } => (of, "\"exact\"", shared, 1.0),
+            Verdict::Near { of, shared, share } => (of, "\"near\"", shared, share),
+        };
+        match verdict {
+            Verdict::Exact { .. } => self.cleaned.dropped_exact += 1,
+            _ => self.cleaned.dropped_near += 1,
+        }
+        if self.dropped.is_none() {
+            return Ok(());
+        }
+        let (mut doc, mut other) = (Vec::new(), Vec::new());
+        put_id(&mut doc, Format::Ndjson, &self.view.id(document as usize)?);
+        put_id(&mut other, Format::Ndjson, &self.view.id(self.decided.stays[of as usize].0 as usize)?);
+        let fields = [
+            ("doc", Value::Id(&doc)),
+            ("duplicate_of", Value::Id(&other)),
+            ("reason", Value::Id(reason.as_bytes())),
+            ("shared", Value::Count(self.measure.scaled(shared))),
+            ("share", Value::Number(share)),
+            ESTIMATE,
+        ];
+        put_record(records, Format::Ndjson, shown_by(&self.measure, &fields));
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! Which pairs are wanted: the rules as they are asked for, and as documents of an index have them.
+
+use crate::{
+    base::error::{Error, Place, Problem, Result},
+    commands::{
+        Watch,
+        groups::{Grouping, Groups},
+    },
+    index::{Index, Since, View},
+    similar::Apart,
+};
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Pairs that are not wanted.
+#[derive(Debug, Clone, Default)]
+pub struct WhichPairs {
+    /// No pairs inside a group.
+    pub groups: Option<Grouping>,
+    /// Only pairs of which one document or both are new.
+    pub new: Vec<New>,
+}
+
+/// Which documents are new.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum New {
+    /// Those whose ids begin so.
+    Prefix(String),
+    /// Those whose ids are in a file, one a line.
+    Listed(PathBuf),
+    /// Those that came, or were changed, after a commit.
+    Since(Since),
+}
+
+/// The same with all files read.
+#[derive(Debug, Default)]
+pub(super) struct Which {
+    groups: Option<Groups>,
+    new: Vec<Newcomers>,
+}
+
+impl Which {
+    /// Whether all pairs are wanted.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_none() && self.new.is_empty()
+    }
+}
+
+#[derive(Debug)]
+enum Newcomers {
+    Prefix(String),
+    Listed(HashSet<String>),
+    Since(u64),
+}
+
+impl WhichPairs {
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_none() && self.new.is_empty()
+    }
+
+    /// Reads the files; tells of ids that the index does not have, and gives their number.
+    pub(super) fn read(&self, index: &Index, watch: &mut dyn Watch) -> Result<(Which, u64)> {
+        let groups = self.groups.as_ref().map(Groups::read).transpose()?;
+        let is_known = |id: &str| Ok(index.find_id(id)?.is_some());
+        let mut unknown = groups.as_ref().map_or(Ok(Vec::new()), |groups| groups.unknown(is_known))?;
+        let mut new = Vec::new();
+        for rule in &self.new {
+            new.push(match rule {
+                New::Prefix(prefix) => Newcomers::Prefix(prefix.clone()),
+                New::Since(since) => Newcomers::Since(index.manifest.resolve(&index.directory, since)?),
+                New::Listed(path) => Newcomers::Listed(listed(path, |line, id| {
+                    if !is_known(id)? {
+                        let place = Place::line(&path.display().to_string().into(), line);
+                        unknown.push(Problem::new(place, format!("there is no document '{id}'")));
+                    }
+                    Ok(())
+                })?),
+            });
+        }
+        unknown.iter().for_each(|problem| watch.problem(problem));
+        Ok((Which { groups, new }, unknown.len() as u64))
+    }
+}
+
+fn listed(path: &Path, mut each: impl FnMut(u64, &str) -> Result<()>) -> Result<HashSet<String>> {
+    let text = fs::read_to_string(path).map_err(|error| Error::io(path.display(), error))?;
+    let mut ids = HashSet::new();
+    for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.is_empty()) {
+        each(number, line)?;
+        ids.insert(line.to_owned());
+    }
+    Ok(ids)
+}
+
+impl Which {
+    /// The rules for the documents of the whole index. That nothing in it is new is likely to be a slip.
+    pub fn apart(&self, index: &Index, view: &View<'_>) -> Result<Apart> {
+        let apart = self.apart_in(index, view)?;
+        let is_empty = !apart.is_new.is_empty() && !apart.is_new.contains(&true);
+        if is_empty { Err(Error::Usage("no document of the index is new, so there is nothing to compare".to_owned())) } else { Ok(apart) }
+    }
+
+    /// The rules for the documents of a view. Memory: five bytes a document, and the ids of a list.
+    pub fn apart_in(&self, index: &Index, view: &View<'_>) -> Result<Apart> {
+        let ids = || (0..view.documents()).map(|document| view.id(document));
+        let groups = self.groups.as_ref().map_or(Ok(Vec::new()), |groups| groups.numbers(ids()))?;
+        let mut is_new = vec![false; if self.new.is_empty() { 0 } else { view.documents() }];
+        for rule in &self.new {
+            let mut mark = |document: usize, is: bool| is_new[document] |= is;
+            match rule {
+                Newcomers::Prefix(prefix) => {
+                    for (document, id) in ids().enumerate() {
+                        mark(document, id?.starts_with(prefix.as_str()));
+                    }
+                }
+                Newcomers::Listed(listed) => {
+                    for (document, id) in ids().enumerate() {
+                        mark(document, listed.contains(&id?));
+                    }
+                }
+                Newcomers::Since(generation) => {
+                    let old = Index::open_at(&index.directory, *generation)?;
+                    let old = View::of(&old)?;
+                    let places: HashSet<_> = (0..old.documents()).map(|document| old.at(document)).collect();
+                    (0..view.documents()).for_each(|document| mark(document, !places.contains(&view.at(document))));
+                }
+            }
+        }
+        Ok(Apart { groups, is_new })
+    }
+}

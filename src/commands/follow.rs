@@ -1,0 +1,285 @@
+//! The commit that [`super::sync`] would make, in steps that many processes can do: what is to be read, who is who, and the commit itself.
+
+use super::{
+    BlotOptions, Settings, Watch,
+    blot::ToBlots,
+    build::range_name,
+    change::{is_of_shared_chunks, join_segments, refused},
+    files_of::FilesOf,
+    removal::{MaxRemove, ensure_walked_alike, walk_of},
+    steps::{PartFiles, PostedBy, StepOptions, TARGETS, Targets, place, place_segment, write_numbered},
+    sync::{Following, NotFound, state_path},
+};
+use crate::{
+    base::{
+        error::{Error, Place, Problem, Result},
+        files::{WriteLock, atomic_dir, durable},
+    },
+    index::{Change, Documents, FileSeal, Index, Known, Manifest, Numbering, SegmentFiles, sweep, write_known},
+    text::corpus::{Account, Found, LeftOut, SeenIds, Slice},
+};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+/// What is to be read to make an index follow its files; what cannot be read comes first.
+///
+/// Refuses at once what [`number_changes`] is sure to refuse.
+pub fn files_to_read(directory: &Path, blots: &BlotOptions, settings: &Settings, max_remove: MaxRemove) -> Result<(Manifest, Vec<Found>)> {
+    let index = Index::open_whole(directory)?;
+    if is_of_shared_chunks(&index) {
+        return Err(refused(
+            directory,
+            "an index of shared chunks: what is shared changes with every document; make it anew with dedup-spex",
+        ));
+    }
+    ToBlots::as_index(blots, &index.manifest, directory)?;
+    let state = state_path(directory);
+    let known = Known::open(&state, &index.manifest.scheme);
+    ensure_walked_alike(known.as_ref(), walk_of(&settings.corpus, &index.manifest.scheme), &state)
+        .map_err(|what| refused(directory, what))?;
+    let mut following = Following::new(&index, known.as_ref());
+    let mut walked = Walked::default();
+    following.walk(false, &settings.corpus, &mut walked)?;
+    let to_read = std::mem::take(&mut following.to_read);
+    ensure_may_go(&following.sure_to_go()?, max_remove, settings, directory)?;
+    let found = walked.left_out.into_iter().map(Found::LeftOut).chain(to_read.into_iter().map(Found::File)).collect();
+    Ok((index.manifest, found))
+}
+
+/// Refuses to remove more documents than may go.
+fn ensure_may_go(not_found: &NotFound, max_remove: MaxRemove, settings: &Settings, directory: &Path) -> Result<()> {
+    let refusal = max_remove.refusal(not_found.at.len() as u64, not_found.documents, &settings.corpus.paths);
+    refusal.map_or(Ok(()), |what| Err(refused(directory, what)))
+}
+
+/// What was found when files were looked for, but for the files to read.
+#[derive(Default)]
+struct Walked {
+    left_out: Vec<LeftOut>,
+    account: Account,
+}
+
+impl Watch for Walked {
+    fn problem(&mut self, problem: &Problem) {
+        self.left_out.push(LeftOut::unreadable(problem.clone()));
+    }
+
+    fn left_out(&mut self, left: &LeftOut) {
+        self.left_out.push(left.clone());
+    }
+
+    fn account(&mut self, account: &Account) {
+        self.account.add(account);
+    }
+
+    fn progress(&mut self, _: u64, _: u64) {}
+}
+
+/// Refuses an index that is not in the state it was planned for.
+fn ensure_unchanged(directory: &Path, checksum: &str) -> Result<Manifest> {
+    let manifest = Manifest::read(directory)?;
+    if manifest.checksum() == checksum {
+        return Ok(manifest);
+    }
+    Err(refused(directory, format!("changed since the plan was made (it is at generation {} now); plan anew", manifest.generation)))
+}
+
+/// Makes a directory of links to the files of an index; if its segments pile up, they are made into one there.
+pub fn stage_base(options: &StepOptions, index: &Path, checksum: &str, output: &Path) -> Result<()> {
+    let directory = index.canonicalize().map_err(|error| Error::io(index.display(), error))?;
+    atomic_dir::create(output, |beside| {
+        let manifest = ensure_unchanged(&directory, checksum)?;
+        for file in files_of(&manifest) {
+            let target = beside.join(&file.name);
+            symlink(directory.join(&file.name), &target).map_err(|error| Error::io(target.display(), error))?;
+        }
+        manifest.commit(beside)?;
+        let mut index = Index::open_whole(beside)?;
+        while let Some(range) = index.piled_up() {
+            index = join_segments(&index, range, &options.means)?;
+        }
+        Ok(())
+    })
+}
+
+fn files_of(manifest: &Manifest) -> impl Iterator<Item = &FileSeal> {
+    manifest.segments.iter().flat_map(|segment| &segment.files)
+}
+
+/// An index that follows its files.
+pub struct Followed<'a> {
+    /// What is known of files is beside it.
+    pub index: &'a Path,
+    /// What [`stage_base`] made.
+    pub base: &'a Path,
+    pub max_remove: MaxRemove,
+}
+
+/// A slice, and what was made of it.
+pub struct SliceMade {
+    pub slice: PathBuf,
+    pub made: PathBuf,
+}
+
+/// Numbers the documents that were read, beside those that the index has: `docs`, `targets`, and what is `known` of files.
+pub fn number_changes(options: &StepOptions, of: &Followed<'_>, settings: &Settings, slices: &[SliceMade], output: &Path) -> Result<()> {
+    options.make_with(output, |directory| {
+        let index = Index::open_whole(of.base)?;
+        let state = state_path(of.index);
+        let known = Known::open(&state, &index.manifest.scheme);
+        let walk = ensure_walked_alike(known.as_ref(), walk_of(&settings.corpus, &index.manifest.scheme), &state)
+            .map_err(|what| refused(of.index, what))?;
+        let mut following = Following::new(&index, known.as_ref());
+        let mut walked = Walked::default();
+        following.walk(false, &settings.corpus, &mut walked)?;
+        ensure_as_planned(&following, slices)?;
+        let is_as_it_was = following.is_as_it_was();
+        let mut numbering = Numbering::new(Some(Change::new(&index)));
+        let (mut seen, mut posted, mut bad) = (SeenIds::default(), PostedBy::default(), Vec::new());
+        for SliceMade { made, .. } in slices {
+            let (documents, files) = (Documents::open(&made.join("docs"))?, FilesOf::open(&made.join(FilesOf::NAME))?);
+            posted.start();
+            for place in 0..documents.len() {
+                let (id, row) = (documents.id(place)?, documents.row(place)?);
+                let file = files.file(place).ok_or_else(|| documents.file().damaged(0, "more documents than there are files of"))?;
+                if !seen.insert(SeenIds::hash(&id))? {
+                    // It is told when the index is gathered; its file keeps the documents it had.
+                    bad.push(file.clone());
+                    posted.repeat(id);
+                } else if !following.is_duplicate(&id, &Place::file(file.clone()))? {
+                    let (taken, at) = numbering.add(id.clone().into(), row)?;
+                    posted.note(place, &row, at);
+                    following.note(file, &id, &row, taken)?;
+                }
+            }
+            bad.extend(files.bad);
+        }
+        let problems = following.duplicates.iter().map(ToString::to_string).collect();
+        bad.extend(following.duplicates.iter().map(|problem| problem.place.file.clone()));
+        following.keep_bad(&bad)?;
+        if !is_as_it_was {
+            let not_found = following.not_found()?;
+            ensure_may_go(&not_found, of.max_remove, settings, of.index)?;
+            not_found.at.into_iter().for_each(|at| numbering.remove_at(at));
+        }
+        let docs: Vec<PathBuf> = slices.iter().map(|slice| slice.made.join("docs")).collect();
+        let numbers = write_numbered(directory, &docs, numbering, posted)?;
+        write_known(&directory.join("known"), String::new(), walk, following.into_states(&numbers)?)?;
+        // What was left out is in the slices.
+        Ok((problems, Account::of_unchanged(walked.account.unchanged)))
+    })
+}
+
+/// The files that must be read are those of the slices, as they were.
+fn ensure_as_planned(following: &Following<'_>, slices: &[SliceMade]) -> Result<()> {
+    let mut planned = Vec::new();
+    for SliceMade { slice, .. } in slices {
+        for found in Slice::open(slice)?.entries(None) {
+            match found {
+                Found::File(entry) => planned.push(entry.path),
+                Found::Problem(_) | Found::LeftOut(_) => {}
+                Found::Failed(error) => return Err(error),
+            }
+        }
+    }
+    let to_read = || following.to_read.iter().map(|entry| &entry.path);
+    if to_read().eq(&planned) {
+        return Ok(());
+    }
+    let odd = to_read().find(|path| !planned.contains(path)).or_else(|| planned.iter().find(|path| !to_read().any(|read| read == *path)));
+    Err(Error::damaged(Place::path(odd.map_or(Path::new("the corpus"), PathBuf::as_path)), "changed since the plan was made; plan anew"))
+}
+
+/// Puts the index together as it will be: what it has, linked, and the new segment.
+pub fn stage_changes(files: &PartFiles, base: &Path, output: &Path) -> Result<()> {
+    atomic_dir::create(output, |directory| {
+        let mut manifest = Manifest::read(base)?;
+        for file in files_of(&manifest) {
+            link(&base.join(&file.name), &directory.join(&file.name))?;
+        }
+        let targets = Targets::open(&files.documents.join(TARGETS))?;
+        if !targets.is_empty() {
+            manifest.generation += 1;
+            manifest.numbers = targets.numbers();
+            manifest.segments.push(place_segment(files, manifest.generation, directory)?);
+        }
+        manifest.commit(directory)
+    })
+}
+
+/// Puts together, for each range, what is needed to count what pairs share there: documents and sets of all segments, and the parts that have its blots, linked.
+pub fn stage_ranges(index: &Path, parts: u32, output: &Path) -> Result<()> {
+    let ranges = SegmentFiles::parts(parts)?;
+    atomic_dir::create(output, |beside| {
+        let manifest = Manifest::read(index)?;
+        for (number, range) in ranges.iter().enumerate() {
+            let directory = beside.join(range_name(number));
+            fs::create_dir(&directory).map_err(|error| Error::io(directory.display(), error))?;
+            for segment in &manifest.segments {
+                let parts = SegmentFiles::parts(segment.parts)?;
+                let of_range =
+                    parts.iter().zip(segment.files.iter().skip(2)).filter(|(part, _)| part.start < range.end && range.start < part.end);
+                for file in segment.files.iter().take(2).chain(of_range.map(|(_, file)| file)) {
+                    link(&index.join(&file.name), &directory.join(&file.name))?;
+                }
+            }
+            manifest.commit(&directory)?;
+        }
+        Ok(())
+    })
+}
+
+/// Gives a file another name: the file itself, or a link to it.
+fn link(from: &Path, to: &Path) -> Result<()> {
+    let from = from.canonicalize().map_err(|error| Error::io(from.display(), error))?;
+    if fs::hard_link(&from, to).is_err() {
+        symlink(&from, to).map_err(|error| Error::io(to.display(), error))?;
+    }
+    Ok(())
+}
+
+/// Makes an index what was put together, unless it has changed since: the last rename is the commit. To do it again changes nothing.
+pub fn commit_staged(staged: &Path, known: &Path, directory: &Path, checksum: &str) -> Result<u64> {
+    let mut new = Manifest::read(staged)?;
+    // A directory without an index is left as it is.
+    Manifest::read(directory)?;
+    let lock = WriteLock::take(directory)?;
+    let done = commit(&mut new, staged, directory, checksum).and_then(|()| {
+        let Some(known) = Known::open(known, &new.scheme) else { return Ok(()) };
+        write_known(&state_path(directory), new.checksum(), known.walk().clone(), known.states()?)
+    });
+    lock.release(directory)?;
+    done.map(|()| new.generation)
+}
+
+fn commit(new: &mut Manifest, staged: &Path, directory: &Path, checksum: &str) -> Result<()> {
+    let before = Manifest::read(directory)?;
+    // Pins that were made, moved or removed since the plan was made stay as they are.
+    new.pins.clone_from(&before.pins);
+    if before == *new {
+        return Ok(());
+    }
+    ensure_unchanged(directory, checksum)?;
+    for (name, &generation) in &new.pins {
+        if new.at(directory, generation).is_err() {
+            return Err(refused(
+                directory,
+                format!("pin '{name}' was made since the plan was made, of a state that the plan does not keep; plan anew"),
+            ));
+        }
+    }
+    sweep(directory, Some(&before))?;
+    let mut placed = Vec::new();
+    for file in files_of(new).filter(|file| !before.names(&file.name)) {
+        let target = directory.join(&file.name);
+        place(&staged.join(&file.name), &target)?;
+        placed.push(target);
+    }
+    durable::sync_files(directory, &placed)?;
+    Index::open_whole(staged)?;
+    new.commit(directory)?;
+    sweep(directory, Some(&*new))
+}

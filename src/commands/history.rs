@@ -1,0 +1,239 @@
+//! Documents against a history that grows with them.
+
+use super::{Asked, Gathered, Settings, Stage, Watch, flaws::Flaws, run};
+use crate::{
+    base::{
+        error::{At, Error, Problem, Result},
+        parallel,
+    },
+    blot::DocumentPrinter,
+    history::{
+        self, History, Request, Wanted,
+        online::{self, Answering, Of, Reply, Tell, ensure_id_is_short, put_reply},
+    },
+    text::{
+        corpus::{Account, Chunk, Flaw, Item, Reader, Source, Textless, copy_lines},
+        scheme::PrintScheme,
+        stream::{Kind, Print},
+        token::Tokenizer,
+    },
+};
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    ops::Range,
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+};
+
+#[derive(Clone)]
+pub struct HistoryOptions {
+    pub of: Of,
+    /// None: that of the stream that comes in, or of the history.
+    pub tokenizer: Option<Tokenizer>,
+    pub wanted: Wanted,
+    /// Documents are added, so that later ones are compared with them, too.
+    pub add: bool,
+    /// Is told what was lost, to a crash or on the way to a server.
+    pub tell: Tell,
+}
+
+/// Writes the best matches of each document in the order of the documents, and adds them to the history. There may be none: documents come when they come.
+pub fn ask_history(options: &HistoryOptions, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Asked> {
+    let (source, prints, mut history) = open(options, settings)?;
+    let (mut asked, mut lines) = (Asked::default(), Vec::new());
+    let summary = run(&Gather(prints), source, settings, watch, |gathered, ids| {
+        let requests: Vec<_> = ids.iter().zip(&gathered.0).map(|((id, _), &print)| Request { id, print, add: options.add }).collect();
+        let replies = history.ask(&requests)?;
+        lines.clear();
+        for (request, reply) in requests.iter().zip(&replies) {
+            asked.matches += reply.matches.len() as u64;
+            put_reply(&mut lines, request.id, reply, options.wanted.top > 1);
+        }
+        // Whoever asks as documents come waits for the answer.
+        out.write_all(&lines).and_then(|()| out.flush()).map_err(Error::output)
+    })?;
+    history.close()?;
+    asked.problems = summary.problems;
+    Ok(asked)
+}
+
+/// Writes the lines of documents that are like none before them, each as it came, and adds all to the history.
+///
+/// A document is stored only after its line was written and flushed. So whenever the process dies, the same input once more passes every
+/// new document at least once. A line that is no document is reported, and kept: nothing is lost that was not found elsewhere.
+pub fn sift_by_history(options: &HistoryOptions, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Asked> {
+    let (source, prints, mut history) = open(options, settings)?;
+    let (mut asked, mut flaws, stop) = (Asked::default(), Flaws::default(), source.stop());
+    watch.account(&Account::default());
+    let worker = || {
+        let (mut prints, mut reader) = (prints.clone(), Reader::new(&settings.corpus));
+        move |chunk: Chunk| read_lines(&mut prints, &mut reader, chunk)
+    };
+    let weigh = |lines: &Result<Lines>| lines.as_ref().map_or(0, Lines::weight);
+    parallel::ordered(settings.limits, source, worker, weigh, |lines| {
+        let lines = lines?;
+        flaws.report(&lines.flaws, lines.file.as_ref(), lines.documents.len() as u64, watch);
+        watch.account(&lines.account);
+        watch.progress(lines.bytes.len() as u64, lines.documents.len() as u64);
+        let mut pass = Pass { lines: &lines, next_line: 0, next_document: 0, kept: Vec::new(), out };
+        let requests: Vec<_> = lines.documents.iter().map(|(id, print)| Request { id, print: *print, add: options.add }).collect();
+        let passed = history.ask_and_deliver(&requests, &mut |replies| {
+            asked.matches += replies.iter().filter(|reply| !reply.matches.is_empty()).count() as u64;
+            pass.pass(replies)
+        });
+        // There may be lines without any document.
+        passed.and_then(|()| pass.pass(&[])).inspect_err(|_| stop.store(true, Ordering::Relaxed))
+    })?;
+    history.close()?;
+    flaws.finish(watch);
+    asked.problems = flaws.problems;
+    Ok(asked)
+}
+
+/// Passes the lines of a chunk on, as far as their documents are answered.
+struct Pass<'l, W> {
+    lines: &'l Lines,
+    next_line: usize,
+    next_document: usize,
+    kept: Vec<u8>,
+    out: &'l mut W,
+}
+
+impl<W: Write> Pass<'_, W> {
+    /// Writes the lines of the next documents that are like nothing, and all lines up to the first document after them.
+    fn pass(&mut self, replies: &[Reply]) -> Result<()> {
+        self.kept.clear();
+        while let Some((line, document)) = self.lines.lines.get(self.next_line) {
+            let reply = document.map(|document| replies.get(document - self.next_document));
+            match reply {
+                Some(None) => break,
+                Some(Some(reply)) if !reply.matches.is_empty() => {}
+                Some(Some(_)) | None => self.kept.extend_from_slice(&self.lines.bytes[line.clone()]),
+            }
+            self.next_line += 1;
+        }
+        self.next_document += replies.len();
+        // The next file must not go on in the last line of this one.
+        if self.kept.last().is_some_and(|&last| last != b'\n') {
+            self.kept.push(b'\n');
+        }
+        self.out.write_all(&self.kept).and_then(|()| self.out.flush()).map_err(Error::output)
+    }
+}
+
+/// Removes all entries that have one of these ids; says how many they were, and tells each id that has none.
+pub fn remove_from_history(
+    directory: &Path,
+    options: &history::Options,
+    ids: impl Iterator<Item = Result<String>>,
+    watch: &mut dyn Watch,
+) -> Result<(u64, u64)> {
+    history::ensure_is(directory)?;
+    let (mut history, notes) = History::open(directory, options.clone())?;
+    notes.iter().for_each(|note| watch.problem(note));
+    let (mut removed, mut unknown) = (0, 0);
+    for id in ids {
+        let id = id?;
+        let count = history.remove(&id)?;
+        removed += count;
+        if count == 0 {
+            unknown += 1;
+            watch.problem(&Problem::new(crate::base::error::Place::path(directory), format!("no entry has the id '{id}'")));
+        }
+    }
+    history.close()?.iter().for_each(|note| watch.problem(note));
+    Ok((removed, unknown))
+}
+
+/// Opens the input, and then the history: what the first is made with the second must be.
+fn open(options: &HistoryOptions, settings: &Settings) -> Result<(Source, DocumentPrinter, Box<dyn Answering>)> {
+    let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
+    let first = source.first_header().cloned();
+    let is_told = options.tokenizer.is_some() || first.as_ref().is_some_and(|(header, _)| header.kind != Kind::Blots);
+    let scheme = is_told.then(|| PrintScheme::of(options.tokenizer.as_ref(), first.as_ref())).transpose()?;
+    scheme.clone().map_or(Ok(()), |scheme| DocumentPrinter::new(scheme).map(drop))?;
+    let history = online::open(&options.of, scheme, options.wanted, &options.tell)?;
+    let prints = DocumentPrinter::new(history.scheme().clone())?;
+    prints.expect_in(&mut source);
+    Ok((source, prints, history))
+}
+
+/// Gathers the prints of documents.
+#[derive(Clone)]
+struct Gather(DocumentPrinter);
+
+#[derive(Default)]
+struct Prints(Vec<Option<Print>>);
+
+impl Gathered for Prints {
+    fn drop_documents(&mut self, _: &[usize]) {}
+
+    fn weight(&self) -> u64 {
+        size_of_val(&self.0[..]) as u64
+    }
+}
+
+impl Stage for Gather {
+    type Out = Prints;
+    const IDS_ARE_UNIQUE: bool = false;
+
+    fn take(&mut self, item: &Item<'_>, out: &mut Prints) -> Result<(), String> {
+        ensure_id_is_short(item.id)?;
+        out.0.push(self.0.print(item)?.0.print);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Prints) {
+        self.0.give_back();
+    }
+}
+
+/// The lines of a chunk, and what documents are in them.
+struct Lines {
+    bytes: Vec<u8>,
+    /// Each with its line feed, and which document it is.
+    lines: Vec<(Range<usize>, Option<usize>)>,
+    documents: Vec<(Box<str>, Option<Print>)>,
+    flaws: Vec<Flaw>,
+    account: Account,
+    file: Option<Arc<str>>,
+}
+
+impl Lines {
+    fn weight(&self) -> u64 {
+        (self.bytes.capacity() + self.lines.len() * 120 + self.flaws.len() * 240) as u64
+    }
+}
+
+fn read_lines(prints: &mut DocumentPrinter, reader: &mut Reader, chunk: Chunk) -> Result<Lines> {
+    let (bytes, first_line) = copy_lines(&chunk)?;
+    let (mut documents, mut flaws, mut at_line) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let (mut refused, file) = (Vec::new(), chunk.container().map(|of| of.file.clone()));
+    let kept = |what: &str| format!("{what}; the line is kept");
+    let mut account = reader.read(chunk, &mut |found| match found {
+        Err(Flaw::Problem(Problem { place, what })) => flaws.push(Problem::new(place, kept(&what)).into()),
+        Err(Flaw::Textless(textless)) => flaws.push(Flaw::Textless(Textless { what: kept(&textless.what), ..textless })),
+        Err(left) => flaws.push(left),
+        Ok(item) => match ensure_id_is_short(item.id).and_then(|()| prints.print(&item)) {
+            Err(what) => {
+                refused.push(item.bytes.unwrap_or(0));
+                flaws.push(Problem::new(item.place(), kept(&what)).into());
+            }
+            Ok((printed, _)) => {
+                if let At::Line(line) = item.place().at {
+                    at_line.insert(line, documents.len());
+                }
+                documents.push((item.id.into(), printed.print));
+            }
+        },
+    })?;
+    refused.iter().for_each(|&bytes| account.drop_document(bytes));
+    prints.give_back();
+    let (mut lines, mut start) = (Vec::new(), 0);
+    for (line, number) in bytes.split_inclusive(|&byte| byte == b'\n').zip(first_line..) {
+        lines.push((start..start + line.len(), at_line.get(&number).copied()));
+        start += line.len();
+    }
+    Ok(Lines { bytes, lines, documents, flaws, account, file })
+}

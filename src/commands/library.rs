@@ -1,0 +1,108 @@
+//! The texts of an index's documents, from wherever they are now.
+
+use crate::{
+    base::error::{Place, Problem},
+    index::Index,
+    text::{
+        corpus::{self, Places},
+        stream::Tokens,
+        token::SchemeTokenizer,
+    },
+};
+use std::{io, path::PathBuf, sync::OnceLock};
+
+/// Reads documents by id. An id is the path of a file, below one of the directories if some are given, else below the current one, and leads nowhere else; if it is
+/// not there it is looked for in the files of the corpus, which are read once, when the first document is missing.
+pub struct Library<'i> {
+    index: &'i Index,
+    /// Where to look: directories, and files with a document a line.
+    corpus: Vec<PathBuf>,
+    /// The directories among them.
+    roots: Vec<PathBuf>,
+    options: corpus::Options,
+    places: OnceLock<Result<Places, String>>,
+    tokenize: SchemeTokenizer,
+}
+
+/// Why there is no text.
+pub enum Unread {
+    /// It cannot be read.
+    Missing(Problem),
+    /// It is not the one that was indexed.
+    Changed(Problem),
+}
+
+impl Unread {
+    pub fn into_problem(self) -> Problem {
+        match self {
+            Self::Missing(problem) | Self::Changed(problem) => problem,
+        }
+    }
+}
+
+const REMEDY: &str = "say where the documents are with --corpus PATH";
+
+impl<'i> Library<'i> {
+    /// `options` say how files are read: the fields of NDJSON, what to do about text that is not UTF-8.
+    pub fn new(index: &'i Index, corpus: &[PathBuf], options: &corpus::Options) -> Self {
+        let options = corpus::Options { paths: corpus.to_vec(), files_from: None, ..options.clone() };
+        let roots = if corpus.is_empty() { vec![PathBuf::new()] } else { corpus.iter().filter(|path| path.is_dir()).cloned().collect() };
+        let tokenize = SchemeTokenizer::new(&index.scheme.tokens);
+        Self { index, corpus: corpus.to_vec(), roots, options, places: OnceLock::new(), tokenize }
+    }
+
+    /// The text of a document, as it was indexed.
+    pub fn read(&self, id: &str) -> Result<String, Unread> {
+        let text = self.text(id).map_err(Unread::Missing)?;
+        if self.is_changed(id, &text) {
+            let what = "the text is not the one that was indexed, and is left out; dedup-index sync brings the index up to date";
+            return Err(Unread::Changed(Problem::new(Place::file(id), what)));
+        }
+        Ok(text)
+    }
+
+    fn text(&self, id: &str) -> Result<String, Problem> {
+        let (path, error) = match corpus::find_beneath(&self.roots, id) {
+            Ok(corpus::Named { root, name, file }) => {
+                let path = root.join(name);
+                let unread = |error: io::Error| Problem::new(Place::path(&path), error.to_string());
+                return corpus::read_open_text(file, &path, &self.options).map_err(unread);
+            }
+            Err(refused) => refused,
+        };
+        let refused = || Problem::new(Place::path(&path), format!("{error}; {REMEDY}"));
+        if self.corpus.is_empty() {
+            return Err(refused());
+        }
+        let names = || self.corpus.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+        match self.places() {
+            Err(what) => Err(Problem::new(Place::file(names()), what.clone())),
+            Ok(places) => match places.text(id)? {
+                Some(text) => Ok(text),
+                None if self.corpus == self.roots && self.roots.len() == 1 => Err(Problem::new(Place::path(&path), error.to_string())),
+                None => Err(Problem::new(Place::file(names()), format!("there is no document '{id}' in it"))),
+            },
+        }
+    }
+
+    fn places(&self) -> &Result<Places, String> {
+        self.places.get_or_init(|| {
+            let is_wanted = |id: &str| Ok(self.index.find_id(id)?.is_some());
+            Places::find(&self.options, is_wanted).map_err(|error| error.to_string())
+        })
+    }
+
+    /// What could not be read of the corpus.
+    pub fn problems(&self) -> &[Problem] {
+        self.places.get().and_then(|places| places.as_ref().ok()).map_or(&[], Places::problems)
+    }
+
+    /// By the hash over the tokens; by their number where a stream of another program did not say it.
+    fn is_changed(&self, id: &str, text: &str) -> bool {
+        let row = self.index.find_id(id).ok().flatten().and_then(|at| self.index.row(at).ok());
+        let Some(row) = row else { return false };
+        let mut tokens = Tokens::default();
+        let is_same = |tokens: &Tokens| row.hash.map_or_else(|| tokens.len() as u64 == u64::from(row.tokens), |hash| tokens.hash() == hash);
+        self.tokenize.clone().tokenize(text, &mut tokens).is_ok() && !is_same(&tokens)
+    }
+}

@@ -1,0 +1,193 @@
+//! Given pairs of documents to the passages that they share; no index is needed.
+
+use super::{
+    Asked, Watch,
+    texts::{PassageOptions, Shared},
+};
+use crate::{
+    align::{Passage, Prepared, Tally, exclusions::Rules},
+    base::{
+        error::{Error, Place, Problem, Result},
+        parallel::{self, Limits, Weighted},
+    },
+    report::html::PairPage,
+};
+use std::{
+    fs::{self, File},
+    io::{self, BufRead, BufReader},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+#[derive(Debug, Clone)]
+pub struct PairsOptions {
+    /// A file with two paths a line, a tab between them; `-` for stdin.
+    pub list: PathBuf,
+    pub passages: PassageOptions,
+    /// Make a page for each pair.
+    pub with_pages: bool,
+}
+
+/// Two documents and what they share.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Aligned {
+    pub a: String,
+    pub b: String,
+    /// The share of its words that are in passages.
+    pub a_in_b: f64,
+    pub b_in_a: f64,
+    pub passages: Vec<Passage>,
+    /// What the words of either are counted as, if some may not count.
+    pub tallies: Option<[Tally; 2]>,
+    /// What a browser shows of the pair, if it was asked for.
+    pub page: Option<PairPage>,
+}
+
+impl Aligned {
+    /// Bytes of memory, about.
+    fn weight(&self) -> u64 {
+        let page = self.page.as_ref().map_or(0, |page| page.html.len());
+        (size_of_val(&self.passages[..]) + page) as u64
+    }
+}
+
+/// Aligns all pairs of a list on many threads; the sink gets them in the order of the list.
+///
+/// Memory: some 30 times the size of the documents that are worked on, two for each thread, with pages some 34 times; large ones are worked on one pair
+/// at a time.
+pub fn align_pairs(
+    options: &PairsOptions,
+    limits: Limits,
+    mut sink: impl FnMut(Aligned) -> Result<()>,
+    watch: &mut dyn Watch,
+) -> Result<Asked> {
+    let worker = || {
+        let mut aligner = Aligner { options, a: None, b: None };
+        move |line: Line| (line.text.len() as u64 + 1, aligner.align(&line))
+    };
+    let weigh = |(_, done): &Done| done.as_ref().map_or(0, Aligned::weight);
+    let mut asked = Asked::default();
+    parallel::ordered(limits, Lines::open(&options.list)?, worker, weigh, |(bytes, done)| {
+        watch.progress(bytes, 1);
+        match done {
+            Ok(aligned) => {
+                asked.matches += aligned.passages.len() as u64;
+                sink(aligned)
+            }
+            Err(problems) => {
+                asked.problems += problems.len() as u64;
+                problems.iter().for_each(|problem| watch.problem(problem));
+                Ok(())
+            }
+        }
+    })?;
+    Ok(asked)
+}
+
+/// The length of a line, and what became of it.
+type Done = (u64, Result<Aligned, Vec<Problem>>);
+
+/// A line of the list.
+struct Line {
+    place: Place,
+    text: String,
+}
+
+impl Line {
+    fn paths(&self) -> Option<(&str, &str)> {
+        self.text.split_once('\t').filter(|(a, b)| !a.is_empty() && !b.is_empty() && !b.contains('\t'))
+    }
+}
+
+/// The lines of a list that are not empty.
+struct Lines {
+    name: Arc<str>,
+    input: Box<dyn BufRead + Send>,
+    number: u64,
+}
+
+impl Lines {
+    fn open(list: &Path) -> Result<Self> {
+        let input: Box<dyn BufRead + Send> = if list.as_os_str() == "-" {
+            Box::new(BufReader::new(io::stdin()))
+        } else {
+            Box::new(BufReader::new(File::open(list).map_err(|error| Error::io(list.display(), error))?))
+        };
+        Ok(Self { name: list.display().to_string().into(), input, number: 0 })
+    }
+
+    fn read(&mut self) -> Result<Option<Line>> {
+        let mut bytes = Vec::new();
+        while self.input.read_until(b'\n', &mut bytes).map_err(|error| Error::io(&self.name, error))? > 0 {
+            self.number += 1;
+            let place = Place::line(&self.name, self.number);
+            let text = String::from_utf8(bytes).map_err(|_| Error::damaged(place.clone(), "the line is not UTF-8"))?;
+            let text = text.trim_end_matches(['\n', '\r']).to_owned();
+            if !text.is_empty() {
+                return Ok(Some(Line { place, text }));
+            }
+            bytes = Vec::new();
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for Lines {
+    type Item = Result<Weighted<Line>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let line = self.read().transpose()?;
+        Some(line.map(|line| {
+            let size = |path: &str| fs::metadata(path).map_or(0, |metadata| metadata.len());
+            let bytes = line.paths().map_or(0, |(a, b)| size(a) + size(b));
+            // What the budget is counted in is an eighth of the memory it stands for.
+            Weighted { item: line, bytes: 4 * bytes }
+        }))
+    }
+}
+
+/// Aligns one pair after the other. A document that comes again, on the same side, is not read again.
+struct Aligner<'o> {
+    options: &'o PairsOptions,
+    a: Option<(String, Prepared)>,
+    b: Option<(String, Prepared)>,
+}
+
+impl Aligner<'_> {
+    fn align(&mut self, line: &Line) -> Result<Aligned, Vec<Problem>> {
+        let Some((path_a, path_b)) = line.paths() else {
+            let what = "expected two paths with a tab between them";
+            return Err(vec![Problem::new(line.place.clone(), what)]);
+        };
+        let options = &self.options.passages;
+        let (a, b) = match (load(&mut self.a, path_a, options, &options.rules), load(&mut self.b, path_b, options, &options.source_rules)) {
+            (Ok(a), Ok(b)) => (a, b),
+            (a, b) => return Err([a.err(), b.err()].into_iter().flatten().collect()),
+        };
+        let Shared { a_in_b, b_in_a, mut passages, tallies } = options.shared_text(a, b);
+        let notes = options.notes("the first text");
+        let page = self.options.with_pages.then(|| PairPage::of((path_a, a), (path_b, b), &passages, &notes)).transpose();
+        let page = page.map_err(|error| vec![Problem::new(line.place.clone(), error.to_string())])?;
+        options.place(&mut passages, a, b);
+        let tallies = options.leaves_out().then_some(tallies);
+        Ok(Aligned { a: path_a.to_owned(), b: path_b.to_owned(), a_in_b, b_in_a, passages, tallies, page })
+    }
+}
+
+/// The document that is in the slot, or comes there now.
+fn load<'s>(
+    slot: &'s mut Option<(String, Prepared)>,
+    path: &str,
+    options: &PassageOptions,
+    rules: &Rules,
+) -> Result<&'s Prepared, Problem> {
+    if slot.as_ref().is_none_or(|(loaded, _)| loaded != path) {
+        // Two large documents in the place of one would be one too many.
+        *slot = None;
+        *slot = Some((path.to_owned(), options.prepared(path, rules)?));
+    }
+    match slot {
+        Some((_, document)) => Ok(document),
+        None => Err(Problem::new(Place::file(path), "could not be read")),
+    }
+}

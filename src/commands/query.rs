@@ -1,0 +1,389 @@
+//! Documents against an index: what shares text with them.
+
+use super::{
+    Beside, BlotOptions, Gathered, Settings, Stage, Watch,
+    blot::ToBlots,
+    groups::{Grouping, Groups},
+    run,
+    texts::{PassageOptions, PassageParts, Shared, Texts},
+};
+use crate::{
+    align::Prepared,
+    base::{
+        codec::empty,
+        error::{Error, Place, Problem, Result},
+        files,
+    },
+    blot::select,
+    index::Index,
+    report::{Excerpts, Format, Value, html::DocumentPage, put_id, put_names, put_record},
+    similar::{Excluded, Match, Measure, Score, Search, SearchScratch, Side, Wanted},
+    text::corpus::{self, Content, Item, Source},
+};
+use std::{
+    collections::HashSet,
+    io::Write,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+#[derive(Debug, Clone)]
+pub struct QueryOptions {
+    /// They must be those of the index, as far as they are given.
+    pub blots: BlotOptions,
+    pub score: Score,
+    pub threshold: f64,
+    /// The best so many.
+    pub top: usize,
+    /// Blots of more documents do not count.
+    pub max_df: Option<u64>,
+    /// Files whose blots do not count.
+    pub exclude: Vec<PathBuf>,
+    /// Indexes whose blots do not count.
+    pub exclude_indexes: Vec<PathBuf>,
+    /// Files and directories of base text, whose blots do not count.
+    pub base: Vec<PathBuf>,
+    /// Documents of the group of the one that is asked about are passed over.
+    pub groups: Option<Grouping>,
+    pub answers: Answers,
+    /// With the passages that are shared.
+    pub passages: Option<PassageOptions>,
+}
+
+/// How answers are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// A record for each match.
+    Matches(Format),
+    /// A line of JSON for each document, whether or not anything was found.
+    Documents,
+    /// Excerpts, for a person to read.
+    Excerpts { with_color: bool },
+    /// A page for a browser; of one document only.
+    Page,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    pub matches: u64,
+    /// Inputs that could not be used.
+    pub problems: u64,
+}
+
+/// Writes the best matches of each document, in the order of the documents.
+pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Asked> {
+    let blots = ToBlots::for_comparison(&options.blots, index)?;
+    let selection = (!select::is_complete(&index.scheme.select)).then(|| select::rate(&index.scheme.select));
+    let measure = Measure { score: options.score, threshold: options.threshold, selection };
+    let reference = options.exclude_indexes.iter().map(|path| open_reference(path, index)).collect::<Result<Vec<_>>>()?;
+    let files = [&options.exclude[..], &options.base].concat();
+    let excluded = Excluded::new(index, blots_of_files(&files, &blots, settings, watch)?, &reference)?;
+    let groups = options.groups.as_ref().map(Groups::read).transpose()?.map(|groups| Grouped { groups, asked: Mutex::default() });
+    let search = Search { index, measure, top: options.top, max_df: options.max_df.unwrap_or(u64::MAX), excluded };
+    let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
+    blots.expect_in(&mut source);
+    let mut names = Vec::new();
+    if let Answers::Matches(format) = options.answers {
+        put_names(&mut names, format, shown(&search, &NAMES));
+    }
+    out.write_all(&names).map_err(Error::output)?;
+    let texts = options.passages.as_ref().map(|passages| Texts::new(passages, index, 2 * settings.limits.threads));
+    let (distinct, scratch) = (Vec::new(), SearchScratch::default());
+    let stage = Ask {
+        blots: blots.only_values(),
+        search: &search,
+        answers: options.answers,
+        texts: texts.as_ref(),
+        groups: groups.as_ref(),
+        distinct,
+        scratch,
+    };
+    let (mut asked, mut documents) = (Asked::default(), 0);
+    let summary = run(&stage, source, settings, watch, |answers, _| {
+        asked.matches += answers.matches;
+        documents += answers.documents;
+        if options.answers == Answers::Page && documents > 1 {
+            return Err(Error::Usage("a page is of one document; ask about one after the other".to_owned()));
+        }
+        files::ensure_whole()?;
+        out.write_all(&answers.bytes).map_err(Error::output)?;
+        // Whoever asks as documents come waits for the answer.
+        out.flush().map_err(Error::output)
+    })?;
+    let summary = summary.ensure_documents(settings)?;
+    asked.problems = summary.problems + texts.map_or(0, |texts| texts.tell_unread(watch));
+    for problem in groups.map_or(Ok(Vec::new()), |groups| groups.unknown(index))? {
+        asked.problems += 1;
+        watch.problem(&problem);
+    }
+    Ok(asked)
+}
+
+/// The group of each document, and who was asked about: they need not be in the index.
+struct Grouped {
+    groups: Groups,
+    asked: Mutex<HashSet<String>>,
+}
+
+impl Grouped {
+    fn ask(&self, id: &str) {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
+    }
+
+    fn unknown(self, index: &Index) -> Result<Vec<Problem>> {
+        let asked = self.asked.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.groups.unknown(|id| Ok(asked.contains(id) || index.find_id(id)?.is_some()))
+    }
+}
+
+/// Opens an index whose blots are to be left out.
+pub(super) fn open_reference(path: &Path, index: &Index) -> Result<Index> {
+    let reference = Index::open_whole(path)?;
+    if reference.manifest.scheme == index.manifest.scheme {
+        return Ok(reference);
+    }
+    Err(Error::Scheme {
+        place: Place::path(path),
+        found: reference.manifest.scheme.clone(),
+        expected: index.manifest.scheme.clone(),
+        remedy: "blots of another scheme cannot be compared; build it with the same options",
+    })
+}
+
+/// The blots of all files that are to be left out. One that cannot be read is an error: more would be found than there is.
+pub(super) fn blots_of_files(files: &[PathBuf], blots: &ToBlots, settings: &Settings, watch: &mut dyn Watch) -> Result<HashSet<u64>> {
+    let mut found = HashSet::new();
+    if files.is_empty() {
+        return Ok(found);
+    }
+    let corpus = corpus::Options { paths: files.to_vec(), files_from: None, ..settings.corpus.clone() };
+    let mut source = Source::new(corpus, settings.limits.threads)?;
+    blots.expect_in(&mut source);
+    let summary = run(&Collect(blots.clone()), source, settings, &mut Beside(watch), |collected, _| {
+        found.extend(collected.0);
+        Ok(())
+    })?;
+    if summary.problems > 0 {
+        return Err(Error::Usage("some of what is to be left out could not be read: see above".to_owned()));
+    }
+    Ok(found)
+}
+
+/// Gathers blots, whichever document they are of.
+#[derive(Clone)]
+struct Collect(ToBlots);
+
+#[derive(Default)]
+struct Collected(Vec<u64>);
+
+impl Gathered for Collected {
+    fn drop_documents(&mut self, _: &[usize]) {}
+
+    fn weight(&self) -> u64 {
+        size_of_val(&self.0[..]) as u64
+    }
+}
+
+impl Stage for Collect {
+    type Out = Collected;
+    const IDS_ARE_UNIQUE: bool = false;
+
+    fn take(&mut self, item: &Item<'_>, out: &mut Collected) -> Result<(), String> {
+        out.0.extend_from_slice(&self.0.blots(item)?.0.values);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Collected) {
+        self.0.give_back();
+    }
+}
+
+/// Answers for each document.
+struct Ask<'s> {
+    blots: ToBlots,
+    search: &'s Search<'s>,
+    answers: Answers,
+    texts: Option<&'s Texts<'s>>,
+    groups: Option<&'s Grouped>,
+    distinct: Vec<u64>,
+    scratch: SearchScratch,
+}
+
+impl Clone for Ask<'_> {
+    fn clone(&self) -> Self {
+        let Self { blots, search, answers, texts, groups, .. } = self;
+        let (distinct, scratch) = (Vec::new(), SearchScratch::default());
+        Self { blots: blots.clone(), search, answers: *answers, texts: *texts, groups: *groups, distinct, scratch }
+    }
+}
+
+/// Answers as they are written.
+#[derive(Default)]
+struct Written {
+    bytes: Vec<u8>,
+    documents: u64,
+    matches: u64,
+}
+
+impl Gathered for Written {
+    fn drop_documents(&mut self, _: &[usize]) {}
+
+    fn weight(&self) -> u64 {
+        self.bytes.capacity() as u64
+    }
+}
+
+impl Stage for Ask<'_> {
+    type Out = Written;
+    const IDS_ARE_UNIQUE: bool = false;
+
+    fn take(&mut self, item: &Item<'_>, out: &mut Written) -> Result<(), String> {
+        let all = u32::try_from(self.blots.distinct(item, &mut self.distinct)?).unwrap_or(u32::MAX);
+        // Whoever asks about one document wants little memory; whoever asks about many, speed.
+        let is_lean = self.answers != Answers::Documents && out.documents == 0;
+        out.documents += 1;
+        let start = out.bytes.len();
+        let written = self.answer(item, Side { blots: all }, is_lean, out);
+        written.map_err(|error| {
+            out.bytes.truncate(start);
+            error.to_string()
+        })
+    }
+
+    fn finish(&mut self, _: &mut Written) {
+        self.blots.give_back();
+        empty(&mut self.distinct);
+    }
+}
+
+const NAMES: [&str; 8] = ["query", "rank", "doc", "shared", "a_in_b", "b_in_a", "score", "estimate"];
+
+/// An estimate says so: the last field is for estimates only.
+fn shown<'f, T>(search: &Search<'_>, fields: &'f [T]) -> &'f [T] {
+    &fields[..fields.len() - usize::from(search.measure.selection.is_none())]
+}
+
+impl Ask<'_> {
+    fn answer(&mut self, item: &Item<'_>, side: Side, is_lean: bool, out: &mut Written) -> Result<()> {
+        if let Some(groups) = self.groups {
+            groups.ask(item.id);
+        }
+        let groups = self.groups;
+        let wanted = groups.map(|groups| |id: &str| !groups.groups.are_together(item.id, id));
+        let wanted = wanted.as_ref().map(|wanted| wanted as &Wanted<'_>);
+        let (matches, counted) = self.search.matches(&self.distinct, side, &mut self.scratch, is_lean, wanted)?;
+        let is_aligned = !matches.is_empty() && self.answers != Answers::Page;
+        let text = self.texts.filter(|_| is_aligned).map(|texts| prepared(texts, item)).transpose()?;
+        match self.answers {
+            Answers::Documents => {
+                out.matches += matches.len() as u64;
+                self.put_nested(item.id, &matches, counted, out)
+            }
+            Answers::Page => self.put_page(item, &matches, out),
+            _ => {
+                let mut rank = 1;
+                for found in &matches {
+                    rank += u64::from(self.put_match(item.id, rank, found, counted, text.as_ref(), out)?);
+                }
+                out.matches += rank - 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// A page with all that was found, also if that is nothing.
+    fn put_page(&self, item: &Item<'_>, matches: &[Match], out: &mut Written) -> Result<()> {
+        let Some(texts) = self.texts else { return Ok(()) };
+        let (text, notes) = (prepared(texts, item)?, texts.options.notes("the document"));
+        let mut page = DocumentPage::new(item.id, &text).with_notes(&notes);
+        for found in matches {
+            let id = self.search.index.id(found.document)?;
+            let Some(other) = texts.get(&id).filter(|_| id != item.id) else {
+                out.matches += 1;
+                continue;
+            };
+            let shared = texts.options.shared_text(&text, &other);
+            if !is_all_left_out(texts, &shared) {
+                page.add_source(&id, &other, &shared.passages)?;
+                out.matches += 1;
+            }
+        }
+        page.write(&mut out.bytes)
+    }
+
+    /// One line of JSON for the document, with all that was found.
+    fn put_nested(&self, id: &str, matches: &[Match], counted: u32, out: &mut Written) -> Result<()> {
+        out.bytes.extend_from_slice(b"{\"doc\":");
+        put_id(&mut out.bytes, Format::Ndjson, id);
+        out.bytes.extend_from_slice(b",\"matches\":[");
+        for (at, found) in matches.iter().enumerate() {
+            if at > 0 {
+                out.bytes.push(b',');
+            }
+            let (mut doc, id) = (Vec::new(), self.search.index.id(found.document)?);
+            put_id(&mut doc, Format::Ndjson, &id);
+            put_record(&mut out.bytes, Format::Ndjson, shown(self.search, &self.fields(&[], 0, &doc, found, counted)[2..]));
+            out.bytes.pop();
+        }
+        out.bytes.extend_from_slice(b"]}\n");
+        Ok(())
+    }
+
+    /// A record, or excerpts, for one document that was found; false if all that they share is left out.
+    fn put_match(&self, id: &str, rank: u64, found: &Match, counted: u32, text: Option<&Prepared>, out: &mut Written) -> Result<bool> {
+        let other_id = self.search.index.id(found.document)?;
+        let shared = self.texts.zip(text).and_then(|(texts, text)| {
+            let (options, other) = (texts.options, texts.get(&other_id)?);
+            let is_shown = matches!(self.answers, Answers::Excerpts { .. });
+            Some((if is_shown { options.shared_text(text, &other) } else { options.shared(text, &other) }, other))
+        });
+        if self.texts.zip(shared.as_ref()).is_some_and(|(texts, (shared, _))| is_all_left_out(texts, shared)) {
+            return Ok(false);
+        }
+        if let (Answers::Excerpts { with_color }, Some((shared, other)), Some(text)) = (self.answers, &shared, text) {
+            let (ids, documents, shares) = ([id, &other_id], [text, other], [shared.a_in_b, shared.b_in_a]);
+            Excerpts { ids, documents, shares, passages: &shared.passages, tallies: shared.tallies, with_color }.put(&mut out.bytes);
+            return Ok(true);
+        }
+        let format = if let Answers::Matches(format) = self.answers { format } else { Format::Ndjson };
+        let (mut query, mut doc, mut parts) = (Vec::new(), Vec::new(), PassageParts::default());
+        put_id(&mut query, format, id);
+        put_id(&mut doc, format, &other_id);
+        let mut fields = shown(self.search, &self.fields(&query, rank, &doc, found, counted)).to_vec();
+        if let Some((shared, _)) = &shared {
+            parts.put(shared, self.texts.is_some_and(|texts| texts.options.leaves_out()));
+            parts.add_to(&mut fields);
+        }
+        put_record(&mut out.bytes, format, &fields);
+        Ok(true)
+    }
+
+    fn fields<'v>(&self, query: &'v [u8], rank: u64, doc: &'v [u8], found: &Match, counted: u32) -> [(&'static str, Value<'v>); 8] {
+        let part = |blots: u32| Value::Number(f64::from(found.shared) / f64::from(blots.max(1)));
+        let values = [
+            Value::Id(query),
+            Value::Count(rank),
+            Value::Id(doc),
+            Value::Count(self.search.measure.scaled(found.shared)),
+            part(counted),
+            part(found.blots),
+            Value::Number(found.score),
+            Value::Flag(true),
+        ];
+        std::array::from_fn(|at| (NAMES[at], values[at]))
+    }
+}
+
+/// Whether two documents share nothing but what does not count.
+fn is_all_left_out(texts: &Texts<'_>, shared: &Shared) -> bool {
+    texts.options.leaves_out() && shared.passages.is_empty()
+}
+
+/// The document that is asked about, made ready to be aligned.
+fn prepared(texts: &Texts<'_>, item: &Item<'_>) -> Result<Prepared> {
+    match item.content {
+        Content::Text(text) => Ok(Prepared::without(text, &texts.options.passages, &texts.options.rules)),
+        _ => Err(Error::Usage("passages need the text of a document; tokens and blots do not have it".to_owned())),
+    }
+}

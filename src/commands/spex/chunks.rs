@@ -1,0 +1,93 @@
+//! Chunks with all their places, sorted: which are shared, and by whom.
+
+use super::documents::Documents;
+use crate::{
+    base::{
+        error::{Error, Result},
+        parallel::{self, Limits, Weighted},
+    },
+    index::{Means, posting::Buckets},
+    report::{Format, put_id},
+};
+use std::io::Write;
+
+/// Chunks are kept apart by their top eight bits, so that a bucket of them fits into memory.
+const BUCKETS: usize = 256;
+
+/// A chunk, and a place: the document and the number of the first token. Sorts by chunk.
+pub type Key = [u64; 2];
+
+pub fn key(chunk: u64, document: u32, first: u32) -> Key {
+    [chunk, u64::from(document) << 32 | u64::from(first)]
+}
+
+fn document_of([_, place]: Key) -> u32 {
+    (place >> 32) as u32
+}
+
+/// All places of chunks.
+pub struct Chunks {
+    buckets: Buckets<2>,
+    limits: Limits,
+}
+
+impl Chunks {
+    pub fn new(means: &Means) -> Self {
+        let buckets = Buckets::new(BUCKETS, means.memory_bytes / 2, means.tmp_dir.clone());
+        Self { buckets, limits: Limits::new(means.threads, 2 * means.threads as u64) }
+    }
+
+    pub fn push(&mut self, keys: &[Key]) -> Result<()> {
+        keys.iter().for_each(|&key| self.buckets.push((key[0] >> 56) as usize, key));
+        self.buckets.settle()
+    }
+
+    /// Works on each chunk that is shared, given all its places, and hands on what is made of many of them, by rising chunk.
+    ///
+    /// Shared: by several documents, exact duplicates among them, or with `within` by several places.
+    pub fn each_shared<M: Default + Send>(
+        self,
+        documents: &Documents,
+        within: bool,
+        work: impl Fn(&[Key], &mut M) -> Result<()> + Sync,
+        mut sink: impl FnMut(M) -> Result<()>,
+    ) -> Result<()> {
+        let buckets = (0..BUCKETS).map(|item| Ok::<_, Error>(Weighted { item, bytes: 1 }));
+        let is_shared = |places: &&[Key]| {
+            let (first, last) = (document_of(places[0]), document_of(places[places.len() - 1]));
+            first != last || documents.has_alias(first) || within && places.len() > 1
+        };
+        let worker = || {
+            |bucket: usize| -> Result<M> {
+                let (mut keys, mut made) = (self.buckets.take(bucket)?, M::default());
+                keys.sort_unstable();
+                let mut chunks = keys.chunk_by(|one, two| one[0] == two[0]).filter(is_shared);
+                chunks.try_for_each(|places| work(places, &mut made))?;
+                Ok(made)
+            }
+        };
+        parallel::ordered(self.limits, buckets, worker, |_| 1, |made: Result<M>| sink(made?))
+    }
+}
+
+/// The text of a chunk, by its first place.
+pub fn text_of(places: &[Key], documents: &Documents, length: u32) -> Result<Vec<u8>> {
+    documents.text(document_of(places[0]), places[0][1] as u32, length)
+}
+
+/// Appends a line of JSON.
+pub fn put_chunk(out: &mut Vec<u8>, places: &[Key], documents: &Documents, length: u32) -> Result<()> {
+    write!(out, "{{\"blot\":\"{:016x}\",\"text\":", places[0][0]).map_err(Error::output)?;
+    put_id(out, Format::Ndjson, &String::from_utf8_lossy(&text_of(places, documents, length)?));
+    out.extend_from_slice(b",\"documents\":[");
+    for of_document in places.chunk_by(|one, two| document_of(*one) == document_of(*two)) {
+        for id in documents.alike(document_of(of_document[0])) {
+            out.extend_from_slice(b"{\"doc\":");
+            put_id(out, Format::Ndjson, id);
+            write!(out, ",\"count\":{}}},", of_document.len()).map_err(Error::output)?;
+        }
+    }
+    out.pop();
+    out.extend_from_slice(b"]}\n");
+    Ok(())
+}

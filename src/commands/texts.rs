@@ -1,0 +1,241 @@
+//! The texts of an index's documents, from where they are now, and the passages that two of them share.
+
+use super::{Watch, library::Library};
+use crate::{
+    align::{self, Passage, Prepared, Tally, align, exclusions::Rules, in_chars, in_documents},
+    base::error::{Error, Place, Problem, Result},
+    blot,
+    index::Index,
+    report::{Value, put_passages, put_tally},
+    text::{
+        corpus,
+        token::{Rule, Tokenization},
+    },
+};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// How passages are sought and told of.
+#[derive(Debug, Clone, Default)]
+pub struct PassageOptions {
+    pub passages: align::Options,
+    /// Spans count Unicode characters instead of bytes.
+    pub in_chars: bool,
+    /// How files are read: the fields of NDJSON, what to do about text that is not UTF-8.
+    pub reading: corpus::Options,
+    /// Where the documents of an index are: directories below which their ids are paths, and files with a document a line.
+    pub corpus: Vec<PathBuf>,
+    /// What does not count in a document that is judged, and in what it is compared with.
+    pub rules: Rules,
+    pub source_rules: Rules,
+    /// Passages of fewer words in common do not count.
+    pub min_match_words: u32,
+}
+
+/// What two documents share.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shared {
+    /// The share of its words that are in passages.
+    pub a_in_b: f64,
+    pub b_in_a: f64,
+    pub passages: Vec<Passage>,
+    /// What the words of either are counted as.
+    pub tallies: [Tally; 2],
+}
+
+impl PassageOptions {
+    /// As the documents of an index must be read: by its tokenizer, and unless they are words in its windows.
+    pub fn of_index(mut self, index: &Index) -> Result<Self> {
+        let scheme = &index.scheme.tokens;
+        let foreign = || {
+            let what = format!("its tokens are of scheme '{scheme}', which this program cannot make; passages need them");
+            Error::Usage(format!("{}: {what}", index.directory.display()))
+        };
+        self.passages.tokenization = Tokenization::of_scheme(scheme).ok_or_else(foreign)?;
+        if self.passages.tokenization.rule != Rule::Word
+            && let Some((_, window_tokens)) = blot::verbatim(&index.scheme.window)
+        {
+            self.passages.window_tokens = window_tokens;
+        }
+        self.reading.prefer_fasta |= self.passages.tokenization.rule == Rule::Dna;
+        Ok(self)
+    }
+
+    /// Whether something may not count: then records say what did.
+    pub fn leaves_out(&self) -> bool {
+        self.min_match_words > 0 || !self.rules.is_empty() || !self.source_rules.is_empty()
+    }
+
+    /// What a page says of what does not count, in sentences; `judged` is what it calls the document that is judged.
+    pub fn notes(&self, judged: &'static str) -> Vec<String> {
+        let of = |is_given: bool, is_of_both: bool| match (is_given, is_of_both) {
+            (false, _) => None,
+            (true, true) => Some("either text"),
+            (true, false) => Some(judged),
+        };
+        let mut notes = Vec::new();
+        if let Some(of) = of(self.rules.quotes, self.source_rules.quotes) {
+            notes.push(format!("Words of {of} that stand in quotation marks, or in lines that begin with “>”, do not count. A quotation has five words or more."));
+        }
+        if let Some(of) = of(self.rules.bibliography, self.source_rules.bibliography) {
+            notes.push(format!("The list of references of {of} does not count. It is recognised by its heading and by its shape."));
+        }
+        if !self.rules.base.is_empty() {
+            notes.push("Text that was handed out to all, such as a template, does not count in either text.".to_owned());
+        }
+        if !notes.is_empty() {
+            notes.push(
+                "What does not count is in no passage and in no share: shares are of the words that are left. It is shown in grey."
+                    .to_owned(),
+            );
+        }
+        let Tokenization { rule, strips_html } = self.passages.tokenization;
+        if strips_html {
+            notes.push(
+                "Texts are shown and counted as a reader sees them: tags, comments, scripts and styles of HTML are left out.".to_owned(),
+            );
+        }
+        if rule != Rule::Word {
+            notes.push(format!("Texts are compared by the tokenizer {}: what is counted as words here are its tokens.", rule.name()));
+        }
+        if self.min_match_words > 0 {
+            notes.push(format!("Passages of fewer than {} words in common are left out.", self.min_match_words));
+        }
+        notes
+    }
+
+    /// What two documents share, with spans in the documents as they were read, in bytes or characters.
+    pub fn shared(&self, a: &Prepared, b: &Prepared) -> Shared {
+        let mut shared = self.shared_text(a, b);
+        self.place(&mut shared.passages, a, b);
+        shared
+    }
+
+    /// Turns spans in texts, in bytes, into spans in the documents, as they are asked for.
+    pub fn place(&self, passages: &mut [Passage], a: &Prepared, b: &Prepared) {
+        in_documents(passages, a, b);
+        if self.in_chars {
+            in_chars(passages, a.plain().document(), b.plain().document());
+        }
+    }
+
+    /// What two documents share, with spans in bytes of their texts ([`Prepared::text`]), as pages need them.
+    pub fn shared_text(&self, a: &Prepared, b: &Prepared) -> Shared {
+        let mut passages = align(a, b, &self.passages);
+        passages.retain(|passage| passage.tokens >= self.min_match_words);
+        let tallies = [a.tally(passages.iter().map(|passage| passage.a)), b.tally(passages.iter().map(|passage| passage.b))];
+        Shared { a_in_b: tallies[0].share(), b_in_a: tallies[1].share(), passages, tallies }
+    }
+
+    /// Reads a file, without what does not count by these rules.
+    pub fn prepared(&self, path: &str, rules: &Rules) -> Result<Prepared, Problem> {
+        let text = corpus::read_text(Path::new(path), &self.reading);
+        let mut text = text.map_err(|error| Problem::new(Place::file(path), error.to_string()))?;
+        if self.passages.tokenization.rule == Rule::Dna {
+            text = without_heads(text);
+        }
+        Ok(Prepared::without(text, &self.passages, rules))
+    }
+}
+
+/// Puts an unknown base in the place of each head of FASTA, and keeps every character where it is: no passage goes from one sequence on to the next.
+fn without_heads(mut fasta: String) -> String {
+    if !fasta.starts_with('>') {
+        return fasta;
+    }
+    let mut bytes = std::mem::take(&mut fasta).into_bytes();
+    for line in bytes.split_mut(|&byte| byte == b'\n').filter(|line| line.first() == Some(&b'>')) {
+        line.iter_mut().filter(|byte| byte.is_ascii()).for_each(|byte| *byte = b' ');
+        line[0] = b'n';
+    }
+    // Only ASCII was replaced, by ASCII.
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// What records say of passages.
+#[derive(Default)]
+pub struct PassageParts {
+    passages: Vec<u8>,
+    tallies: [Vec<u8>; 2],
+}
+
+impl PassageParts {
+    /// `with_tallies`: also what the words of either are counted as.
+    pub fn put(&mut self, shared: &Shared, with_tallies: bool) {
+        put_passages(&mut self.passages, &shared.passages);
+        if with_tallies {
+            self.tallies.iter_mut().zip(&shared.tallies).for_each(|(out, tally)| put_tally(out, tally));
+        }
+    }
+
+    pub fn add_to<'p>(&'p self, fields: &mut Vec<(&'static str, Value<'p>)>) {
+        for (name, tally) in ["a_words", "b_words"].into_iter().zip(&self.tallies).filter(|(_, tally)| !tally.is_empty()) {
+            fields.push((name, Value::Ids(tally)));
+        }
+        fields.push(("passages", Value::Ids(&self.passages)));
+    }
+}
+
+/// Documents that were asked for of late. They take some 20 times the size of their texts.
+pub struct Texts<'o> {
+    pub options: &'o PassageOptions,
+    most: usize,
+    library: Library<'o>,
+    recent: Mutex<Vec<(String, Arc<Prepared>)>>,
+    unread: Mutex<BTreeMap<String, Problem>>,
+}
+
+impl<'o> Texts<'o> {
+    /// Keeps so many.
+    pub fn new(options: &'o PassageOptions, index: &'o Index, most: usize) -> Self {
+        let library = Library::new(index, &options.corpus, &options.reading);
+        Self { options, most, library, recent: Mutex::default(), unread: Mutex::default() }
+    }
+
+    /// None if it cannot be read, or is not as it was indexed; why is remembered, and it is not tried again.
+    pub fn get(&self, id: &str) -> Option<Arc<Prepared>> {
+        if let Some(known) = self.known(id) {
+            return Some(known);
+        }
+        if lock(&self.unread).contains_key(id) {
+            return None;
+        }
+        match self.library.read(id) {
+            Ok(text) => {
+                let read = Prepared::without(text, &self.options.passages, &self.options.source_rules);
+                let (read, mut recent) = (Arc::new(read), lock(&self.recent));
+                if recent.len() >= self.most.max(1) {
+                    recent.remove(0);
+                }
+                recent.push((id.to_owned(), read.clone()));
+                Some(read)
+            }
+            Err(unread) => {
+                lock(&self.unread).insert(id.to_owned(), unread.into_problem());
+                None
+            }
+        }
+    }
+
+    fn known(&self, id: &str) -> Option<Arc<Prepared>> {
+        let mut recent = lock(&self.recent);
+        let at = recent.iter().position(|(known, _)| known == id)?;
+        let known = recent.remove(at);
+        recent.push(known.clone());
+        Some(known.1)
+    }
+
+    /// Reports all that could not be read, or was indexed with another text, by id; returns their number.
+    pub fn tell_unread(&self, watch: &mut dyn Watch) -> u64 {
+        let unread = lock(&self.unread);
+        self.library.problems().iter().chain(unread.values()).for_each(|problem| watch.problem(problem));
+        (self.library.problems().len() + unread.len()) as u64
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,83 @@
+//! Documents to tokens.
+
+use super::{Settings, Stage, Summary, Watch, run_to_stream};
+use crate::{
+    base::error::{Error, Place, Result},
+    text::{
+        corpus::{Content, Item, Source},
+        scheme::TokenScheme,
+        stream::{Batch, Form, Header, Kind, Record, TokenCodec, Tokens},
+        token::{Rule, SchemeTokenizer, Tokenizer},
+    },
+};
+use std::io::Write;
+
+#[derive(Debug, Clone)]
+pub struct TokenizeOptions {
+    /// None: that of the stream that comes in, or words.
+    pub tokenizer: Option<Tokenizer>,
+    pub with_spans: bool,
+}
+
+/// Writes a token record for each document. Token streams pass through, which turns one form into the other.
+pub fn tokenize(options: &TokenizeOptions, settings: &Settings, out: impl Write, watch: &mut dyn Watch) -> Result<Summary> {
+    let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
+    let scheme = token_scheme(options.tokenizer.as_ref(), source.first_header())?;
+    let header = Header::new(Kind::Tokens, scheme.to_string());
+    source.expect(vec![header.clone()]);
+    let stage = Tokenize {
+        tokens: Tokens::new(options.with_spans),
+        codec: TokenCodec { with_spans: options.with_spans },
+        form: settings.form,
+        tokenize: SchemeTokenizer::new(&scheme),
+    };
+    run_to_stream(&stage, source, &header, settings, out, watch)
+}
+
+/// The scheme that was asked for, else that of the stream, else words.
+pub(super) fn token_scheme(asked: Option<&Tokenizer>, stream: Option<&(Header, Place)>) -> Result<TokenScheme> {
+    match (asked, stream.filter(|(header, _)| header.kind == Kind::Tokens)) {
+        (Some(tokenizer), _) => Ok(tokenizer.scheme()),
+        (None, None) => Ok(Tokenizer::new(Rule::Word, false).scheme()),
+        (None, Some((header, place))) => header.scheme.parse().map_err(|what: String| Error::damaged(place.clone(), what)),
+    }
+}
+
+#[derive(Clone)]
+struct Tokenize {
+    tokenize: SchemeTokenizer,
+    tokens: Tokens,
+    codec: TokenCodec,
+    form: Form,
+}
+
+impl Stage for Tokenize {
+    type Out = Batch;
+
+    fn take(&mut self, item: &Item<'_>, out: &mut Batch) -> Result<(), String> {
+        let tokens = match item.content {
+            Content::Text(text) => {
+                self.tokenize.tokenize(text, &mut self.tokens)?;
+                &self.tokens
+            }
+            Content::Tokens(tokens) if self.codec.with_spans && tokens.spans().is_none() && !tokens.is_empty() => {
+                return Err("its tokens came without spans; start from the documents, or leave out --spans".to_owned());
+            }
+            Content::Tokens(tokens) => tokens,
+            Content::Blots(_) => return Err("blots, where documents or tokens are expected".to_owned()),
+            Content::Print(_) => return Err("a print, where documents or tokens are expected".to_owned()),
+        };
+        let record = Record { doc: item.id, bytes: item.bytes, hash: Some(item.hash.unwrap_or_else(|| tokens.hash())) };
+        match self.form {
+            Form::Ndjson => self.codec.write_ndjson(&mut out.bytes, &record, tokens),
+            Form::Binary => self.codec.write_binary(&mut out.bytes, &record, tokens),
+        }
+        out.finish_record();
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Batch) {
+        self.tokens.clear();
+        self.tokenize.give_back();
+    }
+}

@@ -1,0 +1,396 @@
+//! Takes clients in, serves them in turn, and lets them go.
+
+use super::{
+    client::{Came, Phase},
+    clients::{Clients, READ_BYTES},
+    engine::{Engine, Job},
+    readers::Readers,
+    request::{Asked, RequestReader},
+};
+use crate::{
+    base::error::{Error, Result},
+    history::{
+        Wanted,
+        online::{Address, Answering, Listener, Stream},
+    },
+    text::corpus,
+};
+use mio::{Events, Interest, Poll, Registry, Token, Waker, event::Event, unix::SourceFd};
+use std::{
+    io::{self, PipeReader, PipeWriter},
+    os::fd::{AsFd, AsRawFd},
+    time::{Duration, Instant},
+};
+
+/// How long clients may take at the end to read their answers.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+/// How long nobody is taken in when there are no more files.
+const BREATH: Duration = Duration::from_millis(50);
+/// Clients that are told at once that they are too many; more are only let go.
+const MOST_REFUSED: usize = 64;
+/// Clients that are taken in before it is the turn of others.
+const MOST_ACCEPTED: usize = 64;
+
+const EVENTS: usize = 1024;
+const LISTENER: Token = Token(usize::MAX - 1);
+const STOP: Token = Token(usize::MAX - 2);
+const READERS: Token = Token(usize::MAX - 3);
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub address: Address,
+    /// Other machines may connect.
+    pub allow_remote: bool,
+    pub max_clients: usize,
+    /// What lines and answers of all clients may take together.
+    pub client_bytes: usize,
+    /// How lines are read, and how many threads read long ones.
+    pub reading: corpus::Options,
+    pub threads: usize,
+    /// Documents are added, unless a request says that its own is not.
+    pub add: bool,
+    /// What answers have: with more than one match all of them, not only the best.
+    pub wanted: Wanted,
+}
+
+/// Ends a server: a byte in a pipe, which a handler of signals may write.
+pub struct Stop {
+    reader: PipeReader,
+    pub writer: PipeWriter,
+}
+
+impl Stop {
+    pub fn new() -> io::Result<Self> {
+        let (reader, writer) = io::pipe()?;
+        Ok(Self { reader, writer })
+    }
+}
+
+/// Serves until it is told to stop; then all that was read is answered, and all that was added is on disk.
+///
+/// `ready` is told where it listens, and how many entries there are.
+pub fn serve(answering: Box<dyn Answering>, options: &Options, stop: Stop, ready: impl FnOnce(&Address, u64)) -> Result<()> {
+    let reader = RequestReader::new(&options.reading, answering.scheme(), options.wanted)?;
+    let listener = Listener::bind(&options.address, options.allow_remote)?;
+    let address = listener.address().map_err(|error| Error::io(&options.address, error))?;
+    let entries = answering.hello().entries;
+    let mut server = Server::new(Engine::new(answering, options), listener, reader, &stop, options)?;
+    ready(&address, entries);
+    let ran = server.run();
+    // What was answered is on disk, however it ended.
+    ran.and(server.part())
+}
+
+/// All clients, and who answers them.
+struct Server<'o> {
+    poll: Poll,
+    events: Events,
+    options: &'o Options,
+    /// None when nobody is taken in any more.
+    listener: Option<Listener>,
+    can_accept: bool,
+    /// Nobody is taken in before that.
+    accepts_from: Option<Instant>,
+    clients: Clients,
+    reader: RequestReader,
+    readers: Readers,
+    engine: Engine<'o>,
+    /// Requests that are not answered yet.
+    jobs: Vec<Job>,
+    block: Box<[u8]>,
+    is_told_to_stop: bool,
+}
+
+impl<'o> Server<'o> {
+    fn new(engine: Engine<'o>, listener: Listener, reader: RequestReader, stop: &Stop, options: &'o Options) -> Result<Self> {
+        let failed = |error| Error::io(&options.address, error);
+        let poll = Poll::new().map_err(failed)?;
+        watch(poll.registry(), &listener, LISTENER, Interest::READABLE).map_err(failed)?;
+        watch(poll.registry(), &stop.reader, STOP, Interest::READABLE).map_err(failed)?;
+        let waker = Waker::new(poll.registry(), READERS).map_err(failed)?;
+        // If it cannot be woken, it is all the same at the next request.
+        let readers = Readers::start(options.threads.max(1), &reader, move || drop(waker.wake()))?;
+        Ok(Self {
+            poll,
+            events: Events::with_capacity(EVENTS),
+            options,
+            listener: Some(listener),
+            can_accept: false,
+            accepts_from: None,
+            clients: Clients::new(options.client_bytes),
+            reader,
+            readers,
+            engine,
+            jobs: Vec::new(),
+            block: vec![0; READ_BYTES].into(),
+            is_told_to_stop: false,
+        })
+    }
+
+    /// Serves until it is told to stop.
+    fn run(&mut self) -> Result<()> {
+        while !self.is_told_to_stop {
+            self.turn(None)?;
+        }
+        Ok(())
+    }
+
+    /// No more is read, what was read is answered, and what was added is on disk; then clients may take their answers, for a while.
+    fn part(&mut self) -> Result<()> {
+        self.listener = None;
+        for number in self.clients.numbers() {
+            if let Some(client) = self.clients.get(number).filter(|client| client.phase == Phase::Open) {
+                client.phase = Phase::Closing;
+            }
+            self.clients.settle(number);
+        }
+        // A large document that is being read takes its time, and is not lost.
+        while self.readers.pending > 0 {
+            self.turn(None)?;
+        }
+        let closed = self.engine.close();
+        let deadline = Instant::now() + LAST_ANSWERS;
+        while self.clients.connected() > 0 && Instant::now() < deadline {
+            self.turn(Some(deadline))?;
+        }
+        closed
+    }
+
+    /// Waits for something to do, and does it: everybody of whom something came, or who can take more, has a turn.
+    fn turn(&mut self, limit: Option<Instant>) -> Result<()> {
+        self.wait(limit).map_err(|error| Error::io(&self.options.address, error))?;
+        self.accept_some();
+        while let Some(piece) = self.readers.take()? {
+            if let Some(client) = self.clients.get(piece.client) {
+                client.come_back(piece.lines);
+            }
+            self.ask(piece.client, piece.asked);
+            self.clients.settle(piece.client);
+        }
+        for _ in 0..self.clients.turns() {
+            self.attend();
+            if self.jobs.len() >= self.engine.most {
+                self.answer();
+            }
+        }
+        self.expire();
+        self.answer();
+        Ok(())
+    }
+
+    /// Waits until something comes, or it is time for something.
+    fn wait(&mut self, limit: Option<Instant>) -> io::Result<()> {
+        let is_busy = self.clients.turns() > 0 || self.can_accept && self.accepts_from.is_none();
+        let next = [limit, self.accepts_from, self.clients.first_deadline()].into_iter().flatten().min();
+        let left = if is_busy { Some(Duration::ZERO) } else { next.map(|next| next.saturating_duration_since(Instant::now())) };
+        match self.poll.poll(&mut self.events, left) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            polled => polled?,
+        }
+        for event in &self.events {
+            match event.token() {
+                LISTENER => self.can_accept = true,
+                STOP => self.is_told_to_stop = true,
+                READERS => {}
+                Token(number) => note(&mut self.clients, number, event),
+            }
+        }
+        Ok(())
+    }
+
+    fn accept_some(&mut self) {
+        if self.accepts_from.is_some_and(|from| Instant::now() < from) || !self.can_accept {
+            return;
+        }
+        self.accepts_from = None;
+        for _ in 0..MOST_ACCEPTED {
+            let Some(listener) = &self.listener else { return self.can_accept = false };
+            match listener.accept() {
+                Ok(stream) => self.admit(stream),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.can_accept = false,
+                Err(error) if [io::ErrorKind::Interrupted, io::ErrorKind::ConnectionAborted].contains(&error.kind()) => {}
+                // Too many open files: somebody will go.
+                Err(_) => return self.accepts_from = Some(Instant::now() + BREATH),
+            }
+        }
+    }
+
+    /// Takes a client in, or tells it why not.
+    fn admit(&mut self, stream: Stream) {
+        let is_full = self.clients.connected() - self.clients.refused >= self.options.max_clients;
+        let token = Token(self.clients.next_number());
+        if is_full && self.clients.refused == MOST_REFUSED
+            || watch(self.poll.registry(), &stream, token, Interest::READABLE | Interest::WRITABLE).is_err()
+        {
+            return;
+        }
+        let number = self.clients.add(stream);
+        if is_full {
+            let most = self.options.max_clients;
+            self.clients.refuse(number, &format!("{most} clients are connected, which is the most (--max-clients); try again later"));
+        }
+    }
+
+    /// Somebody has a turn: takes its answers, and is read from once.
+    fn attend(&mut self) {
+        let Some(number) = self.clients.next_turn() else { return };
+        let Some(client) = self.clients.get(number) else { return };
+        client.flush();
+        if client.phase == Phase::Leaving {
+            client.ignore(&mut self.block);
+        }
+        if let Some(client) = self.clients.readable(number) {
+            let (reader, block, mut asked) = (&mut self.reader, &mut self.block, Vec::new());
+            let piece = match client.receive(block) {
+                Came::Nothing => None,
+                Came::End => client.take_end(reader, |one| asked.push(one)),
+                Came::Bytes(count) => client.take(&mut block[..count], reader, |one| asked.push(one)),
+            };
+            piece.into_iter().for_each(|piece| self.readers.submit(piece));
+            self.ask(number, asked);
+        }
+        self.clients.settle(number);
+    }
+
+    fn ask(&mut self, client: usize, asked: Vec<Asked>) {
+        if let Some(client) = self.clients.get(client) {
+            client.asked += asked.len();
+        }
+        self.jobs.extend(asked.into_iter().map(|asked| Job { client, asked }));
+    }
+
+    /// Answers all that was asked, and hands the answers over, those of a client together.
+    fn answer(&mut self) {
+        let mut jobs = std::mem::take(&mut self.jobs);
+        let mut left = &jobs[..];
+        while !left.is_empty() {
+            let (batch, later) = left.split_at(left.len().min(self.engine.most));
+            let (lines, mut at) = (self.engine.answer(batch), 0);
+            for run in batch.chunk_by(|one, two| one.client == two.client) {
+                let next = at + run.len();
+                if let Some(client) = self.clients.get(run[0].client) {
+                    client.asked -= run.len();
+                    client.answer(lines.range(at, next));
+                }
+                self.clients.settle(run[0].client);
+                at = next;
+            }
+            left = later;
+        }
+        self.is_told_to_stop |= self.engine.has_failed();
+        jobs.clear();
+        self.jobs = jobs;
+    }
+
+    /// Lets those go who take too long.
+    fn expire(&mut self) {
+        while let Some(number) = self.clients.next_late(Instant::now()) {
+            let most = self.clients.most_bytes();
+            let Some(client) = self.clients.get(number) else { continue };
+            if client.phase == Phase::Open {
+                let why = format!("all clients together have {most} bytes, which is the most (--client-memory); try again later");
+                let refused = client.refuse(&why);
+                self.ask(number, vec![refused]);
+            } else {
+                client.phase = Phase::Gone;
+            }
+            self.clients.settle(number);
+        }
+    }
+}
+
+/// Has the system tell, once each time, when something comes or can be written.
+fn watch(registry: &Registry, what: &impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
+    registry.register(&mut SourceFd(&what.as_fd().as_raw_fd()), token, interest)
+}
+
+/// Notes what the system tells of a client.
+fn note(clients: &mut Clients, number: usize, event: &Event) {
+    if let Some(client) = clients.get(number) {
+        client.can_read |= event.is_readable() || event.is_read_closed() || event.is_error();
+        client.can_write |= event.is_writable() || event.is_write_closed() || event.is_error();
+        client.is_closed |= event.is_read_closed() || event.is_error();
+        clients.take_turn(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        history::{
+            Ratio, Request,
+            online::{Buckets, Hello, Removed, Reply},
+        },
+        text::{
+            scheme::PrintScheme,
+            token::{Rule, Tokenizer},
+        },
+    };
+    use std::{
+        io::{Read, Write},
+        os::unix::net::UnixStream,
+        sync::mpsc,
+        thread,
+    };
+
+    struct Dies(PrintScheme);
+
+    impl Answering for Dies {
+        fn scheme(&self) -> &PrintScheme {
+            &self.0
+        }
+
+        fn hello(&self) -> Hello {
+            Hello { scheme: self.0.to_string(), buckets: Buckets::ALL, entries: 0, min_similarity: 1.0, top: 1 }
+        }
+
+        fn ask(&mut self, _: &[Request<'_>]) -> Result<Vec<Reply>> {
+            panic!("on purpose");
+        }
+
+        fn ask_and_deliver(&mut self, _: &[Request<'_>], _: &mut dyn FnMut(&[Reply]) -> Result<()>) -> Result<()> {
+            panic!("on purpose");
+        }
+
+        fn remove(&mut self, _: &str) -> Result<Removed> {
+            Ok(Removed::default())
+        }
+
+        fn close(self: Box<Self>) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Nobody waits for ever, neither who reads nor who asks.
+    #[test]
+    fn a_panic_ends_the_server_and_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options {
+            address: Address::Unix(directory.path().join("s")),
+            allow_remote: false,
+            max_clients: 4,
+            client_bytes: 1 << 20,
+            reading: corpus::Options::default(),
+            threads: 1,
+            add: true,
+            wanted: Wanted { least: Ratio::ALL, top: 1 },
+        };
+        let (send, ready) = mpsc::channel();
+        let scheme = PrintScheme { tokens: Tokenizer::new(Rule::Word, false).scheme() };
+        let server = thread::spawn(move || {
+            serve(Box::new(Dies(scheme)), &options, Stop::new().unwrap(), |address, _| send.send(address.clone()).unwrap())
+        });
+        assert!(matches!(ready.recv().unwrap(), Address::Unix(_)));
+        let mut client = UnixStream::connect(directory.path().join("s")).unwrap();
+        let mut sending = client.try_clone().unwrap();
+        let sender = thread::spawn(move || drop(sending.write_all("{\"id\":\"a\",\"text\":\"b\"}\n".repeat(100_000).as_bytes())));
+        let mut answers = String::new();
+        // What was on its way when the server hung up may be cut off.
+        let _ = client.read_to_string(&mut answers);
+        assert!(answers.starts_with("{\"error\":\"the thread that answers died"), "{answers:.200}");
+        drop(client);
+        sender.join().unwrap();
+        assert!(server.join().unwrap().is_err());
+    }
+}

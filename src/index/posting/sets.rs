@@ -1,0 +1,294 @@
+//! Sets of documents, each kept once.
+
+use crate::base::{
+    codec::put_varint,
+    error::Result,
+    files::{TempFile, TempReader},
+};
+use std::cmp::Reverse;
+
+/// Finds the number of a set, and counts how often each is asked for.
+#[derive(Default)]
+pub struct SetDictionary {
+    sets: Lists,
+    uses: Vec<u64>,
+    hashes: Vec<u64>,
+    /// Open addressing: the number of a set plus one, or 0.
+    table: Vec<u32>,
+}
+
+/// Lists of numbers in one piece of memory.
+#[derive(Default)]
+pub(super) struct Lists {
+    numbers: Vec<u32>,
+    ends: Vec<usize>,
+}
+
+impl Lists {
+    pub fn push(&mut self, list: &[u32]) {
+        self.numbers.extend_from_slice(list);
+        self.ends.push(self.numbers.len());
+    }
+
+    pub fn get(&self, index: usize) -> &[u32] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.numbers[start..self.ends[index]]
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+}
+
+/// The first two numbers of a list as one: most lists differ in them.
+pub(super) fn head_of(list: &[u32]) -> u64 {
+    u64::from(list[0]) << 32 | u64::from(list[1])
+}
+
+impl SetDictionary {
+    /// The number of this set, counted once more.
+    pub fn number(&mut self, set: &[u32]) -> u32 {
+        self.count(set, 1)
+    }
+
+    /// Counts a set once more that has this number.
+    pub fn again(&mut self, number: u32) {
+        self.uses[number as usize] += 1;
+    }
+
+    /// Counts a set so many times more.
+    pub fn add(&mut self, set: &[u32], uses: u64) {
+        self.count(set, uses);
+    }
+
+    /// Counts a set once less.
+    pub fn once_less(&mut self, number: u32) {
+        self.uses[number as usize] -= 1;
+    }
+
+    pub fn get(&self, number: u32) -> &[u32] {
+        self.sets.get(number as usize)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.uses.is_empty()
+    }
+
+    /// The memory it takes.
+    pub fn bytes(&self) -> u64 {
+        let words = self.sets.ends.capacity() + self.uses.capacity() + self.hashes.capacity();
+        (8 * words + 4 * (self.sets.numbers.capacity() + self.table.capacity())) as u64
+    }
+
+    /// The numbers of its sets in the order of their lists, and the lists with their uses.
+    pub(super) fn into_sorted(self) -> (Vec<u32>, Lists, Vec<u64>) {
+        let Self { sets, uses, .. } = self;
+        let mut order: Vec<(u64, u32)> = (0..sets.len()).map(|number| (head_of(sets.get(number)), number as u32)).collect();
+        order
+            .sort_unstable_by(|one, two| one.0.cmp(&two.0).then_with(|| sets.get(one.1 as usize)[2..].cmp(&sets.get(two.1 as usize)[2..])));
+        (order.into_iter().map(|(_, number)| number).collect(), sets, uses)
+    }
+
+    fn count(&mut self, set: &[u32], uses: u64) -> u32 {
+        if 2 * self.sets.len() >= self.table.len() {
+            self.grow();
+        }
+        let hash = hash(set);
+        let mask = self.table.len() - 1;
+        let mut slot = hash as usize & mask;
+        while let Some(found) = (self.table[slot] as usize).checked_sub(1) {
+            if self.hashes[found] == hash && self.sets.get(found) == set {
+                self.uses[found] += uses;
+                return found as u32;
+            }
+            slot = (slot + 1) & mask;
+        }
+        self.sets.push(set);
+        self.uses.push(uses);
+        self.hashes.push(hash);
+        self.table[slot] = self.sets.len() as u32;
+        self.sets.len() as u32 - 1
+    }
+
+    fn grow(&mut self) {
+        let size = (2 * self.table.len()).max(1 << 10);
+        self.table = vec![0; size];
+        for (number, &hash) in self.hashes.iter().enumerate() {
+            let mut slot = hash as usize & (size - 1);
+            while self.table[slot] != 0 {
+                slot = (slot + 1) & (size - 1);
+            }
+            self.table[slot] = number as u32 + 1;
+        }
+    }
+}
+
+fn hash(set: &[u32]) -> u64 {
+    let sum =
+        set.iter().fold(set.len() as u64, |sum, &number| (sum.rotate_left(23) ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    sum ^ sum >> 29
+}
+
+/// All sets of a commit, numbered by falling use; of equal ones the lesser list comes first.
+///
+/// If there are too many, those that only one blot leads to, which come last, are on disk. They can only be read in order.
+#[derive(Default)]
+pub struct Sets {
+    lists: Lists,
+    /// Which list has which number.
+    pub(super) order: Vec<u32>,
+    uses: Vec<u64>,
+    pub(super) tail: Option<Tail>,
+}
+
+/// Sets of one blot each, in a temporary file.
+pub(super) struct Tail {
+    pub file: TempFile,
+    pub sets: u64,
+}
+
+impl Sets {
+    /// Joins dictionaries; also gives, for each of them, the number of each of its sets in the whole.
+    ///
+    /// The first one grows to hold all; the others are given back one by one.
+    pub fn join(dictionaries: Vec<SetDictionary>) -> (Self, Vec<Vec<u32>>) {
+        let mut dictionaries = dictionaries.into_iter();
+        let mut all = dictionaries.next().unwrap_or_default();
+        let mut joined: Vec<Vec<u32>> = vec![(0..all.sets.len() as u32).collect()];
+        joined.extend(dictionaries.map(|one| (0..one.sets.len()).map(|index| all.count(one.sets.get(index), one.uses[index])).collect()));
+        let SetDictionary { sets, uses, .. } = all;
+        let (sets, place) = Self::ordered(sets, &uses, None);
+        joined.iter_mut().flatten().for_each(|number| *number = place[*number as usize]);
+        (sets, joined)
+    }
+
+    /// Numbers lists; also gives the number of each.
+    pub(super) fn ordered(lists: Lists, uses: &[u64], tail: Option<Tail>) -> (Self, Vec<u32>) {
+        let mut order: Vec<u32> = (0..lists.len() as u32).collect();
+        order.sort_unstable_by_key(|&list| (Reverse(uses[list as usize]), lists.get(list as usize)));
+        let mut place = vec![0; order.len()];
+        (0..).zip(&order).for_each(|(number, &list)| place[list as usize] = number);
+        let uses = order.iter().map(|&list| uses[list as usize]).collect();
+        (Self { lists, order, uses, tail }, place)
+    }
+
+    pub fn len(&self) -> usize {
+        self.order.len() + self.tail.as_ref().map_or(0, |tail| tail.sets as usize)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One that is not on disk; if nothing was spilled, none is.
+    pub fn get(&self, number: usize) -> &[u32] {
+        self.lists.get(self.order[number] as usize)
+    }
+
+    /// How many blots have each set that is not on disk.
+    pub fn uses(&self) -> &[u64] {
+        &self.uses
+    }
+
+    /// How many blots have a set whose number has each bit length.
+    pub fn uses_by_length(&self) -> [u64; 33] {
+        let mut counts = [0; 33];
+        for (number, uses) in self.uses.iter().enumerate() {
+            counts[32 - (number as u32).leading_zeros() as usize] += uses;
+        }
+        let (first, end) = (self.uses.len() as u64, self.len() as u64);
+        for (length, count) in counts.iter_mut().enumerate() {
+            let least = if length == 0 { 0 } else { 1 << (length - 1) };
+            *count += end.min(1 << length).saturating_sub(first.max(least));
+        }
+        counts
+    }
+
+    /// Calls `each` with every set in order.
+    pub fn for_each(&self, mut each: impl FnMut(&[u32]) -> Result<()>) -> Result<()> {
+        (0..self.order.len()).try_for_each(|number| each(self.get(number)))?;
+        let Some(tail) = &self.tail else { return Ok(()) };
+        let (mut reader, mut list) = (TempReader::new(&tail.file, 0..tail.file.bytes(), 1 << 16), Vec::new());
+        while !reader.is_at_end() {
+            read_list(&mut reader, &mut list)?;
+            each(&list)?;
+        }
+        Ok(())
+    }
+}
+
+/// Sets that come in the order of their numbers already.
+#[derive(Default)]
+pub struct StoredSets {
+    lists: Lists,
+    uses: Vec<u64>,
+}
+
+impl StoredSets {
+    /// Takes the next, and how many blots have it.
+    pub fn push(&mut self, set: &[u32], uses: u64) {
+        self.lists.push(set);
+        self.uses.push(uses);
+    }
+
+    /// The same where they do not come in that order.
+    pub fn reordered(self) -> Sets {
+        Sets::ordered(self.lists, &self.uses, None).0
+    }
+
+    pub fn done(self) -> Sets {
+        Sets { order: (0..self.lists.len() as u32).collect(), lists: self.lists, uses: self.uses, tail: None }
+    }
+}
+
+/// A list in a temporary file: its length, and how much each number is more than the one before.
+pub(super) fn put_list(out: &mut Vec<u8>, list: &[u32]) {
+    put_varint(out, list.len() as u64);
+    let mut last = 0;
+    for &number in list {
+        put_varint(out, u64::from(number - last));
+        last = number;
+    }
+}
+
+pub(super) fn read_list(reader: &mut TempReader<'_>, out: &mut Vec<u32>) -> Result<()> {
+    out.clear();
+    let mut last = 0;
+    for _ in 0..reader.varint()? {
+        last += reader.varint()? as u32;
+        out.push(last);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn numbers_fall_with_use_however_the_sets_were_split() {
+        let sets: [&[u32]; 6] = [&[1, 2], &[3, 9, 11], &[1, 2], &[0, 5], &[0, 4], &[3, 9, 11]];
+        let expected: Vec<&[u32]> = vec![&[1, 2], &[3, 9, 11], &[0, 4], &[0, 5]];
+        for cut in 0..=sets.len() {
+            let mut parts = [SetDictionary::default(), SetDictionary::default()];
+            let numbers: Vec<_> =
+                sets.iter().enumerate().map(|(at, set)| (usize::from(at >= cut), parts[usize::from(at >= cut)].number(set))).collect();
+            let (joined, places) = Sets::join(parts.into());
+            assert_eq!((0..joined.len()).map(|number| joined.get(number)).collect::<Vec<_>>(), expected);
+            assert_eq!(joined.uses(), [2, 2, 1, 1]);
+            for (&(part, number), set) in numbers.iter().zip(sets) {
+                assert_eq!(joined.get(places[part][number as usize] as usize), set);
+            }
+        }
+    }
+
+    #[test]
+    fn many_sets_are_told_apart() {
+        let mut dictionary = SetDictionary::default();
+        let numbers: HashMap<u32, [u32; 2]> =
+            (0..5000).map(|n| (dictionary.number(&[n % 70, 100 + n / 70]), [n % 70, 100 + n / 70])).collect();
+        assert_eq!(numbers.len(), 5000);
+        assert!(numbers.iter().all(|(&number, set)| dictionary.number(set) == number));
+    }
+}

@@ -1,0 +1,250 @@
+//! An account of the input: what was read, and what was left out and why.
+
+use super::{Options, item::Item, kind::Kind, unpack::Packing};
+use crate::base::error::{Error, Place, Problem, Result};
+use serde::{Deserialize, Serialize};
+use std::{fmt, sync::Arc};
+
+/// A file that is not read, and why.
+#[derive(Debug, Clone)]
+pub struct LeftOut {
+    pub problem: Problem,
+    pub kind: Kind,
+    /// What the file is packed in.
+    pub within: Packing,
+    /// The user named it, so its absence is an error whatever it is.
+    pub is_named: bool,
+}
+
+impl LeftOut {
+    /// A file of a kind that is not read.
+    pub fn new(file: impl Into<Arc<str>>, kind: Kind, within: Packing, is_named: bool) -> Self {
+        let remedy = if kind.remedy().is_empty() { String::new() } else { format!("; {}", kind.remedy()) };
+        let what = format!("left out: {}{remedy}", Reason { kind, within });
+        Self { problem: Problem::new(Place::file(file), what), kind, within, is_named }
+    }
+
+    /// A file that cannot be opened or read to its end.
+    pub fn unreadable(problem: Problem) -> Self {
+        Self { problem, kind: Kind::Unreadable, within: Packing::Plain, is_named: true }
+    }
+
+    /// A document that is longer than allowed.
+    pub fn too_large(file: impl Into<Arc<str>>, most_bytes: u64) -> Self {
+        let problem = Problem::new(Place::file(file), too_large(most_bytes));
+        Self { problem, kind: Kind::TooLarge, within: Packing::Plain, is_named: true }
+    }
+
+    pub fn not_utf8(file: impl Into<Arc<str>>, what: String) -> Self {
+        Self { problem: Problem::new(Place::file(file), what), kind: Kind::NotUtf8, within: Packing::Plain, is_named: true }
+    }
+
+    /// Whether it makes the exit status 2: it was named, or it may well be a document.
+    pub fn is_error(&self) -> bool {
+        self.is_named || self.kind.is_lost()
+    }
+
+    pub fn reason(&self) -> Reason {
+        Reason { kind: self.kind, within: self.within }
+    }
+}
+
+pub fn too_large(most_bytes: u64) -> String {
+    format!("a document of more than {most_bytes} bytes; raise --max-document (4G is the most), or split it")
+}
+
+/// Why files are left out; they are counted by this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Reason {
+    pub kind: Kind,
+    pub within: Packing,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.within {
+            Packing::Plain => f.write_str(self.kind.name()),
+            packing => write!(f, "{} in {}", self.kind.name(), packing.name()),
+        }
+    }
+}
+
+/// A record without a text: it is no document.
+#[derive(Debug, Clone)]
+pub struct Textless {
+    pub place: Place,
+    /// What was looked for.
+    pub what: String,
+    /// The fields it has.
+    pub fields: Vec<String>,
+}
+
+/// Something that was found where a document should be.
+#[derive(Debug, Clone)]
+pub enum Flaw {
+    /// A record, or the rest of a file, that cannot be used.
+    Problem(Problem),
+    LeftOut(LeftOut),
+    Textless(Textless),
+}
+
+impl Flaw {
+    pub fn place(&self) -> &Place {
+        match self {
+            Self::Problem(problem) => &problem.place,
+            Self::LeftOut(left) => &left.problem.place,
+            Self::Textless(textless) => &textless.place,
+        }
+    }
+}
+
+impl From<Problem> for Flaw {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+/// What was read, and what was not. Accounts of parts of the input add up to that of the whole.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    pub documents: u64,
+    /// Files of which at least the beginning was read.
+    pub files: u64,
+    /// Those of the files that are streams of tokens, blots or prints.
+    pub streams: u64,
+    /// Of the texts of documents, as far as their sizes are known.
+    pub bytes: u64,
+    /// Files that were not read because they are as they were when they were read last.
+    pub unchanged: u64,
+    /// Lines and records that are no documents of this collection: without a text, damaged, or with an id that came before.
+    pub records_left_out: u64,
+    /// Sorted by reason.
+    left_out: Vec<(Reason, u64)>,
+}
+
+impl Account {
+    pub fn of_left_out(left: &LeftOut) -> Self {
+        Self { left_out: vec![(left.reason(), 1)], ..Self::default() }
+    }
+
+    /// Files that are as they were when they were read last.
+    pub fn of_unchanged(files: u64) -> Self {
+        Self { unchanged: files, ..Self::default() }
+    }
+
+    /// Counts a document, or what was found instead.
+    pub fn count(&mut self, found: &Result<Item<'_>, Flaw>) {
+        match found {
+            Ok(item) => {
+                self.documents += 1;
+                self.bytes += item.bytes.unwrap_or(0);
+            }
+            Err(Flaw::LeftOut(left)) => self.leave_out(left.reason(), 1),
+            Err(Flaw::Problem(_) | Flaw::Textless(_)) => self.records_left_out += 1,
+        }
+    }
+
+    pub fn leave_out(&mut self, reason: Reason, files: u64) {
+        match self.left_out.binary_search_by_key(&reason, |(known, _)| *known) {
+            Ok(at) => self.left_out[at].1 += files,
+            Err(at) => self.left_out.insert(at, (reason, files)),
+        }
+    }
+
+    /// A document that was counted is not kept after all.
+    pub fn drop_document(&mut self, bytes: u64) {
+        self.documents -= 1;
+        self.bytes -= bytes;
+        self.records_left_out += 1;
+    }
+
+    pub fn add(&mut self, more: &Self) {
+        let Self { documents, files, streams, bytes, unchanged, records_left_out, left_out } = more;
+        self.documents += documents;
+        self.files += files;
+        self.streams += streams;
+        self.bytes += bytes;
+        self.unchanged += unchanged;
+        self.records_left_out += records_left_out;
+        left_out.iter().for_each(|&(reason, files)| self.leave_out(reason, files));
+    }
+
+    /// Refuses an input without a document, if one is needed. An empty stream is accepted: the program that wrote it has reported that it found none.
+    pub fn ensure_documents(&self, options: &Options) -> Result<()> {
+        if !options.needs_documents || self.documents + self.unchanged + self.streams > 0 {
+            return Ok(());
+        }
+        Err(Error::Usage("no document was read; name files or directories that hold some, or write some to stdin".to_owned()))
+    }
+
+    pub fn files_left_out(&self) -> u64 {
+        self.left_out.iter().map(|(_, files)| files).sum()
+    }
+}
+
+/// `read 12 documents in 12 files (3.1 MB); left out 9 files: pdf 6 (convert it with pdftotext), unknown binary 3`
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "read {} in {} ({})", count(self.documents, "document"), count(self.files, "file"), size(self.bytes))?;
+        if self.unchanged > 0 {
+            write!(f, "; {} unchanged", count(self.unchanged, "file"))?;
+        }
+        if !self.left_out.is_empty() {
+            write!(f, "; left out {}: ", count(self.files_left_out(), "file"))?;
+        }
+        for (index, (reason, files)) in self.left_out.iter().enumerate() {
+            write!(f, "{}{reason} {files}", if index > 0 { ", " } else { "" })?;
+            if !reason.kind.remedy().is_empty() {
+                write!(f, " ({})", reason.kind.remedy())?;
+            }
+        }
+        if self.records_left_out > 0 {
+            write!(f, "; left out {}", count(self.records_left_out, "record"))?;
+        }
+        Ok(())
+    }
+}
+
+fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// 812 bytes, 3.1 MB: in thousands.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if bytes < 1000 {
+        return count(bytes, "byte");
+    }
+    let (mut value, mut unit) = (bytes as f64 / 1000.0, 0);
+    // What would be shown as 1000.0 is one of the next unit.
+    while value >= 999.95 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_account_is_one_line_of_a_fixed_shape() {
+        let mut account = Account { documents: 12, files: 12, bytes: 3_100_000, ..Account::default() };
+        assert_eq!(account.to_string(), "read 12 documents in 12 files (3.1 MB)");
+        account.leave_out(Reason { kind: Kind::UnknownBinary, within: Packing::Plain }, 3);
+        account.leave_out(Reason { kind: Kind::Pdf, within: Packing::Plain }, 4);
+        account.add(&Account::of_left_out(&LeftOut::new("a", Kind::Pdf, Packing::Plain, true)));
+        account.add(&Account::of_left_out(&LeftOut::new("a", Kind::Pdf, Packing::Plain, false)));
+        let left_out = "left out 9 files: pdf 6 (convert it with pdftotext), unknown binary 3";
+        assert_eq!(account.to_string(), format!("read 12 documents in 12 files (3.1 MB); {left_out}"));
+        let one = Account { documents: 1, files: 1, bytes: 1, unchanged: 1, records_left_out: 1, ..Account::default() };
+        assert_eq!(one.to_string(), "read 1 document in 1 file (1 byte); 1 file unchanged; left out 1 record");
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        let sizes = [0, 999, 1000, 999_949, 999_950, 1_000_000, 12_345_678_901].map(size);
+        assert_eq!(sizes, ["0 bytes", "999 bytes", "1.0 kB", "999.9 kB", "1.0 MB", "1.0 MB", "12.3 GB"]);
+    }
+}

@@ -1,0 +1,437 @@
+//! Turns a chunk into documents, on a worker's thread.
+
+use super::{
+    Options, Records,
+    account::{Account, Flaw, LeftOut, Textless, too_large},
+    chunk::{Chunk, Container, Layout},
+    kind::{HEAD_BYTES, Kind, inner_name, is_binary},
+    unpack::{Packing, decoder, read_bounded},
+    walk::Entry,
+};
+use crate::{
+    base::{
+        codec::empty,
+        error::{Error, Place, Problem, Result},
+    },
+    text::{
+        scheme::BlotScheme,
+        stream::{
+            Block, BlotCodec, Blots, Header, Kind as StreamKind, Line, LineParser, Parsed, PrintCodec, Printed, TokenCodec, Tokens,
+            field_names, parse_record,
+        },
+    },
+};
+use std::{
+    fs::File,
+    io::{self, BufReader, Read},
+    path::Path,
+    sync::Arc,
+};
+
+/// One document, as text or already tokenised or blotted by another program.
+#[derive(Debug)]
+pub struct Item<'a> {
+    pub id: &'a str,
+    pub file: &'a Arc<str>,
+    /// Where a file holds many documents.
+    pub line: Option<u64>,
+    /// The size of the text, where it is known.
+    pub bytes: Option<u64>,
+    pub hash: Option<u128>,
+    pub content: Content<'a>,
+}
+
+#[derive(Debug)]
+pub enum Content<'a> {
+    Text(&'a str),
+    Tokens(&'a Tokens),
+    Blots(&'a Blots),
+    Print(Printed),
+}
+
+impl Item<'_> {
+    pub fn place(&self) -> Place {
+        self.line.map_or_else(|| Place::file(self.file.clone()), |line| Place::line(self.file, line))
+    }
+}
+
+/// Takes documents, and what was found instead, in order.
+pub type Visit<'v> = dyn FnMut(Result<Item<'_>, Flaw>) + 'v;
+
+/// Reads chunks; owns the buffers that are used again and again.
+pub struct Reader {
+    fields: LineParser,
+    records: Option<Records>,
+    lossy: bool,
+    max_document: u64,
+    file_bytes: Vec<u8>,
+    unpacked: Vec<u8>,
+    tokens: Tokens,
+    blots: Blots,
+}
+
+/// Up to this a file is read with one read; of a larger one the head is looked at before the rest is read.
+const SNIFF_BYTES: u64 = 1 << 20;
+
+/// Where the text of a file is now, or why there is none.
+enum Loaded {
+    Text(Packing),
+    LeftOut(LeftOut),
+}
+
+impl Reader {
+    pub fn new(options: &Options) -> Self {
+        Self {
+            fields: options.fields.clone(),
+            records: options.records,
+            lossy: options.lossy,
+            max_document: options.max_document,
+            file_bytes: Vec::new(),
+            unpacked: Vec::new(),
+            tokens: Tokens::default(),
+            blots: Blots::default(),
+        }
+    }
+
+    /// Visits every document of a chunk in order, and gives an account of it. An error means that the rest of a stream cannot be trusted.
+    pub fn read(&mut self, chunk: Chunk, visit: &mut Visit<'_>) -> Result<Account> {
+        let files = match &chunk {
+            Chunk::Opened(_) | Chunk::Whole { .. } => 1,
+            Chunk::Files(entries) => entries.len() as u64,
+            Chunk::Records { .. } | Chunk::Block { .. } | Chunk::Problem(_) | Chunk::LeftOut(_) => 0,
+        };
+        let is_stream = matches!(&chunk, Chunk::Opened(of) if of.header.is_some());
+        let mut account = Account::default();
+        self.read_chunk(chunk, &mut |found| {
+            account.count(&found);
+            visit(found);
+        })?;
+        account.files = files.saturating_sub(account.files_left_out());
+        account.streams = is_stream.into();
+        // One giant must not be kept for ever after.
+        self.tokens.clear();
+        self.blots.clear();
+        Ok(account)
+    }
+
+    fn read_chunk(&mut self, chunk: Chunk, visit: &mut Visit<'_>) -> Result<()> {
+        match chunk {
+            Chunk::Opened(_) => {}
+            Chunk::Files(entries) => entries.iter().for_each(|entry| self.read_file(entry, visit)),
+            Chunk::Whole { id, file, mut bytes } => match Kind::of(&bytes, Path::new(""), self.records) {
+                Some(kind) => visit(Err(Flaw::LeftOut(LeftOut::new(file, kind, Packing::Plain, true)))),
+                None => visit_file(&id, &file, &mut bytes, self.lossy, visit),
+            },
+            Chunk::Records { of, first_line, bytes } => self.read_records(&of, first_line, bytes, visit)?,
+            Chunk::Block { of, block } => self.read_block(&of, &block, visit)?,
+            Chunk::Problem(problem) => visit(Err(problem.into())),
+            Chunk::LeftOut(left) => visit(Err(Flaw::LeftOut(left))),
+        }
+        Ok(())
+    }
+
+    fn read_file(&mut self, entry: &Entry, visit: &mut Visit<'_>) {
+        match entry.open().and_then(|file| self.load(entry, file)) {
+            Err(error) => {
+                let problem = Problem::new(Place::path(&entry.path), error.to_string());
+                visit(Err(Flaw::LeftOut(LeftOut::unreadable(problem))));
+            }
+            Ok(Loaded::LeftOut(left)) => visit(Err(Flaw::LeftOut(left))),
+            Ok(Loaded::Text(packing)) => {
+                let bytes = if packing == Packing::Plain { &mut self.file_bytes } else { &mut self.unpacked };
+                visit_file(&entry.id, &entry.name(), bytes, self.lossy, visit);
+            }
+        }
+        empty(&mut self.file_bytes);
+        empty(&mut self.unpacked);
+    }
+
+    /// Reads a file that is one document, unless its head shows that it is none or it is too large.
+    ///
+    /// Memory: the document, and a MiB of a packed file.
+    fn load(&mut self, entry: &Entry, mut file: File) -> io::Result<Loaded> {
+        self.file_bytes.clear();
+        let is_small = entry.bytes <= SNIFF_BYTES;
+        let expected = if is_small { entry.bytes } else { HEAD_BYTES as u64 };
+        let has_ended = read_expected(&mut file, expected, &mut self.file_bytes)?;
+        let (packing, promised) = (Packing::of(&self.file_bytes), Packing::of_name(&entry.path));
+        if promised != Packing::Plain && promised != packing {
+            return Err(io::Error::other(format!("its name promises {}, its first bytes are not that", promised.name())));
+        }
+        if packing != Packing::Plain {
+            return self.unpack(entry, packing, file);
+        }
+        if let Some(left) = self.look(entry, packing, &self.file_bytes) {
+            return Ok(Loaded::LeftOut(left));
+        }
+        let is_too_large = entry.bytes > self.max_document
+            || !(has_ended && is_small) && {
+                let known = entry.bytes.saturating_sub(self.file_bytes.len() as u64);
+                self.file_bytes.try_reserve_exact(known as usize + 1)?;
+                !read_bounded(file, self.max_document, &mut self.file_bytes)?
+            };
+        Ok(if is_too_large || self.file_bytes.len() as u64 > self.max_document {
+            Loaded::LeftOut(LeftOut::too_large(entry.name(), self.max_document))
+        } else {
+            Loaded::Text(packing)
+        })
+    }
+
+    /// Unpacks a file of which the head was read; the rest is never in memory as it is packed.
+    fn unpack(&mut self, entry: &Entry, packing: Packing, rest: File) -> io::Result<Loaded> {
+        self.unpacked.clear();
+        let mut unpacked = std::mem::take(&mut self.unpacked);
+        let mut input = decoder(BufReader::new(self.file_bytes.chain(rest)), packing)?;
+        input.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut unpacked)?;
+        let loaded = match self.look(entry, packing, &unpacked) {
+            Some(left) => Loaded::LeftOut(left),
+            None if read_bounded(input, self.max_document, &mut unpacked)? => Loaded::Text(packing),
+            None => Loaded::LeftOut(LeftOut::too_large(entry.name(), self.max_document)),
+        };
+        self.unpacked = unpacked;
+        Ok(loaded)
+    }
+
+    /// Why a file is left out, if its first bytes show a reason. One that was named is read although it looks binary.
+    fn look(&self, entry: &Entry, within: Packing, head: &[u8]) -> Option<LeftOut> {
+        let unknown = || (!entry.is_named && is_binary(head)).then_some(Kind::UnknownBinary);
+        let kind = Kind::of(head, inner_name(&entry.path), self.records).or_else(unknown)?;
+        Some(LeftOut::new(entry.name(), kind, within, entry.is_named))
+    }
+
+    fn read_records(&mut self, of: &Container, first_line: u64, mut bytes: Vec<u8>, visit: &mut Visit<'_>) -> Result<()> {
+        if of.layout == Layout::Fasta {
+            read_fasta(of, first_line, &mut bytes, RecordLimits { lossy: self.lossy, max_document: self.max_document }, visit);
+            return Ok(());
+        }
+        for (line, number) in bytes.split_mut(|&byte| byte == b'\n').zip(first_line..) {
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            if of.layout == Layout::Lines {
+                let id = format!("{}:{number}", of.id);
+                let end = line.len() - usize::from(line.ends_with(b"\r"));
+                match ensure_size(end as u64, self.max_document) {
+                    Err(what) => visit(Err(Problem::new(Place::line(&of.file, number), what).into())),
+                    Ok(()) => visit_line(&id, &of.file, number, &mut line[..end], self.lossy, visit),
+                }
+            } else {
+                self.read_line(of, number, line, visit);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_line(&mut self, of: &Container, number: u64, line: &mut [u8], visit: &mut Visit<'_>) {
+        let problem = |what: String| Flaw::from(Problem::new(Place::line(&of.file, number), what));
+        // A record of ours may well be longer than its document.
+        let most_bytes = if of.header.is_some() { u64::MAX } else { self.max_document };
+        if let Err(what) = ensure_size(line.len() as u64, most_bytes).and_then(|()| ensure_utf8(line, self.lossy)) {
+            return visit(Err(problem(what)));
+        }
+        let parsed = match &of.header {
+            Some(header) => parse_record(line, &mut self.tokens, &mut self.blots).and_then(|line| ensure_belongs(header, line)),
+            None => self.fields.parse(line, &mut self.tokens, &mut self.blots),
+        };
+        let item = |id, bytes, hash, content| Item { id, file: &of.file, line: Some(number), bytes, hash, content };
+        match parsed {
+            Err(what) if what == self.fields.no_text() => {
+                let (place, fields) = (Place::line(&of.file, number), field_names(line));
+                visit(Err(Flaw::Textless(Textless { place, what, fields })));
+            }
+            Err(what) => visit(Err(problem(what))),
+            Ok(Line::Header(_)) if of.header.is_none() => visit(Err(problem("the header of a stream amid other lines".to_owned()))),
+            Ok(Line::End { .. }) if of.header.is_none() => visit(Err(problem("an end record without its header".to_owned()))),
+            Ok(Line::Header(_) | Line::End { .. }) => {}
+            Ok(Line::Document { id, text }) => {
+                let id = id.unwrap_or_else(|| format!("{}:{number}", of.id).into());
+                visit(Ok(item(&id, Some(text.len() as u64), None, Content::Text(&text))));
+            }
+            Ok(Line::Tokens(found)) => visit(Ok(item(&found.doc, found.bytes, found.hash, Content::Tokens(&self.tokens)))),
+            Ok(Line::Blots(found)) => visit(Ok(item(&found.doc, found.bytes, found.hash, Content::Blots(&self.blots)))),
+            Ok(Line::Print(found, printed)) => visit(Ok(item(&found.doc, found.bytes, found.hash, Content::Print(printed)))),
+        }
+    }
+
+    fn read_block(&mut self, of: &Container, block: &Block, visit: &mut Visit<'_>) -> Result<()> {
+        let damaged = |what: String| Error::damaged(block.place.clone(), format!("{what}; the stream was altered"));
+        let Some(header) = &of.header else {
+            return Err(damaged("a block without a header".to_owned()));
+        };
+        let mut fields = block.open()?;
+        for _ in 0..block.records {
+            let (record, content) = match header.kind {
+                StreamKind::Tokens => {
+                    let record = TokenCodec { with_spans: true }.read_binary(&mut fields, &mut self.tokens).map_err(damaged)?;
+                    (record, Content::Tokens(&self.tokens))
+                }
+                StreamKind::Blots => {
+                    let bits = header.scheme.parse::<BlotScheme>().map_err(damaged)?.bits;
+                    let codec = BlotCodec { bits, with_positions: true };
+                    (codec.read_binary(&mut fields, &mut self.blots).map_err(damaged)?, Content::Blots(&self.blots))
+                }
+                StreamKind::Prints => {
+                    let (record, printed) = PrintCodec.read_binary(&mut fields).map_err(damaged)?;
+                    (record, Content::Print(printed))
+                }
+            };
+            visit(Ok(Item { id: record.doc, file: &of.file, line: None, bytes: record.bytes, hash: record.hash, content }));
+        }
+        if fields.is_empty() { Ok(()) } else { Err(damaged(format!("{} bytes after the last record of a block", fields.left()))) }
+    }
+}
+
+/// Refuses a record that cannot be of the stream it stands in: what follows would take it for something else.
+fn ensure_belongs<'a>(header: &Header, line: Line<'a>) -> Result<Line<'a>, String> {
+    let kind = match &line {
+        Line::Tokens(_) => StreamKind::Tokens,
+        Line::Blots(_) => StreamKind::Blots,
+        Line::Print(..) => StreamKind::Prints,
+        Line::Header(_) | Line::End { .. } | Line::Document { .. } => return Ok(line),
+    };
+    if kind != header.kind {
+        return Err(format!("a record of {} in a stream of {}", kind.name(), header.kind.name()));
+    }
+    if let Line::Blots(Parsed { digits: Some((least, greatest)), .. }) = line {
+        let bits = header.scheme.parse::<BlotScheme>()?.bits;
+        let expected = BlotCodec { bits, with_positions: false }.digits();
+        if let Some(wrong) = [least, greatest].into_iter().find(|&digits| digits != expected) {
+            return Err(format!("a blot of {wrong} hex digits, the scheme's {bits} bits are {expected}"));
+        }
+    }
+    Ok(line)
+}
+
+/// Reads as much as is expected, or all if no more comes: true if the file has ended.
+///
+/// An ordinary file takes one read: it ended if as much came as was promised, though there was room for a byte more. Where the
+/// size is given as 0 (/proc) or a read falls short, only a read of nothing is the end.
+fn read_expected(file: &mut File, expected: u64, buffer: &mut Vec<u8>) -> io::Result<bool> {
+    let room = if expected == 0 { HEAD_BYTES } else { expected as usize + 1 };
+    buffer.try_reserve_exact(room)?;
+    buffer.resize(room, 0);
+    let mut filled = 0;
+    let has_ended = loop {
+        let count = read_some(file, &mut buffer[filled..])?;
+        filled += count;
+        if count == 0 || (filled == expected as usize && expected > 0) {
+            break true;
+        }
+        if filled == buffer.len() {
+            break false;
+        }
+    };
+    buffer.truncate(filled);
+    Ok(has_ended)
+}
+
+/// One read that no signal disturbs.
+fn read_some(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match file.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
+/// A file that is one document.
+fn visit_file(id: &str, file: &Arc<str>, bytes: &mut [u8], lossy: bool, visit: &mut Visit<'_>) {
+    match ensure_utf8(bytes, lossy) {
+        Err(what) => visit(Err(Flaw::LeftOut(LeftOut::not_utf8(file.clone(), what)))),
+        Ok(()) => visit_text(id, file, None, bytes, visit),
+    }
+}
+
+/// A document in a file of several.
+fn visit_line(id: &str, file: &Arc<str>, line: u64, bytes: &mut [u8], lossy: bool, visit: &mut Visit<'_>) {
+    match ensure_utf8(bytes, lossy) {
+        Err(what) => visit(Err(Problem::new(Place::line(file, line), what).into())),
+        Ok(()) => visit_text(id, file, Some(line), bytes, visit),
+    }
+}
+
+/// A document whose bytes were found to be UTF-8.
+fn visit_text(id: &str, file: &Arc<str>, line: Option<u64>, bytes: &[u8], visit: &mut Visit<'_>) {
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
+    visit(Ok(Item { id, file, line, bytes: Some(bytes.len() as u64), hash: None, content: Content::Text(text) }));
+}
+
+/// The text of a file that is known to be one document, packed or not.
+pub fn read_text(path: &Path, options: &Options) -> io::Result<String> {
+    read_open_text(File::open(path)?, path, options)
+}
+
+/// The same of a file that is open. Never reads more than the largest document may have.
+pub fn read_open_text(file: File, path: &Path, options: &Options) -> io::Result<String> {
+    let entry = Entry::of_open(path, &file)?;
+    let mut reader = Reader { records: Some(Records::Text), ..Reader::new(options) };
+    let mut bytes = match reader.load(&entry, file)? {
+        Loaded::LeftOut(left) => return Err(io::Error::other(left.problem.what)),
+        Loaded::Text(Packing::Plain) => reader.file_bytes,
+        Loaded::Text(_) => reader.unpacked,
+    };
+    ensure_utf8(&mut bytes, options.lossy).map_err(io::Error::other)?;
+    String::from_utf8(bytes).map_err(io::Error::other)
+}
+
+fn ensure_size(bytes: u64, most_bytes: u64) -> Result<(), String> {
+    if bytes > most_bytes { Err(too_large(most_bytes)) } else { Ok(()) }
+}
+
+/// With `lossy`, each byte that is not UTF-8 becomes a `?`, so that every other byte stays where it was.
+pub fn ensure_utf8(bytes: &mut [u8], lossy: bool) -> Result<(), String> {
+    let Err(error) = std::str::from_utf8(bytes) else {
+        return Ok(());
+    };
+    if !lossy {
+        return Err(format!("not UTF-8 at byte {}; {}", error.valid_up_to(), Kind::NotUtf8.remedy()));
+    }
+    let mut at = error.valid_up_to();
+    while let Err(error) = std::str::from_utf8(&bytes[at..]) {
+        let wrong = at + error.valid_up_to();
+        at = error.error_len().map_or(bytes.len(), |length| wrong + length);
+        bytes[wrong..at].fill(b'?');
+    }
+    Ok(())
+}
+
+/// What a record may be; as in [`Options`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RecordLimits {
+    pub lossy: bool,
+    pub max_document: u64,
+}
+
+/// Visits the records of a stretch of FASTA.
+pub(super) fn read_fasta(of: &Container, first_line: u64, bytes: &mut [u8], limits: RecordLimits, visit: &mut Visit<'_>) {
+    let (mut at, mut line) = (0, first_line);
+    while at < bytes.len() {
+        let next = memchr::memmem::find(&bytes[at..], b"\n>").map_or(bytes.len(), |found| at + found + 1);
+        let record = &mut bytes[at..next];
+        let lines = memchr::memchr_iter(b'\n', record).count() as u64;
+        let problem = |what: String| Err(Problem::new(Place::line(&of.file, line), what).into());
+        if let Err(what) = ensure_size(record.len() as u64, limits.max_document) {
+            visit(problem(what));
+        } else if record.first() == Some(&b'>') {
+            read_sequence(of, line, record, limits.lossy, visit);
+        } else if !record.trim_ascii().is_empty() {
+            visit(problem("text before the first '>'; for plain sequences use --records text".to_owned()));
+        }
+        at = next;
+        line += lines;
+    }
+}
+
+/// One record of FASTA, its head included: the first word of that is the id.
+fn read_sequence(of: &Container, line: u64, record: &mut [u8], lossy: bool, visit: &mut Visit<'_>) {
+    let head_end = memchr::memchr(b'\n', record).map_or(record.len(), |end| end + 1);
+    let (head, sequence) = record.split_at_mut(head_end);
+    if let Err(what) = ensure_utf8(head, lossy) {
+        return visit(Err(Problem::new(Place::line(&of.file, line), what).into()));
+    }
+    // Checked right above.
+    let name = std::str::from_utf8(&head[1..]).unwrap_or_default();
+    let id = name.split_ascii_whitespace().next().map_or_else(|| format!("{}:{line}", of.id), str::to_owned);
+    visit_line(&id, &of.file, line, sequence, lossy, visit);
+}

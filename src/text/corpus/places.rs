@@ -1,0 +1,297 @@
+//! Where the documents of a corpus lie, so that their texts can be read one by one.
+//!
+//! One pass over the corpus remembers the place of each document that is wanted, not its text. In a file that is not packed that is where its line
+//! starts; lines of packed files and of pipes, and sequences of FASTA, are copied into a temporary file, and their place is there.
+
+use super::{
+    Options, Source,
+    account::Flaw,
+    beneath::open_beneath,
+    chunk::{Chunk, Container, Layout},
+    item::{Content, Item, RecordLimits, ensure_utf8, read_fasta, read_open_text},
+    kind::BOM,
+    lines::{LineReader, RawLine},
+    unpack::Packing,
+};
+use crate::{
+    base::error::{Error, Place, Problem, Result},
+    text::stream::{Blots, Line, Tokens},
+};
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{BufWriter, Read, Write},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Memory: some forty bytes for each document that is wanted, and the names of the files.
+pub struct Places {
+    of: HashMap<u64, At>,
+    files: Vec<Holder>,
+    spool: File,
+    options: Options,
+    problems: Vec<Problem>,
+}
+
+#[derive(Clone, Copy)]
+struct At {
+    holder: u32,
+    length: u32,
+    start: u64,
+}
+
+/// A file with documents.
+struct Holder {
+    path: PathBuf,
+    /// None for a file that is one document.
+    layout: Option<Layout>,
+    is_spooled: bool,
+}
+
+impl Places {
+    /// Finds all documents of a corpus that are wanted, by their ids. Of several with one id the first counts.
+    pub fn find(options: &Options, mut is_wanted: impl FnMut(&str) -> Result<bool>) -> Result<Self> {
+        let spool = tempfile::tempfile().map_err(waiting)?;
+        let mut finder = Finder {
+            places: Self {
+                of: HashMap::new(),
+                files: Vec::new(),
+                spool: spool.try_clone().map_err(waiting)?,
+                options: options.clone(),
+                problems: Vec::new(),
+            },
+            spool: BufWriter::with_capacity(1 << 16, spool),
+            spooled: 0,
+            lines: LineReader::new(options),
+            last: None,
+            next: 0,
+        };
+        for chunk in Source::new(options.clone(), 2)? {
+            finder.take(chunk?.item, &mut is_wanted)?;
+        }
+        finder.spool.flush().map_err(waiting)?;
+        Ok(finder.places)
+    }
+
+    /// What could not be read.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// The text of a document; none if the corpus does not have it.
+    pub fn text(&self, id: &str) -> Result<Option<String>, Problem> {
+        let Some(&At { holder, length, start }) = self.of.get(&xxh3_64(id.as_bytes())) else { return Ok(None) };
+        let Holder { path, layout, is_spooled } = &self.files[holder as usize];
+        let problem = |what: String| Problem::new(Place::path(path), what);
+        let Some(layout) = layout else {
+            let text = open_regular(path).and_then(|file| read_open_text(file, path, &self.options));
+            return text.map(Some).map_err(|error| problem(error.to_string()));
+        };
+        let mut bytes = vec![0; length as usize];
+        let read = if *is_spooled {
+            self.spool.read_exact_at(&mut bytes, start)
+        } else {
+            open_regular(path).and_then(|file| file.read_exact_at(&mut bytes, start))
+        };
+        read.map_err(|error| problem(error.to_string()))?;
+        ensure_utf8(&mut bytes, self.options.lossy).map_err(problem)?;
+        let changed = || problem(format!("the line of '{id}' is not there any more; the file was changed meanwhile"));
+        if *layout == Layout::Lines {
+            let end = bytes.trim_ascii_end().len();
+            bytes.truncate(end);
+            return String::from_utf8(bytes).map(Some).map_err(|_| changed());
+        }
+        let (mut tokens, mut blots) = (Tokens::default(), Blots::default());
+        match self.options.fields.parse(&bytes, &mut tokens, &mut blots) {
+            Ok(Line::Document { id: found, text }) if found.as_ref().is_none_or(|found| found == id) => Ok(Some(text.into_owned())),
+            _ => Err(changed()),
+        }
+    }
+}
+
+struct Finder {
+    places: Places,
+    spool: BufWriter<File>,
+    spooled: u64,
+    lines: LineReader,
+    /// The file that the last chunk was of, and where in it the next one starts.
+    last: Option<Arc<Container>>,
+    next: u64,
+}
+
+impl Finder {
+    fn take(&mut self, chunk: Chunk, is_wanted: &mut dyn FnMut(&str) -> Result<bool>) -> Result<()> {
+        match chunk {
+            Chunk::Files(entries) => {
+                for entry in entries {
+                    if is_wanted(&entry.id)? {
+                        let at = At { holder: self.places.files.len() as u32, start: 0, length: 0 };
+                        self.places.of.entry(xxh3_64(entry.id.as_bytes())).or_insert(at);
+                        self.places.files.push(Holder { path: entry.path, layout: None, is_spooled: false });
+                    }
+                }
+                Ok(())
+            }
+            Chunk::Records { of, first_line, bytes } if of.header.is_none() && of.layout == Layout::Fasta => {
+                self.take_sequences(&of, first_line, bytes, is_wanted)
+            }
+            Chunk::Records { of, first_line, bytes } if of.header.is_none() => {
+                self.open(&of)?;
+                self.take_lines(Chunk::Records { of, first_line, bytes }, is_wanted)
+            }
+            Chunk::Problem(problem) => {
+                self.places.problems.push(problem);
+                Ok(())
+            }
+            Chunk::LeftOut(left) => {
+                self.places.problems.extend(left.is_error().then_some(left.problem));
+                Ok(())
+            }
+            // There is no text in them, or none that is a line.
+            Chunk::Opened(_) | Chunk::Whole { .. } | Chunk::Records { .. } | Chunk::Block { .. } => Ok(()),
+        }
+    }
+
+    /// Copies the sequences that are wanted into the temporary file: in theirs they are not lines.
+    fn take_sequences(
+        &mut self,
+        of: &Container,
+        first_line: u64,
+        mut bytes: Vec<u8>,
+        is_wanted: &mut dyn FnMut(&str) -> Result<bool>,
+    ) -> Result<()> {
+        let mut taken = Ok(());
+        let Options { lossy, max_document, .. } = self.places.options;
+        read_fasta(of, first_line, &mut bytes, RecordLimits { lossy, max_document }, &mut |found| match (&taken, found) {
+            (Ok(()), Ok(Item { id, content: Content::Text(text), .. })) => taken = self.take_sequence(of, id, text, is_wanted),
+            (Ok(()), Err(Flaw::Problem(problem))) => self.places.problems.push(problem),
+            _ => {}
+        });
+        taken
+    }
+
+    fn take_sequence(&mut self, of: &Container, id: &str, text: &str, is_wanted: &mut dyn FnMut(&str) -> Result<bool>) -> Result<()> {
+        let hash = xxh3_64(id.as_bytes());
+        if self.places.of.contains_key(&hash) || !is_wanted(id)? {
+            return Ok(());
+        }
+        let path = PathBuf::from(&*of.file);
+        if self.places.files.last().is_none_or(|last| last.path != path || last.layout != Some(Layout::Lines)) {
+            self.places.files.push(Holder { path, layout: Some(Layout::Lines), is_spooled: true });
+        }
+        self.spool.write_all(text.as_bytes()).map_err(waiting)?;
+        let at = At { holder: self.places.files.len() as u32 - 1, length: text.len() as u32, start: self.spooled };
+        self.spooled += text.len() as u64;
+        self.places.of.insert(hash, at);
+        Ok(())
+    }
+
+    /// Begins with a file, unless it is the one of the chunk before.
+    fn open(&mut self, of: &Arc<Container>) -> Result<()> {
+        if self.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, of)) {
+            return Ok(());
+        }
+        let path = PathBuf::from(&*of.file);
+        let mut head = Vec::new();
+        if !of.is_live {
+            let named = |error| Error::io(&of.file, error);
+            File::open(&path).map_err(named)?.take(16).read_to_end(&mut head).map_err(named)?;
+        }
+        let is_spooled = of.is_live || Packing::of(&head) != Packing::Plain;
+        // What is handed on has no mark of the byte order.
+        self.next = if head.starts_with(BOM) { BOM.len() as u64 } else { 0 };
+        self.places.files.push(Holder { path, layout: Some(of.layout), is_spooled });
+        self.last = Some(of.clone());
+        Ok(())
+    }
+
+    fn take_lines(&mut self, chunk: Chunk, is_wanted: &mut dyn FnMut(&str) -> Result<bool>) -> Result<()> {
+        let mut wanted = Vec::new();
+        let mut failed = Ok(());
+        let bytes = self.lines.read(chunk, &mut |RawLine { bytes, id, .. }| {
+            // A line that is no document is none of those that are wanted.
+            if let Ok(Some(id)) = id
+                && failed.is_ok()
+            {
+                match is_wanted(&id) {
+                    Ok(true) => wanted.push((xxh3_64(id.as_bytes()), bytes)),
+                    Ok(false) => {}
+                    Err(error) => failed = Err(error),
+                }
+            }
+        })?;
+        failed?;
+        let holder = self.places.files.len() as u32 - 1;
+        let is_spooled = self.places.files[holder as usize].is_spooled;
+        for (id, line) in wanted {
+            if self.places.of.contains_key(&id) {
+                continue;
+            }
+            let (mut start, length) = (self.next + line.start as u64, line.len() as u32);
+            if is_spooled {
+                self.spool.write_all(&bytes[line]).map_err(waiting)?;
+                start = self.spooled;
+                self.spooled += u64::from(length);
+            }
+            self.places.of.insert(id, At { holder, length, start });
+        }
+        self.next += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// A file that was found by walking may have become something else meanwhile. What was named may be a link, but not a pipe.
+fn open_regular(path: &Path) -> std::io::Result<File> {
+    let parent = path.parent().unwrap_or(Path::new(""));
+    match path.file_name() {
+        Some(name) if !path.is_symlink() => open_beneath(parent, Path::new(name)),
+        _ => File::open(path),
+    }
+}
+
+fn waiting(error: std::io::Error) -> Error {
+    Error::io("a temporary file for unpacked documents", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn record(id: &str, text: &str) -> String {
+        format!("{}\n", serde_json::json!({ "id": id, "text": text }))
+    }
+
+    #[test]
+    fn every_way_a_document_may_lie() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let many: String = (0..5000).map(|number| record(&format!("m{number}"), &format!("text {number} é"))).collect();
+        fs::write(path("a.jsonl"), format!("\u{feff}{}\n{}not json\n{many}", record("one", "first"), record("two", "second"))).unwrap();
+        fs::write(path("b.jsonl.zst"), zstd::encode_all((many.replace("\"m", "\"z") + &record("two", "again")).as_bytes(), 1).unwrap())
+            .unwrap();
+        fs::write(path("c.txt"), "a file").unwrap();
+        fs::write(path("d.jsonl"), "{\"text\":\"no id\"}").unwrap();
+        let options = Options { relative: true, ..Options::of_files(vec![directory.path().to_owned()]) };
+        let places = Places::find(&options, |id| Ok(id != "m7")).unwrap();
+        let text = |id: &str| places.text(id).unwrap();
+        for (id, expected) in [
+            ("one", "first"),
+            ("two", "second"),
+            ("m4999", "text 4999 é"),
+            ("z0", "text 0 é"),
+            ("z4999", "text 4999 é"),
+            ("c.txt", "a file"),
+            ("d.jsonl:1", "no id"),
+        ] {
+            assert_eq!(text(id).as_deref(), Some(expected), "{id}");
+        }
+        assert_eq!((text("m7"), text("none"), places.problems().len()), (None, None, 0));
+        // What is changed under our eyes is not taken for another.
+        fs::write(path("a.jsonl"), many).unwrap();
+        assert!(places.text("m4").is_err());
+    }
+}

@@ -1,0 +1,445 @@
+//! All documents of a corpus as chunks, in order.
+//!
+//! Small files are only named here and read by the workers. A file of many records is cut into chunks; with
+//! several threads, the next few such files are read and unpacked ahead, each on a thread of its own. A pipe is opened
+//! only when its turn comes, and nothing past it is: its writer may be waiting for us to be done with another one.
+
+use super::{
+    Options, Records,
+    account::LeftOut,
+    chunk::{CHUNK_BYTES, Chunk, Chunks, Container, Layout},
+    kind::{BOM, Kind, inner_name},
+    sniff::{Promise, Sniffed, promise},
+    unpack::{Input, MOST_BYTES, Packing, read_bounded, unpacked_bytes},
+    walk::{Entries, Entry, Found},
+};
+use crate::{
+    base::{
+        error::{Error, Place, Problem, Result},
+        parallel::Weighted,
+    },
+    text::stream::{BlockReader, Header, Kind as StreamKind, MAGIC},
+};
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::Duration,
+};
+
+/// Chunks of one file that wait for a worker; a large one waits alone.
+const AHEAD_CHUNKS: usize = 4;
+const AHEAD_BYTES: u64 = (AHEAD_CHUNKS * CHUNK_BYTES) as u64;
+/// Files that are open at once. With the chunks that wait, about 5 MiB are read ahead, or as many times the longest record.
+const AHEAD_FILES: usize = 4;
+/// Files of one chunk: a bound for corpora of many tiny ones.
+const CHUNK_FILES: usize = 64;
+
+/// About what a message takes.
+const PROBLEM_BYTES: u64 = 256;
+/// How often a reader that waits for input looks whether it is still wanted.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+pub struct Source {
+    entries: Box<dyn Iterator<Item = Found> + Send>,
+    options: Options,
+    /// Files that are one document each, not yet enough for a chunk.
+    batch: Vec<Entry>,
+    batch_bytes: u64,
+    /// A pipe is always the last of them.
+    pending: VecDeque<Pending>,
+    ahead: usize,
+    schemes: Vec<Header>,
+    stop: Arc<AtomicBool>,
+}
+
+enum Pending {
+    Ready(Weighted<Chunk>),
+    Failed(Error),
+    /// Not a regular file, and not opened yet.
+    Later(Entry),
+    Container(Option<(Header, Place)>, Feed),
+}
+
+impl Pending {
+    fn left_out(left: LeftOut) -> Self {
+        Self::Ready(Weighted { item: Chunk::LeftOut(left), bytes: PROBLEM_BYTES })
+    }
+
+    fn unreadable(entry: &Entry, error: &io::Error) -> Self {
+        Self::left_out(LeftOut::unreadable(Problem::new(Place::file(entry.name()), error.to_string())))
+    }
+
+    fn is_left_out(&self) -> bool {
+        matches!(self, Self::Ready(Weighted { item: Chunk::LeftOut(_), .. }))
+    }
+
+    fn is_live(&self) -> bool {
+        match self {
+            Self::Later(_) => true,
+            Self::Container(_, feed) => feed.is_live,
+            Self::Ready(_) | Self::Failed(_) => false,
+        }
+    }
+}
+
+struct Feed {
+    file: Arc<str>,
+    is_live: bool,
+    chunks: Feeding,
+}
+
+/// Chunks made on demand, or by a thread that runs ahead and sends a `None` at the end.
+enum Feeding {
+    Here(Box<Chunks>),
+    Ahead(mpsc::Receiver<Option<Result<Weighted<Chunk>>>>, Room),
+}
+
+/// How many bytes wait for a worker, and whether anybody takes them.
+#[derive(Default, Clone)]
+struct Room(Arc<(Mutex<(u64, bool)>, Condvar)>);
+
+impl Room {
+    /// Waits until there is room for so much, or nothing else waits; false if the receiver is gone.
+    fn enter(&self, bytes: u64) -> bool {
+        let (state, freed) = &*self.0;
+        let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |(waiting, is_closed): &mut (u64, bool)| !*is_closed && *waiting > 0 && *waiting + bytes > AHEAD_BYTES;
+        let mut state = freed.wait_while(state, is_full).unwrap_or_else(PoisonError::into_inner);
+        state.0 += bytes;
+        !state.1
+    }
+
+    fn leave(&self, bytes: u64) {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).0 -= bytes;
+        self.0.1.notify_all();
+    }
+
+    fn close(&self) {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        self.0.1.notify_all();
+    }
+}
+
+impl Drop for Feeding {
+    fn drop(&mut self) {
+        if let Self::Ahead(_, room) = self {
+            room.close();
+        }
+    }
+}
+
+impl Source {
+    pub fn new(options: Options, threads: usize) -> Result<Self> {
+        let entries = Entries::new(&options)?;
+        Ok(Self::over(Box::new(entries), options, threads))
+    }
+
+    /// Reads these files only.
+    pub fn of(entries: Vec<Entry>, options: Options, threads: usize) -> Self {
+        Self::over(Box::new(entries.into_iter().map(Found::File)), options, threads)
+    }
+
+    /// Reads what is found in this way.
+    pub fn over(entries: Box<dyn Iterator<Item = Found> + Send>, options: Options, threads: usize) -> Self {
+        Self {
+            entries,
+            options,
+            batch: Vec::new(),
+            batch_bytes: 0,
+            pending: VecDeque::new(),
+            ahead: threads.min(AHEAD_FILES),
+            schemes: Vec::new(),
+            stop: Arc::default(),
+        }
+    }
+
+    /// How the corpus opens, if it opens with a stream of ours. To be asked before anything is read.
+    pub fn first_header(&mut self) -> Option<&(Header, Place)> {
+        // What is left out is passed over, however much it is: so all but the last are left out.
+        while self.batch.is_empty() {
+            match self.pending.pop_back() {
+                Some(Pending::Later(entry)) => self.pending.extend(self.open_now(&entry)),
+                Some(last) => {
+                    let is_left_out = last.is_left_out();
+                    self.pending.push_back(last);
+                    if !(is_left_out && self.see_next()) {
+                        break;
+                    }
+                }
+                None if self.see_next() => {}
+                None => break,
+            }
+        }
+        match self.pending.back() {
+            Some(Pending::Container(header, _)) if self.batch.is_empty() => header.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Set it, and a reader that waits for input gives up: nobody wants what may still come.
+    pub fn stop(&self) -> Arc<AtomicBool> {
+        self.stop.clone()
+    }
+
+    /// Refuses streams with other headers than these.
+    pub fn expect(&mut self, schemes: Vec<Header>) {
+        self.schemes = schemes;
+    }
+
+    fn ensure_expected(&self, header: &Header, place: &Place) -> Result<()> {
+        if self.schemes.contains(header) {
+            return Ok(());
+        }
+        match self.schemes.iter().find(|expected| expected.kind == header.kind) {
+            Some(expected) => Err(Error::Scheme {
+                place: place.clone(),
+                found: header.scheme.clone(),
+                expected: expected.scheme.clone(),
+                remedy: "give the same options to both, or leave them out to take those of the stream",
+            }),
+            None if header.kind == StreamKind::Prints => {
+                let what = "a stream of prints, which has no blots to index or tokens to read; dedup-query --history takes it";
+                Err(Error::damaged(place.clone(), what))
+            }
+            None => Err(Error::damaged(place.clone(), format!("a stream of {}, which this program does not read", header.kind.name()))),
+        }
+    }
+
+    /// Looks ahead as far as there are threads to use it.
+    fn fill(&mut self) {
+        while self.pending.len() < self.ahead && !self.pending.back().is_some_and(Pending::is_live) {
+            if !self.see_next() {
+                return self.flush_batch();
+            }
+        }
+    }
+
+    /// False if there is nothing left.
+    fn see_next(&mut self) -> bool {
+        match self.entries.next() {
+            None => return false,
+            Some(Found::Problem(problem)) => self.push(Pending::left_out(LeftOut::unreadable(problem))),
+            Some(Found::LeftOut(left)) => self.push(Pending::left_out(left)),
+            Some(Found::Failed(error)) => self.push(Pending::Failed(error)),
+            Some(Found::File(entry)) if entry.is_regular => self.see(entry),
+            Some(Found::File(entry)) => self.push(Pending::Later(entry)),
+        }
+        true
+    }
+
+    fn see(&mut self, entry: Entry) {
+        match self.open(&entry) {
+            Ok(None) => {
+                let weight = self.weight(&entry);
+                if weight >= CHUNK_BYTES as u64 {
+                    // Nothing waits with it in memory.
+                    self.flush_batch();
+                }
+                self.batch_bytes += weight;
+                self.batch.push(entry);
+                if self.batch_bytes >= CHUNK_BYTES as u64 || self.batch.len() >= CHUNK_FILES {
+                    self.flush_batch();
+                }
+            }
+            Ok(Some(pending)) => self.push(pending),
+            Err(error) => self.push(Pending::unreadable(&entry, &error)),
+        }
+    }
+
+    /// Bytes of a document, about: those that are large hold up others while they are under way.
+    fn weight(&self, entry: &Entry) -> u64 {
+        if Packing::of_name(&entry.path) == Packing::Plain {
+            return entry.bytes;
+        }
+        let bytes = entry.open().map_or(entry.bytes, |file| unpacked_bytes(&file, entry.bytes));
+        bytes.min(self.options.max_document)
+    }
+
+    /// Opens a pipe whose turn has come; it may hold nothing at all.
+    fn open_now(&self, entry: &Entry) -> Option<Pending> {
+        self.open(entry).unwrap_or_else(|error| Some(Pending::unreadable(entry, &error)))
+    }
+
+    fn push(&mut self, pending: Pending) {
+        self.flush_batch();
+        self.pending.push_back(pending);
+    }
+
+    fn flush_batch(&mut self) {
+        if !self.batch.is_empty() {
+            let item = Chunk::Files(std::mem::take(&mut self.batch));
+            self.pending.push_back(Pending::Ready(Weighted { item, bytes: std::mem::take(&mut self.batch_bytes) }));
+        }
+    }
+
+    /// Opens what must be read here: files of many records, streams, pipes. None for a file that is a plain document, and for a stdin
+    /// without a byte: that is no document but a program before us that had none.
+    fn open(&self, entry: &Entry) -> io::Result<Option<Pending>> {
+        let promise = promise(&entry.path);
+        if entry.is_regular && !self.must_look(entry, promise) {
+            return Ok(None);
+        }
+        let sniffed = Sniffed::open(entry, self.options.max_document)?;
+        if sniffed.head.starts_with(&MAGIC) {
+            return Ok(Some(self.open_blocks(entry, sniffed.input)));
+        }
+        if let Some(kind) = Kind::of(&sniffed.head, inner_name(&entry.path), self.options.records).filter(|_| entry.is_regular) {
+            return Ok(Some(Pending::left_out(LeftOut::new(entry.name(), kind, sniffed.packing, entry.is_named))));
+        }
+        let layout = match (self.options.records, promise) {
+            (Some(Records::Ndjson), _) | (None, Promise::Ndjson) => Layout::Ndjson,
+            (Some(Records::Lines), _) => Layout::Lines,
+            (Some(Records::Fasta), _) => Layout::Fasta,
+            (None, _) if self.options.prefer_fasta && sniffed.head.starts_with(b">") => Layout::Fasta,
+            (None, _) if sniffed.is_ndjson(promise, entry.is_regular, &self.options.fields) => Layout::Ndjson,
+            (None, _) if entry.is_stdin() && sniffed.is_empty() => return Ok(None),
+            _ if entry.is_regular => return Ok(None),
+            _ => return self.whole(entry, sniffed).map(Some),
+        };
+        Ok(Some(self.open_lines(entry, layout, &sniffed.head, sniffed.input)))
+    }
+
+    /// Whether a file may be more than one document.
+    fn must_look(&self, entry: &Entry, promise: Promise) -> bool {
+        let is_one = matches!(self.options.records, Some(Records::Text)) || self.options.records.is_none() && promise == Promise::Text;
+        entry.is_named || !is_one || self.options.prefer_fasta
+    }
+
+    /// All of a pipe as one document; a byte-order mark is part of it, as it is in a file.
+    fn whole(&self, entry: &Entry, sniffed: Sniffed) -> io::Result<Pending> {
+        let mut bytes = if sniffed.has_bom { BOM.to_vec() } else { Vec::new() };
+        if !read_bounded(sniffed.input, self.options.max_document, &mut bytes)? {
+            return Ok(Pending::left_out(LeftOut::too_large(entry.name(), self.options.max_document)));
+        }
+        let weight = bytes.len() as u64;
+        let item = Chunk::Whole { id: entry.id.clone(), file: entry.name(), bytes };
+        Ok(Pending::Ready(Weighted { item, bytes: weight }))
+    }
+
+    fn open_blocks(&self, entry: &Entry, input: Input) -> Pending {
+        match BlockReader::open(input, entry.name()) {
+            Err(error) => Pending::Failed(error),
+            Ok(reader) => {
+                let header = Some(reader.header().clone());
+                self.feed(Chunks::blocks(container(entry, Layout::Binary, header), reader))
+            }
+        }
+    }
+
+    fn open_lines(&self, entry: &Entry, layout: Layout, head: &[u8], input: Input) -> Pending {
+        let first = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        let is_stream = layout == Layout::Ndjson && Header::is_likely(first);
+        match is_stream.then(|| Header::parse(first)).transpose() {
+            Ok(header) => {
+                // A record of tokens or blots may well be longer than its document.
+                let most_bytes = if header.is_some() { MOST_BYTES } else { self.options.max_document };
+                self.feed(Chunks::lines(container(entry, layout, header), input, most_bytes))
+            }
+            Err(what) => Pending::Failed(Error::damaged(Place::line(&entry.name(), 1), what)),
+        }
+    }
+
+    fn feed(&self, chunks: Chunks) -> Pending {
+        let of = chunks.container();
+        let header = of.header.clone().map(|header| (header, Place::file(of.file.clone())));
+        let (file, is_live) = (of.file.clone(), of.is_live);
+        let chunks = if self.ahead <= 1 { Feeding::Here(Box::new(chunks)) } else { run_ahead(chunks) };
+        Pending::Container(header, Feed { file, is_live, chunks })
+    }
+}
+
+impl Iterator for Source {
+    type Item = Result<Weighted<Chunk>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            self.fill();
+            match self.pending.pop_front()? {
+                Pending::Ready(chunk) => return Some(Ok(chunk)),
+                Pending::Failed(error) => return Some(Err(error)),
+                Pending::Later(entry) => self.pending.extend(self.open_now(&entry)),
+                Pending::Container(Some((header, place)), feed) => {
+                    if let Err(error) = self.ensure_expected(&header, &place) {
+                        return Some(Err(error));
+                    }
+                    self.pending.push_front(Pending::Container(None, feed));
+                }
+                Pending::Container(None, mut feed) => {
+                    if let Some(chunk) = feed.next(&self.stop) {
+                        self.pending.push_front(Pending::Container(None, feed));
+                        return Some(chunk);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The thread ends with the file, or when nobody receives any more.
+fn run_ahead(chunks: Chunks) -> Feeding {
+    let (send, receive) = mpsc::sync_channel(AHEAD_CHUNKS);
+    let room = Room::default();
+    let entered = room.clone();
+    let send_all = move || {
+        chunks.map(Some).chain([None]).try_for_each(|chunk| {
+            let is_wanted = entered.enter(weight_of(chunk.as_ref()));
+            is_wanted.then_some(chunk).and_then(|chunk| send.send(chunk).ok())
+        })
+    };
+    // If there is no thread to be had, nobody sends, and the reader says so.
+    let _ = thread::Builder::new().spawn(send_all);
+    Feeding::Ahead(receive, room)
+}
+
+fn weight_of(chunk: Option<&Result<Weighted<Chunk>>>) -> u64 {
+    chunk.and_then(|chunk| chunk.as_ref().ok()).map_or(0, |chunk| chunk.bytes)
+}
+
+impl Feed {
+    fn next(&mut self, stop: &AtomicBool) -> Option<Result<Weighted<Chunk>>> {
+        let (receive, room) = match &mut self.chunks {
+            Feeding::Here(chunks) => return chunks.next(),
+            Feeding::Ahead(receive, room) => (receive, room),
+        };
+        while !stop.load(Ordering::Relaxed) {
+            match receive.recv_timeout(PATIENCE) {
+                Ok(chunk) => {
+                    room.leave(weight_of(chunk.as_ref()));
+                    return chunk;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                // A thread that died has sent no end: what it read must not pass for all there is.
+                Err(RecvTimeoutError::Disconnected) => {
+                    let cause = io::Error::other("the thread that read it died");
+                    return Some(Err(Error::io(&self.file, cause)));
+                }
+            }
+        }
+        None
+    }
+}
+
+fn container(entry: &Entry, layout: Layout, header: Option<Header>) -> Container {
+    Container { id: entry.id.clone(), file: entry.name(), layout, is_live: !entry.is_regular, header }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_dies_is_not_the_end_of_a_file() {
+        let (send, receive) = mpsc::sync_channel(1);
+        let mut feed = Feed { file: "a".into(), is_live: false, chunks: Feeding::Ahead(receive, Room::default()) };
+        send.send(None).unwrap();
+        assert!(feed.next(&AtomicBool::new(false)).is_none());
+        drop(send);
+        assert_eq!(feed.next(&AtomicBool::new(false)).unwrap().err().unwrap().to_string(), "a: the thread that read it died");
+    }
+}

@@ -1,0 +1,307 @@
+//! Finds the files to read, in a fixed order.
+//!
+//! Paths come as given; a directory is walked with the names in each directory sorted by byte. Hidden files and directories,
+//! symbolic links, and what is no regular file are left out, and counted: they are never opened. Memory grows with the depth of the tree and the size of
+//! its largest directory, not with the number of files.
+
+use super::{
+    Options,
+    account::LeftOut,
+    beneath::open_beneath,
+    kind::Kind,
+    slice::Slice,
+    unpack::{Once, Packing},
+};
+use crate::base::error::{Error, Place, Problem, Result};
+use std::{
+    ffi::OsString,
+    fs::{self, File, Metadata},
+    io::{self, BufRead, BufReader},
+    os::unix::{ffi::OsStringExt, fs::MetadataExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use walkdir::{DirEntry, IntoIter, WalkDir};
+
+/// A file to read.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    pub path: PathBuf,
+    /// Where it is read from, if not from there: a copy on another machine.
+    pub copy: Option<PathBuf>,
+    /// The directory that it must not lead out of, and the way from there, if its name came from outside.
+    pub beneath: Option<(PathBuf, PathBuf)>,
+    /// What its documents are called, and what messages call it.
+    pub id: Arc<str>,
+    /// Given by the user, not found in a directory: it is read whatever it holds.
+    pub is_named: bool,
+    pub is_regular: bool,
+    pub bytes: u64,
+    /// When its content, and what the file system says of it, last changed: nanoseconds since 1970.
+    pub modified: [i64; 2],
+}
+
+impl Entry {
+    pub fn stdin() -> Self {
+        Self { path: "-".into(), copy: None, beneath: None, id: "-".into(), is_named: true, is_regular: false, bytes: 0, modified: [0; 2] }
+    }
+
+    /// A file that is there under a path, as a document of another name.
+    pub fn named(path: PathBuf, id: &str) -> Result<Self, Problem> {
+        let metadata = fs::metadata(&path).map_err(|error| Problem::new(Place::path(&path), error.to_string()))?;
+        entry(path, Path::new(id), &metadata, true)
+    }
+
+    /// A file that is open already; messages call it by its path.
+    pub fn of_open(path: &Path, file: &File) -> io::Result<Self> {
+        entry(path.to_owned(), Path::new(""), &file.metadata()?, true).map_err(|problem| io::Error::other(problem.what))
+    }
+
+    /// A regular file below a directory, whose id came from outside.
+    pub fn beneath(root: &Path, name: &Path, id: &str) -> io::Result<Self> {
+        let metadata = open_beneath(root, name)?.metadata()?;
+        let entry = entry(root.join(name), Path::new(id), &metadata, true).map_err(|problem| io::Error::other(problem.what))?;
+        Ok(Self { beneath: Some((root.to_owned(), name.to_owned())), ..entry })
+    }
+
+    /// The same, but it is read from a copy.
+    pub fn copied(path: PathBuf, id: &str, copy: PathBuf) -> Result<Self, Problem> {
+        let metadata = fs::metadata(&copy).map_err(|error| Problem::new(Place::path(&path), error.to_string()))?;
+        Ok(Self { copy: Some(copy), ..entry(path, Path::new(id), &metadata, true)? })
+    }
+
+    pub fn open(&self) -> io::Result<File> {
+        match &self.beneath {
+            Some((root, name)) => open_beneath(root, name),
+            None => File::open(self.copy.as_ref().unwrap_or(&self.path)),
+        }
+    }
+
+    pub fn is_stdin(&self) -> bool {
+        is_stdin(&self.path)
+    }
+
+    /// For messages: stdin by name.
+    pub fn name(&self) -> Arc<str> {
+        if self.is_stdin() { "stdin".into() } else { self.path.display().to_string().into() }
+    }
+}
+
+type Roots = Box<dyn Iterator<Item = Result<PathBuf>> + Send>;
+
+/// What comes next in the order of the corpus.
+#[derive(Debug)]
+pub enum Found {
+    File(Entry),
+    /// A path that cannot be read; the others can.
+    Problem(Problem),
+    /// It is there, and is not read.
+    LeftOut(LeftOut),
+    /// The list of paths cannot be read on: nobody knows what is missing.
+    Failed(Error),
+}
+
+impl From<Result<Entry, Problem>> for Found {
+    fn from(found: Result<Entry, Problem>) -> Self {
+        found.map_or_else(Self::Problem, Self::File)
+    }
+}
+
+/// Every file that the options name, in order.
+pub struct Entries {
+    /// Those that were found before.
+    listed: Box<dyn Iterator<Item = Found> + Send>,
+    roots: Roots,
+    walk: Option<(PathBuf, IntoIter)>,
+    relative: bool,
+    /// The list of paths is on stdin, so no document can be.
+    stdin_is_list: bool,
+}
+
+const STDIN_IS_LIST: &str = "stdin is the list of files, it cannot be a document as well; give the list as a file";
+
+impl Entries {
+    pub fn new(options: &Options) -> Result<Self> {
+        let mut paths = options.paths.clone();
+        let slice = options.slice.as_deref().map(Slice::open).transpose()?;
+        if paths.is_empty() && options.files_from.is_none() && slice.is_none() {
+            paths.push("-".into());
+        }
+        let stdin_is_list = options.files_from.as_deref().is_some_and(is_stdin);
+        if stdin_is_list && paths.iter().any(|path| is_stdin(path)) {
+            return Err(Error::Usage(STDIN_IS_LIST.to_owned()));
+        }
+        let mut roots: Roots = Box::new(paths.into_iter().map(Ok));
+        if let Some(list) = &options.files_from {
+            roots = Box::new(roots.chain(listed(list, if options.nul_separated { 0 } else { b'\n' })?));
+        }
+        let copies = options.copies.clone();
+        let listed = Box::new(slice.into_iter().flat_map(move |slice| slice.entries(copies.clone())));
+        Ok(Self { listed, roots, walk: None, relative: options.relative, stdin_is_list })
+    }
+
+    fn open_root(&mut self, path: PathBuf) -> Option<Result<Entry, Problem>> {
+        if is_stdin(&path) {
+            return Some(if self.stdin_is_list { Err(Problem::new(Place::path(&path), STDIN_IS_LIST)) } else { Ok(Entry::stdin()) });
+        }
+        match fs::metadata(&path) {
+            Err(error) => Some(Err(Problem::new(Place::path(&path), error.to_string()))),
+            Ok(metadata) if metadata.is_dir() => {
+                let walk = WalkDir::new(&path).sort_by_file_name().into_iter();
+                self.walk = Some((path, walk));
+                None
+            }
+            Ok(metadata) => Some(entry(path.clone(), &path, &metadata, true)),
+        }
+    }
+
+    fn walk_on(&mut self) -> Option<Found> {
+        let (root, walk) = self.walk.as_mut()?;
+        loop {
+            let found = match walk.next() {
+                None => {
+                    self.walk = None;
+                    return None;
+                }
+                Some(Err(error)) => return Some(Found::Problem(walk_problem(&error, root))),
+                Some(Ok(found)) => found,
+            };
+            if let Some(kind) = passed_over(&found) {
+                if found.file_type().is_dir() {
+                    walk.skip_current_dir();
+                }
+                let file = found.path().display().to_string();
+                return Some(Found::LeftOut(LeftOut::new(file, kind, Packing::Plain, false)));
+            }
+            if found.file_type().is_dir() {
+                continue;
+            }
+            return Some(match found.metadata() {
+                Err(error) => Found::Problem(walk_problem(&error, root)),
+                Ok(metadata) => {
+                    let id = if self.relative { found.path().strip_prefix(root).unwrap_or(found.path()) } else { found.path() };
+                    entry(found.path().to_owned(), id, &metadata, false).into()
+                }
+            });
+        }
+    }
+}
+
+/// Why something in a directory is not looked at.
+fn passed_over(found: &DirEntry) -> Option<Kind> {
+    let kind = found.file_type();
+    if found.depth() > 0 && found.file_name().as_encoded_bytes().starts_with(b".") {
+        Some(Kind::Hidden)
+    } else if kind.is_symlink() {
+        (found.depth() > 0).then_some(Kind::Link)
+    } else {
+        (!kind.is_file() && !kind.is_dir()).then_some(Kind::Special)
+    }
+}
+
+impl Iterator for Entries {
+    type Item = Found;
+
+    fn next(&mut self) -> Option<Found> {
+        if let Some(found) = self.listed.next() {
+            return Some(found);
+        }
+        loop {
+            if let Some(found) = self.walk_on() {
+                return Some(found);
+            }
+            match self.roots.next()? {
+                Err(error) => return Some(Found::Failed(error)),
+                Ok(path) => {
+                    if let Some(found) = self.open_root(path) {
+                        return Some(found.into());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The size of all files together, as far as it can be told without reading: for a progress bar.
+///
+/// A list that is a pipe can be read but once, and not for this.
+pub fn total_bytes(options: &Options) -> Option<u64> {
+    let is_regular = |list: &PathBuf| fs::metadata(list).is_ok_and(|metadata| metadata.is_file());
+    if options.files_from.as_ref().is_some_and(|list| is_stdin(list) || !is_regular(list)) {
+        return None;
+    }
+    Entries::new(options)
+        .ok()?
+        .filter_map(|found| match found {
+            // How much is in a packed file of many records cannot be told from its size.
+            Found::File(entry) => Some((entry.is_regular && !is_packed_records(&entry.path)).then_some(entry.bytes)),
+            Found::Problem(_) | Found::LeftOut(_) | Found::Failed(_) => None,
+        })
+        .sum()
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn is_packed_records(path: &Path) -> bool {
+    let inner = path.file_stem().map(Path::new).and_then(Path::extension);
+    Packing::of_name(path) != Packing::Plain && inner.is_some_and(|inner| inner == "jsonl" || inner == "ndjson")
+}
+
+fn entry(path: PathBuf, id: &Path, metadata: &Metadata, is_named: bool) -> Result<Entry, Problem> {
+    let Some(id) = id.to_str() else {
+        return Err(Problem::new(
+            Place::path(&path),
+            "the file's name is not UTF-8, so it cannot be a document id; rename it, or feed its text as NDJSON",
+        ));
+    };
+    let id = id.into();
+    let nanoseconds = |seconds: i64, more: i64| seconds.saturating_mul(1_000_000_000).saturating_add(more);
+    let modified = [nanoseconds(metadata.mtime(), metadata.mtime_nsec()), nanoseconds(metadata.ctime(), metadata.ctime_nsec())];
+    Ok(Entry { path, copy: None, beneath: None, id, is_named, is_regular: metadata.is_file(), bytes: metadata.len(), modified })
+}
+
+fn walk_problem(error: &walkdir::Error, root: &Path) -> Problem {
+    let what = error.io_error().map_or_else(|| error.to_string(), io::Error::to_string);
+    Problem::new(Place::path(error.path().unwrap_or(root)), what)
+}
+
+/// The paths in a list, one after the other as they are asked for; an error is the last of them.
+fn listed(list: &Path, separator: u8) -> Result<impl Iterator<Item = Result<PathBuf>> + Send + use<>> {
+    let input: Box<dyn BufRead + Send> = if is_stdin(list) {
+        Box::new(BufReader::new(Once::new(io::stdin())))
+    } else {
+        Box::new(BufReader::new(File::open(list).map_err(|error| Error::io(list.display(), error))?))
+    };
+    let name = list.display().to_string();
+    let mut lines = Some(input.split(separator));
+    Ok(std::iter::from_fn(move || {
+        let line = lines.as_mut()?.find(|line| line.as_ref().map_or(true, |line| !line.is_empty()));
+        if !matches!(line, Some(Ok(_))) {
+            lines = None;
+        }
+        Some(line?.map(|line| OsString::from_vec(line).into()).map_err(|error| Error::io(&name, error)))
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(list: PathBuf) -> Options {
+        Options { files_from: Some(list), ..Options::of_files(Vec::new()) }
+    }
+
+    /// Opening a pipe would wait for its writer, and take what is for the run.
+    #[test]
+    fn a_list_in_a_pipe_is_not_read_for_its_sizes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, pipe) = (dir.path().join("list"), dir.path().join("pipe"));
+        fs::write(&file, file.to_str().unwrap()).unwrap();
+        assert_eq!(total_bytes(&options(file.clone())), Some(file.to_str().unwrap().len() as u64));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert_eq!(total_bytes(&options(pipe)), None);
+        assert_eq!(total_bytes(&options("-".into())), None);
+    }
+}

@@ -1,0 +1,148 @@
+//! The tokens of one document, in one piece of memory.
+
+use crate::base::codec::empty;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Bytes `start..end` of the original text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    pub start: u32,
+    pub end: u32,
+}
+
+/// The tokens of one document: their text one a line, and their spans where asked for.
+///
+/// The text is exactly what the document's hash is taken over, and what the binary stream carries:
+/// each token followed by a line feed, which no token can contain. A buffer is reused from document
+/// to document. It holds at most 4 GiB; what exceeds that is dropped and `overflowed` says so.
+#[derive(Debug, Default, Clone)]
+pub struct Tokens {
+    pub(crate) text: Vec<u8>,
+    /// Where in `text` each token's line feed stands.
+    pub(crate) ends: Vec<u32>,
+    pub(crate) spans: Option<Vec<Span>>,
+    overflowed: bool,
+}
+
+/// Ends a token in [`Tokens::text`].
+pub const SEPARATOR: u8 = b'\n';
+
+impl Tokens {
+    pub fn new(with_spans: bool) -> Self {
+        Self { spans: with_spans.then(Vec::new), ..Self::default() }
+    }
+
+    pub fn clear(&mut self) {
+        empty(&mut self.text);
+        empty(&mut self.ends);
+        self.overflowed = false;
+        if let Some(spans) = &mut self.spans {
+            empty(spans);
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// True when the document has more than 4 GiB of tokens: it must not be used.
+    pub fn overflowed(&self) -> bool {
+        self.overflowed
+    }
+
+    pub fn push(&mut self, token: &str, span: Span) {
+        self.text.extend_from_slice(token.as_bytes());
+        self.finish(span);
+    }
+
+    /// Ends the token whose text was appended since the last one.
+    pub(crate) fn finish(&mut self, span: Span) {
+        if self.text.len() >= u32::MAX as usize {
+            self.text.truncate(self.open_start());
+            self.overflowed = true;
+            return;
+        }
+        self.ends.push(self.text.len() as u32);
+        self.text.push(SEPARATOR);
+        if let Some(spans) = &mut self.spans {
+            spans.push(span);
+        }
+    }
+
+    /// Where the text of the token under construction starts.
+    pub(crate) fn open_start(&self) -> usize {
+        self.ends.last().map_or(0, |&end| end as usize + 1)
+    }
+
+    pub fn get(&self, index: usize) -> &[u8] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] as usize + 1 };
+        &self.text[start..self.ends[index] as usize]
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| {
+            let token = &self.text[start..end as usize];
+            start = end as usize + 1;
+            token
+        })
+    }
+
+    pub fn spans(&self) -> Option<&[Span]> {
+        self.spans.as_deref()
+    }
+
+    /// What makes two documents exact duplicates: XXH3, 128 bits, over the tokens one a line.
+    ///
+    /// `printf 'lorem\nipsum\n' | xxhsum -H2` prints the same number.
+    pub fn hash(&self) -> u128 {
+        xxh3_128(&self.text)
+    }
+
+    /// Replaces the tokens by those in `text`, one a line.
+    pub(crate) fn load(&mut self, text: &[u8]) -> Result<(), String> {
+        self.clear();
+        if !text.is_empty() && text.last() != Some(&SEPARATOR) {
+            return Err("token text does not end with a line feed".to_owned());
+        }
+        if text.len() > u32::MAX as usize {
+            return Err("more than 4 GiB of tokens in one document".to_owned());
+        }
+        std::str::from_utf8(text).map_err(|error| format!("token text is not UTF-8 at its byte {}", error.valid_up_to()))?;
+        self.text.extend_from_slice(text);
+        self.ends.extend(memchr::memchr_iter(SEPARATOR, text).map(|end| end as u32));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_found_again() {
+        let mut tokens = Tokens::new(true);
+        let span = Span { start: 3, end: 5 };
+        ["lorem", "", "ipsum"].iter().for_each(|token| tokens.push(token, span));
+        assert_eq!(tokens.iter().collect::<Vec<_>>(), [&b"lorem"[..], b"", b"ipsum"]);
+        assert_eq!((tokens.get(0), tokens.get(2)), (&b"lorem"[..], &b"ipsum"[..]));
+        assert_eq!(tokens.spans(), Some(&[span; 3][..]));
+        let mut copy = Tokens::default();
+        copy.load(&tokens.text).unwrap();
+        assert_eq!((copy.text.clone(), copy.ends.clone()), (tokens.text.clone(), tokens.ends.clone()));
+        assert!(copy.load(b"no end").is_err());
+        assert!(copy.load(b"\xff\n").is_err());
+    }
+
+    /// As `printf 'lorem\nipsum\n' | xxhsum -H2` has it.
+    #[test]
+    fn the_hash_is_that_of_xxhsum() {
+        let mut tokens = Tokens::default();
+        ["lorem", "ipsum"].iter().for_each(|token| tokens.push(token, Span { start: 0, end: 0 }));
+        assert_eq!(format!("{:032x}", tokens.hash()), "ee0f464e4cceef28aa1c6caef9a33d5b");
+    }
+}

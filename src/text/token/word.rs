@@ -1,0 +1,274 @@
+//! Words: runs of letters, marks and digits.
+//!
+//! Case is folded, compatibility forms are unified, an apostrophe inside a word is dropped (`doesn't`,
+//! `doesn’t` and `doesnt` agree). A Han or kana character, or a Thai, Lao, Khmer or Myanmar cluster, is a
+//! token of its own.
+//!
+//! Most text is ASCII, and for that there is a fast road; it gives the tokens that the general one would
+//! (a property test says so). A word that touches anything else is taken by the general road, from its start.
+
+use super::chars::{Class, is_stacker, read_chars};
+use crate::text::stream::{Span, Tokens};
+
+/// Appends the words of `text`.
+pub fn tokenize(text: &str, out: &mut Tokens) {
+    let mut at = 0;
+    while at < text.len() {
+        at = ascii_road(text.as_bytes(), at, out);
+        if at < text.len() {
+            at = unicode_road(text, at, out);
+        }
+    }
+}
+
+/// Lower case for ASCII letters, themselves for digits, 0 for the rest.
+const FOLD: [u8; 256] = {
+    let mut fold = [0; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        if byte.is_ascii_alphanumeric() {
+            fold[byte as usize] = byte.to_ascii_lowercase();
+        }
+        byte += 1;
+    }
+    fold
+};
+
+/// Takes words as long as all is ASCII. Returns the start of the first word, or separator, that is not.
+fn ascii_road(bytes: &[u8], at: usize, out: &mut Tokens) -> usize {
+    let stretch = &bytes[at..];
+    let stretch = &stretch[..stretch.iter().position(|byte| !byte.is_ascii()).unwrap_or(stretch.len())];
+    let is_last = at + stretch.len() == bytes.len();
+    let base = out.text.len();
+    if base + stretch.len() >= u32::MAX as usize {
+        return at;
+    }
+    // A word is followed by at least one separator, whose place its line feed takes; the last one may not be.
+    out.text.resize(base + stretch.len() + 1, 0);
+    let words = &mut out.text[base..];
+    let (mut read, mut written) = (0, 0);
+    let next = loop {
+        while read < stretch.len() && FOLD[stretch[read] as usize] == 0 {
+            read += 1;
+        }
+        let (start, word) = (read, written);
+        while read < stretch.len() {
+            let folded = FOLD[stretch[read] as usize];
+            if folded != 0 {
+                words[written] = folded;
+                written += 1;
+            } else if stretch[read] != b'\'' || stretch.get(read + 1).is_none_or(|&next| FOLD[next as usize] == 0) {
+                break;
+            }
+            read += 1;
+        }
+        let touches_end = read == stretch.len() || (read + 1 == stretch.len() && stretch[read] == b'\'');
+        if start == stretch.len() || (touches_end && !is_last) {
+            written = word;
+            break if is_last { bytes.len() } else { at + start };
+        }
+        out.ends.push((base + written) as u32);
+        words[written] = b'\n';
+        written += 1;
+        if let Some(spans) = &mut out.spans {
+            spans.push(Span { start: (at + start) as u32, end: (at + read) as u32 });
+        }
+    };
+    out.text.truncate(base + written);
+    next
+}
+
+/// Takes words of any script, up to the first ASCII separator after some. Returns where that stands.
+fn unicode_road(text: &str, at: usize, out: &mut Tokens) -> usize {
+    let mut run = Run { out, open: None };
+    let next = read_chars(text, at, |c, class, start, end| {
+        run.see(c, class, start, end);
+        class != Class::Separator || !c.is_ascii()
+    });
+    run.close();
+    next
+}
+
+/// Builds tokens from characters.
+struct Run<'t> {
+    out: &'t mut Tokens,
+    open: Option<Open>,
+}
+
+/// The token under construction.
+struct Open {
+    span: Span,
+    /// A token of its own: only marks may follow.
+    is_solo: bool,
+    /// The last character joins the next letter to this cluster.
+    is_stacked: bool,
+    /// An apostrophe was seen: dropped if a letter follows, else a separator.
+    has_apostrophe: bool,
+}
+
+impl Run<'_> {
+    fn see(&mut self, c: char, class: Class, start: usize, end: usize) {
+        match (class, &mut self.open) {
+            (Class::Ignorable, _) => {}
+            (Class::Letter | Class::Digit, Some(open)) if !open.is_solo => self.append(c, end),
+            (Class::Solo, Some(open)) if open.is_stacked => self.append(c, end),
+            (Class::Mark, Some(open)) if !open.has_apostrophe => self.append(c, end),
+            (Class::Apostrophe, Some(open)) if !open.is_solo && !open.has_apostrophe => open.has_apostrophe = true,
+            (Class::Letter | Class::Digit | Class::Solo, _) => {
+                self.close();
+                let span = Span { start: start as u32, end: end as u32 };
+                self.open = Some(Open { span, is_solo: class == Class::Solo, is_stacked: false, has_apostrophe: false });
+                self.append(c, end);
+            }
+            (Class::Mark | Class::Apostrophe | Class::Separator, _) => self.close(),
+        }
+    }
+
+    fn append(&mut self, c: char, end: usize) {
+        self.out.text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        if let Some(open) = &mut self.open {
+            open.span.end = end as u32;
+            open.is_stacked = is_stacker(c);
+            open.has_apostrophe = false;
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.out.finish(open.span);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use unicode_normalization::UnicodeNormalization;
+
+    fn words_by(text: &str, tokenize: impl Fn(&str, &mut Tokens)) -> Vec<(String, Span)> {
+        let mut tokens = Tokens::new(true);
+        tokenize(text, &mut tokens);
+        let spans = tokens.spans().unwrap();
+        tokens.iter().map(|token| String::from_utf8(token.to_vec()).unwrap()).zip(spans.iter().copied()).collect()
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        words_by(text, tokenize).into_iter().map(|(word, _)| word).collect()
+    }
+
+    fn slices(text: &str) -> Vec<&str> {
+        words_by(text, tokenize).iter().map(|(_, span)| &text[span.start as usize..span.end as usize]).collect()
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(words(text).join(" "), expected, "{text}");
+        for form in [text.nfc().collect::<String>(), text.nfd().collect()] {
+            assert_eq!(words(&form).join(" "), expected, "normal form of {text}");
+        }
+    }
+
+    #[test]
+    fn english() {
+        check("The U.S. doesn't, doesn’t; doesnt — O'Neill's 3.14 e-mail_2", "the u s doesnt doesnt doesnt oneills 3 14 e mail 2");
+        check("'tis rock 'n' roll, dogs' a''b a'", "tis rock n roll dogs a b a");
+        check("", "");
+        check("' ’ -- …", "");
+        check("x", "x");
+    }
+
+    #[test]
+    fn czech_german_turkish_greek() {
+        check("Příliš ŽLUŤOUČKÝ kůň", "příliš žluťoučký kůň");
+        check("Die STRASSE, die Straße, die Straẞe; Übergrößenträger", "die strasse die strasse die strasse übergrössenträger");
+        // Folding is the same for all languages: İ keeps its dot, ı stays without.
+        check("İstanbul DİYARBAKIR ılık", "i̇stanbul di̇yarbakir ılık");
+        check("Ὀδυσσεύς ΟΔΥΣΣΕΥΣ άνθρωπος ΆΝΘΡΩΠΟΣ", "ὀδυσσεύσ οδυσσευσ άνθρωποσ άνθρωποσ");
+        check("ᾼ ᾳ", "αι αι");
+    }
+
+    #[test]
+    fn korean_chinese_japanese_thai() {
+        check("한국어를 공부합니다.", "한국어를 공부합니다");
+        check("我喜歡Rust語言，2026年。", "我 喜 歡 rust 語 言 2026 年");
+        check("カタカナとひらがな、ガ行", "カ タ カ ナ と ひ ら が な ガ 行");
+        check("ｶﾞｷﾞ ラーメン 々", "ガ ギ ラ ー メ ン 々");
+        check("สวัสดีครับ ๒๕", "ส วั ส ดี ค รั บ ๒๕");
+        check("ខ្មែរ", "ខ្មែ រ");
+        check("မြန်မာ", "မြ န် မာ");
+        check("ລາວ", "ລ າ ວ");
+    }
+
+    #[test]
+    fn arabic_hindi() {
+        check("اللُّغَة العربية ١٢٣", "اللُّغَة العربية ١٢٣");
+        check("हिन्दी में लिखा", "हिन्दी में लिखा");
+        // A zero-width non-joiner, as Persian has it inside words.
+        check("می\u{200c}خواهم", "میخواهم");
+    }
+
+    #[test]
+    fn emoji_marks_and_forms() {
+        check("👩‍👩‍👧 family 👍🏽ok ☕️", "family ok");
+        check("ﬁnd ﬃ Ａｂｃ１２ ⅷ x² ½ ℌ ㎏", "find ffi abc12 viii x2 1 2 h kg");
+        check("soft\u{ad}hyphen zero\u{200b}width \u{feff}bom", "softhyphen zerowidth bom");
+        check("e\u{301}te\u{301} \u{301}x ≠a", "été x a");
+        check("don\u{2019}t don\u{2bc}t don\u{ff07}t l’été d'été", "dont dont dont lété dété");
+    }
+
+    #[test]
+    fn spans_point_into_the_original() {
+        assert_eq!(slices("Doesn’t ﬁt: STRAẞE"), ["Doesn’t", "ﬁt", "STRAẞE"]);
+        assert_eq!(slices("½ x² ｶﾞキ"), ["½", "½", "x²", "ｶﾞ", "キ"]);
+        assert_eq!(slices("a\u{301}b' c\u{ad}d\u{ad}"), ["a\u{301}b", "c\u{ad}d"]);
+    }
+
+    /// Every word by the general road.
+    fn tokenize_unicode(text: &str, out: &mut Tokens) {
+        let mut at = 0;
+        while at < text.len() {
+            at = unicode_road(text, at, out);
+        }
+    }
+
+    /// Text with what makes words difficult.
+    fn text() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            "[a-zA-Z0-9' .,'-]{0,12}",
+            "\\PC{0,6}",
+            prop::sample::select(vec![
+                "'", "’", "é", "e\u{301}", "\u{301}", "ß", "İ", "½", "ﬁ", "\u{ad}", "中", "カ", "ｶﾞ", "ส", "\u{17d2}", "한", "\u{1161}",
+                " ", "\u{a0}", "👍"
+            ])
+            .prop_map(str::to_owned),
+        ];
+        prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn the_fast_road_gives_the_same(text in text()) {
+            prop_assert_eq!(words_by(&text, tokenize), words_by(&text, tokenize_unicode));
+        }
+
+        #[test]
+        fn normal_forms_agree(text in text()) {
+            let [nfc, nfd] = [text.nfc().collect::<String>(), text.nfd().collect()];
+            prop_assert_eq!(words(&nfc), words(&nfd));
+            prop_assert_eq!(words(&nfc), words(&text));
+        }
+
+        #[test]
+        fn spans_slice_back_to_the_token(text in text()) {
+            let mut last = 0;
+            for (word, span) in words_by(&text, tokenize) {
+                prop_assert!(span.start >= last && span.start < span.end);
+                prop_assert!(words(&text[span.start as usize..span.end as usize]).contains(&word));
+                last = span.start;
+            }
+        }
+    }
+}
