@@ -1,9 +1,11 @@
 //! Which file each document of a slice is from, for an index that follows its files.
 
-use super::Ids;
-use crate::base::{
-    error::{Error, Result},
-    files::{Sealed, SealedWriter},
+use crate::{
+    base::{
+        error::{Error, Result},
+        files::{Sealed, SealedWriter},
+    },
+    commands::Ids,
 };
 use serde::{Deserialize, Serialize};
 use std::{io::Write, path::Path, sync::Arc};

@@ -1,8 +1,8 @@
 //! Reports what was found instead of documents, in the order of the input.
 
-use super::Watch;
 use crate::{
     base::error::{Place, Problem},
+    commands::Watch,
     text::corpus::{Flaw, Textless},
 };
 use std::{collections::BTreeSet, sync::Arc};

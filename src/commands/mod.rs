@@ -4,57 +4,44 @@
 //! [`Limits::budget_bytes`] of input and results under way, by what each thread works on, by the largest
 //! single document, by some 5 MiB that are read ahead, and by [`SeenIds`].
 
-mod base;
-mod behind;
+mod base_text;
 mod blot;
-mod build;
-mod built;
-mod change;
-mod dump;
 mod extract;
 mod files_of;
-mod find_ids;
 mod flaws;
-mod follow;
 mod groups;
-mod history;
+mod index;
 mod library;
-mod pairs;
-mod print;
 mod query;
-mod removal;
-mod reorganise;
 mod spex;
-mod steps;
-mod sync;
 mod texts;
 mod tokenize;
 
-pub use base::base_text;
-pub use behind::{between, blot_text};
+pub use base_text::base_text;
 pub use blot::{BlotOptions, blot, default_window, scheme_of};
-pub use build::{BuildOptions, RunsOptions, build, build_runs, range_name};
-pub use built::{BROUGHT, BUILT, Built};
-pub use change::{ChangeOptions, Changed, add, pin, remove, unpin};
-pub use dump::{dump, dump_blot, dump_dictionary};
 pub use extract::{
     Cleaned, CompareOptions, Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassagesOptions, RowFormat, Slice,
     UniqueOptions, WhichPairs, compare, extract, extract_counted, extract_pages, extract_passages, extract_without, passages, spans,
     unique,
 };
-pub use find_ids::find_ids;
-pub use follow::{Followed, SliceMade, commit_staged, files_to_read, number_changes, stage_base, stage_changes, stage_ranges};
 pub use groups::Grouping;
-pub use history::{HistoryOptions, ask_history, remove_from_history, sift_by_history};
-pub use pairs::{Aligned, PairsOptions, align_pairs};
-pub use query::{Answers, Asked, QueryOptions, query};
-pub use removal::MaxRemove;
-pub use reorganise::{compact, merge, split};
-pub use spex::{SpexOptions, SpexOutput, Spexed, spex, spex_add};
-pub use steps::{
+pub use index::build::{BuildOptions, RunsOptions, build, build_runs, range_name};
+pub use index::built::{BROUGHT, BUILT, Built};
+pub use index::change::{ChangeOptions, Changed, add, pin, remove, unpin};
+pub use index::dump::{dump, dump_blot, dump_dictionary};
+pub use index::find_ids::find_ids;
+pub use index::follow::{Followed, SliceMade, commit_staged, files_to_read, number_changes, stage_base, stage_changes, stage_ranges};
+pub use index::removal::MaxRemove;
+pub use index::reorganise::{compact, merge, split};
+pub use index::steps::{
     CountRange, PartFiles, StepOptions, Targets, count_range, finish_part, join_sets, number_documents, place_parts, reduce_range,
 };
-pub use sync::{SyncOptions, sync};
+pub use index::sync::{SyncOptions, sync};
+pub use query::align::{Aligned, PairsOptions, align_pairs};
+pub use query::explain::{between, blot_text};
+pub use query::history::{HistoryOptions, ask_history, remove_from_history, sift_by_history};
+pub use query::{Answers, Asked, QueryOptions, query};
+pub use spex::{SpexOptions, SpexOutput, Spexed, spex, spex_add};
 pub use texts::PassageOptions;
 pub use tokenize::{TokenizeOptions, tokenize};
 

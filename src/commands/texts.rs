@@ -1,10 +1,10 @@
 //! The texts of an index's documents, from where they are now, and the passages that two of them share.
 
-use super::{Watch, library::Library};
 use crate::{
     align::{self, Passage, Prepared, Tally, align, exclusions::Rules, in_chars, in_documents},
     base::error::{Error, Place, Problem, Result},
     blot,
+    commands::{Watch, library::Library},
     index::Index,
     report::{Value, put_passages, put_tally},
     text::{

@@ -1,8 +1,8 @@
 //! Documents to tokens.
 
-use super::{Settings, Stage, Summary, Watch, run_to_stream};
 use crate::{
     base::error::{Error, Place, Result},
+    commands::{Settings, Stage, Summary, Watch, run_to_stream},
     text::{
         corpus::{Content, Item, Source},
         scheme::TokenScheme,

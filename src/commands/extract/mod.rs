@@ -22,12 +22,6 @@ pub use unique::{Cleaned, UniqueOptions, unique};
 use which::Which;
 pub use which::{New, WhichPairs};
 
-use super::{
-    BlotOptions, Settings, Watch,
-    blot::ToBlots,
-    query::{blots_of_files, open_reference},
-    texts::{PassageOptions, Texts},
-};
 use crate::{
     base::{
         codec::to_json,
@@ -35,6 +29,12 @@ use crate::{
         parallel::Limits,
     },
     blot::select,
+    commands::{
+        BlotOptions, Settings, Watch,
+        blot::ToBlots,
+        query::{blots_of_files, open_reference},
+        texts::{PassageOptions, Texts},
+    },
     index::{Both, Index, LeftOut, View},
     report::{Format, GraphFormat},
     similar::{Counted, Discovery, Keep, Measure, Options, RecomputedPairs, Score},

@@ -3,13 +3,6 @@
 mod chunks;
 mod documents;
 
-use super::{
-    Settings, Summary, Watch,
-    build::{ensure_some_read, write_new},
-    change::write_to,
-    run,
-    tokenize::token_scheme,
-};
 use crate::{
     base::{
         error::{Error, Result},
@@ -18,6 +11,15 @@ use crate::{
     blot::{
         select::{Of, Selection, write_filter},
         spex::{Counter, Kept, KeptWriter, Pass, Sift, Stream},
+    },
+    commands::{
+        Settings, Summary, Watch,
+        index::{
+            build::{ensure_some_read, write_new},
+            change::write_to,
+        },
+        run,
+        tokenize::token_scheme,
     },
     index::{
         ChunkTextWriter, FileSeal, Manifest, Means, SegmentBuilder, SegmentFiles, View,

@@ -1,15 +1,17 @@
 //! An index that follows its files.
 
-use super::{
-    ChangeOptions, Changed, Gathered, Ids, Settings, Watch,
-    blot::ToBlots,
-    build::{Documents, Gather},
-    change::{Compacted, refused, write, write_to},
-    removal::{MaxRemove, ensure_walked_alike, walk_of},
-    run,
-};
 use crate::{
     base::error::{Error, Place, Problem, Result},
+    commands::{
+        ChangeOptions, Changed, Gathered, Ids, Settings, Watch,
+        blot::ToBlots,
+        index::{
+            build::{Documents, Gather},
+            change::{Compacted, refused, write, write_to},
+            removal::{MaxRemove, ensure_walked_alike, walk_of},
+        },
+        run,
+    },
     index::{
         At, Change, FileState, Index, Known, Manifest, Row, SegmentBuilder, Stamp, Taken,
         posting::{Key, NARROW_BITS},
@@ -113,7 +115,7 @@ fn sync_as<K: Key>(
 }
 
 /// `my.idx.sync` for `my.idx`.
-pub(super) fn state_path(directory: &Path) -> PathBuf {
+pub(crate) fn state_path(directory: &Path) -> PathBuf {
     let mut name = directory.components().collect::<PathBuf>().into_os_string();
     name.push(".sync");
     name.into()
@@ -147,14 +149,14 @@ impl Watch for Noting<'_> {
 
 /// Documents that no file has.
 #[derive(Debug, Default)]
-pub(super) struct NotFound {
+pub(crate) struct NotFound {
     pub at: Vec<At>,
     /// How many documents the index has.
     pub documents: u64,
 }
 
 /// What is known of files, and what is found now.
-pub(super) struct Following<'i> {
+pub(crate) struct Following<'i> {
     index: &'i Index,
     known: Option<&'i Known>,
     /// What is known is believed, without a look at the documents.

@@ -1,16 +1,16 @@
 //! Documents, tokens or blots to an index.
 
-use super::{
-    BlotOptions, Gathered, Ids, Settings, Stage, Summary, Watch,
-    blot::{ToBlots, open},
-    built::{Built, Recorder},
-    files_of::FilesOf,
-    run,
-};
 use crate::{
     base::{
         error::{Error, Result},
         files::{WriteLock, atomic_dir, durable},
+    },
+    commands::{
+        BlotOptions, Gathered, Ids, Settings, Stage, Summary, Watch,
+        blot::{ToBlots, open},
+        files_of::FilesOf,
+        index::built::{Built, Recorder},
+        run,
     },
     index::{
         Manifest, Means, Row, RunFiles, SegmentBuilder, SegmentEntry, SegmentFiles, ensure_new,
@@ -100,7 +100,7 @@ pub fn range_name(range: usize) -> String {
 }
 
 /// Makes an index in a directory that has none: `work` writes the files and gives the manifest.
-pub(super) fn write_new<T>(directory: &Path, work: impl FnOnce() -> Result<(Manifest, T)>) -> Result<T> {
+pub(crate) fn write_new<T>(directory: &Path, work: impl FnOnce() -> Result<(Manifest, T)>) -> Result<T> {
     ensure_new(directory)?;
     let lock = WriteLock::take(directory)?;
     // Again, now that nobody else can write.
@@ -114,7 +114,7 @@ pub(super) fn write_new<T>(directory: &Path, work: impl FnOnce() -> Result<(Mani
 }
 
 /// An index of nothing, because nothing could be read, is of no use, and its name would be taken when the command is corrected.
-pub(super) fn ensure_some_read(summary: &Summary, is_empty: bool) -> Result<()> {
+pub(crate) fn ensure_some_read(summary: &Summary, is_empty: bool) -> Result<()> {
     if summary.problems > 0 && is_empty {
         return Err(Error::Usage("no document could be read, so no index was made".to_owned()));
     }
@@ -172,7 +172,7 @@ fn gather<K: Key>(
 }
 
 /// Rows and postings of some documents, numbered from 0.
-pub(super) struct Documents<K> {
+pub(crate) struct Documents<K> {
     rows: Vec<Row>,
     /// Until all are there: the blots of all documents, and where those of each end.
     blots: Vec<u64>,
@@ -213,7 +213,7 @@ impl<K: Key> Gathered for Documents<K> {
 }
 
 /// Gathers rows and postings.
-pub(super) struct Gather<K> {
+pub(crate) struct Gather<K> {
     blots: ToBlots,
     /// Where words are wanted.
     words: Option<WordCounter>,

@@ -1,12 +1,12 @@
 //! Documents against a history that grows with them.
 
-use super::{Asked, Gathered, Settings, Stage, Watch, flaws::Flaws, run};
 use crate::{
     base::{
         error::{At, Error, Problem, Result},
         parallel,
     },
     blot::DocumentPrinter,
+    commands::{Asked, Gathered, Settings, Stage, Watch, flaws::Flaws, run},
     history::{
         self, History, Request, Wanted,
         online::{self, Answering, Of, Reply, Tell, ensure_id_is_short, put_reply},

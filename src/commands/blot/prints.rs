@@ -1,12 +1,9 @@
 //! Documents or tokens to prints.
 
-use super::{BlotOptions, Settings, Stage, Summary, Watch, run_to_stream, tokenize::token_scheme};
 use crate::{
     base::error::{Error, Place, Result},
-    blot::{
-        DocumentPrinter,
-        minhash::{self},
-    },
+    blot::{DocumentPrinter, minhash},
+    commands::{BlotOptions, Settings, Stage, Summary, Watch, run_to_stream, tokenize::token_scheme},
     text::{
         corpus::{Item, Source},
         scheme::PrintScheme,
@@ -17,13 +14,13 @@ use crate::{
 use std::io::Write;
 
 /// Whether prints are wanted: by name, or as the stream that comes in holds them.
-pub(super) fn is_asked(options: &BlotOptions, first: Option<&(Header, Place)>) -> bool {
+pub(crate) fn is_asked(options: &BlotOptions, first: Option<&(Header, Place)>) -> bool {
     let is_stream = first.is_some_and(|(header, _)| header.kind == Kind::Prints);
     options.scheme.as_deref().map_or(is_stream, minhash::is_named)
 }
 
 /// Writes a print record for each document. Print streams pass through, which turns one form into the other.
-pub(super) fn print(
+pub(crate) fn print(
     asked: Option<&Tokenizer>,
     mut source: Source,
     first: Option<&(Header, Place)>,
@@ -39,7 +36,7 @@ pub(super) fn print(
 
 impl PrintScheme {
     /// What was asked for, else that of the stream, else words.
-    pub(super) fn of(asked: Option<&Tokenizer>, first: Option<&(Header, Place)>) -> Result<Self> {
+    pub(crate) fn of(asked: Option<&Tokenizer>, first: Option<&(Header, Place)>) -> Result<Self> {
         match (asked, first.filter(|(header, _)| header.kind == Kind::Prints)) {
             (None, Some((header, place))) => header.scheme.parse().map_err(|what: String| Error::damaged(place.clone(), what)),
             _ => Ok(Self { tokens: token_scheme(asked, first)? }),

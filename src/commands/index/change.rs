@@ -1,11 +1,11 @@
 //! Documents into an index that is there, and out of it: one commit each.
 
-use super::{BlotOptions, Settings, Watch, blot::ToBlots, build::Gather, run};
 use crate::{
     base::{
         error::{Error, Place, Problem, Result},
         files::WriteLock,
     },
+    commands::{BlotOptions, Settings, Watch, blot::ToBlots, index::build::Gather, run},
     index::{
         Change, Index, Manifest, Means, SegmentBuilder, SegmentFiles, Taken, check_pin_name,
         posting::{Key, NARROW_BITS},
@@ -78,7 +78,7 @@ fn add_as<K: Key>(
 }
 
 /// Writes a segment, if there is anything to write, and gives the manifest with it, and the numbers of its documents.
-pub(super) fn write<K: Key>(builder: SegmentBuilder<'_, K>, index: &Index, changed: &mut Changed) -> Result<Option<(Manifest, Vec<u32>)>> {
+pub(crate) fn write<K: Key>(builder: SegmentBuilder<'_, K>, index: &Index, changed: &mut Changed) -> Result<Option<(Manifest, Vec<u32>)>> {
     if builder.is_empty() {
         return Ok(None);
     }
@@ -121,7 +121,7 @@ pub fn remove(
 /// Changes an index that is there: `work` writes files and gives the new manifest, if there is one.
 ///
 /// What a writer that died left is swept away before, and what was replaced, or what failed, after.
-pub(super) fn write_to<T>(directory: &Path, work: impl FnOnce(Index) -> Result<(Option<Manifest>, T)>) -> Result<T> {
+pub(crate) fn write_to<T>(directory: &Path, work: impl FnOnce(Index) -> Result<(Option<Manifest>, T)>) -> Result<T> {
     // A directory without an index is left as it is.
     Manifest::read(directory)?;
     let lock = WriteLock::take(directory)?;
@@ -140,7 +140,7 @@ pub(super) fn write_to<T>(directory: &Path, work: impl FnOnce(Index) -> Result<(
 }
 
 /// Makes some segments into one: a commit. Gives the index as it is then.
-pub(super) fn join_segments(index: &Index, range: Range<usize>, means: &Means) -> Result<Index> {
+pub(crate) fn join_segments(index: &Index, range: Range<usize>, means: &Means) -> Result<Index> {
     let manifest = index.compacted(range, means)?;
     manifest.commit(&index.directory)?;
     sweep(&index.directory, Some(&manifest))?;
@@ -181,12 +181,12 @@ fn ensure_changeable(index: &Index) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn is_of_shared_chunks(index: &Index) -> bool {
+pub(crate) fn is_of_shared_chunks(index: &Index) -> bool {
     index.scheme.select.split(',').any(|part| part == "spex")
 }
 
 /// An index whose segments do not pile up.
-pub(super) struct Compacted(Index);
+pub(crate) struct Compacted(Index);
 
 impl Compacted {
     /// Makes segments into one if they pile up and that is wanted: a commit of its own, before the one that is to come.
@@ -215,6 +215,6 @@ impl Compacted {
 }
 
 /// An index in a state that nobody wants is an error of the user.
-pub(super) fn refused(directory: &Path, what: impl Into<String>) -> Error {
+pub(crate) fn refused(directory: &Path, what: impl Into<String>) -> Error {
     Error::damaged(Place::path(directory), what)
 }

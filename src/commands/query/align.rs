@@ -1,14 +1,14 @@
 //! Given pairs of documents to the passages that they share; no index is needed.
 
-use super::{
-    Asked, Watch,
-    texts::{PassageOptions, Shared},
-};
 use crate::{
     align::{Passage, Prepared, Tally, exclusions::Rules},
     base::{
         error::{Error, Place, Problem, Result},
         parallel::{self, Limits, Weighted},
+    },
+    commands::{
+        Asked, Watch,
+        texts::{PassageOptions, Shared},
     },
     report::html::PairPage,
 };

@@ -1,14 +1,16 @@
 //! An index in another shape: the same documents, the same answers.
 
-use super::{
-    Summary, Watch,
-    build::{range_name, write_new},
-    change::{join_segments, refused, write_to},
-};
 use crate::{
     base::{
         error::{Error, Place, Problem, Result},
         files::{atomic_dir, durable},
+    },
+    commands::{
+        Summary, Watch,
+        index::{
+            build::{range_name, write_new},
+            change::{join_segments, refused, write_to},
+        },
     },
     index::{Index, Manifest, Means, PartOf, Rewritten, SegmentFiles, View, posting::BUCKETS},
 };

@@ -1,14 +1,14 @@
 //! What is behind blots: documents and text.
 
-use super::{
-    Asked, BlotOptions, Watch,
-    blot::ToBlots,
-    library::{Library, Unread},
-};
 use crate::{
     base::{
         codec::to_json,
         error::{Error, Result},
+    },
+    commands::{
+        Asked, BlotOptions, Watch,
+        blot::ToBlots,
+        library::{Library, Unread},
     },
     index::{ChunkTexts, Index, View},
     text::corpus,

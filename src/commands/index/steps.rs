@@ -9,13 +9,13 @@
 //! Which documents count, and where they stand in the whole, is only known from the documents of all slices; what numbers sets have only from the
 //! sets of all ranges. All else is done range by range.
 
-use super::{build::write_new, built::Built};
 use crate::{
     base::{
         error::{Error, Result},
         files::{Sealed, SealedWriter, atomic_dir, durable},
         parallel::Limits,
     },
+    commands::index::{build::write_new, built::Built},
     index::{
         Both, Documents, FileSeal, Index, Manifest, Means, Numbered, Numbering, Reduced, Row, SegmentEntry, SetNumbers, View, join_words,
         make_part, merge_words,
@@ -79,7 +79,7 @@ struct TargetsOf {
     is_empty: bool,
 }
 
-pub(super) const TARGETS: &str = "targets";
+pub(crate) const TARGETS: &str = "targets";
 
 /// Where the documents of slices stand in the whole.
 pub struct Targets {
@@ -109,12 +109,12 @@ impl Targets {
     }
 
     /// The first number that was never given.
-    pub(super) fn numbers(&self) -> u32 {
+    pub(crate) fn numbers(&self) -> u32 {
         self.of.numbers
     }
 
     /// Whether the index is as it is to be.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.of.is_empty
     }
 
@@ -148,7 +148,7 @@ pub fn number_documents(options: &StepOptions, slices: &[PathBuf], output: &Path
 
 /// Who posts the documents of slices, as far as contents do not tell.
 #[derive(Default)]
-pub(super) struct PostedBy {
+pub(crate) struct PostedBy {
     /// Of each slice, documents that nothing tells from others but their place, and where they stand.
     alone: Vec<Vec<(u32, u32)>>,
     repeated: Vec<Vec<String>>,
@@ -177,7 +177,7 @@ impl PostedBy {
 }
 
 /// Writes `docs` and `targets`; gives the number of each document.
-pub(super) fn write_numbered(directory: &Path, slices: &[PathBuf], numbering: Numbering<'_>, posted: PostedBy) -> Result<Vec<u32>> {
+pub(crate) fn write_numbered(directory: &Path, slices: &[PathBuf], numbering: Numbering<'_>, posted: PostedBy) -> Result<Vec<u32>> {
     let (targets, counts) = targets_of(slices, &numbering, &posted.alone)?;
     let is_empty = numbering.is_empty() && numbering.is_change();
     let Numbered { mut documents, effects, numbers, next } = numbering.settle(None)?;
@@ -334,7 +334,7 @@ pub fn place_parts(files: &PartFiles, scheme: &BlotScheme, output: &Path) -> Res
 }
 
 /// Puts the files of a segment in a directory.
-pub(super) fn place_segment(files: &PartFiles, generation: u64, directory: &Path) -> Result<SegmentEntry> {
+pub(crate) fn place_segment(files: &PartFiles, generation: u64, directory: &Path) -> Result<SegmentEntry> {
     let name = Manifest::segment_name(generation);
     let target = |ending: &str| directory.join(format!("{name}.{ending}"));
     let mut placed = vec![target("docs"), target("sets")];
@@ -354,7 +354,7 @@ pub(super) fn place_segment(files: &PartFiles, generation: u64, directory: &Path
 }
 
 /// Gives a file that is whole another name as well.
-pub(super) fn place(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn place(from: &Path, to: &Path) -> Result<()> {
     Sealed::open(from)?.verify()?;
     if fs::hard_link(from, to).is_ok() {
         return Ok(());

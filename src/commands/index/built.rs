@@ -1,8 +1,8 @@
 //! The record of what a task built: it stands beside the files, and says which they are.
 
-use super::Watch;
 use crate::{
     base::error::{Error, Place, Problem, Result},
+    commands::Watch,
     index::FileSeal,
     text::corpus::{Account, LeftOut},
 };
@@ -58,7 +58,7 @@ impl Built {
     }
 
     /// Writes the record of all files of a directory.
-    pub(super) fn write(mut self, directory: &Path) -> Result<()> {
+    pub(crate) fn write(mut self, directory: &Path) -> Result<()> {
         let path = directory.join(BUILT);
         let failed = |error| Error::io(path.display(), error);
         let mut files: Vec<PathBuf> = fs::read_dir(directory)
@@ -100,7 +100,7 @@ impl Built {
 }
 
 /// Keeps what it is told, and passes it on.
-pub(super) struct Recorder<'w> {
+pub(crate) struct Recorder<'w> {
     pub watch: &'w mut dyn Watch,
     pub problems: Vec<String>,
     /// Where these are.

@@ -1,9 +1,9 @@
 //! Documents to base text: what was handed out to all.
 
-use super::{Beside, Gathered, Settings, Stage, Watch, run};
 use crate::{
     align::exclusions::Base,
     base::error::{Error, Result},
+    commands::{Beside, Gathered, Settings, Stage, Watch, run},
     text::{
         corpus::{self, Content, Item, Source},
         token::Tokenization,

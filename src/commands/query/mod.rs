@@ -1,12 +1,9 @@
 //! Documents against an index: what shares text with them.
 
-use super::{
-    Beside, BlotOptions, Gathered, Settings, Stage, Watch,
-    blot::ToBlots,
-    groups::{Grouping, Groups},
-    run,
-    texts::{PassageOptions, PassageParts, Shared, Texts},
-};
+pub mod align;
+pub mod explain;
+pub mod history;
+
 use crate::{
     align::Prepared,
     base::{
@@ -15,6 +12,13 @@ use crate::{
         files,
     },
     blot::select,
+    commands::{
+        Beside, BlotOptions, Gathered, Settings, Stage, Watch,
+        blot::ToBlots,
+        groups::{Grouping, Groups},
+        run,
+        texts::{PassageOptions, PassageParts, Shared, Texts},
+    },
     index::Index,
     report::{Excerpts, Format, Value, html::DocumentPage, put_id, put_names, put_record},
     similar::{Excluded, Match, Measure, Score, Search, SearchScratch, Side, Wanted},
@@ -138,7 +142,7 @@ impl Grouped {
 }
 
 /// Opens an index whose blots are to be left out.
-pub(super) fn open_reference(path: &Path, index: &Index) -> Result<Index> {
+pub(crate) fn open_reference(path: &Path, index: &Index) -> Result<Index> {
     let reference = Index::open_whole(path)?;
     if reference.manifest.scheme == index.manifest.scheme {
         return Ok(reference);
@@ -152,7 +156,7 @@ pub(super) fn open_reference(path: &Path, index: &Index) -> Result<Index> {
 }
 
 /// The blots of all files that are to be left out. One that cannot be read is an error: more would be found than there is.
-pub(super) fn blots_of_files(files: &[PathBuf], blots: &ToBlots, settings: &Settings, watch: &mut dyn Watch) -> Result<HashSet<u64>> {
+pub(crate) fn blots_of_files(files: &[PathBuf], blots: &ToBlots, settings: &Settings, watch: &mut dyn Watch) -> Result<HashSet<u64>> {
     let mut found = HashSet::new();
     if files.is_empty() {
         return Ok(found);

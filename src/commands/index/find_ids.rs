@@ -1,8 +1,8 @@
 //! Where documents with some ids stand.
 
-use super::{Gathered, Settings, Stage, Watch, run};
 use crate::{
     base::error::{Problem, Result},
+    commands::{Gathered, Settings, Stage, Watch, run},
     text::corpus::{Item, Source},
 };
 use std::collections::HashSet;

@@ -1,19 +1,21 @@
 //! The commit that [`super::sync`] would make, in steps that many processes can do: what is to be read, who is who, and the commit itself.
 
-use super::{
-    BlotOptions, Settings, Watch,
-    blot::ToBlots,
-    build::range_name,
-    change::{is_of_shared_chunks, join_segments, refused},
-    files_of::FilesOf,
-    removal::{MaxRemove, ensure_walked_alike, walk_of},
-    steps::{PartFiles, PostedBy, StepOptions, TARGETS, Targets, place, place_segment, write_numbered},
-    sync::{Following, NotFound, state_path},
-};
 use crate::{
     base::{
         error::{Error, Place, Problem, Result},
         files::{WriteLock, atomic_dir, durable},
+    },
+    commands::{
+        BlotOptions, Settings, Watch,
+        blot::ToBlots,
+        files_of::FilesOf,
+        index::{
+            build::range_name,
+            change::{is_of_shared_chunks, join_segments, refused},
+            removal::{MaxRemove, ensure_walked_alike, walk_of},
+            steps::{PartFiles, PostedBy, StepOptions, TARGETS, Targets, place, place_segment, write_numbered},
+            sync::{Following, NotFound, state_path},
+        },
     },
     index::{Change, Documents, FileSeal, Index, Known, Manifest, Numbering, SegmentFiles, sweep, write_known},
     text::corpus::{Account, Found, LeftOut, SeenIds, Slice},

@@ -1,6 +1,7 @@
 //! Documents or tokens to blots.
 
-use super::{Settings, Stage, Summary, Watch, print, run_to_stream, tokenize::token_scheme};
+pub mod prints;
+
 use crate::{
     base::{
         codec::empty,
@@ -11,6 +12,7 @@ use crate::{
         Blotter, Run, Shape, Window,
         select::{Of, Selection, is_scheme_shared_only, without_spex},
     },
+    commands::{Settings, Stage, Summary, Watch, run_to_stream, tokenize::token_scheme},
     index::{Index, Manifest},
     text::{
         corpus::{Content, Item, Slice, Source},
@@ -57,9 +59,9 @@ pub fn default_window(rule: Rule) -> u32 {
 pub fn blot(options: &BlotOptions, with_positions: bool, settings: &Settings, out: impl Write, watch: &mut dyn Watch) -> Result<Summary> {
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     let first = source.first_header().cloned();
-    if print::is_asked(options, first.as_ref()) {
+    if prints::is_asked(options, first.as_ref()) {
         options.ensure_only_tokens(with_positions)?;
-        return print::print(options.tokenizer.as_ref(), source, first.as_ref(), settings, out, watch);
+        return prints::print(options.tokenizer.as_ref(), source, first.as_ref(), settings, out, watch);
     }
     let (source, blots) = open_source(options, source)?;
     let header = Header::new(Kind::Blots, blots.scheme.to_string());
@@ -69,7 +71,7 @@ pub fn blot(options: &BlotOptions, with_positions: bool, settings: &Settings, ou
 }
 
 /// Opens a corpus, and finds out what blots to make of it.
-pub(super) fn open(options: &BlotOptions, settings: &Settings) -> Result<(Source, ToBlots)> {
+pub(crate) fn open(options: &BlotOptions, settings: &Settings) -> Result<(Source, ToBlots)> {
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     if let Some(path) = &settings.corpus.slice {
         // What the whole corpus opens with was looked at when it was cut into slices.
@@ -104,7 +106,7 @@ pub fn scheme_of(options: &BlotOptions, settings: &Settings) -> Result<BlotSchem
 
 impl BlotOptions {
     /// Refuses what makes no sense of a print.
-    pub(super) fn ensure_only_tokens(&self, with_positions: bool) -> Result<()> {
+    pub(crate) fn ensure_only_tokens(&self, with_positions: bool) -> Result<()> {
         for (flag, is_given) in [
             ("-k", self.k.is_some()),
             ("--interleave", self.interleave.is_some()),
@@ -141,7 +143,7 @@ impl BlotOptions {
 
 /// Makes blots of whatever a document comes as.
 #[derive(Clone)]
-pub(super) struct ToBlots {
+pub(crate) struct ToBlots {
     pub scheme: BlotScheme,
     tokenize: SchemeTokenizer,
     can_blot: bool,
@@ -429,7 +431,7 @@ impl ToBlots {
 }
 
 /// What a reader sees of a stretch of a document from one token to another: what is stripped to make tokens is not shown.
-pub(super) fn shown_text(scheme: &TokenScheme, stretch: &str) -> String {
+pub(crate) fn shown_text(scheme: &TokenScheme, stretch: &str) -> String {
     match Tokenization::of_scheme(scheme).filter(|tokenization| tokenization.strips_html) {
         Some(tokenization) => squeeze(tokenization.plain(stretch.to_owned()).text()),
         None => stretch.to_owned(),
