@@ -1,6 +1,6 @@
 //! The recipes of the README for databases, run as they stand there.
 
-use crate::work::{Work, records, root};
+use crate::work::{Work, records, root, search_path};
 use serde_json::{Value, json};
 use std::{fs, process::Command};
 
@@ -88,7 +88,7 @@ fn number(value: &Value) -> f64 {
 
 /// The rows that a database answers with.
 fn answer(command: &mut Command, work: &Work) -> Vec<Value> {
-    serde_json::from_slice(&command.current_dir(work.dir.path()).output().unwrap().stdout).unwrap()
+    serde_json::from_slice(&command.env("PATH", search_path()).current_dir(work.dir.path()).output().unwrap().stdout).unwrap()
 }
 
 #[test]

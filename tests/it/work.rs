@@ -65,10 +65,20 @@ impl Work {
 
     /// Runs a line of shell with the tools on the path.
     pub fn shell(&self, line: &str) -> Ran {
-        let bin = cargo_bin("dedup-blot").parent().unwrap().to_owned();
-        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-        Ran(Command::new("bash").args(["-c", line]).env("PATH", path).current_dir(self.dir.path()).stdin(Stdio::null()).output().unwrap())
+        Ran(Command::new("bash")
+            .args(["-c", line])
+            .env("PATH", search_path())
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap())
     }
+}
+
+/// Where programs are looked for: our own, those of the machine, and those that scripts/install-deps put into the target directory.
+pub fn search_path() -> String {
+    let (bin, tools) = (cargo_bin("dedup-blot"), Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("tools").join("bin"));
+    format!("{}:{}:{}", bin.parent().unwrap().display(), std::env::var("PATH").unwrap(), tools.display())
 }
 
 pub struct Ran(pub Output);
