@@ -4,8 +4,8 @@ use crate::work::Work;
 use dedup::{
     base::{error::Problem, files::TempDir, parallel::Limits},
     commands::{
-        self, BlotOptions, BuildOptions, ChangeOptions, Extract, ExtractOptions, LeaveOut, PartFiles, RowFormat, RunsOptions, Settings,
-        StepOptions, Watch,
+        self, BlotOptions, BuildOptions, ChangeOptions, Extract, ExtractOptions, LeaveOut, MaxRemove, PartFiles, RowFormat, RunsOptions, Settings,
+        StepOptions, SyncOptions, Watch,
     },
     index::{At, Index, Manifest, Means, SegmentFiles, View, sweep, verify},
     report::Format,
@@ -35,13 +35,17 @@ pub enum Step {
     Compact(u8),
     Merge,
     SplitAndMerge(u32),
+    /// Documents that go from the directory that is followed, then ids and texts that come.
+    Sync(Vec<u8>, Vec<(u8, u8)>),
 }
 
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     let add = prop::collection::vec((0_u8..14, 0_u8..12), 0..6).prop_map(Step::Add);
     let remove = prop::collection::vec(0_u8..14, 0..5).prop_map(Step::Remove);
+    let sync = (prop::collection::vec(0_u8..14, 0..5), prop::collection::vec((0_u8..14, 0_u8..12), 0..6));
+    let sync = sync.prop_map(|(gone, come)| Step::Sync(gone, come));
     let other = prop_oneof![(0_u8..100).prop_map(Step::Compact), Just(Step::Merge), (1_u32..6).prop_map(Step::SplitAndMerge)];
-    prop::collection::vec(prop_oneof![5 => add, 4 => remove, 2 => other], 1..14)
+    prop::collection::vec(prop_oneof![5 => add, 4 => remove, 2 => other, 3 => sync], 1..14)
 }
 
 /// Few texts, which share passages; some differ in nothing but the commas, some are too short to have a blot.
@@ -108,6 +112,45 @@ pub fn id(number: u8) -> String {
     format!("doc{number}")
 }
 
+/// Makes a directory hold these documents, half of them in files of their own and half as lines. A file that holds the same is left as it is.
+fn write_tree(directory: &Path, model: &Model) {
+    let mut files: BTreeMap<String, String> = BTreeMap::new();
+    for (id, text) in model {
+        let number: usize = id["doc".len()..].parse().unwrap();
+        if number.is_multiple_of(2) {
+            files.insert(id.clone(), text.clone());
+        } else {
+            *files.entry(format!("{}.jsonl", number % 3)).or_default() += &format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n");
+        }
+    }
+    fs::create_dir_all(directory).unwrap();
+    let there = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let gone = there.filter(|entry| !files.contains_key(entry.file_name().to_str().unwrap()));
+    gone.for_each(|entry| fs::remove_file(entry.path()).unwrap());
+    for (name, content) in files {
+        let path = directory.join(name);
+        if fs::read(&path).ok().as_deref() != Some(content.as_bytes()) {
+            fs::write(path, content).unwrap();
+        }
+    }
+}
+
+/// Brings an index up to date with a directory of what it holds, but for what goes and comes.
+fn follow(work: &Work, index: &Path, model: &mut Model, gone: &[u8], come: &[(u8, u8)]) {
+    let before = model.clone();
+    gone.iter().for_each(|&number| drop(model.remove(&id(number))));
+    model.extend(come.iter().map(|&(number, of)| (id(number), text(of))));
+    let tree = work.path("tree");
+    write_tree(&tree, model);
+    let mut settings = settings(vec![tree]);
+    settings.corpus.relative = true;
+    let options = SyncOptions { change: change(), checksum: false, dry_run: false, max_remove: MaxRemove::Percent(100.0) };
+    let changed = commands::sync(&options, &settings, index, &mut Silent).unwrap();
+    let added = model.iter().filter(|(id, text)| before.get(*id) != Some(text)).count();
+    let removed = before.keys().filter(|id| !model.contains_key(*id)).count();
+    assert_eq!((changed.added as usize, changed.removed as usize, changed.problems), (added, removed, 0));
+}
+
 pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Step) {
     match step {
         Step::Add(documents) => {
@@ -161,6 +204,7 @@ pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Ste
             }
             *index = target;
         }
+        Step::Sync(gone, come) => follow(work, index, model, gone, come),
     }
 }
 
