@@ -202,6 +202,29 @@ fn only_what_is_new_passes_unchanged() {
     assert_eq!((odd.code(), odd.stderr().as_str()), (2, "dedup-query: stdin:3: not JSON: expected ident at column 2; the line is kept\n"));
 }
 
+/// A service takes orders by these fields; a corpus may call anything by their names, and must not lose a document by it.
+#[test]
+fn fields_of_a_corpus_give_no_orders() {
+    let work = Work::new();
+    let text = "a text of some words that comes again and again";
+    let fields = [r#""add":false"#, r#""add":"false""#, r#""min_similarity":7"#, r#""top":"shelf""#, r#""top":9,"add":null"#];
+    let lines: String =
+        fields.iter().enumerate().map(|(number, field)| format!("{{\"id\":\"{number}\",\"text\":\"{text}\",{field}}}\n")).collect();
+    work.write("c.jsonl", &lines);
+    let first = "{\"doc\":\"0\",\"best\":null}\n".to_owned();
+    let others = (1..5).map(|number| format!("{{\"doc\":\"{number}\",\"best\":{{\"doc\":\"0\",\"similarity\":1}}}}\n"));
+    let expected = first + &others.collect::<String>();
+    assert_eq!(work.run_with("dedup-query", &["--history", "h", "--min-similarity", "0.9"], lines.as_bytes()).ok_text(), expected);
+    assert_eq!(work.run("dedup-query", &["--history", "i", "--min-similarity", "0.9", "c.jsonl"]).ok_text(), expected);
+    let passed = work.run("dedup-query", &["--history", "j", "--min-similarity", "0.9", "--only-new", "c.jsonl"]).ok_text();
+    assert_eq!(passed, lines.split_inclusive('\n').next().unwrap());
+    // All were added.
+    for history in ["h", "i", "j"] {
+        let removed = work.run("dedup-query", &["--history", history, "--remove", "0", "1", "2", "3", "4"]);
+        assert_eq!((removed.code(), removed.stderr()), (0, String::new()), "{history}");
+    }
+}
+
 #[test]
 fn who_waits_for_an_answer_gets_it() {
     let work = Work::new();
