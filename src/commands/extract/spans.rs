@@ -23,7 +23,10 @@ use std::{
 
 /// Writes for each document of a corpus, which the index must have, the byte ranges that are in a window of an earlier document of the index.
 ///
-/// Memory: some 40 bytes a document of the index, some 9 for each blot of several contents, and the documents under way.
+/// Earlier is what has the lesser id. The order in which documents are read would not do: those of the index that are not read have no place
+/// in it, and two runs over halves of a corpus would both leave what the halves share. Numbers of documents depend on the commits.
+///
+/// Memory: some 40 bytes a document of the index, some 9 for each blot of several contents, and the documents under way; at first the ids, too.
 pub fn spans(index: &Index, format: Format, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Summary> {
     if !select::is_complete(&index.scheme.select) {
         let what = format!("the index has selected blots ({}), so that most windows are not in it", index.scheme.select);
@@ -44,7 +47,9 @@ pub fn spans(index: &Index, format: Format, settings: &Settings, out: &mut impl 
 /// Where blots come first.
 struct Seen<'i> {
     index: &'i Index,
-    /// For each segment and place, the least number of a document with the content there.
+    /// Documents in the byte order of their ids.
+    view: View<'i>,
+    /// For each segment and place, the first document with the content there.
     first_at: Vec<Vec<u32>>,
     shared: SharedBlots,
 }
@@ -57,7 +62,7 @@ enum SharedBlots {
     InIndex(Vec<Vec<AtomicU32>>),
 }
 
-/// Blots in rising order, and the least number of a document with each.
+/// Blots in rising order, and the first document with each.
 struct Table {
     bits: u8,
     /// Blots without their top bits, which say where they are.
@@ -80,14 +85,12 @@ impl Table {
         if most > MOST_ENTRIES || start_bits > 28 {
             return Ok(None);
         }
-        // Contents stand in the order of their first documents.
-        let first_of = |content| view.row(view.documents_of(content)[0] as usize).map(|row| row.number);
-        let first_of = (0..view.contents().len() as u32).map(first_of).collect::<Result<Vec<_>>>()?;
         let shift = bits - start_bits;
         let (mut entries, mut starts) = (Vec::new(), Vec::with_capacity((1 << start_bits) + 1));
         view.for_each_shared(
             limits,
-            |contents| first_of[contents[0] as usize],
+            // Contents stand in the order of their first documents.
+            |contents| view.documents_of(contents[0])[0],
             |blot, first| {
                 starts.resize((blot >> shift) as usize + 1, entries.len() as u32);
                 entries.push(((blot & ((1 << shift) - 1)) as u32, first));
@@ -118,20 +121,17 @@ const NOT_ASKED: u32 = u32::MAX - 1;
 
 impl<'i> Seen<'i> {
     fn new(index: &'i Index, limits: Limits) -> Result<Self> {
-        let view = View::of(index)?;
-        let mut first_at = view.document_at();
-        for first in first_at.iter_mut().flatten().filter(|first| **first != NEVER) {
-            *first = view.row(*first as usize)?.number;
-        }
+        let view = View::by_id(index)?;
+        let first_at = view.document_at();
         let unknown = |sets: u64| (0..sets).map(|_| AtomicU32::new(NOT_ASKED)).collect();
         let shared = match Table::new(&view, index.scheme.bits, limits)? {
             Some(table) => SharedBlots::Table(table),
             None => SharedBlots::InIndex(index.segments.iter().map(|segment| unknown(segment.sets.len())).collect()),
         };
-        Ok(Self { index, first_at, shared })
+        Ok(Self { index, view, first_at, shared })
     }
 
-    /// Replaces `out` by the number of the first document that has each blot, or [`NEVER`]. Only for blots that several contents have is it told:
+    /// Replaces `out` by the first document that has each blot, or [`NEVER`]. Only for blots that several contents have is it told:
     /// if just one has it, the document that is asked about is of that content.
     fn first(&self, blots: &[u64], out: &mut Vec<u32>, places: &mut Vec<u32>) -> Result<()> {
         out.clear();
@@ -165,12 +165,15 @@ impl<'i> Seen<'i> {
         Ok(())
     }
 
-    /// The number of a document, and that of the first one with the same tokens.
-    fn document(&self, id: &str, hash: Option<u128>) -> Result<(u32, u32), String> {
-        let (_, row) = indexed(self.index, id, hash)?;
+    /// Which document it is, in the order of ids; none if an earlier one has the same tokens.
+    fn document(&self, id: &str, hash: Option<u128>) -> Result<Option<u32>, String> {
+        let (at, row) = indexed(self.index, id, hash)?;
         let content = self.index.find_number(row.representative).map_err(|error| error.to_string())?;
-        let first = content.map_or(row.number, |at| self.first_at[at.segment][at.place as usize]);
-        Ok((row.number, first))
+        let first = content.map_or(NEVER, |at| self.first_at[at.segment][at.place as usize]);
+        if first == NEVER {
+            return Err(format!("the index has '{id}' without its content; check it with dedup-index verify"));
+        }
+        Ok((self.view.at(first as usize) == at).then_some(first))
     }
 }
 
@@ -238,7 +241,7 @@ impl Mark<'_> {
     fn mark(&mut self, item: &Item<'_>) -> Result<(), String> {
         let Self { blots, seen, sought, windows, first, places, found, .. } = self;
         let (hash, mut all) = blots.windows(item)?;
-        let (number, first_copy) = seen.document(item.id, hash)?;
+        let document = seen.document(item.id, hash)?;
         found.clear();
         loop {
             sought.clear();
@@ -250,13 +253,13 @@ impl Mark<'_> {
             if sought.is_empty() {
                 break;
             }
-            if first_copy < number {
+            let Some(document) = document else {
                 // All of a copy was seen.
                 windows.iter().for_each(|&window| push(found, window));
                 continue;
-            }
+            };
             seen.first(sought, first, places).map_err(|error| error.to_string())?;
-            windows.iter().zip(&*first).filter(|(_, first)| **first < number).for_each(|(&window, _)| push(found, window));
+            windows.iter().zip(&*first).filter(|(_, first)| **first < document).for_each(|(&window, _)| push(found, window));
         }
         join(found);
         Ok(())
