@@ -213,11 +213,32 @@ fn objects_a_line_are_documents_whatever_the_file_is_called() {
         assert_eq!(docs(&work.run_with("dedup-tokenize", &[], &work.read(name)).ok()), expected, "{name} from a pipe");
     }
     // A text stays a text, and settings stay one document.
-    work.write("c/a.txt", eight_lines());
+    work.write("c/a.txt", eight_lines().replace("text", "body"));
+    work.write("c/a.md", eight_lines() + "and then some text\n");
     work.write("c/b.json", "{\n  \"name\": \"settings\",\n  \"text\": \"a field\"\n}\n");
     work.write("c/c.json", "{\"name\":\"settings in one line\"}\n");
     work.write("c/d.json", "{\"name\":1}\nand then some text\n");
-    assert_eq!(docs(&work.run("dedup-tokenize", &["c"]).ok()), ["c/a.txt", "c/b.json", "c/c.json", "c/d.json"]);
+    assert_eq!(docs(&work.run("dedup-tokenize", &["c"]).ok()), ["c/a.md", "c/a.txt", "c/b.json", "c/c.json", "c/d.json"]);
+}
+
+/// What a file holds does not depend on whether it is named or found.
+#[test]
+fn a_name_of_a_text_is_refuted_by_each_line_also_in_a_directory() {
+    let work =
+        Work::with(&[("d/x.txt", eight_lines()), ("d/y.md", "\u{feff}\n\n".to_owned() + &eight_lines().replace("\"id\":", "\"id\":1"))]);
+    work.write("d/z.txt", "a text {in braces}");
+    work.write("d/{.txt", "{in braces} a text");
+    work.write("d/spaces.txt", " ".repeat(200) + &eight_lines().replace("\"id\":", "\"id\":2"));
+    work.shell("sed 's/:/:3/' d/x.txt | gzip > d/packed.txt.gz").ok();
+    let named = work.shell("cd d && dedup-tokenize packed.txt.gz spaces.txt x.txt y.md z.txt {.txt");
+    let found = work.shell("cd d && dedup-tokenize --relative .");
+    assert_eq!((found.ok_text(), found.accounts()), (named.ok_text(), named.accounts()));
+    assert_eq!((found.docs().len(), found.accounts()), (34, vec!["dedup-tokenize: read 34 documents in 6 files (356 bytes)".to_owned()]));
+    let text = work.shell("dedup-tokenize --records text d");
+    assert_eq!((docs(&text.ok()).len(), text.accounts().len()), (6, 1));
+    // An index that follows them has the same documents.
+    work.shell("dedup-index build -q -o i d && dedup-index sync -q i d && dedup-index verify i").ok();
+    assert_eq!(work.shell("dedup-index stats --json i | jq .documents").ok_text(), "34\n");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! A file is NDJSON if its name ends in `.jsonl` or `.ndjson`; or if the name promises nothing (`.json`, none, any that is not in
 //! [`TEXT_NAMES`]) and its first lines are all JSON objects: two or more of them, or one that has the field of the text. So a file of
 //! settings in one line is one document. A name that promises text must be refuted by each of its first lines: all are objects that have
-//! the field of the text. Files of such names that a directory holds are not looked at, which keeps trees of many small texts fast. Of a
-//! pipe only the first line is waited for: if that is an object, it is NDJSON.
+//! the field of the text. Of such a name in a directory a few bytes are read, and more only if a brace or our magic is the first of them,
+//! which keeps trees of many small texts fast. Of a pipe only the first line is waited for: if that is an object, it is NDJSON.
 
 use super::{
     chunk::READ_BYTES,
@@ -142,6 +142,8 @@ pub fn promise(path: &Path) -> Promise {
 
 /// How much of a file is read to tell what it holds; more if its first line is longer and may be JSON.
 const SNIFF_BYTES: usize = 1 << 16;
+/// How much of a file with the name of a text is read to tell whether more must be.
+const PEEK_BYTES: usize = 64;
 /// How many lines must be objects for a file to be NDJSON.
 const SNIFF_LINES: usize = 16;
 
@@ -168,6 +170,15 @@ impl Sniffed {
         };
         let sniffed = if entry.is_regular { Self::of_file(input, most_bytes)? } else { Self::of_pipe(input, most_bytes)? };
         Ok(Self { packing, ..sniffed })
+    }
+
+    /// Whether the first bytes of a file that is not packed let it be more than one document. A file that cannot be read is not one to look at here.
+    pub fn may_hold_records(entry: &Entry) -> bool {
+        let mut head = [0; PEEK_BYTES];
+        // A regular file gives them in one read.
+        let count = entry.open().and_then(|mut file| file.read(&mut head)).unwrap_or(0);
+        let text = head[..count].strip_prefix(BOM).unwrap_or(&head[..count]).trim_ascii_start();
+        head.starts_with(&MAGIC) || text.starts_with(b"{") || (text.is_empty() && count > 0)
     }
 
     fn of_file(mut input: Input, most_bytes: u64) -> io::Result<Self> {

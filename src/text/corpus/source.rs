@@ -307,8 +307,12 @@ impl Source {
 
     /// Whether a file may be more than one document.
     fn must_look(&self, entry: &Entry, promise: Promise) -> bool {
-        let is_one = matches!(self.options.records, Some(Records::Text)) || self.options.records.is_none() && promise == Promise::Text;
-        entry.is_named || !is_one || self.options.prefer_fasta
+        let may_hold_records = || match (self.options.records, promise) {
+            (Some(Records::Text), _) => false,
+            (None, Promise::Text) => Packing::of_name(&entry.path) != Packing::Plain || Sniffed::may_hold_records(entry),
+            _ => true,
+        };
+        entry.is_named || self.options.prefer_fasta || may_hold_records()
     }
 
     /// All of a pipe as one document; a byte-order mark is part of it, as it is in a file.
