@@ -5,4 +5,6 @@ pub mod codec;
 pub mod error;
 /// Files that survive a power loss, files mapped into memory, locks and temporary files.
 pub mod files;
+pub mod ids;
+pub mod num;
 pub mod parallel;

@@ -4,8 +4,8 @@ use crate::work::Work;
 use dedup::{
     base::{error::Problem, files::TempDir, parallel::Limits},
     commands::{
-        self, BlotOptions, BuildOptions, ChangeOptions, Extract, ExtractOptions, LeaveOut, MaxRemove, PartFiles, RowFormat, RunsOptions, Settings,
-        StepOptions, SyncOptions, Watch,
+        self, BlotOptions, BuildOptions, ChangeOptions, Extract, ExtractOptions, LeaveOut, MaxRemove, PartFiles, RowFormat, RunsOptions,
+        Settings, StepOptions, SyncOptions, Watch,
     },
     index::{At, Index, Manifest, Means, SegmentFiles, View, sweep, verify},
     report::Format,

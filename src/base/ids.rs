@@ -1,0 +1,95 @@
+//! The numbers that name things, each a type of its own, so that the compiler tells a document from a set.
+//!
+//! All of them are dense: numbers of documents run from 0 to the number of documents, and so on.
+//! [`DocNo::index`] is the way into a slice, [`DocNo::from_index`] the way back, and
+//! [`DocNo::first`] counts them up.
+//!
+//! ```
+//! use dedup::base::ids::DocNo;
+//! let names = ["one.txt", "two.txt"];
+//! let second = DocNo::first(names.len()).nth(1).unwrap();
+//! assert_eq!(names[second.index()], "two.txt");
+//! assert_eq!(DocNo::from_index(1), second);
+//! ```
+
+use super::num::{ToU32, ToUsize};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! dense_number {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(
+            Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        #[repr(transparent)]
+        pub struct $name(u32);
+
+        impl $name {
+            /// The thing with this number.
+            pub const fn new(number: u32) -> Self {
+                Self(number)
+            }
+
+            /// The number itself, as it is written to files.
+            pub const fn get(self) -> u32 {
+                self.0
+            }
+
+            /// The number as the index of a slice.
+            pub fn index(self) -> usize {
+                self.0.to_usize()
+            }
+
+            /// The number of the thing at this index, which is below 2³².
+            pub fn from_index(index: usize) -> Self {
+                Self(index.to_u32())
+            }
+
+            /// The first `count` numbers, in order.
+            pub fn first(count: usize) -> impl DoubleEndedIterator<Item = Self> + ExactSizeIterator {
+                (0..count.to_u32()).map(Self)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+dense_number! {
+    /// A document of an index. The number of a removed document is given to a later one.
+    DocNo
+}
+dense_number! {
+    /// A distinct text: documents that are exact duplicates have one content.
+    ContentNo
+}
+dense_number! {
+    /// A document set: a distinct posting list.
+    SetNo
+}
+dense_number! {
+    /// A part of an index, which holds one range of the blots.
+    PartNo
+}
+dense_number! {
+    /// The place of a content in the order in which a join visits them: fewest blots first.
+    Rank
+}
+
+/// The hash of one window of tokens. Of its 64 bits the scheme keeps the uppermost ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+#[repr(transparent)]
+pub struct Blot(pub u64);
+
+/// A place in the text of a document, in bytes from its start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+#[repr(transparent)]
+pub struct ByteOffset(pub u32);
