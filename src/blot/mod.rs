@@ -87,7 +87,7 @@ impl Blotter {
         Ok(Self { window, maker, hashes: Vec::new(), with_positions: true })
     }
 
-    /// Leaves positions out where they only count the windows.
+    /// Leaves positions out where they only count the windows, and says so: see [`Blots::is_counted`].
     pub fn without_positions(&mut self) {
         self.with_positions = false;
     }
@@ -121,6 +121,7 @@ impl Blotter {
             Maker::Context(context) => context.blot(tokens, out),
             Maker::Letters(letters) => letters.blot(tokens, out),
         }
+        out.is_counted = is_counted && !self.with_positions;
         if is_counted && self.with_positions {
             out.positions.extend(0..out.values.len() as u32);
         }

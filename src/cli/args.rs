@@ -94,7 +94,7 @@ pub struct StreamArgs {
     /// Write to FILE: beside it first, renamed when all is done
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// How much memory to aim at, the largest document aside: 64M, 1G
+    /// How much memory to aim at, the largest document aside, which takes some four times its size if its tokens are words: 64M, 1G
     #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = parse_size)]
     pub memory: u64,
     #[arg(long, value_name = "WHAT", hide = true)]

@@ -139,7 +139,7 @@ impl Gathered for Batch {
     }
 
     fn weight(&self) -> u64 {
-        (self.bytes.capacity() + size_of_val(&self.ends[..])) as u64
+        Self::weight(self) as u64
     }
 }
 

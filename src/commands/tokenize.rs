@@ -6,7 +6,7 @@ use crate::{
     text::{
         corpus::{Content, Item, Source},
         scheme::TokenScheme,
-        stream::{Batch, Form, Header, Kind, Record, TokenCodec, Tokens},
+        stream::{Batch, Form, Header, Kind, Large, Record, TokenCodec, Tokens},
         token::{Rule, SchemeTokenizer, Tokenizer},
     },
 };
@@ -29,6 +29,7 @@ pub fn tokenize(options: &TokenizeOptions, settings: &Settings, out: impl Write,
         tokens: Tokens::new(options.with_spans),
         codec: TokenCodec { with_spans: options.with_spans },
         form: settings.form,
+        most_bytes: settings.limits.budget_bytes,
         tokenize: SchemeTokenizer::new(&scheme),
     };
     run_to_stream(&stage, source, &header, settings, out, watch)
@@ -49,6 +50,8 @@ struct Tokenize {
     tokens: Tokens,
     codec: TokenCodec,
     form: Form,
+    /// A larger document, which is worked on alone, is encoded as it is written.
+    most_bytes: u64,
 }
 
 impl Stage for Tokenize {
@@ -68,6 +71,11 @@ impl Stage for Tokenize {
             Content::Print(_) => return Err("a print, where documents or tokens are expected".to_owned()),
         };
         let record = Record { doc: item.id, bytes: item.bytes, hash: Some(item.hash.unwrap_or_else(|| tokens.hash())) };
+        if matches!(item.content, Content::Text(text) if text.len() as u64 > self.most_bytes) {
+            let tokens = std::mem::replace(&mut self.tokens, Tokens::new(self.codec.with_spans));
+            out.push_large(&record, Large::Tokens(self.codec, tokens));
+            return Ok(());
+        }
         match self.form {
             Form::Ndjson => self.codec.write_ndjson(&mut out.bytes, &record, tokens),
             Form::Binary => self.codec.write_binary(&mut out.bytes, &record, tokens),

@@ -99,7 +99,7 @@ mod tests {
         let anchor = Anchor::new(anchors.lines().filter_map(|line| phrase(line, &tokenizer)).collect());
         let mut tokens = Tokens::default();
         tokenizer.tokenize(text, &mut tokens);
-        let blots = Blots { values: vec![0; tokens.len()], positions: (0..tokens.len() as u32).collect(), tokens: 0, distinct: None };
+        let blots = Blots { values: vec![0; tokens.len()], positions: (0..tokens.len() as u32).collect(), ..Blots::default() };
         let mut keep = vec![true; tokens.len()];
         anchor.reject(&tokens, &blots, &mut keep);
         (0..).zip(keep).filter_map(|(at, keep)| keep.then_some(at)).collect()

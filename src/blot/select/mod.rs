@@ -185,7 +185,7 @@ mod tests {
     }
 
     fn select(text: &str, values: &[u64]) -> Vec<u64> {
-        let mut blots = Blots { values: values.to_vec(), positions: (0..values.len() as u32).collect(), tokens: 0, distinct: None };
+        let mut blots = Blots { values: values.to_vec(), positions: (0..values.len() as u32).collect(), ..Blots::default() };
         parse(text).unwrap().apply(&Tokens::default(), &mut blots);
         blots.values
     }

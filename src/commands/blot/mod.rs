@@ -17,7 +17,7 @@ use crate::{
     text::{
         corpus::{Content, Item, Slice, Source},
         scheme::{BlotScheme, TokenScheme},
-        stream::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, Span, Tokens},
+        stream::{Batch, BlotCodec, Blots, Form, Header, Kind, Large, Record, Span, Tokens},
         token::{Rule, SchemeTokenizer, Tokenization, Tokenizer, squeeze},
     },
 };
@@ -66,8 +66,8 @@ pub fn blot(options: &BlotOptions, with_positions: bool, settings: &Settings, ou
     let (source, blots) = open_source(options, source)?;
     let header = Header::new(Kind::Blots, blots.scheme.to_string());
     let codec = BlotCodec { bits: blots.scheme.bits, with_positions };
-    let blots = if with_positions { blots.without_tokens() } else { blots.only_values() };
-    run_to_stream(&Encode { blots, codec, form: settings.form }, source, &header, settings, out, watch)
+    let stage = Encode { blots: blots.only_blots(), codec, form: settings.form, most_bytes: settings.limits.budget_bytes };
+    run_to_stream(&stage, source, &header, settings, out, watch)
 }
 
 /// Opens a corpus, and finds out what blots to make of it.
@@ -262,20 +262,16 @@ impl ToBlots {
         Ok(Self { scheme, tokenize, can_blot: true, counts_distinct, makers, tokens, blots, all, drops_tokens: false })
     }
 
-    /// Only the blots of a document are wanted, neither their positions nor its tokens: of a large document that is half of the memory.
-    pub fn only_values(self) -> Self {
-        let mut blots = self.without_tokens();
+    /// Only the blots of a document are wanted. Its tokens are given back once they are made, and positions that only count the windows
+    /// are left out, see [`Blots::is_counted`]: of a large document that is half of the memory.
+    pub fn only_blots(self) -> Self {
+        let mut blots = Self { drops_tokens: true, ..self };
         if let [maker] = &mut blots.makers[..]
             && maker.selection.is_all()
         {
             maker.blotter.without_positions();
         }
         blots
-    }
-
-    /// Tokens are given back once blots are made of them.
-    fn without_tokens(self) -> Self {
-        Self { drops_tokens: true, ..self }
     }
 
     /// Gives back large buffers.
@@ -415,6 +411,14 @@ impl ToBlots {
         Ok((&self.blots, hash))
     }
 
+    /// Takes out the blots that were made last.
+    fn take_blots(&mut self) -> Blots {
+        match &mut self.makers[..] {
+            [maker] => std::mem::take(&mut maker.blots),
+            _ => std::mem::take(&mut self.blots),
+        }
+    }
+
     /// A record says how many distinct blots the document has in all if, and only if, some may be left out.
     fn ensure_distinct(&self, blots: &Blots) -> Result<(), String> {
         match blots.distinct {
@@ -453,6 +457,8 @@ struct Encode {
     blots: ToBlots,
     codec: BlotCodec,
     form: Form,
+    /// A larger document, which is worked on alone, is encoded as it is written.
+    most_bytes: u64,
 }
 
 impl Stage for Encode {
@@ -460,10 +466,14 @@ impl Stage for Encode {
 
     fn take(&mut self, item: &Item<'_>, out: &mut Batch) -> Result<(), String> {
         let (blots, hash) = self.blots.blots(item)?;
-        if self.codec.with_positions && blots.positions.len() != blots.len() {
+        if self.codec.with_positions && !blots.has_positions() {
             return Err("its blots came without positions; start from the documents, or leave out --positions".to_owned());
         }
         let record = Record { doc: item.id, bytes: item.bytes, hash };
+        if matches!(item.content, Content::Text(text) if text.len() as u64 > self.most_bytes) {
+            out.push_large(&record, Large::Blots(self.codec, self.blots.take_blots()));
+            return Ok(());
+        }
         match self.form {
             Form::Ndjson => self.codec.write_ndjson(&mut out.bytes, &record, blots),
             Form::Binary => self.codec.write_binary(&mut out.bytes, &record, blots),

@@ -222,7 +222,7 @@ pub(crate) struct Gather<K> {
 
 impl<K> Gather<K> {
     pub fn new(blots: ToBlots, with_words: bool) -> Self {
-        let blots = if with_words { blots } else { blots.only_values() };
+        let blots = if with_words { blots } else { blots.only_blots() };
         Self { blots, words: with_words.then(WordCounter::default), of: PhantomData }
     }
 }

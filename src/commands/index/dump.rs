@@ -30,7 +30,7 @@ pub fn dump(index: &Index, memory_bytes: u64, out: &mut impl Write) -> Result<()
             let (id, row) = (view.id(document)?, view.row(document)?);
             let content = wanted.binary_search(&view.content_of(document)).unwrap_or_default();
             let distinct = counts_distinct.then_some(u64::from(row.blots));
-            let blots = Blots { values: blots[content].clone(), positions: Vec::new(), tokens: u64::from(row.tokens), distinct };
+            let blots = Blots { values: blots[content].clone(), tokens: u64::from(row.tokens), distinct, ..Blots::default() };
             let mut batch = Batch::default();
             codec.write_ndjson(&mut batch.bytes, &Record { doc: &id, bytes: row.bytes, hash: row.hash }, &blots);
             batch.finish_record();

@@ -95,7 +95,7 @@ pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &m
     let texts = options.passages.as_ref().map(|passages| Texts::new(passages, index, 2 * settings.limits.threads));
     let (distinct, scratch) = (Vec::new(), SearchScratch::default());
     let stage = Ask {
-        blots: blots.only_values(),
+        blots: blots.only_blots(),
         search: &search,
         answers: options.answers,
         texts: texts.as_ref(),

@@ -6,8 +6,10 @@ use crate::base::codec::empty;
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Blots {
     pub values: Vec<u64>,
-    /// The number of each window's first token.
+    /// The number of each window's first token; none where `is_counted`.
     pub positions: Vec<u32>,
+    /// A window starts with each token in turn: positions are 0, 1, 2 and so on, and need no memory.
+    pub is_counted: bool,
     /// How many tokens the document has.
     pub tokens: u64,
     /// How many distinct blots the document has in all, where the selection leaves out those that no other document shares.
@@ -18,8 +20,14 @@ impl Blots {
     pub fn clear(&mut self) {
         empty(&mut self.values);
         empty(&mut self.positions);
+        self.is_counted = false;
         self.tokens = 0;
         self.distinct = None;
+    }
+
+    /// Bytes of memory, about.
+    pub fn weight(&self) -> usize {
+        size_of_val(&self.values[..]) + size_of_val(&self.positions[..])
     }
 
     pub fn len(&self) -> usize {
@@ -28,6 +36,17 @@ impl Blots {
 
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
+    }
+
+    /// Whether it is known where the windows are.
+    pub fn has_positions(&self) -> bool {
+        self.is_counted || self.positions.len() == self.values.len()
+    }
+
+    /// The number of each window's first token, where that is known.
+    pub fn positions(&self) -> impl Iterator<Item = u32> + '_ {
+        let counted = if self.is_counted { self.values.len() as u32 } else { 0 };
+        self.positions.iter().copied().chain(0..counted)
     }
 
     pub fn push(&mut self, value: u64, position: u32) {

@@ -4,6 +4,7 @@
 
 use super::{
     blots::Blots,
+    pieces::Out,
     print::{PRINT_BYTES, Print},
     tokens::{Span, Tokens},
 };
@@ -30,31 +31,32 @@ pub struct TokenCodec {
 }
 
 impl TokenCodec {
-    pub fn write_ndjson(self, out: &mut Vec<u8>, record: &Record<'_>, tokens: &Tokens) {
-        open_json(out, record);
-        out.extend_from_slice(b",\"tokens\":[");
+    pub fn write_ndjson(self, out: &mut impl Out, record: &Record<'_>, tokens: &Tokens) {
+        open_json(out.buffer(), record);
+        out.buffer().extend_from_slice(b",\"tokens\":[");
         json_tokens(out, tokens);
-        out.push(b']');
+        out.buffer().push(b']');
         if let Some(spans) = tokens.spans().filter(|_| self.with_spans) {
-            out.extend_from_slice(b",\"spans\":[");
+            out.buffer().extend_from_slice(b",\"spans\":[");
             comma_separated(out, spans, |out, span| {
                 let _ = write!(out, "[{},{}]", span.start, span.end);
             });
-            out.push(b']');
+            out.buffer().push(b']');
         }
-        out.extend_from_slice(b"}\n");
+        out.buffer().extend_from_slice(b"}\n");
     }
 
-    pub fn write_binary(self, out: &mut Vec<u8>, record: &Record<'_>, tokens: &Tokens) {
+    pub fn write_binary(self, out: &mut impl Out, record: &Record<'_>, tokens: &Tokens) {
         let spans = tokens.spans().filter(|_| self.with_spans);
-        open_binary(out, record, if spans.is_some() { HAS_DETAIL } else { 0 });
-        put_varint(out, tokens.text.len() as u64);
-        out.extend_from_slice(&tokens.text);
+        open_binary(out.buffer(), record, if spans.is_some() { HAS_DETAIL } else { 0 });
+        put_varint(out.buffer(), tokens.text.len() as u64);
+        out.put_all(&tokens.text);
         let mut last = 0;
         for span in spans.unwrap_or_default() {
-            put_signed_varint(out, i64::from(span.start) - last);
-            put_varint(out, u64::from(span.end.saturating_sub(span.start)));
+            put_signed_varint(out.buffer(), i64::from(span.start) - last);
+            put_varint(out.buffer(), u64::from(span.end.saturating_sub(span.start)));
             last = i64::from(span.start);
+            out.pass();
         }
     }
 
@@ -102,55 +104,57 @@ impl BlotCodec {
 
     /// Asked for, and there: a stream made without them cannot give them back.
     fn has_positions(self, blots: &Blots) -> bool {
-        self.with_positions && blots.positions.len() == blots.values.len()
+        self.with_positions && blots.has_positions()
     }
 
     fn value_bytes(self) -> usize {
         usize::from(self.bits.div_ceil(8))
     }
 
-    pub fn write_ndjson(self, out: &mut Vec<u8>, record: &Record<'_>, blots: &Blots) {
-        open_json(out, record);
-        let _ = write!(out, ",\"tokens\":{}", blots.tokens);
+    pub fn write_ndjson(self, out: &mut impl Out, record: &Record<'_>, blots: &Blots) {
+        open_json(out.buffer(), record);
+        let _ = write!(out.buffer(), ",\"tokens\":{}", blots.tokens);
         if let Some(distinct) = blots.distinct {
-            let _ = write!(out, ",\"distinct\":{distinct}");
+            let _ = write!(out.buffer(), ",\"distinct\":{distinct}");
         }
-        out.extend_from_slice(b",\"blots\":[");
+        out.buffer().extend_from_slice(b",\"blots\":[");
         let digits = self.digits();
         comma_separated(out, &blots.values, |out, &value| {
             out.push(b'"');
             put_hex(out, value, digits);
             out.push(b'"');
         });
-        out.push(b']');
+        out.buffer().push(b']');
         if self.has_positions(blots) {
-            out.extend_from_slice(b",\"positions\":[");
-            comma_separated(out, &blots.positions, |out, position| {
+            out.buffer().extend_from_slice(b",\"positions\":[");
+            comma_separated(out, blots.positions(), |out, position| {
                 let _ = write!(out, "{position}");
             });
-            out.push(b']');
+            out.buffer().push(b']');
         }
-        out.extend_from_slice(b"}\n");
+        out.buffer().extend_from_slice(b"}\n");
     }
 
-    pub fn write_binary(self, out: &mut Vec<u8>, record: &Record<'_>, blots: &Blots) {
+    pub fn write_binary(self, out: &mut impl Out, record: &Record<'_>, blots: &Blots) {
         let detail = if self.has_positions(blots) { HAS_DETAIL } else { 0 };
         let distinct = if blots.distinct.is_some() { HAS_DISTINCT } else { 0 };
-        open_binary(out, record, detail | distinct);
-        put_varint(out, blots.tokens);
+        open_binary(out.buffer(), record, detail | distinct);
+        put_varint(out.buffer(), blots.tokens);
         if let Some(distinct) = blots.distinct {
-            put_varint(out, distinct);
+            put_varint(out.buffer(), distinct);
         }
-        put_varint(out, blots.values.len() as u64);
+        put_varint(out.buffer(), blots.values.len() as u64);
         let value_bytes = self.value_bytes();
         for value in &blots.values {
-            out.extend_from_slice(&value.to_le_bytes()[..value_bytes]);
+            out.buffer().extend_from_slice(&value.to_le_bytes()[..value_bytes]);
+            out.pass();
         }
         if self.has_positions(blots) {
             let mut last = 0;
-            for &position in &blots.positions {
-                put_signed_varint(out, i64::from(position) - last);
+            for position in blots.positions() {
+                put_signed_varint(out.buffer(), i64::from(position) - last);
                 last = i64::from(position);
+                out.pass();
             }
         }
     }
@@ -270,23 +274,22 @@ fn read_open<'a>(fields: &mut Fields<'a>, known: u8) -> Result<(Record<'a>, u8),
     Ok((Record { doc, bytes, hash }, flags))
 }
 
-fn comma_separated<T>(out: &mut Vec<u8>, items: &[T], mut write: impl FnMut(&mut Vec<u8>, &T)) {
-    for (index, item) in items.iter().enumerate() {
+fn comma_separated<T>(out: &mut impl Out, items: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Vec<u8>, T)) {
+    for (index, item) in items.into_iter().enumerate() {
+        let buffer = out.buffer();
         if index > 0 {
-            out.push(b',');
+            buffer.push(b',');
         }
-        write(out, item);
+        write(buffer, item);
+        out.pass();
     }
 }
 
 /// The tokens as JSON strings. Most documents need no escapes at all: one look decides that for all of them.
-fn json_tokens(out: &mut Vec<u8>, tokens: &Tokens) {
+fn json_tokens(out: &mut impl Out, tokens: &Tokens) {
     let plain = tokens.iter().all(is_plain);
-    out.reserve(tokens.text.len() + 2 * tokens.len());
-    for (index, token) in tokens.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
+    out.expect(tokens.text.len() + 2 * tokens.len());
+    comma_separated(out, tokens.iter(), |out, token| {
         if plain {
             out.push(b'"');
             out.extend_from_slice(token);
@@ -294,7 +297,7 @@ fn json_tokens(out: &mut Vec<u8>, tokens: &Tokens) {
         } else {
             put_json_string(out, &String::from_utf8_lossy(token));
         }
-    }
+    });
 }
 
 fn put_hex(out: &mut Vec<u8>, value: u64, digits: usize) {

@@ -41,6 +41,11 @@ impl Tokens {
         }
     }
 
+    /// Bytes of memory, about.
+    pub fn weight(&self) -> usize {
+        self.text.len() + size_of_val(&self.ends[..]) + size_of_val(self.spans().unwrap_or_default())
+    }
+
     pub fn len(&self) -> usize {
         self.ends.len()
     }

@@ -1,8 +1,15 @@
 //! Writes a stream in either form: header, records, end.
 
-use super::header::{Header, MAGIC, VERSION};
+use super::{
+    blots::Blots,
+    header::{Header, MAGIC, VERSION},
+    pieces::{Out, Pieces},
+    record::{BlotCodec, Record, TokenCodec},
+    tokens::Tokens,
+};
 use crate::base::codec::checksum;
 use std::io::{self, Write};
+use xxhash_rust::xxh3::Xxh3;
 
 /// The two forms of every stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,14 +23,60 @@ pub enum Form {
 pub struct Batch {
     pub bytes: Vec<u8>,
     pub ends: Vec<usize>,
+    /// Records that are encoded as they are written, by number in rising order. They have no bytes here.
+    large: Vec<(usize, LargeRecord)>,
+}
+
+/// What a record holds that is too large to be in memory twice.
+#[derive(Debug)]
+pub enum Large {
+    Tokens(TokenCodec, Tokens),
+    Blots(BlotCodec, Blots),
+}
+
+#[derive(Debug)]
+struct LargeRecord {
+    doc: Box<str>,
+    bytes: Option<u64>,
+    hash: Option<u128>,
+    content: Large,
+}
+
+impl LargeRecord {
+    fn encode(&self, form: Form, out: &mut impl Out) {
+        let record = Record { doc: &self.doc, bytes: self.bytes, hash: self.hash };
+        match (&self.content, form) {
+            (Large::Tokens(codec, tokens), Form::Ndjson) => codec.write_ndjson(out, &record, tokens),
+            (Large::Tokens(codec, tokens), Form::Binary) => codec.write_binary(out, &record, tokens),
+            (Large::Blots(codec, blots), Form::Ndjson) => codec.write_ndjson(out, &record, blots),
+            (Large::Blots(codec, blots), Form::Binary) => codec.write_binary(out, &record, blots),
+        }
+    }
+
+    fn write(&self, form: Form, to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        let mut pieces = Pieces::new(to);
+        self.encode(form, &mut pieces);
+        pieces.finish()
+    }
+
+    /// Bytes of memory, about.
+    fn weight(&self) -> usize {
+        match &self.content {
+            Large::Tokens(_, tokens) => tokens.weight(),
+            Large::Blots(_, blots) => blots.weight(),
+        }
+    }
 }
 
 impl Batch {
     /// Takes records out again, given by number in rising order.
     pub fn drop_records(&mut self, dropped: &[usize]) {
         let (mut kept, mut start, mut dropped) = (Self::default(), 0, dropped.iter().peekable());
+        let mut large = std::mem::take(&mut self.large).into_iter().peekable();
         for (index, &end) in self.ends.iter().enumerate() {
+            let large = large.next_if(|&(number, _)| number == index);
             if dropped.next_if(|&&drop| drop == index).is_none() {
+                kept.large.extend(large.map(|(_, record)| (kept.ends.len(), record)));
                 kept.bytes.extend_from_slice(&self.bytes[start..end]);
                 kept.ends.push(kept.bytes.len());
             }
@@ -35,6 +88,19 @@ impl Batch {
     /// Ends the record whose bytes were appended.
     pub fn finish_record(&mut self) {
         self.ends.push(self.bytes.len());
+    }
+
+    /// Adds a record that will be encoded piece by piece as it is written.
+    pub fn push_large(&mut self, record: &Record<'_>, content: Large) {
+        let &Record { doc, bytes, hash } = record;
+        self.large.push((self.ends.len(), LargeRecord { doc: doc.into(), bytes, hash, content }));
+        self.finish_record();
+    }
+
+    /// Bytes of memory, about.
+    pub fn weight(&self) -> usize {
+        let large: usize = self.large.iter().map(|(_, record)| record.weight()).sum();
+        self.bytes.capacity() + size_of_val(&self.ends[..]) + large
     }
 }
 
@@ -74,14 +140,25 @@ impl<W: Write> StreamWriter<W> {
     }
 
     pub fn write(&mut self, batch: &Batch) -> io::Result<()> {
+        let mut start = 0;
         if self.form == Form::Ndjson {
             self.records += batch.ends.len() as u64;
-            return self.out.write_all(&batch.bytes);
+            for (number, record) in &batch.large {
+                let at = batch.ends[*number];
+                self.out.write_all(&batch.bytes[start..at])?;
+                record.write(self.form, |piece| self.out.write_all(piece))?;
+                start = at;
+            }
+            return self.out.write_all(&batch.bytes[start..]);
         }
-        let mut start = 0;
-        for &end in &batch.ends {
+        let mut large = batch.large.iter().peekable();
+        for (index, &end) in batch.ends.iter().enumerate() {
             self.block_records += 1;
-            if self.block.len() + end - start >= BLOCK_BYTES {
+            if let Some((_, record)) = large.next_if(|(number, _)| *number == index) {
+                self.block.extend_from_slice(&batch.bytes[start..end]);
+                start = end;
+                self.write_large(record)?;
+            } else if self.block.len() + end - start >= BLOCK_BYTES {
                 self.block.extend_from_slice(&batch.bytes[start..end]);
                 start = end;
                 self.write_block()?;
@@ -107,19 +184,49 @@ impl<W: Write> StreamWriter<W> {
         Ok(self.out)
     }
 
+    /// Ends the block with a record that is encoded twice: for what the head says of the block, and as it is written.
+    fn write_large(&mut self, record: &LargeRecord) -> io::Result<()> {
+        let (mut length, mut hash) = (self.block.len(), Xxh3::new());
+        hash.update(&self.block);
+        record.write(self.form, |piece| {
+            length += piece.len();
+            hash.update(piece);
+            Ok(())
+        })?;
+        if length < BLOCK_BYTES {
+            record.encode(self.form, &mut self.block);
+            return Ok(());
+        }
+        self.write_head(length, hash.digest())?;
+        self.out.write_all(&self.block)?;
+        record.write(self.form, |piece| self.out.write_all(piece))?;
+        self.finish_block();
+        Ok(())
+    }
+
     fn write_block(&mut self) -> io::Result<()> {
+        self.write_head(self.block.len(), checksum(&self.block))?;
+        self.out.write_all(&self.block)?;
+        self.finish_block();
+        Ok(())
+    }
+
+    /// What comes before a block of so many bytes with this checksum.
+    fn write_head(&mut self, block_bytes: usize, block_checksum: u64) -> io::Result<()> {
         let mut head = Vec::with_capacity(super::reader::HEAD_BYTES);
-        for word in [self.block.len() as u64, self.block_records, self.records, checksum(&self.block)] {
+        for word in [block_bytes as u64, self.block_records, self.records, block_checksum] {
             head.extend_from_slice(&word.to_le_bytes());
         }
         head.extend_from_slice(&checksum(&head).to_le_bytes());
-        self.out.write_all(&head)?;
-        self.out.write_all(&self.block)?;
+        self.out.write_all(&head)
+    }
+
+    /// The block is written, the next one begins.
+    fn finish_block(&mut self) {
         self.records += std::mem::take(&mut self.block_records);
         self.block.clear();
         if self.block.capacity() > 4 * BLOCK_BYTES {
             self.block = Vec::new();
         }
-        Ok(())
     }
 }

@@ -1,0 +1,82 @@
+//! Where records are written to: into memory, or piece by piece to where they go.
+
+use std::io;
+
+/// Takes the bytes of a record.
+pub trait Out {
+    /// Where to append.
+    fn buffer(&mut self) -> &mut Vec<u8>;
+
+    /// So many bytes will follow, about.
+    fn expect(&mut self, bytes: usize);
+
+    /// What was appended may go on its way.
+    fn pass(&mut self);
+
+    /// Appends bytes that may be many.
+    fn put_all(&mut self, bytes: &[u8]) {
+        for piece in bytes.chunks(PIECE_BYTES) {
+            self.buffer().extend_from_slice(piece);
+            self.pass();
+        }
+    }
+}
+
+impl Out for Vec<u8> {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        self
+    }
+
+    fn expect(&mut self, bytes: usize) {
+        self.reserve(bytes);
+    }
+
+    fn pass(&mut self) {}
+
+    fn put_all(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// About so much is in memory at a time.
+const PIECE_BYTES: usize = 1 << 16;
+
+/// Hands on what is written, piece by piece; after an error nothing more.
+pub(super) struct Pieces<F> {
+    buffer: Vec<u8>,
+    to: F,
+    result: io::Result<()>,
+}
+
+impl<F: FnMut(&[u8]) -> io::Result<()>> Pieces<F> {
+    pub fn new(to: F) -> Self {
+        Self { buffer: Vec::with_capacity(2 * PIECE_BYTES), to, result: Ok(()) }
+    }
+
+    /// Hands on the last piece, and gives the first error.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.flush();
+        self.result
+    }
+
+    fn flush(&mut self) {
+        if self.result.is_ok() {
+            self.result = (self.to)(&self.buffer);
+        }
+        self.buffer.clear();
+    }
+}
+
+impl<F: FnMut(&[u8]) -> io::Result<()>> Out for Pieces<F> {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    fn expect(&mut self, _: usize) {}
+
+    fn pass(&mut self) {
+        if self.buffer.len() >= PIECE_BYTES {
+            self.flush();
+        }
+    }
+}
