@@ -115,20 +115,22 @@ impl Prepared {
     pub fn without(text: impl Into<String>, options: &Options, rules: &Rules) -> Self {
         let tokenization = options.tokenization;
         let plain = tokenization.plain(text.into());
-        let tokens = tokenization.tokens(&plain);
+        let mut tokens = tokenization.tokens(&plain);
         let words = word_hashes(&tokens, tokenization.rule);
-        let spans = tokens.spans().unwrap_or_default().to_vec();
+        let spans = tokens.spans.take().unwrap_or_default();
         let sentences = sentences(plain.text(), &spans);
         let reasons = rules.reasons(plain.text(), &words, &spans);
         let (vocabulary, terms) = terms(&tokens, tokenization.rule, &reasons);
-        let bags = bags(&sentences, &terms, |_| true);
-        let postings = bags.inverted(vocabulary.len());
         let mut grams = grams(&tokens, options.window_tokens);
         let window = |at: u32| at as usize..(at as usize + options.window_tokens as usize).min(words.len());
         grams.retain(|&(_, at)| reasons.is_empty() || reasons[window(at)].iter().all(Option::is_none));
         if tokenization.rule == Rule::Dna {
             grams.retain(|&(_, at)| window(at).all(|base| tokens.get(base) != dna::UNKNOWN));
         }
+        // The rest needs no tokens: of a large document they take more than its text.
+        drop(tokens);
+        let bags = bags(&sentences, &terms, |_| true);
+        let postings = bags.inverted(vocabulary.len());
         let reverse = if tokenization.rule == Rule::Dna { OnceLock::new() } else { OnceLock::from(None) };
         Self { grams, plain, words, spans, sentences, vocabulary, terms, bags, postings, reasons, reverse }
     }
@@ -276,9 +278,10 @@ fn grams(tokens: &Tokens, k: u32) -> Vec<(u64, u32)> {
     if let Ok(mut blotter) = Blotter::new(window).map_err(drop)
         && tokens.len() >= k as usize
     {
+        blotter.without_positions();
         blotter.blot(tokens, &mut blots);
     }
-    let mut grams: Vec<_> = blots.values.iter().copied().zip(blots.positions.iter().copied()).collect();
+    let mut grams: Vec<_> = blots.values.iter().copied().zip(blots.positions()).collect();
     grams.sort_unstable();
     grams
 }
@@ -291,6 +294,7 @@ fn terms(tokens: &Tokens, rule: Rule, reasons: &[Option<Reason>]) -> (Vec<u64>, 
     let mut vocabulary: Vec<u64> = hashes.iter().enumerate().filter(|(at, _)| counts(*at)).map(|(_, &hash)| hash).collect();
     vocabulary.sort_unstable();
     vocabulary.dedup();
+    vocabulary.shrink_to_fit();
     let number = |hash: &u64| vocabulary.partition_point(|term| term < hash) as u32;
     let terms = hashes.iter().enumerate().map(|(at, hash)| if counts(at) { number(hash) } else { NO_TERM }).collect();
     (vocabulary, terms)

@@ -277,6 +277,8 @@ impl Ask<'_> {
         let wanted = groups.map(|groups| |id: &str| !groups.groups.are_together(item.id, id));
         let wanted = wanted.as_ref().map(|wanted| wanted as &Wanted<'_>);
         let (matches, counted) = self.search.matches(&self.distinct, side, &mut self.scratch, is_lean, wanted)?;
+        // Before texts are aligned, which takes more.
+        empty(&mut self.distinct);
         let is_aligned = !matches.is_empty() && self.answers != Answers::Page;
         let text = self.texts.filter(|_| is_aligned).map(|texts| prepared(texts, item)).transpose()?;
         match self.answers {
