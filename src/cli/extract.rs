@@ -130,7 +130,7 @@ struct Arguments {
     /// Write to FILE: beside it first, renamed when all is done; .gz and .zst are packed
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// How much memory to aim at, the sets and documents of the index aside: 64M, 1G [default: a quarter of what there is]
+    /// How much memory to aim at, the sets and documents of the index and the texts that are aligned (see TEXTS) aside: 64M, 1G [default: a quarter of what there is]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
     #[command(flatten)]

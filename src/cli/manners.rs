@@ -80,4 +80,5 @@ pub const SHAPES: &str = "Quotations: \"…\", “…”, „…“, „…”, 
 pub const TEXTS: &str = "Passages need the texts, which an index does not have. Without --corpus an id is the path of a file below the current directory. With --corpus DIR it is a path below DIR, or begins with DIR; what is not there, and with --corpus FILE everything, is looked for \
      in the documents of DIR or FILE, which are read as dedup-index would read them: NDJSON (--id-field, --text-field; --records ndjson for files of other names), packed or not. That is one pass over the files, which remembers where each \
      document lies: some 40 bytes for each that the index has; lines of packed files are kept in a temporary file (in TMPDIR). Ids come from outside: none is followed out of these directories (absolute paths, .., symbolic links), and only regular files are opened. \
-     A text that is not the one that was indexed is named and left out, and the status is 2.";
+     A text that is not the one that was indexed is named and left out, and the status is 2. \
+     Aligning takes memory that no option bounds: some 20 times the size of each text at hand. These are up to three for each thread of dedup-query, and four of dedup-extract: --max-document bounds each, --threads 1 their number.";
