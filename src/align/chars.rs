@@ -5,14 +5,29 @@ use super::{Passage, Prepared};
 /// Makes the spans of passages those of the documents that the texts are of, markup included.
 pub fn in_documents(passages: &mut [Passage], a: &Prepared, b: &Prepared) {
     for passage in passages {
-        (passage.a, passage.b) = (a.plain().in_document(passage.a), b.plain().in_document(passage.b));
+        (passage.a, passage.b) = (
+            a.plain().in_document(passage.a),
+            b.plain().in_document(passage.b),
+        );
     }
 }
 
 /// Makes the spans of passages count Unicode characters, given the texts that they are of.
 pub fn in_chars(passages: &mut [Passage], a: &str, b: &str) {
-    convert(a, passages.iter_mut().flat_map(|passage| [&mut passage.a.start, &mut passage.a.end]).collect());
-    convert(b, passages.iter_mut().flat_map(|passage| [&mut passage.b.start, &mut passage.b.end]).collect());
+    convert(
+        a,
+        passages
+            .iter_mut()
+            .flat_map(|passage| [&mut passage.a.start, &mut passage.a.end])
+            .collect(),
+    );
+    convert(
+        b,
+        passages
+            .iter_mut()
+            .flat_map(|passage| [&mut passage.b.start, &mut passage.b.end])
+            .collect(),
+    );
 }
 
 /// Replaces offsets of bytes by those of characters, in one pass over the text.
@@ -24,7 +39,10 @@ fn convert(text: &str, mut offsets: Vec<&mut u32>) {
     let (mut bytes, mut chars) = (0, 0);
     for offset in offsets {
         let at = *offset as usize;
-        chars += text.as_bytes()[bytes..at].iter().filter(|&&byte| byte & 0xc0 != 0x80).count() as u32;
+        chars += text.as_bytes()[bytes..at]
+            .iter()
+            .filter(|&&byte| byte & 0xc0 != 0x80)
+            .count() as u32;
         bytes = at;
         *offset = chars;
     }
@@ -39,12 +57,27 @@ mod tests {
     fn spans_that_overlap_and_meet() {
         let text = "žluťoučký kůň";
         let span = |start, end| Span { start, end };
-        let of = |a, b| Passage { a, b, tokens: 1, score: 1.0, kind: Kind::Verbatim, is_reversed: false };
-        let mut passages = [of(span(0, 13), span(0, 3)), of(span(3, 19), span(1, 2)), of(span(13, 13), span(3, 3))];
+        let of = |a, b| Passage {
+            a,
+            b,
+            tokens: 1,
+            score: 1.0,
+            kind: Kind::Verbatim,
+            is_reversed: false,
+        };
+        let mut passages = [
+            of(span(0, 13), span(0, 3)),
+            of(span(3, 19), span(1, 2)),
+            of(span(13, 13), span(3, 3)),
+        ];
         in_chars(&mut passages, text, "abc");
         assert_eq!(
             passages.map(|passage| (passage.a, passage.b)),
-            [(span(0, 9), span(0, 3)), (span(2, 13), span(1, 2)), (span(9, 9), span(3, 3))]
+            [
+                (span(0, 9), span(0, 3)),
+                (span(2, 13), span(1, 2)),
+                (span(9, 9), span(3, 3))
+            ]
         );
     }
 }

@@ -25,14 +25,30 @@ pub(super) struct Draft {
 impl Draft {
     pub fn of_copy(pair: &Pair<'_>, copy: &Copy, measure: &mut Measure) -> Self {
         let (a, b) = verbatim::bytes(pair.a.document, pair.b.document, copy);
-        let kind = if copy.is_exact() { Kind::Verbatim } else { Kind::Edited };
+        let kind = if copy.is_exact() {
+            Kind::Verbatim
+        } else {
+            Kind::Edited
+        };
         let evidence = measure.words(pair, copy.a, copy.b).evidence() / pair.rare_weight();
-        Self { a, b, kind, words: copy.words, evidence }
+        Self {
+            a,
+            b,
+            kind,
+            words: copy.words,
+            evidence,
+        }
     }
 
     pub fn of_part(pair: &Pair<'_>, part: &Part) -> Self {
         let evidence = part.common.evidence() / pair.rare_weight();
-        Self { a: part.a, b: part.b, kind: Kind::Reworded, words: part.common.words, evidence }
+        Self {
+            a: part.a,
+            b: part.b,
+            kind: Kind::Reworded,
+            words: part.common.words,
+            evidence,
+        }
     }
 
     /// What passages are sorted by.
@@ -42,17 +58,30 @@ impl Draft {
 
     /// The shortest that has both.
     pub fn with(self, other: &Self, kind: Kind) -> Self {
-        let hull = |one: Span, two: Span| Span { start: one.start.min(two.start), end: one.end.max(two.end) };
+        let hull = |one: Span, two: Span| Span {
+            start: one.start.min(two.start),
+            end: one.end.max(two.end),
+        };
         let (words, evidence) = (self.words + other.words, self.evidence + other.evidence);
-        Self { a: hull(self.a, other.a), b: hull(self.b, other.b), kind, words, evidence }
+        Self {
+            a: hull(self.a, other.a),
+            b: hull(self.b, other.b),
+            kind,
+            words,
+            evidence,
+        }
     }
 
     /// Whether both are one passage that is copied in part: they are close on both sides, and not both are reworded.
     fn joins(&self, other: &Self, pair: &Pair<'_>, gap_bytes: u32) -> bool {
-        let is_near = |one: Span, two: Span| one.start.max(two.start) <= one.end.min(two.end).saturating_add(gap_bytes);
+        let is_near = |one: Span, two: Span| {
+            one.start.max(two.start) <= one.end.min(two.end).saturating_add(gap_bytes)
+        };
         let is_sure = |draft: &Self| draft.kind != Kind::Reworded || draft.evidence >= MIN_EVIDENCE;
         // A phrase that one document has once and the other twice, close together, is two copies.
-        let is_within = |one: Span, two: Span| verbatim::is_mostly_in(one, two) || verbatim::is_mostly_in(two, one);
+        let is_within = |one: Span, two: Span| {
+            verbatim::is_mostly_in(one, two) || verbatim::is_mostly_in(two, one)
+        };
         let are_copies = self.kind != Kind::Reworded && other.kind != Kind::Reworded;
         let has_copy = self.kind != Kind::Reworded || other.kind != Kind::Reworded;
         has_copy
@@ -76,7 +105,12 @@ pub(super) fn joined(pair: &Pair<'_>, drafts: Vec<Draft>, gap_bytes: u32) -> Vec
     let mut done: Vec<Draft> = Vec::with_capacity(drafts.len());
     for mut draft in drafts {
         // What has been joined reaches farther: it may join others.
-        while let Some(back) = done.iter().rev().take(LOOK_BACK).position(|other| other.joins(&draft, pair, gap_bytes)) {
+        while let Some(back) = done
+            .iter()
+            .rev()
+            .take(LOOK_BACK)
+            .position(|other| other.joins(&draft, pair, gap_bytes))
+        {
             let other = done.remove(done.len() - 1 - back);
             draft = draft.with(&other, Kind::Edited);
         }

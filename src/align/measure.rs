@@ -49,26 +49,45 @@ pub(super) struct Measure {
 
 impl Measure {
     pub fn new(pair: &Pair<'_>) -> Self {
-        Self { counts: vec![[0; 2]; pair.a.weights.len()], touched: Vec::new() }
+        Self {
+            counts: vec![[0; 2]; pair.a.weights.len()],
+            touched: Vec::new(),
+        }
     }
 
     /// Compares all words of two stretches.
     pub fn words(&mut self, pair: &Pair<'_>, a: Span, b: Span) -> Common {
         let terms = |side: &Side<'_>, words: Span| {
             let terms = &side.document.terms[words.start as usize..words.end as usize];
-            terms.iter().filter(|&&term| term != NO_TERM).map(|&term| (term, 1)).collect::<Vec<_>>()
+            terms
+                .iter()
+                .filter(|&&term| term != NO_TERM)
+                .map(|&term| (term, 1))
+                .collect::<Vec<_>>()
         };
-        self.bags(pair, terms(&pair.a, a).into_iter(), terms(&pair.b, b).into_iter()).0
+        self.bags(
+            pair,
+            terms(&pair.a, a).into_iter(),
+            terms(&pair.b, b).into_iter(),
+        )
+        .0
     }
 
     /// Compares what is left of the sentences `a.0..=a.1` with what is left of `b.0..=b.1`; also gives the cosine.
     pub fn sentences(&mut self, pair: &Pair<'_>, a: (u32, u32), b: (u32, u32)) -> (Common, f32) {
-        let bags_a = (a.0..=a.1).flat_map(|sentence| pair.a.bags.get(sentence as usize).iter().copied());
-        let bags_b = (b.0..=b.1).flat_map(|sentence| pair.b.bags.get(sentence as usize).iter().copied());
+        let bags_a =
+            (a.0..=a.1).flat_map(|sentence| pair.a.bags.get(sentence as usize).iter().copied());
+        let bags_b =
+            (b.0..=b.1).flat_map(|sentence| pair.b.bags.get(sentence as usize).iter().copied());
         self.bags(pair, bags_a, bags_b)
     }
 
-    fn bags(&mut self, pair: &Pair<'_>, a: impl Iterator<Item = (u32, u32)>, b: impl Iterator<Item = (u32, u32)>) -> (Common, f32) {
+    fn bags(
+        &mut self,
+        pair: &Pair<'_>,
+        a: impl Iterator<Item = (u32, u32)>,
+        b: impl Iterator<Item = (u32, u32)>,
+    ) -> (Common, f32) {
         let mut common = Common::default();
         let mut squares_b = 0.0;
         for (term, count) in a {
@@ -124,15 +143,21 @@ mod tests {
     fn what_two_texts_have_in_common() {
         let options = Options::default();
         let prepare = |text: &str| Prepared::of(text, &options);
-        let (a, b) = (prepare("One two two three."), prepare("Two three three four five."));
+        let (a, b) = (
+            prepare("One two two three."),
+            prepare("Two three three four five."),
+        );
         let pair = Pair::new(&a, &b, &[]);
-        let common = Measure::new(&pair).words(&pair, Span { start: 0, end: 4 }, Span { start: 0, end: 5 });
+        let common =
+            Measure::new(&pair).words(&pair, Span { start: 0, end: 4 }, Span { start: 0, end: 5 });
         // Two sentences, and one more: what is in both weighs ln(3/2), what is in one ln 3.
         let (both, one) = (1.5_f32.ln(), 3.0_f32.ln());
         assert_eq!(common.words, 2);
-        for (found, expected) in
-            [(common.weight, 2.0 * both), (common.weight_a, one + 3.0 * both), (common.weight_b, 3.0 * both + 2.0 * one)]
-        {
+        for (found, expected) in [
+            (common.weight, 2.0 * both),
+            (common.weight_a, one + 3.0 * both),
+            (common.weight_b, 3.0 * both + 2.0 * one),
+        ] {
             assert!((found - expected).abs() < 1e-5, "{found} is not {expected}");
         }
         assert!((common.dice() - 4.0 * both / (6.0 * both + 3.0 * one)).abs() < 1e-5);

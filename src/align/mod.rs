@@ -35,11 +35,11 @@
 //! their common words; the most frequent words are left out until that is no more than [`Options::sentence_pairs`] steps, and a
 //! sentence keeps its best few seeds, so that everything after it is O(n log n). No text makes it quadratic, panic or differ from run to run.
 
-/// Text that does not count: quotations, lists of references, templates.
-pub mod exclusions;
 mod chars;
 mod cluster;
 mod draft;
+/// Text that does not count: quotations, lists of references, templates.
+pub mod exclusions;
 mod measure;
 mod pair;
 mod prepared;
@@ -175,9 +175,20 @@ pub struct Passage {
 pub fn align(a: &Prepared, b: &Prepared, options: &Options) -> Vec<Passage> {
     let mut passages = align_strand(a, b, options);
     if let Some(reverse) = b.reverse(options) {
-        let facing = |passage: Passage| Passage { b: b.facing(reverse.words_in(passage.b)), is_reversed: true, ..passage };
+        let facing = |passage: Passage| Passage {
+            b: b.facing(reverse.words_in(passage.b)),
+            is_reversed: true,
+            ..passage
+        };
         passages.extend(align_strand(a, reverse, options).into_iter().map(facing));
-        passages.sort_by_key(|passage| (passage.a.start, passage.b.start, passage.a.end, passage.b.end));
+        passages.sort_by_key(|passage| {
+            (
+                passage.a.start,
+                passage.b.start,
+                passage.a.end,
+                passage.b.end,
+            )
+        });
     }
     passages
 }
@@ -190,19 +201,33 @@ fn align_strand(a: &Prepared, b: &Prepared, options: &Options) -> Vec<Passage> {
     let copied: Vec<_> = copies.iter().map(|copy| (copy.a, copy.b)).collect();
     let pair = Pair::new(a, b, &copied);
     let mut measure = Measure::new(&pair);
-    let mut drafts: Vec<Draft> = copies.iter().map(|copy| Draft::of_copy(&pair, copy, &mut measure)).collect();
+    let mut drafts: Vec<Draft> = copies
+        .iter()
+        .map(|copy| Draft::of_copy(&pair, copy, &mut measure))
+        .collect();
     if options.finds_reworded() {
-        drafts.extend(reworded::parts(&pair, options, &mut measure).iter().map(|part| Draft::of_part(&pair, part)));
+        drafts.extend(
+            reworded::parts(&pair, options, &mut measure)
+                .iter()
+                .map(|part| Draft::of_part(&pair, part)),
+        );
     }
     drafts.sort_by_key(Draft::place);
-    let summaries = if options.finds_reworded() { summary::take(&mut drafts, b.text().len() as u32, options) } else { Vec::new() };
+    let summaries = if options.finds_reworded() {
+        summary::take(&mut drafts, b.text().len() as u32, options)
+    } else {
+        Vec::new()
+    };
     let least = least_evidence(&pair, &copies, options);
     let mut drafts = joined(&pair, drafts, options.max_gap_bytes);
     let counts = |draft: &Draft| draft.evidence >= least && draft.words >= options.window_tokens;
     drafts.retain(|draft| draft.kind != Kind::Reworded || counts(draft));
     drafts.extend(summaries);
     drafts.sort_by_key(Draft::place);
-    drafts.into_iter().map(|draft| passage(&pair, &draft, &mut measure)).collect()
+    drafts
+        .into_iter()
+        .map(|draft| passage(&pair, &draft, &mut measure))
+        .collect()
 }
 
 /// Who copies word by word does not often reword as well: beside a copy of so many windows a reworded passage needs more evidence.
@@ -213,18 +238,35 @@ const SHARE_OF_ALL: f32 = 0.25;
 
 /// The least evidence for a reworded passage of these documents.
 fn least_evidence(pair: &Pair<'_>, copies: &[verbatim::Copy], options: &Options) -> f32 {
-    let has_long_copy = copies.iter().any(|copy| copy.words >= LONG_COPY_WINDOWS * options.window_tokens);
-    let factor = if has_long_copy { EVIDENCE_BESIDE_COPY } else { 1.0 };
+    let has_long_copy = copies
+        .iter()
+        .any(|copy| copy.words >= LONG_COPY_WINDOWS * options.window_tokens);
+    let factor = if has_long_copy {
+        EVIDENCE_BESIDE_COPY
+    } else {
+        1.0
+    };
     let all = pair.a.weight().min(pair.b.weight()) / pair.rare_weight();
     factor * options.min_evidence.min(SHARE_OF_ALL * all)
 }
 
 fn passage(pair: &Pair<'_>, draft: &Draft, measure: &mut Measure) -> Passage {
-    let common = measure.words(pair, pair.a.document.words_in(draft.a), pair.b.document.words_in(draft.b));
+    let common = measure.words(
+        pair,
+        pair.a.document.words_in(draft.a),
+        pair.b.document.words_in(draft.b),
+    );
     let score = match draft.kind {
         Kind::Verbatim => 1.0,
         Kind::Summary => common.containment(),
         Kind::Edited | Kind::Reworded => common.dice(),
     };
-    Passage { a: draft.a, b: draft.b, tokens: common.words, score: f64::from(score), kind: draft.kind, is_reversed: false }
+    Passage {
+        a: draft.a,
+        b: draft.b,
+        tokens: common.words,
+        score: f64::from(score),
+        kind: draft.kind,
+        is_reversed: false,
+    }
 }

@@ -36,7 +36,10 @@ impl<'d> Pair<'d> {
         let (others_a, others_b) = shared(&a.vocabulary, &b.vocabulary);
         let words_a: Vec<Span> = copied.iter().map(|copy| copy.0).collect();
         let words_b: Vec<Span> = copied.iter().map(|copy| copy.1).collect();
-        Self { a: Side::new(a, b, others_a, &words_a), b: Side::new(b, a, others_b, &words_b) }
+        Self {
+            a: Side::new(a, b, others_a, &words_a),
+            b: Side::new(b, a, others_b, &words_b),
+        }
     }
 }
 
@@ -53,7 +56,11 @@ impl<'d> Side<'d> {
         // And one more that has none of them: no word is worth nothing, even if both documents are one sentence.
         let sentences = (one.sentences.len() + two.sentences.len() + 1) as f32;
         let share = |(term, &other): (usize, &u32)| {
-            let elsewhere = if other == NONE { 0 } else { two.postings.get(other as usize).len() };
+            let elsewhere = if other == NONE {
+                0
+            } else {
+                two.postings.get(other as usize).len()
+            };
             (one.postings.get(term).len() + elsewhere) as f32 / sentences
         };
         let shares: Vec<f32> = others.iter().enumerate().map(share).collect();
@@ -65,14 +72,25 @@ impl<'d> Side<'d> {
             let postings = bags.inverted(one.vocabulary.len());
             (Cow::Owned(bags), Cow::Owned(postings))
         };
-        let norms = (0..one.sentences.len()).map(|sentence| norm(bags.get(sentence), &weights)).collect();
-        Self { document: one, shares, weights, others, bags, postings, norms }
+        let norms = (0..one.sentences.len())
+            .map(|sentence| norm(bags.get(sentence), &weights))
+            .collect();
+        Self {
+            document: one,
+            shares,
+            weights,
+            others,
+            bags,
+            postings,
+            norms,
+        }
     }
 
     /// What all that is left weighs.
     pub fn weight(&self) -> f32 {
         let bags = (0..self.document.sentences.len()).flat_map(|sentence| self.bags.get(sentence));
-        bags.map(|&(term, count)| count as f32 * self.weights[term as usize]).sum()
+        bags.map(|&(term, count)| count as f32 * self.weights[term as usize])
+            .sum()
     }
 
     /// What a term is called on the other side.
@@ -83,7 +101,10 @@ impl<'d> Side<'d> {
 }
 
 fn norm(bag: &[(u32, u32)], weights: &[f32]) -> f32 {
-    bag.iter().map(|&(term, count)| (count as f32 * weights[term as usize]).powi(2)).sum::<f32>().sqrt()
+    bag.iter()
+        .map(|&(term, count)| (count as f32 * weights[term as usize]).powi(2))
+        .sum::<f32>()
+        .sqrt()
 }
 
 /// For each entry of one sorted list its place in the other.

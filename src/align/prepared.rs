@@ -75,7 +75,11 @@ pub(super) struct Lists {
 
 impl Lists {
     pub fn get(&self, list: usize) -> &[(u32, u32)] {
-        let start = if list == 0 { 0 } else { self.ends[list - 1] as usize };
+        let start = if list == 0 {
+            0
+        } else {
+            self.ends[list - 1] as usize
+        };
         &self.entries[start..self.ends[list] as usize]
     }
 
@@ -122,8 +126,11 @@ impl Prepared {
         let reasons = rules.reasons(plain.text(), &words, &spans);
         let (vocabulary, terms) = terms(&tokens, tokenization.rule, &reasons);
         let mut grams = grams(&tokens, options.window_tokens);
-        let window = |at: u32| at as usize..(at as usize + options.window_tokens as usize).min(words.len());
-        grams.retain(|&(_, at)| reasons.is_empty() || reasons[window(at)].iter().all(Option::is_none));
+        let window =
+            |at: u32| at as usize..(at as usize + options.window_tokens as usize).min(words.len());
+        grams.retain(|&(_, at)| {
+            reasons.is_empty() || reasons[window(at)].iter().all(Option::is_none)
+        });
         if tokenization.rule == Rule::Dna {
             grams.retain(|&(_, at)| window(at).all(|base| tokens.get(base) != dna::UNKNOWN));
         }
@@ -131,8 +138,24 @@ impl Prepared {
         drop(tokens);
         let bags = bags(&sentences, &terms, |_| true);
         let postings = bags.inverted(vocabulary.len());
-        let reverse = if tokenization.rule == Rule::Dna { OnceLock::new() } else { OnceLock::from(None) };
-        Self { grams, plain, words, spans, sentences, vocabulary, terms, bags, postings, reasons, reverse }
+        let reverse = if tokenization.rule == Rule::Dna {
+            OnceLock::new()
+        } else {
+            OnceLock::from(None)
+        };
+        Self {
+            grams,
+            plain,
+            words,
+            spans,
+            sentences,
+            vocabulary,
+            terms,
+            bags,
+            postings,
+            reasons,
+            reverse,
+        }
     }
 
     /// What is compared, and shown: the document, without its markup if that is stripped.
@@ -149,7 +172,12 @@ impl Prepared {
     pub(super) fn reverse(&self, options: &Options) -> Option<&Self> {
         let of_bases = || {
             let base = |span: &Span| self.text().as_bytes()[span.start as usize];
-            let text: String = self.spans.iter().rev().map(|span| char::from(dna::complement_of(base(span)))).collect();
+            let text: String = self
+                .spans
+                .iter()
+                .rev()
+                .map(|span| char::from(dna::complement_of(base(span))))
+                .collect();
             let mut reverse = Self::of(text, options);
             reverse.leave_out(self.reasons.iter().rev().copied().collect(), options);
             Some(Box::new(reverse))
@@ -162,9 +190,17 @@ impl Prepared {
         if reasons.is_empty() {
             return;
         }
-        let window = |at: u32| at as usize..(at as usize + options.window_tokens as usize).min(reasons.len());
-        self.grams.retain(|&(_, at)| reasons[window(at)].iter().all(Option::is_none));
-        for (term, _) in self.terms.iter_mut().zip(&reasons).filter(|(_, reason)| reason.is_some()) {
+        let window = |at: u32| {
+            at as usize..(at as usize + options.window_tokens as usize).min(reasons.len())
+        };
+        self.grams
+            .retain(|&(_, at)| reasons[window(at)].iter().all(Option::is_none));
+        for (term, _) in self
+            .terms
+            .iter_mut()
+            .zip(&reasons)
+            .filter(|(_, reason)| reason.is_some())
+        {
             *term = NO_TERM;
         }
         self.reasons = reasons;
@@ -173,7 +209,10 @@ impl Prepared {
     /// Where words of the other strand stand in this one.
     pub(super) fn facing(&self, words: Span) -> Span {
         let all = self.words.len() as u32;
-        self.bytes_of(Span { start: all - words.end, end: all - words.start })
+        self.bytes_of(Span {
+            start: all - words.end,
+            end: all - words.start,
+        })
     }
 
     pub fn tokens(&self) -> usize {
@@ -204,14 +243,21 @@ impl Prepared {
     pub fn tally(&self, bytes: impl Iterator<Item = Span>) -> Tally {
         let mut stretches: Vec<Span> = bytes.map(|bytes| self.words_in(bytes)).collect();
         stretches.sort_unstable_by_key(|words| words.start);
-        let mut tally = Tally { words: self.words.len() as u32, ..Tally::default() };
+        let mut tally = Tally {
+            words: self.words.len() as u32,
+            ..Tally::default()
+        };
         for reason in self.reasons.iter().flatten() {
             tally.left_out[*reason as usize] += 1;
         }
         let mut end = 0;
         for words in stretches {
             let new = words.start.max(end)..words.end.max(end);
-            tally.matched += if self.reasons.is_empty() { new.len() } else { new.filter(|&word| self.counts(word)).count() } as u32;
+            tally.matched += if self.reasons.is_empty() {
+                new.len()
+            } else {
+                new.filter(|&word| self.counts(word)).count()
+            } as u32;
             end = end.max(words.end);
         }
         tally
@@ -224,12 +270,17 @@ impl Prepared {
 
     /// Whether there are words between two stretches that do not count: what stands on either side is not one passage.
     pub(super) fn is_parted(&self, one: Span, two: Span) -> bool {
-        let between = Span { start: one.end.min(two.end), end: one.start.max(two.start) };
+        let between = Span {
+            start: one.end.min(two.end),
+            end: one.start.max(two.start),
+        };
         if self.reasons.is_empty() || between.start >= between.end {
             return false;
         }
         let words = self.words_in(between);
-        self.reasons[words.start as usize..words.end as usize].iter().any(Option::is_some)
+        self.reasons[words.start as usize..words.end as usize]
+            .iter()
+            .any(Option::is_some)
     }
 
     /// Whether a word counts.
@@ -250,12 +301,18 @@ impl Prepared {
     pub fn words_in(&self, bytes: Span) -> Span {
         let start = self.spans.partition_point(|span| span.start < bytes.start) as u32;
         let end = self.spans.partition_point(|span| span.end <= bytes.end) as u32;
-        Span { start, end: end.max(start) }
+        Span {
+            start,
+            end: end.max(start),
+        }
     }
 
     /// Where some words stand.
     pub(super) fn bytes_of(&self, words: Span) -> Span {
-        Span { start: self.spans[words.start as usize].start, end: self.spans[words.end as usize - 1].end }
+        Span {
+            start: self.spans[words.start as usize].start,
+            end: self.spans[words.end as usize - 1].end,
+        }
     }
 }
 
@@ -264,7 +321,11 @@ fn word_hashes(tokens: &Tokens, rule: Rule) -> Vec<u64> {
     let mut hashes: Vec<u64> = tokens.iter().map(xxh3_64).collect();
     if rule == Rule::Dna {
         let sequence = tokens.hash().to_le_bytes();
-        for (place, hash) in hashes.iter_mut().enumerate().filter(|(place, _)| tokens.get(*place) == dna::UNKNOWN) {
+        for (place, hash) in hashes
+            .iter_mut()
+            .enumerate()
+            .filter(|(place, _)| tokens.get(*place) == dna::UNKNOWN)
+        {
             *hash = xxh3_64(&[&sequence[..], &place.to_le_bytes()].concat());
         }
     }
@@ -274,29 +335,57 @@ fn word_hashes(tokens: &Tokens, rule: Rule) -> Vec<u64> {
 /// The blots of all full windows, sorted.
 fn grams(tokens: &Tokens, k: u32) -> Vec<(u64, u32)> {
     let mut blots = Blots::default();
-    let window = Window { shape: Shape::Run { kind: Kind::Ordered, k, interleave: 1 }, bits: 64, is_dna: false };
+    let window = Window {
+        shape: Shape::Run {
+            kind: Kind::Ordered,
+            k,
+            interleave: 1,
+        },
+        bits: 64,
+        is_dna: false,
+    };
     if let Ok(mut blotter) = Blotter::new(window).map_err(drop)
         && tokens.len() >= k as usize
     {
         blotter.without_positions();
         blotter.blot(tokens, &mut blots);
     }
-    let mut grams: Vec<_> = blots.values.iter().copied().zip(blots.positions()).collect();
+    let mut grams: Vec<_> = blots
+        .values
+        .iter()
+        .copied()
+        .zip(blots.positions())
+        .collect();
     grams.sort_unstable();
     grams
 }
 
 /// The distinct terms of the words that count, and of each token its term.
 fn terms(tokens: &Tokens, rule: Rule, reasons: &[Option<Reason>]) -> (Vec<u64>, Vec<u32>) {
-    let term = |token| if rule == Rule::Word { stem(token) } else { token };
+    let term = |token| {
+        if rule == Rule::Word {
+            stem(token)
+        } else {
+            token
+        }
+    };
     let hashes: Vec<u64> = tokens.iter().map(|token| xxh3_64(term(token))).collect();
     let counts = |at: usize| reasons.get(at).is_none_or(Option::is_none);
-    let mut vocabulary: Vec<u64> = hashes.iter().enumerate().filter(|(at, _)| counts(*at)).map(|(_, &hash)| hash).collect();
+    let mut vocabulary: Vec<u64> = hashes
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| counts(*at))
+        .map(|(_, &hash)| hash)
+        .collect();
     vocabulary.sort_unstable();
     vocabulary.dedup();
     vocabulary.shrink_to_fit();
     let number = |hash: &u64| vocabulary.partition_point(|term| term < hash) as u32;
-    let terms = hashes.iter().enumerate().map(|(at, hash)| if counts(at) { number(hash) } else { NO_TERM }).collect();
+    let terms = hashes
+        .iter()
+        .enumerate()
+        .map(|(at, hash)| if counts(at) { number(hash) } else { NO_TERM })
+        .collect();
     (vocabulary, terms)
 }
 
@@ -304,7 +393,10 @@ fn terms(tokens: &Tokens, rule: Rule, reasons: &[Option<Reason>]) -> (Vec<u64>, 
 fn stem(token: &[u8]) -> &[u8] {
     let is_start = |&byte: &u8| byte & 0xc0 != 0x80;
     let chars = token.iter().enumerate().filter(|(_, byte)| is_start(byte));
-    let end = chars.map(|(at, _)| at).nth(TERM_CHARS).unwrap_or(token.len());
+    let end = chars
+        .map(|(at, _)| at)
+        .nth(TERM_CHARS)
+        .unwrap_or(token.len());
     &token[..end]
 }
 
@@ -314,9 +406,18 @@ fn bags(sentences: &[Sentence], terms: &[u32], is_kept: impl Fn(usize) -> bool) 
     for sentence in sentences {
         sorted.clear();
         let words = sentence.tokens.start as usize..sentence.tokens.end as usize;
-        sorted.extend(words.filter(|&word| is_kept(word)).map(|word| terms[word]).filter(|&term| term != NO_TERM));
+        sorted.extend(
+            words
+                .filter(|&word| is_kept(word))
+                .map(|word| terms[word])
+                .filter(|&term| term != NO_TERM),
+        );
         sorted.sort_unstable();
-        bags.entries.extend(sorted.chunk_by(|one, two| one == two).map(|same| (same[0], same.len() as u32)));
+        bags.entries.extend(
+            sorted
+                .chunk_by(|one, two| one == two)
+                .map(|same| (same[0], same.len() as u32)),
+        );
         bags.ends.push(bags.entries.len() as u32);
     }
     bags

@@ -35,7 +35,10 @@ const SENTENCE_COST: f32 = 1.0;
 
 impl Refiner {
     pub fn new(pair: &Pair<'_>) -> Self {
-        Self { free_a: vec![0; pair.a.weights.len()], free_b: vec![0; pair.b.weights.len()] }
+        Self {
+            free_a: vec![0; pair.a.weights.len()],
+            free_b: vec![0; pair.b.weights.len()],
+        }
     }
 
     pub fn refine(&mut self, pair: &Pair<'_>, cluster: &mut Cluster) {
@@ -51,11 +54,22 @@ impl Refiner {
 }
 
 /// The sentences of one side that go with sentences of the other.
-fn fit(one: &Side<'_>, two: &Side<'_>, own: (u32, u32), other: (u32, u32), free: &mut [i32]) -> (u32, u32) {
+fn fit(
+    one: &Side<'_>,
+    two: &Side<'_>,
+    own: (u32, u32),
+    other: (u32, u32),
+    free: &mut [i32],
+) -> (u32, u32) {
     let last = two.document.sentences.len() as u32 - 1;
     let other = (other.0.saturating_sub(MARGIN), (other.1 + MARGIN).min(last));
     count(one, two, own, other, free, 1);
-    let mut gains = Gains { one, free, others: (other.1 - other.0 + 1) as f32, taken: Vec::new() };
+    let mut gains = Gains {
+        one,
+        free,
+        others: (other.1 - other.0 + 1) as f32,
+        taken: Vec::new(),
+    };
     let end = gains.grow(own.1, own.1 + 1..one.document.sentences.len() as u32);
     let start = gains.grow(own.0, (0..own.0).rev());
     count(one, two, own, other, free, -1);
@@ -63,7 +77,14 @@ fn fit(one: &Side<'_>, two: &Side<'_>, own: (u32, u32), other: (u32, u32), free:
 }
 
 /// Adds what is in the other stretch and takes off what is in the own one; with `sign` −1 undoes that.
-fn count(one: &Side<'_>, two: &Side<'_>, own: (u32, u32), other: (u32, u32), free: &mut [i32], sign: i32) {
+fn count(
+    one: &Side<'_>,
+    two: &Side<'_>,
+    own: (u32, u32),
+    other: (u32, u32),
+    free: &mut [i32],
+    sign: i32,
+) {
     for &(term, count) in (other.0..=other.1).flat_map(|sentence| two.bags.get(sentence as usize)) {
         if let Some(term) = two.other(term) {
             free[term] += sign * count as i32;
@@ -109,7 +130,8 @@ impl Gains<'_> {
         let mut sum = 0.0;
         for &(term, count) in self.one.bags.get(sentence as usize) {
             if self.free[term as usize] > 0 {
-                let chance = (1.0 - (1.0 - self.one.shares[term as usize]).powf(self.others)).max(f32::MIN_POSITIVE);
+                let chance = (1.0 - (1.0 - self.one.shares[term as usize]).powf(self.others))
+                    .max(f32::MIN_POSITIVE);
                 sum += ((SURVIVING + (1.0 - SURVIVING) * chance) / chance).ln();
             } else {
                 sum += (1.0 - SURVIVING).ln();

@@ -34,18 +34,29 @@ impl Texts {
     pub fn new(starts: Vec<u64>, copies: Vec<u32>, end: u64) -> Self {
         let mut text = 0;
         let hints = (0..=end >> HINT_BITS).map(|hint| {
-            while starts.get(text as usize + 1).is_some_and(|&start| start <= hint << HINT_BITS) {
+            while starts
+                .get(text as usize + 1)
+                .is_some_and(|&start| start <= hint << HINT_BITS)
+            {
                 text += 1;
             }
             text
         });
-        Self { hints: hints.collect(), starts, copies }
+        Self {
+            hints: hints.collect(),
+            starts,
+            copies,
+        }
     }
 
     /// The text that a token is of.
     pub fn of(&self, at: u64) -> u32 {
         let mut text = self.hints[(at >> HINT_BITS) as usize];
-        while self.starts.get(text as usize + 1).is_some_and(|&start| start <= at) {
+        while self
+            .starts
+            .get(text as usize + 1)
+            .is_some_and(|&start| start <= at)
+        {
             text += 1;
         }
         text
@@ -98,7 +109,13 @@ pub struct Finder<'t> {
 
 impl<'t> Finder<'t> {
     pub fn new(tokens: &'t [Token], texts: &'t Texts, min_tokens: u32) -> Self {
-        Self { tokens, texts, min_tokens, places: Vec::new(), to_do: Vec::new() }
+        Self {
+            tokens,
+            texts,
+            min_tokens,
+            places: Vec::new(),
+            to_do: Vec::new(),
+        }
     }
 
     /// Replaces the places by these, and `found` by all maximal repeats of two or more texts among them. They are given in rising order, and are likely to begin with the
@@ -138,12 +155,24 @@ impl<'t> Finder<'t> {
         let mut period = None;
         for &at in same {
             let text = self.texts.of(at);
-            let last = self.places.last().map(|last| (last.at, last.text)).filter(|&(last, of)| last < at && of == text);
-            let now = last.filter(|&(last, _)| self.is_repeated(last, at)).map(|(last, _)| at - last);
+            let last = self
+                .places
+                .last()
+                .map(|last| (last.at, last.text))
+                .filter(|&(last, of)| last < at && of == text);
+            let now = last
+                .filter(|&(last, _)| self.is_repeated(last, at))
+                .map(|(last, _)| at - last);
             if now.is_some() && now == period {
                 self.places.pop();
             }
-            self.places.push(Place { at, text, is_last: now.is_some(), common: 0, next: [0; 8] });
+            self.places.push(Place {
+                at,
+                text,
+                is_last: now.is_some(),
+                common: 0,
+                next: [0; 8],
+            });
             period = now;
         }
     }
@@ -181,7 +210,11 @@ impl<'t> Finder<'t> {
         let mut at = some.start + 1;
         while at < some.end {
             let tokens = self.places[at].common;
-            let end = at + self.places[at..some.end].iter().take_while(|place| place.common == tokens).count();
+            let end = at
+                + self.places[at..some.end]
+                    .iter()
+                    .take_while(|place| place.common == tokens)
+                    .count();
             for place in &self.places[at..end] {
                 start = start.min(place.at);
                 copies += u64::from(self.texts.copies(place.text));
@@ -190,9 +223,23 @@ impl<'t> Finder<'t> {
                 has_last |= place.is_last;
             }
             if in_several && (is_diverse || has_last) {
-                let before = if is_diverse { 0 } else { self.common_before(some.start..end) };
-                let repeat = Repeat { tokens: tokens + before, first: some.start, count: end - some.start, before, start, copies };
-                found.push(Repeat { start: start - u64::from(before), ..repeat });
+                let before = if is_diverse {
+                    0
+                } else {
+                    self.common_before(some.start..end)
+                };
+                let repeat = Repeat {
+                    tokens: tokens + before,
+                    first: some.start,
+                    count: end - some.start,
+                    before,
+                    start,
+                    copies,
+                };
+                found.push(Repeat {
+                    start: start - u64::from(before),
+                    ..repeat
+                });
             }
             let mut first = at;
             for alike in self.places[at..end].chunk_by(|one, two| one.next == two.next) {
@@ -214,9 +261,18 @@ impl<'t> Finder<'t> {
         let pivot = &self.tokens[..self.places[some.start].at as usize];
         let same = |place: &Place| {
             let tokens = &self.tokens[..place.at as usize];
-            pivot.iter().rev().zip(tokens.iter().rev()).take_while(|(one, two)| one == two).count()
+            pivot
+                .iter()
+                .rev()
+                .zip(tokens.iter().rev())
+                .take_while(|(one, two)| one == two)
+                .count()
         };
-        self.places[some.start + 1..some.end].iter().map(same).min().unwrap_or_default() as u32
+        self.places[some.start + 1..some.end]
+            .iter()
+            .map(same)
+            .min()
+            .unwrap_or_default() as u32
     }
 }
 
@@ -226,8 +282,19 @@ pub fn common(one: &[Token], two: &[Token]) -> usize {
     const BLOCK: usize = 8;
     let (first, second) = (one.as_chunks::<BLOCK>().0, two.as_chunks::<BLOCK>().0);
     let differ = |one: &[Token; BLOCK], two: &[Token; BLOCK]| {
-        (0..BLOCK).fold(0, |sum, at| sum | (u64::from_ne_bytes(one[at]) ^ u64::from_ne_bytes(two[at])))
+        (0..BLOCK).fold(0, |sum, at| {
+            sum | (u64::from_ne_bytes(one[at]) ^ u64::from_ne_bytes(two[at]))
+        })
     };
-    let same = BLOCK * first.iter().zip(second).take_while(|(one, two)| differ(one, two) == 0).count();
-    same + one[same..].iter().zip(&two[same..]).take_while(|(one, two)| one == two).count()
+    let same = BLOCK
+        * first
+            .iter()
+            .zip(second)
+            .take_while(|(one, two)| differ(one, two) == 0)
+            .count();
+    same + one[same..]
+        .iter()
+        .zip(&two[same..])
+        .take_while(|(one, two)| one == two)
+        .count()
 }

@@ -26,7 +26,14 @@ const MIN_HINT: f32 = 1.0;
 /// All parts of two documents that have anything to say; no two overlap on either side.
 pub(super) fn parts(pair: &Pair<'_>, options: &Options, measure: &mut Measure) -> Vec<Part> {
     let mut clusters = Vec::new();
-    validate(pair, seeds(pair, options), options.max_gap_bytes, options, measure, &mut clusters);
+    validate(
+        pair,
+        seeds(pair, options),
+        options.max_gap_bytes,
+        options,
+        measure,
+        &mut clusters,
+    );
     let mut refiner = Refiner::new(pair);
     let mut measured = Vec::with_capacity(clusters.len());
     for mut cluster in clusters {
@@ -36,24 +43,51 @@ pub(super) fn parts(pair: &Pair<'_>, options: &Options, measure: &mut Measure) -
             measured.push((cluster, common));
         }
     }
-    let sentences = (&pair.a.document.sentences[..], &pair.b.document.sentences[..]);
-    let part = |(cluster, common): (Cluster, Common)| Part { a: bytes(sentences.0, cluster.a), b: bytes(sentences.1, cluster.b), common };
-    without_overlaps(measured, sentences).into_iter().map(part).collect()
+    let sentences = (
+        &pair.a.document.sentences[..],
+        &pair.b.document.sentences[..],
+    );
+    let part = |(cluster, common): (Cluster, Common)| Part {
+        a: bytes(sentences.0, cluster.a),
+        b: bytes(sentences.1, cluster.b),
+        common,
+    };
+    without_overlaps(measured, sentences)
+        .into_iter()
+        .map(part)
+        .collect()
 }
 
 fn bytes(sentences: &[Sentence], range: (u32, u32)) -> Span {
-    Span { start: sentences[range.0 as usize].bytes.start, end: sentences[range.1 as usize].bytes.end }
+    Span {
+        start: sentences[range.0 as usize].bytes.start,
+        end: sentences[range.1 as usize].bytes.end,
+    }
 }
 
 /// Groups whose sides are alike as a whole; others are taken apart once more, with smaller gaps.
-fn validate(pair: &Pair<'_>, seeds: Vec<Seed>, gap_bytes: u32, options: &Options, measure: &mut Measure, found: &mut Vec<Cluster>) {
-    let sentences = (&pair.a.document.sentences[..], &pair.b.document.sentences[..]);
+fn validate(
+    pair: &Pair<'_>,
+    seeds: Vec<Seed>,
+    gap_bytes: u32,
+    options: &Options,
+    measure: &mut Measure,
+    found: &mut Vec<Cluster>,
+) {
+    let sentences = (
+        &pair.a.document.sentences[..],
+        &pair.b.document.sentences[..],
+    );
     for cluster in clusters(seeds, sentences, gap_bytes) {
         let (_, cosine) = measure.sentences(pair, cluster.a, cluster.b);
         if cosine > options.min_likeness {
             found.push(cluster);
         } else if gap_bytes > 0 {
-            let narrower = if gap_bytes > MIN_GAP_BYTES { gap_bytes * 3 / 4 } else { 0 };
+            let narrower = if gap_bytes > MIN_GAP_BYTES {
+                gap_bytes * 3 / 4
+            } else {
+                0
+            };
             validate(pair, cluster.seeds, narrower, options, measure, found);
         }
     }
@@ -63,9 +97,20 @@ fn validate(pair: &Pair<'_>, seeds: Vec<Seed>, gap_bytes: u32, options: &Options
 const MIN_GAP_BYTES: u32 = 20;
 
 /// Of two that overlap on either side the one with more evidence.
-fn without_overlaps(mut parts: Vec<(Cluster, Common)>, sentences: (&[Sentence], &[Sentence])) -> Vec<(Cluster, Common)> {
-    parts.sort_by(|(one, of_one), (two, of_two)| of_two.evidence().total_cmp(&of_one.evidence()).then((one.a, one.b).cmp(&(two.a, two.b))));
-    let (mut taken_a, mut taken_b) = (vec![false; sentences.0.len()], vec![false; sentences.1.len()]);
+fn without_overlaps(
+    mut parts: Vec<(Cluster, Common)>,
+    sentences: (&[Sentence], &[Sentence]),
+) -> Vec<(Cluster, Common)> {
+    parts.sort_by(|(one, of_one), (two, of_two)| {
+        of_two
+            .evidence()
+            .total_cmp(&of_one.evidence())
+            .then((one.a, one.b).cmp(&(two.a, two.b)))
+    });
+    let (mut taken_a, mut taken_b) = (
+        vec![false; sentences.0.len()],
+        vec![false; sentences.1.len()],
+    );
     parts.retain(|(cluster, _)| {
         let a = &mut taken_a[cluster.a.0 as usize..=cluster.a.1 as usize];
         let b = &mut taken_b[cluster.b.0 as usize..=cluster.b.1 as usize];

@@ -30,38 +30,62 @@ pub(super) fn runs(a: &Prepared, b: &Prepared, k: u32) -> Vec<Run> {
             at += 1;
             continue;
         }
-        let expected = runs.last().map_or(0, |run| i64::from(run.b) + at as i64 - i64::from(run.a));
+        let expected = runs
+            .last()
+            .map_or(0, |run| i64::from(run.b) + at as i64 - i64::from(run.a));
         let candidates = candidates(&places, b, at, k as usize);
         let measured = candidates.map(|bt| (ahead(a, b, at, bt), bt));
-        let best = measured.max_by_key(|&(length, bt)| (length, -(bt as i64 - expected).abs(), -(bt as i64)));
+        let best = measured
+            .max_by_key(|&(length, bt)| (length, -(bt as i64 - expected).abs(), -(bt as i64)));
         let Some((length, bt)) = best.filter(|&(length, _)| length >= k as usize) else {
             at += 1;
             continue;
         };
         // Back to where the run before started: what reaches farther back would have been found from there.
         let floor = runs.last().map_or(0, |run| run.a as usize);
-        let back = (1..=(at - floor).min(bt).min(MAX_BACK)).take_while(|&step| is_same(a, b, at - step, bt - step)).count();
-        runs.push(Run { a: (at - back) as u32, b: (bt - back) as u32, length: (length + back) as u32 });
+        let back = (1..=(at - floor).min(bt).min(MAX_BACK))
+            .take_while(|&step| is_same(a, b, at - step, bt - step))
+            .count();
+        runs.push(Run {
+            a: (at - back) as u32,
+            b: (bt - back) as u32,
+            length: (length + back) as u32,
+        });
         at += length + 1 - k as usize;
     }
     runs
 }
 
 /// Where in `b` the window at `at` may be.
-fn candidates<'p>(places: &'p [Range<u32>], b: &'p Prepared, at: usize, k: usize) -> impl Iterator<Item = usize> + 'p {
+fn candidates<'p>(
+    places: &'p [Range<u32>],
+    b: &'p Prepared,
+    at: usize,
+    k: usize,
+) -> impl Iterator<Item = usize> + 'p {
     let own = &places[at];
     let near = (at..(at + k).min(places.len())).filter(|&near| !places[near].is_empty());
     let rarest = near.min_by_key(|&near| places[near].len()).unwrap_or(at);
     let shift = rarest - at;
-    let of = move |range: &Range<u32>| b.grams[range.start as usize..range.end as usize].iter().take(MAX_PLACES);
-    let others = of(&places[rarest]).filter_map(move |&(_, place)| (place as usize).checked_sub(shift));
-    of(own).map(|&(_, place)| place as usize).chain(others.filter(move |_| shift > 0))
+    let of = move |range: &Range<u32>| {
+        b.grams[range.start as usize..range.end as usize]
+            .iter()
+            .take(MAX_PLACES)
+    };
+    let others =
+        of(&places[rarest]).filter_map(move |&(_, place)| (place as usize).checked_sub(shift));
+    of(own)
+        .map(|&(_, place)| place as usize)
+        .chain(others.filter(move |_| shift > 0))
 }
 
 /// How many words agree from here on.
 fn ahead(a: &Prepared, b: &Prepared, at: usize, bt: usize) -> usize {
     let words = a.words[at..].iter().zip(&b.words[bt..]);
-    words.enumerate().take_while(|&(step, (one, two))| one == two && counts(a, b, at + step, bt + step)).count()
+    words
+        .enumerate()
+        .take_while(|&(step, (one, two))| one == two && counts(a, b, at + step, bt + step))
+        .count()
 }
 
 fn is_same(a: &Prepared, b: &Prepared, at: usize, bt: usize) -> bool {
@@ -75,7 +99,12 @@ fn counts(a: &Prepared, b: &Prepared, at: usize, bt: usize) -> bool {
 
 /// For each window of `a` the range of equal ones in `b.grams`.
 fn places(a: &Prepared, b: &Prepared) -> Vec<Range<u32>> {
-    let windows = a.grams.iter().map(|&(_, at)| at as usize + 1).max().unwrap_or(0);
+    let windows = a
+        .grams
+        .iter()
+        .map(|&(_, at)| at as usize + 1)
+        .max()
+        .unwrap_or(0);
     let mut places = vec![0..0; windows];
     let mut start = 0;
     for same in a.grams.chunk_by(|one, two| one.0 == two.0) {
@@ -83,7 +112,10 @@ fn places(a: &Prepared, b: &Prepared) -> Vec<Range<u32>> {
         while start < b.grams.len() && b.grams[start].0 < gram {
             start += 1;
         }
-        let count = b.grams[start..].iter().take_while(|other| other.0 == gram).count();
+        let count = b.grams[start..]
+            .iter()
+            .take_while(|other| other.0 == gram)
+            .count();
         for &(_, at) in same {
             places[at as usize] = start as u32..(start + count) as u32;
         }
@@ -97,9 +129,15 @@ mod tests {
     use crate::align::Options;
 
     fn found(a: &str, b: &str) -> Vec<(u32, u32, u32)> {
-        let options = Options { window_tokens: 3, ..Options::default() };
+        let options = Options {
+            window_tokens: 3,
+            ..Options::default()
+        };
         let (a, b) = (Prepared::of(a, &options), Prepared::of(b, &options));
-        runs(&a, &b, 3).iter().map(|run| (run.a, run.b, run.length)).collect()
+        runs(&a, &b, 3)
+            .iter()
+            .map(|run| (run.a, run.b, run.length))
+            .collect()
     }
 
     #[test]
@@ -109,18 +147,28 @@ mod tests {
         assert_eq!(found("a b", "a b"), []);
         assert_eq!(found("", "a b c"), []);
         // The longest of two, and then what goes beyond it, back to its start.
-        assert_eq!(found("a b c d e f", "a b c d x b c d e f"), [(0, 0, 4), (1, 5, 5)]);
+        assert_eq!(
+            found("a b c d e f", "a b c d x b c d e f"),
+            [(0, 0, 4), (1, 5, 5)]
+        );
     }
 
     #[test]
     fn the_nearest_of_equals() {
-        assert_eq!(found("a b c x a b c", "a b c y a b c"), [(0, 0, 3), (4, 4, 3)]);
+        assert_eq!(
+            found("a b c x a b c", "a b c y a b c"),
+            [(0, 0, 3), (4, 4, 3)]
+        );
     }
 
     #[test]
     fn the_right_place_of_a_frequent_window() {
         // A hundred places of "a b c", one of them with what follows.
-        let b = format!("{} a b c d e f {}", "a b c z ".repeat(60), "a b c z ".repeat(40));
+        let b = format!(
+            "{} a b c d e f {}",
+            "a b c z ".repeat(60),
+            "a b c z ".repeat(40)
+        );
         assert_eq!(found("a b c d e f", &b), [(0, 240, 6)]);
     }
 }

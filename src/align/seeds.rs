@@ -58,7 +58,11 @@ pub(super) fn seeds(pair: &Pair<'_>, options: &Options) -> Vec<Seed> {
             let cosine = sum.dot / (a.norms[at] * b.norms[bt as usize]);
             let dice = 2.0 * sum.terms as f32 / (bag.len() + b.bags.get(bt as usize).len()) as f32;
             if sum.terms >= MIN_TERMS && cosine > options.min_cosine && dice > options.min_dice {
-                seeds.push(Seed { a: at as u32, b: bt, cosine });
+                seeds.push(Seed {
+                    a: at as u32,
+                    b: bt,
+                    cosine,
+                });
             }
         }
         touched.clear();
@@ -86,7 +90,9 @@ fn keep_best(seeds: &mut Vec<Seed>, pair: &Pair<'_>) {
         let (a, b) = (&mut best_a[seed.a as usize], &mut best_b[seed.b as usize]);
         (*a, *b) = (a.max(seed.cosine), b.max(seed.cosine));
     }
-    seeds.retain(|seed| seed.cosine >= BEST_SHARE * best_a[seed.a as usize].max(best_b[seed.b as usize]));
+    seeds.retain(|seed| {
+        seed.cosine >= BEST_SHARE * best_a[seed.a as usize].max(best_b[seed.b as usize])
+    });
 }
 
 /// Which terms of `a` are looked up: those of both documents, from the rarest on, as far as `limit` goes.
@@ -102,7 +108,16 @@ fn used_terms(pair: &Pair<'_>, limit: u64) -> Vec<bool> {
         let mut sorted = costs.clone();
         sorted.sort_unstable();
         let mut left = limit;
-        most = sorted.iter().copied().take_while(|&cost| left.checked_sub(cost).map(|rest| left = rest).is_some()).last().unwrap_or(0);
+        most = sorted
+            .iter()
+            .copied()
+            .take_while(|&cost| left.checked_sub(cost).map(|rest| left = rest).is_some())
+            .last()
+            .unwrap_or(0);
     }
-    costs.iter().zip(&a.weights).map(|(&cost, &weight)| cost > 0 && cost <= most && weight > 0.0).collect()
+    costs
+        .iter()
+        .zip(&a.weights)
+        .map(|(&cost, &weight)| cost > 0 && cost <= most && weight > 0.0)
+        .collect()
 }

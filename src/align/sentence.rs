@@ -18,7 +18,9 @@ const MAX_TOKENS: usize = 128;
 
 /// The sentences of a text, given where its tokens are.
 pub fn sentences(text: &str, tokens: &[Span]) -> Vec<Sentence> {
-    let Some(last) = tokens.len().checked_sub(1) else { return Vec::new() };
+    let Some(last) = tokens.len().checked_sub(1) else {
+        return Vec::new();
+    };
     let is_wrapped = is_wrapped(text);
     let mut found = Vec::new();
     let mut first = 0;
@@ -52,8 +54,14 @@ pub fn sentences(text: &str, tokens: &[Span]) -> Vec<Sentence> {
 
 fn sentence(tokens: std::ops::Range<usize>, bytes: std::ops::Range<usize>) -> Sentence {
     Sentence {
-        tokens: Span { start: tokens.start as u32, end: tokens.end as u32 },
-        bytes: Span { start: bytes.start as u32, end: bytes.end as u32 },
+        tokens: Span {
+            start: tokens.start as u32,
+            end: tokens.end as u32,
+        },
+        bytes: Span {
+            start: bytes.start as u32,
+            end: bytes.end as u32,
+        },
     }
 }
 
@@ -86,7 +94,9 @@ fn boundary(gap: &str, is_wrapped: bool, next: &str) -> Option<usize> {
 
 /// Closing quotes and brackets belong to what they close: everything up to the next white space.
 fn closed(gap: &str, stop: usize) -> usize {
-    gap[stop..].find(char::is_whitespace).map_or(stop, |more| stop + more)
+    gap[stop..]
+        .find(char::is_whitespace)
+        .map_or(stop, |more| stop + more)
 }
 
 /// Whether lines end where they happen to be full: then many go on with a small letter, as a sentence would not start.
@@ -113,34 +123,62 @@ mod tests {
         let mut tokens = Tokens::new(true);
         Tokenizer::new(Rule::Word, false).tokenize(text, &mut tokens);
         let spans = tokens.spans().unwrap();
-        sentences(text, spans).iter().map(|sentence| &text[sentence.bytes.start as usize..sentence.bytes.end as usize]).collect()
+        sentences(text, spans)
+            .iter()
+            .map(|sentence| &text[sentence.bytes.start as usize..sentence.bytes.end as usize])
+            .collect()
     }
 
     #[test]
     fn by_punctuation() {
         assert_eq!(
             split("  “One two three.” Four five six! Is it? Yes it is, at 3.14 p.m. on earth. "),
-            ["“One two three.”", "Four five six!", "Is it? Yes it is, at 3.14 p.m. on earth."]
+            [
+                "“One two three.”",
+                "Four five six!",
+                "Is it? Yes it is, at 3.14 p.m. on earth."
+            ]
         );
-        assert_eq!(split("我喜歡語言。他也喜歡！好吧好吧"), ["我喜歡語言。", "他也喜歡！", "好吧好吧"]);
+        assert_eq!(
+            split("我喜歡語言。他也喜歡！好吧好吧"),
+            ["我喜歡語言。", "他也喜歡！", "好吧好吧"]
+        );
         assert_eq!(split("सब लोग गए। वे फिर आए॥"), ["सब लोग गए।", "वे फिर आए॥"]);
     }
 
     #[test]
     fn by_lines_unless_they_are_wrapped() {
-        assert_eq!(split("A short title\nAnd a second line\nThen a third one"), ["A short title", "And a second line", "Then a third one"]);
         assert_eq!(
-            split("These lines are\nwrapped where they\nare full. And here\nthey end.\n\nNext paragraph here"),
-            ["These lines are\nwrapped where they\nare full.", "And here\nthey end.", "Next paragraph here"]
+            split("A short title\nAnd a second line\nThen a third one"),
+            ["A short title", "And a second line", "Then a third one"]
+        );
+        assert_eq!(
+            split(
+                "These lines are\nwrapped where they\nare full. And here\nthey end.\n\nNext paragraph here"
+            ),
+            [
+                "These lines are\nwrapped where they\nare full.",
+                "And here\nthey end.",
+                "Next paragraph here"
+            ]
         );
     }
 
     #[test]
     fn short_ones_are_joined_and_long_ones_cut() {
-        assert_eq!(split("Mr. Smith came. He left."), ["Mr. Smith came. He left."]);
+        assert_eq!(
+            split("Mr. Smith came. He left."),
+            ["Mr. Smith came. He left."]
+        );
         assert_eq!(split("One two three. Four."), ["One two three. Four."]);
         let long = "word ".repeat(300);
-        assert_eq!(split(&long).iter().map(|sentence| sentence.split(' ').count()).collect::<Vec<_>>(), [128, 128, 44]);
+        assert_eq!(
+            split(&long)
+                .iter()
+                .map(|sentence| sentence.split(' ').count())
+                .collect::<Vec<_>>(),
+            [128, 128, 44]
+        );
         assert_eq!(split(""), [""; 0]);
         assert_eq!(split("½"), ["½"]);
     }

@@ -18,7 +18,8 @@ const MIN_REWORDED_EVIDENCE: f32 = 6.0;
 
 /// Takes summaries of a document of `length_bytes` out of the drafts, which are sorted by their place.
 pub(super) fn take(drafts: &mut Vec<Draft>, length_bytes: u32, options: &Options) -> Vec<Draft> {
-    let follows = |one: &Draft, two: &Draft| two.a.start <= one.a.end.saturating_add(options.max_gap_bytes);
+    let follows =
+        |one: &Draft, two: &Draft| two.a.start <= one.a.end.saturating_add(options.max_gap_bytes);
     let (mut summaries, mut rest) = (Vec::new(), Vec::new());
     for group in drafts.chunk_by(follows) {
         match summary(group, length_bytes) {
@@ -33,9 +34,19 @@ pub(super) fn take(drafts: &mut Vec<Draft>, length_bytes: u32, options: &Options
 /// The summary that a group of neighbouring drafts makes, if it does.
 fn summary(group: &[Draft], length_bytes: u32) -> Option<Draft> {
     let (first, others) = group.split_first()?;
-    let whole = others.iter().fold(Draft { kind: Kind::Summary, ..*first }, |whole, draft| whole.with(draft, Kind::Summary));
+    let whole = others.iter().fold(
+        Draft {
+            kind: Kind::Summary,
+            ..*first
+        },
+        |whole, draft| whole.with(draft, Kind::Summary),
+    );
     let most = group.iter().map(|draft| draft.evidence).fold(0.0, f32::max);
-    let reworded: Vec<_> = group.iter().filter(|draft| draft.kind == Kind::Reworded).map(|draft| draft.evidence).collect();
+    let reworded: Vec<_> = group
+        .iter()
+        .filter(|draft| draft.kind == Kind::Reworded)
+        .map(|draft| draft.evidence)
+        .collect();
     let [short, long] = [whole.a, whole.b].map(|span| (span.end - span.start) as f32);
     let is_short = if others.is_empty() {
         short <= MAX_SHARE_ALONE * long
@@ -47,5 +58,11 @@ fn summary(group: &[Draft], length_bytes: u32) -> Option<Draft> {
         && most <= MAX_PART_EVIDENCE
         && reworded.len() >= MIN_REWORDED.min(group.len())
         && reworded.iter().sum::<f32>() >= MIN_REWORDED_EVIDENCE;
-    is_summary.then_some(Draft { b: Span { start: 0, end: length_bytes }, ..whole })
+    is_summary.then_some(Draft {
+        b: Span {
+            start: 0,
+            end: length_bytes,
+        },
+        ..whole
+    })
 }

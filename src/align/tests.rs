@@ -6,7 +6,11 @@ fn options() -> Options {
 }
 
 fn aligned(a: &str, b: &str) -> Vec<Passage> {
-    align(&Prepared::of(a, &options()), &Prepared::of(b, &options()), &options())
+    align(
+        &Prepared::of(a, &options()),
+        &Prepared::of(b, &options()),
+        &options(),
+    )
 }
 
 fn slice(text: &str, span: Span) -> &str {
@@ -17,7 +21,10 @@ fn slice(text: &str, span: Span) -> &str {
 fn words(letter: char, count: usize) -> impl Strategy<Value = String> {
     let mark = prop::sample::select(vec!["", "", "", "", "", ",", ".", "!", " –", "\n"]);
     prop::collection::vec((0_u32..2000, mark), count).prop_map(move |words| {
-        let texts: Vec<_> = words.iter().map(|(number, mark)| format!("{letter}{number}é{mark}")).collect();
+        let texts: Vec<_> = words
+            .iter()
+            .map(|(number, mark)| format!("{letter}{number}é{mark}"))
+            .collect();
         texts.join(" ")
     })
 }
@@ -26,7 +33,8 @@ fn words(letter: char, count: usize) -> impl Strategy<Value = String> {
 fn planted() -> impl Strategy<Value = [String; 5]> {
     let text = |letter| (0_usize..80).prop_flat_map(move |count| words(letter, count));
     let copy = (16_usize..200).prop_flat_map(|count| words('c', count));
-    (text('a'), text('b'), copy, text('x'), text('y')).prop_map(|(a, b, copy, x, y)| [a, b, copy, x, y])
+    (text('a'), text('b'), copy, text('x'), text('y'))
+        .prop_map(|(a, b, copy, x, y)| [a, b, copy, x, y])
 }
 
 proptest! {
@@ -89,12 +97,24 @@ const AFTER: &str = "Bread was baked once a week in the village oven. Every fami
 fn reworded_text_is_found_with_its_sentences() {
     let (a, b) = (
         format!("{BEFORE} {REWORDED} {AFTER}"),
-        format!("Who found it first is not known.\n\n{SOURCE}\n\nNothing else was ever written about this."),
+        format!(
+            "Who found it first is not known.\n\n{SOURCE}\n\nNothing else was ever written about this."
+        ),
     );
     let passages = aligned(&a, &b);
     assert_eq!(passages.len(), 1, "{passages:?}");
-    assert_eq!((slice(&a, passages[0].a), slice(&b, passages[0].b), passages[0].kind), (REWORDED, SOURCE, Kind::Reworded));
-    assert!(passages[0].score > 0.5 && passages[0].tokens > 40, "{passages:?}");
+    assert_eq!(
+        (
+            slice(&a, passages[0].a),
+            slice(&b, passages[0].b),
+            passages[0].kind
+        ),
+        (REWORDED, SOURCE, Kind::Reworded)
+    );
+    assert!(
+        passages[0].score > 0.5 && passages[0].tokens > 40,
+        "{passages:?}"
+    );
 }
 
 #[test]
@@ -105,11 +125,23 @@ fn other_texts_have_nothing_in_common() {
 
 #[test]
 fn a_few_changed_words_leave_one_passage() {
-    let edited = SOURCE.replace("many decades", "hundreds of years").replace("slowly", "gradually");
-    let (a, b) = (format!("{BEFORE} {edited} {AFTER}"), format!("Ice. {SOURCE} That is all."));
+    let edited = SOURCE
+        .replace("many decades", "hundreds of years")
+        .replace("slowly", "gradually");
+    let (a, b) = (
+        format!("{BEFORE} {edited} {AFTER}"),
+        format!("Ice. {SOURCE} That is all."),
+    );
     let passages = aligned(&a, &b);
     assert_eq!(passages.len(), 1, "{passages:?}");
-    assert_eq!((slice(&a, passages[0].a), slice(&b, passages[0].b), passages[0].kind), (&edited[..], SOURCE, Kind::Edited));
+    assert_eq!(
+        (
+            slice(&a, passages[0].a),
+            slice(&b, passages[0].b),
+            passages[0].kind
+        ),
+        (&edited[..], SOURCE, Kind::Edited)
+    );
 }
 
 #[test]
@@ -118,11 +150,19 @@ fn a_summary_is_of_all() {
     let long = chapter([BEFORE, SOURCE, AFTER]);
     let short = "The harbour was built by the third king, and its walls were raised twice. Snow is pressed to dense ice, which flows slowly \
         downhill. The miller kept a tenth of the flour.";
-    let other = "Numbers are odd or even. Squares of odd numbers are odd too. There is no largest prime.";
+    let other =
+        "Numbers are odd or even. Squares of odd numbers are odd too. There is no largest prime.";
     let a = format!("{other} {other}\n\n{short}\n\n{other}");
     let passages = aligned(&a, &long);
     assert_eq!(passages.len(), 1, "{passages:?}");
-    assert_eq!((slice(&a, passages[0].a), slice(&long, passages[0].b), passages[0].kind), (short, &long[..], Kind::Summary));
+    assert_eq!(
+        (
+            slice(&a, passages[0].a),
+            slice(&long, passages[0].b),
+            passages[0].kind
+        ),
+        (short, &long[..], Kind::Summary)
+    );
 }
 
 #[test]
@@ -131,12 +171,24 @@ fn copies_from_all_over_are_no_summary() {
         "A clock that is wound every morning at the same hour will keep better time than one that is forgotten.",
         "The oldest maps of the river show a second arm that was filled up when the railway came to town.",
     ];
-    let b = format!("{}\n\n{BEFORE}\n\n{SOURCE}\n\n{AFTER}\n\n{}", copies[0], copies[1]);
-    let a = format!("Numbers are odd or even. {} {} There is no largest prime.", copies[1], copies[0]);
+    let b = format!(
+        "{}\n\n{BEFORE}\n\n{SOURCE}\n\n{AFTER}\n\n{}",
+        copies[0], copies[1]
+    );
+    let a = format!(
+        "Numbers are odd or even. {} {} There is no largest prime.",
+        copies[1], copies[0]
+    );
     let passages = aligned(&a, &b);
     assert_eq!(
-        passages.iter().map(|passage| (slice(&a, passage.a), slice(&b, passage.b), passage.kind)).collect::<Vec<_>>(),
-        [(copies[1], copies[1], Kind::Verbatim), (copies[0], copies[0], Kind::Verbatim)]
+        passages
+            .iter()
+            .map(|passage| (slice(&a, passage.a), slice(&b, passage.b), passage.kind))
+            .collect::<Vec<_>>(),
+        [
+            (copies[1], copies[1], Kind::Verbatim),
+            (copies[0], copies[0], Kind::Verbatim)
+        ]
     );
 }
 
@@ -144,13 +196,32 @@ fn copies_from_all_over_are_no_summary() {
 fn what_one_has_once_and_the_other_twice() {
     let text = format!("{SOURCE}\n{BEFORE}\n{SOURCE}");
     let found = aligned(&text, SOURCE);
-    assert_eq!(found.iter().map(|passage| slice(&text, passage.a)).collect::<Vec<_>>(), [SOURCE; 2]);
-    assert_eq!(aligned(SOURCE, &text).iter().map(|passage| slice(&text, passage.b)).collect::<Vec<_>>(), [SOURCE; 2]);
+    assert_eq!(
+        found
+            .iter()
+            .map(|passage| slice(&text, passage.a))
+            .collect::<Vec<_>>(),
+        [SOURCE; 2]
+    );
+    assert_eq!(
+        aligned(SOURCE, &text)
+            .iter()
+            .map(|passage| slice(&text, passage.b))
+            .collect::<Vec<_>>(),
+        [SOURCE; 2]
+    );
 }
 
 #[test]
 fn little_text() {
-    for (a, b) in [("", ""), ("", "word"), ("word", "word"), ("word", ""), ("...", "..."), ("½", "½ ½")] {
+    for (a, b) in [
+        ("", ""),
+        ("", "word"),
+        ("word", "word"),
+        ("word", ""),
+        ("...", "..."),
+        ("½", "½ ½"),
+    ] {
         assert_eq!(aligned(a, b), [], "{a:?} and {b:?}");
     }
 }
@@ -163,34 +234,89 @@ fn hostile_texts_end() {
     assert!(aligned(&many, &many[..5000]).len() < 400);
     assert_eq!(aligned(&many[..80], &many).len(), 65);
     let sentence = "The quick brown fox jumps over the lazy dog near a river. ";
-    assert_eq!(aligned(&sentence.repeat(20_000), &sentence.repeat(20_000)).len(), 1);
+    assert_eq!(
+        aligned(&sentence.repeat(20_000), &sentence.repeat(20_000)).len(),
+        1
+    );
     let numbered = |seed: u64| -> String {
         (0..20_000_u64)
-            .map(|at| format!("The quick brown fox {} jumps over the lazy {}. ", at * seed % 1009, at * at * seed % 997))
+            .map(|at| {
+                format!(
+                    "The quick brown fox {} jumps over the lazy {}. ",
+                    at * seed % 1009,
+                    at * at * seed % 997
+                )
+            })
             .collect()
     };
     aligned(&numbered(7), &numbered(13));
-    let periodic = |step: usize| -> String { (0..200_000).map(|at| if at % step == 0 { "c " } else { ["a ", "b "][at % 2] }).collect() };
+    let periodic = |step: usize| -> String {
+        (0..200_000)
+            .map(|at| {
+                if at % step == 0 {
+                    "c "
+                } else {
+                    ["a ", "b "][at % 2]
+                }
+            })
+            .collect()
+    };
     aligned(&periodic(37), &periodic(41));
 }
 
 /// Marks the quotations of the first text as words that do not count.
 fn unquoted(text: &str) -> Prepared {
-    Prepared::without(text, &options(), &crate::align::exclusions::Rules { quotes: true, ..Default::default() })
+    Prepared::without(
+        text,
+        &options(),
+        &crate::align::exclusions::Rules {
+            quotes: true,
+            ..Default::default()
+        },
+    )
 }
 
 #[test]
 fn words_that_do_not_count_are_in_no_passage() {
     let said: Vec<String> = (0..40).map(|number| format!("word{number}")).collect();
     let said = said.join(" ");
-    let (text, source) = (format!("I say. “{said}” So it was."), format!("{said} and more besides."));
-    let [plain, quoted, other] = [Prepared::of(text.as_str(), &options()), unquoted(&text), Prepared::of(source.as_str(), &options())];
+    let (text, source) = (
+        format!("I say. “{said}” So it was."),
+        format!("{said} and more besides."),
+    );
+    let [plain, quoted, other] = [
+        Prepared::of(text.as_str(), &options()),
+        unquoted(&text),
+        Prepared::of(source.as_str(), &options()),
+    ];
     assert_eq!(align(&plain, &other, &options()).len(), 1);
     assert_eq!(align(&quoted, &other, &options()), []);
     assert_eq!(align(&quoted, &quoted, &options()), []);
-    let tally = quoted.tally([Span { start: 0, end: text.len() as u32 }].into_iter());
-    assert_eq!((tally.words, tally.left_out, tally.counted(), tally.matched, tally.share()), (45, [0, 0, 40], 5, 5, 1.0));
-    assert_eq!(quoted.left_out().iter().map(|(span, _)| slice(&text, *span)).collect::<Vec<_>>(), [said.as_str()]);
+    let tally = quoted.tally(
+        [Span {
+            start: 0,
+            end: text.len() as u32,
+        }]
+        .into_iter(),
+    );
+    assert_eq!(
+        (
+            tally.words,
+            tally.left_out,
+            tally.counted(),
+            tally.matched,
+            tally.share()
+        ),
+        (45, [0, 0, 40], 5, 5, 1.0)
+    );
+    assert_eq!(
+        quoted
+            .left_out()
+            .iter()
+            .map(|(span, _)| slice(&text, *span))
+            .collect::<Vec<_>>(),
+        [said.as_str()]
+    );
     assert_eq!(plain.left_out(), []);
 }
 
@@ -217,14 +343,31 @@ proptest! {
 
 /// Puts markup that leaves nothing behind before every `step`th word.
 fn marked_up(text: &str, step: usize) -> String {
-    let markup = ["<b>", "</b>", "<!-- no words of the text -->", "<span class='a b c'>"];
+    let markup = [
+        "<b>",
+        "</b>",
+        "<!-- no words of the text -->",
+        "<span class='a b c'>",
+    ];
     let words = text.split_inclusive(' ').enumerate();
-    words.map(|(at, word)| if at % step == 0 { format!("{}{word}", markup[at / step % markup.len()]) } else { word.to_owned() }).collect()
+    words
+        .map(|(at, word)| {
+            if at % step == 0 {
+                format!("{}{word}", markup[at / step % markup.len()])
+            } else {
+                word.to_owned()
+            }
+        })
+        .collect()
 }
 
 /// The other strand.
 fn reverse_complement(bases: &str) -> String {
-    bases.bytes().rev().map(|base| char::from(crate::text::token::dna::complement_of(base))).collect()
+    bases
+        .bytes()
+        .rev()
+        .map(|base| char::from(crate::text::token::dna::complement_of(base)))
+        .collect()
 }
 
 proptest! {

@@ -30,18 +30,33 @@ impl Copy {
     }
 
     fn of(run: Run) -> Self {
-        let span = |start| Span { start, end: start + run.length };
-        Self { a: span(run.a), b: span(run.b), words: run.length }
+        let span = |start| Span {
+            start,
+            end: start + run.length,
+        };
+        Self {
+            a: span(run.a),
+            b: span(run.b),
+            words: run.length,
+        }
     }
 
     /// Appends a run that follows within `gap` words on both sides.
     fn append(&mut self, mut run: Run, gap: u32) -> bool {
         // Both "a b c" and "c d" are runs of "a b c c d" and "a b c d": the second c counts once.
-        let overlap = self.a.end.saturating_sub(run.a).max(self.b.end.saturating_sub(run.b));
+        let overlap = self
+            .a
+            .end
+            .saturating_sub(run.a)
+            .max(self.b.end.saturating_sub(run.b));
         if overlap >= run.length || overlap > gap || run.a < self.a.start || run.b < self.b.start {
             return false;
         }
-        run = Run { a: run.a + overlap, b: run.b + overlap, length: run.length - overlap };
+        run = Run {
+            a: run.a + overlap,
+            b: run.b + overlap,
+            length: run.length - overlap,
+        };
         let follows = run.a - self.a.end <= gap && run.b - self.b.end <= gap;
         if follows {
             (self.a.end, self.b.end) = (run.a + run.length, run.b + run.length);
@@ -61,7 +76,11 @@ const OPEN_CHAINS: usize = 16;
 pub(super) fn copies(a: &Prepared, b: &Prepared, options: &Options) -> Vec<Copy> {
     let (k, gap) = (options.window_tokens, options.gap_tokens());
     let mut found = runs(a, b, k);
-    found.extend(runs(b, a, k).into_iter().map(|run| Run { a: run.b, b: run.a, length: run.length }));
+    found.extend(runs(b, a, k).into_iter().map(|run| Run {
+        a: run.b,
+        b: run.a,
+        length: run.length,
+    }));
     found.sort_unstable();
     found.dedup();
     let mut copies: Vec<Copy> = Vec::new();
@@ -88,7 +107,11 @@ fn without_echoes(mut copies: Vec<Copy>, words: (usize, usize)) -> Vec<Copy> {
     let (mut owners_a, mut owners_b) = (vec![None; words.0], vec![None; words.1]);
     for copy in copies {
         let owners = [owners_a[middle(copy.a)], owners_b[middle(copy.b)]];
-        if owners.into_iter().flatten().any(|at: usize| copy.is_echo_of(&kept[at])) {
+        if owners
+            .into_iter()
+            .flatten()
+            .any(|at: usize| copy.is_echo_of(&kept[at]))
+        {
             continue;
         }
         if let Some(owner) = owners[0] {
@@ -98,7 +121,9 @@ fn without_echoes(mut copies: Vec<Copy>, words: (usize, usize)) -> Vec<Copy> {
             }
         }
         for (owners, span) in [(&mut owners_a, copy.a), (&mut owners_b, copy.b)] {
-            let free = owners[span.start as usize..span.end as usize].iter_mut().filter(|owner| owner.is_none());
+            let free = owners[span.start as usize..span.end as usize]
+                .iter_mut()
+                .filter(|owner| owner.is_none());
             free.for_each(|owner| *owner = Some(kept.len()));
         }
         kept.push(copy);
@@ -114,7 +139,10 @@ fn middle(span: Span) -> usize {
 
 /// Whether more than half of a stretch is in another.
 pub(super) fn is_mostly_in(span: Span, other: Span) -> bool {
-    let common = span.end.min(other.end).saturating_sub(span.start.max(other.start));
+    let common = span
+        .end
+        .min(other.end)
+        .saturating_sub(span.start.max(other.start));
     2 * common > span.end - span.start
 }
 
@@ -122,9 +150,25 @@ pub(super) fn is_mostly_in(span: Span, other: Span) -> bool {
 /// their lines if they are the first and last there. A full stop before the copy, of the sentence before, is not part of it; a bullet is.
 pub(super) fn bytes(a: &Prepared, b: &Prepared, copy: &Copy) -> (Span, Span) {
     let (one, two) = (a.bytes_of(copy.a), b.bytes_of(copy.b));
-    let after = common(after(a, copy.a), after(b, copy.b), str::trim_end, |gap| gap.chars().collect());
-    let before = common(before(a, copy.a), before(b, copy.b), str::trim_start, |gap| gap.chars().rev().collect());
-    (Span { start: one.start - before, end: one.end + after }, Span { start: two.start - before, end: two.end + after })
+    let after = common(after(a, copy.a), after(b, copy.b), str::trim_end, |gap| {
+        gap.chars().collect()
+    });
+    let before = common(
+        before(a, copy.a),
+        before(b, copy.b),
+        str::trim_start,
+        |gap| gap.chars().rev().collect(),
+    );
+    (
+        Span {
+            start: one.start - before,
+            end: one.end + after,
+        },
+        Span {
+            start: two.start - before,
+            end: two.end + after,
+        },
+    )
 }
 
 /// The text between some words and the next, and what of it is on the line of the last word, if no word follows there.
@@ -133,29 +177,49 @@ fn after(document: &Prepared, words: Span) -> (&str, Option<&str>) {
     let next = document.spans.get(words.end as usize);
     let end = next.map_or(document.text().len() as u32, |next| next.start.max(start));
     let gap = &document.text()[start as usize..end as usize];
-    (gap, gap.split_once('\n').map(|(line, _)| line).or(next.is_none().then_some(gap)))
+    (
+        gap,
+        gap.split_once('\n')
+            .map(|(line, _)| line)
+            .or(next.is_none().then_some(gap)),
+    )
 }
 
 /// The text between some words and the one before, and what of it is on the line of the first word, if no word is before it there.
 fn before(document: &Prepared, words: Span) -> (&str, Option<&str>) {
     let end = document.spans[words.start as usize].start;
-    let last = (words.start as usize).checked_sub(1).map(|last| document.spans[last]);
+    let last = (words.start as usize)
+        .checked_sub(1)
+        .map(|last| document.spans[last]);
     let start = last.map_or(0, |last| last.end.min(end));
     let gap = &document.text()[start as usize..end as usize];
-    (gap, gap.rsplit_once('\n').map(|(_, line)| line).or(last.is_none().then_some(gap)))
+    (
+        gap,
+        gap.rsplit_once('\n')
+            .map(|(_, line)| line)
+            .or(last.is_none().then_some(gap)),
+    )
 }
 
 type Gap<'t> = (&'t str, Option<&'t str>);
 
 /// How many bytes of two gaps are common punctuation. `outwards` are a gap's characters, from the copy on.
-fn common(one: Gap<'_>, two: Gap<'_>, trim: fn(&str) -> &str, outwards: fn(&str) -> Vec<char>) -> u32 {
+fn common(
+    one: Gap<'_>,
+    two: Gap<'_>,
+    trim: fn(&str) -> &str,
+    outwards: fn(&str) -> Vec<char>,
+) -> u32 {
     if let (Some(one), Some(two)) = (one.1.map(trim), two.1.map(trim))
         && one == two
     {
         return one.len() as u32;
     }
     let pairs = outwards(one.0).into_iter().zip(outwards(two.0));
-    pairs.take_while(|(one, two)| one == two && !one.is_whitespace()).map(|(c, _)| c.len_utf8() as u32).sum()
+    pairs
+        .take_while(|(one, two)| one == two && !one.is_whitespace())
+        .map(|(c, _)| c.len_utf8() as u32)
+        .sum()
 }
 
 #[cfg(test)]
@@ -163,9 +227,14 @@ mod tests {
     use super::*;
 
     fn found(a: &str, b: &str) -> Vec<(String, String, u32)> {
-        let options = Options { window_tokens: 3, ..Options::default() };
+        let options = Options {
+            window_tokens: 3,
+            ..Options::default()
+        };
         let (a, b) = (Prepared::of(a, &options), Prepared::of(b, &options));
-        let text = |document: &Prepared, span: Span| document.text()[span.start as usize..span.end as usize].to_owned();
+        let text = |document: &Prepared, span: Span| {
+            document.text()[span.start as usize..span.end as usize].to_owned()
+        };
         let shown = |copy: &Copy| {
             let (one, two) = bytes(&a, &b, copy);
             (text(&a, one), text(&b, two), copy.words)
@@ -175,33 +244,76 @@ mod tests {
 
     #[track_caller]
     fn check(a: &str, b: &str, expected: &[(&str, &str, u32)]) {
-        let expected: Vec<_> = expected.iter().map(|&(a, b, words)| (a.to_owned(), b.to_owned(), words)).collect();
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|&(a, b, words)| (a.to_owned(), b.to_owned(), words))
+            .collect();
         assert_eq!(found(a, b), expected);
     }
 
     #[test]
     fn runs_are_chained_over_small_gaps() {
-        check("a b c d e f", "a b c d e f", &[("a b c d e f", "a b c d e f", 6)]);
-        check("a b c X d e f", "a b c Y Z d e f", &[("a b c X d e f", "a b c Y Z d e f", 6)]);
-        check("a b c d d e f g", "a b c d e f g", &[("a b c d d e f g", "a b c d e f g", 7)]);
+        check(
+            "a b c d e f",
+            "a b c d e f",
+            &[("a b c d e f", "a b c d e f", 6)],
+        );
+        check(
+            "a b c X d e f",
+            "a b c Y Z d e f",
+            &[("a b c X d e f", "a b c Y Z d e f", 6)],
+        );
+        check(
+            "a b c d d e f g",
+            "a b c d e f g",
+            &[("a b c d d e f g", "a b c d e f g", 7)],
+        );
         check("a b c 1 2 3 4 d e f", "a b c d e f", &[]);
         check("a b c d e", "a b c d e", &[]);
     }
 
     #[test]
     fn punctuation_that_both_have() {
-        check("x (a b c d e f). y", "z. (a b c d e f). Z", &[("(a b c d e f).", "(a b c d e f).", 6)]);
-        check("x. A b c d e f. y", "z. A b c d e f! Z", &[("A b c d e f", "A b c d e f", 6)]);
-        check("x.\n - a b c d e f ;-)\ny", " - a b c d e f ;-)", &[("- a b c d e f ;-)", "- a b c d e f ;-)", 6)]);
-        check("x.\n - a b c d e f", "* a b c d e f", &[("a b c d e f", "a b c d e f", 6)]);
+        check(
+            "x (a b c d e f). y",
+            "z. (a b c d e f). Z",
+            &[("(a b c d e f).", "(a b c d e f).", 6)],
+        );
+        check(
+            "x. A b c d e f. y",
+            "z. A b c d e f! Z",
+            &[("A b c d e f", "A b c d e f", 6)],
+        );
+        check(
+            "x.\n - a b c d e f ;-)\ny",
+            " - a b c d e f ;-)",
+            &[("- a b c d e f ;-)", "- a b c d e f ;-)", 6)],
+        );
+        check(
+            "x.\n - a b c d e f",
+            "* a b c d e f",
+            &[("a b c d e f", "a b c d e f", 6)],
+        );
     }
 
     #[test]
     fn echoes_are_left_out() {
         let long = "a b c d e f g h i j";
         check(long, &format!("{long} x d e f g h i"), &[(long, long, 10)]);
-        check(&format!("{long} x d e f g h i"), long, &[(long, long, 10), ("d e f g h i", "d e f g h i", 6)]);
-        check(&format!("{long} x {long}"), long, &[(long, long, 10), (long, long, 10)]);
-        check(long, &format!("{long} x {long}"), &[(long, long, 10), (long, long, 10)]);
+        check(
+            &format!("{long} x d e f g h i"),
+            long,
+            &[(long, long, 10), ("d e f g h i", "d e f g h i", 6)],
+        );
+        check(
+            &format!("{long} x {long}"),
+            long,
+            &[(long, long, 10), (long, long, 10)],
+        );
+        check(
+            long,
+            &format!("{long} x {long}"),
+            &[(long, long, 10), (long, long, 10)],
+        );
     }
 }

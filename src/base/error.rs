@@ -16,7 +16,12 @@ pub enum Error {
     Damaged { place: Place, what: String },
     /// Two schemes that cannot be mixed.
     #[error("{place}: scheme is '{found}', expected '{expected}'; {remedy}")]
-    Scheme { place: Place, found: String, expected: String, remedy: &'static str },
+    Scheme {
+        place: Place,
+        found: String,
+        expected: String,
+        remedy: &'static str,
+    },
     /// The output cannot be written; whoever owns it says which one.
     #[error("{0}")]
     Output(io::Error),
@@ -30,11 +35,18 @@ pub enum Error {
 
 impl Error {
     pub fn io(file: impl fmt::Display, cause: io::Error) -> Self {
-        Self::Io { file: file.to_string(), cause }
+        Self::Io {
+            file: file.to_string(),
+            cause,
+        }
     }
 
     pub fn output(source: io::Error) -> Self {
-        if source.kind() == io::ErrorKind::BrokenPipe { Self::ClosedPipe } else { Self::Output(source) }
+        if source.kind() == io::ErrorKind::BrokenPipe {
+            Self::ClosedPipe
+        } else {
+            Self::Output(source)
+        }
     }
 
     /// Whether it is the machine that failed, not what it was asked to do: later, or elsewhere, it may go well.
@@ -43,21 +55,43 @@ impl Error {
     }
 
     pub fn damaged(place: Place, what: impl Into<String>) -> Self {
-        Self::Damaged { place, what: what.into() }
+        Self::Damaged {
+            place,
+            what: what.into(),
+        }
     }
 }
 
 /// A disk that is full, over quota, read-only, failing or gone; a share that does not answer; too many files open; no memory.
 pub fn is_of_machine(error: &io::Error) -> bool {
     use io::ErrorKind::{
-        FileTooLarge, NotConnected, OutOfMemory, QuotaExceeded, ReadOnlyFilesystem, StaleNetworkFileHandle, StorageFull, TimedOut,
+        FileTooLarge, NotConnected, OutOfMemory, QuotaExceeded, ReadOnlyFilesystem,
+        StaleNetworkFileHandle, StorageFull, TimedOut,
     };
-    const CODES: [i32; 9] =
-        [libc::EIO, libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOTCONN, libc::ETIMEDOUT, libc::ENODEV, libc::ESTALE, libc::EHOSTDOWN];
+    const CODES: [i32; 9] = [
+        libc::EIO,
+        libc::EMFILE,
+        libc::ENFILE,
+        libc::ENOMEM,
+        libc::ENOTCONN,
+        libc::ETIMEDOUT,
+        libc::ENODEV,
+        libc::ESTALE,
+        libc::EHOSTDOWN,
+    ];
     matches!(
         error.kind(),
-        StorageFull | QuotaExceeded | FileTooLarge | ReadOnlyFilesystem | StaleNetworkFileHandle | OutOfMemory | NotConnected | TimedOut
-    ) || error.raw_os_error().is_some_and(|code| CODES.contains(&code))
+        StorageFull
+            | QuotaExceeded
+            | FileTooLarge
+            | ReadOnlyFilesystem
+            | StaleNetworkFileHandle
+            | OutOfMemory
+            | NotConnected
+            | TimedOut
+    ) || error
+        .raw_os_error()
+        .is_some_and(|code| CODES.contains(&code))
 }
 
 /// One input that could not be used.
@@ -69,7 +103,10 @@ pub struct Problem {
 
 impl Problem {
     pub fn new(place: Place, what: impl Into<String>) -> Self {
-        Self { place, what: what.into() }
+        Self {
+            place,
+            what: what.into(),
+        }
     }
 }
 
@@ -97,7 +134,10 @@ pub enum At {
 
 impl Place {
     pub fn file(file: impl Into<Arc<str>>) -> Self {
-        Self { file: file.into(), at: At::Whole }
+        Self {
+            file: file.into(),
+            at: At::Whole,
+        }
     }
 
     pub fn path(path: &Path) -> Self {
@@ -105,11 +145,17 @@ impl Place {
     }
 
     pub fn line(file: &Arc<str>, line: u64) -> Self {
-        Self { file: file.clone(), at: At::Line(line) }
+        Self {
+            file: file.clone(),
+            at: At::Line(line),
+        }
     }
 
     pub fn byte(file: &Arc<str>, byte: u64) -> Self {
-        Self { file: file.clone(), at: At::Byte(byte) }
+        Self {
+            file: file.clone(),
+            at: At::Byte(byte),
+        }
     }
 }
 
@@ -126,7 +172,8 @@ impl fmt::Display for Place {
 /// Control characters (U+0000–001F, U+007F–009F), separators of lines (U+2028, U+2029), and what sets the direction of text (U+061C, U+200E,
 /// U+200F, U+202A–202E, U+2066–206F): no text from outside may bring them to a terminal or into a table.
 pub fn is_unsafe(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
 }
 
 /// Text from outside, for a message: unsafe characters are escaped, so that it stays on its line and cannot command a terminal.
@@ -150,7 +197,13 @@ mod tests {
 
     #[test]
     fn messages_stay_on_their_line() {
-        let problem = Problem::new(Place::file("a\nb"), "the id '\u{1b}[2J' is odd\u{202e}, é is not");
-        assert_eq!(problem.to_string(), "a\\nb: the id '\\u001b[2J' is odd\\u202e, é is not");
+        let problem = Problem::new(
+            Place::file("a\nb"),
+            "the id '\u{1b}[2J' is odd\u{202e}, é is not",
+        );
+        assert_eq!(
+            problem.to_string(),
+            "a\\nb: the id '\\u001b[2J' is odd\\u202e, é is not"
+        );
     }
 }

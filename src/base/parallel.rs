@@ -20,7 +20,10 @@ pub struct Limits {
 
 impl Limits {
     pub fn new(threads: usize, budget_bytes: u64) -> Self {
-        Self { threads: threads.max(1), budget_bytes }
+        Self {
+            threads: threads.max(1),
+            budget_bytes,
+        }
     }
 }
 
@@ -124,8 +127,20 @@ struct State<R> {
 
 impl<R> Queue<R> {
     fn new(budget_bytes: u64) -> Self {
-        let state = State { results: BTreeMap::new(), next_turn: 0, bytes: 0, workers: usize::MAX, finished: 0, stopped: false };
-        Self { state: Mutex::new(state), ready: Condvar::new(), room: Condvar::new(), budget_bytes }
+        let state = State {
+            results: BTreeMap::new(),
+            next_turn: 0,
+            bytes: 0,
+            workers: usize::MAX,
+            finished: 0,
+            stopped: false,
+        };
+        Self {
+            state: Mutex::new(state),
+            ready: Condvar::new(),
+            room: Condvar::new(),
+            budget_bytes,
+        }
     }
 
     fn workers_started(&self, workers: usize) {
@@ -140,7 +155,10 @@ impl<R> Queue<R> {
     fn wait_for_room(&self, bytes: u64) -> bool {
         let mut state = lock(&self.state);
         while !state.stopped && state.bytes > 0 && state.bytes + bytes > self.budget_bytes {
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .room
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         state.bytes += bytes;
         !state.stopped
@@ -171,7 +189,10 @@ impl<R> Queue<R> {
             if state.finished == state.workers {
                 return None;
             }
-            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .ready
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -281,7 +302,9 @@ mod tests {
     #[test]
     fn an_error_ends_the_run_after_what_came_before_it() {
         for threads in [1, 4] {
-            let source = numbers(50, 1).chain([Err("source".to_owned())]).chain(numbers(50, 1));
+            let source = numbers(50, 1)
+                .chain([Err("source".to_owned())])
+                .chain(numbers(50, 1));
             let mut count = 0;
             let end = ordered(
                 Limits::new(threads, 8),
@@ -299,7 +322,13 @@ mod tests {
                 numbers(100_000, 1),
                 || |n| n,
                 |_| 1,
-                |n| if n == 7 { Err("sink".to_owned()) } else { Ok(()) },
+                |n| {
+                    if n == 7 {
+                        Err("sink".to_owned())
+                    } else {
+                        Ok(())
+                    }
+                },
             );
             assert_eq!(end, Err("sink".to_owned()));
         }
@@ -308,6 +337,12 @@ mod tests {
     #[test]
     #[should_panic(expected = "a scoped thread panicked")]
     fn a_panic_of_a_worker_is_not_a_hang() {
-        let _ = ordered(Limits::new(2, 8), numbers(100, 1), || |n| assert_ne!(n, 50), |()| 1, |()| Ok(()));
+        let _ = ordered(
+            Limits::new(2, 8),
+            numbers(100, 1),
+            || |n| assert_ne!(n, 50),
+            |()| 1,
+            |()| Ok(()),
+        );
     }
 }

@@ -27,28 +27,46 @@ pub struct Context {
 
 impl Context {
     pub fn new(n: u32) -> Self {
-        Self { n: n as usize, ..Self::default() }
+        Self {
+            n: n as usize,
+            ..Self::default()
+        }
     }
 
     pub fn blot(&mut self, tokens: &Tokens, out: &mut Blots) {
         let n = self.n;
         self.words.clear();
-        self.words.extend((0..).zip(tokens.iter()).filter_map(|(position, token)| Some((position, xxh3_64(stem(token)?)))));
+        self.words.extend(
+            (0..)
+                .zip(tokens.iter())
+                .filter_map(|(position, token)| Some((position, xxh3_64(stem(token)?)))),
+        );
         if self.words.is_empty() {
             self.words.extend((0..).zip(tokens.iter().map(xxh3_64)));
         }
-        let Some(&(first, _)) = self.words.first() else { return };
+        let Some(&(first, _)) = self.words.first() else {
+            return;
+        };
         let seed = append(seed("context"), n as u64);
-        let sum = |words: &[(u32, u64)]| words.iter().fold(seed, |sum, &(_, hash)| sum.wrapping_add(hash));
+        let sum = |words: &[(u32, u64)]| {
+            words
+                .iter()
+                .fold(seed, |sum, &(_, hash)| sum.wrapping_add(hash))
+        };
         if self.words.len() < n {
             out.push(stir(sum(&self.words)), first);
         }
         for (at, window) in self.words.windows(n).enumerate() {
             let (position, whole) = (window[0].0, sum(window));
             out.push(stir(whole), position);
-            let Some(&(_, next)) = self.words.get(at + n) else { break };
+            let Some(&(_, next)) = self.words.get(at + n) else {
+                break;
+            };
             for &(_, left_out) in &window[1..] {
-                out.push(stir(whole.wrapping_add(next).wrapping_sub(left_out)), position);
+                out.push(
+                    stir(whole.wrapping_add(next).wrapping_sub(left_out)),
+                    position,
+                );
             }
         }
     }
@@ -61,7 +79,10 @@ impl Context {
 /// The last token that a blot which starts at `first` can be made of.
 pub fn last_token(tokens: &Tokens, first: usize, n: usize) -> usize {
     let is_content = |&at: &usize| stem(tokens.get(at)).is_some();
-    (first..tokens.len()).filter(is_content).nth(n).unwrap_or_else(|| tokens.len() - 1)
+    (first..tokens.len())
+        .filter(is_content)
+        .nth(n)
+        .unwrap_or_else(|| tokens.len() - 1)
 }
 
 /// What stands for a word, if it carries content.
@@ -81,7 +102,11 @@ fn stem(token: &[u8]) -> Option<&[u8]> {
         } else {
             break;
         }
-        letters += if class == Class::Mark { 0 } else { 1 + usize::from(is_syllable(c)) };
+        letters += if class == Class::Mark {
+            0
+        } else {
+            1 + usize::from(is_syllable(c))
+        };
     }
     (letters >= CONTENT_LETTERS).then(|| &token[..end])
 }
@@ -98,7 +123,9 @@ mod tests {
 
     fn blots(words: &str, n: u32) -> Vec<(u32, u64)> {
         let mut tokens = Tokens::default();
-        words.split_whitespace().for_each(|word| tokens.push(word, Span { start: 0, end: 0 }));
+        words
+            .split_whitespace()
+            .for_each(|word| tokens.push(word, Span { start: 0, end: 0 }));
         let mut out = Blots::default();
         Context::new(n).blot(&tokens, &mut out);
         out.positions.iter().copied().zip(out.values).collect()
@@ -106,7 +133,10 @@ mod tests {
 
     fn share(one: &str, two: &str) -> usize {
         let two = blots(two, 3);
-        blots(one, 3).iter().filter(|(_, blot)| two.iter().any(|(_, other)| other == blot)).count()
+        blots(one, 3)
+            .iter()
+            .filter(|(_, blot)| two.iter().any(|(_, other)| other == blot))
+            .count()
     }
 
     #[test]
@@ -122,7 +152,10 @@ mod tests {
             ("漢", Some("漢")),
             ("국", None),
             ("대한민국", Some("대한민")),
-            ("e\u{332}e\u{332}e\u{332}e\u{332}e\u{332}e", Some("e\u{332}e\u{332}e\u{332}e\u{332}e\u{332}")),
+            (
+                "e\u{332}e\u{332}e\u{332}e\u{332}e\u{332}e",
+                Some("e\u{332}e\u{332}e\u{332}e\u{332}e\u{332}"),
+            ),
         ] {
             assert_eq!(stem(word.as_bytes()), expected.map(str::as_bytes), "{word}");
         }
@@ -130,11 +163,23 @@ mod tests {
 
     #[test]
     fn order_endings_short_words_and_one_word_do_not_matter() {
-        assert_eq!(share("quick brown foxes", "the foxes were quick and brown"), 1);
-        assert_eq!(share("translations of older writings", "older writing translated"), 1);
+        assert_eq!(
+            share("quick brown foxes", "the foxes were quick and brown"),
+            1
+        );
+        assert_eq!(
+            share("translations of older writings", "older writing translated"),
+            1
+        );
         assert_eq!(share("alpha bravo charlie delta", "bravo delta alpha"), 1);
-        assert_eq!(share("alpha bravo charlie delta", "alpha other delta bravo"), 1);
-        assert_eq!(share("alpha bravo charlie delta", "alpha golf hotel bravo"), 0);
+        assert_eq!(
+            share("alpha bravo charlie delta", "alpha other delta bravo"),
+            1
+        );
+        assert_eq!(
+            share("alpha bravo charlie delta", "alpha golf hotel bravo"),
+            0
+        );
     }
 
     #[test]
@@ -142,7 +187,19 @@ mod tests {
         assert!(blots("", 3).is_empty());
         assert_eq!(blots("a b c", 3).len(), 1);
         assert_eq!(blots("a b", 3).len(), 1);
-        assert_eq!(blots("if alpha then bravo", 3).iter().map(|blot| blot.0).collect::<Vec<_>>(), [1]);
-        assert_eq!(blots("alpha bravo charlie delta", 3).iter().map(|blot| blot.0).collect::<Vec<_>>(), [0, 0, 0, 1]);
+        assert_eq!(
+            blots("if alpha then bravo", 3)
+                .iter()
+                .map(|blot| blot.0)
+                .collect::<Vec<_>>(),
+            [1]
+        );
+        assert_eq!(
+            blots("alpha bravo charlie delta", 3)
+                .iter()
+                .map(|blot| blot.0)
+                .collect::<Vec<_>>(),
+            [0, 0, 0, 1]
+        );
     }
 }

@@ -27,13 +27,25 @@ impl DocumentPrinter {
             return Err(Error::Usage(what.to_owned()));
         }
         let tokenize = SchemeTokenizer::new(&scheme.tokens);
-        Ok(Self { scheme, tokenize, printer: Printer::default(), tokens: Tokens::default() })
+        Ok(Self {
+            scheme,
+            tokenize,
+            printer: Printer::default(),
+            tokens: Tokens::default(),
+        })
     }
 
     /// Streams of another scheme will be refused.
     pub fn expect_in(&self, source: &mut Source) {
-        let expected = [(Kind::Tokens, self.scheme.tokens.to_string()), (Kind::Prints, self.scheme.to_string())];
-        source.expect(expected.map(|(kind, scheme)| Header::new(kind, scheme)).to_vec());
+        let expected = [
+            (Kind::Tokens, self.scheme.tokens.to_string()),
+            (Kind::Prints, self.scheme.to_string()),
+        ];
+        source.expect(
+            expected
+                .map(|(kind, scheme)| Header::new(kind, scheme))
+                .to_vec(),
+        );
     }
 
     /// The print of a document, and the hash over its tokens.
@@ -45,9 +57,14 @@ impl DocumentPrinter {
                 self.tokenize.tokenize(text, &mut self.tokens)?;
                 &self.tokens
             }
-            Content::Blots(_) => return Err("blots, where documents, tokens or prints are expected".to_owned()),
+            Content::Blots(_) => {
+                return Err("blots, where documents, tokens or prints are expected".to_owned());
+            }
         };
-        let printed = Printed { print: self.printer.print(tokens), tokens: tokens.len() as u64 };
+        let printed = Printed {
+            print: self.printer.print(tokens),
+            tokens: tokens.len() as u64,
+        };
         Ok((printed, item.hash.or_else(|| Some(tokens.hash()))))
     }
 

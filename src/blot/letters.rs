@@ -27,7 +27,10 @@ pub struct Letters {
 
 impl Letters {
     pub fn new(n: u32) -> Self {
-        Self { n: n as usize, ..Self::default() }
+        Self {
+            n: n as usize,
+            ..Self::default()
+        }
     }
 
     pub fn blot(&mut self, tokens: &Tokens, out: &mut Blots) {
@@ -36,7 +39,14 @@ impl Letters {
         let seed = append(seed("letters"), n as u64);
         let Some(&(_, first)) = self.starts.first() else {
             if !tokens.is_empty() {
-                out.push(stir(tokens.iter().fold(seed, |sum, token| append(sum, xxh3_64(token)))), 0);
+                out.push(
+                    stir(
+                        tokens
+                            .iter()
+                            .fold(seed, |sum, token| append(sum, xxh3_64(token))),
+                    ),
+                    0,
+                );
             }
             return;
         };
@@ -47,7 +57,10 @@ impl Letters {
         self.starts.push((self.text.len() as u32, 0));
         for run in self.starts.windows(n + 1) {
             let ((start, token), (end, _)) = (run[0], run[n]);
-            out.push(xxh3_64_with_seed(&self.text[start as usize..end as usize], seed), token);
+            out.push(
+                xxh3_64_with_seed(&self.text[start as usize..end as usize], seed),
+                token,
+            );
         }
     }
 
@@ -64,11 +77,14 @@ impl Letters {
             }
             for c in std::str::from_utf8(token).unwrap_or_default().chars() {
                 match class_of(c) {
-                    Class::Letter | Class::Solo => self.starts.push((self.text.len() as u32, number)),
+                    Class::Letter | Class::Solo => {
+                        self.starts.push((self.text.len() as u32, number))
+                    }
                     Class::Mark if !self.starts.is_empty() => {}
                     _ => continue,
                 }
-                self.text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                self.text
+                    .extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
             }
         }
     }
@@ -90,7 +106,9 @@ pub fn last_token(tokens: &Tokens, first: usize, n: usize) -> usize {
         letters += letters_of(tokens.get(at));
         letters >= n
     };
-    (first + 1..tokens.len()).find(is_enough).unwrap_or_else(|| if n == 1 { first } else { tokens.len() - 1 })
+    (first + 1..tokens.len())
+        .find(is_enough)
+        .unwrap_or_else(|| if n == 1 { first } else { tokens.len() - 1 })
 }
 
 #[cfg(test)]
@@ -100,14 +118,19 @@ mod tests {
 
     fn blots(words: &[&str], n: u32) -> Vec<(u32, u64)> {
         let mut tokens = Tokens::default();
-        words.iter().for_each(|word| tokens.push(word, Span { start: 0, end: 0 }));
+        words
+            .iter()
+            .for_each(|word| tokens.push(word, Span { start: 0, end: 0 }));
         let mut out = Blots::default();
         Letters::new(n).blot(&tokens, &mut out);
         out.positions.iter().copied().zip(out.values).collect()
     }
 
     fn values(words: &[&str], n: u32) -> Vec<u64> {
-        blots(words, n).into_iter().map(|(_, value)| value).collect()
+        blots(words, n)
+            .into_iter()
+            .map(|(_, value)| value)
+            .collect()
     }
 
     #[test]
@@ -115,8 +138,20 @@ mod tests {
         assert_eq!(values(&["on", "tv"], 3), values(&["o", "ntv"], 3));
         assert_eq!(values(&["on", "42", "tv"], 3), values(&["ontv"], 3));
         assert_eq!(values(&["ontv"], 3).len(), 2);
-        assert_eq!(blots(&["on", "tv"], 3).iter().map(|blot| blot.0).collect::<Vec<_>>(), [0, 0]);
-        assert_eq!(blots(&["on", "tv", "now"], 2).iter().map(|blot| blot.0).collect::<Vec<_>>(), [0, 0, 1, 1, 2, 2]);
+        assert_eq!(
+            blots(&["on", "tv"], 3)
+                .iter()
+                .map(|blot| blot.0)
+                .collect::<Vec<_>>(),
+            [0, 0]
+        );
+        assert_eq!(
+            blots(&["on", "tv", "now"], 2)
+                .iter()
+                .map(|blot| blot.0)
+                .collect::<Vec<_>>(),
+            [0, 0, 1, 1, 2, 2]
+        );
         assert_eq!(values(&["e\u{332}xe\u{332}"], 3).len(), 1);
         assert_ne!(values(&["e\u{332}xe\u{332}"], 3), values(&["exe"], 3));
     }
@@ -124,7 +159,14 @@ mod tests {
     #[test]
     fn short_texts_give_one_blot() {
         assert!(values(&[], 3).is_empty());
-        assert_eq!([values(&["on"], 3).len(), values(&["one"], 3).len(), values(&["42", "7"], 3).len()], [1, 1, 1]);
+        assert_eq!(
+            [
+                values(&["on"], 3).len(),
+                values(&["one"], 3).len(),
+                values(&["42", "7"], 3).len()
+            ],
+            [1, 1, 1]
+        );
         assert_ne!(values(&["42", "7"], 3), values(&["42", "8"], 3));
     }
 }

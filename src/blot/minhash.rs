@@ -38,12 +38,18 @@ struct Orders {
 static ORDERS: LazyLock<Orders> = LazyLock::new(|| {
     let seed = |lane: usize| stir((lane as u64 + 1).wrapping_mul(M));
     let factors = std::array::from_fn(|lane| (seed(lane) >> 32) as u32 | 1);
-    Orders { xors: std::array::from_fn(|lane| seed(lane) as u32), factors, inverses: factors.map(inverse) }
+    Orders {
+        xors: std::array::from_fn(|lane| seed(lane) as u32),
+        factors,
+        inverses: factors.map(inverse),
+    }
 });
 
 /// The inverse of an odd number modulo 2^32, by Newton's method: each step doubles the number of right bits, of which there are 3 at first.
 fn inverse(odd: u32) -> u32 {
-    (0..4).fold(odd, |inverse, _| inverse.wrapping_mul(2_u32.wrapping_sub(odd.wrapping_mul(inverse))))
+    (0..4).fold(odd, |inverse, _| {
+        inverse.wrapping_mul(2_u32.wrapping_sub(odd.wrapping_mul(inverse)))
+    })
 }
 
 /// Hashes are spread evenly already.
@@ -101,7 +107,9 @@ impl Printer {
     /// The print of a document; none if it has no tokens.
     pub fn print(&mut self, tokens: &Tokens) -> Option<Print> {
         self.distinct.clear();
-        tokens.iter().for_each(|token| self.distinct.add(xxh3_64(token)));
+        tokens
+            .iter()
+            .for_each(|token| self.distinct.add(xxh3_64(token)));
         (!self.distinct.lower.is_empty()).then(|| print_of(&self.distinct))
     }
 
@@ -154,7 +162,11 @@ fn least_numbers_avx2(hashes: &[u32], least: &mut Lanes) {
 fn least_numbers_anywhere(hashes: &[u32], least: &mut Lanes) {
     let Orders { xors, factors, .. } = &*ORDERS;
     // As many lanes at a time as keep their least numbers in registers.
-    for ((least, xors), factors) in least.chunks_exact_mut(32).zip(xors.chunks_exact(32)).zip(factors.chunks_exact(32)) {
+    for ((least, xors), factors) in least
+        .chunks_exact_mut(32)
+        .zip(xors.chunks_exact(32))
+        .zip(factors.chunks_exact(32))
+    {
         let mut kept = [u32::MAX; 32];
         for &hash in hashes {
             for lane in 0..32 {
@@ -173,7 +185,8 @@ mod tests {
 
     fn print(text: &str) -> Option<Print> {
         let mut tokens = Tokens::default();
-        text.split_whitespace().for_each(|word| tokens.push(word, Span { start: 0, end: 0 }));
+        text.split_whitespace()
+            .for_each(|word| tokens.push(word, Span { start: 0, end: 0 }));
         Printer::default().print(&tokens)
     }
 
@@ -195,7 +208,10 @@ mod tests {
     #[test]
     fn prints_are_fixed_forever() {
         assert_eq!(print(""), None);
-        assert_eq!(print("lorem ipsum").unwrap().to_string(), "4d1a679fed514ebcdc9270513610a7c6a081a7711de5f013564be2bdd1c2c821");
+        assert_eq!(
+            print("lorem ipsum").unwrap().to_string(),
+            "4d1a679fed514ebcdc9270513610a7c6a081a7711de5f013564be2bdd1c2c821"
+        );
         assert_eq!(
             print("lorem ipsum dolor sit amet").unwrap().to_string(),
             "49137f9fe5546eb85a1a5310850aa546843ca3e101cfec69cdd3c3b97551ea03"
@@ -213,9 +229,15 @@ mod tests {
         let mut print = Print::default();
         for lane in 0..PRINT_BITS {
             let seed = stir((lane as u64 + 1).wrapping_mul(M));
-            let number = |hash: u64| (hash as u32 ^ seed as u32).wrapping_mul((seed >> 32) as u32 | 1);
-            let winner = hashes.iter().copied().min_by_key(|&hash| (number(hash), hash)).unwrap_or_default();
-            print.0[lane / 64] |= (stir(winner.wrapping_add((lane as u64 + 1).wrapping_mul(M))) & 1) << (lane % 64);
+            let number =
+                |hash: u64| (hash as u32 ^ seed as u32).wrapping_mul((seed >> 32) as u32 | 1);
+            let winner = hashes
+                .iter()
+                .copied()
+                .min_by_key(|&hash| (number(hash), hash))
+                .unwrap_or_default();
+            print.0[lane / 64] |=
+                (stir(winner.wrapping_add((lane as u64 + 1).wrapping_mul(M))) & 1) << (lane % 64);
         }
         print
     }
@@ -248,34 +270,58 @@ mod tests {
     #[test]
     fn bits_of_single_words_are_balanced_and_independent() {
         let count = 20_000;
-        let prints: Vec<Print> = (0..count).map(|word| print(&format!("word{word}")).unwrap()).collect();
+        let prints: Vec<Print> = (0..count)
+            .map(|word| print(&format!("word{word}")).unwrap())
+            .collect();
         // Of each bit, which prints have it.
         let columns: Vec<Vec<u64>> = (0..PRINT_BITS)
             .map(|bit| {
-                prints.chunks(64).map(|some| some.iter().rev().fold(0, |word, print| word << 1 | u64::from(print.bit(bit)))).collect()
+                prints
+                    .chunks(64)
+                    .map(|some| {
+                        some.iter()
+                            .rev()
+                            .fold(0, |word, print| word << 1 | u64::from(print.bit(bit)))
+                    })
+                    .collect()
             })
             .collect();
         let count = f64::from(count);
         let mut squares = 0.0;
         for (bit, one) in columns.iter().enumerate() {
             let ones: u32 = one.iter().map(|word| word.count_ones()).sum();
-            assert!((f64::from(ones) / count - 0.5).abs() < 5.0 * 0.5 / count.sqrt(), "bit {bit}: {ones}");
+            assert!(
+                (f64::from(ones) / count - 0.5).abs() < 5.0 * 0.5 / count.sqrt(),
+                "bit {bit}: {ones}"
+            );
             for (other, two) in columns[..bit].iter().enumerate() {
-                let apart: u32 = one.iter().zip(two).map(|(one, two)| (one ^ two).count_ones()).sum();
+                let apart: u32 = one
+                    .iter()
+                    .zip(two)
+                    .map(|(one, two)| (one ^ two).count_ones())
+                    .sum();
                 let correlation = 1.0 - 2.0 * f64::from(apart) / count;
-                assert!(correlation.abs() < 5.5 / count.sqrt(), "bits {bit} and {other}: {correlation}");
+                assert!(
+                    correlation.abs() < 5.5 / count.sqrt(),
+                    "bits {bit} and {other}: {correlation}"
+                );
                 squares += correlation * correlation * count;
             }
         }
         // Their squares are 1 on average, and their average has a standard deviation of (2/32,640)^½.
         let mean = squares / f64::from(32_640);
-        assert!((mean - 1.0).abs() < 5.0 * (2.0_f64 / 32_640.0).sqrt(), "{mean}");
+        assert!(
+            (mean - 1.0).abs() < 5.0 * (2.0_f64 / 32_640.0).sqrt(),
+            "{mean}"
+        );
     }
 
     /// Jointly, too: 128 bits of two words differ as often as those of a coin, and no two of many words are near each other.
     #[test]
     fn prints_of_different_words_are_far_apart() {
-        let prints: Vec<Print> = (0..2000).map(|word| print(&format!("word{word}")).unwrap()).collect();
+        let prints: Vec<Print> = (0..2000)
+            .map(|word| print(&format!("word{word}")).unwrap())
+            .collect();
         let (mut sum, mut squares, mut pairs) = (0.0, 0.0, 0.0);
         for (at, one) in prints.iter().enumerate() {
             for two in &prints[..at] {
@@ -287,27 +333,53 @@ mod tests {
             }
         }
         // The distance of two prints of 256 independent bits has a variance of 64.
-        assert!((sum / pairs).abs() < 0.1 && (squares / pairs - 64.0).abs() < 0.7, "{} {}", sum / pairs, squares / pairs);
+        assert!(
+            (sum / pairs).abs() < 0.1 && (squares / pairs - 64.0).abs() < 0.7,
+            "{} {}",
+            sum / pairs,
+            squares / pairs
+        );
     }
 
     /// The definition's promise: 128·(1 − J) bits differ, with the spread of a coin that is thrown 256 times.
     #[test]
     fn bits_tell_the_jaccard_coefficient() {
         let mut next = numbers();
-        for (common, own) in [(0, 100), (0, 1), (1, 1), (300, 10), (100, 100), (20, 2), (1000, 5)] {
+        for (common, own) in [
+            (0, 100),
+            (0, 1),
+            (1, 1),
+            (300, 10),
+            (100, 100),
+            (20, 2),
+            (1000, 5),
+        ] {
             let jaccard = f64::from(common) / f64::from(common + 2 * own);
             let (rounds, mut sum, mut squares) = (400, 0.0, 0.0);
             for _ in 0..rounds {
                 let shared: Vec<u64> = (0..common).map(|_| next()).collect();
-                let [one, two] = [(); 2].map(|()| print_of_hashes(&[&shared[..], &(0..own).map(|_| next()).collect::<Vec<_>>()].concat()));
+                let [one, two] = [(); 2].map(|()| {
+                    print_of_hashes(
+                        &[&shared[..], &(0..own).map(|_| next()).collect::<Vec<_>>()].concat(),
+                    )
+                });
                 let error = 1.0 - f64::from(one.distance(&two)) / 128.0 - jaccard;
                 (sum, squares) = (sum + error, squares + error * error);
             }
             let differs = (1.0 - jaccard) / 2.0;
             let expected = 2.0 * (differs * (1.0 - differs) / 256.0).sqrt();
-            let (mean, deviation) = (sum / f64::from(rounds), (squares / f64::from(rounds)).sqrt());
-            assert!(mean.abs() < 4.0 * expected / f64::from(rounds).sqrt(), "{common}+{own}: {mean}");
-            assert!((0.86..1.14).contains(&(deviation / expected)), "{common}+{own}: {deviation} {expected}");
+            let (mean, deviation) = (
+                sum / f64::from(rounds),
+                (squares / f64::from(rounds)).sqrt(),
+            );
+            assert!(
+                mean.abs() < 4.0 * expected / f64::from(rounds).sqrt(),
+                "{common}+{own}: {mean}"
+            );
+            assert!(
+                (0.86..1.14).contains(&(deviation / expected)),
+                "{common}+{own}: {deviation} {expected}"
+            );
         }
     }
 }

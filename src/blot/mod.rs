@@ -5,19 +5,19 @@
 //!
 //! To add a scheme: a file here and a row in `shape::TABLE`. The numbers are fixed forever by the tests below.
 
-/// Which blots are kept: one file a heuristic.
-pub mod select;
-/// Which chunks of tokens occur more than once, in little memory.
-pub mod spex;
 mod context;
 mod document_printer;
 mod letters;
 pub mod minhash;
 mod ordered;
 mod run;
+/// Which blots are kept: one file a heuristic.
+pub mod select;
 mod shape;
 mod sorted;
 mod spaced;
+/// Which chunks of tokens occur more than once, in little memory.
+pub mod spex;
 mod xor;
 
 use crate::{
@@ -76,15 +76,26 @@ enum Maker {
 impl Blotter {
     pub fn new(window: Window) -> Result<Self, String> {
         let maker = match &window.shape {
-            Shape::Run { kind, k, interleave } => Maker::Runs(Runs::new(kind.windows(), *k, *interleave)),
+            Shape::Run {
+                kind,
+                k,
+                interleave,
+            } => Maker::Runs(Runs::new(kind.windows(), *k, *interleave)),
             shape if window.is_dna => {
-                return Err(format!("{shape}: of both strands of a sequence there are ordered, xor and sorted windows"));
+                return Err(format!(
+                    "{shape}: of both strands of a sequence there are ordered, xor and sorted windows"
+                ));
             }
             Shape::Spaced(mask) => Maker::Spaced(mask.clone()),
             &Shape::Context(n) => Maker::Context(Context::new(n)),
             &Shape::Letters(n) => Maker::Letters(Letters::new(n)),
         };
-        Ok(Self { window, maker, hashes: Vec::new(), with_positions: true })
+        Ok(Self {
+            window,
+            maker,
+            hashes: Vec::new(),
+            with_positions: true,
+        })
     }
 
     /// Leaves positions out where they only count the windows, and says so: see [`Blots::is_counted`].
@@ -106,7 +117,9 @@ impl Blotter {
             Maker::Runs(runs) if self.window.is_dna => runs.blot_strands(tokens, out),
             Maker::Runs(runs) => match runs.in_a_row() {
                 Some((k, windows)) => {
-                    by_blocks(tokens, k, &mut self.hashes, |hashes| windows(hashes, k, &mut out.values));
+                    by_blocks(tokens, k, &mut self.hashes, |hashes| {
+                        windows(hashes, k, &mut out.values)
+                    });
                     is_counted = true;
                 }
                 None => {
@@ -115,7 +128,9 @@ impl Blotter {
                 }
             },
             Maker::Spaced(mask) => {
-                by_blocks(tokens, mask.length(), &mut self.hashes, |hashes| mask.windows(hashes, &mut out.values));
+                by_blocks(tokens, mask.length(), &mut self.hashes, |hashes| {
+                    mask.windows(hashes, &mut out.values)
+                });
                 is_counted = true;
             }
             Maker::Context(context) => context.blot(tokens, out),
@@ -134,7 +149,9 @@ impl Blotter {
         match self.window.shape {
             Shape::Context(n) => context::last_token(tokens, first, n as usize),
             Shape::Letters(n) => letters::last_token(tokens, first, n as usize),
-            _ => (first + self.window.shape.tokens().unwrap_or(1) as usize - 1).min(tokens.len() - 1),
+            _ => {
+                (first + self.window.shape.tokens().unwrap_or(1) as usize - 1).min(tokens.len() - 1)
+            }
         }
     }
 
@@ -151,7 +168,12 @@ impl Blotter {
 }
 
 /// Hands on the hashes of all tokens, block by block, so that each window of a length is in one of them; of a document that is shorter all at once.
-fn by_blocks(tokens: &Tokens, length: usize, hashes: &mut Vec<u64>, mut windows: impl FnMut(&[u64])) {
+fn by_blocks(
+    tokens: &Tokens,
+    length: usize,
+    hashes: &mut Vec<u64>,
+    mut windows: impl FnMut(&[u64]),
+) {
     let overlap = length - 1;
     for token in tokens.iter() {
         hashes.push(xxh3_64(token));
@@ -173,13 +195,22 @@ mod tests {
 
     fn tokens(words: &[impl AsRef<str>]) -> Tokens {
         let mut tokens = Tokens::default();
-        words.iter().for_each(|word| tokens.push(word.as_ref(), Span { start: 0, end: 0 }));
+        words
+            .iter()
+            .for_each(|word| tokens.push(word.as_ref(), Span { start: 0, end: 0 }));
         tokens
     }
 
     fn window(scheme: &str, k: u32, interleave: u32, bits: u8) -> Window {
-        let shape = parse(scheme, Run { k, interleave }).unwrap().remove(0).shape;
-        Window { shape, bits, is_dna: false }
+        let shape = parse(scheme, Run { k, interleave })
+            .unwrap()
+            .remove(0)
+            .shape;
+        Window {
+            shape,
+            bits,
+            is_dna: false,
+        }
     }
 
     fn blots_of(window: Window, words: &[impl AsRef<str>]) -> Blots {
@@ -191,7 +222,12 @@ mod tests {
     fn hex(window: Window, text: &str) -> String {
         let words: Vec<_> = text.split(' ').filter(|word| !word.is_empty()).collect();
         let digits = usize::from(window.bits.div_ceil(4));
-        blots_of(window, &words).values.iter().map(|value| format!("{value:0digits$x}")).collect::<Vec<_>>().join(" ")
+        blots_of(window, &words)
+            .values
+            .iter()
+            .map(|value| format!("{value:0digits$x}"))
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
@@ -199,15 +235,27 @@ mod tests {
         let text = "lorem ipsum dolor sit amet";
         for (window, expected) in [
             (window("ordered", 3, 1, 32), "d96da365 17faaf25 68072423"),
-            (window("ordered", 3, 1, 64), "d96da3656b6147c1 17faaf257698fed6 68072423781c3c6d"),
+            (
+                window("ordered", 3, 1, 64),
+                "d96da3656b6147c1 17faaf257698fed6 68072423781c3c6d",
+            ),
             (window("ordered", 8, 1, 32), "32d770d7"),
             (window("ordered", 2, 2, 18), "28c89 01bfd 3186a"),
             (window("xor", 3, 1, 32), "91fefd89 22b44be8 30a82272"),
-            (window("xor", 2, 2, 64), "719bb81042f4f19c 05f99c3cddc6da07 d534fbd7b47a5966"),
+            (
+                window("xor", 2, 2, 64),
+                "719bb81042f4f19c 05f99c3cddc6da07 d534fbd7b47a5966",
+            ),
             (window("sorted", 3, 1, 32), "b9678bf4 62363932 e7b280b9"),
             (window("spaced:1101", 0, 0, 32), "059353cf 7bddbc1e"),
-            (window("context:3", 0, 0, 32), "9f925847 89b49ec6 b5cd654c 1c1af218"),
-            (window("letters:16", 0, 0, 32), "251aa966 ac5208e0 a147775a 9466d7fa 0c0540dd 62fa471c 8d2059f5"),
+            (
+                window("context:3", 0, 0, 32),
+                "9f925847 89b49ec6 b5cd654c 1c1af218",
+            ),
+            (
+                window("letters:16", 0, 0, 32),
+                "251aa966 ac5208e0 a147775a 9466d7fa 0c0540dd 62fa471c 8d2059f5",
+            ),
         ] {
             assert_eq!(hex(window, text), expected);
         }
@@ -221,15 +269,34 @@ mod tests {
             assert_eq!(of("ha") == of("ho"), scheme == "xor");
         }
         assert_eq!(hex(window("xor", 8, 1, 32), "a a a a a a a a"), "00000000");
-        assert_ne!(hex(window("ordered", 4, 1, 32), "a b a b"), hex(window("ordered", 4, 1, 32), "a a b b"));
-        assert_eq!(hex(window("sorted", 4, 1, 32), "a b a b"), hex(window("sorted", 4, 1, 32), "a a b b"));
-        assert_ne!(hex(window("sorted", 4, 1, 32), "a b a b"), hex(window("sorted", 4, 1, 32), "a a a b"));
-        assert_eq!(hex(window("xor", 4, 1, 32), "a b a c"), hex(window("xor", 4, 1, 32), "c a b a"));
+        assert_ne!(
+            hex(window("ordered", 4, 1, 32), "a b a b"),
+            hex(window("ordered", 4, 1, 32), "a a b b")
+        );
+        assert_eq!(
+            hex(window("sorted", 4, 1, 32), "a b a b"),
+            hex(window("sorted", 4, 1, 32), "a a b b")
+        );
+        assert_ne!(
+            hex(window("sorted", 4, 1, 32), "a b a b"),
+            hex(window("sorted", 4, 1, 32), "a a a b")
+        );
+        assert_eq!(
+            hex(window("xor", 4, 1, 32), "a b a c"),
+            hex(window("xor", 4, 1, 32), "c a b a")
+        );
     }
 
     /// The definition, written down without rolling.
     fn simple(window: &Window, words: &[String]) -> Vec<(u32, u64)> {
-        let Shape::Run { kind, k, interleave } = window.shape else { panic!("{:?}", window.shape) };
+        let Shape::Run {
+            kind,
+            k,
+            interleave,
+        } = window.shape
+        else {
+            panic!("{:?}", window.shape)
+        };
         let (streams, k) = (interleave as usize, k as usize);
         let mut found = Vec::new();
         for first in 0..words.len() {
@@ -238,7 +305,9 @@ mod tests {
             if stream.len() < k && (first >= streams || whole >= k) {
                 continue;
             }
-            let hashes = stream[..k.min(stream.len())].iter().map(|word| xxh3_64(word.as_bytes()));
+            let hashes = stream[..k.min(stream.len())]
+                .iter()
+                .map(|word| xxh3_64(word.as_bytes()));
             let value = match kind {
                 Kind::Ordered => ordered::simple(hashes),
                 Kind::Xor => hashes.fold(0, |a, b| a ^ b),
@@ -279,16 +348,38 @@ mod tests {
     /// Blocks must not show: neither at their ends, nor where a document ends with one.
     #[test]
     fn documents_of_several_blocks_have_every_window() {
-        for (scheme, k) in [("ordered", 3), ("xor", 1), ("sorted", 8), ("spaced:1101", 4)] {
-            for length in
-                [BLOCK_TOKENS - 1, BLOCK_TOKENS, BLOCK_TOKENS + k - 1, BLOCK_TOKENS + k, 2 * BLOCK_TOKENS + k - 1, 2 * BLOCK_TOKENS + 9]
-            {
-                let words: Vec<_> = (0..length).map(|number| format!("{}", number * 7919 % 10_007)).collect();
+        for (scheme, k) in [
+            ("ordered", 3),
+            ("xor", 1),
+            ("sorted", 8),
+            ("spaced:1101", 4),
+        ] {
+            for length in [
+                BLOCK_TOKENS - 1,
+                BLOCK_TOKENS,
+                BLOCK_TOKENS + k - 1,
+                BLOCK_TOKENS + k,
+                2 * BLOCK_TOKENS + k - 1,
+                2 * BLOCK_TOKENS + 9,
+            ] {
+                let words: Vec<_> = (0..length)
+                    .map(|number| format!("{}", number * 7919 % 10_007))
+                    .collect();
                 let found = blots_of(window(scheme, k as u32, 1, 64), &words);
-                assert_eq!((found.values.len(), found.positions.len()), (length + 1 - k, length + 1 - k), "{scheme} {length}");
-                for first in [0, BLOCK_TOKENS - k, BLOCK_TOKENS - 1, length - k].into_iter().filter(|first| first + k <= length) {
+                assert_eq!(
+                    (found.values.len(), found.positions.len()),
+                    (length + 1 - k, length + 1 - k),
+                    "{scheme} {length}"
+                );
+                for first in [0, BLOCK_TOKENS - k, BLOCK_TOKENS - 1, length - k]
+                    .into_iter()
+                    .filter(|first| first + k <= length)
+                {
                     let one = blots_of(window(scheme, k as u32, 1, 64), &words[first..first + k]);
-                    assert_eq!(found.values[first], one.values[0], "{scheme} {length} {first}");
+                    assert_eq!(
+                        found.values[first], one.values[0],
+                        "{scheme} {length} {first}"
+                    );
                 }
             }
         }
@@ -296,7 +387,10 @@ mod tests {
 
     #[test]
     fn no_window_holds_an_unknown_base() {
-        let window = Window { is_dna: true, ..window("ordered", 3, 1, 32) };
+        let window = Window {
+            is_dna: true,
+            ..window("ordered", 3, 1, 32)
+        };
         let bases: Vec<_> = "acgtnacg".chars().map(String::from).collect();
         assert_eq!(blots_of(window, &bases).positions, [0, 1, 5]);
     }

@@ -13,14 +13,21 @@ pub fn windows(hashes: &[u64], k: usize, out: &mut Vec<u64>) {
         return;
     }
     let first = k.min(hashes.len());
-    let mut sum = hashes[..first].iter().fold(0, |sum, &hash| append(sum, hash));
+    let mut sum = hashes[..first]
+        .iter()
+        .fold(0, |sum, &hash| append(sum, hash));
     out.reserve(hashes.len() + 1 - first);
     out.push(stir(sum));
     let leaving = (0..k).fold(1_u64, |power, _| power.wrapping_mul(M));
-    out.extend(hashes[first..].iter().zip(hashes).map(|(&enters, &leaves)| {
-        sum = append(sum, enters).wrapping_sub(leaves.wrapping_mul(leaving));
-        stir(sum)
-    }));
+    out.extend(
+        hashes[first..]
+            .iter()
+            .zip(hashes)
+            .map(|(&enters, &leaves)| {
+                sum = append(sum, enters).wrapping_sub(leaves.wrapping_mul(leaving));
+                stir(sum)
+            }),
+    );
 }
 
 /// One more digit.

@@ -35,7 +35,13 @@ struct Stream {
 impl Runs {
     pub fn new(windows: Windows, k: u32, interleave: u32) -> Self {
         let (k, interleave) = (k as usize, interleave as usize);
-        Self { windows, k, interleave, streams: vec![Stream::default(); interleave], strands: Default::default() }
+        Self {
+            windows,
+            k,
+            interleave,
+            streams: vec![Stream::default(); interleave],
+            strands: Default::default(),
+        }
     }
 
     /// How long windows are, and what makes them, if all tokens are of one stream.
@@ -55,12 +61,17 @@ impl Runs {
         let streams = self.streams.len();
         for (index, stream) in self.streams.iter_mut().enumerate() {
             empty(&mut stream.hashes);
-            stream.hashes.extend(hashes.iter().skip(index).step_by(streams));
+            stream
+                .hashes
+                .extend(hashes.iter().skip(index).step_by(streams));
             empty(&mut stream.values);
             (self.windows)(&stream.hashes, self.k, &mut stream.values);
         }
         for position in 0..hashes.len() {
-            if let Some(&value) = self.streams[position % streams].values.get(position / streams) {
+            if let Some(&value) = self.streams[position % streams]
+                .values
+                .get(position / streams)
+            {
                 out.push(value, position as u32);
             }
         }
@@ -72,7 +83,11 @@ impl Runs {
         let (streams, k) = (self.interleave, self.k);
         for first in 0..streams {
             let bases = (tokens.len().saturating_sub(first)).div_ceil(streams);
-            let windows = if bases == 0 { 0 } else { (bases + 1).saturating_sub(k).max(1) };
+            let windows = if bases == 0 {
+                0
+            } else {
+                (bases + 1).saturating_sub(k).max(1)
+            };
             for start in (0..windows).step_by(BLOCK_WINDOWS) {
                 let end = (start + BLOCK_WINDOWS.min(windows - start) + k - 1).min(bases);
                 self.blot_block(tokens, first, start..end, out);
@@ -87,11 +102,21 @@ impl Runs {
         let base = |at: usize| tokens.get(first + at * streams);
         let [own, other] = &mut self.strands;
         own.refill(bases.clone().map(|at| xxh3_64(base(at))), k, self.windows);
-        other.refill(bases.clone().rev().map(|at| xxh3_64(dna::complement(base(at)))), k, self.windows);
+        other.refill(
+            bases
+                .clone()
+                .rev()
+                .map(|at| xxh3_64(dna::complement(base(at)))),
+            k,
+            self.windows,
+        );
         let width = k.min(bases.len());
         let unknown = xxh3_64(dna::UNKNOWN);
         // Behind the last unknown base.
-        let mut known = (0..width - 1).rev().find(|&at| own.hashes[at] == unknown).map_or(0, |at| at + 1);
+        let mut known = (0..width - 1)
+            .rev()
+            .find(|&at| own.hashes[at] == unknown)
+            .map_or(0, |at| at + 1);
         for (at, (&one, &two)) in own.values.iter().zip(other.values.iter().rev()).enumerate() {
             if own.hashes[at + width - 1] == unknown {
                 known = at + width;
@@ -116,7 +141,12 @@ fn sort_by_position(blots: &mut Blots) {
     if blots.positions.is_sorted() {
         return;
     }
-    let mut both: Vec<_> = blots.positions.iter().copied().zip(blots.values.iter().copied()).collect();
+    let mut both: Vec<_> = blots
+        .positions
+        .iter()
+        .copied()
+        .zip(blots.values.iter().copied())
+        .collect();
     both.sort_unstable();
     (blots.positions, blots.values) = both.into_iter().unzip();
 }

@@ -6,12 +6,30 @@ use std::{fmt, ops::RangeInclusive};
 /// Name, parameter where it has one of its own, and what it does.
 const TABLE: [(&str, &str); 7] = [
     ("ordered[:K]", "K tokens in a row, as they stand"),
-    ("xor[:K]", "K tokens in any order; a word that occurs twice in a window cancels (as dupi does it)"),
-    ("sorted[:K]", "K tokens in any order; a word that occurs twice counts twice"),
-    ("spaced[:MASK]", "the tokens of a window where MASK has a 1, in order [110100101]"),
-    ("context[:N]", "N words of four letters or more, by their first five, in any order and with one left out, for reworded text [3]"),
-    ("letters[:N]", "N letters in a row, whatever words they are of, for text from scanners; best with /winnow:8 [16]"),
-    ("minhash:256", "no windows but one print of the whole document, 256 bits of MinHash over its tokens, for dedup-query --history"),
+    (
+        "xor[:K]",
+        "K tokens in any order; a word that occurs twice in a window cancels (as dupi does it)",
+    ),
+    (
+        "sorted[:K]",
+        "K tokens in any order; a word that occurs twice counts twice",
+    ),
+    (
+        "spaced[:MASK]",
+        "the tokens of a window where MASK has a 1, in order [110100101]",
+    ),
+    (
+        "context[:N]",
+        "N words of four letters or more, by their first five, in any order and with one left out, for reworded text [3]",
+    ),
+    (
+        "letters[:N]",
+        "N letters in a row, whatever words they are of, for text from scanners; best with /winnow:8 [16]",
+    ),
+    (
+        "minhash:256",
+        "no windows but one print of the whole document, 256 bits of MinHash over its tokens, for dedup-query --history",
+    ),
 ];
 
 /// What there is, for a help text.
@@ -49,8 +67,11 @@ pub enum Kind {
 pub(super) type Windows = fn(hashes: &[u64], k: usize, out: &mut Vec<u64>);
 
 impl Kind {
-    const ALL: [(&'static str, Self, Windows); 3] =
-        [("ordered", Self::Ordered, ordered::windows), ("xor", Self::Xor, xor::windows), ("sorted", Self::Sorted, sorted::windows)];
+    const ALL: [(&'static str, Self, Windows); 3] = [
+        ("ordered", Self::Ordered, ordered::windows),
+        ("xor", Self::Xor, xor::windows),
+        ("sorted", Self::Sorted, sorted::windows),
+    ];
 
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].0
@@ -74,14 +95,28 @@ pub struct Run {
 impl Shape {
     /// Reads a name. What it leaves open is as in `run`.
     fn parse(text: &str, run: Run) -> Result<Self, String> {
-        let (name, parameter) = text.split_once(':').map_or((text, None), |(name, parameter)| (name, Some(parameter)));
+        let (name, parameter) = text
+            .split_once(':')
+            .map_or((text, None), |(name, parameter)| (name, Some(parameter)));
         if let Some(&(_, kind, _)) = Kind::ALL.iter().find(|row| row.0 == name) {
             let Some(parameter) = parameter else {
-                return Ok(Self::Run { kind, k: run.k, interleave: run.interleave });
+                return Ok(Self::Run {
+                    kind,
+                    k: run.k,
+                    interleave: run.interleave,
+                });
             };
-            let (k, interleave) = parameter.split_once('x').map_or((parameter, None), |(k, interleave)| (k, Some(interleave)));
-            let interleave = interleave.map_or(Ok(run.interleave), |interleave| number(interleave, &INTERLEAVE))?;
-            return Ok(Self::Run { kind, k: number(k, &K)?, interleave });
+            let (k, interleave) = parameter
+                .split_once('x')
+                .map_or((parameter, None), |(k, interleave)| (k, Some(interleave)));
+            let interleave = interleave.map_or(Ok(run.interleave), |interleave| {
+                number(interleave, &INTERLEAVE)
+            })?;
+            return Ok(Self::Run {
+                kind,
+                k: number(k, &K)?,
+                interleave,
+            });
         }
         let few = |default: u32| parameter.map_or(Ok(default), |parameter| number(parameter, &FEW));
         match name {
@@ -106,15 +141,29 @@ impl Shape {
 
     /// Whether a shared blot is text that is shared as it stands.
     pub fn is_verbatim(&self) -> bool {
-        matches!(self, Self::Run { kind: Kind::Ordered, .. })
+        matches!(
+            self,
+            Self::Run {
+                kind: Kind::Ordered,
+                ..
+            }
+        )
     }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Run { kind, k, interleave: 1 } => write!(f, "{}:{k}", kind.name()),
-            Self::Run { kind, k, interleave } => write!(f, "{}:{k}x{interleave}", kind.name()),
+            Self::Run {
+                kind,
+                k,
+                interleave: 1,
+            } => write!(f, "{}:{k}", kind.name()),
+            Self::Run {
+                kind,
+                k,
+                interleave,
+            } => write!(f, "{}:{k}x{interleave}", kind.name()),
             Self::Spaced(mask) => write!(f, "spaced:{}", mask.name()),
             Self::Context(n) => write!(f, "context:{n}"),
             Self::Letters(n) => write!(f, "letters:{n}"),
@@ -124,7 +173,13 @@ impl fmt::Display for Shape {
 
 fn number(text: &str, range: &RangeInclusive<u32>) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| range.contains(number));
-    number.ok_or_else(|| format!("'{text}' is not a number from {} to {}", range.start(), range.end()))
+    number.ok_or_else(|| {
+        format!(
+            "'{text}' is not a number from {} to {}",
+            range.start(),
+            range.end()
+        )
+    })
 }
 
 /// A scheme, and which of its blots are kept where that is a matter of its own.
@@ -138,8 +193,13 @@ pub struct Named {
 pub fn parse(text: &str, run: Run) -> Result<Vec<Named>, String> {
     let mut schemes: Vec<Named> = Vec::new();
     for text in text.split(',') {
-        let (name, select) = text.split_once('/').map_or((text, None), |(name, select)| (name, Some(select.to_owned())));
-        let named = Named { shape: Shape::parse(name, run).map_err(|what| format!("{name}: {what}"))?, select };
+        let (name, select) = text.split_once('/').map_or((text, None), |(name, select)| {
+            (name, Some(select.to_owned()))
+        });
+        let named = Named {
+            shape: Shape::parse(name, run).map_err(|what| format!("{name}: {what}"))?,
+            select,
+        };
         if schemes.iter().any(|known| known.shape == named.shape) {
             return Err(format!("{}: named twice", named.shape));
         }
@@ -150,29 +210,59 @@ pub fn parse(text: &str, run: Run) -> Result<Vec<Named>, String> {
 
 /// Which of the schemes tells text that stands word for word (if there is but one, any), and how many tokens its windows reach over.
 pub fn verbatim(names: &str) -> Option<(usize, u32)> {
-    let schemes = parse(names, Run { k: 1, interleave: 1 }).ok()?;
-    let at = if schemes.len() == 1 { 0 } else { schemes.iter().position(|named| named.shape.is_verbatim() && named.select.is_none())? };
+    let schemes = parse(
+        names,
+        Run {
+            k: 1,
+            interleave: 1,
+        },
+    )
+    .ok()?;
+    let at = if schemes.len() == 1 {
+        0
+    } else {
+        schemes
+            .iter()
+            .position(|named| named.shape.is_verbatim() && named.select.is_none())?
+    };
     Some((at, schemes[at].shape.tokens()?))
 }
 
 /// Whether some scheme of `text` leaves open how long its runs are.
 pub fn leaves_open(text: &str) -> bool {
-    text.split(',').any(|name| Kind::ALL.iter().any(|row| name.split('/').next() == Some(row.0)))
+    text.split(',').any(|name| {
+        Kind::ALL
+            .iter()
+            .any(|row| name.split('/').next() == Some(row.0))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const RUN: Run = Run { k: 8, interleave: 1 };
+    const RUN: Run = Run {
+        k: 8,
+        interleave: 1,
+    };
 
     #[test]
     fn names_are_read_back_as_written() {
-        for name in ["ordered:8", "xor:10x2", "sorted:5", "spaced:110100101", "context:3", "letters:16"] {
+        for name in [
+            "ordered:8",
+            "xor:10x2",
+            "sorted:5",
+            "spaced:110100101",
+            "context:3",
+            "letters:16",
+        ] {
             assert_eq!(Shape::parse(name, RUN).unwrap().to_string(), name);
         }
         let several = parse("ordered,context,letters:20/winnow:9", RUN).unwrap();
-        let names: Vec<_> = several.iter().map(|named| named.shape.to_string()).collect();
+        let names: Vec<_> = several
+            .iter()
+            .map(|named| named.shape.to_string())
+            .collect();
         assert_eq!(names, ["ordered:8", "context:3", "letters:20"]);
         assert_eq!(several[2].select.as_deref(), Some("winnow:9"));
     }
@@ -180,10 +270,22 @@ mod tests {
     #[test]
     fn nonsense_is_explained() {
         let explain = |text| parse(text, RUN).unwrap_err();
-        assert!(explain("orderd:8").starts_with("orderd:8: no scheme 'orderd:8'; there are ordered[:K], xor[:K], "));
-        assert_eq!(explain("ordered:0"), "ordered:0: '0' is not a number from 1 to 1024");
-        assert_eq!(explain("xor:5x99"), "xor:5x99: '99' is not a number from 1 to 64");
-        assert_eq!(explain("context:x"), "context:x: 'x' is not a number from 1 to 64");
+        assert!(
+            explain("orderd:8")
+                .starts_with("orderd:8: no scheme 'orderd:8'; there are ordered[:K], xor[:K], ")
+        );
+        assert_eq!(
+            explain("ordered:0"),
+            "ordered:0: '0' is not a number from 1 to 1024"
+        );
+        assert_eq!(
+            explain("xor:5x99"),
+            "xor:5x99: '99' is not a number from 1 to 64"
+        );
+        assert_eq!(
+            explain("context:x"),
+            "context:x: 'x' is not a number from 1 to 64"
+        );
         assert_eq!(explain("ordered:8,ordered"), "ordered:8: named twice");
         assert!(explain("spaced:012").starts_with("spaced:012: '012' is not a mask "));
         assert!(explain("").contains("no scheme ''"));

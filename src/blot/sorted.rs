@@ -10,11 +10,18 @@ pub fn windows(hashes: &[u64], k: usize, out: &mut Vec<u64>) {
         return;
     }
     let first = k.min(hashes.len());
-    let mut sum = hashes[..first].iter().fold(seed("sorted"), |sum, &hash| sum.wrapping_add(hash));
+    let mut sum = hashes[..first]
+        .iter()
+        .fold(seed("sorted"), |sum, &hash| sum.wrapping_add(hash));
     out.reserve(hashes.len() + 1 - first);
     out.push(stir(sum));
-    out.extend(hashes[first..].iter().zip(hashes).map(|(&enters, &leaves)| {
-        sum = sum.wrapping_add(enters).wrapping_sub(leaves);
-        stir(sum)
-    }));
+    out.extend(
+        hashes[first..]
+            .iter()
+            .zip(hashes)
+            .map(|(&enters, &leaves)| {
+                sum = sum.wrapping_add(enters).wrapping_sub(leaves);
+                stir(sum)
+            }),
+    );
 }

@@ -19,15 +19,24 @@ const LENGTHS: RangeInclusive<usize> = 1..=64;
 
 impl Mask {
     pub fn parse(text: &str) -> Result<Self, String> {
-        let is_mask = text.bytes().all(|byte| matches!(byte, b'0' | b'1')) && text.starts_with('1') && text.ends_with('1');
+        let is_mask = text.bytes().all(|byte| matches!(byte, b'0' | b'1'))
+            && text.starts_with('1')
+            && text.ends_with('1');
         if !is_mask || !LENGTHS.contains(&text.len()) {
             return Err(format!(
                 "'{text}' is not a mask of up to {} 0s and 1s that starts and ends with 1, such as {DEFAULT}",
                 LENGTHS.end()
             ));
         }
-        let offsets = text.bytes().enumerate().filter(|&(_, byte)| byte == b'1').map(|(at, _)| at);
-        Ok(Self { name: text.to_owned(), offsets: offsets.collect() })
+        let offsets = text
+            .bytes()
+            .enumerate()
+            .filter(|&(_, byte)| byte == b'1')
+            .map(|(at, _)| at);
+        Ok(Self {
+            name: text.to_owned(),
+            offsets: offsets.collect(),
+        })
     }
 
     pub fn name(&self) -> &str {
@@ -43,9 +52,17 @@ impl Mask {
     pub fn windows(&self, hashes: &[u64], out: &mut Vec<u64>) {
         let seed = seed(&self.name);
         if !hashes.is_empty() && hashes.len() < self.length() {
-            out.push(stir(hashes.iter().fold(seed, |sum, &hash| append(sum, hash))));
+            out.push(stir(
+                hashes.iter().fold(seed, |sum, &hash| append(sum, hash)),
+            ));
         }
-        out.extend(hashes.windows(self.length()).map(|window| stir(self.offsets.iter().fold(seed, |sum, &at| append(sum, window[at])))));
+        out.extend(hashes.windows(self.length()).map(|window| {
+            stir(
+                self.offsets
+                    .iter()
+                    .fold(seed, |sum, &at| append(sum, window[at])),
+            )
+        }));
     }
 }
 
@@ -63,7 +80,10 @@ mod tests {
         assert_eq!(of(&[1, 2, 3, 4]), of(&[1, 2, 9, 4]));
         assert_ne!(of(&[1, 2, 3, 4]), of(&[1, 9, 3, 4]));
         assert_ne!(of(&[1, 2, 3, 4]), of(&[2, 1, 3, 4]));
-        assert_eq!([0, 1, 3, 4, 6].map(|tokens| of(&vec![1; tokens]).len()), [0, 1, 1, 1, 3]);
+        assert_eq!(
+            [0, 1, 3, 4, 6].map(|tokens| of(&vec![1; tokens]).len()),
+            [0, 1, 1, 1, 3]
+        );
     }
 
     #[test]

@@ -103,7 +103,11 @@ pub struct StreamArgs {
 
 impl StreamArgs {
     pub fn settings(&self, prefer_fasta: bool) -> Settings {
-        let form = if self.is_binary { Form::Binary } else { Form::Ndjson };
+        let form = if self.is_binary {
+            Form::Binary
+        } else {
+            Form::Ndjson
+        };
         self.run.settings(form, self.memory, prefer_fasta)
     }
 }
@@ -122,42 +126,67 @@ impl RunArgs {
 /// Bytes of memory of this machine, or a guess.
 pub fn machine_memory() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    let total = info.lines().find_map(|line| {
+        line.strip_prefix("MemTotal:")?
+            .trim()
+            .strip_suffix(" kB")?
+            .parse::<u64>()
+            .ok()
+    });
     total.map_or(4 << 30, |kilobytes| kilobytes << 10)
 }
 
 /// As many threads as were asked for, or one a core.
 pub fn threads_of(asked: Option<u32>) -> usize {
-    asked.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), |threads| threads as usize)
+    asked.map_or_else(
+        || thread::available_parallelism().map_or(1, usize::from),
+        |threads| threads as usize,
+    )
 }
 
 /// The entries of a list, one a line, as they are asked for.
-pub fn read_list(list: &Path, is_nul_separated: bool) -> Result<impl Iterator<Item = Result<String, Error>> + use<>, Error> {
+pub fn read_list(
+    list: &Path,
+    is_nul_separated: bool,
+) -> Result<impl Iterator<Item = Result<String, Error>> + use<>, Error> {
     let input: Box<dyn BufRead> = if list.as_os_str() == "-" {
         Box::new(io::stdin().lock())
     } else {
-        Box::new(BufReader::new(File::open(list).map_err(|error| Error::io(list.display(), error))?))
+        Box::new(BufReader::new(
+            File::open(list).map_err(|error| Error::io(list.display(), error))?,
+        ))
     };
     let name = list.display().to_string();
     let lines = input.split(if is_nul_separated { 0 } else { b'\n' });
     let text = move |line: io::Result<Vec<u8>>| {
         let line = line.map_err(|error| Error::io(&name, error))?;
-        String::from_utf8(line).map_err(|_| Error::io(&name, io::Error::other("an entry of the list is not UTF-8")))
+        String::from_utf8(line)
+            .map_err(|_| Error::io(&name, io::Error::other("an entry of the list is not UTF-8")))
     };
-    Ok(lines.map(text).filter(|line| !line.as_ref().is_ok_and(String::is_empty)))
+    Ok(lines
+        .map(text)
+        .filter(|line| !line.as_ref().is_ok_and(String::is_empty)))
 }
 
 impl InputArgs {
     pub fn reads_stdin(&self) -> bool {
         let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
-        let is_nothing_named = self.paths.is_empty() && self.files_from.is_none() && self.slice.is_none();
+        let is_nothing_named =
+            self.paths.is_empty() && self.files_from.is_none() && self.slice.is_none();
         is_nothing_named || self.paths.iter().chain(&self.files_from).any(is_stdin)
     }
 
     /// As they are given to another tool, but for what is to be read.
     pub fn flags(&self) -> Vec<String> {
-        let mut flags = vec![format!("--id-field={}", self.id_field), format!("--text-field={}", self.text_field)];
-        flags.extend(self.records.iter().map(|records| format!("--records={records}")));
+        let mut flags = vec![
+            format!("--id-field={}", self.id_field),
+            format!("--text-field={}", self.text_field),
+        ];
+        flags.extend(
+            self.records
+                .iter()
+                .map(|records| format!("--records={records}")),
+        );
         flags.extend(self.lossy.then(|| "--lossy".to_owned()));
         flags.push(format!("--max-document={}", self.max_document));
         flags
@@ -171,11 +200,22 @@ impl InputArgs {
         if let Some(list) = &self.files_from {
             flags.push(format!("--files-from={}", list.to_str()?));
         }
-        Some((flags, self.paths.iter().map(|path| path.to_str().map(str::to_owned)).collect::<Option<_>>()?))
+        Some((
+            flags,
+            self.paths
+                .iter()
+                .map(|path| path.to_str().map(str::to_owned))
+                .collect::<Option<_>>()?,
+        ))
     }
 
     pub fn options(&self, prefer_fasta: bool) -> corpus::Options {
-        let named = |name: &String| Records::NAMES.iter().find(|(known, _)| known == name).map(|&(_, records)| records);
+        let named = |name: &String| {
+            Records::NAMES
+                .iter()
+                .find(|(known, _)| known == name)
+                .map(|&(_, records)| records)
+        };
         corpus::Options {
             paths: self.paths.clone(),
             files_from: self.files_from.clone(),
@@ -183,7 +223,10 @@ impl InputArgs {
             copies: self.copies.clone(),
             nul_separated: self.null,
             records: self.records.as_ref().and_then(named),
-            fields: LineParser { id_field: self.id_field.clone(), text_field: self.text_field.clone() },
+            fields: LineParser {
+                id_field: self.id_field.clone(),
+                text_field: self.text_field.clone(),
+            },
             relative: self.relative,
             lossy: self.lossy,
             prefer_fasta,
@@ -223,8 +266,13 @@ impl TokenArgs {
 
     /// As they are given to another tool.
     pub fn flags(&self) -> Vec<String> {
-        let tokenizer = self.tokenizer.map(|rule| format!("--tokenizer={}", rule.name()));
-        tokenizer.into_iter().chain(self.strip_html.then(|| "--strip-html".to_owned())).collect()
+        let tokenizer = self
+            .tokenizer
+            .map(|rule| format!("--tokenizer={}", rule.name()));
+        tokenizer
+            .into_iter()
+            .chain(self.strip_html.then(|| "--strip-html".to_owned()))
+            .collect()
     }
 
     pub fn is_dna(&self) -> bool {
@@ -258,10 +306,15 @@ impl BlotArgs {
     pub fn flags(&self) -> Vec<String> {
         let flags = [
             self.k.map(|k| format!("-k{k}")),
-            self.scheme.as_ref().map(|scheme| format!("--scheme={scheme}")),
-            self.interleave.map(|interleave| format!("--interleave={interleave}")),
+            self.scheme
+                .as_ref()
+                .map(|scheme| format!("--scheme={scheme}")),
+            self.interleave
+                .map(|interleave| format!("--interleave={interleave}")),
             self.bits.map(|bits| format!("--bits={bits}")),
-            self.select.as_ref().map(|select| format!("--select={select}")),
+            self.select
+                .as_ref()
+                .map(|select| format!("--select={select}")),
         ];
         flags.into_iter().flatten().collect()
     }
@@ -290,7 +343,11 @@ fn long_help(what: &str, rows: &str, default: &str) -> String {
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is not a size such as 512K, 64M or 2G");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+    let shift = match text[digits.len()..]
+        .to_ascii_uppercase()
+        .trim_end_matches('B')
+        .trim_end_matches('I')
+    {
         "" => 0,
         "K" => 10,
         "M" => 20,
@@ -298,7 +355,11 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "T" => 40,
         _ => return Err(wrong()),
     };
-    digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift)).ok_or_else(wrong)
+    digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(1 << shift))
+        .ok_or_else(wrong)
 }
 
 /// What scores are, in long.
@@ -321,7 +382,10 @@ mod tests {
 
     #[test]
     fn sizes_are_read() {
-        assert_eq!(["512", "64K", "2m", "1GiB", "3TB"].map(parse_size), [Ok(512), Ok(64 << 10), Ok(2 << 20), Ok(1 << 30), Ok(3 << 40)]);
+        assert_eq!(
+            ["512", "64K", "2m", "1GiB", "3TB"].map(parse_size),
+            [Ok(512), Ok(64 << 10), Ok(2 << 20), Ok(1 << 30), Ok(3 << 40)]
+        );
         for wrong in ["", "M", "1X", "-1", "1.5G", "99999999999T"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
         }

@@ -30,12 +30,27 @@ struct Arguments {
 
 const MANUAL: Manual = Manual {
     examples: &[
-        ("dedup-tokenize corpus/ | dedup-blot > corpus.blots", "Blots of all files in a directory, step by step"),
+        (
+            "dedup-tokenize corpus/ | dedup-blot > corpus.blots",
+            "Blots of all files in a directory, step by step",
+        ),
         ("dedup-blot corpus/ > corpus.blots", "The same in one step"),
-        ("dedup-blot --select winnow:4 --binary -o corpus.blots corpus/", "Two in five blots, and no shared run of 11 words missed"),
-        ("dedup-blot --scheme xor -k 10 --interleave 2 scans/", "dupi's blots for noisy text"),
-        ("dedup-blot --tokenizer dna genomes.fa.gz", "Sequences, whichever strand was read"),
-        ("dedup-blot --scheme minhash:256 corpus/ > corpus.prints", "One print of 256 bits for each, for dedup-query --history"),
+        (
+            "dedup-blot --select winnow:4 --binary -o corpus.blots corpus/",
+            "Two in five blots, and no shared run of 11 words missed",
+        ),
+        (
+            "dedup-blot --scheme xor -k 10 --interleave 2 scans/",
+            "dupi's blots for noisy text",
+        ),
+        (
+            "dedup-blot --tokenizer dna genomes.fa.gz",
+            "Sequences, whichever strand was read",
+        ),
+        (
+            "dedup-blot --scheme minhash:256 corpus/ > corpus.prints",
+            "One print of 256 bits for each, for dedup-query --history",
+        ),
     ],
     sections: &[(
         "BLOTS",
@@ -61,7 +76,15 @@ impl Tool for Arguments {
     fn run(&self) -> Result<ExitCode, anyhow::Error> {
         let options = self.blots.options(&self.tokens);
         let settings = self.stream.settings(self.tokens.is_dna());
-        run_stream::<Self>(&self.stream, |out, watch| Ok(commands::blot(&options, self.positions, &settings, out, watch)?))
+        run_stream::<Self>(&self.stream, |out, watch| {
+            Ok(commands::blot(
+                &options,
+                self.positions,
+                &settings,
+                out,
+                watch,
+            )?)
+        })
     }
 }
 

@@ -45,7 +45,13 @@ pub struct CompareArgs {
 }
 
 /// As in the experiments of the paper.
-const PUBLISHED: GdicOptions = GdicOptions { p_stop: 0.995, stop_of: StopOf::Documents, n_match: 2, s_match: 7, p_common: 0.02 };
+const PUBLISHED: GdicOptions = GdicOptions {
+    p_stop: 0.995,
+    stop_of: StopOf::Documents,
+    n_match: 2,
+    s_match: 7,
+    p_common: 0.02,
+};
 
 /// The filter, for the manual.
 pub const DICTIONARY: &[&str] = &[
@@ -74,7 +80,9 @@ pub const COMPARISON: &[&str] = &[
 impl CompareArgs {
     /// Whether pairs are compared, or would be.
     pub fn is_asked(&self) -> bool {
-        self.areas || self.candidates || self.methods().iter().any(|method| *method != Method::Blots)
+        self.areas
+            || self.candidates
+            || self.methods().iter().any(|method| *method != Method::Blots)
     }
 
     pub fn only_candidates(&self) -> bool {
@@ -83,13 +91,24 @@ impl CompareArgs {
 
     /// In the order of their names, each once.
     pub fn methods(&self) -> Vec<Method> {
-        let asked = Method::NAMES.iter().filter(|(name, _)| self.method.iter().any(|asked| asked == name));
+        let asked = Method::NAMES
+            .iter()
+            .filter(|(name, _)| self.method.iter().any(|asked| asked == name));
         let methods: Vec<_> = asked.map(|&(_, method)| method).collect();
-        if methods.is_empty() { vec![Method::Blots] } else { methods }
+        if methods.is_empty() {
+            vec![Method::Blots]
+        } else {
+            methods
+        }
     }
 
     /// The options but for where the documents are.
-    pub fn options(&self, blots: ExtractOptions, format: Format, which: WhichPairs) -> CompareOptions {
+    pub fn options(
+        &self,
+        blots: ExtractOptions,
+        format: Format,
+        which: WhichPairs,
+    ) -> CompareOptions {
         CompareOptions {
             methods: self.methods(),
             blots,
@@ -104,7 +123,9 @@ impl CompareArgs {
     }
 
     fn gdic(&self) -> GdicOptions {
-        let stop_of = StopOf::NAMES.iter().find(|(name, _)| Some(*name) == self.p_stop_of.as_deref());
+        let stop_of = StopOf::NAMES
+            .iter()
+            .find(|(name, _)| Some(*name) == self.p_stop_of.as_deref());
         GdicOptions {
             p_stop: self.p_stop.unwrap_or(PUBLISHED.p_stop),
             stop_of: stop_of.map_or(PUBLISHED.stop_of, |&(_, stop_of)| stop_of),
@@ -134,9 +155,14 @@ impl CompareArgs {
         if self.p_common == Some(0.0) {
             bail!("--p-common 0 would take all pairs; for that there is --method exhaustive");
         }
-        for (flag, is_given) in [("--min-similarity", self.min_similarity.is_some()), ("--slice", self.slice.is_some())] {
+        for (flag, is_given) in [
+            ("--min-similarity", self.min_similarity.is_some()),
+            ("--slice", self.slice.is_some()),
+        ] {
             if is_given && !self.is_asked() {
-                bail!("{flag} is about pairs that are compared; add --areas or --method exhaustive");
+                bail!(
+                    "{flag} is about pairs that are compared; add --areas or --method exhaustive"
+                );
             }
         }
         if self.candidates && self.min_similarity.is_some() {

@@ -21,9 +21,9 @@ use super::{
 use crate::{
     base::parallel::Limits,
     commands::{
-        Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassageOptions, PassagesOptions, RowFormat, Settings,
-        UniqueOptions, Watch, WhichPairs, compare, extract_counted, extract_pages, extract_passages, extract_without, passages, spans,
-        unique,
+        Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassageOptions,
+        PassagesOptions, RowFormat, Settings, UniqueOptions, Watch, WhichPairs, compare,
+        extract_counted, extract_pages, extract_passages, extract_without, passages, spans, unique,
     },
     index::{Index, Since},
     report::{Format, GraphFormat},
@@ -150,23 +150,62 @@ const MOST_PAGES: u32 = 500;
 
 const MANUAL: Manual = Manual {
     examples: &[
-        ("dedup-extract my.idx", "Every pair of which one document is half in the other"),
-        ("dedup-extract my.idx --score jaccard --threshold 0.8 --format tsv", "Near-duplicates, as a table"),
-        ("dedup-extract my.idx --as table --top 10 --format tsv -o alike.tsv", "The ten most similar documents of each"),
-        ("dedup-extract my.idx --as table --since 1 --format tsv", "What to do to a table that was made after commit 1 (or a pin)"),
-        ("dedup-extract my.idx --as clusters --keep longest", "Groups of documents that hang together, with the longest of each"),
+        (
+            "dedup-extract my.idx",
+            "Every pair of which one document is half in the other",
+        ),
+        (
+            "dedup-extract my.idx --score jaccard --threshold 0.8 --format tsv",
+            "Near-duplicates, as a table",
+        ),
+        (
+            "dedup-extract my.idx --as table --top 10 --format tsv -o alike.tsv",
+            "The ten most similar documents of each",
+        ),
+        (
+            "dedup-extract my.idx --as table --since 1 --format tsv",
+            "What to do to a table that was made after commit 1 (or a pin)",
+        ),
+        (
+            "dedup-extract my.idx --as clusters --keep longest",
+            "Groups of documents that hang together, with the longest of each",
+        ),
         (
             "dedup-extract my.idx --unique articles.jsonl.zst -o clean.jsonl.zst",
             "A corpus without near-duplicates: what is dropped is, by 80 % or more, in a document that is kept",
         ),
-        ("dedup-extract my.idx --as spans articles.jsonl.zst", "The bytes of each document that came before"),
-        ("dedup-extract my.idx --as passages --min-tokens 20 --top 100 articles.jsonl.zst", "What is copied most, each text once"),
-        ("dedup-extract my.idx --as graph --format graphml -o similar.graphml", "A graph for Gephi"),
-        ("dedup-extract my.idx --as blots --sigma 3 --format tsv", "The most repeated windows of text"),
-        ("dedup-extract my.idx --passages --corpus corpus/", "What the documents of each pair share, from where to where"),
-        ("dedup-extract my.idx --html report/ --corpus corpus/ --exclude-quotes", "For a browser: open report/index.html"),
-        ("dedup-extract my.idx --new essays/ --base template.txt", "New essays with each other and with all else, but for the template"),
-        ("dedup-extract my.idx --areas --min-similarity 500 articles.jsonl.zst", "Pairs that share text, and where they are alike"),
+        (
+            "dedup-extract my.idx --as spans articles.jsonl.zst",
+            "The bytes of each document that came before",
+        ),
+        (
+            "dedup-extract my.idx --as passages --min-tokens 20 --top 100 articles.jsonl.zst",
+            "What is copied most, each text once",
+        ),
+        (
+            "dedup-extract my.idx --as graph --format graphml -o similar.graphml",
+            "A graph for Gephi",
+        ),
+        (
+            "dedup-extract my.idx --as blots --sigma 3 --format tsv",
+            "The most repeated windows of text",
+        ),
+        (
+            "dedup-extract my.idx --passages --corpus corpus/",
+            "What the documents of each pair share, from where to where",
+        ),
+        (
+            "dedup-extract my.idx --html report/ --corpus corpus/ --exclude-quotes",
+            "For a browser: open report/index.html",
+        ),
+        (
+            "dedup-extract my.idx --new essays/ --base template.txt",
+            "New essays with each other and with all else, but for the template",
+        ),
+        (
+            "dedup-extract my.idx --areas --min-similarity 500 articles.jsonl.zst",
+            "Pairs that share text, and where they are alike",
+        ),
         (
             "for i in 1 2; do dedup-extract my.idx --method exhaustive --slice $i/2 articles.jsonl.zst; done",
             "All pairs, in two parts that may be made by two hosts",
@@ -255,7 +294,12 @@ const MANUAL: Manual = Manual {
                  no factor is known, and there is none. The other scores are ratios and need none.",
             ],
         ),
-        ("EXIT STATUS", &["0: all was done, also if nothing was found. 2: there was an error, or some input could not be used."]),
+        (
+            "EXIT STATUS",
+            &[
+                "0: all was done, also if nothing was found. 2: there was an error, or some input could not be used.",
+            ],
+        ),
     ],
     see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-index", 5)],
 };
@@ -269,7 +313,11 @@ impl Tool for Arguments {
 
     fn run(&self) -> Result<ExitCode, anyhow::Error> {
         self.ensure_flags_fit()?;
-        let open = || Ok::<_, anyhow::Error>(Index::open_whole(self.index.as_deref().context("say which index")?)?);
+        let open = || {
+            Ok::<_, anyhow::Error>(Index::open_whole(
+                self.index.as_deref().context("say which index")?,
+            )?)
+        };
         if self.what == Kind::Spans {
             return self.run_spans(self.format()?, &open()?);
         }
@@ -279,12 +327,19 @@ impl Tool for Arguments {
         if self.comparison.is_asked() {
             return self.run_comparison(&open()?);
         }
-        if self.passages && self.format.as_deref().is_some_and(|format| format != "ndjson" && format != "pan-xml") {
+        if self.passages
+            && self
+                .format
+                .as_deref()
+                .is_some_and(|format| format != "ndjson" && format != "pan-xml")
+        {
             bail!("--passages gives ndjson or pan-xml; leave out --format");
         }
         let index = open()?;
         let options = self.options(&index)?;
-        let excludes = !self.exclude.is_empty() || !self.exclude_index.is_empty() || !self.manners.base.is_empty();
+        let excludes = !self.exclude.is_empty()
+            || !self.exclude_index.is_empty()
+            || !self.manners.base.is_empty();
         if excludes && !self.run.quiet {
             tell_not_excluded(&tool_name::<Self>(), &index);
         }
@@ -293,31 +348,80 @@ impl Tool for Arguments {
         }
         let bar = counting_bar(self.run.quiet, "documents");
         let leave_out = self.leave_out();
-        let mut complaints = Complaints::new(tool_name::<Self>(), self.run.quiet && self.run.input.skip_bad);
+        let mut complaints = Complaints::new(
+            tool_name::<Self>(),
+            self.run.quiet && self.run.input.skip_bad,
+        );
         let mut tell = |done, all| {
             bar.set_length(all);
             bar.set_position(done);
         };
         if let Some(directory) = &self.html {
-            let (top, passages) = (self.top.unwrap_or(MOST_PAGES) as usize, self.passages(&options, &index, &mut complaints)?);
-            let pages = PagesOptions { directory: directory.clone(), top, passages };
-            let paged = extract_pages(&options, &pages, &leave_out, &index, &mut complaints, &mut tell);
+            let (top, passages) = (
+                self.top.unwrap_or(MOST_PAGES) as usize,
+                self.passages(&options, &index, &mut complaints)?,
+            );
+            let pages = PagesOptions {
+                directory: directory.clone(),
+                top,
+                passages,
+            };
+            let paged = extract_pages(
+                &options,
+                &pages,
+                &leave_out,
+                &index,
+                &mut complaints,
+                &mut tell,
+            );
             bar.finish_and_clear();
             return Ok(self.tell_pages(&paged?));
         }
         if self.is_xml() {
-            let directory = self.output.as_deref().context("pan-xml is a file for each pair; say where with -o DIR")?;
-            let (mut out, passages) = (XmlFiles::create(directory)?, self.passages(&options, &index, &mut complaints)?);
-            let unread = extract_passages(&options, &passages, &leave_out, &index, &mut out, &mut complaints, &mut tell);
+            let directory = self
+                .output
+                .as_deref()
+                .context("pan-xml is a file for each pair; say where with -o DIR")?;
+            let (mut out, passages) = (
+                XmlFiles::create(directory)?,
+                self.passages(&options, &index, &mut complaints)?,
+            );
+            let unread = extract_passages(
+                &options,
+                &passages,
+                &leave_out,
+                &index,
+                &mut out,
+                &mut complaints,
+                &mut tell,
+            );
             bar.finish_and_clear();
-            return Ok(exit_code(unread.and_then(|unread| out.finish().map(|()| unread))?, self.run.input.skip_bad));
+            return Ok(exit_code(
+                unread.and_then(|unread| out.finish().map(|()| unread))?,
+                self.run.input.skip_bad,
+            ));
         }
         let mut out = Packed::open(self.output.as_deref())?;
         let unread = if self.passages {
             let passages = self.passages(&options, &index, &mut complaints)?;
-            extract_passages(&options, &passages, &leave_out, &index, &mut out, &mut complaints, &mut tell)
+            extract_passages(
+                &options,
+                &passages,
+                &leave_out,
+                &index,
+                &mut out,
+                &mut complaints,
+                &mut tell,
+            )
         } else if self.counts.is_empty() {
-            extract_without(&options, &leave_out, &index, &mut out, &mut complaints, &mut tell)
+            extract_without(
+                &options,
+                &leave_out,
+                &index,
+                &mut out,
+                &mut complaints,
+                &mut tell,
+            )
         } else {
             extract_counted(&options, &self.counts, &index, &mut out, &mut tell).map(|()| 0)
         };
@@ -329,27 +433,51 @@ impl Tool for Arguments {
 }
 
 impl Arguments {
-    fn run_unique(&self, options: &ExtractOptions, index: &Index) -> Result<ExitCode, anyhow::Error> {
+    fn run_unique(
+        &self,
+        options: &ExtractOptions,
+        index: &Index,
+    ) -> Result<ExitCode, anyhow::Error> {
         let is_stdout = |path: Option<&Path>| path.is_none_or(|path| path.as_os_str() == "-");
         if let Some(dropped) = &self.dropped
-            && (is_stdout(Some(dropped)) && is_stdout(self.output.as_deref()) || self.output.as_ref() == Some(dropped))
+            && (is_stdout(Some(dropped)) && is_stdout(self.output.as_deref())
+                || self.output.as_ref() == Some(dropped))
         {
-            bail!("what is kept and what is dropped would go to one place; give -o and --dropped two files");
+            bail!(
+                "what is kept and what is dropped would go to one place; give -o and --dropped two files"
+            );
         }
         let (score, threshold) = judged_by(self.score.as_deref(), self.threshold)?;
         let ExtractOptions { max_df, limits, .. } = *options;
-        let options = UniqueOptions { score, threshold, max_df, keep: self.keep(), limits, leave_out: self.leave_out() };
+        let options = UniqueOptions {
+            score,
+            threshold,
+            max_df,
+            keep: self.keep(),
+            limits,
+            leave_out: self.leave_out(),
+        };
         let mut out = Packed::open(self.output.as_deref())?;
-        let mut dropped = self.dropped.as_deref().map(|path| Packed::open(Some(path))).transpose()?;
+        let mut dropped = self
+            .dropped
+            .as_deref()
+            .map(|path| Packed::open(Some(path)))
+            .transpose()?;
         let settings = self.run.settings(Form::Ndjson, LINES_BYTES, false);
         let cleaned = watched::<Self, _>(&self.run, true, |watch| {
             let dropped = dropped.as_mut().map(|dropped| dropped as &mut dyn Write);
-            Ok(unique(&options, index, &settings, &mut out, dropped, watch)?)
+            Ok(unique(
+                &options, index, &settings, &mut out, dropped, watch,
+            )?)
         })?;
         dropped.map_or(Ok(()), Packed::commit)?;
         out.commit()?;
         if !self.run.quiet {
-            tell(&tool_name::<Self>(), &index.directory.display().to_string(), &cleaned);
+            tell(
+                &tool_name::<Self>(),
+                &index.directory.display().to_string(),
+                &cleaned,
+            );
         }
         Ok(exit_code(cleaned.problems, self.run.input.skip_bad))
     }
@@ -371,7 +499,9 @@ impl Arguments {
         let is_dna = Tokenizer::is_dna(&index.scheme.tokens);
         let settings = self.run.settings(Form::Ndjson, LINES_BYTES, is_dna);
         let mut out = Packed::open(self.output.as_deref())?;
-        let summary = watched::<Self, _>(&self.run, true, |watch| Ok(spans(index, format, &settings, &mut out, watch)?))?;
+        let summary = watched::<Self, _>(&self.run, true, |watch| {
+            Ok(spans(index, format, &settings, &mut out, watch)?)
+        })?;
         out.commit()?;
         Ok(exit_code(summary.problems, self.run.input.skip_bad))
     }
@@ -379,19 +509,28 @@ impl Arguments {
     /// How the documents of an index are read again; and if they are the files that ids name, below which directories.
     fn reading(&self, index: &Index) -> (Settings, Option<Vec<PathBuf>>) {
         let input = &self.run.input;
-        let mut settings = self.run.settings(Form::Ndjson, LINES_BYTES, Tokenizer::is_dna(&index.scheme.tokens));
+        let mut settings = self.run.settings(
+            Form::Ndjson,
+            LINES_BYTES,
+            Tokenizer::is_dna(&index.scheme.tokens),
+        );
         let has_paths = !input.paths.is_empty() || input.files_from.is_some();
         // Files with a document a line are read as if they were named behind the index.
         let has_files = !has_paths && self.corpus.iter().any(|path| !path.is_dir());
         if has_files {
             settings.corpus.paths = self.corpus.clone();
         }
-        (settings, (!has_paths && !has_files).then(|| self.corpus.clone()))
+        (
+            settings,
+            (!has_paths && !has_files).then(|| self.corpus.clone()),
+        )
     }
 
     fn run_comparison(&self, index: &Index) -> Result<ExitCode, anyhow::Error> {
         let (settings, by_id) = self.reading(index);
-        let mut options = self.comparison.options(self.options(index)?, self.format()?, self.leave_out().pairs);
+        let mut options =
+            self.comparison
+                .options(self.options(index)?, self.format()?, self.leave_out().pairs);
         options.by_id = by_id;
         if self.score.is_none() && self.threshold.is_none() {
             (options.blots.score, options.blots.threshold) = (Score::S1, 1.0);
@@ -402,7 +541,8 @@ impl Arguments {
             bar.set_length(all);
             bar.set_position(done);
         };
-        let mut work = |watch: &mut dyn Watch| compare(index, &options, &settings, &mut out, watch, &mut tell);
+        let mut work =
+            |watch: &mut dyn Watch| compare(index, &options, &settings, &mut out, watch, &mut tell);
         let problems = Complaints::watch(tool_name::<Self>(), &self.run, &mut work);
         bar.finish_and_clear();
         let problems = problems?;
@@ -421,7 +561,9 @@ impl Arguments {
             by_id,
         };
         let mut out = Packed::open(self.output.as_deref())?;
-        let work = |watch: &mut dyn Watch| Ok::<_, anyhow::Error>(passages(index, &options, &settings, &mut out, watch)?);
+        let work = |watch: &mut dyn Watch| {
+            Ok::<_, anyhow::Error>(passages(index, &options, &settings, &mut out, watch)?)
+        };
         // Without PATH stdin is not read, and nobody need be told of it.
         let summary = match options.by_id {
             Some(_) => Complaints::watch(tool_name::<Self>(), &self.run, work)?,
@@ -431,18 +573,47 @@ impl Arguments {
         Ok(exit_code(summary.problems, self.run.input.skip_bad))
     }
 
-    fn passages(&self, options: &ExtractOptions, index: &Index, watch: &mut dyn Watch) -> Result<PassageOptions, anyhow::Error> {
-        let (corpus, reading, in_chars) = (self.corpus.clone(), self.run.input.options(false), self.chars || self.is_xml());
-        let passages = PassageOptions { corpus, in_chars, reading, ..PassageOptions::default() }.of_index(index)?;
-        let settings = Settings { limits: options.limits, ..self.run.settings(Form::Ndjson, LINES_BYTES, false) };
+    fn passages(
+        &self,
+        options: &ExtractOptions,
+        index: &Index,
+        watch: &mut dyn Watch,
+    ) -> Result<PassageOptions, anyhow::Error> {
+        let (corpus, reading, in_chars) = (
+            self.corpus.clone(),
+            self.run.input.options(false),
+            self.chars || self.is_xml(),
+        );
+        let passages = PassageOptions {
+            corpus,
+            in_chars,
+            reading,
+            ..PassageOptions::default()
+        }
+        .of_index(index)?;
+        let settings = Settings {
+            limits: options.limits,
+            ..self.run.settings(Form::Ndjson, LINES_BYTES, false)
+        };
         Ok(self.manners.apply(passages, true, &settings, watch)?)
     }
 
     fn leave_out(&self) -> LeaveOut {
         let prefixes = self.new.iter().cloned().map(New::Prefix);
-        let new = prefixes.chain(self.new_from.clone().map(New::Listed)).chain(self.new_since.clone().map(New::Since)).collect();
-        let pairs = WhichPairs { groups: self.manners.grouping(), new };
-        LeaveOut { files: self.exclude.clone(), indexes: self.exclude_index.clone(), base: self.manners.base.clone(), pairs }
+        let new = prefixes
+            .chain(self.new_from.clone().map(New::Listed))
+            .chain(self.new_since.clone().map(New::Since))
+            .collect();
+        let pairs = WhichPairs {
+            groups: self.manners.grouping(),
+            new,
+        };
+        LeaveOut {
+            files: self.exclude.clone(),
+            indexes: self.exclude_index.clone(),
+            base: self.manners.base.clone(),
+            pairs,
+        }
     }
 
     /// Whether some text or some pairs do not count.
@@ -453,17 +624,29 @@ impl Arguments {
     }
 
     fn keep(&self) -> Keep {
-        Keep::NAMES.iter().find(|row| Some(row.0) == self.keep.as_deref()).map_or(Keep::First, |row| row.1)
+        Keep::NAMES
+            .iter()
+            .find(|row| Some(row.0) == self.keep.as_deref())
+            .map_or(Keep::First, |row| row.1)
     }
 
     fn ensure_flags_fit(&self) -> Result<(), anyhow::Error> {
         // What is dropped is what clusters drop.
-        let what = if self.unique { Kind::Clusters } else { self.what };
+        let what = if self.unique {
+            Kind::Clusters
+        } else {
+            self.what
+        };
         let is = |kinds: &[Kind]| kinds.contains(&what);
         let compares = self.comparison.is_asked();
-        let (finds, aligns) =
-            (!compares || self.comparison.methods().contains(&Method::Blots), compares && !self.comparison.only_candidates());
-        let (input, reads) = (&self.run.input, self.unique || aligns || is(&[Kind::Spans, Kind::Passages]));
+        let (finds, aligns) = (
+            !compares || self.comparison.methods().contains(&Method::Blots),
+            compares && !self.comparison.only_candidates(),
+        );
+        let (input, reads) = (
+            &self.run.input,
+            self.unique || aligns || is(&[Kind::Spans, Kind::Passages]),
+        );
         let pairs = [Kind::Pairs, Kind::Clusters, Kind::Graph];
         let scores = is(&pairs) || is(&[Kind::Table]);
         let (leaves_out, picks) = (scores && !compares, scores && !self.unique);
@@ -471,29 +654,59 @@ impl Arguments {
         self.manners.ensure_passages(shows_passages)?;
         self.comparison.ensure_asked()?;
         if !self.corpus.is_empty() && !shows_passages && !aligns && !is(&[Kind::Passages]) {
-            bail!("--corpus says where the texts are, for passages; add --passages, --as passages, --areas or --html");
+            bail!(
+                "--corpus says where the texts are, for passages; add --passages, --as passages, --areas or --html"
+            );
         }
         if compares && (self.unique || self.what != Kind::Pairs) {
-            bail!("{} has no meaning with {}; leave it out", self.comparison.name(), self.asked(what, false));
+            bail!(
+                "{} has no meaning with {}; leave it out",
+                self.comparison.name(),
+                self.asked(what, false)
+            );
         }
         for (flag, is_given, fits) in [
             ("--score", self.score.is_some(), is(&pairs) && finds),
             ("--threshold", self.threshold.is_some(), scores && finds),
-            ("--top", self.top.is_some(), is(&[Kind::Table, Kind::Passages]) || self.html.is_some()),
-            ("--html", self.html.is_some(), is(&[Kind::Pairs]) && !compares),
-            ("--min-tokens", self.min_tokens.is_some(), is(&[Kind::Passages])),
+            (
+                "--top",
+                self.top.is_some(),
+                is(&[Kind::Table, Kind::Passages]) || self.html.is_some(),
+            ),
+            (
+                "--html",
+                self.html.is_some(),
+                is(&[Kind::Pairs]) && !compares,
+            ),
+            (
+                "--min-tokens",
+                self.min_tokens.is_some(),
+                is(&[Kind::Passages]),
+            ),
             ("--taboo", !self.taboo.is_empty(), is(&[Kind::Passages])),
             ("--since", self.since.is_some(), is(&[Kind::Table])),
             ("--rank", self.rank, is(&[Kind::Table])),
-            ("--counts", !self.counts.is_empty(), is(&[Kind::Table]) && !self.leaves_out()),
+            (
+                "--counts",
+                !self.counts.is_empty(),
+                is(&[Kind::Table]) && !self.leaves_out(),
+            ),
             ("--passages", self.passages, is(&[Kind::Pairs]) && !compares),
             ("--keep", self.keep.is_some(), is(&[Kind::Clusters])),
             ("--sigma", self.sigma.is_some(), is(&[Kind::Blots])),
-            ("--max-df", self.max_df.is_some(), finds && !is(&[Kind::Exact, Kind::Spans, Kind::Passages])),
+            (
+                "--max-df",
+                self.max_df.is_some(),
+                finds && !is(&[Kind::Exact, Kind::Spans, Kind::Passages]),
+            ),
             ("PATH", !input.paths.is_empty(), reads),
             ("--files-from", input.files_from.is_some(), reads),
             ("--exclude", !self.exclude.is_empty(), leaves_out),
-            ("--exclude-index", !self.exclude_index.is_empty(), leaves_out),
+            (
+                "--exclude-index",
+                !self.exclude_index.is_empty(),
+                leaves_out,
+            ),
             ("--base", !self.manners.base.is_empty(), leaves_out),
             ("--groups", self.manners.groups.is_some(), picks),
             ("--group-by", self.manners.group_by.is_some(), picks),
@@ -502,7 +715,10 @@ impl Arguments {
             ("--new-since", self.new_since.is_some(), picks),
         ] {
             if is_given && !fits {
-                bail!("{flag} has no meaning with {}; leave it out", self.asked(what, compares));
+                bail!(
+                    "{flag} has no meaning with {}; leave it out",
+                    self.asked(what, compares)
+                );
             }
         }
         Ok(())
@@ -519,26 +735,72 @@ impl Arguments {
 
     fn options(&self, index: &Index) -> Result<ExtractOptions, anyhow::Error> {
         let is_table = self.what == Kind::Table;
-        let find = |given: &Option<String>| Score::NAMES.iter().find(|row| Some(row.0) == given.as_deref()).map(|row| row.1);
-        let score = find(&self.score).unwrap_or(if is_table { Score::Inclusion } else { Score::Containment });
-        let threshold = self.threshold.map_or(Ok(score.default_threshold()), |threshold| threshold.of_score(score))?;
-        let limits = Limits::new(threads_of(self.run.threads), self.memory.unwrap_or_else(|| machine_memory() / 4));
-        Ok(ExtractOptions { what: self.extract(index)?, score, threshold, max_df: self.max_df, limits })
+        let find = |given: &Option<String>| {
+            Score::NAMES
+                .iter()
+                .find(|row| Some(row.0) == given.as_deref())
+                .map(|row| row.1)
+        };
+        let score = find(&self.score).unwrap_or(if is_table {
+            Score::Inclusion
+        } else {
+            Score::Containment
+        });
+        let threshold = self
+            .threshold
+            .map_or(Ok(score.default_threshold()), |threshold| {
+                threshold.of_score(score)
+            })?;
+        let limits = Limits::new(
+            threads_of(self.run.threads),
+            self.memory.unwrap_or_else(|| machine_memory() / 4),
+        );
+        Ok(ExtractOptions {
+            what: self.extract(index)?,
+            score,
+            threshold,
+            max_df: self.max_df,
+            limits,
+        })
     }
 
     fn extract(&self, index: &Index) -> Result<Extract, anyhow::Error> {
         Ok(match self.what {
             Kind::Pairs => Extract::Pairs(self.format()?),
             Kind::Table => {
-                let (top, rows) = (self.top.unwrap_or(100) as usize, RowFormat { format: self.format()?, ranks: self.rank });
-                let since = self.since.as_ref().map(|since| index.manifest.resolve(&index.directory, since)).transpose()?;
-                since.map_or(Extract::Table { top, rows }, |generation| Extract::TableSince { top, rows, generation })
+                let (top, rows) = (
+                    self.top.unwrap_or(100) as usize,
+                    RowFormat {
+                        format: self.format()?,
+                        ranks: self.rank,
+                    },
+                );
+                let since = self
+                    .since
+                    .as_ref()
+                    .map(|since| index.manifest.resolve(&index.directory, since))
+                    .transpose()?;
+                since.map_or(Extract::Table { top, rows }, |generation| {
+                    Extract::TableSince {
+                        top,
+                        rows,
+                        generation,
+                    }
+                })
             }
-            Kind::Clusters => Extract::Clusters { keep: self.keep(), format: self.format()? },
+            Kind::Clusters => Extract::Clusters {
+                keep: self.keep(),
+                format: self.format()?,
+            },
             Kind::Exact => Extract::Exact(self.format()?),
             Kind::Graph => Extract::Graph(self.graph_format()?),
-            Kind::Blots => Extract::Blots { sigma: self.sigma, format: self.format()? },
-            Kind::Spans | Kind::Passages => bail!("spans are of documents, not of an index alone; say which"),
+            Kind::Blots => Extract::Blots {
+                sigma: self.sigma,
+                format: self.format()?,
+            },
+            Kind::Spans | Kind::Passages => {
+                bail!("spans are of documents, not of an index alone; say which")
+            }
         })
     }
 
@@ -547,7 +809,10 @@ impl Arguments {
             None | Some("ndjson") => Ok(Format::Ndjson),
             Some("pan-xml") if self.is_xml() => Ok(Format::Ndjson),
             Some("tsv") => Ok(Format::Tsv),
-            Some(other) => bail!("--as {} is written as ndjson or tsv, not as {other}", name(self.what)),
+            Some(other) => bail!(
+                "--as {} is written as ndjson or tsv, not as {other}",
+                name(self.what)
+            ),
         }
     }
 

@@ -24,13 +24,18 @@ static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// Installs the handler; before any other thread runs.
 pub fn report_truncated_files(program: &str) {
-    PROGRAM.store(CString::new(program).unwrap_or_default().into_raw(), Ordering::Release);
+    PROGRAM.store(
+        CString::new(program).unwrap_or_default().into_raw(),
+        Ordering::Release,
+    );
     let before = Box::leak(Box::new(MaybeUninit::<libc::sigaction>::uninit()));
     // SAFETY: an all-zero sigaction is a valid one, and both structures live as long as the calls. The handler only does what a signal
     // handler may; it runs on the alternate stack that the standard library gives each thread.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_bus_error as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize;
+        action.sa_sigaction = on_bus_error
+            as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void)
+            as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         if libc::sigaction(libc::SIGBUS, ptr::null(), before.as_mut_ptr()) == 0 {
             BEFORE.store(before.as_mut_ptr(), Ordering::Release);
@@ -41,14 +46,23 @@ pub fn report_truncated_files(program: &str) {
 
 /// Removes a temporary file when the program ends this way.
 pub fn remove_on_fault(path: &Path) {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return };
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
+        return;
+    };
     let path = path.into_raw();
-    let is_free = |slot: &&AtomicPtr<_>| slot.compare_exchange(ptr::null_mut(), path, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    let is_free = |slot: &&AtomicPtr<_>| {
+        slot.compare_exchange(ptr::null_mut(), path, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    };
     let _ = TEMPORARIES.iter().find(is_free);
 }
 
 /// Async-signal-safe: reads atomics, and calls stat, write, unlink, sigaction, raise, pause and _exit only.
-extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+extern "C" fn on_bus_error(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    _context: *mut libc::c_void,
+) {
     // SAFETY: the system passes a valid siginfo; si_addr is set for a fault, whose code is positive.
     let fault = unsafe { ((*info).si_code > 0).then(|| (*info).si_addr() as usize) };
     match fault.and_then(Mapped::at) {
@@ -93,7 +107,11 @@ fn report(file: &Mapped) -> ! {
         }
         None => put(b": file could not be read while in use: it was replaced, or the disk or its server failed; check it and run again\n"),
     }
-    for path in TEMPORARIES.iter().map(|slot| slot.load(Ordering::Acquire)).filter(|path| !path.is_null()) {
+    for path in TEMPORARIES
+        .iter()
+        .map(|slot| slot.load(Ordering::Acquire))
+        .filter(|path| !path.is_null())
+    {
         // SAFETY: a C string that was leaked.
         unsafe { libc::unlink(path) };
     }

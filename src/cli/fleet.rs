@@ -103,7 +103,10 @@ const START: Duration = Duration::from_secs(30);
 /// 60, 60s, 5m, 1h or 500ms.
 fn parse_time(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is not a time such as 60s, 5m, 1h or 500ms");
-    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let (number, unit) = text.split_at(
+        text.find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len()),
+    );
     let number: u64 = number.parse().map_err(|_| wrong())?;
     let milliseconds = match unit {
         "" | "s" => 1000,
@@ -112,14 +115,22 @@ fn parse_time(text: &str) -> Result<Duration, String> {
         "h" => 3_600_000,
         _ => return Err(wrong()),
     };
-    let time = number.checked_mul(milliseconds).filter(|time| (1..=7 * 24 * 3_600_000).contains(time));
+    let time = number
+        .checked_mul(milliseconds)
+        .filter(|time| (1..=7 * 24 * 3_600_000).contains(time));
     time.map(Duration::from_millis).ok_or_else(wrong)
 }
 
 fn parse_sum(text: &str) -> Result<String, String> {
     let is_sum = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let is_run = text.split_once('-').is_some_and(|(sum, owner)| is_sum(sum) && is_sum(owner));
-    if is_run { Ok(text.to_owned()) } else { Err(format!("'{text}' is not two checksums of 16 hex digits")) }
+    let is_run = text
+        .split_once('-')
+        .is_some_and(|(sum, owner)| is_sum(sum) && is_sum(owner));
+    if is_run {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("'{text}' is not two checksums of 16 hex digits"))
+    }
 }
 
 impl FleetArgs {
@@ -136,7 +147,9 @@ impl FleetArgs {
             (self.stall.is_some(), "--stall"),
             (self.cache_bytes.is_some(), "--cache-bytes"),
         ];
-        all.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
+        all.into_iter()
+            .find(|(is_given, _)| *is_given)
+            .map(|(_, name)| name)
     }
 
     /// All hosts of a plan.
@@ -145,7 +158,10 @@ impl FleetArgs {
         let peer_rsh = self.peer_rsh.as_deref().unwrap_or(PEER_RSH);
         let peer_rsh = (peer_rsh != "none").then(|| words(peer_rsh)).transpose()?;
         let options = FleetOptions {
-            program: self.program.clone().unwrap_or_else(|| "dedup-shard".to_owned()),
+            program: self
+                .program
+                .clone()
+                .unwrap_or_else(|| "dedup-shard".to_owned()),
             ship: self.ship_binaries.then(|| here.program.clone()),
             peer_rsh,
             hello: self.connect_timeout.unwrap_or(CONNECT_TIMEOUT) + START,
@@ -155,11 +171,20 @@ impl FleetArgs {
         };
         let rsh = self.rsh.as_deref().map(words).transpose()?;
         let connect = |host: &Host| self.transport(host, rsh.as_deref());
-        let transports = here.plan.hosts.iter().map(connect).collect::<Result<Vec<_>, _>>()?;
+        let transports = here
+            .plan
+            .hosts
+            .iter()
+            .map(connect)
+            .collect::<Result<Vec<_>, _>>()?;
         Ok(Fleet::new(here, options, transports))
     }
 
-    fn transport(&self, host: &Host, rsh: Option<&[String]>) -> Result<Box<dyn Transport>, anyhow::Error> {
+    fn transport(
+        &self,
+        host: &Host,
+        rsh: Option<&[String]>,
+    ) -> Result<Box<dyn Transport>, anyhow::Error> {
         match rsh {
             Some(rsh) => Ok(Box::new(Process::new(rsh, &host.address()))),
             None => self.ssh(host),
@@ -179,7 +204,9 @@ impl FleetArgs {
 
     #[cfg(not(feature = "ssh"))]
     fn ssh(&self, _: &Host) -> Result<Box<dyn Transport>, anyhow::Error> {
-        anyhow::bail!("this program was built without SSH; name a command with --rsh, such as --rsh ssh")
+        anyhow::bail!(
+            "this program was built without SSH; name a command with --rsh, such as --rsh ssh"
+        )
     }
 }
 
@@ -188,11 +215,16 @@ pub fn run_worker(args: &WorkerArgs) -> Result<ExitCode, anyhow::Error> {
     if let Some(sum) = &args.own
         && !is_self(&program, sum)?
     {
-        anyhow::bail!("{}: is not the program that was sent; remove it", program.display());
+        anyhow::bail!(
+            "{}: is not the program that was sent; remove it",
+            program.display()
+        );
     }
     if args.check {
         let sum = args.own.as_deref().unwrap_or_default();
-        return writeln!(io::stdout(), "{sum}").map(|()| ExitCode::SUCCESS).context("stdout");
+        return writeln!(io::stdout(), "{sum}")
+            .map(|()| ExitCode::SUCCESS)
+            .context("stdout");
     }
     // Nobody else is to read what is kept here.
     #[cfg(unix)]
@@ -205,22 +237,32 @@ pub fn run_worker(args: &WorkerArgs) -> Result<ExitCode, anyhow::Error> {
         (None, Some(run)) => Store::of_host(&host_directory(args.dir.as_deref())?, run),
         (None, None) => anyhow::bail!("say which run, with --run or --in"),
     };
-    serve(&WorkerOptions { program, store, beat: Duration::from_millis(args.beat_ms.max(10)) })?;
+    serve(&WorkerOptions {
+        program,
+        store,
+        beat: Duration::from_millis(args.beat_ms.max(10)),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Where a host keeps files.
 fn host_directory(named: Option<&Path>) -> Result<PathBuf, anyhow::Error> {
-    let home = || env::var_os("HOME").map(PathBuf::from).context("HOME is not set; say dir=PATH in the list of hosts");
+    let home = || {
+        env::var_os("HOME")
+            .map(PathBuf::from)
+            .context("HOME is not set; say dir=PATH in the list of hosts")
+    };
     Ok(match named {
         Some(path) => match path.strip_prefix("~") {
             Ok(below) => home()?.join(below),
             Err(_) => std::path::absolute(path).with_context(|| path.display().to_string())?,
         },
-        None => match env::var_os("XDG_CACHE_HOME").filter(|cache| Path::new(cache).is_absolute()) {
-            Some(cache) => PathBuf::from(cache).join("dedup-shard"),
-            None => home()?.join(".cache/dedup-shard"),
-        },
+        None => {
+            match env::var_os("XDG_CACHE_HOME").filter(|cache| Path::new(cache).is_absolute()) {
+                Some(cache) => PathBuf::from(cache).join("dedup-shard"),
+                None => home()?.join(".cache/dedup-shard"),
+            }
+        }
     })
 }
 
@@ -230,7 +272,13 @@ mod tests {
 
     #[test]
     fn times_are_read() {
-        for (text, milliseconds) in [("60", 60_000), ("60s", 60_000), ("500ms", 500), ("5m", 300_000), ("1h", 3_600_000)] {
+        for (text, milliseconds) in [
+            ("60", 60_000),
+            ("60s", 60_000),
+            ("500ms", 500),
+            ("5m", 300_000),
+            ("1h", 3_600_000),
+        ] {
             assert_eq!(parse_time(text), Ok(Duration::from_millis(milliseconds)));
         }
         for text in ["", "s", "0", "-1", "1d", "99999999999999999999"] {

@@ -29,7 +29,10 @@ pub struct Manual {
 
 /// The end of `--help`: the examples.
 pub fn examples(manual: &Manual) -> String {
-    let lines = manual.examples.iter().map(|(command, what)| format!("  {what}:\n    {command}"));
+    let lines = manual
+        .examples
+        .iter()
+        .map(|(command, what)| format!("  {what}:\n    {command}"));
     format!("Examples:\n{}", lines.collect::<Vec<_>>().join("\n"))
 }
 
@@ -49,7 +52,11 @@ pub fn generate<T: Tool>(what: What) -> Result<(), anyhow::Error> {
 fn write_manual(command: Command, manual: &Manual, out: &mut Vec<u8>) -> std::io::Result<()> {
     // The examples have a section of their own here.
     let command = command.after_help("").after_long_help("");
-    let man = Man::new(command.clone()).section("1").source("dedup").manual("dedup").date(RELEASED);
+    let man = Man::new(command.clone())
+        .section("1")
+        .source("dedup")
+        .manual("dedup")
+        .date(RELEASED);
     man.render_title(out)?;
     man.render_name_section(out)?;
     man.render_synopsis_section(out)?;
@@ -59,7 +66,11 @@ fn write_manual(command: Command, manual: &Manual, out: &mut Vec<u8>) -> std::io
         write_subcommand(command.get_name(), subcommand, out)?;
     }
     let mut roff = Roff::new();
-    let common = if reads_documents(&command) { SECTIONS } else { &[] };
+    let common = if reads_documents(&command) {
+        SECTIONS
+    } else {
+        &[]
+    };
     for (title, paragraphs) in manual.sections.iter().chain(common) {
         roff.control("SH", [*title]);
         for (index, paragraph) in paragraphs.iter().enumerate() {
@@ -71,28 +82,48 @@ fn write_manual(command: Command, manual: &Manual, out: &mut Vec<u8>) -> std::io
     }
     roff.control("SH", ["EXAMPLES"]);
     for (command, what) in manual.examples {
-        roff.control("TP", []).text([roman(*what)]).control("EX", []).text([bold(*command)]).control("EE", []);
+        roff.control("TP", [])
+            .text([roman(*what)])
+            .control("EX", [])
+            .text([bold(*command)])
+            .control("EE", []);
     }
     roff.control("SH", ["SEE ALSO"]);
-    let pages = manual.see_also.iter().map(|(page, section)| format!("{page}({section})"));
+    let pages = manual
+        .see_also
+        .iter()
+        .map(|(page, section)| format!("{page}({section})"));
     roff.text([roman(pages.collect::<Vec<_>>().join(", "))]);
     roff.to_writer(out)
 }
 
 fn reads_documents(command: &Command) -> bool {
-    command.get_arguments().any(|argument| argument.get_id() == "skip_bad") || command.get_subcommands().any(reads_documents)
+    command
+        .get_arguments()
+        .any(|argument| argument.get_id() == "skip_bad")
+        || command.get_subcommands().any(reads_documents)
 }
 
 /// A section for each thing a tool can do, its options below.
 fn write_subcommand(tool: &str, subcommand: &Command, out: &mut Vec<u8>) -> std::io::Result<()> {
     let title = format!("{tool} {}", subcommand.get_name());
-    let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
-    Roff::new().control("SH", [title.to_uppercase().as_str()]).text([roman(about)]).to_writer(out)?;
+    let about = subcommand
+        .get_about()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    Roff::new()
+        .control("SH", [title.to_uppercase().as_str()])
+        .text([roman(about)])
+        .to_writer(out)?;
     let mut options = Vec::new();
     Man::new(subcommand.clone().disable_help_flag(true)).render_options_section(&mut options)?;
-    let options = String::from_utf8_lossy(&options).replace(".SH OPTIONS\n", "").replace(".SH ", ".SS ");
+    let options = String::from_utf8_lossy(&options)
+        .replace(".SH OPTIONS\n", "")
+        .replace(".SH ", ".SS ");
     out.write_all(options.as_bytes())?;
-    subcommand.get_subcommands().try_for_each(|verb| write_subcommand(&title, verb, out))
+    subcommand
+        .get_subcommands()
+        .try_for_each(|verb| write_subcommand(&title, verb, out))
 }
 
 /// The date of the release, in the head of each page.

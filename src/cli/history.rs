@@ -8,7 +8,9 @@ use super::{
 };
 use crate::{
     base::error::Result,
-    commands::{Asked, HistoryOptions, Settings, Watch, ask_history, remove_from_history, sift_by_history},
+    commands::{
+        Asked, HistoryOptions, Settings, Watch, ask_history, remove_from_history, sift_by_history,
+    },
     history::{
         self, Options, Ratio, Stats, SyncEvery, Wanted,
         online::{Buckets, Of, Tell},
@@ -45,7 +47,11 @@ impl HistoryVerb {
             Self::Verify { directory } => history::verify(directory).map(drop)?,
             Self::Stats { directory, json } => {
                 let (stats, mut out) = (history::stats(directory)?, Output::open(None, false)?);
-                let text = if *json { serde_json::to_string(&stats)? + "\n" } else { stats_table(&stats) };
+                let text = if *json {
+                    serde_json::to_string(&stats)? + "\n"
+                } else {
+                    stats_table(&stats)
+                };
                 out.write_all(text.as_bytes())?;
             }
         }
@@ -56,17 +62,40 @@ impl HistoryVerb {
 fn stats_table(stats: &Stats) -> String {
     let row = |name: &str, value: u64| format!("{name:24}{:>16}\n", grouped(value));
     let mut table = format!("{:24}{}\n", "scheme", stats.scheme);
-    for (name, value) in [("entries", stats.entries), ("  removed, on disk", stats.removed), ("entries that ever came", stats.arrived)] {
+    for (name, value) in [
+        ("entries", stats.entries),
+        ("  removed, on disk", stats.removed),
+        ("entries that ever came", stats.arrived),
+    ] {
         table += &row(name, value);
     }
-    for (name, seconds) in [("first came, Unix time", stats.first_time), ("last came, Unix time", stats.last_time)] {
-        table += &seconds.map(|seconds| format!("{name:24}{seconds:>16}\n")).unwrap_or_default();
+    for (name, seconds) in [
+        ("first came, Unix time", stats.first_time),
+        ("last came, Unix time", stats.last_time),
+    ] {
+        table += &seconds
+            .map(|seconds| format!("{name:24}{seconds:>16}\n"))
+            .unwrap_or_default();
     }
     table += &row("bytes on disk", stats.bytes);
-    let segments = stats.segments.iter().map(|segment| (&segment.file, segment.entries, segment.bytes, 0));
-    let journals = stats.journals.iter().map(|journal| (&journal.file, journal.entries, journal.bytes, journal.unfinished_bytes));
+    let segments = stats
+        .segments
+        .iter()
+        .map(|segment| (&segment.file, segment.entries, segment.bytes, 0));
+    let journals = stats.journals.iter().map(|journal| {
+        (
+            &journal.file,
+            journal.entries,
+            journal.bytes,
+            journal.unfinished_bytes,
+        )
+    });
     for (file, entries, bytes, unfinished_bytes) in segments.chain(journals) {
-        table += &format!("  {file:22}{:>16} bytes{:>16} entries\n", grouped(bytes), grouped(u64::from(entries)));
+        table += &format!(
+            "  {file:22}{:>16} bytes{:>16} entries\n",
+            grouped(bytes),
+            grouped(u64::from(entries))
+        );
         if unfinished_bytes > 0 {
             table += &row("    unfinished, in bytes", unfinished_bytes);
         }
@@ -140,17 +169,29 @@ impl HistoryArgs {
         threads: usize,
         tokenizer: Option<&Tokenizer>,
     ) -> Result<service::Asked, anyhow::Error> {
-        let least = self.min_similarity.context("say from which similarity on documents are alike: --min-similarity 0.94")?;
+        let least = self
+            .min_similarity
+            .context("say from which similarity on documents are alike: --min-similarity 0.94")?;
         let of = match &self.history {
             Some(directory) => Of::Directory {
                 directory: directory.clone(),
-                options: Options { serves: service.listen.is_some(), ..self.options(threads) },
+                options: Options {
+                    serves: service.listen.is_some(),
+                    ..self.options(threads)
+                },
                 buckets: service.buckets.unwrap_or(Buckets::ALL),
             },
             None => Of::Upstreams(service.upstream.clone()),
         };
-        let scheme = tokenizer.map(|tokenizer| PrintScheme { tokens: tokenizer.scheme() });
-        Ok(service::Asked { of, scheme, wanted: Wanted { least, top }, add: !self.no_add })
+        let scheme = tokenizer.map(|tokenizer| PrintScheme {
+            tokens: tokenizer.scheme(),
+        });
+        Ok(service::Asked {
+            of,
+            scheme,
+            wanted: Wanted { least, top },
+            add: !self.no_add,
+        })
     }
 
     /// Answers, or passes on what is new.
@@ -162,16 +203,46 @@ impl HistoryArgs {
         out: &mut impl Write,
         (watch, tell): (&mut dyn Watch, Tell),
     ) -> Result<Asked> {
-        let service::Asked { of, wanted, add, .. } = asked;
-        let options = HistoryOptions { of, tokenizer, wanted, add, tell };
-        if self.only_new { sift_by_history(&options, settings, out, watch) } else { ask_history(&options, settings, out, watch) }
+        let service::Asked {
+            of, wanted, add, ..
+        } = asked;
+        let options = HistoryOptions {
+            of,
+            tokenizer,
+            wanted,
+            add,
+            tell,
+        };
+        if self.only_new {
+            sift_by_history(&options, settings, out, watch)
+        } else {
+            ask_history(&options, settings, out, watch)
+        }
     }
 
     /// Removes entries; says how many, and how many ids had none.
-    pub fn remove(&self, directory: &std::path::Path, watch: &mut dyn Watch) -> Result<(u64, u64), anyhow::Error> {
-        let listed = self.remove_from.as_deref().map(|list| read_list(list, false)).transpose()?;
-        let ids = self.remove.iter().cloned().map(Ok).chain(listed.into_iter().flatten());
-        Ok(remove_from_history(directory, &self.options(1), ids, watch)?)
+    pub fn remove(
+        &self,
+        directory: &std::path::Path,
+        watch: &mut dyn Watch,
+    ) -> Result<(u64, u64), anyhow::Error> {
+        let listed = self
+            .remove_from
+            .as_deref()
+            .map(|list| read_list(list, false))
+            .transpose()?;
+        let ids = self
+            .remove
+            .iter()
+            .cloned()
+            .map(Ok)
+            .chain(listed.into_iter().flatten());
+        Ok(remove_from_history(
+            directory,
+            &self.options(1),
+            ids,
+            watch,
+        )?)
     }
 }
 
@@ -181,14 +252,18 @@ fn parse_sync(text: &str) -> Result<SyncEvery, anyhow::Error> {
         "each" => Ok(SyncEvery::Each),
         "never" => Ok(SyncEvery::Never),
         _ => match parse_milliseconds(text) {
-            Some(milliseconds @ 1..=86_400_000) => Ok(SyncEvery::Interval(Duration::from_millis(milliseconds))),
+            Some(milliseconds @ 1..=86_400_000) => {
+                Ok(SyncEvery::Interval(Duration::from_millis(milliseconds)))
+            }
             _ => bail!("'{text}' is neither each, never nor a time such as 100ms or 1m"),
         },
     }
 }
 
 fn parse_age(text: &str) -> Result<u32, anyhow::Error> {
-    let seconds = parse_milliseconds(text).and_then(|milliseconds| u32::try_from(milliseconds / 1000).ok()).filter(|&seconds| seconds > 0);
+    let seconds = parse_milliseconds(text)
+        .and_then(|milliseconds| u32::try_from(milliseconds / 1000).ok())
+        .filter(|&seconds| seconds > 0);
     seconds.with_context(|| format!("'{text}' is not an age such as 90m, 12h or 30d"))
 }
 
@@ -213,12 +288,22 @@ mod tests {
     #[test]
     fn times_are_read() {
         let interval = |milliseconds| SyncEvery::Interval(Duration::from_millis(milliseconds));
-        for (text, expected) in
-            [("each", SyncEvery::Each), ("never", SyncEvery::Never), ("100ms", interval(100)), ("2m", interval(120_000))]
-        {
+        for (text, expected) in [
+            ("each", SyncEvery::Each),
+            ("never", SyncEvery::Never),
+            ("100ms", interval(100)),
+            ("2m", interval(120_000)),
+        ] {
             assert_eq!(parse_sync(text).unwrap(), expected);
         }
-        assert_eq!([parse_age("90m").unwrap(), parse_age("12h").unwrap(), parse_age("30d").unwrap()], [5400, 43_200, 2_592_000]);
+        assert_eq!(
+            [
+                parse_age("90m").unwrap(),
+                parse_age("12h").unwrap(),
+                parse_age("30d").unwrap()
+            ],
+            [5400, 43_200, 2_592_000]
+        );
         for wrong in ["", "5", "0ms", "2d", "always", "-1s"] {
             assert!(parse_sync(wrong).is_err(), "{wrong}");
         }

@@ -2,7 +2,9 @@
 
 use super::{
     Manual, Tool,
-    args::{BlotArgs, QuietArgs, RunArgs, TokenArgs, machine_memory, parse_size, read_list, threads_of},
+    args::{
+        BlotArgs, QuietArgs, RunArgs, TokenArgs, machine_memory, parse_size, read_list, threads_of,
+    },
     exit_code,
     generate::{What, examples},
     main_of, name,
@@ -15,8 +17,9 @@ use super::{
 use crate::{
     base::{codec::shown, files::TempDir},
     commands::{
-        BlotOptions, BuildOptions, ChangeOptions, Changed, MaxRemove, RunsOptions, Settings, SyncOptions, add, build, build_runs, compact,
-        dump, dump_blot, dump_dictionary, merge, pin, remove, split, sync, unpin,
+        BlotOptions, BuildOptions, ChangeOptions, Changed, MaxRemove, RunsOptions, Settings,
+        SyncOptions, add, build, build_runs, compact, dump, dump_blot, dump_dictionary, merge, pin,
+        remove, split, sync, unpin,
     },
     index::{Index, Manifest, Means, verify},
     text::{stream::Form, token::Tokenizer},
@@ -89,7 +92,11 @@ impl MeansArgs {
     }
 
     pub(super) fn means(&self, threads: Option<u32>) -> Means {
-        Means { memory_bytes: self.memory_bytes(), threads: threads_of(threads), tmp_dir: TempDir(self.tmp_dir.clone()) }
+        Means {
+            memory_bytes: self.memory_bytes(),
+            threads: threads_of(threads),
+            tmp_dir: TempDir(self.tmp_dir.clone()),
+        }
     }
 
     /// What is under way takes its share, but needs no more than this.
@@ -144,7 +151,8 @@ impl BuildArgs {
     }
 
     fn settings(&self) -> Settings {
-        self.run().settings(Form::Binary, self.means.under_way(), self.tokens.is_dna())
+        self.run()
+            .settings(Form::Binary, self.means.under_way(), self.tokens.is_dna())
     }
 }
 
@@ -166,14 +174,20 @@ struct ChangeArgs {
 
 impl ChangeArgs {
     fn options(&self) -> ChangeOptions {
-        ChangeOptions { blots: self.blots.options(&self.tokens), means: self.means.means(self.run.threads), compacts: !self.no_compact }
+        ChangeOptions {
+            blots: self.blots.options(&self.tokens),
+            means: self.means.means(self.run.threads),
+            compacts: !self.no_compact,
+        }
     }
 
     /// Documents of an index of DNA are read as FASTA.
     fn settings(&self, directory: &Path) -> Result<Settings, anyhow::Error> {
         let scheme = Manifest::read(directory)?.scheme(directory)?;
         let is_dna = Tokenizer::is_dna(&scheme.tokens);
-        Ok(self.run.settings(Form::Binary, self.means.under_way(), is_dna))
+        Ok(self
+            .run
+            .settings(Form::Binary, self.means.under_way(), is_dna))
     }
 }
 
@@ -345,15 +359,36 @@ struct DumpArgs {
 
 const MANUAL: Manual = Manual {
     examples: &[
-        ("dedup-index build -o my.idx corpus/", "An index of all files in a directory"),
-        ("dedup-tokenize corpus/ | dedup-blot | dedup-index build -o piped.idx", "The same index, byte for byte, step by step"),
-        ("dedup-index build -o small.idx --select winnow:4 --memory 256M corpus/", "Fewer blots, little memory"),
-        ("dedup-index sync my.idx corpus/", "Bring it up to date with its files"),
-        ("dedup-index add my.idx new/ && dedup-index remove my.idx new/old.txt", "Documents in and out, one commit each"),
-        ("dedup-index pin my.idx monday", "Keep this state, for dedup-extract my.idx --as table --since monday"),
+        (
+            "dedup-index build -o my.idx corpus/",
+            "An index of all files in a directory",
+        ),
+        (
+            "dedup-tokenize corpus/ | dedup-blot | dedup-index build -o piped.idx",
+            "The same index, byte for byte, step by step",
+        ),
+        (
+            "dedup-index build -o small.idx --select winnow:4 --memory 256M corpus/",
+            "Fewer blots, little memory",
+        ),
+        (
+            "dedup-index sync my.idx corpus/",
+            "Bring it up to date with its files",
+        ),
+        (
+            "dedup-index add my.idx new/ && dedup-index remove my.idx new/old.txt",
+            "Documents in and out, one commit each",
+        ),
+        (
+            "dedup-index pin my.idx monday",
+            "Keep this state, for dedup-extract my.idx --as table --since monday",
+        ),
         ("dedup-index stats my.idx", "What it holds"),
         ("dedup-index verify my.idx", "Whether it is whole"),
-        ("dedup-index dump my.idx | dedup-index build -o copy.idx", "Out and in again"),
+        (
+            "dedup-index dump my.idx | dedup-index build -o copy.idx",
+            "Out and in again",
+        ),
         (
             "dedup-index split my.idx --parts 4 -o parts && dedup-index merge -o joined.idx parts/*",
             "Into range parts, and the same index again",
@@ -387,7 +422,12 @@ const MANUAL: Manual = Manual {
             ],
         ),
     ],
-    see_also: &[("dedup", 7), ("dedup-blot", 1), ("dedup-index", 5), ("dedup-stream", 5)],
+    see_also: &[
+        ("dedup", 7),
+        ("dedup-blot", 1),
+        ("dedup-index", 5),
+        ("dedup-stream", 5),
+    ],
 };
 
 impl Tool for Arguments {
@@ -405,37 +445,73 @@ impl Tool for Arguments {
             Some(Command::Sync(args)) => run_sync(args),
             Some(Command::Merge(args)) => run_merge(args),
             Some(Command::Split(args)) => {
-                split(&args.of.index, args.parts, &args.output, &args.means.means(args.threads))?;
+                split(
+                    &args.of.index,
+                    args.parts,
+                    &args.output,
+                    &args.means.means(args.threads),
+                )?;
                 Ok(ExitCode::SUCCESS)
             }
             Some(Command::Step(args)) => run_step(args).map(|()| ExitCode::SUCCESS),
-            Some(Command::Compact(args)) => Ok(compact(&args.of.index, &args.means.means(args.threads)).map(|()| ExitCode::SUCCESS)?),
-            Some(Command::Pin(PinArgs { of, name, generation, quiet })) => {
+            Some(Command::Compact(args)) => {
+                Ok(compact(&args.of.index, &args.means.means(args.threads))
+                    .map(|()| ExitCode::SUCCESS)?)
+            }
+            Some(Command::Pin(PinArgs {
+                of,
+                name,
+                generation,
+                quiet,
+            })) => {
                 let generation = pin(&of.index, name, *generation)?;
-                say_done(*quiet, &of.index, &format!("generation {generation} is pinned as {name}"))
+                say_done(
+                    *quiet,
+                    &of.index,
+                    &format!("generation {generation} is pinned as {name}"),
+                )
             }
             Some(Command::Unpin(UnpinArgs { of, name, quiet })) => {
                 let generation = unpin(&of.index, name)?;
-                say_done(*quiet, &of.index, &format!("generation {generation} is not pinned as {name} any more"))
+                say_done(
+                    *quiet,
+                    &of.index,
+                    &format!("generation {generation} is not pinned as {name} any more"),
+                )
             }
             Some(Command::Stats(args)) => run_stats(args),
-            Some(Command::Verify(args)) => Ok(verify(&Index::open(&args.of.index)?).map(|()| ExitCode::SUCCESS)?),
+            Some(Command::Verify(args)) => {
+                Ok(verify(&Index::open(&args.of.index)?).map(|()| ExitCode::SUCCESS)?)
+            }
             Some(Command::Dump(args)) => run_dump(args),
             None => {
-                anyhow::bail!("say what to do: build, add, remove, sync, merge, split, step, compact, pin, unpin, stats, verify or dump")
+                anyhow::bail!(
+                    "say what to do: build, add, remove, sync, merge, split, step, compact, pin, unpin, stats, verify or dump"
+                )
             }
         }
     }
 }
 
 fn run_build(args: &BuildArgs) -> Result<ExitCode, anyhow::Error> {
-    let (blots, means) = (args.blots.options(&args.tokens), args.means.means(args.run.threads));
-    let options = BuildOptions { blots, parts: args.parts, dictionary: args.dictionary, means };
+    let (blots, means) = (
+        args.blots.options(&args.tokens),
+        args.means.means(args.run.threads),
+    );
+    let options = BuildOptions {
+        blots,
+        parts: args.parts,
+        dictionary: args.dictionary,
+        means,
+    };
     let run = args.run();
     let settings = args.settings();
     let summary = watched::<Arguments, _>(&run, false, |watch| {
         Ok(if args.runs {
-            let runs = RunsOptions { of: args.of.clone(), with_files: args.files };
+            let runs = RunsOptions {
+                of: args.of.clone(),
+                with_files: args.files,
+            };
             build_runs(&options, &runs, &settings, &args.output, watch)?
         } else {
             build(&options, &settings, &args.output, watch)?
@@ -447,7 +523,9 @@ fn run_build(args: &BuildArgs) -> Result<ExitCode, anyhow::Error> {
 fn run_add(args: &AddArgs) -> Result<ExitCode, anyhow::Error> {
     let (options, settings) = (args.change.options(), args.change.settings(&args.of.index)?);
     let run = &args.change.run;
-    let changed = watched::<Arguments, _>(run, false, |watch| Ok(add(&options, &settings, &args.of.index, watch)?))?;
+    let changed = watched::<Arguments, _>(run, false, |watch| {
+        Ok(add(&options, &settings, &args.of.index, watch)?)
+    })?;
     tell(&changed, &args.of.index, run.quiet, false);
     Ok(exit_code(changed.problems, run.input.skip_bad))
 }
@@ -458,24 +536,52 @@ fn run_sync(args: &SyncArgs) -> Result<ExitCode, anyhow::Error> {
         anyhow::bail!("say which files and directories the index is to follow");
     }
     let max_remove = args.max_remove.unwrap_or_default();
-    let options = SyncOptions { change: args.change.options(), checksum: args.checksum, dry_run: args.dry_run, max_remove };
+    let options = SyncOptions {
+        change: args.change.options(),
+        checksum: args.checksum,
+        dry_run: args.dry_run,
+        max_remove,
+    };
     let settings = args.change.settings(&args.of.index)?;
-    let changed = watched::<Arguments, _>(run, false, |watch| Ok(sync(&options, &settings, &args.of.index, watch)?))?;
+    let changed = watched::<Arguments, _>(run, false, |watch| {
+        Ok(sync(&options, &settings, &args.of.index, watch)?)
+    })?;
     tell(&changed, &args.of.index, run.quiet, args.dry_run);
     if let Some(refusal) = &changed.refusal {
-        anyhow::bail!("{}: it would be refused: {refusal}", args.of.index.display());
+        anyhow::bail!(
+            "{}: it would be refused: {refusal}",
+            args.of.index.display()
+        );
     }
     Ok(exit_code(changed.problems, run.input.skip_bad))
 }
 
 fn run_remove(args: &RemoveArgs) -> Result<ExitCode, anyhow::Error> {
-    let options = ChangeOptions { blots: BlotOptions::default(), means: args.means.means(None), compacts: !args.no_compact };
-    let listed = args.files_from.as_ref().map(|list| read_list(list, args.null)).transpose()?;
+    let options = ChangeOptions {
+        blots: BlotOptions::default(),
+        means: args.means.means(None),
+        compacts: !args.no_compact,
+    };
+    let listed = args
+        .files_from
+        .as_ref()
+        .map(|list| read_list(list, args.null))
+        .transpose()?;
     if listed.is_none() && args.ids.is_empty() {
         anyhow::bail!("say which documents to remove");
     }
-    let ids = args.ids.iter().cloned().map(Ok).chain(listed.into_iter().flatten());
-    let changed = remove(&options, ids, &args.of.index, &mut Complaints::new(name::<Arguments>(), args.quiet && args.skip_bad))?;
+    let ids = args
+        .ids
+        .iter()
+        .cloned()
+        .map(Ok)
+        .chain(listed.into_iter().flatten());
+    let changed = remove(
+        &options,
+        ids,
+        &args.of.index,
+        &mut Complaints::new(name::<Arguments>(), args.quiet && args.skip_bad),
+    )?;
     tell(&changed, &args.of.index, args.quiet, false);
     Ok(exit_code(changed.problems, args.skip_bad))
 }
@@ -492,21 +598,43 @@ fn tell(changed: &Changed, directory: &Path, quiet: bool, is_dry: bool) {
     if quiet {
         return;
     }
-    let Changed { added, known, removed, generation, .. } = changed;
-    let counts: Vec<String> = [(added, "added or replaced"), (removed, "removed"), (known, "known already")]
-        .into_iter()
-        .filter(|(count, _)| **count > 0)
-        .map(|(count, what)| format!("{} {what}", grouped(*count)))
-        .collect();
-    let what = if counts.is_empty() { "nothing to do".to_owned() } else { counts.join(", ") };
-    let when = if is_dry { "nothing was written".to_owned() } else { format!("generation {generation}") };
+    let Changed {
+        added,
+        known,
+        removed,
+        generation,
+        ..
+    } = changed;
+    let counts: Vec<String> = [
+        (added, "added or replaced"),
+        (removed, "removed"),
+        (known, "known already"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| **count > 0)
+    .map(|(count, what)| format!("{} {what}", grouped(*count)))
+    .collect();
+    let what = if counts.is_empty() {
+        "nothing to do".to_owned()
+    } else {
+        counts.join(", ")
+    };
+    let when = if is_dry {
+        "nothing was written".to_owned()
+    } else {
+        format!("generation {generation}")
+    };
     let _ = say_done(quiet, directory, &format!("{what}; {when}"));
 }
 
 /// One line on what was done, on stdout.
 fn say_done(quiet: bool, directory: &Path, what: &str) -> Result<ExitCode, anyhow::Error> {
     if !quiet {
-        let _ = writeln!(std::io::stdout(), "{}: {what}", shown(&directory.display().to_string()));
+        let _ = writeln!(
+            std::io::stdout(),
+            "{}: {what}",
+            shown(&directory.display().to_string())
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -24,5 +24,7 @@ pub(super) enum Kind {
 
 /// As it is given on the command line.
 pub(super) fn name(kind: Kind) -> String {
-    kind.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    kind.to_possible_value()
+        .map(|value| value.get_name().to_owned())
+        .unwrap_or_default()
 }

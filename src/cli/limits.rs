@@ -12,7 +12,11 @@ pub fn tell_unseen(tool: &str, index: &Index) -> Result<()> {
     if !is_scheme_shared_only(&index.scheme) {
         return Ok(());
     }
-    let Coverage { documents, blots, posted } = index.coverage()?;
+    let Coverage {
+        documents,
+        blots,
+        posted,
+    } = index.coverage()?;
     let percent = 100.0 * posted as f64 / blots.max(1) as f64;
     say(&format!(
         "{tool}: {}: holds only chunks that at least two of its {documents} documents share: {posted} of {blots} distinct chunks of its documents ({percent:.1} %); \

@@ -58,11 +58,36 @@ impl MannersArgs {
     }
 
     /// Adds to the options what does not count. `is_of_both`: neither document is the source of the other.
-    pub fn apply(&self, options: PassageOptions, is_of_both: bool, settings: &Settings, watch: &mut dyn Watch) -> Result<PassageOptions> {
-        let base = base_text(&self.base, options.passages.tokenization, options.passages.window_tokens, settings, watch)?;
-        let rules = Rules { quotes: self.exclude_quotes, bibliography: self.exclude_bibliography, base };
-        let source_rules = if is_of_both { rules.clone() } else { rules.only_base() };
-        Ok(PassageOptions { rules, source_rules, min_match_words: self.min_match_words.unwrap_or(0), ..options })
+    pub fn apply(
+        &self,
+        options: PassageOptions,
+        is_of_both: bool,
+        settings: &Settings,
+        watch: &mut dyn Watch,
+    ) -> Result<PassageOptions> {
+        let base = base_text(
+            &self.base,
+            options.passages.tokenization,
+            options.passages.window_tokens,
+            settings,
+            watch,
+        )?;
+        let rules = Rules {
+            quotes: self.exclude_quotes,
+            bibliography: self.exclude_bibliography,
+            base,
+        };
+        let source_rules = if is_of_both {
+            rules.clone()
+        } else {
+            rules.only_base()
+        };
+        Ok(PassageOptions {
+            rules,
+            source_rules,
+            min_match_words: self.min_match_words.unwrap_or(0),
+            ..options
+        })
     }
 }
 

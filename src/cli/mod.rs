@@ -24,8 +24,8 @@ mod service;
 mod shard;
 mod slurm;
 mod spex;
-mod status;
 mod stats;
+mod status;
 mod step;
 mod threshold;
 mod tokenize;
@@ -68,7 +68,9 @@ fn main_of<T: Tool>() -> ExitCode {
     finish::<T>(match tool.generate() {
         Some(what) => generate::generate::<T>(what).map(|()| ExitCode::SUCCESS),
         // Results that come from a file which was truncated meanwhile are not to be trusted.
-        None => tool.run().and_then(|code| files::ensure_whole().map(|()| code).map_err(Into::into)),
+        None => tool
+            .run()
+            .and_then(|code| files::ensure_whole().map(|()| code).map_err(Into::into)),
     })
 }
 
@@ -116,7 +118,11 @@ fn watched<T: Tool, D>(
 }
 
 fn exit_code(problems: u64, skip_bad: bool) -> ExitCode {
-    if problems == 0 || skip_bad { ExitCode::SUCCESS } else { ExitCode::from(2) }
+    if problems == 0 || skip_bad {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(2)
+    }
 }
 
 fn finish<T: Tool>(done: Result<ExitCode, anyhow::Error>) -> ExitCode {
@@ -132,7 +138,9 @@ fn finish<T: Tool>(done: Result<ExitCode, anyhow::Error>) -> ExitCode {
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(Error::ClosedPipe))
-        || error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+        || error
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 fn name<T: Tool>() -> String {

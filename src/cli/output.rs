@@ -30,17 +30,37 @@ impl Output {
     pub fn open(path: Option<&Path>, is_binary: bool) -> Result<Self, anyhow::Error> {
         let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
             if is_binary && io::stdout().is_terminal() {
-                bail!("the binary form is not for terminals; write it to a file with -o, or to a pipe");
+                bail!(
+                    "the binary form is not for terminals; write it to a file with -o, or to a pipe"
+                );
             }
             // Not io::stdout(): what comes is large blocks already, and needs no buffer that looks for line ends.
-            return Ok(Self::Stdout(io::stdout().as_fd().try_clone_to_owned().context("stdout")?.into()));
+            return Ok(Self::Stdout(
+                io::stdout()
+                    .as_fd()
+                    .try_clone_to_owned()
+                    .context("stdout")?
+                    .into(),
+            ));
         };
         let context = || path.display().to_string();
-        if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
-            return Ok(Self::Direct(OpenOptions::new().write(true).open(path).with_context(context)?, path.to_owned()));
+        if path
+            .metadata()
+            .is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+        {
+            return Ok(Self::Direct(
+                OpenOptions::new()
+                    .write(true)
+                    .open(path)
+                    .with_context(context)?,
+                path.to_owned(),
+            ));
         }
         if path.is_dir() {
-            bail!("{}: is a directory; give -o the name of a file", path.display());
+            bail!(
+                "{}: is a directory; give -o the name of a file",
+                path.display()
+            );
         }
         // What a link leads to is replaced, not the link.
         let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -55,7 +75,9 @@ impl Output {
         if let Self::Beside(file, path) = self {
             let context = || path.display().to_string();
             file.as_file().sync_all().with_context(context)?;
-            file.persist(&path).map_err(|error| error.error).with_context(context)?;
+            file.persist(&path)
+                .map_err(|error| error.error)
+                .with_context(context)?;
             durable::sync_dir(durable::parent_of(&path))?;
         }
         Ok(())
@@ -82,15 +104,20 @@ const BUFFER_BYTES: usize = 1 << 18;
 impl Packed {
     pub fn open(path: Option<&Path>) -> Result<Self, anyhow::Error> {
         let output = Output::open(path, false)?;
-        Ok(match path.and_then(Path::extension).and_then(OsStr::to_str) {
-            Some("gz") => Self::Gzip(BufWriter::with_capacity(BUFFER_BYTES, GzEncoder::new(output, Compression::default()))),
-            Some("zst") => {
-                let mut encoder = zstd::Encoder::new(output, zstd::DEFAULT_COMPRESSION_LEVEL)?;
-                encoder.include_checksum(true)?;
-                Self::Zstd(BufWriter::with_capacity(BUFFER_BYTES, encoder))
-            }
-            _ => Self::Plain(BufWriter::with_capacity(BUFFER_BYTES, output)),
-        })
+        Ok(
+            match path.and_then(Path::extension).and_then(OsStr::to_str) {
+                Some("gz") => Self::Gzip(BufWriter::with_capacity(
+                    BUFFER_BYTES,
+                    GzEncoder::new(output, Compression::default()),
+                )),
+                Some("zst") => {
+                    let mut encoder = zstd::Encoder::new(output, zstd::DEFAULT_COMPRESSION_LEVEL)?;
+                    encoder.include_checksum(true)?;
+                    Self::Zstd(BufWriter::with_capacity(BUFFER_BYTES, encoder))
+                }
+                _ => Self::Plain(BufWriter::with_capacity(BUFFER_BYTES, output)),
+            },
+        )
     }
 
     /// Writes what is left, and makes the file appear under its name.

@@ -38,11 +38,17 @@ pub struct XmlFiles {
 impl XmlFiles {
     pub fn create(directory: &Path) -> Result<Self, anyhow::Error> {
         durable::create_dir_all(directory)?;
-        Ok(Self { directory: directory.to_owned(), names: Names::default(), line: Vec::new() })
+        Ok(Self {
+            directory: directory.to_owned(),
+            names: Names::default(),
+            line: Vec::new(),
+        })
     }
 
     fn put(&mut self, a: &str, b: &str, passages: &[[Span; 2]]) -> Result<()> {
-        let path = self.directory.join(format!("{}.xml", self.names.of_pair(a, b)));
+        let path = self
+            .directory
+            .join(format!("{}.xml", self.names.of_pair(a, b)));
         let mut bytes = Vec::new();
         put_pan_xml(&mut bytes, [a, b], [file_name(a), file_name(b)], passages);
         write_file(&path, &bytes)
@@ -58,7 +64,10 @@ impl XmlFiles {
         let pair: Option<PairLine> = serde_json::from_slice(line).ok();
         let span = |[start, end]: [u32; 2]| Span { start, end };
         pair.map_or(Ok(()), |PairLine { a, b, passages }| {
-            let passages: Vec<_> = passages.iter().map(|passage| [span(passage.a), span(passage.b)]).collect();
+            let passages: Vec<_> = passages
+                .iter()
+                .map(|passage| [span(passage.a), span(passage.b)])
+                .collect();
             self.put(&a, &b, &passages)
         })
     }
@@ -77,7 +86,11 @@ impl Names {
         let count = self.0.entry(name.clone()).or_insert(0);
         *count += 1;
         // No name has a ~ of its own.
-        if *count == 1 { name } else { format!("{name}~{count}") }
+        if *count == 1 {
+            name
+        } else {
+            format!("{name}~{count}")
+        }
     }
 }
 
@@ -90,7 +103,9 @@ fn safe_name(stem: &str) -> String {
     for (at, c) in stem.char_indices() {
         let start = name.len();
         if is_unsafe(c) || matches!(c, '/' | '%' | '~') || (at == 0 && c == '.') {
-            c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| name.push_str(&format!("%{byte:02X}")));
+            c.encode_utf8(&mut [0; 4])
+                .bytes()
+                .for_each(|byte| name.push_str(&format!("%{byte:02X}")));
         } else {
             name.push(c);
         }
@@ -120,8 +135,14 @@ impl Write for XmlFiles {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut line = std::mem::take(&mut self.line);
         line.extend_from_slice(bytes);
-        let end = line.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        line[..end].split_inclusive(|&byte| byte == b'\n').try_for_each(|line| self.put_line(line)).map_err(io::Error::other)?;
+        let end = line
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |at| at + 1);
+        line[..end]
+            .split_inclusive(|&byte| byte == b'\n')
+            .try_for_each(|line| self.put_line(line))
+            .map_err(io::Error::other)?;
         self.line = line.split_off(end);
         Ok(bytes.len())
     }
@@ -133,7 +154,10 @@ impl Write for XmlFiles {
 
 impl Destination {
     pub fn lines(output: Option<&Path>) -> Result<Self, anyhow::Error> {
-        Ok(Self::Lines(BufWriter::with_capacity(1 << 16, Output::open(output, false)?)))
+        Ok(Self::Lines(BufWriter::with_capacity(
+            1 << 16,
+            Output::open(output, false)?,
+        )))
     }
 
     pub fn files(directory: &Path) -> Result<Self, anyhow::Error> {
@@ -142,8 +166,14 @@ impl Destination {
 
     /// Pages about the pairs of a list.
     pub fn pages(directory: &Path, list: &Path, notes: &[String]) -> Result<Self, anyhow::Error> {
-        let title = if list.as_os_str() == "-" { "these pairs".to_owned() } else { list.display().to_string() };
-        Ok(Self::Pages(html::Directory::create(directory, &title, notes)?))
+        let title = if list.as_os_str() == "-" {
+            "these pairs".to_owned()
+        } else {
+            list.display().to_string()
+        };
+        Ok(Self::Pages(html::Directory::create(
+            directory, &title, notes,
+        )?))
     }
 
     pub fn write(&mut self, aligned: &Aligned) -> Result<()> {
@@ -154,16 +184,26 @@ impl Destination {
                 out.write_all(&bytes).map_err(Error::output)
             }
             Self::Files(files) => {
-                let passages: Vec<_> = aligned.passages.iter().map(|passage| [passage.a, passage.b]).collect();
+                let passages: Vec<_> = aligned
+                    .passages
+                    .iter()
+                    .map(|passage| [passage.a, passage.b])
+                    .collect();
                 files.put(&aligned.a, &aligned.b, &passages)
             }
-            Self::Pages(directory) => aligned.page.as_ref().map_or(Ok(()), |page| directory.add(page)),
+            Self::Pages(directory) => aligned
+                .page
+                .as_ref()
+                .map_or(Ok(()), |page| directory.add(page)),
         }
     }
 
     pub fn commit(self) -> Result<(), anyhow::Error> {
         match self {
-            Self::Lines(out) => out.into_inner().map_err(|error| error.into_error())?.commit(),
+            Self::Lines(out) => out
+                .into_inner()
+                .map_err(|error| error.into_error())?
+                .commit(),
             Self::Files(files) => Ok(files.finish()?),
             Self::Pages(directory) => Ok(directory.finish()?),
         }
@@ -181,7 +221,8 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 fn put_line(out: &mut Vec<u8>, aligned: &Aligned) {
-    let (mut a, mut b, mut passages, mut words) = (Vec::new(), Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
+    let (mut a, mut b, mut passages, mut words) =
+        (Vec::new(), Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
     put_id(&mut a, Format::Ndjson, &aligned.a);
     put_id(&mut b, Format::Ndjson, &aligned.b);
     put_passages(&mut passages, &aligned.passages);
@@ -192,19 +233,31 @@ fn put_line(out: &mut Vec<u8>, aligned: &Aligned) {
         ("b_in_a", Value::Number(aligned.b_in_a)),
     ];
     if let Some(tallies) = &aligned.tallies {
-        words.iter_mut().zip(tallies).for_each(|(out, tally)| put_tally(out, tally));
-        fields.extend([("a_words", Value::Ids(&words[0])), ("b_words", Value::Ids(&words[1]))]);
+        words
+            .iter_mut()
+            .zip(tallies)
+            .for_each(|(out, tally)| put_tally(out, tally));
+        fields.extend([
+            ("a_words", Value::Ids(&words[0])),
+            ("b_words", Value::Ids(&words[1])),
+        ]);
     }
     fields.push(("passages", Value::Ids(&passages)));
     put_record(out, Format::Ndjson, &fields);
 }
 
 fn file_name(path: &str) -> &str {
-    Path::new(path).file_name().and_then(OsStr::to_str).unwrap_or(path)
+    Path::new(path)
+        .file_name()
+        .and_then(OsStr::to_str)
+        .unwrap_or(path)
 }
 
 fn stem(path: &str) -> &str {
-    Path::new(path).file_stem().and_then(OsStr::to_str).unwrap_or("-")
+    Path::new(path)
+        .file_stem()
+        .and_then(OsStr::to_str)
+        .unwrap_or("-")
 }
 
 #[cfg(test)]
@@ -222,7 +275,11 @@ mod tests {
             ("ann/essay.txt", "essay~2.txt", "essay-essay%7E2".to_owned()),
             ("ben/essay.txt", "cid/essay.txt", "essay-essay~3".to_owned()),
             ("..", "../../x.txt", "--x".to_owned()),
-            ("a/.b\u{1b}\u{202e}%\u{9b}", "\n", "%2Eb%1B%E2%80%AE%25%C2%9B-%0A".to_owned()),
+            (
+                "a/.b\u{1b}\u{202e}%\u{9b}",
+                "\n",
+                "%2Eb%1B%E2%80%AE%25%C2%9B-%0A".to_owned(),
+            ),
             (&long, "y", format!("{}-y", "x".repeat(100))),
         ] {
             assert_eq!(names.of_pair(a, b), expected);

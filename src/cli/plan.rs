@@ -8,7 +8,9 @@ use super::{
 };
 use crate::{
     base::parallel::Limits,
-    cluster::{BaseOf, Host, Plan, PlanOptions, TableOptions, read_owners, usual_parts, write_plan},
+    cluster::{
+        BaseOf, Host, Plan, PlanOptions, TableOptions, read_owners, usual_parts, write_plan,
+    },
     commands::{MaxRemove, Settings, files_to_read, scheme_of},
     similar::Score,
     text::{
@@ -52,13 +54,24 @@ pub(super) struct PlanArgs {
     #[arg(long)]
     table: bool,
     /// The least a→b that counts in the table, such as 0.1 or 10%
-    #[arg(long, value_name = "X|P%", requires = "table", default_value = "0.1", allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "X|P%",
+        requires = "table",
+        default_value = "0.1",
+        allow_negative_numbers = true
+    )]
     threshold: Threshold,
     /// Rows of the table for each document
     #[arg(long, value_name = "N", requires = "table", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     top: u32,
     /// For the table, leave out blots of more than N documents [default: no limit]
-    #[arg(long, value_name = "N", requires = "table", visible_alias = "ignore-df")]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "table",
+        visible_alias = "ignore-df"
+    )]
     max_df: Option<u64>,
     /// Number the rows of each document in the table
     #[arg(long, requires = "table")]
@@ -79,9 +92,21 @@ pub(super) struct PlanArgs {
 
 impl PlanArgs {
     fn table(&self) -> Result<Option<TableOptions>, anyhow::Error> {
-        let Self { threshold, top, max_df, format, .. } = self;
+        let Self {
+            threshold,
+            top,
+            max_df,
+            format,
+            ..
+        } = self;
         let threshold = threshold.of_score(Score::Inclusion)?;
-        let table = TableOptions { threshold: threshold.to_string(), top: *top, max_df: *max_df, format: format.clone(), rank: self.rank };
+        let table = TableOptions {
+            threshold: threshold.to_string(),
+            top: *top,
+            max_df: *max_df,
+            format: format.clone(),
+            rank: self.rank,
+        };
         Ok(self.table.then_some(table))
     }
 }
@@ -90,21 +115,43 @@ impl PlanArgs {
     /// All documents, for an index to be made.
     fn find_all(&self, options: &mut PlanOptions) -> Result<Vec<Found>, anyhow::Error> {
         let corpus = self.input.options(self.tokens.is_dna());
-        let settings = Settings { form: Form::Binary, limits: Limits::new(1, 1 << 20), corpus };
+        let settings = Settings {
+            form: Form::Binary,
+            limits: Limits::new(1, 1 << 20),
+            corpus,
+        };
         options.scheme = scheme_of(&self.blots.options(&self.tokens), &settings)?.to_string();
         Ok(Entries::new(&settings.corpus)?.collect())
     }
 
     /// What is new or has changed, for an index that follows its files.
-    fn find_changes(&self, index: &Path, options: &mut PlanOptions) -> Result<Vec<Found>, anyhow::Error> {
+    fn find_changes(
+        &self,
+        index: &Path,
+        options: &mut PlanOptions,
+    ) -> Result<Vec<Found>, anyhow::Error> {
         let directory = std::path::absolute(index).with_context(|| index.display().to_string())?;
-        let name = directory.to_str().with_context(|| format!("{}: its name is not UTF-8", index.display()))?.to_owned();
-        let Some((flags, paths)) = self.input.to_find() else { anyhow::bail!("a path is not UTF-8; it cannot stand in a plan") };
+        let name = directory
+            .to_str()
+            .with_context(|| format!("{}: its name is not UTF-8", index.display()))?
+            .to_owned();
+        let Some((flags, paths)) = self.input.to_find() else {
+            anyhow::bail!("a path is not UTF-8; it cannot stand in a plan")
+        };
         let own = ["dedup-index".to_owned(), "sync".to_owned()];
-        let sync = own.into_iter().chain(flags).chain(["--".to_owned(), name.clone()]).chain(paths).collect::<Vec<_>>();
+        let sync = own
+            .into_iter()
+            .chain(flags)
+            .chain(["--".to_owned(), name.clone()])
+            .chain(paths)
+            .collect::<Vec<_>>();
         let settings = index::settings_of(sync.iter().map(OsString::from).collect())?;
-        let (manifest, found) =
-            files_to_read(&directory, &self.blots.options(&self.tokens), &settings, self.max_remove.unwrap_or_default())?;
+        let (manifest, found) = files_to_read(
+            &directory,
+            &self.blots.options(&self.tokens),
+            &settings,
+            self.max_remove.unwrap_or_default(),
+        )?;
         if Tokenizer::is_dna(&manifest.scheme(&directory)?.tokens) && !self.tokens.is_dna() {
             options.flags.push("--tokenizer=dna".to_owned());
         }
@@ -112,15 +159,30 @@ impl PlanArgs {
         options.dictionary = manifest.dictionary;
         options.scheme.clone_from(&manifest.scheme);
         let max_remove = self.max_remove.map(|max| max.to_string());
-        options.base = Some(BaseOf { index: name, checksum: manifest.checksum(), generation: manifest.generation, sync, max_remove });
+        options.base = Some(BaseOf {
+            index: name,
+            checksum: manifest.checksum(),
+            generation: manifest.generation,
+            sync,
+            max_remove,
+        });
         Ok(found)
     }
 }
 
 /// A plan for nothing, because nothing is there to be read, is a slip.
 fn ensure_some_found(found: &[Found], has_base: bool) -> Result<(), anyhow::Error> {
-    let problem = found.iter().find_map(|found| if let Found::Problem(problem) = found { Some(problem) } else { None });
-    if let (Some(problem), false) = (problem, has_base || found.iter().any(|found| matches!(found, Found::File(_)))) {
+    let problem = found.iter().find_map(|found| {
+        if let Found::Problem(problem) = found {
+            Some(problem)
+        } else {
+            None
+        }
+    });
+    if let (Some(problem), false) = (
+        problem,
+        has_base || found.iter().any(|found| matches!(found, Found::File(_))),
+    ) {
         anyhow::bail!("{problem}; there is nothing to plan for");
     }
     Ok(())
@@ -132,7 +194,10 @@ pub(super) fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
     }
     let directory = env::current_dir().context("the working directory")?;
     let Some(directory) = directory.to_str() else {
-        anyhow::bail!("{}: the name of the working directory is not UTF-8; call plan from another", directory.display());
+        anyhow::bail!(
+            "{}: the name of the working directory is not UTF-8; call plan from another",
+            directory.display()
+        );
     };
     let hosts = Host::read(&args.hosts)?;
     let mut options = PlanOptions {
@@ -153,7 +218,10 @@ pub(super) fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
         None => args.find_all(&mut options)?,
     };
     ensure_some_found(&found, args.base.is_some())?;
-    let before = args.base.as_ref().map_or_else(|| Ok(Vec::new()), |index| read_owners(index))?;
+    let before = args
+        .base
+        .as_ref()
+        .map_or_else(|| Ok(Vec::new()), |index| read_owners(index))?;
     let (plan, slices) = Plan::new(found, hosts, options, &before)?;
     write_plan(&plan, &slices, &selects, &args.output)?;
     Ok(ExitCode::SUCCESS)

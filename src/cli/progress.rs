@@ -44,8 +44,15 @@ impl Named {
 
     /// What is to be said of those that were not named.
     fn others(&self) -> Vec<String> {
-        let is_many = |(reason, count): &(&Reason, &u64)| !self.all && **count > NAMED && reason.kind != Kind::Unreadable;
-        let say = |(reason, count): (&Reason, &u64)| format!("left out: {reason}: and {} more files; -v names them", count - NAMED);
+        let is_many = |(reason, count): &(&Reason, &u64)| {
+            !self.all && **count > NAMED && reason.kind != Kind::Unreadable
+        };
+        let say = |(reason, count): (&Reason, &u64)| {
+            format!(
+                "left out: {reason}: and {} more files; -v names them",
+                count - NAMED
+            )
+        };
         self.of.iter().filter(is_many).map(say).collect()
     }
 }
@@ -55,15 +62,32 @@ impl Progress {
     pub fn new(tool: String, run: &RunArgs, has_results: bool) -> Self {
         let reads_terminal = run.input.reads_stdin() && stdin().is_terminal();
         if reads_terminal && !run.quiet {
-            say(&format!("{tool}: reading from the terminal; Ctrl-D ends it, --help tells more"));
+            say(&format!(
+                "{tool}: reading from the terminal; Ctrl-D ends it, --help tells more"
+            ));
         }
         // A bar amid results, or amid what is typed, is a nuisance.
         let is_amid_results = has_results && stdout().is_terminal();
         let shows_bar = stderr().is_terminal() && !is_amid_results && !run.quiet && !reads_terminal;
-        let bar = if shows_bar { bar(run) } else { ProgressBar::hidden() };
+        let bar = if shows_bar {
+            bar(run)
+        } else {
+            ProgressBar::hidden()
+        };
         let severity = if run.input.skip_bad { "warning: " } else { "" };
-        let named = Named { all: run.verbose, of: BTreeMap::new() };
-        Self { tool, quiet: run.quiet, severity, bar, documents: 0, account: None, named }
+        let named = Named {
+            all: run.verbose,
+            of: BTreeMap::new(),
+        };
+        Self {
+            tool,
+            quiet: run.quiet,
+            severity,
+            bar,
+            documents: 0,
+            account: None,
+            named,
+        }
     }
 
     /// What could not be used is no error, and is not reported.
@@ -75,7 +99,10 @@ impl Progress {
     pub fn finish(&self) {
         self.bar.finish_and_clear();
         if !self.is_silent() {
-            self.named.others().iter().for_each(|what| say(&format!("{}: {}{what}", self.tool, self.severity)));
+            self.named
+                .others()
+                .iter()
+                .for_each(|what| say(&format!("{}: {}{what}", self.tool, self.severity)));
         }
         if let Some(account) = self.account.as_ref().filter(|_| !self.quiet) {
             say(&format!("{}: {account}", self.tool));
@@ -86,7 +113,8 @@ impl Progress {
 impl Watch for Progress {
     fn problem(&mut self, problem: &Problem) {
         if !self.is_silent() {
-            self.bar.suspend(|| say(&format!("{}: {}{problem}", self.tool, self.severity)));
+            self.bar
+                .suspend(|| say(&format!("{}: {}{problem}", self.tool, self.severity)));
         }
     }
 
@@ -119,7 +147,11 @@ pub struct Complaints {
 impl Complaints {
     /// `is_silent`: what could not be used is no error, and is not reported.
     pub fn new(tool: String, is_silent: bool) -> Self {
-        Self { tool, is_silent, account: None }
+        Self {
+            tool,
+            is_silent,
+            account: None,
+        }
     }
 
     /// Runs something, and ends with the account of what it read.
@@ -164,7 +196,9 @@ pub fn counting_bar(quiet: bool, what: &str) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(5));
-    bar.set_style(style(&format!("[{{bar:30}}] {{percent}}% of {{len}} {what}, {{per_sec}}, {{eta}} left")));
+    bar.set_style(style(&format!(
+        "[{{bar:30}}] {{percent}}% of {{len}} {what}, {{per_sec}}, {{eta}} left"
+    )));
     bar
 }
 
@@ -185,11 +219,18 @@ impl TaskBar {
         } else {
             ProgressBar::hidden()
         };
-        bar.set_style(style("[{bar:30}] {bytes} of {total_bytes}, {rate}, {eta} left; {wide_msg}"));
+        bar.set_style(style(
+            "[{bar:30}] {bytes} of {total_bytes}, {rate}, {eta} left; {wide_msg}",
+        ));
         if shows_bar {
             bar.enable_steady_tick(Duration::from_millis(200));
         }
-        Self { bar, tasks: 0, all: tasks, runs: String::new() }
+        Self {
+            bar,
+            tasks: 0,
+            all: tasks,
+            runs: String::new(),
+        }
     }
 
     pub fn done(&mut self, bytes: u64) {
@@ -209,7 +250,12 @@ impl TaskBar {
     fn show(&self) {
         if !self.bar.is_hidden() {
             let between = if self.runs.is_empty() { "" } else { "; " };
-            self.bar.set_message(format!("{} of {} tasks{between}{}", self.tasks, self.all, shown(&self.runs)));
+            self.bar.set_message(format!(
+                "{} of {} tasks{between}{}",
+                self.tasks,
+                self.all,
+                shown(&self.runs)
+            ));
         }
     }
 
@@ -225,22 +271,29 @@ impl TaskBar {
 /// A spinner, and a bar with the time left as soon as the sizes of all files are known: they are added up meanwhile.
 fn bar(run: &RunArgs) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
-    bar.set_style(style("{spinner} {bytes} read, {msg} documents, {rate}, {elapsed}"));
+    bar.set_style(style(
+        "{spinner} {bytes} read, {msg} documents, {rate}, {elapsed}",
+    ));
     bar.enable_steady_tick(Duration::from_millis(200));
     let (options, handle) = (run.input.options(false), bar.downgrade());
     let _ = thread::Builder::new().spawn(move || {
         let total = total_bytes(&options).filter(|&total| total > 0);
         if let (Some(total), Some(bar)) = (total, handle.upgrade()) {
             bar.set_length(total);
-            bar.set_style(style("[{bar:30}] {percent}% of {total_bytes}, {msg} documents, {rate}, {eta} left"));
+            bar.set_style(style(
+                "[{bar:30}] {percent}% of {total_bytes}, {msg} documents, {rate}, {eta} left",
+            ));
         }
     });
     bar
 }
 
 fn style(template: &str) -> ProgressStyle {
-    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner());
-    style.progress_chars("=> ").with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
-        let _ = write!(out, "{}/s", indicatif::BinaryBytes(state.per_sec() as u64));
-    })
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner());
+    style
+        .progress_chars("=> ")
+        .with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
+            let _ = write!(out, "{}/s", indicatif::BinaryBytes(state.per_sec() as u64));
+        })
 }

@@ -18,7 +18,10 @@ use super::{
 };
 use crate::{
     align,
-    commands::{Answers, Asked, PairsOptions, PassageOptions, QueryOptions, align_pairs, between, blot_text, default_window, query},
+    commands::{
+        Answers, Asked, PairsOptions, PassageOptions, QueryOptions, align_pairs, between,
+        blot_text, default_window, query,
+    },
     index::Index,
     report::Format,
     similar::Score,
@@ -69,7 +72,12 @@ struct Arguments {
     #[arg(long, value_name = "SCORE", default_value = "containment", value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)))]
     score: String,
     /// The least score that counts, such as 0.5 or 50%; a document has at least one blot in common
-    #[arg(long, value_name = "X|P%", default_value = "0", allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "X|P%",
+        default_value = "0",
+        allow_negative_numbers = true
+    )]
     threshold: Threshold,
     /// ndjson or tsv, with --pairs ndjson or pan-xml [default: ndjson]
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["ndjson", "tsv", "pan-xml"]))]
@@ -123,24 +131,66 @@ enum Verb {
 
 const MANUAL: Manual = Manual {
     examples: &[
-        ("dedup-query my.idx essay.txt", "What shares text with an essay"),
-        ("dedup-query my.idx essay.txt --passages", "What was copied into it, from where"),
-        ("dedup-query my.idx essay.txt --exclude template.txt --threshold 0.1", "Leaving out what the template gave"),
-        ("dedup-query my.idx essay.txt --passages --exclude-quotes --exclude-bibliography", "Not what is quoted, nor the references"),
-        ("zstdcat articles.jsonl.zst | dedup-query my.idx --stream", "An answer for each line, as they come"),
-        ("dedup-query my.idx --format tsv --top 3 scans/", "The best three of each, as a table"),
-        ("dedup-query my.idx --blot 2db9c479", "Who has this blot, and what text it is"),
-        ("dedup-query shared.idx --between essay.txt source.txt", "Every chunk that two documents share"),
-        ("printf 'essay.txt\\tsource.txt\\n' | dedup-query --pairs -", "Which passages of an essay are from a source"),
-        ("zstdcat articles.jsonl.zst | dedup-query --history seen --min-similarity 94%", "The best match of each among all that ever came"),
+        (
+            "dedup-query my.idx essay.txt",
+            "What shares text with an essay",
+        ),
+        (
+            "dedup-query my.idx essay.txt --passages",
+            "What was copied into it, from where",
+        ),
+        (
+            "dedup-query my.idx essay.txt --exclude template.txt --threshold 0.1",
+            "Leaving out what the template gave",
+        ),
+        (
+            "dedup-query my.idx essay.txt --passages --exclude-quotes --exclude-bibliography",
+            "Not what is quoted, nor the references",
+        ),
+        (
+            "zstdcat articles.jsonl.zst | dedup-query my.idx --stream",
+            "An answer for each line, as they come",
+        ),
+        (
+            "dedup-query my.idx --format tsv --top 3 scans/",
+            "The best three of each, as a table",
+        ),
+        (
+            "dedup-query my.idx --blot 2db9c479",
+            "Who has this blot, and what text it is",
+        ),
+        (
+            "dedup-query shared.idx --between essay.txt source.txt",
+            "Every chunk that two documents share",
+        ),
+        (
+            "printf 'essay.txt\\tsource.txt\\n' | dedup-query --pairs -",
+            "Which passages of an essay are from a source",
+        ),
+        (
+            "zstdcat articles.jsonl.zst | dedup-query --history seen --min-similarity 94%",
+            "The best match of each among all that ever came",
+        ),
         (
             "zstdcat articles.jsonl.zst | dedup-query --history seen --min-similarity 94% --only-new",
             "Only what is new passes, byte for byte",
         ),
-        ("dedup-query history verify seen", "Whether a history is whole"),
-        ("dedup-query my.idx essay.txt --html essay.html", "An essay and its sources side by side, for a browser"),
-        ("dedup-query --pairs pairs.tsv --html report/", "Both texts of each pair side by side: open report/index.html in a browser"),
-        ("dedup-query --pairs pairs.tsv --format pan-xml -o detected/", "The same for many pairs, as XML for an evaluation"),
+        (
+            "dedup-query history verify seen",
+            "Whether a history is whole",
+        ),
+        (
+            "dedup-query my.idx essay.txt --html essay.html",
+            "An essay and its sources side by side, for a browser",
+        ),
+        (
+            "dedup-query --pairs pairs.tsv --html report/",
+            "Both texts of each pair side by side: open report/index.html in a browser",
+        ),
+        (
+            "dedup-query --pairs pairs.tsv --format pan-xml -o detected/",
+            "The same for many pairs, as XML for an evaluation",
+        ),
     ],
     sections: &[
         (
@@ -223,7 +273,12 @@ const MANUAL: Manual = Manual {
             ],
         ),
     ],
-    see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-extract", 1), ("dedup-history", 5)],
+    see_also: &[
+        ("dedup", 7),
+        ("dedup-index", 1),
+        ("dedup-extract", 1),
+        ("dedup-history", 5),
+    ],
 };
 
 impl Tool for Arguments {
@@ -249,8 +304,14 @@ impl Tool for Arguments {
         }
         let shows = self.shows_passages();
         self.manners.ensure_passages(shows)?;
-        for (flag, is_given, needs) in [("--chars", self.chars, shows), ("--corpus", !self.corpus.is_empty(), shows || self.blot.is_some())]
-        {
+        for (flag, is_given, needs) in [
+            ("--chars", self.chars, shows),
+            (
+                "--corpus",
+                !self.corpus.is_empty(),
+                shows || self.blot.is_some(),
+            ),
+        ] {
             if is_given && !needs {
                 bail!("{flag} has no meaning here; it is for passages");
             }
@@ -266,9 +327,21 @@ impl Tool for Arguments {
         let mut out = BufWriter::with_capacity(1 << 16, Output::open(self.html.as_deref(), false)?);
         if let Some(hex) = &self.blot {
             let blot = index.scheme.parse_blot(hex).map_err(anyhow::Error::msg)?;
-            let (blots, reading) = (self.blots.options(&self.tokens), self.run.input.options(Tokenizer::is_dna(&index.scheme.tokens)));
+            let (blots, reading) = (
+                self.blots.options(&self.tokens),
+                self.run
+                    .input
+                    .options(Tokenizer::is_dna(&index.scheme.tokens)),
+            );
             let mut complaints = Complaints::new(name::<Self>(), self.run.quiet);
-            let found = blot_text(&index, &blots, blot, (&self.corpus, &reading), &mut out, &mut complaints)?;
+            let found = blot_text(
+                &index,
+                &blots,
+                blot,
+                (&self.corpus, &reading),
+                &mut out,
+                &mut complaints,
+            )?;
             out.flush()?;
             return Ok(self.exit_code(&found));
         }
@@ -284,11 +357,16 @@ impl Tool for Arguments {
         let settings = self.run.settings(Form::Ndjson, 64 << 20, is_dna);
         let mut options = self.options()?;
         let asked = watched::<Self, _>(&self.run, true, |watch| {
-            let apply = |options: PassageOptions| self.manners.apply(options.of_index(&index)?, false, &settings, watch);
+            let apply = |options: PassageOptions| {
+                self.manners
+                    .apply(options.of_index(&index)?, false, &settings, watch)
+            };
             options.passages = options.passages.take().map(apply).transpose()?;
             Ok(query(&options, &index, &settings, &mut out, watch)?)
         })?;
-        out.into_inner().map_err(|error| error.into_error())?.commit()?;
+        out.into_inner()
+            .map_err(|error| error.into_error())?
+            .commit()?;
         Ok(self.exit_code(&asked))
     }
 }
@@ -296,7 +374,10 @@ impl Tool for Arguments {
 impl Arguments {
     fn tell_limits(&self, index: &Index) -> Result<(), anyhow::Error> {
         tell_unseen(&name::<Self>(), index)?;
-        if !self.exclude.is_empty() || !self.exclude_index.is_empty() || !self.manners.base.is_empty() {
+        if !self.exclude.is_empty()
+            || !self.exclude_index.is_empty()
+            || !self.manners.base.is_empty()
+        {
             tell_not_excluded(&name::<Self>(), index);
         }
         Ok(())
@@ -304,28 +385,65 @@ impl Arguments {
 
     fn exit_code(&self, asked: &Asked) -> ExitCode {
         let has_problems = asked.problems > 0 && !self.run.input.skip_bad;
-        ExitCode::from(if has_problems { 2 } else { u8::from(asked.matches == 0) })
+        ExitCode::from(if has_problems {
+            2
+        } else {
+            u8::from(asked.matches == 0)
+        })
     }
 
     /// Asks a history, lets pass what is new in it, removes from it, or serves it.
     fn ask_history(&self) -> Result<ExitCode, anyhow::Error> {
-        if let Some(directory) = self.history.history.as_deref().filter(|_| self.history.removes()) {
-            let (_, unknown) = watched::<Self, _>(&self.run, false, |watch| self.history.remove(directory, watch))?;
+        if let Some(directory) = self
+            .history
+            .history
+            .as_deref()
+            .filter(|_| self.history.removes())
+        {
+            let (_, unknown) = watched::<Self, _>(&self.run, false, |watch| {
+                self.history.remove(directory, watch)
+            })?;
             return Ok(super::exit_code(unknown, self.run.input.skip_bad));
         }
         // What would be the index is the first document.
         let mut run = self.run.clone();
-        run.input.paths = self.index.iter().chain(&self.run.input.paths).cloned().collect();
+        run.input.paths = self
+            .index
+            .iter()
+            .chain(&self.run.input.paths)
+            .cloned()
+            .collect();
         let settings = run.settings(Form::Ndjson, 64 << 20, self.tokens.is_dna());
         let (top, tokenizer) = (self.top.unwrap_or(1) as usize, self.tokens.tokenizer());
-        let asked = self.history.asked(&self.service, top, settings.limits.threads, tokenizer.as_ref())?;
+        let asked = self.history.asked(
+            &self.service,
+            top,
+            settings.limits.threads,
+            tokenizer.as_ref(),
+        )?;
         if let Some(address) = &self.service.listen {
-            self.service.serve(address, asked, (settings.corpus, settings.limits.threads), (&name::<Self>(), self.run.quiet))?;
+            self.service.serve(
+                address,
+                asked,
+                (settings.corpus, settings.limits.threads),
+                (&name::<Self>(), self.run.quiet),
+            )?;
             return Ok(ExitCode::SUCCESS);
         }
-        let (mut out, tell) = (BufWriter::with_capacity(1 << 16, Output::open(None, false)?), tell(&name::<Self>(), self.run.quiet));
-        let asked = watched::<Self, _>(&run, true, |watch| Ok(self.history.ask(asked, tokenizer, &settings, &mut out, (watch, tell))?))?;
-        if self.history.only_new { Ok(super::exit_code(asked.problems, self.run.input.skip_bad)) } else { Ok(self.exit_code(&asked)) }
+        let (mut out, tell) = (
+            BufWriter::with_capacity(1 << 16, Output::open(None, false)?),
+            tell(&name::<Self>(), self.run.quiet),
+        );
+        let asked = watched::<Self, _>(&run, true, |watch| {
+            Ok(self
+                .history
+                .ask(asked, tokenizer, &settings, &mut out, (watch, tell))?)
+        })?;
+        if self.history.only_new {
+            Ok(super::exit_code(asked.problems, self.run.input.skip_bad))
+        } else {
+            Ok(self.exit_code(&asked))
+        }
     }
 
     /// Shows the passages of given pairs.
@@ -339,19 +457,41 @@ impl Arguments {
         let mut run = self.run.clone();
         run.input.paths = vec![list.to_owned()];
         let settings = run.settings(Form::Ndjson, 256 << 20, false);
-        let mut passages = PassageOptions { in_chars: self.chars || is_xml, ..self.passage_options() };
-        passages.passages.tokenization = self.tokens.tokenizer().map_or_else(Tokenization::default, |tokenizer| tokenizer.tokenization());
-        passages.passages.window_tokens = self.blots.k.unwrap_or_else(|| default_window(passages.passages.tokenization.rule));
+        let mut passages = PassageOptions {
+            in_chars: self.chars || is_xml,
+            ..self.passage_options()
+        };
+        passages.passages.tokenization = self
+            .tokens
+            .tokenizer()
+            .map_or_else(Tokenization::default, |tokenizer| tokenizer.tokenization());
+        passages.passages.window_tokens = self
+            .blots
+            .k
+            .unwrap_or_else(|| default_window(passages.passages.tokenization.rule));
         let asked = watched::<Self, _>(&run, true, |watch| {
             let passages = self.manners.apply(passages, false, &settings, watch)?;
             let mut out = match (&self.html, &self.output, is_xml) {
-                (Some(directory), ..) => Destination::pages(directory, list, &passages.notes("the first text"))?,
+                (Some(directory), ..) => {
+                    Destination::pages(directory, list, &passages.notes("the first text"))?
+                }
                 (None, Some(directory), true) => Destination::files(directory)?,
-                (None, None, true) => bail!("pan-xml is a file for each pair; say where with -o DIR"),
+                (None, None, true) => {
+                    bail!("pan-xml is a file for each pair; say where with -o DIR")
+                }
                 (None, output, false) => Destination::lines(output.as_deref())?,
             };
-            let options = PairsOptions { list: list.to_owned(), passages, with_pages: self.html.is_some() };
-            let asked = align_pairs(&options, settings.limits, |aligned| out.write(&aligned), watch)?;
+            let options = PairsOptions {
+                list: list.to_owned(),
+                passages,
+                with_pages: self.html.is_some(),
+            };
+            let asked = align_pairs(
+                &options,
+                settings.limits,
+                |aligned| out.write(&aligned),
+                watch,
+            )?;
             out.commit()?;
             Ok(asked)
         })?;
@@ -361,15 +501,22 @@ impl Arguments {
     fn options(&self) -> Result<QueryOptions, anyhow::Error> {
         let answers = match (self.stream, self.format.as_deref()) {
             (true, None | Some("ndjson")) => Answers::Documents,
-            (true, Some(_)) => bail!("--stream answers with a line of JSON for each document; leave out --format"),
+            (true, Some(_)) => {
+                bail!("--stream answers with a line of JSON for each document; leave out --format")
+            }
             (false, None) if self.html.is_some() => Answers::Page,
             (false, Some("tsv")) if self.passages => bail!("--passages gives ndjson, not tsv"),
             (false, Some("tsv")) => Answers::Matches(Format::Tsv),
-            (false, None) if self.passages && stdout().is_terminal() => Answers::Excerpts { with_color: wants_color() },
+            (false, None) if self.passages && stdout().is_terminal() => Answers::Excerpts {
+                with_color: wants_color(),
+            },
             (false, _) => Answers::Matches(Format::Ndjson),
         };
         let passages = self.shows_passages().then(|| self.passage_options());
-        let score = Score::NAMES.iter().find(|row| row.0 == self.score).map_or(Score::Containment, |row| row.1);
+        let score = Score::NAMES
+            .iter()
+            .find(|row| row.0 == self.score)
+            .map_or(Score::Containment, |row| row.1);
         Ok(QueryOptions {
             blots: self.blots.options(&self.tokens),
             score,
@@ -392,7 +539,10 @@ impl Arguments {
     fn passage_options(&self) -> PassageOptions {
         let window_tokens = self.blots.k.unwrap_or(align::WINDOW_TOKENS);
         PassageOptions {
-            passages: align::Options { window_tokens, ..align::Options::default() },
+            passages: align::Options {
+                window_tokens,
+                ..align::Options::default()
+            },
             in_chars: self.chars,
             reading: self.run.input.options(false),
             corpus: self.corpus.clone(),

@@ -59,7 +59,8 @@ impl ServiceArgs {
     ) -> Result<(), anyhow::Error> {
         let stop = Stop::new().context("a pipe")?;
         for signal in [SIGTERM, SIGINT] {
-            pipe::register(signal, stop.writer.try_clone().context("a pipe")?).context("a handler of signals")?;
+            pipe::register(signal, stop.writer.try_clone().context("a pipe")?)
+                .context("a handler of signals")?;
         }
         let options = Options {
             address: address.clone(),
@@ -72,7 +73,11 @@ impl ServiceArgs {
             wanted: asked.wanted,
         };
         let answering = online::open(&asked.of, asked.scheme, asked.wanted, &tell(tool, is_quiet))?;
-        let ready = |address: &Address, entries: u64| say(&format!("{tool}: listening on {address}, {entries} entries"));
+        let ready = |address: &Address, entries: u64| {
+            say(&format!(
+                "{tool}: listening on {address}, {entries} entries"
+            ))
+        };
         Ok(serve(answering, &options, stop, ready)?)
     }
 }

@@ -18,8 +18,9 @@ use crate::{
         files::TempDir,
     },
     cluster::{
-        Events, Failure, Input, Kind, LOST, Local, News, Outcome, Plan, RETRIES, RunLock, RunOptions, State, Tally, Task, Verdict, clean,
-        commit, gather, gather_needs, has_file, input_of, number, prepare, run, state, write_input, write_report,
+        Events, Failure, Input, Kind, LOST, Local, News, Outcome, Plan, RETRIES, RunLock,
+        RunOptions, State, Tally, Task, Verdict, clean, commit, gather, gather_needs, has_file,
+        input_of, number, prepare, run, state, write_input, write_report,
     },
     commands::{Settings, StepOptions},
     index::Means,
@@ -152,16 +153,40 @@ struct GatherArgs {
 
 const MANUAL: Manual = Manual {
     examples: &[
-        ("echo 'localhost slots=4' > hosts && dedup-shard plan -o my.run --hosts hosts corpus/", "Cut a corpus into tasks for four cores"),
-        ("dedup-shard run my.run", "Run them; the index is my.run/index"),
+        (
+            "echo 'localhost slots=4' > hosts && dedup-shard plan -o my.run --hosts hosts corpus/",
+            "Cut a corpus into tasks for four cores",
+        ),
+        (
+            "dedup-shard run my.run",
+            "Run them; the index is my.run/index",
+        ),
         ("dedup-shard status my.run", "How far it got"),
-        ("dedup-shard status my.run --missing | xargs -r dedup-shard task my.run", "What is missing, by hand"),
+        (
+            "dedup-shard status my.run --missing | xargs -r dedup-shard task my.run",
+            "What is missing, by hand",
+        ),
         ("make -s -C my.run -j4", "The same with make"),
-        ("dedup-shard run my.run --engine slurm --print", "The script that would submit them to a Slurm cluster"),
-        ("dedup-shard status my.run --report", "Also write my.run/report.html: when each task ran, and where"),
-        ("dedup-shard plan -o b.run --hosts hosts --base my.run/index corpus/", "Bring the index up to date with its files"),
-        ("dedup-shard run b.run", "The same commit as that of dedup-index sync"),
-        ("dedup-shard clean my.run", "Leave nothing but the plan and the index"),
+        (
+            "dedup-shard run my.run --engine slurm --print",
+            "The script that would submit them to a Slurm cluster",
+        ),
+        (
+            "dedup-shard status my.run --report",
+            "Also write my.run/report.html: when each task ran, and where",
+        ),
+        (
+            "dedup-shard plan -o b.run --hosts hosts --base my.run/index corpus/",
+            "Bring the index up to date with its files",
+        ),
+        (
+            "dedup-shard run b.run",
+            "The same commit as that of dedup-index sync",
+        ),
+        (
+            "dedup-shard clean my.run",
+            "Leave nothing but the plan and the index",
+        ),
     ],
     sections: &[
         (
@@ -204,7 +229,12 @@ const MANUAL: Manual = Manual {
             ],
         ),
     ],
-    see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-index", 5), ("dedup-shard", 5)],
+    see_also: &[
+        ("dedup", 7),
+        ("dedup-index", 1),
+        ("dedup-index", 5),
+        ("dedup-shard", 5),
+    ],
 };
 
 impl Tool for Arguments {
@@ -220,7 +250,10 @@ impl Tool for Arguments {
             Some(Command::Run(args)) => run_run(args),
             Some(Command::Task(args)) => run_tasks(args),
             Some(Command::Status(args)) => {
-                let (plan, directory) = OfRun { run: args.run.clone() }.open()?;
+                let (plan, directory) = OfRun {
+                    run: args.run.clone(),
+                }
+                .open()?;
                 status::show(args, &plan, &directory)?;
                 Ok(ExitCode::SUCCESS)
             }
@@ -229,7 +262,9 @@ impl Tool for Arguments {
             Some(Command::Commit(args)) => run_own(args, Kind::Commit, commit),
             Some(Command::Clean(args)) => run_clean(args),
             Some(Command::Worker(args)) => run_worker(args),
-            None => anyhow::bail!("say what to do: plan, run, task, status, gather, number, commit or clean"),
+            None => anyhow::bail!(
+                "say what to do: plan, run, task, status, gather, number, commit or clean"
+            ),
         }
     }
 }
@@ -238,7 +273,12 @@ impl OfRun {
     /// The plan, and the run's directory, whatever directory is worked in later.
     fn open(&self) -> Result<(Plan, PathBuf), anyhow::Error> {
         let plan = Plan::read(&self.run)?;
-        Ok((plan, self.run.canonicalize().with_context(|| self.run.display().to_string())?))
+        Ok((
+            plan,
+            self.run
+                .canonicalize()
+                .with_context(|| self.run.display().to_string())?,
+        ))
     }
 }
 
@@ -253,11 +293,18 @@ fn run_run(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
 }
 
 /// Refuses what an engine knows nothing of.
-fn ensure_meant_for(engine: EngineName, fleet: &FleetArgs, slurm: Option<&SlurmArgs>) -> Result<(), anyhow::Error> {
+fn ensure_meant_for(
+    engine: EngineName,
+    fleet: &FleetArgs,
+    slurm: Option<&SlurmArgs>,
+) -> Result<(), anyhow::Error> {
     if let Some(flag) = fleet.given().filter(|_| !matches!(engine, EngineName::Ssh)) {
         anyhow::bail!("{flag} is for --engine ssh only");
     }
-    if let Some(flag) = slurm.and_then(SlurmArgs::given).filter(|_| !matches!(engine, EngineName::Slurm)) {
+    if let Some(flag) = slurm
+        .and_then(SlurmArgs::given)
+        .filter(|_| !matches!(engine, EngineName::Slurm))
+    {
         anyhow::bail!("{flag} is for --engine slurm only");
     }
     Ok(())
@@ -266,7 +313,9 @@ fn ensure_meant_for(engine: EngineName, fleet: &FleetArgs, slurm: Option<&SlurmA
 fn run_all(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     ensure_meant_for(args.engine, &args.fleet, Some(&args.slurm))?;
     if args.retries.is_some() && matches!(args.engine, EngineName::Slurm) {
-        anyhow::bail!("--retries is not for --engine slurm, where --requeues says how often a job is run again");
+        anyhow::bail!(
+            "--retries is not for --engine slurm, where --requeues says how often a job is run again"
+        );
     }
     let (plan, directory) = args.of.open()?;
     let _lock = RunLock::take(&directory)?;
@@ -274,32 +323,54 @@ fn run_all(args: &RunTasksArgs) -> Result<ExitCode, anyhow::Error> {
     let mut bar = TaskBar::new(args.quiet, plan.tasks.len() as u64, bytes);
     let failures = match args.engine {
         EngineName::Local | EngineName::Ssh => run_here(args, &plan, &directory, &mut bar)?,
-        EngineName::Slurm => match args.slurm.run(&plan, &directory, args.jobs, (name::<Arguments>(), bar))? {
-            Outcome::Done if args.slurm.print => return Ok(ExitCode::SUCCESS),
-            Outcome::Done => Vec::new(),
-            Outcome::Failed(failures) => failures,
-            Outcome::Stopped => return Ok(ExitCode::from(LOST)),
-        },
+        EngineName::Slurm => {
+            match args
+                .slurm
+                .run(&plan, &directory, args.jobs, (name::<Arguments>(), bar))?
+            {
+                Outcome::Done if args.slurm.print => return Ok(ExitCode::SUCCESS),
+                Outcome::Done => Vec::new(),
+                Outcome::Failed(failures) => failures,
+                Outcome::Stopped => return Ok(ExitCode::from(LOST)),
+            }
+        }
     };
     // For people: a run that is done is done without it.
-    if let Err(error) = Events::read(&directory).and_then(|events| write_report(&plan, &Tally::new(&plan, &events), &directory)) {
+    if let Err(error) = Events::read(&directory)
+        .and_then(|events| write_report(&plan, &Tally::new(&plan, &events), &directory))
+    {
         say(&format!("{}: {error}", name::<Arguments>()));
     }
     if failures.is_empty() {
-        return Ok(tell(&plan, &input_of(&directory)?.unwrap_or_default(), args.quiet));
+        return Ok(tell(
+            &plan,
+            &input_of(&directory)?.unwrap_or_default(),
+            args.quiet,
+        ));
     }
     for Failure { task, verdict } in &failures {
         if let Verdict::Failed(what) | Verdict::Lost(what) = verdict {
             say_lines(&format!("{}: {task}: {what}", name::<Arguments>()));
         }
     }
-    let is_lost = failures.iter().all(|failure| matches!(failure.verdict, Verdict::Lost(_)));
+    let is_lost = failures
+        .iter()
+        .all(|failure| matches!(failure.verdict, Verdict::Lost(_)));
     Ok(ExitCode::from(if is_lost { LOST } else { 2 }))
 }
 
 /// Hands out the tasks from here, to this machine or to hosts.
-fn run_here(args: &RunTasksArgs, plan: &Plan, directory: &Path, bar: &mut TaskBar) -> Result<Vec<Failure>, anyhow::Error> {
-    let engine = here(plan, directory, u32::try_from(threads_of(args.jobs)).unwrap_or(1))?;
+fn run_here(
+    args: &RunTasksArgs,
+    plan: &Plan,
+    directory: &Path,
+    bar: &mut TaskBar,
+) -> Result<Vec<Failure>, anyhow::Error> {
+    let engine = here(
+        plan,
+        directory,
+        u32::try_from(threads_of(args.jobs)).unwrap_or(1),
+    )?;
     let warn = |bar: &TaskBar, what: &str| {
         if !args.quiet {
             bar.suspend(|| say_lines(&format!("{}: warning: {what}", name::<Arguments>())));
@@ -309,16 +380,37 @@ fn run_here(args: &RunTasksArgs, plan: &Plan, directory: &Path, bar: &mut TaskBa
         News::Done(task) => bar.done(plan.tasks[*task].bytes),
         News::HostAway(what) => warn(bar, &format!("{what}; trying again")),
         News::HostOut(what) => warn(bar, &format!("{what}; it gets no more tasks")),
-        News::Detour(what) => warn(bar, &format!("{what}; what goes between them goes through this machine")),
+        News::Detour(what) => warn(
+            bar,
+            &format!("{what}; what goes between them goes through this machine"),
+        ),
         News::End => {}
     };
     let retries = args.retries.unwrap_or(RETRIES);
     let failures = match args.engine {
         EngineName::Ssh => {
-            let options = RunOptions { retries, most: args.jobs.map(|jobs| jobs as usize) };
-            run(plan, directory, &args.fleet.fleet(engine)?, options, &mut on_news)
+            let options = RunOptions {
+                retries,
+                most: args.jobs.map(|jobs| jobs as usize),
+            };
+            run(
+                plan,
+                directory,
+                &args.fleet.fleet(engine)?,
+                options,
+                &mut on_news,
+            )
         }
-        EngineName::Local | EngineName::Slurm => run(plan, directory, &engine, RunOptions { retries, most: None }, &mut on_news),
+        EngineName::Local | EngineName::Slurm => run(
+            plan,
+            directory,
+            &engine,
+            RunOptions {
+                retries,
+                most: None,
+            },
+            &mut on_news,
+        ),
     };
     bar.finish();
     Ok(failures?)
@@ -333,19 +425,34 @@ fn run_clean(args: &CleanArgs) -> Result<ExitCode, anyhow::Error> {
         EngineName::Local | EngineName::Slurm => Vec::new(),
         EngineName::Ssh => args.fleet.fleet(here(&plan, &directory, 1)?)?.clean(),
     };
-    missed.iter().for_each(|what| say_lines(&format!("{}: {what}", name::<Arguments>())));
+    missed
+        .iter()
+        .for_each(|what| say_lines(&format!("{}: {what}", name::<Arguments>())));
     Ok(ExitCode::from(if missed.is_empty() { 0 } else { LOST }))
 }
 
 /// This machine, as a place that runs tasks.
 fn here<'p>(plan: &'p Plan, run: &Path, slots: u32) -> Result<Local<'p>, anyhow::Error> {
-    Ok(Local { plan, program: env::current_exe().context("dedup-shard")?, run: run.to_owned(), slots })
+    Ok(Local {
+        plan,
+        program: env::current_exe().context("dedup-shard")?,
+        run: run.to_owned(),
+        slots,
+    })
 }
 
 /// What could not be used, the account of what was read, and what the exit status says of it.
 fn tell(plan: &Plan, input: &Input, quiet: bool) -> ExitCode {
-    let severity = if plan.options.skip_bad { "warning: " } else { "" };
-    let problems = input.problems.iter().filter(|_| !(quiet && plan.options.skip_bad)).map(|problem| format!("{severity}{problem}"));
+    let severity = if plan.options.skip_bad {
+        "warning: "
+    } else {
+        ""
+    };
+    let problems = input
+        .problems
+        .iter()
+        .filter(|_| !(quiet && plan.options.skip_bad))
+        .map(|problem| format!("{severity}{problem}"));
     let said = problems.chain((!quiet).then(|| input.account.to_string()));
     said.for_each(|line| say(&format!("{}: {line}", name::<Arguments>())));
     exit_code(input.problems.len() as u64, plan.options.skip_bad)
@@ -358,12 +465,20 @@ fn run_tasks(args: &TaskArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
     let (tasks, noting) = match args.element.tasks(&plan)? {
         Some(tasks) => (tasks, Some(Noting::new(&directory))),
-        None => (args.ids.iter().map(|id| plan.task(id)).collect::<Result<Vec<_>, _>>()?, None),
+        None => (
+            args.ids
+                .iter()
+                .map(|id| plan.task(id))
+                .collect::<Result<Vec<_>, _>>()?,
+            None,
+        ),
     };
     for task in tasks {
         noting.iter().for_each(|noting| noting.start(task));
         let verdict = verdict_of(&plan, task, &directory, args.copies.as_deref());
-        noting.iter().for_each(|noting| noting.end(task, verdict.clone()));
+        noting
+            .iter()
+            .for_each(|noting| noting.end(task, verdict.clone()));
         match verdict {
             Verdict::Done => {}
             Verdict::Lost(_) => return Ok(ExitCode::from(LOST)),
@@ -375,23 +490,36 @@ fn run_tasks(args: &TaskArgs) -> Result<ExitCode, anyhow::Error> {
 
 /// Runs a task, and says what went wrong.
 fn verdict_of(plan: &Plan, task: &Task, directory: &Path, copies: Option<&Path>) -> Verdict {
-    let Err(error) = run_task(plan, task, directory, copies) else { return Verdict::Done };
+    let Err(error) = run_task(plan, task, directory, copies) else {
+        return Verdict::Done;
+    };
     // Another copy of it may have been faster.
     if state(plan, task, directory) == State::Done {
         return Verdict::Done;
     }
     let what = format!("{error:#}");
     say_lines(&format!("{}: {}: {what}", name::<Arguments>(), task.id));
-    if is_lost(&error) { Verdict::Lost(what) } else { Verdict::Failed(what) }
+    if is_lost(&error) {
+        Verdict::Lost(what)
+    } else {
+        Verdict::Failed(what)
+    }
 }
 
-fn run_task(plan: &Plan, task: &Task, directory: &Path, copies: Option<&Path>) -> Result<(), anyhow::Error> {
+fn run_task(
+    plan: &Plan,
+    task: &Task,
+    directory: &Path,
+    copies: Option<&Path>,
+) -> Result<(), anyhow::Error> {
     if !prepare(plan, task, directory)? {
         return Ok(());
     }
     let output = directory.join(&task.output);
     match task.kind {
-        Kind::Number if plan.options.base.is_some() => follow(plan, task, directory, &output, number),
+        Kind::Number if plan.options.base.is_some() => {
+            follow(plan, task, directory, &output, number)
+        }
         Kind::Commit => follow(plan, task, directory, &output, commit),
         Kind::Gather => gather_to(plan, directory, &output).map(drop),
         Kind::Table => extract::run_line(plan.command(task, directory)).map(drop),
@@ -413,24 +541,55 @@ type FollowStep = fn(&Plan, &Path, &Settings, &StepOptions, &Path) -> Result<(),
 
 fn run_own(args: &GatherArgs, kind: Kind, step: FollowStep) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
-    let output = std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
-    let task = plan.tasks_of(kind).next().context("the plan has no such task; it is for plan --base")?;
+    let output =
+        std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
+    let task = plan
+        .tasks_of(kind)
+        .next()
+        .context("the plan has no such task; it is for plan --base")?;
     follow(&plan, task, &directory, &output, step).map(|()| ExitCode::SUCCESS)
 }
 
 /// Does a step where the plan was made.
-fn follow(plan: &Plan, task: &Task, directory: &Path, output: &Path, step: FollowStep) -> Result<(), anyhow::Error> {
+fn follow(
+    plan: &Plan,
+    task: &Task,
+    directory: &Path,
+    output: &Path,
+    step: FollowStep,
+) -> Result<(), anyhow::Error> {
     enter(plan)?;
-    let base = plan.options.base.as_ref().context("the plan has no base; this is for plan --base")?;
+    let base = plan
+        .options
+        .base
+        .as_ref()
+        .context("the plan has no base; this is for plan --base")?;
     let settings = index::settings_of(base.sync.iter().map(OsString::from).collect())?;
-    let means = Means { memory_bytes: plan.options.memory, threads: 1, tmp_dir: TempDir(None) };
-    Ok(step(plan, directory, &settings, &StepOptions { of: Some(plan.output_of(task)), means }, output)?)
+    let means = Means {
+        memory_bytes: plan.options.memory,
+        threads: 1,
+        tmp_dir: TempDir(None),
+    };
+    Ok(step(
+        plan,
+        directory,
+        &settings,
+        &StepOptions {
+            of: Some(plan.output_of(task)),
+            means,
+        },
+        output,
+    )?)
 }
 
 /// Whether it is the machine that failed, not the task.
 fn is_lost(error: &anyhow::Error) -> bool {
-    let of_ours = error.downcast_ref::<Error>().is_some_and(Error::is_of_machine);
-    of_ours || error.downcast_ref::<io::Error>().is_some_and(is_of_machine) || error.is::<Unmounted>()
+    let of_ours = error
+        .downcast_ref::<Error>()
+        .is_some_and(Error::is_of_machine);
+    of_ours
+        || error.downcast_ref::<io::Error>().is_some_and(is_of_machine)
+        || error.is::<Unmounted>()
 }
 
 /// The directory where the plan was made is not on this machine, or not now.
@@ -444,22 +603,40 @@ struct Unmounted {
 /// Goes where the plan was made.
 fn enter(plan: &Plan) -> Result<(), Unmounted> {
     let directory = &plan.options.directory;
-    env::set_current_dir(directory).map_err(|cause| Unmounted { directory: directory.clone(), cause })
+    env::set_current_dir(directory).map_err(|cause| Unmounted {
+        directory: directory.clone(),
+        cause,
+    })
 }
 
 fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
     let (plan, directory) = args.of.open()?;
-    let output = std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
-    let inputs = plan.tasks_of(Kind::Gather).flat_map(|task| task.inputs.iter().cloned());
-    let needs: Vec<String> = inputs.chain(gather_needs(&plan).into_values().flatten()).collect();
+    let output =
+        std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
+    let inputs = plan
+        .tasks_of(Kind::Gather)
+        .flat_map(|task| task.inputs.iter().cloned());
+    let needs: Vec<String> = inputs
+        .chain(gather_needs(&plan).into_values().flatten())
+        .collect();
     for task in plan.tasks.iter().filter(|task| task.kind < Kind::Gather) {
         // Only what is read: of what was made on hosts no more than that is here.
-        let has_needs =
-            || needs.iter().filter(|path| Path::new(path).starts_with(&task.output)).all(|path| has_file(&plan, path, &directory));
+        let has_needs = || {
+            needs
+                .iter()
+                .filter(|path| Path::new(path).starts_with(&task.output))
+                .all(|path| has_file(&plan, path, &directory))
+        };
         match state(&plan, task, &directory) {
-            State::Missing | State::Partial if !has_needs() => anyhow::bail!("{} is not done; dedup-shard run does it", task.id),
+            State::Missing | State::Partial if !has_needs() => {
+                anyhow::bail!("{} is not done; dedup-shard run does it", task.id)
+            }
             State::Done | State::Missing | State::Partial => {}
-            State::Damaged(what) => anyhow::bail!("{what}; dedup-shard task {} {} makes it again", args.of.run.display(), task.id),
+            State::Damaged(what) => anyhow::bail!(
+                "{what}; dedup-shard task {} {} makes it again",
+                args.of.run.display(),
+                task.id
+            ),
         }
     }
     let input = gather_to(&plan, &directory, &output)?;
@@ -469,7 +646,10 @@ fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
 /// Gives an account of the input.
 fn gather_to(plan: &Plan, directory: &Path, output: &Path) -> Result<Input, anyhow::Error> {
     enter(plan)?;
-    let settings = |task: &Task| index::settings_of(plan.command(task, directory)).map_err(|error| Error::Usage(error.to_string()));
+    let settings = |task: &Task| {
+        index::settings_of(plan.command(task, directory))
+            .map_err(|error| Error::Usage(error.to_string()))
+    };
     let input = write_input(plan, directory, &settings)?;
     gather(plan, directory, output)?;
     Ok(input)

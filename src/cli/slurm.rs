@@ -5,7 +5,8 @@ use super::{
     progress::{TaskBar, say},
 };
 use crate::cluster::{
-    Event, Events, Jobs, Outcome, Plan, Queued, SlurmOptions, Stage, Task, Verdict, Waiting, What, bytes_of, missing_arrays, run_slurm,
+    Event, Events, Jobs, Outcome, Plan, Queued, SlurmOptions, Stage, Task, Verdict, Waiting, What,
+    bytes_of, missing_arrays, run_slurm,
 };
 use anyhow::Context;
 use clap::Args;
@@ -46,7 +47,12 @@ pub struct SlurmArgs {
 #[derive(Args, Debug)]
 pub struct ElementArgs {
     /// Instead of ids: tasks of this kind, such as map
-    #[arg(long, value_name = "KIND", requires = "element", conflicts_with = "ids")]
+    #[arg(
+        long,
+        value_name = "KIND",
+        requires = "element",
+        conflicts_with = "ids"
+    )]
     pub stage: Option<String>,
     /// Which of them: the K-th N, counted from 0
     #[arg(long, value_name = "K", requires = "stage")]
@@ -59,15 +65,24 @@ pub struct ElementArgs {
 impl ElementArgs {
     /// None if ids were given instead.
     pub fn tasks<'p>(&self, plan: &'p Plan) -> Result<Option<Vec<&'p Task>>, anyhow::Error> {
-        let (Some(name), Some(element)) = (&self.stage, self.element) else { return Ok(None) };
+        let (Some(name), Some(element)) = (&self.stage, self.element) else {
+            return Ok(None);
+        };
         let stages = Stage::all(plan);
         let Some(stage) = stages.iter().find(|stage| stage.name == *name) else {
             let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
-            anyhow::bail!("the plan has no tasks of the kind '{name}'; it has {}", names.join(", "));
+            anyhow::bail!(
+                "the plan has no tasks of the kind '{name}'; it has {}",
+                names.join(", ")
+            );
         };
         let tasks = stage.element(element, self.each as usize);
         if tasks.is_empty() {
-            anyhow::bail!("{name} has {} tasks: with {} each there is no element {element}", stage.tasks.len(), self.each);
+            anyhow::bail!(
+                "{name} has {} tasks: with {} each there is no element {element}",
+                stage.tasks.len(),
+                self.each
+            );
         }
         Ok(Some(tasks.to_vec()))
     }
@@ -86,14 +101,25 @@ impl Noting {
         let of = |name: &str| env::var(name).unwrap_or_default();
         let host = of("SLURMD_NODENAME");
         if host.is_empty() {
-            return Self { events: None, host, run: run.to_owned() };
+            return Self {
+                events: None,
+                host,
+                run: run.to_owned(),
+            };
         }
-        let (job, attempt) = (format!("{}_{}", of("SLURM_ARRAY_JOB_ID"), of("SLURM_ARRAY_TASK_ID")), of("SLURM_RESTART_COUNT"));
+        let (job, attempt) = (
+            format!("{}_{}", of("SLURM_ARRAY_JOB_ID"), of("SLURM_ARRAY_TASK_ID")),
+            of("SLURM_RESTART_COUNT"),
+        );
         let attempt = 1 + attempt.parse::<u32>().unwrap_or(0);
         say(&format!("job {job}, attempt {attempt} on {host}"));
         // Two attempts may be at work at once, if the first was only believed to be dead.
         let writer = format!("{job}.{attempt}.{host}.{}", std::process::id());
-        Self { events: Events::append_as(run, &writer).ok(), host, run: run.to_owned() }
+        Self {
+            events: Events::append_as(run, &writer).ok(),
+            host,
+            run: run.to_owned(),
+        }
     }
 
     /// A task goes on even if nothing can be noted.
@@ -111,7 +137,10 @@ impl Noting {
         self.note(
             task,
             match verdict {
-                Verdict::Done => What::Done { bytes_in: task.bytes, bytes_out: bytes_of(&self.run.join(&task.output)) },
+                Verdict::Done => What::Done {
+                    bytes_in: task.bytes,
+                    bytes_out: bytes_of(&self.run.join(&task.output)),
+                },
                 Verdict::Lost(what) => What::Lost(what),
                 Verdict::Failed(what) => What::Failed(what),
             },
@@ -132,11 +161,20 @@ impl Waiting for Person {
     }
 
     fn running(&mut self, jobs: &[Queued]) {
-        let mut hosts: Vec<&str> = jobs.iter().filter(|job| job.state == "RUNNING").map(|job| job.at.as_str()).collect();
+        let mut hosts: Vec<&str> = jobs
+            .iter()
+            .filter(|job| job.state == "RUNNING")
+            .map(|job| job.at.as_str())
+            .collect();
         hosts.sort_unstable();
         let waiting = jobs.len() - hosts.len();
-        let on = if hosts.is_empty() { String::new() } else { format!(" on {}", hosts.join(" ")) };
-        self.bar.runs(&format!("{} run{on}, {waiting} wait", hosts.len()));
+        let on = if hosts.is_empty() {
+            String::new()
+        } else {
+            format!(" on {}", hosts.join(" "))
+        };
+        self.bar
+            .runs(&format!("{} run{on}, {waiting} wait", hosts.len()));
     }
 
     fn say(&mut self, what: &str) {
@@ -144,7 +182,10 @@ impl Waiting for Person {
     }
 
     fn pause(&mut self, time: Duration) -> bool {
-        !matches!(self.signals.recv_timeout(time), Err(RecvTimeoutError::Timeout))
+        !matches!(
+            self.signals.recv_timeout(time),
+            Err(RecvTimeoutError::Timeout)
+        )
     }
 }
 
@@ -160,10 +201,18 @@ impl SlurmArgs {
             (self.requeues.is_some(), "--requeues"),
             (self.leave_jobs, "--leave-jobs"),
         ];
-        all.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
+        all.into_iter()
+            .find(|(is_given, _)| *is_given)
+            .map(|(_, name)| name)
     }
 
-    pub fn run(&self, plan: &Plan, run: &Path, jobs: Option<u32>, (tool, bar): (String, TaskBar)) -> Result<Outcome, anyhow::Error> {
+    pub fn run(
+        &self,
+        plan: &Plan,
+        run: &Path,
+        jobs: Option<u32>,
+        (tool, bar): (String, TaskBar),
+    ) -> Result<Outcome, anyhow::Error> {
         let options = SlurmOptions {
             program: env::current_exe().context("dedup-shard")?,
             jobs,
@@ -184,7 +233,11 @@ impl SlurmArgs {
         let mut person = Person { tool, bar, signals };
         let outcome = run_slurm(plan, run, &options, &mut person)?;
         if outcome == Outcome::Stopped {
-            let what = if self.leave_jobs { "the jobs go on" } else { "the jobs are cancelled" };
+            let what = if self.leave_jobs {
+                "the jobs go on"
+            } else {
+                "the jobs are cancelled"
+            };
             person.say(&format!("stopped; {what}, and run goes on where it was"));
         }
         person.bar.finish();

@@ -85,11 +85,26 @@ struct Arguments {
 
 const MANUAL: Manual = Manual {
     examples: &[
-        ("dedup-spex corpus/", "Every run of eight words that two files have, and which"),
-        ("dedup-spex -o shared.idx corpus/ && dedup-extract shared.idx", "Pairs of documents, by way of a small index"),
-        ("dedup-spex --add shared.idx more/", "The same index, had more/ been there from the start"),
-        ("dedup-spex -l 20 --within manual.txt", "What a text says twice"),
-        ("dedup-spex -v --schedule 1,2,3,4,5,6,7,8 -o shared.idx corpus/", "As it was published, with what each pass did"),
+        (
+            "dedup-spex corpus/",
+            "Every run of eight words that two files have, and which",
+        ),
+        (
+            "dedup-spex -o shared.idx corpus/ && dedup-extract shared.idx",
+            "Pairs of documents, by way of a small index",
+        ),
+        (
+            "dedup-spex --add shared.idx more/",
+            "The same index, had more/ been there from the start",
+        ),
+        (
+            "dedup-spex -l 20 --within manual.txt",
+            "What a text says twice",
+        ),
+        (
+            "dedup-spex -v --schedule 1,2,3,4,5,6,7,8 -o shared.idx corpus/",
+            "As it was published, with what each pass did",
+        ),
         (
             "dedup-spex --filter-out corpus.filter corpus/ && dedup-blot --select spex:corpus.filter corpus/",
             "Only blots that may be shared",
@@ -125,7 +140,12 @@ const MANUAL: Manual = Manual {
             ],
         ),
     ],
-    see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-extract", 1), ("dedup-blot", 1)],
+    see_also: &[
+        ("dedup", 7),
+        ("dedup-index", 1),
+        ("dedup-extract", 1),
+        ("dedup-blot", 1),
+    ],
 };
 
 impl Tool for Arguments {
@@ -138,25 +158,38 @@ impl Tool for Arguments {
     fn run(&self) -> Result<ExitCode, anyhow::Error> {
         let options = self.options()?;
         let settings = self.run.settings(Form::Ndjson, 64 << 20, false);
-        let mut filter = self.filter_out.as_deref().map(|path| Output::open(Some(path), true).map(BufWriter::new)).transpose()?;
+        let mut filter = self
+            .filter_out
+            .as_deref()
+            .map(|path| Output::open(Some(path), true).map(BufWriter::new))
+            .transpose()?;
         let is_listed = self.output.is_none() && self.add.is_none() && self.filter_out.is_none();
-        let mut lines = is_listed.then(|| Output::open(None, false)).transpose()?.map(BufWriter::new);
+        let mut lines = is_listed
+            .then(|| Output::open(None, false))
+            .transpose()?
+            .map(BufWriter::new);
         let found = watched::<Self, _>(&self.run, lines.is_some(), |watch| {
             let filter = filter.as_mut().map(|filter| filter as &mut dyn Write);
             if let Some(index) = &self.add {
                 return Ok(spex_add(&options, &settings, index, filter, watch)?);
             }
             let output = match (&self.output, &mut lines) {
-                (Some(directory), _) => {
-                    SpexOutput::Index { directory, parts: self.parts.unwrap_or(1), is_final: self.is_final, with_text: self.with_text }
-                }
+                (Some(directory), _) => SpexOutput::Index {
+                    directory,
+                    parts: self.parts.unwrap_or(1),
+                    is_final: self.is_final,
+                    with_text: self.with_text,
+                },
                 (None, Some(lines)) => SpexOutput::Lines(lines),
                 (None, None) => SpexOutput::Nothing,
             };
             Ok(spex(&options, &settings, output, filter, watch)?)
         })?;
         for written in [filter, lines].into_iter().flatten() {
-            written.into_inner().map_err(|error| error.into_error())?.commit()?;
+            written
+                .into_inner()
+                .map_err(|error| error.into_error())?
+                .commit()?;
         }
         if let Some(path) = &self.plot {
             let mut out = Output::open(Some(path), false)?;
@@ -164,7 +197,10 @@ impl Tool for Arguments {
             out.commit()?;
         }
         if self.run.verbose {
-            tell(&found, is_listed || self.output.is_some() || self.add.is_some());
+            tell(
+                &found,
+                is_listed || self.output.is_some() || self.add.is_some(),
+            );
         }
         Ok(exit_code(found.summary.problems, self.run.input.skip_bad))
     }
@@ -174,14 +210,28 @@ impl Arguments {
     fn options(&self) -> Result<SpexOptions, anyhow::Error> {
         let lengths = match &self.schedule[..] {
             [] => default_schedule(self.length),
-            [.., last] if *last != self.length => bail!("the schedule ends with {last}, but chunks are of {} tokens (-l)", self.length),
+            [.., last] if *last != self.length => bail!(
+                "the schedule ends with {last}, but chunks are of {} tokens (-l)",
+                self.length
+            ),
             lengths => lengths.to_vec(),
         };
         // One counter is left when postings are sorted: they may have what the other one had.
         let memory_bytes = self.memory.max(LEAST_MEMORY);
-        let means = Means { memory_bytes, threads: threads_of(self.run.threads), tmp_dir: TempDir(self.tmp_dir.clone()) };
+        let means = Means {
+            memory_bytes,
+            threads: threads_of(self.run.threads),
+            tmp_dir: TempDir(self.tmp_dir.clone()),
+        };
         let (tokenizer, select) = (self.tokens.tokenizer(), self.select.clone());
-        Ok(SpexOptions { tokenizer, lengths, counter_bytes: self.memory, select, within: self.within, means })
+        Ok(SpexOptions {
+            tokenizer,
+            lengths,
+            counter_bytes: self.memory,
+            select,
+            within: self.within,
+            means,
+        })
     }
 }
 
@@ -210,7 +260,10 @@ fn tell(found: &Spexed, is_looked_at: bool) {
         ));
     }
     if is_looked_at {
-        say(&format!("{} of {} chunks are left, exact duplicates aside", found.survivors, found.chunks));
+        say(&format!(
+            "{} of {} chunks are left, exact duplicates aside",
+            found.survivors, found.chunks
+        ));
     }
 }
 

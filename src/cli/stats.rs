@@ -25,7 +25,10 @@ pub(super) struct StatsArgs {
 
 pub(super) fn run_stats(args: &StatsArgs) -> Result<ExitCode, anyhow::Error> {
     let threads = threads_of(None);
-    let stats = stats(&Index::open(&args.of.index)?, Limits::new(threads, 2 * threads as u64))?;
+    let stats = stats(
+        &Index::open(&args.of.index)?,
+        Limits::new(threads, 2 * threads as u64),
+    )?;
     let mut out = Output::open(None, false)?;
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&stats)?)?;
@@ -37,7 +40,11 @@ pub(super) fn run_stats(args: &StatsArgs) -> Result<ExitCode, anyhow::Error> {
 
 fn stats_table(stats: &Stats) -> String {
     let number = |name: &str, value: u64| format!("{name:24}{:>16}\n", grouped(value));
-    let pins: Vec<String> = stats.pins.iter().map(|(name, generation)| format!("{name} {generation}")).collect();
+    let pins: Vec<String> = stats
+        .pins
+        .iter()
+        .map(|(name, generation)| format!("{name} {generation}"))
+        .collect();
     let mut table = format!("{:24}{}\n", "scheme", stats.scheme);
     for (name, value) in [
         ("generation", stats.generation),
@@ -58,30 +65,56 @@ fn stats_table(stats: &Stats) -> String {
         table += &number(name, value);
     }
     if let Some(dictionary) = &stats.dictionary {
-        for (name, value) in [("words", dictionary.words), ("  singletons", dictionary.singletons), ("  documents", dictionary.pairs)] {
+        for (name, value) in [
+            ("words", dictionary.words),
+            ("  singletons", dictionary.singletons),
+            ("  documents", dictionary.pairs),
+        ] {
             table += &number(name, value);
         }
     }
-    table += &format!("{:24}{:>16}\n", "generations kept", ranges_text(&stats.generations));
+    table += &format!(
+        "{:24}{:>16}\n",
+        "generations kept",
+        ranges_text(&stats.generations)
+    );
     if !pins.is_empty() {
         table += &format!("{:24}{:>16}\n", "pins", pins.join(", "));
     }
     table += &number("bytes on disk", stats.disk_total);
-    stats.disk.iter().for_each(|(name, &bytes)| table += &number(&format!("  {name}"), bytes));
+    stats
+        .disk
+        .iter()
+        .for_each(|(name, &bytes)| table += &number(&format!("  {name}"), bytes));
     let bits = [
         ("bits a posting", stats.bits_per_posting),
         ("bits a shared blot", stats.bits_per_shared_blot),
         ("bits a singleton", stats.bits_per_singleton),
     ];
-    let df = [("documents a blot, mean", stats.df.mean), ("  sigma", stats.df.sigma)];
-    bits.iter().chain(&df).for_each(|(name, value)| table += &format!("{name:24}{value:>16.2}\n"));
-    let top: Vec<_> = stats.df.top.iter().map(|(length, blots)| format!("{} ({} blots)", grouped(*length), grouped(*blots))).collect();
+    let df = [
+        ("documents a blot, mean", stats.df.mean),
+        ("  sigma", stats.df.sigma),
+    ];
+    bits.iter()
+        .chain(&df)
+        .for_each(|(name, value)| table += &format!("{name:24}{value:>16.2}\n"));
+    let top: Vec<_> = stats
+        .df
+        .top
+        .iter()
+        .map(|(length, blots)| format!("{} ({} blots)", grouped(*length), grouped(*blots)))
+        .collect();
     table + &format!("{:24}{}\n", "  most", top.join(", "))
 }
 
 /// 1234567 as 1,234,567.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
-    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    let groups: Vec<_> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(String::from_utf8_lossy)
+        .collect();
     groups.join(",")
 }

@@ -3,7 +3,9 @@
 use super::output::Output;
 use crate::{
     base::codec,
-    cluster::{Events, Host, Plan, Stage, State, Tally, Task, ranges, size, states, time, write_report},
+    cluster::{
+        Events, Host, Plan, Stage, State, Tally, Task, ranges, size, states, time, write_report,
+    },
 };
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -46,24 +48,50 @@ struct Found<'p> {
 
 impl<'p> Found<'p> {
     fn new(plan: &'p Plan, run: &Path, tally: &Tally) -> Self {
-        let shares = |host: &&Host| host.shared.as_ref().is_some_and(|shared| run.starts_with(shared));
-        let hosts: Vec<String> = plan.hosts.iter().filter(|host| !shares(host)).map(Host::label).collect();
+        let shares = |host: &&Host| {
+            host.shared
+                .as_ref()
+                .is_some_and(|shared| run.starts_with(shared))
+        };
+        let hosts: Vec<String> = plan
+            .hosts
+            .iter()
+            .filter(|host| !shares(host))
+            .map(Host::label)
+            .collect();
         let states = states(plan, run);
         let done = tally.done_on(&hosts);
         let is_elsewhere = |(task, state): &&(&'p Task, State)| {
-            matches!(state, State::Missing | State::Partial) && !task.kind.is_central() && done.contains(task.id.as_str())
+            matches!(state, State::Missing | State::Partial)
+                && !task.kind.is_central()
+                && done.contains(task.id.as_str())
         };
-        let elsewhere = states.iter().filter(is_elsewhere).map(|(task, _)| task.id.as_str()).collect();
-        Self { stages: Stage::all(plan), states, elsewhere }
+        let elsewhere = states
+            .iter()
+            .filter(is_elsewhere)
+            .map(|(task, _)| task.id.as_str())
+            .collect();
+        Self {
+            stages: Stage::all(plan),
+            states,
+            elsewhere,
+        }
     }
 
     /// What nobody has, as far as is known.
     fn to_do(&self) -> Vec<&'p Task> {
-        self.missing().into_iter().filter(|task| !self.elsewhere.contains(task.id.as_str())).collect()
+        self.missing()
+            .into_iter()
+            .filter(|task| !self.elsewhere.contains(task.id.as_str()))
+            .collect()
     }
 
     fn missing(&self) -> Vec<&'p Task> {
-        self.states.iter().filter(|(_, state)| *state != State::Done).map(|(task, _)| *task).collect()
+        self.states
+            .iter()
+            .filter(|(_, state)| *state != State::Done)
+            .map(|(task, _)| *task)
+            .collect()
     }
 
     fn damaged(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -78,10 +106,28 @@ impl<'p> Found<'p> {
         let missing = self.to_do();
         let mut kinds = Vec::new();
         for stage in &self.stages {
-            let todo = || stage.tasks.iter().filter(|task| missing.iter().any(|other| other.id == task.id));
-            let elsewhere = stage.tasks.iter().filter(|task| self.elsewhere.contains(task.id.as_str())).count() as u64;
-            let (all, bytes) = (stage.tasks.len() as u64, stage.tasks.iter().map(|task| task.bytes).sum::<u64>());
-            let done = [all - todo().count() as u64, all, bytes - todo().map(|task| task.bytes).sum::<u64>(), bytes, elsewhere];
+            let todo = || {
+                stage
+                    .tasks
+                    .iter()
+                    .filter(|task| missing.iter().any(|other| other.id == task.id))
+            };
+            let elsewhere = stage
+                .tasks
+                .iter()
+                .filter(|task| self.elsewhere.contains(task.id.as_str()))
+                .count() as u64;
+            let (all, bytes) = (
+                stage.tasks.len() as u64,
+                stage.tasks.iter().map(|task| task.bytes).sum::<u64>(),
+            );
+            let done = [
+                all - todo().count() as u64,
+                all,
+                bytes - todo().map(|task| task.bytes).sum::<u64>(),
+                bytes,
+                elsewhere,
+            ];
             kinds.push((stage.name.as_str(), done));
         }
         kinds
@@ -92,7 +138,11 @@ impl<'p> Found<'p> {
 pub fn show(args: &StatusArgs, plan: &Plan, run: &Path) -> Result<(), anyhow::Error> {
     let mut out = Output::open(None, false)?;
     if args.missing {
-        return Ok(show_missing(&Found::new(plan, run, &Tally::default()), args.form, &mut out)?);
+        return Ok(show_missing(
+            &Found::new(plan, run, &Tally::default()),
+            args.form,
+            &mut out,
+        )?);
     }
     let tally = Tally::new(plan, &Events::read(run)?);
     let found = Found::new(plan, run, &tally);
@@ -100,14 +150,29 @@ pub fn show(args: &StatusArgs, plan: &Plan, run: &Path) -> Result<(), anyhow::Er
         write_report(plan, &tally, run)?;
     }
     if args.json {
-        return Ok(writeln!(out, "{}", codec::to_json(&to_json(plan, &found, &tally)))?);
+        return Ok(writeln!(
+            out,
+            "{}",
+            codec::to_json(&to_json(plan, &found, &tally))
+        )?);
     }
     for (name, [done, all, bytes_done, bytes, elsewhere]) in found.kinds() {
-        let on_hosts = if elsewhere > 0 { format!(", {elsewhere} on hosts") } else { String::new() };
-        writeln!(out, "{name:8}{done:>5} of {all:<5}{bytes_done:>15} of {bytes} bytes{on_hosts}")?;
+        let on_hosts = if elsewhere > 0 {
+            format!(", {elsewhere} on hosts")
+        } else {
+            String::new()
+        };
+        writeln!(
+            out,
+            "{name:8}{done:>5} of {all:<5}{bytes_done:>15} of {bytes} bytes{on_hosts}"
+        )?;
     }
     for (task, what) in found.damaged() {
-        writeln!(out, "{task}: {}; it will be made again", what.escape_debug())?;
+        writeln!(
+            out,
+            "{task}: {}; it will be made again",
+            what.escape_debug()
+        )?;
     }
     Ok(show_hosts(plan, &found, &tally, &mut out)?)
 }
@@ -115,10 +180,16 @@ pub fn show(args: &StatusArgs, plan: &Plan, run: &Path) -> Result<(), anyhow::Er
 fn show_missing(found: &Found<'_>, form: Form, out: &mut impl Write) -> std::io::Result<()> {
     let missing = found.missing();
     if form == Form::Ids {
-        return missing.iter().try_for_each(|task| writeln!(out, "{}", task.id));
+        return missing
+            .iter()
+            .try_for_each(|task| writeln!(out, "{}", task.id));
     }
     for stage in &found.stages {
-        let places = stage.tasks.iter().enumerate().filter(|(_, task)| missing.iter().any(|other| other.id == task.id));
+        let places = stage
+            .tasks
+            .iter()
+            .enumerate()
+            .filter(|(_, task)| missing.iter().any(|other| other.id == task.id));
         let places: Vec<usize> = places.map(|(place, _)| place).collect();
         if !places.is_empty() {
             writeln!(out, "{} {}", stage.name, ranges(&places))?;
@@ -127,30 +198,64 @@ fn show_missing(found: &Found<'_>, form: Form, out: &mut impl Write) -> std::io:
     Ok(())
 }
 
-fn show_hosts(plan: &Plan, found: &Found<'_>, tally: &Tally, out: &mut impl Write) -> std::io::Result<()> {
+fn show_hosts(
+    plan: &Plan,
+    found: &Found<'_>,
+    tally: &Tally,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
     if tally.hosts.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{:20}{:>6}{:>8}{:>6}{:>12}{:>14}{:>12}", "host", "slots", "done", "lost", "documents", "a slot's rate", "moved")?;
+    writeln!(
+        out,
+        "\n{:20}{:>6}{:>8}{:>6}{:>12}{:>14}{:>12}",
+        "host", "slots", "done", "lost", "documents", "a slot's rate", "moved"
+    )?;
     for host in &tally.hosts {
-        let (bytes, rate) = (size(host.bytes), format!("{}/s", size(host.bytes_per_second())));
+        let (bytes, rate) = (
+            size(host.bytes),
+            format!("{}/s", size(host.bytes_per_second())),
+        );
         // Names come from others.
         let name = host.name.escape_debug().to_string();
-        write!(out, "{name:20}{:>6}{:>8}{:>6}{bytes:>12}{rate:>14}{:>12}", host.slots, host.tasks, host.lost, size(host.moved))?;
+        write!(
+            out,
+            "{name:20}{:>6}{:>8}{:>6}{bytes:>12}{rate:>14}{:>12}",
+            host.slots,
+            host.tasks,
+            host.lost,
+            size(host.moved)
+        )?;
         match &host.out {
             Some(what) => writeln!(out, "  out: {}", what.escape_debug())?,
             None => writeln!(out)?,
         }
     }
     if !tally.moves.is_empty() {
-        writeln!(out, "\n{:20}{:>6}{:>12}{:>22}", "moved", "moves", "bytes", "from host to host")?;
+        writeln!(
+            out,
+            "\n{:20}{:>6}{:>12}{:>22}",
+            "moved", "moves", "bytes", "from host to host"
+        )?;
     }
     for (goods, of) in tally.goods() {
-        writeln!(out, "{:20}{:>6}{:>12}{:>22}", goods.escape_debug().to_string(), of.moves, size(of.bytes), size(of.direct))?;
+        writeln!(
+            out,
+            "{:20}{:>6}{:>12}{:>22}",
+            goods.escape_debug().to_string(),
+            of.moves,
+            size(of.bytes),
+            size(of.direct)
+        )?;
     }
     let missing = found.to_do();
     match tally.seconds_left(plan, &missing) {
-        Some(seconds) if !missing.is_empty() => writeln!(out, "about {} left, at the rates so far", time(1000 * seconds)),
+        Some(seconds) if !missing.is_empty() => writeln!(
+            out,
+            "about {} left, at the rates so far",
+            time(1000 * seconds)
+        ),
         _ => Ok(()),
     }
 }

@@ -2,7 +2,10 @@
 
 use super::{args::QuietArgs, index::MeansArgs};
 use crate::{
-    commands::{CountRange, StepOptions, count_range, finish_part, join_sets, number_documents, reduce_range, stage_base, stage_ranges},
+    commands::{
+        CountRange, StepOptions, count_range, finish_part, join_sets, number_documents,
+        reduce_range, stage_base, stage_ranges,
+    },
     index::{Manifest, SegmentFiles, Since},
 };
 use clap::{Args, Subcommand};
@@ -102,8 +105,12 @@ enum Step {
 fn parse_range(text: &str) -> Result<Range<usize>, String> {
     let wrong = || format!("'{text}' is not a range such as 0/4, the first of four");
     let (part, parts) = text.split_once('/').ok_or_else(wrong)?;
-    let ranges = SegmentFiles::parts(parts.parse().map_err(|_| wrong())?).map_err(|error| error.to_string())?;
-    ranges.get(part.parse::<usize>().map_err(|_| wrong())?).cloned().ok_or_else(wrong)
+    let ranges = SegmentFiles::parts(parts.parse().map_err(|_| wrong())?)
+        .map_err(|error| error.to_string())?;
+    ranges
+        .get(part.parse::<usize>().map_err(|_| wrong())?)
+        .cloned()
+        .ok_or_else(wrong)
 }
 
 /// What all steps have in common.
@@ -126,24 +133,50 @@ struct HowArgs {
 
 impl HowArgs {
     fn options(&self) -> StepOptions {
-        StepOptions { of: self.of.clone(), means: self.means.means(self.threads) }
+        StepOptions {
+            of: self.of.clone(),
+            means: self.means.means(self.threads),
+        }
     }
 }
 
 pub fn run_step(args: &StepArgs) -> Result<(), anyhow::Error> {
     match &args.step {
         Step::Number { slices, how } => number_documents(&how.options(), slices, &how.output)?,
-        Step::Reduce { targets, dictionary, runs, how } => reduce_range(&how.options(), targets, runs, *dictionary, &how.output)?,
+        Step::Reduce {
+            targets,
+            dictionary,
+            runs,
+            how,
+        } => reduce_range(&how.options(), targets, runs, *dictionary, &how.output)?,
         Step::Sets { ranges, how } => {
             let buckets = SegmentFiles::parts(u32::try_from(ranges.len()).unwrap_or(u32::MAX))?;
             join_sets(&how.options(), &buckets, ranges, &how.output)?;
         }
-        Step::Part { numbers, postings, how } => finish_part(&how.options(), numbers, postings, &how.output)?,
-        Step::Base { checksum, index, how } => stage_base(&how.options(), index, checksum, &how.output)?,
+        Step::Part {
+            numbers,
+            postings,
+            how,
+        } => finish_part(&how.options(), numbers, postings, &how.output)?,
+        Step::Base {
+            checksum,
+            index,
+            how,
+        } => stage_base(&how.options(), index, checksum, &how.output)?,
         Step::Ranges { parts, index, how } => stage_ranges(index, *parts, &how.output)?,
-        Step::Count { range, max_df, since, index, how } => {
+        Step::Count {
+            range,
+            max_df,
+            since,
+            index,
+            how,
+        } => {
             let resolve = |since: &Since| Manifest::read(index)?.resolve(index, since);
-            let of = CountRange { buckets: range.clone(), max_df: *max_df, since: since.as_ref().map(resolve).transpose()? };
+            let of = CountRange {
+                buckets: range.clone(),
+                max_df: *max_df,
+                since: since.as_ref().map(resolve).transpose()?,
+            };
             count_range(&how.options(), index, &of, &how.output)?;
         }
     }

@@ -28,10 +28,22 @@ struct Arguments {
 
 const MANUAL: Manual = Manual {
     examples: &[
-        ("dedup-tokenize corpus/ | dedup-blot | head -3", "Blots of all files in a directory"),
-        ("dedup-tokenize --spans essay.txt", "The words of one text, and where they stand"),
-        ("dedup-tokenize --binary -o corpus.tokens articles.jsonl.zst", "A compressed collection of JSON lines, kept in binary form"),
-        ("find src -name '*.rs' -print0 | dedup-tokenize --tokenizer code --files-from - -0", "Source code"),
+        (
+            "dedup-tokenize corpus/ | dedup-blot | head -3",
+            "Blots of all files in a directory",
+        ),
+        (
+            "dedup-tokenize --spans essay.txt",
+            "The words of one text, and where they stand",
+        ),
+        (
+            "dedup-tokenize --binary -o corpus.tokens articles.jsonl.zst",
+            "A compressed collection of JSON lines, kept in binary form",
+        ),
+        (
+            "find src -name '*.rs' -print0 | dedup-tokenize --tokenizer code --files-from - -0",
+            "Source code",
+        ),
         ("dedup-tokenize < corpus.tokens", "Binary form to NDJSON"),
     ],
     sections: &[(
@@ -58,9 +70,14 @@ impl Tool for Arguments {
     }
 
     fn run(&self) -> Result<ExitCode, anyhow::Error> {
-        let options = TokenizeOptions { tokenizer: self.tokens.tokenizer(), with_spans: self.spans };
+        let options = TokenizeOptions {
+            tokenizer: self.tokens.tokenizer(),
+            with_spans: self.spans,
+        };
         let settings = self.stream.settings(self.tokens.is_dna());
-        run_stream::<Self>(&self.stream, |out, watch| Ok(tokenize(&options, &settings, out, watch)?))
+        run_stream::<Self>(&self.stream, |out, watch| {
+            Ok(tokenize(&options, &settings, out, watch)?)
+        })
     }
 }
 

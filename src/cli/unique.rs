@@ -22,12 +22,17 @@ pub const UNIQUE: &[&str] = &[
 ];
 
 /// What a document is judged by, and how much is enough to drop it.
-pub fn judged_by(score: Option<&str>, threshold: Option<Threshold>) -> Result<(Score, f64), anyhow::Error> {
+pub fn judged_by(
+    score: Option<&str>,
+    threshold: Option<Threshold>,
+) -> Result<(Score, f64), anyhow::Error> {
     let score = match score {
         None | Some("containment") => Score::Inclusion,
         Some("jaccard") => Score::Jaccard,
         Some(other) => {
-            bail!("--score {other} does not say how much of a document is in another one; --unique takes containment or jaccard")
+            bail!(
+                "--score {other} does not say how much of a document is in another one; --unique takes containment or jaccard"
+            )
         }
     };
     let threshold = threshold.map_or(Ok(THRESHOLD), |threshold| threshold.of_score(score))?;
@@ -45,7 +50,14 @@ pub fn tell(tool: &str, index: &str, cleaned: &Cleaned) {
 }
 
 fn account(index: &str, cleaned: &Cleaned) -> Vec<String> {
-    let Cleaned { read, dropped_exact, dropped_near, unknown, changed, .. } = *cleaned;
+    let Cleaned {
+        read,
+        dropped_exact,
+        dropped_near,
+        unknown,
+        changed,
+        ..
+    } = *cleaned;
     let mut lines = vec![format!(
         "{} documents read ({}), {} kept ({}), {} dropped as exact duplicates, {} as near duplicates",
         HumanCount(read),
@@ -56,19 +68,37 @@ fn account(index: &str, cleaned: &Cleaned) -> Vec<String> {
         HumanCount(dropped_near),
     )];
     if !cleaned.largest.is_empty() {
-        let group = |(id, dropped): &(String, u64)| format!("'{}' ({})", id.escape_debug(), HumanCount(*dropped));
-        lines.push(format!("most were dropped for {}", cleaned.largest.iter().map(group).collect::<Vec<_>>().join(", ")));
+        let group = |(id, dropped): &(String, u64)| {
+            format!("'{}' ({})", id.escape_debug(), HumanCount(*dropped))
+        };
+        lines.push(format!(
+            "most were dropped for {}",
+            cleaned
+                .largest
+                .iter()
+                .map(group)
+                .collect::<Vec<_>>()
+                .join(", ")
+        ));
     }
     if unknown > 0 {
-        let hint = if unknown == read { "; is it the index of this corpus, and --id-field as it was built with?" } else { "" };
-        lines.push(format!("{unknown} of {read} documents are not in {index}, and are kept{hint}"));
+        let hint = if unknown == read {
+            "; is it the index of this corpus, and --id-field as it was built with?"
+        } else {
+            ""
+        };
+        lines.push(format!(
+            "{unknown} of {read} documents are not in {index}, and are kept{hint}"
+        ));
     }
     if changed > 0 {
         lines.push(format!("{changed} of {read} documents have another text than in {index}, and are kept; bring the index up to date"));
     }
     if cleaned.dropped() > cleaned.kept() {
         let remedy = "look at --dropped FILE before you throw the originals away; --threshold, --max-df or --exclude keep more";
-        lines.push(format!("warning: more than half of the documents were dropped; {remedy}"));
+        lines.push(format!(
+            "warning: more than half of the documents were dropped; {remedy}"
+        ));
     }
     lines
 }

@@ -143,30 +143,73 @@ pub struct Board {
 
 impl Board {
     /// `needs`: what tasks need beside their inputs.
-    pub fn new(plan: &Plan, needs: &HashMap<String, Vec<String>>, places: Vec<Place>, retries: u32) -> Self {
-        let makers: HashMap<&str, usize> = plan.tasks.iter().enumerate().map(|(number, task)| (task.output.as_str(), number)).collect();
+    pub fn new(
+        plan: &Plan,
+        needs: &HashMap<String, Vec<String>>,
+        places: Vec<Place>,
+        retries: u32,
+    ) -> Self {
+        let makers: HashMap<&str, usize> = plan
+            .tasks
+            .iter()
+            .enumerate()
+            .map(|(number, task)| (task.output.as_str(), number))
+            .collect();
         let hosts = places.len() - 1;
         let job = |task: &super::plan::Task| {
             let is_of_range = task.kind != Kind::Map && !task.kind.is_central();
-            let home = plan.ranges.get(task.number).filter(|_| is_of_range).map(|range| range.host + 1);
+            let home = plan
+                .ranges
+                .get(task.number)
+                .filter(|_| is_of_range)
+                .map(|range| range.host + 1);
             let more = needs.get(&task.id).into_iter().flatten();
-            let needs = task.inputs.iter().chain(more).map(|path| Need { path: path.clone(), maker: maker_of(&makers, path) }).collect();
+            let needs = task
+                .inputs
+                .iter()
+                .chain(more)
+                .map(|path| Need {
+                    path: path.clone(),
+                    maker: maker_of(&makers, path),
+                })
+                .collect();
             let home = home.filter(|&home| home <= hosts);
             let is_own = task.kind.is_central();
             let is_rooted = task.kind == Kind::Count && plan.options.base.is_some();
-            Job { needs, turn: Turn::Free, losses: 0, avoid: BTreeSet::new(), is_own, home, is_rooted, bytes: task.bytes }
+            Job {
+                needs,
+                turn: Turn::Free,
+                losses: 0,
+                avoid: BTreeSet::new(),
+                is_own,
+                home,
+                is_rooted,
+                bytes: task.bytes,
+            }
         };
         let jobs: Vec<Job> = plan.tasks.iter().map(job).collect();
-        let needed: BTreeSet<usize> = jobs.iter().flat_map(|job| &job.needs).filter_map(|need| need.maker).collect();
+        let needed: BTreeSet<usize> = jobs
+            .iter()
+            .flat_map(|job| &job.needs)
+            .filter_map(|need| need.maker)
+            .collect();
         let seat = |(number, place): (usize, Place)| {
             let store = if place.is_shared { HERE } else { number };
-            Seat { place, store, standing: Standing::Unheard, strikes: 0, rest_until: None }
+            Seat {
+                place,
+                store,
+                standing: Standing::Unheard,
+                strikes: 0,
+                rest_until: None,
+            }
         };
         Self {
             ids: plan.tasks.iter().map(|task| task.id.clone()).collect(),
             outputs: plan.tasks.iter().map(|task| task.output.clone()).collect(),
             made: vec![BTreeSet::new(); jobs.len()],
-            sinks: (0..jobs.len()).filter(|task| !needed.contains(task) || plan.tasks[*task].kind == Kind::Table).collect(),
+            sinks: (0..jobs.len())
+                .filter(|task| !needed.contains(task) || plan.tasks[*task].kind == Kind::Table)
+                .collect(),
             jobs,
             seats: places.into_iter().enumerate().map(seat).collect(),
             retries,
@@ -180,7 +223,10 @@ impl Board {
 
     /// No more tasks than this are run at a time.
     pub fn with_most(self, most: Option<usize>) -> Self {
-        Self { most: most.unwrap_or(usize::MAX), ..self }
+        Self {
+            most: most.unwrap_or(usize::MAX),
+            ..self
+        }
     }
 
     pub fn end(&self) -> Option<&End> {
@@ -204,7 +250,10 @@ impl Board {
     pub fn brought(&mut self, store: usize, paths: &[String]) {
         for path in paths {
             let task = self.outputs.iter().position(|output| output == path);
-            let stores = task.map_or_else(|| self.copies.entry(path.clone()).or_default(), |task| &mut self.made[task]);
+            let stores = task.map_or_else(
+                || self.copies.entry(path.clone()).or_default(),
+                |task| &mut self.made[task],
+            );
             stores.insert(store);
         }
         self.look_at_end();
@@ -219,11 +268,16 @@ impl Board {
 
     /// The next task of a slot, the largest first. None at the end: then the slot is closed.
     pub fn take(&mut self, place: usize, now: Instant) -> Option<usize> {
-        let running = self.jobs.iter().filter(|job| matches!(job.turn, Turn::Running(_))).count();
+        let running = self
+            .jobs
+            .iter()
+            .filter(|job| matches!(job.turn, Turn::Running(_)))
+            .count();
         if self.rest(place, now).is_some() || self.end.is_some() || running >= self.most {
             return None;
         }
-        let staged = (0..self.jobs.len()).filter(|&task| self.jobs[task].turn == Turn::Staged(place));
+        let staged =
+            (0..self.jobs.len()).filter(|&task| self.jobs[task].turn == Turn::Staged(place));
         let task = staged.max_by_key(|&task| (self.jobs[task].bytes, std::cmp::Reverse(task)))?;
         self.jobs[task].turn = Turn::Running(place);
         Some(task)
@@ -252,12 +306,18 @@ impl Board {
 
     /// This machine cannot go on.
     pub fn give_up(&mut self, task: String, why: &str) {
-        self.end.get_or_insert_with(|| End::Failed(task, why.to_owned()));
+        self.end
+            .get_or_insert_with(|| End::Failed(task, why.to_owned()));
     }
 
     /// This machine cannot go on now.
     pub fn stop(&mut self, why: &str) {
-        self.end.get_or_insert_with(|| End::Lost("run".to_owned(), format!("{why}; run it again when there is room")));
+        self.end.get_or_insert_with(|| {
+            End::Lost(
+                "run".to_owned(),
+                format!("{why}; run it again when there is room"),
+            )
+        });
     }
 
     /// Whether a place does not answer any more.
@@ -275,8 +335,12 @@ impl Board {
         job.losses += 1;
         job.avoid.insert(place);
         if job.losses > self.retries {
-            let what = format!("lost {} times, the last time on {}: {why}", job.losses, self.seats[place].place.name);
-            self.end.get_or_insert_with(|| End::Lost(self.ids[task].clone(), what));
+            let what = format!(
+                "lost {} times, the last time on {}: {why}",
+                job.losses, self.seats[place].place.name
+            );
+            self.end
+                .get_or_insert_with(|| End::Lost(self.ids[task].clone(), what));
         }
     }
 
@@ -290,7 +354,13 @@ impl Board {
     pub fn unmade(&mut self, store: usize, paths: &[String]) {
         for path in paths {
             self.copies.entry(path.clone()).or_default().remove(&store);
-            if let Some(task) = self.jobs.iter().flat_map(|job| &job.needs).find(|need| need.path == *path).and_then(|need| need.maker) {
+            if let Some(task) = self
+                .jobs
+                .iter()
+                .flat_map(|job| &job.needs)
+                .find(|need| need.path == *path)
+                .and_then(|need| need.maker)
+            {
                 self.made[task].remove(&store);
             } else if let Some(task) = self.outputs.iter().position(|output| output == path) {
                 self.made[task].remove(&store);
@@ -321,11 +391,17 @@ impl Board {
                 stores.remove(&store);
             }
         }
-        for job in self.jobs.iter_mut().filter(|job| job.turn.place() == Some(place)) {
+        for job in self
+            .jobs
+            .iter_mut()
+            .filter(|job| job.turn.place() == Some(place))
+        {
             job.turn = Turn::Free;
         }
         if place == HERE {
-            self.end = Some(End::AllOut(self.seats.iter().filter_map(Seat::farewell).collect()));
+            self.end = Some(End::AllOut(
+                self.seats.iter().filter_map(Seat::farewell).collect(),
+            ));
         }
         true
     }
@@ -339,21 +415,30 @@ impl Board {
             return Step::Wait(rest);
         }
         // Before all were asked what they have, nobody knows what is missing.
-        if self.seats.iter().any(|seat| seat.standing == Standing::Unheard && seat.strikes == 0) {
+        if self
+            .seats
+            .iter()
+            .any(|seat| seat.standing == Standing::Unheard && seat.strikes == 0)
+        {
             return Step::Wait(LOOK_AGAIN);
         }
         self.now = now;
         let wanted = self.wanted();
         if let Some(task) = self.pick(place, &wanted).or_else(|| self.steal(place)) {
             self.jobs[task].turn = Turn::Claimed(place);
-            return Step::Stage { task, bring: self.missing(self.seats[place].store, self.jobs[task].needs.iter()) };
+            return Step::Stage {
+                task,
+                bring: self.missing(self.seats[place].store, self.jobs[task].needs.iter()),
+            };
         }
         if let Some((from, mut paths)) = self.ahead(place, &wanted) {
             paths.truncate(MOST_BROUGHT);
             return Step::Bring { from, paths };
         }
         if place == HERE && self.is_stuck(&wanted) {
-            self.end = Some(End::AllOut(self.seats.iter().filter_map(Seat::farewell).collect()));
+            self.end = Some(End::AllOut(
+                self.seats.iter().filter_map(Seat::farewell).collect(),
+            ));
             return Step::End;
         }
         Step::Wait(LOOK_AGAIN)
@@ -371,14 +456,22 @@ impl Board {
     }
 
     fn look_at_end(&mut self) {
-        if self.also.is_empty() && self.sinks.iter().all(|&task| self.made[task].contains(&HERE)) {
+        if self.also.is_empty()
+            && self
+                .sinks
+                .iter()
+                .all(|&task| self.made[task].contains(&HERE))
+        {
             self.end.get_or_insert(End::Done);
         }
     }
 
     /// How long a place is left alone.
     pub fn rest(&self, place: usize, now: Instant) -> Option<Duration> {
-        self.seats[place].rest_until.and_then(|until| until.checked_duration_since(now)).filter(|rest| !rest.is_zero())
+        self.seats[place]
+            .rest_until
+            .and_then(|until| until.checked_duration_since(now))
+            .filter(|rest| !rest.is_zero())
     }
 
     fn is_alive(&self, place: usize) -> bool {
@@ -390,22 +483,34 @@ impl Board {
         let here = need.maker.is_none().then_some(HERE);
         let made = need.maker.map(|task| &self.made[task]);
         let copies = self.copies.get(&need.path);
-        made.into_iter().chain(copies).flatten().copied().chain(here)
+        made.into_iter()
+            .chain(copies)
+            .flatten()
+            .copied()
+            .chain(here)
     }
 
     /// Where it can be had now.
     fn within_reach(&self, need: &Need) -> impl Iterator<Item = usize> {
-        self.holders(need).filter(|&store| self.rest(store, self.now).is_none())
+        self.holders(need)
+            .filter(|&store| self.rest(store, self.now).is_none())
     }
 
     /// By task: whether it must be run, now or later.
     fn wanted(&self) -> Vec<bool> {
         let mut is_wanted = vec![false; self.jobs.len()];
-        let sinks = self.sinks.iter().copied().filter(|&task| self.made[task].is_empty());
+        let sinks = self
+            .sinks
+            .iter()
+            .copied()
+            .filter(|&task| self.made[task].is_empty());
         let mut open: Vec<usize> = sinks.chain(self.also.iter().copied()).collect();
         while let Some(task) = open.pop() {
             if !std::mem::replace(&mut is_wanted[task], true) {
-                let missing = self.jobs[task].needs.iter().filter(|need| self.holders(need).next().is_none());
+                let missing = self.jobs[task]
+                    .needs
+                    .iter()
+                    .filter(|need| self.holders(need).next().is_none());
                 open.extend(missing.filter_map(|need| need.maker));
             }
         }
@@ -414,7 +519,10 @@ impl Board {
 
     /// How many tasks a place has taken on.
     fn load(&self, place: usize) -> usize {
-        self.jobs.iter().filter(|job| job.turn.place() == Some(place)).count()
+        self.jobs
+            .iter()
+            .filter(|job| job.turn.place() == Some(place))
+            .count()
     }
 
     fn slots(&self, place: usize) -> usize {
@@ -429,7 +537,8 @@ impl Board {
             Takes::Own => job.is_own,
         };
         // Where it was lost it is run again only if there is no other place that would take it.
-        let is_better = |other: usize| may(other) && self.is_alive(other) && !job.avoid.contains(&other);
+        let is_better =
+            |other: usize| may(other) && self.is_alive(other) && !job.avoid.contains(&other);
         may(place) && (!job.avoid.contains(&place) || !(0..self.seats.len()).any(is_better))
     }
 
@@ -443,14 +552,29 @@ impl Board {
         let rank = |task: usize| {
             let job = &self.jobs[task];
             let is_crowded = |home: usize| !job.is_rooted && self.load(home) >= self.slots(home);
-            let may = self.is_at_home(job, place) || load < self.slots(place) && job.home.is_some_and(is_crowded);
+            let may = self.is_at_home(job, place)
+                || load < self.slots(place) && job.home.is_some_and(is_crowded);
             let is_open = wanted[task] && job.turn == Turn::Free && may && self.fits(task, place);
-            if !is_open || job.needs.iter().any(|need| self.within_reach(need).next().is_none()) {
+            if !is_open
+                || job
+                    .needs
+                    .iter()
+                    .any(|need| self.within_reach(need).next().is_none())
+            {
                 return None;
             }
-            let there = job.needs.iter().filter(|need| self.holders(need).any(|holder| holder == store)).count();
+            let there = job
+                .needs
+                .iter()
+                .filter(|need| self.holders(need).any(|holder| holder == store))
+                .count();
             let share = (there * 8).checked_div(job.needs.len()).unwrap_or(8);
-            Some((job.home == Some(place), share, job.bytes, std::cmp::Reverse(task)))
+            Some((
+                job.home == Some(place),
+                share,
+                job.bytes,
+                std::cmp::Reverse(task),
+            ))
         };
         let ranked = (0..self.jobs.len()).filter_map(|task| rank(task).map(|rank| (rank, task)));
         ranked.max().map(|(_, task)| task)
@@ -458,7 +582,8 @@ impl Board {
 
     /// Whether it belongs here, or has no home that it could go to.
     fn is_at_home(&self, job: &Job, place: usize) -> bool {
-        job.home.is_none_or(|home| home == place || !self.is_alive(home) || job.avoid.contains(&home))
+        job.home
+            .is_none_or(|home| home == place || !self.is_alive(home) || job.avoid.contains(&home))
     }
 
     /// A task that waits at another place for a slot, if there is one free here.
@@ -468,23 +593,42 @@ impl Board {
         }
         (0..self.jobs.len()).find(|&task| match self.jobs[task].turn {
             Turn::Staged(other) => {
-                let running = self.jobs.iter().filter(|job| job.turn == Turn::Running(other)).count();
-                let is_had = || self.jobs[task].needs.iter().all(|need| self.within_reach(need).next().is_some());
+                let running = self
+                    .jobs
+                    .iter()
+                    .filter(|job| job.turn == Turn::Running(other))
+                    .count();
+                let is_had = || {
+                    self.jobs[task]
+                        .needs
+                        .iter()
+                        .all(|need| self.within_reach(need).next().is_some())
+                };
                 let may = !self.jobs[task].is_rooted || self.is_at_home(&self.jobs[task], place);
-                other != place && running >= self.slots(other) && may && self.fits(task, place) && is_had()
+                other != place
+                    && running >= self.slots(other)
+                    && may
+                    && self.fits(task, place)
+                    && is_had()
             }
             _ => false,
         })
     }
 
     /// What of this a store lacks, by where it can be had: from hosts rather than from here.
-    fn missing<'n>(&self, store: usize, needs: impl Iterator<Item = &'n Need>) -> Vec<(usize, Vec<String>)> {
+    fn missing<'n>(
+        &self,
+        store: usize,
+        needs: impl Iterator<Item = &'n Need>,
+    ) -> Vec<(usize, Vec<String>)> {
         let mut from: Vec<(usize, Vec<String>)> = Vec::new();
         for need in needs {
             if self.holders(need).any(|holder| holder == store) {
                 continue;
             }
-            let Some(holder) = self.within_reach(need).max() else { continue };
+            let Some(holder) = self.within_reach(need).max() else {
+                continue;
+            };
             match from.iter_mut().find(|(other, _)| *other == holder) {
                 Some((_, paths)) => paths.push(need.path.clone()),
                 None => from.push((holder, vec![need.path.clone()])),
@@ -497,21 +641,42 @@ impl Board {
     fn ahead(&self, place: usize, wanted: &[bool]) -> Option<(usize, Vec<String>)> {
         let store = self.seats[place].store;
         if place == HERE {
-            let made = self.sinks.iter().find(|&&task| !self.made[task].contains(&HERE) && !self.made[task].is_empty());
+            let made = self
+                .sinks
+                .iter()
+                .find(|&&task| !self.made[task].contains(&HERE) && !self.made[task].is_empty());
             let from = made.and_then(|&task| self.made[task].first().map(|&from| (from, task)));
-            if let Some((from, task)) = from.filter(|&(from, _)| self.rest(from, self.now).is_none()) {
+            if let Some((from, task)) =
+                from.filter(|&(from, _)| self.rest(from, self.now).is_none())
+            {
                 return Some((from, vec![self.outputs[task].clone()]));
             }
         }
-        let is_ours = |job: &Job| if place == HERE { job.is_own } else { job.home == Some(place) };
-        let ours = self.jobs.iter().zip(wanted).filter(|(job, wanted)| **wanted && is_ours(job) && job.turn == Turn::Free);
-        self.missing(store, ours.flat_map(|(job, _)| &job.needs)).into_iter().next()
+        let is_ours = |job: &Job| {
+            if place == HERE {
+                job.is_own
+            } else {
+                job.home == Some(place)
+            }
+        };
+        let ours = self
+            .jobs
+            .iter()
+            .zip(wanted)
+            .filter(|(job, wanted)| **wanted && is_ours(job) && job.turn == Turn::Free);
+        self.missing(store, ours.flat_map(|(job, _)| &job.needs))
+            .into_iter()
+            .next()
     }
 
     /// Nobody is left to do what is missing.
     fn is_stuck(&self, wanted: &[bool]) -> bool {
-        let is_worker_left = self.seats.iter().any(|seat| seat.place.takes != Takes::Own && !matches!(seat.standing, Standing::Out(_)));
-        !is_worker_left && self.jobs.iter().all(|job| job.turn == Turn::Free) && wanted.contains(&true)
+        let is_worker_left = self.seats.iter().any(|seat| {
+            seat.place.takes != Takes::Own && !matches!(seat.standing, Standing::Out(_))
+        });
+        !is_worker_left
+            && self.jobs.iter().all(|job| job.turn == Turn::Free)
+            && wanted.contains(&true)
     }
 }
 
@@ -526,5 +691,7 @@ impl Seat {
 
 /// Whose output a path is, or is in.
 fn maker_of(makers: &HashMap<&str, usize>, path: &str) -> Option<usize> {
-    std::path::Path::new(path).ancestors().find_map(|path| makers.get(path.to_str()?).copied())
+    std::path::Path::new(path)
+        .ancestors()
+        .find_map(|path| makers.get(path.to_str()?).copied())
 }

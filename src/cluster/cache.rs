@@ -21,18 +21,24 @@ impl Cache {
 
     fn path(&self, item: &Item) -> Option<PathBuf> {
         let is_sum = item.sum.len() == 32 && item.sum.bytes().all(|byte| byte.is_ascii_hexdigit());
-        (is_sum && item.bytes >= LEAST_BYTES).then(|| self.directory.join(format!("{}-{}", item.sum, item.bytes)))
+        (is_sum && item.bytes >= LEAST_BYTES)
+            .then(|| self.directory.join(format!("{}-{}", item.sum, item.bytes)))
     }
 
     /// Puts a file where it is wanted, if it is here and whole.
     pub fn give(&self, item: &Item, target: &Path) -> bool {
-        let Some(path) = self.path(item).filter(|path| path.exists()) else { return false };
+        let Some(path) = self.path(item).filter(|path| path.exists()) else {
+            return false;
+        };
         if !sum_of(&path).is_ok_and(|(bytes, sum)| bytes == item.bytes && sum == item.sum) {
             let _ = fs::remove_file(&path);
             return false;
         }
         // The younger it is, the longer it stays.
-        let _ = fs::File::options().append(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+        let _ = fs::File::options()
+            .append(true)
+            .open(&path)
+            .and_then(|file| file.set_modified(SystemTime::now()));
         fs::hard_link(&path, target).is_ok()
     }
 
@@ -45,7 +51,10 @@ impl Cache {
 
     /// Removes what was not used for so long, and the oldest of the rest until it fits.
     pub fn prune(&self, bytes: u64, age: Duration) {
-        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let entries = fs::read_dir(&self.directory)
+            .into_iter()
+            .flatten()
+            .flatten();
         let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
             .filter_map(|entry| {
                 let metadata = entry.metadata().ok()?;
@@ -53,7 +62,10 @@ impl Cache {
             })
             .collect();
         files.sort();
-        let (now, mut total) = (SystemTime::now(), files.iter().map(|(_, length, _)| length).sum::<u64>());
+        let (now, mut total) = (
+            SystemTime::now(),
+            files.iter().map(|(_, length, _)| length).sum::<u64>(),
+        );
         for (modified, length, path) in files {
             if total > bytes || now.duration_since(modified).is_ok_and(|since| since > age) {
                 let _ = fs::remove_file(path);
@@ -75,12 +87,21 @@ mod tests {
             let file = work.path().join(name);
             fs::write(&file, vec![byte; 5000]).unwrap();
             let (bytes, sum) = sum_of(&file).unwrap();
-            let item = Item { path: name.to_owned(), bytes, sum };
+            let item = Item {
+                path: name.to_owned(),
+                bytes,
+                sum,
+            };
             cache.keep(&item, &file);
             (item, file)
         };
         let ((old, old_file), (new, _)) = (item("old", 1), item("new", 2));
-        fs::File::options().append(true).open(&old_file).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        fs::File::options()
+            .append(true)
+            .open(&old_file)
+            .unwrap()
+            .set_modified(SystemTime::UNIX_EPOCH)
+            .unwrap();
         cache.prune(10_000, Duration::MAX);
         let target = |name: &str| work.path().join(name);
         assert!(cache.give(&new, &target("a")) && fs::read(target("a")).unwrap() == [2; 5000]);
@@ -89,7 +110,11 @@ mod tests {
         // What was altered is not given.
         fs::write(target("c"), vec![3; 5000]).unwrap();
         assert!(!cache.give(&new, &target("d")) && !target("d").exists());
-        let odd = Item { path: String::new(), bytes: 5000, sum: "../../../../../../../etc/passwd..".to_owned() };
+        let odd = Item {
+            path: String::new(),
+            bytes: 5000,
+            sum: "../../../../../../../etc/passwd..".to_owned(),
+        };
         assert!(!cache.give(&odd, &target("e")));
     }
 }

@@ -19,7 +19,11 @@ const NOISE_BYTES: usize = 64 << 10;
 const STALE: Duration = Duration::from_secs(60);
 
 /// How the program ssh says that a server hung up before it knew who came.
-const BUSY: [&str; 3] = ["exchange_identification", "Connection reset by", "Connection closed by"];
+const BUSY: [&str; 3] = [
+    "exchange_identification",
+    "Connection reset by",
+    "Connection closed by",
+];
 
 pub struct Client {
     wire: BufReader<Box<dyn Wire>>,
@@ -31,7 +35,11 @@ pub struct Client {
 impl Talk for Client {
     fn send(&mut self, kind: Frame, payload: &[u8]) -> io::Result<()> {
         push_frame(&mut self.pending, kind, payload)?;
-        if self.pending.len() > 1 << 18 { self.flush() } else { Ok(()) }
+        if self.pending.len() > 1 << 18 {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -61,21 +69,38 @@ impl Client {
         wire.get_mut().set_limit(limit);
         let line = read_hello(&mut wire, limit).map_err(|error| {
             let said = wire.get_mut().said();
-            let last = said.lines().last().map_or_else(String::new, |line| format!(" ({line})"));
+            let last = said
+                .lines()
+                .last()
+                .map_or_else(String::new, |line| format!(" ({line})"));
             let (kind, what) = match error.kind() {
                 // What ssh says when a server has too many guests.
-                io::ErrorKind::UnexpectedEof if BUSY.iter().any(|words| said.contains(words)) => {
-                    (io::ErrorKind::ConnectionReset, "the host hung up".to_owned())
+                io::ErrorKind::UnexpectedEof if BUSY.iter().any(|words| said.contains(words)) => (
+                    io::ErrorKind::ConnectionReset,
+                    "the host hung up".to_owned(),
+                ),
+                kind @ io::ErrorKind::UnexpectedEof => {
+                    (kind, "dedup-shard did not start there".to_owned())
                 }
-                kind @ io::ErrorKind::UnexpectedEof => (kind, "dedup-shard did not start there".to_owned()),
-                kind @ io::ErrorKind::TimedOut => (kind, format!("dedup-shard did not start there within {} s", limit.as_secs())),
+                kind @ io::ErrorKind::TimedOut => (
+                    kind,
+                    format!(
+                        "dedup-shard did not start there within {} s",
+                        limit.as_secs()
+                    ),
+                ),
                 kind => (kind, error.to_string()),
             };
             io::Error::new(kind, format!("{what}{last}"))
         })?;
         let expected = hello();
         if line.trim_end() != expected.trim_end() {
-            let version = |line: &str| line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
+            let version = |line: &str| {
+                line.split_whitespace()
+                    .skip(1)
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            };
             let what = format!(
                 "dedup-shard there is of protocol and version '{}', here of '{}'; install the same, or use --ship-binaries",
                 version(&line),
@@ -84,7 +109,11 @@ impl Client {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
         }
         wire.get_mut().set_limit(stall);
-        Ok(Self { wire, pending: Vec::new(), heard: Instant::now() })
+        Ok(Self {
+            wire,
+            pending: Vec::new(),
+            heard: Instant::now(),
+        })
     }
 
     /// Nothing was said for so long that a server may have closed the connection.
@@ -100,7 +129,11 @@ impl Client {
 
     pub fn answer(&mut self) -> Result<Message, Fault> {
         match self.hear()? {
-            Message::Error { cause: Cause::Source, what, paths } if !paths.is_empty() => Err(Fault::Spoilt(paths, what)),
+            Message::Error {
+                cause: Cause::Source,
+                what,
+                paths,
+            } if !paths.is_empty() => Err(Fault::Spoilt(paths, what)),
             Message::Error { cause, what, .. } => Err(Fault::Told(cause, what)),
             answer => Ok(answer),
         }
@@ -128,7 +161,11 @@ impl Client {
     /// Copies something there. Gives the bytes that went.
     pub fn put(&mut self, path: &str, keep: bool, source: &Path) -> Result<u64, Fault> {
         let items = list(source)?;
-        self.say(&Message::Put { path: path.to_owned(), items: items.clone(), keep })?;
+        self.say(&Message::Put {
+            path: path.to_owned(),
+            items: items.clone(),
+            keep,
+        })?;
         // If a file is not what it was, the answer is nothing but an echo of that.
         match send_wanted(self, source, &items) {
             Err(Fault::Damaged(what)) => {
@@ -141,14 +178,23 @@ impl Client {
 
     /// What something there consists of; then it is ready to send what is wanted of it.
     pub fn items(&mut self, path: &str, keep: bool) -> Result<Vec<Item>, Fault> {
-        match self.ask(&Message::Get { path: path.to_owned(), keep })? {
+        match self.ask(&Message::Get {
+            path: path.to_owned(),
+            keep,
+        })? {
             Message::Items { items } => Ok(items),
             _ => Err(out_of_turn()),
         }
     }
 
     /// Copies something from there. Gives the bytes that came, and what it consists of.
-    pub fn get(&mut self, path: &str, keep: bool, target: &Path, cache: Option<&Cache>) -> Result<(u64, Vec<Item>), Fault> {
+    pub fn get(
+        &mut self,
+        path: &str,
+        keep: bool,
+        target: &Path,
+        cache: Option<&Cache>,
+    ) -> Result<(u64, Vec<Item>), Fault> {
         let items = self.items(path, keep)?;
         let received = receive_wanted(self, target, &items, cache);
         match received {
@@ -163,7 +209,11 @@ impl Client {
     }
 
     pub fn fetch(&mut self, peer: Peer, paths: &[String], keep: bool) -> Result<u64, Fault> {
-        self.order(&Message::Fetch { peer, paths: paths.to_vec(), keep })
+        self.order(&Message::Fetch {
+            peer,
+            paths: paths.to_vec(),
+            keep,
+        })
     }
 
     /// What came after data that was passed on.
@@ -187,31 +237,52 @@ impl Client {
 }
 
 /// Passes something on from one worker to another, without keeping it. Gives the bytes that went.
-pub fn relay(from: &mut Client, to: &mut Client, path: &str, keep: bool) -> Result<u64, (bool, Fault)> {
+pub fn relay(
+    from: &mut Client,
+    to: &mut Client,
+    path: &str,
+    keep: bool,
+) -> Result<u64, (bool, Fault)> {
     // Which of the two it was.
     let (source, sink) = (|fault: Fault| (true, fault), |fault: Fault| (false, fault));
     let items = from.items(path, false).map_err(source)?;
-    let request = Message::Put { path: path.to_owned(), items: items.clone(), keep };
+    let request = Message::Put {
+        path: path.to_owned(),
+        items: items.clone(),
+        keep,
+    };
     let numbers = match to.ask(&request) {
         Ok(Message::Want { numbers }) => numbers,
         other => {
-            let _ = from.say(&Message::Want { numbers: Vec::new() });
+            let _ = from.say(&Message::Want {
+                numbers: Vec::new(),
+            });
             let _ = from.finish_transfer();
             return Err(sink(other.err().unwrap_or_else(out_of_turn)));
         }
     };
-    let mut left: u64 = numbers.iter().filter_map(|&number| items.get(number)).map(|item| item.bytes).sum();
-    from.say(&Message::Want { numbers }).map_err(|error| source(error.into()))?;
+    let mut left: u64 = numbers
+        .iter()
+        .filter_map(|&number| items.get(number))
+        .map(|item| item.bytes)
+        .sum();
+    from.say(&Message::Want { numbers })
+        .map_err(|error| source(error.into()))?;
     let mut payload = Vec::new();
     while left > 0 {
-        let kind = from.receive(&mut payload).map_err(|error| source(error.into()))?;
-        to.send(kind, &payload).map_err(|error| sink(error.into()))?;
+        let kind = from
+            .receive(&mut payload)
+            .map_err(|error| source(error.into()))?;
+        to.send(kind, &payload)
+            .map_err(|error| sink(error.into()))?;
         if kind == Frame::Message {
             // It is not whole there: the other end drops what it has.
             to.flush().map_err(|error| sink(error.into()))?;
             let _ = to.finish_transfer();
             let _ = from.finish_transfer();
-            return Err(source(Fault::Damaged(format!("{path}: is not whole there"))));
+            return Err(source(Fault::Damaged(format!(
+                "{path}: is not whole there"
+            ))));
         }
         left = left.saturating_sub(payload.len() as u64);
     }
@@ -237,7 +308,10 @@ fn read_hello(wire: &mut impl Read, limit: Duration) -> io::Result<String> {
             return Ok(String::from_utf8_lossy(&bytes[start..]).into_owned());
         }
         if bytes.len() > NOISE_BYTES || begin.elapsed() > limit {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "something else answers there"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "something else answers there",
+            ));
         }
     }
 }
@@ -255,7 +329,17 @@ mod tests {
             assert_eq!(read_hello(&mut input, limit).unwrap(), hello());
             assert_eq!(input, b"rest");
         }
-        assert!(read_hello(&mut &vec![b'x'; NOISE_BYTES + 9][..], limit).unwrap_err().to_string().contains("something else"));
-        assert_eq!(read_hello(&mut &b"Permission denied\n"[..], limit).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert!(
+            read_hello(&mut &vec![b'x'; NOISE_BYTES + 9][..], limit)
+                .unwrap_err()
+                .to_string()
+                .contains("something else")
+        );
+        assert_eq!(
+            read_hello(&mut &b"Permission denied\n"[..], limit)
+                .unwrap_err()
+                .kind(),
+            io::ErrorKind::UnexpectedEof
+        );
     }
 }

@@ -63,7 +63,11 @@ pub enum Trouble {
 impl Trouble {
     /// Of this machine.
     pub fn own(error: &Error) -> Self {
-        if error.is_of_machine() { Self::NoRoom(error.to_string()) } else { Self::Failed(error.to_string()) }
+        if error.is_of_machine() {
+            Self::NoRoom(error.to_string())
+        } else {
+            Self::Failed(error.to_string())
+        }
     }
 }
 
@@ -97,7 +101,10 @@ pub struct Brought {
 
 impl Brought {
     pub fn of(bytes: u64) -> Self {
-        Self { bytes, ..Self::default() }
+        Self {
+            bytes,
+            ..Self::default()
+        }
     }
 }
 
@@ -132,7 +139,12 @@ pub struct Local<'p> {
 
 impl Crew for Local<'_> {
     fn places(&self) -> Vec<Place> {
-        vec![Place { name: "here".to_owned(), slots: self.slots, takes: Takes::All, is_shared: true }]
+        vec![Place {
+            name: "here".to_owned(),
+            slots: self.slots,
+            takes: Takes::All,
+            is_shared: true,
+        }]
     }
 
     fn begin(&self, _: usize) -> Result<Inventory, Trouble> {
@@ -149,7 +161,10 @@ impl Crew for Local<'_> {
 
     fn run(&self, _: usize, _: u32, task: &Task) -> Result<Outcome, Trouble> {
         let verdict = self.run_here(task).map_err(|error| Trouble::own(&error))?;
-        Ok(Outcome { verdict, bytes_out: super::events::bytes_of(&self.run.join(&task.output)) })
+        Ok(Outcome {
+            verdict,
+            bytes_out: super::events::bytes_of(&self.run.join(&task.output)),
+        })
     }
 
     fn leave(&self, place: usize, _: bool) {
@@ -174,12 +189,24 @@ impl Local<'_> {
     pub fn run_here(&self, task: &Task) -> Result<Verdict> {
         let (log, file) = log_of(&self.run, &task.id)?;
         let mut command = Command::new(&self.program);
-        command.arg("task").arg("--").arg(&self.run).arg(&task.id).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        command
+            .arg("task")
+            .arg("--")
+            .arg(&self.run)
+            .arg(&task.id)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(file);
         die_with_parent(&mut command);
-        let status = command.status().map_err(|error| Error::io(self.program.display(), error))?;
+        let status = command
+            .status()
+            .map_err(|error| Error::io(self.program.display(), error))?;
         let said = fs::read_to_string(&log).unwrap_or_default();
         let last = said.lines().last().unwrap_or("it said nothing");
-        Ok(Verdict::of(status, format!("{last}; see {}", log.display())))
+        Ok(Verdict::of(
+            status,
+            format!("{last}; see {}", log.display()),
+        ))
     }
 }
 
@@ -189,7 +216,11 @@ pub fn log_of(run: &Path, name: &str) -> Result<(PathBuf, File)> {
     fs::create_dir_all(&logs).map_err(|error| Error::io(logs.display(), error))?;
     let mut attempt = 1_u32;
     loop {
-        let path = logs.join(if attempt == 1 { format!("{name}.log") } else { format!("{name}.{attempt}.log") });
+        let path = logs.join(if attempt == 1 {
+            format!("{name}.log")
+        } else {
+            format!("{name}.{attempt}.log")
+        });
         match File::create_new(&path) {
             Ok(file) => return Ok((path, file)),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => attempt += 1,

@@ -56,8 +56,16 @@ pub enum What {
 
 impl Event {
     pub fn now(task: &str, host: &str, slot: u32, what: What) -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { time_ms: since.as_millis() as u64, task: task.to_owned(), host: host.to_owned(), slot, what }
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            time_ms: since.as_millis() as u64,
+            task: task.to_owned(),
+            host: host.to_owned(),
+            slot,
+            what,
+        }
     }
 }
 
@@ -76,18 +84,34 @@ impl Events {
     /// For a process that nobody else writes for: `writer` names it.
     pub fn append_as(run: &Path, writer: &str) -> Result<Self> {
         let directory = run.join(DIRECTORY);
-        DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|error| Error::io(directory.display(), error))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&directory)
+            .map_err(|error| Error::io(directory.display(), error))?;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        let name: String = writer.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+        let name: String = writer
+            .chars()
+            .map(|c| if is_plain(c) { c } else { '_' })
+            .collect();
         Self::open(directory.join(format!("{name}.jsonl")))
     }
 
     fn open(path: PathBuf) -> Result<Self> {
         let failed = |error| Error::io(path.display(), error);
-        let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path).map_err(failed)?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
-        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        let whole = bytes
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |end| end + 1);
         if whole < bytes.len() {
             file.set_len(whole as u64).map_err(failed)?;
         }
@@ -96,9 +120,12 @@ impl Events {
 
     /// One line by one write.
     pub fn write(&self, event: &Event) -> Result<()> {
-        let mut line = serde_json::to_vec(event).map_err(|error| Error::io(self.path.display(), error.into()))?;
+        let mut line = serde_json::to_vec(event)
+            .map_err(|error| Error::io(self.path.display(), error.into()))?;
         line.push(b'\n');
-        (&self.file).write_all(&line).map_err(|error| Error::io(self.path.display(), error))
+        (&self.file)
+            .write_all(&line)
+            .map_err(|error| Error::io(self.path.display(), error))
     }
 
     /// All of a run, in the order of their times. There are none before it begins.
@@ -113,7 +140,10 @@ impl Events {
         let entries = entries.map_err(|error| Error::io(directory.display(), error))?;
         let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
         paths.sort();
-        for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "jsonl")) {
+        for path in paths.iter().filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "jsonl")
+        }) {
             events.extend(read_file(path)?);
         }
         events.sort_by_key(|event| event.time_ms);
@@ -129,9 +159,13 @@ fn read_file(path: &Path) -> Result<Vec<Event>> {
         Err(error) => return Err(Error::io(path.display(), error)),
     };
     let file: Arc<str> = path.display().to_string().into();
-    let whole = bytes.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n"));
+    let whole = bytes
+        .split_inclusive(|&byte| byte == b'\n')
+        .filter(|line| line.ends_with(b"\n"));
     let event = |(number, line)| {
-        serde_json::from_slice(line).map_err(|error| Error::damaged(Place::line(&file, number), format!("not an event: {error}")))
+        serde_json::from_slice(line).map_err(|error| {
+            Error::damaged(Place::line(&file, number), format!("not an event: {error}"))
+        })
     };
     (1..).zip(whole).map(event).collect()
 }
@@ -159,11 +193,18 @@ pub fn goods(path: &str) -> &'static str {
 
 /// What an output weighs: a file, or all files of a directory. What cannot be read counts nothing.
 pub fn bytes_of(path: &Path) -> u64 {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return 0 };
+    let Ok(metadata) = fs::symlink_metadata(path) else {
+        return 0;
+    };
     if !metadata.is_dir() {
         return metadata.len();
     }
-    fs::read_dir(path).into_iter().flatten().flatten().map(|entry| bytes_of(&entry.path())).sum()
+    fs::read_dir(path)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| bytes_of(&entry.path()))
+        .sum()
 }
 
 #[cfg(test)]
@@ -172,23 +213,51 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     fn event(time_ms: u64, what: What) -> Event {
-        Event { time_ms, task: "map-0000".to_owned(), host: "\"é\n".to_owned(), slot: 1, what }
+        Event {
+            time_ms,
+            task: "map-0000".to_owned(),
+            host: "\"é\n".to_owned(),
+            slot: 1,
+            what,
+        }
     }
 
     #[test]
     fn what_is_written_is_read() {
         let run = tempfile::tempdir().unwrap();
         assert_eq!(Events::read(run.path()).unwrap(), []);
-        let done = What::Done { bytes_in: 1, bytes_out: 2 };
-        let moved = What::Moved { from: "a".to_owned(), goods: goods("map/0000/003.runs").to_owned(), bytes: 3, ms: 4, direct: true };
-        let all = [event(5, What::Start), event(7, done), event(8, What::Lost("x".to_owned())), event(9, moved)];
+        let done = What::Done {
+            bytes_in: 1,
+            bytes_out: 2,
+        };
+        let moved = What::Moved {
+            from: "a".to_owned(),
+            goods: goods("map/0000/003.runs").to_owned(),
+            bytes: 3,
+            ms: 4,
+            direct: true,
+        };
+        let all = [
+            event(5, What::Start),
+            event(7, done),
+            event(8, What::Lost("x".to_owned())),
+            event(9, moved),
+        ];
         Events::append(run.path()).unwrap().write(&all[0]).unwrap();
-        Events::append_as(run.path(), "../n").unwrap().write(&all[2]).unwrap();
+        Events::append_as(run.path(), "../n")
+            .unwrap()
+            .write(&all[2])
+            .unwrap();
         let events = Events::append(run.path()).unwrap();
-        [&all[1], &all[3]].iter().for_each(|event| events.write(event).unwrap());
+        [&all[1], &all[3]]
+            .iter()
+            .for_each(|event| events.write(event).unwrap());
         assert_eq!(Events::read(run.path()).unwrap(), all);
         let path = run.path().join(NAME);
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         let text = "{\"time_ms\":5,\"task\":\"map-0000\",\"host\":\"\\\"é\\n\",\"slot\":1,\"what\":\"start\"}\n\
                     {\"time_ms\":7,\"task\":\"map-0000\",\"host\":\"\\\"é\\n\",\"slot\":1,\"what\":{\"done\":{\"bytes_in\":1,\"bytes_out\":2}}}\n";
         let written = fs::read_to_string(&path).unwrap();
@@ -202,16 +271,31 @@ mod tests {
     fn a_torn_line_is_left_out_and_an_odd_one_is_named() {
         let run = tempfile::tempdir().unwrap();
         let path = run.path().join(NAME);
-        Events::append(run.path()).unwrap().write(&event(5, What::Start)).unwrap();
+        Events::append(run.path())
+            .unwrap()
+            .write(&event(5, What::Start))
+            .unwrap();
         let whole = fs::read(&path).unwrap();
         for end in 0..whole.len() {
             fs::write(&path, [&whole, &whole[..end]].concat()).unwrap();
             assert_eq!(Events::read(run.path()).unwrap().len(), 1);
-            Events::append(run.path()).unwrap().write(&event(6, What::Start)).unwrap();
-            assert_eq!(Events::read(run.path()).unwrap(), [event(5, What::Start), event(6, What::Start)]);
+            Events::append(run.path())
+                .unwrap()
+                .write(&event(6, What::Start))
+                .unwrap();
+            assert_eq!(
+                Events::read(run.path()).unwrap(),
+                [event(5, What::Start), event(6, What::Start)]
+            );
         }
         fs::write(&path, [whole.as_slice(), b"{}\n", &whole].concat()).unwrap();
         let error = Events::read(run.path()).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{}:2: not an event: missing field", path.display())), "{error}");
+        assert!(
+            error.starts_with(&format!(
+                "{}:2: not an event: missing field",
+                path.display()
+            )),
+            "{error}"
+        );
     }
 }

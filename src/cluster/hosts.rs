@@ -30,18 +30,29 @@ const MOST_SLOTS: u32 = 1024;
 impl Host {
     /// What messages call it.
     pub fn label(&self) -> String {
-        self.port.map_or_else(|| self.name.clone(), |port| format!("{}:{port}", self.name))
+        self.port
+            .map_or_else(|| self.name.clone(), |port| format!("{}:{port}", self.name))
     }
 
     /// As whoever connects to it needs it: an address of IPv6 without brackets.
     pub fn address(&self) -> Address {
-        let name = self.name.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Address { name, user: self.user.clone(), port: self.port }
+        let name = self
+            .name
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned();
+        Address {
+            name,
+            user: self.user.clone(),
+            port: self.port,
+        }
     }
 
     /// Whether it could stand in a list of hosts: nothing else is called.
     pub fn is_sound(&self) -> bool {
-        is_name(&self.name) && self.user.as_deref().is_none_or(is_name) && (1..=MOST_SLOTS).contains(&self.slots)
+        is_name(&self.name)
+            && self.user.as_deref().is_none_or(is_name)
+            && (1..=MOST_SLOTS).contains(&self.slots)
     }
 
     pub fn read(path: &Path) -> Result<Vec<Self>> {
@@ -54,17 +65,31 @@ impl Host {
         let mut hosts = Vec::<Self>::new();
         for (number, line) in (1..).zip(text.lines()) {
             let wrong = |what: String| Error::damaged(Place::line(file, number), what);
-            let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
-            let Some(address) = words.next() else { continue };
+            let mut words = line
+                .split('#')
+                .next()
+                .unwrap_or_default()
+                .split_whitespace();
+            let Some(address) = words.next() else {
+                continue;
+            };
             let mut host = Self::of_address(address).map_err(wrong)?;
             words.try_for_each(|word| host.set(word)).map_err(wrong)?;
-            if hosts.iter().any(|other| (&other.name, other.port) == (&host.name, host.port)) {
-                return Err(wrong(format!("'{address}' is there twice; give it more slots instead")));
+            if hosts
+                .iter()
+                .any(|other| (&other.name, other.port) == (&host.name, host.port))
+            {
+                return Err(wrong(format!(
+                    "'{address}' is there twice; give it more slots instead"
+                )));
             }
             hosts.push(host);
         }
         if hosts.is_empty() {
-            return Err(Error::damaged(Place::file(file.clone()), "names no host; write one a line, such as localhost slots=4"));
+            return Err(Error::damaged(
+                Place::file(file.clone()),
+                "names no host; write one a line, such as localhost slots=4",
+            ));
         }
         Ok(hosts)
     }
@@ -80,21 +105,40 @@ impl Host {
             _ => (place, None),
         };
         if ![Some(name), user].into_iter().flatten().all(is_name) {
-            return Err(format!("'{address}' is not a host such as name, user@name or name:22"));
+            return Err(format!(
+                "'{address}' is not a host such as name, user@name or name:22"
+            ));
         }
-        let port = port.map(|port| port.parse().map_err(|_| format!("'{port}' is not a port"))).transpose()?;
-        Ok(Self { name: name.to_owned(), user: user.map(str::to_owned), port, slots: 1, dir: None, shared: None })
+        let port = port
+            .map(|port| port.parse().map_err(|_| format!("'{port}' is not a port")))
+            .transpose()?;
+        Ok(Self {
+            name: name.to_owned(),
+            user: user.map(str::to_owned),
+            port,
+            slots: 1,
+            dir: None,
+            shared: None,
+        })
     }
 
     fn set(&mut self, word: &str) -> Result<(), String> {
         match word.split_once('=') {
             Some(("slots", slots)) => {
-                let slots = slots.parse().ok().filter(|slots| (1..=MOST_SLOTS).contains(slots));
-                self.slots = slots.ok_or_else(|| format!("'{word}': there can be 1 to {MOST_SLOTS} slots"))?;
+                let slots = slots
+                    .parse()
+                    .ok()
+                    .filter(|slots| (1..=MOST_SLOTS).contains(slots));
+                self.slots = slots
+                    .ok_or_else(|| format!("'{word}': there can be 1 to {MOST_SLOTS} slots"))?;
             }
             Some(("dir", dir)) => self.dir = Some(dir.to_owned()),
             Some(("shared", shared)) => self.shared = Some(shared.to_owned()),
-            _ => return Err(format!("'{word}' is none of slots=N, dir=PATH and shared=PATH")),
+            _ => {
+                return Err(format!(
+                    "'{word}' is none of slots=N, dir=PATH and shared=PATH"
+                ));
+            }
         }
         Ok(())
     }
@@ -114,7 +158,14 @@ mod tests {
     fn hosts_are_read() {
         let text = "# ours\nlocalhost slots=4\n\nme@far:2222 dir=/scratch shared=/home # slow\n[::1]:22\nfe80::1\n";
         let hosts = Host::parse(text, &"hosts".into()).unwrap();
-        let plain = |name: &str, slots| Host { name: name.to_owned(), user: None, port: None, slots, dir: None, shared: None };
+        let plain = |name: &str, slots| Host {
+            name: name.to_owned(),
+            user: None,
+            port: None,
+            slots,
+            dir: None,
+            shared: None,
+        };
         let far = Host {
             user: Some("me".to_owned()),
             port: Some(2222),
@@ -122,34 +173,79 @@ mod tests {
             shared: Some("/home".to_owned()),
             ..plain("far", 1)
         };
-        assert_eq!(hosts, [plain("localhost", 4), far, Host { port: Some(22), ..plain("[::1]", 1) }, plain("fe80::1", 1)]);
+        assert_eq!(
+            hosts,
+            [
+                plain("localhost", 4),
+                far,
+                Host {
+                    port: Some(22),
+                    ..plain("[::1]", 1)
+                },
+                plain("fe80::1", 1)
+            ]
+        );
     }
 
     #[test]
     fn what_is_no_host_is_not_sound() {
-        let host = |name: &str, user: Option<&str>| Host { user: user.map(str::to_owned), ..Host::of_address("a").unwrap() }.named(name);
+        let host = |name: &str, user: Option<&str>| {
+            Host {
+                user: user.map(str::to_owned),
+                ..Host::of_address("a").unwrap()
+            }
+            .named(name)
+        };
         assert!(host("a", None).is_sound() && host("fe80::1", Some("me")).is_sound());
-        assert!(!host("-oProxyCommand=x", None).is_sound() && !host("a", Some("-x")).is_sound() && !host("", None).is_sound());
+        assert!(
+            !host("-oProxyCommand=x", None).is_sound()
+                && !host("a", Some("-x")).is_sound()
+                && !host("", None).is_sound()
+        );
     }
 
     impl Host {
         fn named(self, name: &str) -> Self {
-            Self { name: name.to_owned(), ..self }
+            Self {
+                name: name.to_owned(),
+                ..self
+            }
         }
     }
 
     #[test]
     fn what_is_no_host_is_refused() {
         for (text, what) in [
-            ("", "hosts: names no host; write one a line, such as localhost slots=4"),
-            ("a\n-oProxyCommand=x", "hosts:2: '-oProxyCommand=x' is not a host such as name, user@name or name:22"),
-            ("a$(x)", "hosts:1: 'a$(x)' is not a host such as name, user@name or name:22"),
+            (
+                "",
+                "hosts: names no host; write one a line, such as localhost slots=4",
+            ),
+            (
+                "a\n-oProxyCommand=x",
+                "hosts:2: '-oProxyCommand=x' is not a host such as name, user@name or name:22",
+            ),
+            (
+                "a$(x)",
+                "hosts:1: 'a$(x)' is not a host such as name, user@name or name:22",
+            ),
             ("a:b", "hosts:1: 'b' is not a port"),
-            ("a slots=0", "hosts:1: 'slots=0': there can be 1 to 1024 slots"),
-            ("a cores=2", "hosts:1: 'cores=2' is none of slots=N, dir=PATH and shared=PATH"),
-            ("a\nb\na slots=2", "hosts:3: 'a' is there twice; give it more slots instead"),
+            (
+                "a slots=0",
+                "hosts:1: 'slots=0': there can be 1 to 1024 slots",
+            ),
+            (
+                "a cores=2",
+                "hosts:1: 'cores=2' is none of slots=N, dir=PATH and shared=PATH",
+            ),
+            (
+                "a\nb\na slots=2",
+                "hosts:3: 'a' is there twice; give it more slots instead",
+            ),
         ] {
-            assert_eq!(Host::parse(text, &"hosts".into()).unwrap_err().to_string(), what);
+            assert_eq!(
+                Host::parse(text, &"hosts".into()).unwrap_err().to_string(),
+                what
+            );
         }
     }
 }

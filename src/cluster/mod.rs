@@ -15,31 +15,31 @@
 //!
 //! Each task is one command line with one output, which appears when it is whole. So a task can be run anywhere, twice, or by hand.
 
-/// Programs on other machines, and the way there.
-pub mod remote;
+mod board;
+mod cache;
+mod client;
+mod engine;
+mod events;
+mod fleet;
+mod gather;
 mod hosts;
+mod makefile;
 mod owners;
 mod plan;
-mod makefile;
-mod state;
-mod write;
-mod events;
-mod board;
-mod engine;
-mod slurm;
-mod tally;
-mod report;
-mod gather;
-mod run;
-mod queue;
 mod protocol;
-mod cache;
-mod transfer;
-mod store;
-mod client;
-mod worker;
+mod queue;
+/// Programs on other machines, and the way there.
+pub mod remote;
+mod report;
+mod run;
 mod ship;
-mod fleet;
+mod slurm;
+mod state;
+mod store;
+mod tally;
+mod transfer;
+mod worker;
+mod write;
 
 pub use engine::{Crew, LOST, Local, Verdict};
 pub use events::{Event, Events, What, bytes_of};

@@ -12,20 +12,35 @@ use std::{
 
 /// What an owner is called from run to run.
 fn name(host: &Host) -> String {
-    host.port.map_or_else(|| host.name.clone(), |port| format!("{}:{port}", host.name))
+    host.port
+        .map_or_else(|| host.name.clone(), |port| format!("{}:{port}", host.name))
 }
 
 /// The host of each range, by number. Each gets as many as its slots are worth, and keeps those it had: no range changes its owner that need not.
 pub fn owners(ranges: usize, hosts: &[Host], before: &[String]) -> Vec<usize> {
-    let had = |range: usize| before.get(range).and_then(|owner| hosts.iter().position(|host| name(host) == *owner));
+    let had = |range: usize| {
+        before
+            .get(range)
+            .and_then(|owner| hosts.iter().position(|host| name(host) == *owner))
+    };
     let slots: usize = hosts.iter().map(|host| host.slots as usize).sum();
-    let mut room: Vec<usize> = hosts.iter().map(|host| ranges * host.slots as usize / slots.max(1)).collect();
+    let mut room: Vec<usize> = hosts
+        .iter()
+        .map(|host| ranges * host.slots as usize / slots.max(1))
+        .collect();
     // What is left over goes first to those that had more.
-    let count = |host: usize| (0..ranges).filter(|&range| had(range) == Some(host)).count();
+    let count = |host: usize| {
+        (0..ranges)
+            .filter(|&range| had(range) == Some(host))
+            .count()
+    };
     let mut order: Vec<usize> = (0..hosts.len()).collect();
     order.sort_by_key(|&host| count(host) <= room[host]);
     let over = ranges - room.iter().sum::<usize>();
-    order.into_iter().take(over).for_each(|host| room[host] += 1);
+    order
+        .into_iter()
+        .take(over)
+        .for_each(|host| room[host] += 1);
     let mut keep = |range: usize| {
         let host = had(range)?;
         room[host] = room[host].checked_sub(1)?;
@@ -42,7 +57,9 @@ pub fn owners(ranges: usize, hosts: &[Host], before: &[String]) -> Vec<usize> {
             next
         })
     };
-    kept.into_iter().map(|kept| kept.unwrap_or_else(&mut give)).collect()
+    kept.into_iter()
+        .map(|kept| kept.unwrap_or_else(&mut give))
+        .collect()
 }
 
 /// `my.idx.owners` for `my.idx`.
@@ -63,9 +80,16 @@ pub fn read_owners(index: &Path) -> Result<Vec<String>> {
 }
 
 /// Says beside an index who made its parts.
-pub fn write_owners(index: &Path, owners: impl Iterator<Item = usize>, hosts: &[Host]) -> Result<()> {
+pub fn write_owners(
+    index: &Path,
+    owners: impl Iterator<Item = usize>,
+    hosts: &[Host],
+) -> Result<()> {
     let path = path_of(index);
-    let names: Vec<String> = owners.filter_map(|owner| hosts.get(owner)).map(name).collect();
+    let names: Vec<String> = owners
+        .filter_map(|owner| hosts.get(owner))
+        .map(name)
+        .collect();
     let json = serde_json::to_string(&names).unwrap_or_default() + "\n";
     let mut beside = path.clone().into_os_string();
     beside.push(format!(".tmp-{}", std::process::id()));
@@ -78,12 +102,22 @@ mod tests {
     use proptest::prelude::*;
 
     fn hosts(of: &[(&str, u32)]) -> Vec<Host> {
-        let host = |&(name, slots): &(&str, u32)| Host { name: name.to_owned(), user: None, port: None, slots, dir: None, shared: None };
+        let host = |&(name, slots): &(&str, u32)| Host {
+            name: name.to_owned(),
+            user: None,
+            port: None,
+            slots,
+            dir: None,
+            shared: None,
+        };
         of.iter().map(host).collect()
     }
 
     fn named(owners: &[usize], hosts: &[Host]) -> Vec<String> {
-        owners.iter().map(|&owner| hosts[owner].name.clone()).collect()
+        owners
+            .iter()
+            .map(|&owner| hosts[owner].name.clone())
+            .collect()
     }
 
     #[test]
@@ -93,9 +127,18 @@ mod tests {
         assert_eq!(first, [0, 0, 0, 0, 1, 1, 1, 1]);
         let first = named(&first, &two);
         // In another order, with another host, and without one.
-        assert_eq!(owners(8, &hosts(&[("b", 1), ("a", 1)]), &first), [1, 1, 1, 1, 0, 0, 0, 0]);
-        assert_eq!(owners(8, &hosts(&[("a", 1), ("b", 1), ("c", 2)]), &first), [0, 0, 2, 2, 1, 1, 2, 2]);
-        assert_eq!(owners(8, &hosts(&[("b", 1), ("c", 1)]), &first), [1, 1, 1, 1, 0, 0, 0, 0]);
+        assert_eq!(
+            owners(8, &hosts(&[("b", 1), ("a", 1)]), &first),
+            [1, 1, 1, 1, 0, 0, 0, 0]
+        );
+        assert_eq!(
+            owners(8, &hosts(&[("a", 1), ("b", 1), ("c", 2)]), &first),
+            [0, 0, 2, 2, 1, 1, 2, 2]
+        );
+        assert_eq!(
+            owners(8, &hosts(&[("b", 1), ("c", 1)]), &first),
+            [1, 1, 1, 1, 0, 0, 0, 0]
+        );
     }
 
     #[test]

@@ -229,54 +229,110 @@ struct Checked {
 
 impl Plan {
     /// Also gives what stands in the files of the slices. `before` has the owners of the ranges of an index that is there, if they are known.
-    pub fn new(found: Vec<Found>, hosts: Vec<Host>, options: PlanOptions, before: &[String]) -> Result<(Self, Vec<String>)> {
+    pub fn new(
+        found: Vec<Found>,
+        hosts: Vec<Host>,
+        options: PlanOptions,
+        before: &[String],
+    ) -> Result<(Self, Vec<String>)> {
         let slots = hosts.iter().map(|host| u64::from(host.slots)).sum();
         let mut texts = Vec::new();
         let mut slices = Vec::new();
         for found in cut(found, slots) {
-            let (text, file) = (Slice::write(&options.scheme, &found)?, slice_name(slices.len()));
-            let of_files = || found.iter().filter_map(|found| if let Found::File(entry) = found { Some(entry.bytes) } else { None });
+            let (text, file) = (
+                Slice::write(&options.scheme, &found)?,
+                slice_name(slices.len()),
+            );
+            let of_files = || {
+                found.iter().filter_map(|found| {
+                    if let Found::File(entry) = found {
+                        Some(entry.bytes)
+                    } else {
+                        None
+                    }
+                })
+            };
             let (files, bytes) = (of_files().count() as u64, of_files().sum());
-            slices.push(SliceOf { file, files, bytes, checksum: Slice::checksum_of(&text) });
+            slices.push(SliceOf {
+                file,
+                files,
+                bytes,
+                checksum: Slice::checksum_of(&text),
+            });
             texts.push(text);
         }
         let buckets = SegmentFiles::parts(options.parts)?;
         let owners = owners(buckets.len(), &hosts, before);
-        let range =
-            |(buckets, host): (std::ops::Range<usize>, usize)| RangeOf { buckets: [buckets.start as u32, buckets.end as u32], host };
+        let range = |(buckets, host): (std::ops::Range<usize>, usize)| RangeOf {
+            buckets: [buckets.start as u32, buckets.end as u32],
+            host,
+        };
         let ranges: Vec<RangeOf> = buckets.into_iter().zip(owners).map(range).collect();
         let tasks = tasks(&slices, ranges.len(), &options);
-        Ok((Self { dedup: "plan".to_owned(), version: VERSION, options, hosts, ranges, slices, tasks, sum: Sum::default() }, texts))
+        Ok((
+            Self {
+                dedup: "plan".to_owned(),
+                version: VERSION,
+                options,
+                hosts,
+                ranges,
+                slices,
+                tasks,
+                sum: Sum::default(),
+            },
+            texts,
+        ))
     }
 
     pub fn read(run: &Path) -> Result<Self> {
         let path = run.join(NAME);
         let bytes = fs::read(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                Error::damaged(Place::path(run), "no plan is here (there is no plan.json); make one with dedup-shard plan")
-            }
+            std::io::ErrorKind::NotFound => Error::damaged(
+                Place::path(run),
+                "no plan is here (there is no plan.json); make one with dedup-shard plan",
+            ),
             _ => Error::io(path.display(), error),
         })?;
         let wrong = |what: String| Error::damaged(Place::path(&path), what);
-        let Checked { plan, checksum } = serde_json::from_slice(&bytes).map_err(|error| wrong(format!("not a plan: {error}")))?;
+        let Checked { plan, checksum } = serde_json::from_slice(&bytes)
+            .map_err(|error| wrong(format!("not a plan: {error}")))?;
         if plan.checksum() != checksum {
-            return Err(wrong("the plan does not match its checksum; it was altered".to_owned()));
+            return Err(wrong(
+                "the plan does not match its checksum; it was altered".to_owned(),
+            ));
         }
         if plan.dedup != "plan" || plan.version != VERSION {
-            return Err(wrong(format!("a plan of version {}, this program reads version {VERSION}", plan.version)));
+            return Err(wrong(format!(
+                "a plan of version {}, this program reads version {VERSION}",
+                plan.version
+            )));
         }
         if !plan.is_sound() {
-            return Err(wrong("the plan contradicts itself; it was not made by this program".to_owned()));
+            return Err(wrong(
+                "the plan contradicts itself; it was not made by this program".to_owned(),
+            ));
         }
         Ok(plan)
     }
 
     /// Whether slices, ranges and tasks are those that belong to each other: nothing else is written, or removed.
     fn is_sound(&self) -> bool {
-        let are_named = self.slices.iter().enumerate().all(|(number, slice)| slice.file == slice_name(number));
-        let buckets = SegmentFiles::parts(u32::try_from(self.ranges.len()).unwrap_or_default()).unwrap_or_default();
-        let of_ranges = self.ranges.iter().map(|range| range.buckets[0] as usize..range.buckets[1] as usize);
-        let are_hosts = self.hosts.iter().all(Host::is_sound) && self.ranges.iter().all(|range| range.host < self.hosts.len());
+        let are_named = self
+            .slices
+            .iter()
+            .enumerate()
+            .all(|(number, slice)| slice.file == slice_name(number));
+        let buckets = SegmentFiles::parts(u32::try_from(self.ranges.len()).unwrap_or_default())
+            .unwrap_or_default();
+        let of_ranges = self
+            .ranges
+            .iter()
+            .map(|range| range.buckets[0] as usize..range.buckets[1] as usize);
+        let are_hosts = self.hosts.iter().all(Host::is_sound)
+            && self
+                .ranges
+                .iter()
+                .all(|range| range.host < self.hosts.len());
         are_named
             && are_hosts
             && !buckets.is_empty()
@@ -286,32 +342,51 @@ impl Plan {
 
     /// As it is written.
     pub fn to_json(&self) -> String {
-        let checked = Checked { plan: self.clone(), checksum: self.checksum() };
+        let checked = Checked {
+            plan: self.clone(),
+            checksum: self.checksum(),
+        };
         serde_json::to_string_pretty(&checked).unwrap_or_default() + "\n"
     }
 
     /// What tells it from all other plans.
     pub fn checksum(&self) -> String {
-        self.sum.0.get_or_init(|| format!("{:016x}", xxh3_64(&serde_json::to_vec(self).unwrap_or_default()))).clone()
+        self.sum
+            .0
+            .get_or_init(|| {
+                format!(
+                    "{:016x}",
+                    xxh3_64(&serde_json::to_vec(self).unwrap_or_default())
+                )
+            })
+            .clone()
     }
 
     pub fn task(&self, id: &str) -> Result<&Task> {
         let known = || self.tasks.iter().map(|task| task.id.as_str());
         self.tasks.iter().find(|task| task.id == id).ok_or_else(|| {
-            let (first, last) = (known().next().unwrap_or_default(), known().next_back().unwrap_or_default());
-            Error::Usage(format!("the plan has no task '{id}'; it has {first} to {last}"))
+            let (first, last) = (
+                known().next().unwrap_or_default(),
+                known().next_back().unwrap_or_default(),
+            );
+            Error::Usage(format!(
+                "the plan has no task '{id}'; it has {first} to {last}"
+            ))
         })
     }
 
     /// Whose output a path is, or is in.
     pub fn maker(&self, path: &str) -> Option<&Task> {
-        self.tasks.iter().find(|task| Path::new(path).starts_with(&task.output))
+        self.tasks
+            .iter()
+            .find(|task| Path::new(path).starts_with(&task.output))
     }
 
     /// Whether a host keeps something that was brought for later runs: what an index is made of, and what flags name.
     pub fn is_kept(&self, path: &str) -> bool {
         let is_of_index = |task: &Task| matches!(task.kind, Kind::Gather | Kind::Ranges);
-        self.maker(path).map_or(!path.starts_with("slices/"), is_of_index)
+        self.maker(path)
+            .map_or(!path.starts_with("slices/"), is_of_index)
     }
 
     pub fn tasks_of(&self, kind: Kind) -> impl Iterator<Item = &Task> {
@@ -325,7 +400,13 @@ impl Plan {
 
     /// The command line of a task, with its files below `run`.
     pub fn command(&self, task: &Task, run: &Path) -> Vec<OsString> {
-        let PlanOptions { flags, dictionary, parts, memory, .. } = &self.options;
+        let PlanOptions {
+            flags,
+            dictionary,
+            parts,
+            memory,
+            ..
+        } = &self.options;
         let path = |name: &String| run.join(name).into_os_string();
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         let output = [OsString::from("-o"), path(&task.output)];
@@ -338,16 +419,27 @@ impl Plan {
             kind => words(&["dedup-index", "step", kind.name()]),
         };
         line.extend([format!("--memory={memory}"), "--threads=1".to_owned()].map(OsString::from));
-        line.extend((task.kind != Kind::Table).then(|| format!("--of={}", self.output_of(task)).into()));
+        line.extend(
+            (task.kind != Kind::Table).then(|| format!("--of={}", self.output_of(task)).into()),
+        );
         let index = || run.join("index").into_os_string();
-        let max_df = self.options.table.as_ref().and_then(|table| table.max_df).map(|df| format!("--max-df={df}").into());
+        let max_df = self
+            .options
+            .table
+            .as_ref()
+            .and_then(|table| table.max_df)
+            .map(|df| format!("--max-df={df}").into());
         let with_words = *dictionary && matches!(task.kind, Kind::Map | Kind::Reduce);
         line.extend(with_words.then(|| "--dictionary".into()));
         line.extend(output);
         match task.kind {
             Kind::Base => {
-                let BaseOf { index, checksum, .. } = base.cloned().unwrap_or_default();
-                line.extend([format!("--checksum={checksum}"), "--".to_owned(), index].map(OsString::from));
+                let BaseOf {
+                    index, checksum, ..
+                } = base.cloned().unwrap_or_default();
+                line.extend(
+                    [format!("--checksum={checksum}"), "--".to_owned(), index].map(OsString::from),
+                );
             }
             Kind::Map => {
                 line.extend(base.map(|_| "--files".into()));
@@ -358,24 +450,59 @@ impl Plan {
             Kind::Ranges => line.extend([format!("--parts={parts}").into(), index()]),
             Kind::Reduce | Kind::Part => {
                 // The first of its inputs is that of the whole; words stand beside their runs.
-                line.push(if task.kind == Kind::Part { "--numbers" } else { "--targets" }.into());
-                line.extend(task.inputs.iter().filter(|input| !input.ends_with(".words")).map(path));
+                line.push(
+                    if task.kind == Kind::Part {
+                        "--numbers"
+                    } else {
+                        "--targets"
+                    }
+                    .into(),
+                );
+                line.extend(
+                    task.inputs
+                        .iter()
+                        .filter(|input| !input.ends_with(".words"))
+                        .map(path),
+                );
             }
             Kind::Count => {
                 line.push(format!("--range={}/{parts}", task.number).into());
                 line.extend(base.map(|base| format!("--since={}", base.generation).into()));
-                let of = if base.is_some() { path(&ranges_name(task.number)) } else { index() };
+                let of = if base.is_some() {
+                    path(&ranges_name(task.number))
+                } else {
+                    index()
+                };
                 line.extend(max_df.into_iter().chain([of]));
             }
             Kind::Table => {
-                if let Some(TableOptions { threshold, top, format, rank, .. }) = &self.options.table {
-                    let flags = [format!("--threshold={threshold}"), format!("--top={top}"), format!("--format={format}")];
+                if let Some(TableOptions {
+                    threshold,
+                    top,
+                    format,
+                    rank,
+                    ..
+                }) = &self.options.table
+                {
+                    let flags = [
+                        format!("--threshold={threshold}"),
+                        format!("--top={top}"),
+                        format!("--format={format}"),
+                    ];
                     line.extend(flags.map(OsString::from));
                     line.extend(rank.then(|| "--rank".into()));
                 }
                 line.extend(base.map(|base| format!("--since={}", base.generation).into()));
-                let counts = task.inputs.iter().filter(|input| input.ends_with("/counts"));
-                line.extend(max_df.into_iter().chain(counts.flat_map(|input| ["--counts".into(), path(input)])).chain([index()]));
+                let counts = task
+                    .inputs
+                    .iter()
+                    .filter(|input| input.ends_with("/counts"));
+                line.extend(
+                    max_df
+                        .into_iter()
+                        .chain(counts.flat_map(|input| ["--counts".into(), path(input)]))
+                        .chain([index()]),
+                );
             }
             _ => line.extend(task.inputs.iter().map(path)),
         }
@@ -385,26 +512,47 @@ impl Plan {
 
 impl Plan {
     pub(super) fn base(&self) -> Result<&BaseOf> {
-        self.options.base.as_ref().ok_or_else(|| Error::Usage("the plan has no base; that is for plan --base".to_owned()))
+        self.options
+            .base
+            .as_ref()
+            .ok_or_else(|| Error::Usage("the plan has no base; that is for plan --base".to_owned()))
     }
 
     /// A flag, with the files it names below `run`.
     fn with_files(&self, flag: &str, run: &Path) -> OsString {
         let named = |flag: String, number: usize| {
-            let (before, after) = (format!(":{}", select_name(number)), format!(":{}", run.join(select_name(number)).display()));
+            let (before, after) = (
+                format!(":{}", select_name(number)),
+                format!(":{}", run.join(select_name(number)).display()),
+            );
             flag.split(',')
-                .map(|part| part.strip_suffix(&before).map_or_else(|| part.to_owned(), |name| format!("{name}{after}")))
+                .map(|part| {
+                    part.strip_suffix(&before)
+                        .map_or_else(|| part.to_owned(), |name| format!("{name}{after}"))
+                })
                 .collect::<Vec<_>>()
                 .join(",")
         };
         let is_select = self.options.selects > 0 && flag.starts_with("--select=");
-        if is_select { (0..self.options.selects).fold(flag.to_owned(), named).into() } else { flag.into() }
+        if is_select {
+            (0..self.options.selects)
+                .fold(flag.to_owned(), named)
+                .into()
+        } else {
+            flag.into()
+        }
     }
 
     /// That of a task which looks at the plan itself.
     fn own_command(&self, task: &Task, run: &Path) -> Vec<OsString> {
         let output = run.join(&task.output).into_os_string();
-        vec!["dedup-shard".into(), task.kind.name().into(), run.into(), "-o".into(), output]
+        vec![
+            "dedup-shard".into(),
+            task.kind.name().into(),
+            run.into(),
+            "-o".into(),
+            output,
+        ]
     }
 }
 
@@ -445,13 +593,24 @@ fn table_name(table: &TableOptions) -> String {
 fn tasks(slices: &[SliceOf], ranges: usize, options: &PlanOptions) -> Vec<Task> {
     let dictionary = options.dictionary;
     let bytes: u64 = slices.iter().map(|slice| slice.bytes).sum();
-    let all_slices = |file: &str| (0..slices.len()).map(|slice| format!("map/{slice:04}/{file}")).collect::<Vec<_>>();
-    let all_ranges = |directory: &str, file: &str| (0..ranges).map(|range| format!("{directory}/{}{file}", range_name(range))).collect();
+    let all_slices = |file: &str| {
+        (0..slices.len())
+            .map(|slice| format!("map/{slice:04}/{file}"))
+            .collect::<Vec<_>>()
+    };
+    let all_ranges = |directory: &str, file: &str| {
+        (0..ranges)
+            .map(|range| format!("{directory}/{}{file}", range_name(range)))
+            .collect()
+    };
     let map = |(number, slice): (usize, &SliceOf)| Task {
         id: format!("map-{number:04}"),
         kind: Kind::Map,
         number,
-        inputs: [slice.file.clone()].into_iter().chain((0..options.selects).map(select_name)).collect(),
+        inputs: [slice.file.clone()]
+            .into_iter()
+            .chain((0..options.selects).map(select_name))
+            .collect(),
         output: format!("map/{number:04}"),
         bytes: slice.bytes,
     };
@@ -465,12 +624,27 @@ fn tasks(slices: &[SliceOf], ranges: usize, options: &PlanOptions) -> Vec<Task> 
     };
     let reduce = |range: usize| {
         let of_slices = |ending: &str| all_slices(&format!("{}.{ending}", range_name(range)));
-        let words = if dictionary { of_slices("words") } else { Vec::new() };
-        of_range(Kind::Reduce, range, [vec!["number/targets".to_owned()], of_slices("runs"), words].concat())
+        let words = if dictionary {
+            of_slices("words")
+        } else {
+            Vec::new()
+        };
+        of_range(
+            Kind::Reduce,
+            range,
+            [vec!["number/targets".to_owned()], of_slices("runs"), words].concat(),
+        )
     };
     let part = |range: usize| {
         let name = range_name(range);
-        of_range(Kind::Part, range, vec![format!("sets/{name}.numbers"), format!("reduce/{name}/postings")])
+        of_range(
+            Kind::Part,
+            range,
+            vec![
+                format!("sets/{name}.numbers"),
+                format!("reduce/{name}/postings"),
+            ],
+        )
     };
     let central = |kind: Kind, inputs: Vec<String>, output: &str| Task {
         id: kind.name().to_owned(),
@@ -480,45 +654,110 @@ fn tasks(slices: &[SliceOf], ranges: usize, options: &PlanOptions) -> Vec<Task> 
         output: output.to_owned(),
         bytes,
     };
-    let words: Vec<String> = if dictionary { all_ranges("reduce", "/words") } else { Vec::new() };
+    let words: Vec<String> = if dictionary {
+        all_ranges("reduce", "/words")
+    } else {
+        Vec::new()
+    };
     let own = |file: &str| vec![file.to_owned()];
     let has_base = options.base.is_some();
-    let of_base = if has_base { own("base/manifest.json") } else { Vec::new() };
-    let of_files = if has_base { all_slices("files") } else { Vec::new() };
-    let gathered = [own("number/docs"), own("sets/sets"), all_ranges("part", "/part"), words, of_base.clone()].concat();
-    let mut tasks: Vec<Task> = options.base.iter().map(|_| central(Kind::Base, Vec::new(), "base")).collect();
+    let of_base = if has_base {
+        own("base/manifest.json")
+    } else {
+        Vec::new()
+    };
+    let of_files = if has_base {
+        all_slices("files")
+    } else {
+        Vec::new()
+    };
+    let gathered = [
+        own("number/docs"),
+        own("sets/sets"),
+        all_ranges("part", "/part"),
+        words,
+        of_base.clone(),
+    ]
+    .concat();
+    let mut tasks: Vec<Task> = options
+        .base
+        .iter()
+        .map(|_| central(Kind::Base, Vec::new(), "base"))
+        .collect();
     tasks.extend(slices.iter().enumerate().map(map));
-    tasks.push(central(Kind::Number, [all_slices("docs"), of_files, of_base].concat(), "number"));
+    tasks.push(central(
+        Kind::Number,
+        [all_slices("docs"), of_files, of_base].concat(),
+        "number",
+    ));
     tasks.extend((0..ranges).map(reduce));
     tasks.push(central(Kind::Sets, all_ranges("reduce", "/sets"), "sets"));
     tasks.extend((0..ranges).map(part));
     tasks.push(central(Kind::Gather, gathered, "index"));
     if let Some(table) = &options.table {
-        let of_index = |files: &[&str]| files.iter().map(|file| format!("index/{file}")).collect::<Vec<_>>();
+        let of_index = |files: &[&str]| {
+            files
+                .iter()
+                .map(|file| format!("index/{file}"))
+                .collect::<Vec<_>>()
+        };
         let of_all = of_index(&["manifest.json", "000001.docs", "000001.sets"]);
         let count = |range: usize| match has_base {
             true => of_range(Kind::Count, range, vec![ranges_name(range)]),
-            false => of_range(Kind::Count, range, [&of_all[..], &of_index(&[&format!("000001.{range:03}.part")])].concat()),
+            false => of_range(
+                Kind::Count,
+                range,
+                [
+                    &of_all[..],
+                    &of_index(&[&format!("000001.{range:03}.part")]),
+                ]
+                .concat(),
+            ),
         };
         // What is left out changes with every document, and with it all rows: then both tables are made, where the index is.
         let is_counted = !has_base || table.max_df.is_none();
-        let counted: Vec<String> = if is_counted { all_ranges("count", "/counts") } else { Vec::new() };
-        tasks.extend((has_base && is_counted).then(|| central(Kind::Ranges, own("index/manifest.json"), "ranges")));
+        let counted: Vec<String> = if is_counted {
+            all_ranges("count", "/counts")
+        } else {
+            Vec::new()
+        };
+        tasks.extend(
+            (has_base && is_counted)
+                .then(|| central(Kind::Ranges, own("index/manifest.json"), "ranges")),
+        );
         tasks.extend((0..counted.len()).map(count));
-        tasks.push(central(Kind::Table, [counted, own("index/manifest.json")].concat(), &table_name(table)));
+        tasks.push(central(
+            Kind::Table,
+            [counted, own("index/manifest.json")].concat(),
+            &table_name(table),
+        ));
     }
     // What is committed cannot be compared with what it was any more: the table comes first.
     let table: Vec<String> = options.table.iter().map(table_name).collect();
     let committed = [own("index/manifest.json"), own("number/known"), table].concat();
-    tasks.extend(options.base.iter().map(|_| central(Kind::Commit, committed.clone(), "commit")));
+    tasks.extend(
+        options
+            .base
+            .iter()
+            .map(|_| central(Kind::Commit, committed.clone(), "commit")),
+    );
     tasks
 }
 
 /// Cuts a corpus into slices of about the same size, each of files that follow each other. Never none.
 fn cut(found: Vec<Found>, slots: u64) -> Vec<Vec<Found>> {
-    let weight = |found: &Found| FILE_BYTES + if let Found::File(entry) = found { entry.bytes } else { 0 };
+    let weight = |found: &Found| {
+        FILE_BYTES
+            + if let Found::File(entry) = found {
+                entry.bytes
+            } else {
+                0
+            }
+    };
     let total: u64 = found.iter().map(weight).sum();
-    let slice_bytes = total.div_ceil(SLICES_A_SLOT * slots).clamp(LEAST_SLICE_BYTES, MOST_SLICE_BYTES);
+    let slice_bytes = total
+        .div_ceil(SLICES_A_SLOT * slots)
+        .clamp(LEAST_SLICE_BYTES, MOST_SLICE_BYTES);
     let count = total.div_ceil(slice_bytes).max(slots).min(MOST_SLICES);
     let (mut slices, mut last, mut before) = (vec![Vec::new()], 0, 0);
     for found in found {
@@ -559,14 +798,29 @@ mod tests {
     }
 
     fn sizes(slices: &[Vec<Found>]) -> Vec<Vec<u64>> {
-        let bytes = |found: &Found| if let Found::File(entry) = found { entry.bytes } else { 0 };
-        slices.iter().map(|slice| slice.iter().map(bytes).collect()).collect()
+        let bytes = |found: &Found| {
+            if let Found::File(entry) = found {
+                entry.bytes
+            } else {
+                0
+            }
+        };
+        slices
+            .iter()
+            .map(|slice| slice.iter().map(bytes).collect())
+            .collect()
     }
 
     #[test]
     fn slices_are_balanced_by_bytes() {
-        assert_eq!(sizes(&cut(files(&[5, 5, 5, 5, 5, 5]), 3)), [[5, 5], [5, 5], [5, 5]]);
-        assert_eq!(sizes(&cut(files(&[1, 1, 1, 90_000, 1, 1]), 2)), [vec![1, 1, 1], vec![90_000, 1, 1]]);
+        assert_eq!(
+            sizes(&cut(files(&[5, 5, 5, 5, 5, 5]), 3)),
+            [[5, 5], [5, 5], [5, 5]]
+        );
+        assert_eq!(
+            sizes(&cut(files(&[1, 1, 1, 90_000, 1, 1]), 2)),
+            [vec![1, 1, 1], vec![90_000, 1, 1]]
+        );
         assert_eq!(sizes(&cut(Vec::new(), 3)), [Vec::<u64>::new()]);
         // Of 1 GiB at most, and a little for each file.
         assert_eq!(cut(files(&[1 << 29; 40]), 2).len(), 21);

@@ -134,7 +134,11 @@ pub enum Message {
 
 impl Message {
     pub fn error(cause: Cause, what: String) -> Self {
-        Self::Error { cause, what, paths: Vec::new() }
+        Self::Error {
+            cause,
+            what,
+            paths: Vec::new(),
+        }
     }
 }
 
@@ -162,13 +166,21 @@ pub trait Talk {
         let mut payload = Vec::new();
         match self.receive(&mut payload)? {
             Frame::Message => parse(&payload),
-            Frame::Data | Frame::Beat => Err(io::Error::new(io::ErrorKind::InvalidData, "data came where a message was due")),
+            Frame::Data | Frame::Beat => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "data came where a message was due",
+            )),
         }
     }
 }
 
 pub fn parse<M: DeserializeOwned>(payload: &[u8]) -> io::Result<M> {
-    serde_json::from_slice(payload).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("not a message: {error}")))
+    serde_json::from_slice(payload).map_err(|error| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("not a message: {error}"),
+        )
+    })
 }
 
 /// A frame at the end of what is to be written.

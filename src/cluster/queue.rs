@@ -82,7 +82,12 @@ struct Submitted {
 
 impl Submitted {
     fn array(&self) -> Array {
-        Array { stage: self.stage, first: self.first, indices: self.indices.clone(), each: self.each }
+        Array {
+            stage: self.stage,
+            first: self.first,
+            indices: self.indices.clone(),
+            each: self.each,
+        }
     }
 }
 
@@ -90,8 +95,12 @@ impl Record {
     fn read(run: &Path) -> Result<Self> {
         let path = run.join(NAME);
         match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .map_err(|error| Error::damaged(Place::path(&path), format!("not a list of jobs: {error}; remove it"))),
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+                Error::damaged(
+                    Place::path(&path),
+                    format!("not a list of jobs: {error}; remove it"),
+                )
+            }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(Error::io(path.display(), error)),
         }
@@ -99,7 +108,8 @@ impl Record {
 
     fn write(&self, run: &Path) -> Result<()> {
         let path = run.join(NAME);
-        let text = serde_json::to_vec(self).map_err(|error| Error::io(path.display(), error.into()))?;
+        let text =
+            serde_json::to_vec(self).map_err(|error| Error::io(path.display(), error.into()))?;
         durable::replace(&path, &text)
     }
 }
@@ -107,7 +117,14 @@ impl Record {
 /// The largest index of an array is below this.
 pub fn max_array_size() -> usize {
     let text = call("scontrol", &["show".to_owned(), "config".to_owned()], "").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MaxArraySize")?.trim().strip_prefix('=')?.trim().parse().ok());
+    let line = text.lines().find_map(|line| {
+        line.strip_prefix("MaxArraySize")?
+            .trim()
+            .strip_prefix('=')?
+            .trim()
+            .parse()
+            .ok()
+    });
     line.filter(|&size| size > 0).unwrap_or(MAX_ARRAY_SIZE)
 }
 
@@ -118,17 +135,33 @@ pub fn missing_arrays(jobs: &Jobs<'_>, plan: &Plan, run: &Path) -> Vec<Array> {
 }
 
 /// Submits what is not done and waits for it. What is in the queue from before is waited for first.
-pub fn run_slurm(plan: &Plan, run: &Path, options: &SlurmOptions, waiting: &mut dyn Waiting) -> Result<Outcome> {
+pub fn run_slurm(
+    plan: &Plan,
+    run: &Path,
+    options: &SlurmOptions,
+    waiting: &mut dyn Waiting,
+) -> Result<Outcome> {
     let jobs = Jobs::new(plan, run, options)?;
-    let mut wait = Wait { plan, run, jobs: &jobs, told: HashSet::new(), is_lost: false };
+    let mut wait = Wait {
+        plan,
+        run,
+        jobs: &jobs,
+        told: HashSet::new(),
+        is_lost: false,
+    };
     let mut record = Record::read(run)?;
     let queued = queue(&jobs.names())?;
     if !queued.is_empty() {
-        waiting.say(&format!("{} jobs of this run are in the queue already; waiting for them", queued.len()));
+        waiting.say(&format!(
+            "{} jobs of this run are in the queue already; waiting for them",
+            queued.len()
+        ));
         let known = record
             .jobs
             .iter()
-            .filter(|job| job.stage < jobs.stages.len() && queued.iter().any(|other| other.array == job.id))
+            .filter(|job| {
+                job.stage < jobs.stages.len() && queued.iter().any(|other| other.array == job.id)
+            })
             .cloned()
             .collect();
         match wait.wait(known, options, waiting)? {
@@ -141,7 +174,11 @@ pub fn run_slurm(plan: &Plan, run: &Path, options: &SlurmOptions, waiting: &mut 
         plan.tasks.iter().for_each(|task| wait.tell(task, waiting));
         return Ok(Outcome::Done);
     }
-    let outputs: BTreeSet<_> = plan.tasks.iter().filter_map(|task| run.join(&task.output).parent().map(Path::to_owned)).collect();
+    let outputs: BTreeSet<_> = plan
+        .tasks
+        .iter()
+        .filter_map(|task| run.join(&task.output).parent().map(Path::to_owned))
+        .collect();
     outputs.iter().for_each(|parent| atomic_dir::sweep(parent));
     let logs = run.join("logs");
     fs::create_dir_all(&logs).map_err(|error| Error::io(logs.display(), error))?;
@@ -150,23 +187,56 @@ pub fn run_slurm(plan: &Plan, run: &Path, options: &SlurmOptions, waiting: &mut 
 }
 
 /// Each id is on disk before the next array is submitted. If one is refused, those before it are cancelled.
-fn submit(jobs: &Jobs<'_>, arrays: &[Array], run: &Path, record: &mut Record) -> Result<Vec<Submitted>> {
+fn submit(
+    jobs: &Jobs<'_>,
+    arrays: &[Array],
+    run: &Path,
+    record: &mut Record,
+) -> Result<Vec<Submitted>> {
     let mut submitted = Vec::<Submitted>::new();
     for array in arrays {
         let mut words = jobs.arguments(array, arrays_of_stage(arrays, array));
-        let after: String = before(arrays, array).iter().map(|&number| format!(":{}", submitted[number].id)).collect();
+        let after: String = before(arrays, array)
+            .iter()
+            .map(|&number| format!(":{}", submitted[number].id))
+            .collect();
         if !after.is_empty() {
             words.push(format!("--dependency=afterok{after}"));
         }
         let said = call("sbatch", &words, &jobs.script(array)).and_then(|said| {
             // With several clusters: the id, a semicolon, the cluster.
-            let id = said.lines().last().and_then(|line| line.split(';').next()).map(str::trim).unwrap_or_default().to_owned();
+            let id = said
+                .lines()
+                .last()
+                .and_then(|line| line.split(';').next())
+                .map(str::trim)
+                .unwrap_or_default()
+                .to_owned();
             let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
-            if is_id { Ok(id) } else { Err(Error::Usage(format!("sbatch said '{}', which is not the number of a job", said.trim()))) }
+            if is_id {
+                Ok(id)
+            } else {
+                Err(Error::Usage(format!(
+                    "sbatch said '{}', which is not the number of a job",
+                    said.trim()
+                )))
+            }
         });
-        let id = said.inspect_err(|_| cancel(submitted.iter().map(|job| job.id.as_str()), false))?;
-        let Array { stage, first, indices, each } = array.clone();
-        submitted.push(Submitted { id, stage, first, indices, each });
+        let id =
+            said.inspect_err(|_| cancel(submitted.iter().map(|job| job.id.as_str()), false))?;
+        let Array {
+            stage,
+            first,
+            indices,
+            each,
+        } = array.clone();
+        submitted.push(Submitted {
+            id,
+            stage,
+            first,
+            indices,
+            each,
+        });
         record.jobs.extend(submitted.last().cloned());
         record.write(run)?;
     }
@@ -193,7 +263,12 @@ impl Wait<'_> {
     }
 
     /// Until no job of this run is in the queue.
-    fn wait(&mut self, submitted: Vec<Submitted>, options: &SlurmOptions, waiting: &mut dyn Waiting) -> Result<Outcome> {
+    fn wait(
+        &mut self,
+        submitted: Vec<Submitted>,
+        options: &SlurmOptions,
+        waiting: &mut dyn Waiting,
+    ) -> Result<Outcome> {
         let (begun, mut gone) = (Instant::now(), HashMap::<Element, Instant>::new());
         let mut is_failed = false;
         loop {
@@ -217,12 +292,19 @@ impl Wait<'_> {
             // It does not answer, and need not.
             let is_all_there = |job: &Submitted| {
                 let array = job.array();
-                job.indices.iter().all(|&index| self.jobs.tasks(&array, index).iter().all(|task| is_there(self.run, task)))
+                job.indices.iter().all(|&index| {
+                    self.jobs
+                        .tasks(&array, index)
+                        .iter()
+                        .all(|task| is_there(self.run, task))
+                })
             };
             if queued.is_none() && submitted.iter().all(is_all_there) {
                 return Ok(Outcome::Done);
             }
-            if waiting.pause((begun.elapsed() / 20).clamp(Duration::from_secs(1), Duration::from_secs(15))) {
+            if waiting.pause(
+                (begun.elapsed() / 20).clamp(Duration::from_secs(1), Duration::from_secs(15)),
+            ) {
                 if !options.leaves_jobs {
                     cancel(submitted.iter().map(|job| job.id.as_str()), false);
                 }
@@ -252,13 +334,22 @@ impl Wait<'_> {
 
     /// Elements that are in the queue no more, and are not done.
     fn over(&self, submitted: &[Submitted], queued: &[Queued]) -> Vec<Element> {
-        let queued: HashSet<(&str, &str)> = queued.iter().map(|job| (job.array.as_str(), job.index.as_str())).collect();
+        let queued: HashSet<(&str, &str)> = queued
+            .iter()
+            .map(|job| (job.array.as_str(), job.index.as_str()))
+            .collect();
         let mut over = Vec::new();
         for (number, job) in submitted.iter().enumerate() {
             let array = job.array();
             for &index in &job.indices {
                 let is_queued = queued.contains(&(job.id.as_str(), index.to_string().as_str()));
-                if !is_queued && !self.jobs.tasks(&array, index).iter().all(|task| is_there(self.run, task)) {
+                if !is_queued
+                    && !self
+                        .jobs
+                        .tasks(&array, index)
+                        .iter()
+                        .all(|task| is_there(self.run, task))
+                {
                     over.push((number, index));
                 }
             }
@@ -267,29 +358,64 @@ impl Wait<'_> {
     }
 
     /// Of the first stage that failed: those after it never began.
-    fn outcome(&self, submitted: &[Submitted], gone: &HashMap<Element, Instant>) -> Result<Outcome> {
-        let Some(stage) = gone.keys().map(|&(number, _)| submitted[number].stage).min() else { return Ok(Outcome::Done) };
+    fn outcome(
+        &self,
+        submitted: &[Submitted],
+        gone: &HashMap<Element, Instant>,
+    ) -> Result<Outcome> {
+        let Some(stage) = gone
+            .keys()
+            .map(|&(number, _)| submitted[number].stage)
+            .min()
+        else {
+            return Ok(Outcome::Done);
+        };
         let events = Events::read(self.run).unwrap_or_default();
-        let elements: BTreeSet<Element> = gone.keys().copied().filter(|&(number, _)| submitted[number].stage == stage).collect();
+        let elements: BTreeSet<Element> = gone
+            .keys()
+            .copied()
+            .filter(|&(number, _)| submitted[number].stage == stage)
+            .collect();
         let mut failures = Vec::new();
         for (number, index) in elements {
             let job = &submitted[number];
-            let log = self.run.join(self.jobs.log(&job.array(), &job.id, &index.to_string()));
-            let failed = self.jobs.tasks(&job.array(), index).iter().find(|task| !is_there(self.run, task));
+            let log = self
+                .run
+                .join(self.jobs.log(&job.array(), &job.id, &index.to_string()));
+            let failed = self
+                .jobs
+                .tasks(&job.array(), index)
+                .iter()
+                .find(|task| !is_there(self.run, task));
             // One that never began was cancelled because another failed.
             if let Some(task) = failed.filter(|_| log.exists()) {
                 let last = events.iter().rfind(|event| event.task == task.id);
-                let host = last.map(|event| format!("on {}; ", event.host)).unwrap_or_default();
+                let host = last
+                    .map(|event| format!("on {}; ", event.host))
+                    .unwrap_or_default();
                 let what = format!("job {}_{index} {host}{}", job.id, last_lines(&log));
                 let is_failed = last.is_some_and(|event| matches!(event.what, What::Failed(_)));
-                let verdict = if is_failed { Verdict::Failed(what) } else { Verdict::Lost(what) };
-                failures.push(Failure { task: task.id.clone(), verdict });
+                let verdict = if is_failed {
+                    Verdict::Failed(what)
+                } else {
+                    Verdict::Lost(what)
+                };
+                failures.push(Failure {
+                    task: task.id.clone(),
+                    verdict,
+                });
             }
         }
         if failures.is_empty() {
             let ids: Vec<&str> = submitted.iter().map(|job| job.id.as_str()).collect();
-            let what = format!("jobs {} ended before they began; squeue and scontrol may say why", ids.join(", "));
-            failures.push(Failure { task: self.jobs.stages[stage].name.clone(), verdict: Verdict::Lost(what) });
+            let what = format!(
+                "jobs {} ended before they began; squeue and scontrol may say why",
+                ids.join(", ")
+            );
+            failures.push(Failure {
+                task: self.jobs.stages[stage].name.clone(),
+                verdict: Verdict::Lost(what),
+            });
         }
         Ok(Outcome::Failed(failures))
     }
@@ -299,12 +425,17 @@ impl Wait<'_> {
 fn is_there(run: &Path, task: &Task) -> bool {
     run.join(marker(task)).exists() || {
         let parent = run.join(&task.output);
-        parent.parent().is_some_and(|parent| fs::read_dir(parent).is_ok()) && run.join(marker(task)).exists()
+        parent
+            .parent()
+            .is_some_and(|parent| fs::read_dir(parent).is_ok())
+            && run.join(marker(task)).exists()
     }
 }
 
 fn last_lines(log: &Path) -> String {
-    let said = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let said = fs::read(log)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default();
     let lines: Vec<&str> = said.lines().collect();
     let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
     let text: String = last.iter().map(|line| format!("\n  {line}")).collect();
@@ -318,10 +449,19 @@ fn last_lines(log: &Path) -> String {
 /// Jobs with one of these names, each element by itself.
 fn queue(names: &[String]) -> Result<Vec<Queued>> {
     let words = ["-h", "-r", "-o", "%F|%K|%T|%R"].map(str::to_owned);
-    let said = call("squeue", &[words.as_slice(), &[format!("--name={}", names.join(","))]].concat(), "")?;
+    let said = call(
+        "squeue",
+        &[words.as_slice(), &[format!("--name={}", names.join(","))]].concat(),
+        "",
+    )?;
     let job = |line: &str| {
         let mut fields = line.trim().splitn(4, '|').map(str::to_owned);
-        Some(Queued { array: fields.next()?, index: fields.next()?, state: fields.next()?, at: fields.next()? })
+        Some(Queued {
+            array: fields.next()?,
+            index: fields.next()?,
+            state: fields.next()?,
+            at: fields.next()?,
+        })
     };
     Ok(said.lines().filter_map(job).collect())
 }
@@ -330,7 +470,11 @@ fn queue(names: &[String]) -> Result<Vec<Queued>> {
 fn cancel<'a>(ids: impl Iterator<Item = &'a str>, only_pending: bool) {
     let ids: Vec<String> = ids.map(str::to_owned).collect();
     if !ids.is_empty() {
-        let words = if only_pending { vec!["--state=PENDING".to_owned()] } else { Vec::new() };
+        let words = if only_pending {
+            vec!["--state=PENDING".to_owned()]
+        } else {
+            Vec::new()
+        };
         let _ = call("scancel", &[words, ids].concat(), "");
     }
 }
@@ -338,11 +482,19 @@ fn cancel<'a>(ids: impl Iterator<Item = &'a str>, only_pending: bool) {
 /// Runs a program of Slurm to its end.
 fn call(program: &str, words: &[String], stdin: &str) -> Result<String> {
     let failed = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::Usage(format!("{program} is not on the PATH; is this a machine of a Slurm cluster?")),
+        std::io::ErrorKind::NotFound => Error::Usage(format!(
+            "{program} is not on the PATH; is this a machine of a Slurm cluster?"
+        )),
         _ => Error::io(program, error),
     };
     let mut command = Command::new(program);
-    let mut child = command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(failed)?;
+    let mut child = command
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
     if let Some(mut pipe) = child.stdin.take() {
         // One that ends early says why.
         let _ = pipe.write_all(stdin.as_bytes());
@@ -350,7 +502,10 @@ fn call(program: &str, words: &[String], stdin: &str) -> Result<String> {
     let output = child.wait_with_output().map_err(failed)?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(Error::Usage(format!("{program} failed ({}): {said}", output.status)));
+        return Err(Error::Usage(format!(
+            "{program} failed ({}): {said}",
+            output.status
+        )));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -364,11 +519,22 @@ mod tests {
         let run = tempfile::tempdir().unwrap();
         let mut record = Record::read(run.path()).unwrap();
         assert_eq!(record.jobs, []);
-        record.jobs.push(Submitted { id: "7".to_owned(), stage: 1, first: 1000, indices: vec![0, 2], each: 3 });
+        record.jobs.push(Submitted {
+            id: "7".to_owned(),
+            stage: 1,
+            first: 1000,
+            indices: vec![0, 2],
+            each: 3,
+        });
         record.write(run.path()).unwrap();
         assert_eq!(Record::read(run.path()).unwrap().jobs, record.jobs);
         assert_eq!(record.jobs[0].array().indices, [0, 2]);
         fs::write(run.path().join(NAME), "{").unwrap();
-        assert!(Record::read(run.path()).unwrap_err().to_string().contains("slurm.json: not a list of jobs"));
+        assert!(
+            Record::read(run.path())
+                .unwrap_err()
+                .to_string()
+                .contains("slurm.json: not a list of jobs")
+        );
     }
 }

@@ -39,7 +39,11 @@ fn page(plan: &Plan, tally: &Tally, title: &str) -> Vec<u8> {
     );
     put_numbers(&mut out, plan, tally);
     put(&mut out, "</header>\n<main>\n<h2>When and where</h2>\n");
-    let stages: HashMap<String, usize> = Stage::all(plan).into_iter().enumerate().map(|(at, stage)| (stage.name, at)).collect();
+    let stages: HashMap<String, usize> = Stage::all(plan)
+        .into_iter()
+        .enumerate()
+        .map(|(at, stage)| (stage.name, at))
+        .collect();
     put_legend(&mut out, plan);
     put_timeline(&mut out, plan, tally, &stages);
     put(&mut out, "<h2>Kinds</h2>\n");
@@ -102,15 +106,37 @@ struct Bar<'t> {
     told: String,
 }
 
-fn bars<'t>(plan: &Plan, tally: &'t Tally, stages: &HashMap<String, usize>, first_ms: u64) -> Vec<Bar<'t>> {
-    let kinds: HashMap<&str, String> = plan.tasks.iter().map(|task| (task.id.as_str(), kind_name(task.kind))).collect();
+fn bars<'t>(
+    plan: &Plan,
+    tally: &'t Tally,
+    stages: &HashMap<String, usize>,
+    first_ms: u64,
+) -> Vec<Bar<'t>> {
+    let kinds: HashMap<&str, String> = plan
+        .tasks
+        .iter()
+        .map(|task| (task.id.as_str(), kind_name(task.kind)))
+        .collect();
     let attempt = |span: &'t Span| {
         let class = match &span.end {
             End::Lost(_) | End::Failed(_) => "lost".to_owned(),
-            _ => format!("k{}", kinds.get(span.task.as_str()).and_then(|kind| stages.get(kind)).unwrap_or(&5) % 6),
+            _ => format!(
+                "k{}",
+                kinds
+                    .get(span.task.as_str())
+                    .and_then(|kind| stages.get(kind))
+                    .unwrap_or(&5)
+                    % 6
+            ),
         };
         let times_ms = [span.start_ms, span.end_ms];
-        Bar { host: &span.host, row: (span.slot, span.lane), times_ms, class, told: told(span, first_ms) }
+        Bar {
+            host: &span.host,
+            row: (span.slot, span.lane),
+            times_ms,
+            class,
+            told: told(span, first_ms),
+        }
     };
     let moved = |moved: &'t Move| Bar {
         host: &moved.to,
@@ -119,7 +145,12 @@ fn bars<'t>(plan: &Plan, tally: &'t Tally, stages: &HashMap<String, usize>, firs
         class: "move".to_owned(),
         told: told_move(moved, first_ms),
     };
-    let mut bars: Vec<Bar<'t>> = tally.spans.iter().map(attempt).chain(tally.moves.iter().map(moved)).collect();
+    let mut bars: Vec<Bar<'t>> = tally
+        .spans
+        .iter()
+        .map(attempt)
+        .chain(tally.moves.iter().map(moved))
+        .collect();
     bars.sort_by_key(|bar| (bar.host, bar.row, bar.times_ms));
     bars
 }
@@ -127,25 +158,46 @@ fn bars<'t>(plan: &Plan, tally: &'t Tally, stages: &HashMap<String, usize>, firs
 /// A row for each slot of each host, a bar for each attempt, and a thin one for what came.
 fn put_timeline(out: &mut Vec<u8>, plan: &Plan, tally: &Tally, stages: &HashMap<String, usize>) {
     let Some([first, last]) = tally.times_ms() else {
-        return put(out, "<p>Nothing was noted of this run: its tasks were run by hand, or by make.</p>\n");
+        return put(
+            out,
+            "<p>Nothing was noted of this run: its tasks were run by hand, or by make.</p>\n",
+        );
     };
-    let x = |ms: u64| LEFT + (WIDTH - LEFT - 10.0) * (ms - first) as f64 / (last - first).max(1) as f64;
+    let x =
+        |ms: u64| LEFT + (WIDTH - LEFT - 10.0) * (ms - first) as f64 / (last - first).max(1) as f64;
     let mut drawn = Vec::new();
     let mut rows = 0_usize;
     let mut before: Option<(&str, (u32, usize))> = None;
-    for Bar { host, row, times_ms: [from, to], class, told } in &bars(plan, tally, stages, first) {
+    for Bar {
+        host,
+        row,
+        times_ms: [from, to],
+        class,
+        told,
+    } in &bars(plan, tally, stages, first)
+    {
         if before != Some((host, *row)) {
             rows += 1;
             let y = TOP + ROW * rows as f64 - 5.0;
             if before.is_none_or(|(before, _)| before != *host) {
-                put(&mut drawn, &format!("<path class=\"line\" d=\"M0 {0:.1}H{WIDTH}\"/><text x=\"0\" y=\"{y:.1}\">", y - 13.0));
+                put(
+                    &mut drawn,
+                    &format!(
+                        "<path class=\"line\" d=\"M0 {0:.1}H{WIDTH}\"/><text x=\"0\" y=\"{y:.1}\">",
+                        y - 13.0
+                    ),
+                );
                 put_html(&mut drawn, &cut(host));
                 put(&mut drawn, "</text>\n");
             }
         }
         before = Some((host, *row));
         let (from, to, top) = (x(*from), x(*to), TOP + ROW * (rows as f64 - 1.0));
-        let (y, height) = if class == "move" { (top + 6.0, 6) } else { (top + 2.0, 14) };
+        let (y, height) = if class == "move" {
+            (top + 6.0, 6)
+        } else {
+            (top + 2.0, 14)
+        };
         put(
             &mut drawn,
             &format!(
@@ -157,14 +209,22 @@ fn put_timeline(out: &mut Vec<u8>, plan: &Plan, tally: &Tally, stages: &HashMap<
         put(&mut drawn, "</title></rect>\n");
     }
     let height = TOP + ROW * rows as f64 + 4.0;
-    put(out, &format!("<svg class=\"timeline\" role=\"img\" aria-label=\"Tasks by host and time\" viewBox=\"0 0 {WIDTH} {height:.0}\">\n"));
+    put(
+        out,
+        &format!(
+            "<svg class=\"timeline\" role=\"img\" aria-label=\"Tasks by host and time\" viewBox=\"0 0 {WIDTH} {height:.0}\">\n"
+        ),
+    );
     put(
         out,
         "<defs><pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect class=\"red\" width=\"6\" height=\"6\"/><path class=\"hatch\" d=\"M0 0V6\"/></pattern></defs>\n",
     );
     for part in 0..=4_u64 {
         let ms = (last - first) * part / 4;
-        let (at, anchor) = (x(first + ms), ["start", "middle", "middle", "middle", "end"][part as usize]);
+        let (at, anchor) = (
+            x(first + ms),
+            ["start", "middle", "middle", "middle", "end"][part as usize],
+        );
         put(
             out,
             &format!(
@@ -186,30 +246,61 @@ fn told(span: &Span, first_ms: u64) -> String {
         End::Open => "no end is known".to_owned(),
     };
     let [from, to] = [span.start_ms, span.end_ms].map(|ms| time(ms - first_ms));
-    format!("{} on {}, slot {}\nfrom {from} to {to}, {}\n{end}", span.task, span.host, span.slot, time(span.end_ms - span.start_ms))
+    format!(
+        "{} on {}, slot {}\nfrom {from} to {to}, {}\n{end}",
+        span.task,
+        span.host,
+        span.slot,
+        time(span.end_ms - span.start_ms)
+    )
 }
 
 fn told_move(moved: &Move, first_ms: u64) -> String {
-    let way = if moved.is_direct { "from host to host" } else { "through the coordinator" };
+    let way = if moved.is_direct {
+        "from host to host"
+    } else {
+        "through the coordinator"
+    };
     let [from, to] = [moved.start_ms, moved.end_ms].map(|ms| time(ms - first_ms));
-    format!("{} of {} from {}, {way}\nfrom {from} to {to}", size(moved.bytes), moved.goods, moved.from)
+    format!(
+        "{} of {} from {}, {way}\nfrom {from} to {to}",
+        size(moved.bytes),
+        moved.goods,
+        moved.from
+    )
 }
 
 fn put_goods(out: &mut Vec<u8>, tally: &Tally) {
-    put(out, "<div class=\"scroll\"><table>\n<tr><th>kind<th>moves<th>moved<th>of that from host to host</tr>\n");
+    put(
+        out,
+        "<div class=\"scroll\"><table>\n<tr><th>kind<th>moves<th>moved<th>of that from host to host</tr>\n",
+    );
     for (goods, of) in tally.goods() {
-        put_row(out, goods, &[count(of.moves), size(of.bytes), size(of.direct)]);
+        put_row(
+            out,
+            goods,
+            &[count(of.moves), size(of.bytes), size(of.direct)],
+        );
     }
     put(out, "</table></div>\n");
 }
 
 fn put_kinds(out: &mut Vec<u8>, plan: &Plan, tally: &Tally) {
     let rates = tally.rates(plan);
-    put(out, "<div class=\"scroll\"><table>\n<tr><th>kind<th>tasks<th>bytes of documents<th>a second of a slot</tr>\n");
+    put(
+        out,
+        "<div class=\"scroll\"><table>\n<tr><th>kind<th>tasks<th>bytes of documents<th>a second of a slot</tr>\n",
+    );
     for stage in Stage::all(plan) {
         let bytes: u64 = stage.tasks.iter().map(|task| task.bytes).sum();
-        let rate = rates.get(&stage.name).map_or_else(|| "–".to_owned(), |&rate| size(rate));
-        put_row(out, &stage.name, &[count(stage.tasks.len() as u64), size(bytes), rate]);
+        let rate = rates
+            .get(&stage.name)
+            .map_or_else(|| "–".to_owned(), |&rate| size(rate));
+        put_row(
+            out,
+            &stage.name,
+            &[count(stage.tasks.len() as u64), size(bytes), rate],
+        );
     }
     put(out, "</table></div>\n");
 }
@@ -233,17 +324,31 @@ fn put_hosts(out: &mut Vec<u8>, hosts: &[HostTally]) {
         put_row(out, &host.name, &cells);
     }
     put(out, "</table></div>\n");
-    put_element(out, "<p class=\"quiet\">", &format!("{}. A slot is a task at a time.", counted(hosts.len() as u64, "host")), "</p>\n");
+    put_element(
+        out,
+        "<p class=\"quiet\">",
+        &format!(
+            "{}. A slot is a task at a time.",
+            counted(hosts.len() as u64, "host")
+        ),
+        "</p>\n",
+    );
 }
 
 fn put_row(out: &mut Vec<u8>, name: &str, cells: &[String]) {
     put_element(out, "<tr><th scope=\"row\"><bdi>", name, "</bdi>");
-    cells.iter().for_each(|cell| put_element(out, "<td>", cell, ""));
+    cells
+        .iter()
+        .for_each(|cell| put_element(out, "<td>", cell, ""));
     put(out, "</tr>\n");
 }
 
 fn cut(name: &str) -> String {
-    if name.chars().count() <= MOST_CHARS { name.to_owned() } else { name.chars().take(MOST_CHARS - 1).chain(['…']).collect() }
+    if name.chars().count() <= MOST_CHARS {
+        name.to_owned()
+    } else {
+        name.chars().take(MOST_CHARS - 1).chain(['…']).collect()
+    }
 }
 
 /// `1.5 GB`.
@@ -255,7 +360,11 @@ pub fn size(bytes: u64) -> String {
         }
         (number, unit) = (number / 1000.0, next);
     }
-    if unit == "B" || number >= 99.5 { format!("{number:.0} {unit}") } else { format!("{number:.1} {unit}") }
+    if unit == "B" || number >= 99.5 {
+        format!("{number:.0} {unit}")
+    } else {
+        format!("{number:.1} {unit}")
+    }
 }
 
 /// `0.25 s`, `12.3 s`, `3 min 20 s`, `5 h 3 min`.
@@ -275,8 +384,14 @@ mod tests {
 
     #[test]
     fn sizes_and_times_are_short() {
-        assert_eq!([0, 999, 1000, 99_400, 1_234_567, 5_000_000_000].map(size), ["0 B", "999 B", "1.0 kB", "99.4 kB", "1.2 MB", "5.0 GB"]);
-        assert_eq!([250, 12_300, 200_000, 18_180_000].map(time), ["0.25 s", "12.3 s", "3 min 20 s", "5 h 3 min"]);
+        assert_eq!(
+            [0, 999, 1000, 99_400, 1_234_567, 5_000_000_000].map(size),
+            ["0 B", "999 B", "1.0 kB", "99.4 kB", "1.2 MB", "5.0 GB"]
+        );
+        assert_eq!(
+            [250, 12_300, 200_000, 18_180_000].map(time),
+            ["0.25 s", "12.3 s", "3 min 20 s", "5 h 3 min"]
+        );
     }
 
     #[test]
@@ -285,14 +400,45 @@ mod tests {
         let mut events = tests::events();
         let odd = "<script>alert(1)</script>\"'&\u{202e}";
         events.push(tests::event(5000, odd, odd, 0, What::Start));
-        events.push(tests::event(5500, odd, odd, 0, What::Failed(odd.to_owned())));
-        events.push(Event { task: String::new(), what: What::HostOut(odd.to_owned()), ..events[events.len() - 1].clone() });
+        events.push(tests::event(
+            5500,
+            odd,
+            odd,
+            0,
+            What::Failed(odd.to_owned()),
+        ));
+        events.push(Event {
+            task: String::new(),
+            what: What::HostOut(odd.to_owned()),
+            ..events[events.len() - 1].clone()
+        });
         let page = String::from_utf8(page(&plan, &Tally::new(&plan, &events), odd)).unwrap();
-        assert!(!page.contains("<script") && page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;⟦RLO⟧"), "{page}");
-        assert_eq!((page.matches("<rect class=\"lost\" x=").count(), page.matches("<rect class=\"k0\" x=").count()), (2, 3));
-        assert!(page.contains("<title>7 B of runs from b, from host to host\nfrom 1.05 s to 1.15 s</title>"), "{page}");
-        assert!(page.contains("<th scope=\"row\"><bdi>runs</bdi><td>2<td>12 B<td>7 B</tr>"), "{page}");
-        assert!(page.contains("m2 on b, slot 0\nfrom 0.55 s to 1.55 s, 1.00 s\nlost: gone</title>"), "{page}");
+        assert!(
+            !page.contains("<script")
+                && page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;⟦RLO⟧"),
+            "{page}"
+        );
+        assert_eq!(
+            (
+                page.matches("<rect class=\"lost\" x=").count(),
+                page.matches("<rect class=\"k0\" x=").count()
+            ),
+            (2, 3)
+        );
+        assert!(
+            page.contains(
+                "<title>7 B of runs from b, from host to host\nfrom 1.05 s to 1.15 s</title>"
+            ),
+            "{page}"
+        );
+        assert!(
+            page.contains("<th scope=\"row\"><bdi>runs</bdi><td>2<td>12 B<td>7 B</tr>"),
+            "{page}"
+        );
+        assert!(
+            page.contains("m2 on b, slot 0\nfrom 0.55 s to 1.55 s, 1.00 s\nlost: gone</title>"),
+            "{page}"
+        );
         let empty = String::from_utf8(super::page(&plan, &Tally::default(), "r")).unwrap();
         assert!(empty.contains("Nothing was noted of this run"));
     }

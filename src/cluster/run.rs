@@ -38,9 +38,10 @@ impl RunLock {
         let file = File::open(&path).map_err(|error| Error::io(path.display(), error))?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),
-            Err(TryLockError::WouldBlock) => {
-                Err(Error::damaged(Place::path(run), "another process is at work on this run; wait for it to end"))
-            }
+            Err(TryLockError::WouldBlock) => Err(Error::damaged(
+                Place::path(run),
+                "another process is at work on this run; wait for it to end",
+            )),
             Err(TryLockError::Error(error)) => Err(Error::io(path.display(), error)),
         }
     }
@@ -85,9 +86,18 @@ pub enum News {
 /// Runs what is not done yet, and tells what happens.
 ///
 /// After a failure no other task is begun. Gives what failed: nothing, if the index is there.
-pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, options: RunOptions, tell: &mut dyn FnMut(&News)) -> Result<Vec<Failure>> {
+pub fn run(
+    plan: &Plan,
+    run: &Path,
+    crew: &dyn Crew,
+    options: RunOptions,
+    tell: &mut dyn FnMut(&News),
+) -> Result<Vec<Failure>> {
     atomic_dir::sweep(run);
-    Kind::ALL.iter().filter_map(|kind| kind.directory()).for_each(|name| atomic_dir::sweep(&run.join(name)));
+    Kind::ALL
+        .iter()
+        .filter_map(|kind| kind.directory())
+        .for_each(|name| atomic_dir::sweep(&run.join(name)));
     if left(plan, run).is_empty() {
         (0..plan.tasks.len()).for_each(|task| tell(&News::Done(task)));
         return Ok(Vec::new());
@@ -98,7 +108,9 @@ pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, options: RunOptions, tell: 
     let desk = Desk {
         plan,
         crew,
-        board: Mutex::new(Board::new(plan, &gather_needs(plan), places, options.retries).with_most(options.most)),
+        board: Mutex::new(
+            Board::new(plan, &gather_needs(plan), places, options.retries).with_most(options.most),
+        ),
         bell: Condvar::new(),
         events: Events::append(run)?,
         news: send,
@@ -111,16 +123,30 @@ pub fn run(plan: &Plan, run: &Path, crew: &dyn Crew, options: RunOptions, tell: 
             scope.spawn(move || desk.serve(place, slots));
         }
         scope.spawn(move || desk.watch_end());
-        news.iter().take_while(|news| *news != News::End).for_each(|news| tell(&news));
+        news.iter()
+            .take_while(|news| *news != News::End)
+            .for_each(|news| tell(&news));
     });
     let end = desk.board().end().cloned();
     Ok(match end {
         None | Some(End::Done) => Vec::new(),
-        Some(End::Failed(task, what)) => vec![Failure { task, verdict: Verdict::Failed(what) }],
-        Some(End::Lost(task, what)) => vec![Failure { task, verdict: Verdict::Lost(what) }],
+        Some(End::Failed(task, what)) => vec![Failure {
+            task,
+            verdict: Verdict::Failed(what),
+        }],
+        Some(End::Lost(task, what)) => vec![Failure {
+            task,
+            verdict: Verdict::Lost(what),
+        }],
         Some(End::AllOut(hosts)) => {
-            let what = format!("no host is left; run it again when one is back ({})", hosts.join("; "));
-            vec![Failure { task: "run".to_owned(), verdict: Verdict::Lost(what) }]
+            let what = format!(
+                "no host is left; run it again when one is back ({})",
+                hosts.join("; ")
+            );
+            vec![Failure {
+                task: "run".to_owned(),
+                verdict: Verdict::Lost(what),
+            }]
         }
     })
 }
@@ -145,7 +171,11 @@ impl Desk<'_> {
     fn watch_end(&self) {
         let mut board = self.board();
         while board.end().is_none() {
-            board = self.bell.wait_timeout(board, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
+            board = self
+                .bell
+                .wait_timeout(board, LOOK_AGAIN)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         drop(board);
         let _ = self.news.send(News::End);
@@ -158,11 +188,19 @@ impl Desk<'_> {
             let begun = Instant::now();
             match self.crew.begin(place) {
                 Ok(inventory) => {
-                    self.note_move(place, HERE, goods(plan::NAME), begun, &Brought::of(inventory.moved));
+                    self.note_move(
+                        place,
+                        HERE,
+                        goods(plan::NAME),
+                        begun,
+                        &Brought::of(inventory.moved),
+                    );
                     let mut board = self.board();
                     board.begun(place, &inventory.paths, &inventory.damaged);
                     drop(board);
-                    let is_output = |path: &String| self.plan.tasks.iter().position(|task| task.output == *path);
+                    let is_output = |path: &String| {
+                        self.plan.tasks.iter().position(|task| task.output == *path)
+                    };
                     for task in inventory.paths.iter().filter_map(is_output) {
                         let _ = self.news.send(News::Done(task));
                     }
@@ -181,8 +219,15 @@ impl Desk<'_> {
                 }
             }
             let mut board = self.board();
-            while let Some(rest) = board.rest(place, Instant::now()).filter(|_| !board.is_closed(place)) {
-                board = self.bell.wait_timeout(board, rest).unwrap_or_else(PoisonError::into_inner).0;
+            while let Some(rest) = board
+                .rest(place, Instant::now())
+                .filter(|_| !board.is_closed(place))
+            {
+                board = self
+                    .bell
+                    .wait_timeout(board, rest)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
             }
             if board.is_closed(place) {
                 return false;
@@ -229,11 +274,21 @@ impl Desk<'_> {
         let mut board = self.board();
         let step = loop {
             match board.next(place, Instant::now()) {
-                Step::Wait(limit) => board = self.bell.wait_timeout(board, limit).unwrap_or_else(PoisonError::into_inner).0,
+                Step::Wait(limit) => {
+                    board = self
+                        .bell
+                        .wait_timeout(board, limit)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
+                }
                 step => break step,
             }
         };
-        let store = if board.place(place).is_shared { HERE } else { place };
+        let store = if board.place(place).is_shared {
+            HERE
+        } else {
+            place
+        };
         drop(board);
         match step {
             Step::Stage { task, bring } => self.stage(place, store, task, &bring),
@@ -279,7 +334,8 @@ impl Desk<'_> {
         let mut rest = paths.to_vec();
         while let Some(first) = rest.first() {
             let kind = goods(first);
-            let (these, others): (Vec<String>, Vec<String>) = rest.into_iter().partition(|path| goods(path) == kind);
+            let (these, others): (Vec<String>, Vec<String>) =
+                rest.into_iter().partition(|path| goods(path) == kind);
             let begun = Instant::now();
             let brought = self.crew.bring(to, from, &these)?;
             self.note_move(to, from, kind, begun, &brought);
@@ -290,13 +346,31 @@ impl Desk<'_> {
     }
 
     fn note_move(&self, to: usize, from: usize, goods: &str, begun: Instant, brought: &Brought) {
-        let &Brought { bytes, is_direct: direct, ref detour } = brought;
+        let &Brought {
+            bytes,
+            is_direct: direct,
+            ref detour,
+        } = brought;
         if let Some(what) = detour {
             let _ = self.news.send(News::Detour(what.clone()));
         }
         if bytes > 0 {
-            let (from, ms) = (self.board().place(from).name.clone(), begun.elapsed().as_millis() as u64);
-            self.note("", to, 0, What::Moved { from, goods: goods.to_owned(), bytes, ms, direct });
+            let (from, ms) = (
+                self.board().place(from).name.clone(),
+                begun.elapsed().as_millis() as u64,
+            );
+            self.note(
+                "",
+                to,
+                0,
+                What::Moved {
+                    from,
+                    goods: goods.to_owned(),
+                    bytes,
+                    ms,
+                    direct,
+                },
+            );
         }
     }
 
@@ -333,7 +407,11 @@ impl Desk<'_> {
                 if board.is_closed(place) {
                     return;
                 }
-                board = self.bell.wait_timeout(board, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
+                board = self
+                    .bell
+                    .wait_timeout(board, LOOK_AGAIN)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
             };
             drop(board);
             self.run_once(place, slot, task);
@@ -347,7 +425,15 @@ impl Desk<'_> {
         match self.crew.run(place, slot, task) {
             Ok(outcome) => match outcome.verdict {
                 Verdict::Done => {
-                    self.note(&task.id, place, slot, What::Done { bytes_in: task.bytes, bytes_out: outcome.bytes_out });
+                    self.note(
+                        &task.id,
+                        place,
+                        slot,
+                        What::Done {
+                            bytes_in: task.bytes,
+                            bytes_out: outcome.bytes_out,
+                        },
+                    );
                     let _ = self.news.send(News::Done(number));
                     self.board().done(place, number);
                 }
@@ -362,7 +448,11 @@ impl Desk<'_> {
                 }
             },
             Err(trouble) => {
-                if let Trouble::Lost(what) | Trouble::Refused(what) | Trouble::Source(_, what) | Trouble::NoRoom(what) = &trouble {
+                if let Trouble::Lost(what)
+                | Trouble::Refused(what)
+                | Trouble::Source(_, what)
+                | Trouble::NoRoom(what) = &trouble
+                {
                     self.note(&task.id, place, slot, What::Lost(what.clone()));
                 }
                 self.blame_either(place, place, &trouble);
@@ -375,10 +465,16 @@ impl Desk<'_> {
 /// Removes what tasks made on the way to the index, and what dead ones left. The plan and the index stay.
 pub fn clean(run: &Path) -> Result<()> {
     atomic_dir::sweep(run);
-    for name in Kind::ALL.iter().filter_map(|kind| kind.directory()).chain(["logs"]) {
+    for name in Kind::ALL
+        .iter()
+        .filter_map(|kind| kind.directory())
+        .chain(["logs"])
+    {
         let path = run.join(name);
         match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::io(path.display(), error)),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io(path.display(), error));
+            }
             _ => {}
         }
     }
@@ -406,9 +502,25 @@ mod tests {
         let file = |number: usize| {
             let name = number.to_string();
             let (path, id) = (name.clone().into(), name.into());
-            Found::File(Entry { path, copy: None, beneath: None, id, is_named: false, is_regular: true, bytes: 1000, modified: [0; 2] })
+            Found::File(Entry {
+                path,
+                copy: None,
+                beneath: None,
+                id,
+                is_named: false,
+                is_regular: true,
+                bytes: 1000,
+                modified: [0; 2],
+            })
         };
-        let host = |number| Host { name: format!("h{number}"), user: None, port: None, slots: 2, dir: None, shared: None };
+        let host = |number| Host {
+            name: format!("h{number}"),
+            user: None,
+            port: None,
+            slots: 2,
+            dir: None,
+            shared: None,
+        };
         let options = PlanOptions {
             directory: "/".to_owned(),
             scheme: "word@18.0 ordered:8:32 all".to_owned(),
@@ -421,7 +533,14 @@ mod tests {
             table: None,
             base: None,
         };
-        Plan::new((0..files).map(file).collect(), (0..hosts).map(host).collect(), options, &[]).unwrap().0
+        Plan::new(
+            (0..files).map(file).collect(),
+            (0..hosts).map(host).collect(),
+            options,
+            &[],
+        )
+        .unwrap()
+        .0
     }
 
     /// Hosts that only pretend, and fail as a list of numbers says.
@@ -441,14 +560,23 @@ mod tests {
     impl Pretence<'_> {
         fn has(&self, store: usize, path: &str) -> bool {
             let store = self.stores[store].lock().unwrap();
-            store.contains(path) || self.plan.maker(path).is_some_and(|task| store.contains(&task.output)) || path.starts_with("slices/")
+            store.contains(path)
+                || self
+                    .plan
+                    .maker(path)
+                    .is_some_and(|task| store.contains(&task.output))
+                || path.starts_with("slices/")
         }
 
         fn call(&self, place: usize) -> Result<(), Trouble> {
             let call = self.calls.fetch_add(1, Ordering::Relaxed);
             let is_dead = place == self.dies.0 && call >= self.dies.1;
             let is_bad = place != HERE && self.fails.get(call).is_some_and(|&fails| fails == 0);
-            if is_dead || is_bad { Err(Trouble::Lost(format!("call {call}"))) } else { Ok(()) }
+            if is_dead || is_bad {
+                Err(Trouble::Lost(format!("call {call}")))
+            } else {
+                Ok(())
+            }
         }
     }
 
@@ -457,7 +585,11 @@ mod tests {
             let place = |number| Seat {
                 name: format!("p{number}"),
                 slots: 2,
-                takes: if number == HERE { Takes::Own } else { Takes::Common },
+                takes: if number == HERE {
+                    Takes::Own
+                } else {
+                    Takes::Common
+                },
                 is_shared: number == HERE,
             };
             (0..self.stores.len()).map(place).collect()
@@ -469,14 +601,19 @@ mod tests {
 
         fn bring(&self, to: usize, from: usize, paths: &[String]) -> Result<Brought, Trouble> {
             if from != HERE {
-                self.call(from).map_err(|_| Trouble::From("the source".to_owned()))?;
+                self.call(from)
+                    .map_err(|_| Trouble::From("the source".to_owned()))?;
             }
             self.call(to)?;
             for path in paths {
                 assert!(self.has(from, path), "{from} has no {path}");
                 self.stores[to].lock().unwrap().insert(path.clone());
             }
-            Ok(Brought { bytes: 1, is_direct: true, detour: None })
+            Ok(Brought {
+                bytes: 1,
+                is_direct: true,
+                detour: None,
+            })
         }
 
         fn stage(&self, place: usize, _: &Task) -> Result<u64, Trouble> {
@@ -488,14 +625,37 @@ mod tests {
             let running = self.running.fetch_add(1, Ordering::SeqCst);
             thread::yield_now();
             self.running.fetch_sub(1, Ordering::SeqCst);
-            assert!(running == 0 || self.dies.1 != ONE_AT_A_TIME, "{running} at a time");
-            if place == HERE && self.lost_here.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
-                return Ok(Outcome { verdict: Verdict::Lost("killed".to_owned()), bytes_out: 0 });
+            assert!(
+                running == 0 || self.dies.1 != ONE_AT_A_TIME,
+                "{running} at a time"
+            );
+            if place == HERE
+                && self
+                    .lost_here
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                        left.checked_sub(1)
+                    })
+                    .is_ok()
+            {
+                return Ok(Outcome {
+                    verdict: Verdict::Lost("killed".to_owned()),
+                    bytes_out: 0,
+                });
             }
-            assert!(task.inputs.iter().all(|input| self.has(place, input)), "{} at {place}", task.id);
-            self.stores[place].lock().unwrap().insert(task.output.clone());
+            assert!(
+                task.inputs.iter().all(|input| self.has(place, input)),
+                "{} at {place}",
+                task.id
+            );
+            self.stores[place]
+                .lock()
+                .unwrap()
+                .insert(task.output.clone());
             self.runs.lock().unwrap().push(task.id.clone());
-            Ok(Outcome { verdict: Verdict::Done, bytes_out: 1 })
+            Ok(Outcome {
+                verdict: Verdict::Done,
+                bytes_out: 1,
+            })
         }
 
         fn leave(&self, _: usize, _: bool) {}
@@ -507,7 +667,12 @@ mod tests {
     /// Nobody dies, and no two tasks are run at the same time.
     const ONE_AT_A_TIME: usize = usize::MAX - 1;
 
-    fn run_pretence(plan: &Plan, hosts: usize, dies: (usize, usize), fails: Vec<u8>) -> (Vec<Failure>, Vec<String>) {
+    fn run_pretence(
+        plan: &Plan,
+        hosts: usize,
+        dies: (usize, usize),
+        fails: Vec<u8>,
+    ) -> (Vec<Failure>, Vec<String>) {
         let directory = tempfile::tempdir().unwrap();
         let stores = (0..=hosts).map(|_| Mutex::default()).collect();
         let lost_here = AtomicUsize::new(usize::from(dies.1 == LOSES_ONE_HERE));
@@ -522,7 +687,14 @@ mod tests {
             running: AtomicUsize::new(0),
             runs: Mutex::default(),
         };
-        let failures = run(plan, directory.path(), &crew, RunOptions { retries: 5, most }, &mut |_| ()).unwrap();
+        let failures = run(
+            plan,
+            directory.path(),
+            &crew,
+            RunOptions { retries: 5, most },
+            &mut |_| (),
+        )
+        .unwrap();
         (failures, crew.runs.into_inner().unwrap())
     }
 

@@ -27,23 +27,46 @@ const MARK: &[u8] = b"dedup-shard-ship ";
 const MOST_BYTES: usize = 64 << 10;
 
 /// Copies a program to a host, unless it is there. Gives how a worker is started with it.
-pub fn ship(to: &dyn Transport, program: &Path, directory: Option<&str>, limit: Duration) -> io::Result<Vec<String>> {
+pub fn ship(
+    to: &dyn Transport,
+    program: &Path,
+    directory: Option<&str>,
+    limit: Duration,
+) -> io::Result<Vec<String>> {
     let (bytes, sum) = sum_of(program).map_err(io::Error::other)?;
     let key = format!("{}-{sum}", env!("CARGO_PKG_VERSION"));
-    let words = ["sh", "-c", SCRIPT, "sh", directory.unwrap_or_default(), &key, &bytes.to_string(), &sum].map(str::to_owned);
+    let words = [
+        "sh",
+        "-c",
+        SCRIPT,
+        "sh",
+        directory.unwrap_or_default(),
+        &key,
+        &bytes.to_string(),
+        &sum,
+    ]
+    .map(str::to_owned);
     let mut wire = to.spawn(&words, limit)?;
     wire.set_limit(limit);
-    let line = read_line(&mut wire).map_err(|error| io::Error::new(error.kind(), format!("{error} ({})", wire.said())))?;
+    let line = read_line(&mut wire)
+        .map_err(|error| io::Error::new(error.kind(), format!("{error} ({})", wire.said())))?;
     let (word, path) = line.split_once(' ').unwrap_or((&line, ""));
     if word == "want" {
         io::copy(&mut File::open(program)?, &mut wire)?;
         wire.flush()?;
         if read_line(&mut wire)? != "done" {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the program could not be copied"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the program could not be copied",
+            ));
         }
     }
     wire.finish()?;
-    Ok(vec![path.to_owned(), "worker".to_owned(), format!("--self={sum}")])
+    Ok(vec![
+        path.to_owned(),
+        "worker".to_owned(),
+        format!("--self={sum}"),
+    ])
 }
 
 /// Whether a program is the one that was sent.
@@ -61,10 +84,15 @@ fn read_line(wire: &mut impl Read) -> io::Result<String> {
         if byte[0] == b'\n'
             && let Some(start) = memchr::memmem::find(&bytes, MARK)
         {
-            return Ok(String::from_utf8_lossy(&bytes[start + MARK.len()..]).trim_end().to_owned());
+            return Ok(String::from_utf8_lossy(&bytes[start + MARK.len()..])
+                .trim_end()
+                .to_owned());
         }
         if bytes.len() > MOST_BYTES {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "something else answers there"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "something else answers there",
+            ));
         }
     }
 }

@@ -64,28 +64,57 @@ impl<'p> Stage<'p> {
                 kinds.push(task.kind);
             }
         }
-        kinds.into_iter().map(|kind| Self { name: kind_name(kind), tasks: plan.tasks_of(kind).collect() }).collect()
+        kinds
+            .into_iter()
+            .map(|kind| Self {
+                name: kind_name(kind),
+                tasks: plan.tasks_of(kind).collect(),
+            })
+            .collect()
     }
 
     /// The tasks of an element; none beyond the last.
     pub fn element(&self, element: usize, each: usize) -> &[&'p Task] {
-        self.tasks.chunks(each.max(1)).nth(element).unwrap_or_default()
+        self.tasks
+            .chunks(each.max(1))
+            .nth(element)
+            .unwrap_or_default()
     }
 
     fn each(&self, asked: Option<u32>) -> usize {
-        asked.map_or_else(|| self.tasks.len().div_ceil(MOST_ELEMENTS), |each| each as usize).max(1)
+        asked
+            .map_or_else(
+                || self.tasks.len().div_ceil(MOST_ELEMENTS),
+                |each| each as usize,
+            )
+            .max(1)
     }
 
     /// The arrays of all elements that have a task that is to do, no index of which reaches `limit`.
-    fn arrays(&self, stage: usize, each: usize, is_todo: impl Fn(&Task) -> bool, limit: usize) -> Vec<Array> {
-        let todo = self.tasks.iter().enumerate().filter(|(_, task)| is_todo(task));
+    fn arrays(
+        &self,
+        stage: usize,
+        each: usize,
+        is_todo: impl Fn(&Task) -> bool,
+        limit: usize,
+    ) -> Vec<Array> {
+        let todo = self
+            .tasks
+            .iter()
+            .enumerate()
+            .filter(|(_, task)| is_todo(task));
         let elements: BTreeSet<usize> = todo.map(|(place, _)| place / each).collect();
         let mut arrays = Vec::<Array>::new();
         for element in elements {
             let (first, index) = (element / limit * limit, element % limit);
             match arrays.last_mut().filter(|array| array.first == first) {
                 Some(array) => array.indices.push(index),
-                None => arrays.push(Array { stage, first, indices: vec![index], each }),
+                None => arrays.push(Array {
+                    stage,
+                    first,
+                    indices: vec![index],
+                    each,
+                }),
             }
         }
         arrays
@@ -94,7 +123,10 @@ impl<'p> Stage<'p> {
 
 /// As a plan spells it.
 pub fn kind_name(kind: Kind) -> String {
-    serde_json::to_value(kind).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+    serde_json::to_value(kind)
+        .ok()
+        .and_then(|value| value.as_str().map(str::to_owned))
+        .unwrap_or_default()
 }
 
 /// Numbers as Slurm writes them: `0,3-5`.
@@ -106,7 +138,13 @@ pub fn ranges(numbers: &[usize]) -> String {
             None => runs.push([number; 2]),
         }
     }
-    let text = |[first, last]: &[usize; 2]| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    let text = |[first, last]: &[usize; 2]| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
+        }
+    };
     runs.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
@@ -127,19 +165,39 @@ impl<'p> Jobs<'p> {
         let is_odd = |c: char| c.is_control() || "%\\".contains(c);
         let text = |path: &Path| match path.to_str() {
             Some(text) if !text.contains(is_odd) => Ok(text.to_owned()),
-            _ => {
-                Err(Error::damaged(Place::path(path), "has %, \\ or a control character in its name, which Slurm would misread; rename it"))
-            }
+            _ => Err(Error::damaged(
+                Place::path(path),
+                "has %, \\ or a control character in its name, which Slurm would misread; rename it",
+            )),
         };
         let (run, program) = (text(run)?, text(&options.program)?);
-        let name = format!("dedup-{:08x}", xxh3_64(format!("{run}\0{}", plan.to_json()).as_bytes()) >> 32);
-        Ok(Self { stages: Stage::all(plan), name, run, program, memory: plan.options.memory, options })
+        let name = format!(
+            "dedup-{:08x}",
+            xxh3_64(format!("{run}\0{}", plan.to_json()).as_bytes()) >> 32
+        );
+        Ok(Self {
+            stages: Stage::all(plan),
+            name,
+            run,
+            program,
+            memory: plan.options.memory,
+            options,
+        })
     }
 
     /// What is to be submitted, stage by stage.
     pub fn arrays(&self, is_todo: impl Fn(&Task) -> bool, max_array_size: usize) -> Vec<Array> {
         let stages = self.stages.iter().enumerate();
-        stages.flat_map(|(at, stage)| stage.arrays(at, stage.each(self.options.tasks_per_job), &is_todo, max_array_size.max(1))).collect()
+        stages
+            .flat_map(|(at, stage)| {
+                stage.arrays(
+                    at,
+                    stage.each(self.options.tasks_per_job),
+                    &is_todo,
+                    max_array_size.max(1),
+                )
+            })
+            .collect()
     }
 
     pub fn tasks(&self, array: &Array, index: usize) -> &[&'p Task] {
@@ -152,7 +210,10 @@ impl<'p> Jobs<'p> {
 
     /// Of all jobs of this run.
     pub fn names(&self) -> Vec<String> {
-        self.stages.iter().map(|stage| format!("{}-{}", self.name, stage.name)).collect()
+        self.stages
+            .iter()
+            .map(|stage| format!("{}-{}", self.name, stage.name))
+            .collect()
     }
 
     /// Where a job writes, below the run's directory; it goes on there when it is run again.
@@ -162,7 +223,10 @@ impl<'p> Jobs<'p> {
 
     /// The arguments of sbatch but for those it depends on. `at_a_time`: of this array.
     pub fn arguments(&self, array: &Array, arrays_of_stage: usize) -> Vec<String> {
-        let at_a_time = self.options.jobs.map(|jobs| (jobs as usize / arrays_of_stage.max(1)).max(1));
+        let at_a_time = self
+            .options
+            .jobs
+            .map(|jobs| (jobs as usize / arrays_of_stage.max(1)).max(1));
         let throttle = at_a_time.map(|jobs| format!("%{jobs}")).unwrap_or_default();
         let mut words = vec![
             "--parsable".to_owned(),
@@ -175,7 +239,10 @@ impl<'p> Jobs<'p> {
             "--kill-on-invalid-dep=yes".to_owned(),
             "--ntasks=1".to_owned(),
             "--cpus-per-task=1".to_owned(),
-            format!("--mem={}M", (2 * self.memory + EXTRA_MEMORY).div_ceil(1 << 20)),
+            format!(
+                "--mem={}M",
+                (2 * self.memory + EXTRA_MEMORY).div_ceil(1 << 20)
+            ),
         ];
         words.extend(self.options.sbatch.iter().cloned());
         words
@@ -211,10 +278,20 @@ impl<'p> Jobs<'p> {
             quote(&format!("{}/logs", self.run))
         );
         for (number, array) in arrays.iter().enumerate() {
-            let words: Vec<String> =
-                self.arguments(array, same_stage(arrays, array.stage).count()).iter().map(|word| quote(word)).collect();
-            let after: String = before(arrays, array).iter().map(|number| format!(":$job_{number}")).collect();
-            let after = if after.is_empty() { after } else { format!(" --dependency=\"afterok{after}\"") };
+            let words: Vec<String> = self
+                .arguments(array, same_stage(arrays, array.stage).count())
+                .iter()
+                .map(|word| quote(word))
+                .collect();
+            let after: String = before(arrays, array)
+                .iter()
+                .map(|number| format!(":$job_{number}"))
+                .collect();
+            let after = if after.is_empty() {
+                after
+            } else {
+                format!(" --dependency=\"afterok{after}\"")
+            };
             text += &format!(
                 "\njob_{number}=$(sbatch {}{after} <<'END OF JOB'\n{}END OF JOB\n)\njob_{number}=${{job_{number}%%;*}}\n",
                 words.join(" "),
@@ -226,13 +303,23 @@ impl<'p> Jobs<'p> {
 }
 
 fn same_stage(arrays: &[Array], stage: usize) -> impl Iterator<Item = usize> {
-    arrays.iter().enumerate().filter(move |(_, array)| array.stage == stage).map(|(number, _)| number)
+    arrays
+        .iter()
+        .enumerate()
+        .filter(move |(_, array)| array.stage == stage)
+        .map(|(number, _)| number)
 }
 
 /// The arrays that must have ended well before this one starts, by their places: all of the last stage before it that has any.
 pub fn before(arrays: &[Array], array: &Array) -> Vec<usize> {
-    let earlier = arrays.iter().map(|other| other.stage).filter(|&stage| stage < array.stage).max();
-    earlier.map(|stage| same_stage(arrays, stage).collect()).unwrap_or_default()
+    let earlier = arrays
+        .iter()
+        .map(|other| other.stage)
+        .filter(|&stage| stage < array.stage)
+        .max();
+    earlier
+        .map(|stage| same_stage(arrays, stage).collect())
+        .unwrap_or_default()
 }
 
 /// How many arrays share what a stage may run at a time.
@@ -243,7 +330,11 @@ pub fn arrays_of_stage(arrays: &[Array], array: &Array) -> usize {
 /// For the shell.
 fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 #[cfg(test)]
@@ -263,16 +354,29 @@ mod tests {
     }
 
     fn stage(tasks: &[Task]) -> Stage<'_> {
-        Stage { name: "map".to_owned(), tasks: tasks.iter().collect() }
+        Stage {
+            name: "map".to_owned(),
+            tasks: tasks.iter().collect(),
+        }
     }
 
     fn array(stage: usize, first: usize, indices: &[usize]) -> Array {
-        Array { stage, first, indices: indices.to_vec(), each: 1 }
+        Array {
+            stage,
+            first,
+            indices: indices.to_vec(),
+            each: 1,
+        }
     }
 
     #[test]
     fn numbers_are_written_as_ranges() {
-        for (numbers, text) in [(&[][..], ""), (&[7], "7"), (&[0, 3, 4, 5], "0,3-5"), (&[0, 1, 3, 5, 6], "0-1,3,5-6")] {
+        for (numbers, text) in [
+            (&[][..], ""),
+            (&[7], "7"),
+            (&[0, 3, 4, 5], "0,3-5"),
+            (&[0, 1, 3, 5, 6], "0-1,3,5-6"),
+        ] {
             assert_eq!(ranges(numbers), text);
         }
     }
@@ -282,13 +386,38 @@ mod tests {
         let tasks = tasks(10);
         let stage = stage(&tasks);
         let missing = |numbers: &'static [usize]| move |task: &Task| numbers.contains(&task.number);
-        assert_eq!(stage.arrays(0, 1, |_| true, 1001), [array(0, 0, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9])]);
+        assert_eq!(
+            stage.arrays(0, 1, |_| true, 1001),
+            [array(0, 0, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9])]
+        );
         assert_eq!(stage.arrays(0, 1, |_| false, 1001), []);
         // Indices stay below the limit: the third array starts at element 8.
-        assert_eq!(stage.arrays(0, 1, missing(&[0, 3, 4, 8, 9]), 4), [array(0, 0, &[0, 3]), array(0, 4, &[0]), array(0, 8, &[0, 1])]);
-        assert_eq!(stage.arrays(0, 4, missing(&[1, 2, 9]), 1001), [Array { each: 4, ..array(0, 0, &[0, 2]) }]);
-        let ids = |element, each| stage.element(element, each).iter().map(|task| task.number).collect::<Vec<_>>();
-        assert_eq!((ids(0, 4), ids(2, 4), ids(3, 4), ids(9, 1)), (vec![0, 1, 2, 3], vec![8, 9], vec![], vec![9]));
+        assert_eq!(
+            stage.arrays(0, 1, missing(&[0, 3, 4, 8, 9]), 4),
+            [
+                array(0, 0, &[0, 3]),
+                array(0, 4, &[0]),
+                array(0, 8, &[0, 1])
+            ]
+        );
+        assert_eq!(
+            stage.arrays(0, 4, missing(&[1, 2, 9]), 1001),
+            [Array {
+                each: 4,
+                ..array(0, 0, &[0, 2])
+            }]
+        );
+        let ids = |element, each| {
+            stage
+                .element(element, each)
+                .iter()
+                .map(|task| task.number)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (ids(0, 4), ids(2, 4), ids(3, 4), ids(9, 1)),
+            (vec![0, 1, 2, 3], vec![8, 9], vec![], vec![9])
+        );
         assert_eq!((stage.each(None), stage.each(Some(3))), (1, 3));
     }
 
@@ -299,25 +428,54 @@ mod tests {
         assert_eq!(stage.each(None), 5);
         let arrays = stage.arrays(0, 5, |_| true, 500);
         assert_eq!(
-            arrays.iter().map(|array| (array.first, ranges(&array.indices))).collect::<Vec<_>>(),
+            arrays
+                .iter()
+                .map(|array| (array.first, ranges(&array.indices)))
+                .collect::<Vec<_>>(),
             [(0, "0-499".to_owned()), (500, "0-319".to_owned())]
         );
-        let all: usize = arrays.iter().flat_map(|of| of.indices.iter().map(|index| stage.element(of.first + index, 5).len())).sum();
+        let all: usize = arrays
+            .iter()
+            .flat_map(|of| {
+                of.indices
+                    .iter()
+                    .map(|index| stage.element(of.first + index, 5).len())
+            })
+            .sum();
         assert_eq!(all, 4096);
     }
 
     #[test]
     fn an_array_waits_for_all_arrays_of_the_stage_before() {
-        let arrays = [array(0, 0, &[0]), array(0, 4, &[0]), array(2, 0, &[0]), array(2, 4, &[1]), array(3, 0, &[0])];
+        let arrays = [
+            array(0, 0, &[0]),
+            array(0, 4, &[0]),
+            array(2, 0, &[0]),
+            array(2, 4, &[1]),
+            array(3, 0, &[0]),
+        ];
         let before = |number: usize| before(&arrays, &arrays[number]);
-        assert_eq!((before(0), before(1), before(2), before(3), before(4)), (vec![], vec![], vec![0, 1], vec![0, 1], vec![2, 3]));
+        assert_eq!(
+            (before(0), before(1), before(2), before(3), before(4)),
+            (vec![], vec![], vec![0, 1], vec![0, 1], vec![2, 3])
+        );
     }
 
     fn jobs<'p>(tasks: &'p [Task], options: &'p SlurmOptions) -> Jobs<'p> {
-        let gather = Stage { name: "gather".to_owned(), tasks: vec![&tasks[0]] };
+        let gather = Stage {
+            name: "gather".to_owned(),
+            tasks: vec![&tasks[0]],
+        };
         let run = "/data/it's $(x)".to_owned();
         let program = "/usr/bin/dedup-shard".to_owned();
-        Jobs { stages: vec![stage(tasks), gather], name: "dedup-12345678".to_owned(), run, program, memory: 512 << 20, options }
+        Jobs {
+            stages: vec![stage(tasks), gather],
+            name: "dedup-12345678".to_owned(),
+            run,
+            program,
+            memory: 512 << 20,
+            options,
+        }
     }
 
     #[test]
@@ -346,7 +504,10 @@ exit \"$code\"
 ";
         assert_eq!(jobs.script(&arrays[1]), script);
         let printed = jobs.print(&arrays);
-        let calls: Vec<&str> = printed.lines().filter(|line| line.starts_with("job_") && line.contains("sbatch")).collect();
+        let calls: Vec<&str> = printed
+            .lines()
+            .filter(|line| line.starts_with("job_") && line.contains("sbatch"))
+            .collect();
         let call = |number: usize, stage: &str, array: &str, after: &str| {
             format!(
                 "job_{number}=$(sbatch --parsable --job-name=dedup-12345678-{stage} '--chdir=/data/it'\\''s $(x)' --array={array} \
@@ -354,9 +515,20 @@ exit \"$code\"
                  --mem=1280M '--partition=long ones'{after} <<'END OF JOB'"
             )
         };
-        let expected =
-            [call(0, "map", "0-1%3", ""), call(1, "map", "0%3", ""), call(2, "gather", "0%7", " --dependency=\"afterok:$job_0:$job_1\"")];
+        let expected = [
+            call(0, "map", "0-1%3", ""),
+            call(1, "map", "0%3", ""),
+            call(
+                2,
+                "gather",
+                "0%7",
+                " --dependency=\"afterok:$job_0:$job_1\"",
+            ),
+        ];
         assert_eq!(calls, expected);
-        assert!(printed.contains(script) && printed.ends_with("END OF JOB\n)\njob_2=${job_2%%;*}\n"), "{printed}");
+        assert!(
+            printed.contains(script) && printed.ends_with("END OF JOB\n)\njob_2=${job_2%%;*}\n"),
+            "{printed}"
+        );
     }
 }

@@ -37,15 +37,28 @@ pub fn state(plan: &Plan, task: &Task, run: &Path) -> State {
 /// Whether what is here of an output is of this plan and whole, and known to be only some of it.
 fn is_piece(plan: &Plan, task: &Task, output: &Path) -> bool {
     let is_ours = |built: &Built| built.of == Some(plan.output_of(task));
-    output.join(BROUGHT).exists() && Built::read(output).ok().filter(is_ours).is_some_and(|built| built.is_piece(output))
+    output.join(BROUGHT).exists()
+        && Built::read(output)
+            .ok()
+            .filter(is_ours)
+            .is_some_and(|built| built.is_piece(output))
 }
 
 /// Whether a file of an output is here and whole, though perhaps not all of the output is.
 pub fn has_file(plan: &Plan, path: &str, run: &Path) -> bool {
-    let Some(task) = plan.maker(path) else { return run.join(path).exists() };
+    let Some(task) = plan.maker(path) else {
+        return run.join(path).exists();
+    };
     let output = run.join(&task.output);
-    let Some(built) = Built::read(&output).ok().filter(|built| built.of == Some(plan.output_of(task))) else { return false };
-    let name = Path::new(path).strip_prefix(&task.output).unwrap_or(Path::new(""));
+    let Some(built) = Built::read(&output)
+        .ok()
+        .filter(|built| built.of == Some(plan.output_of(task)))
+    else {
+        return false;
+    };
+    let name = Path::new(path)
+        .strip_prefix(&task.output)
+        .unwrap_or(Path::new(""));
     name == Path::new(BUILT) || built.is_whole(&output, name)
 }
 
@@ -60,17 +73,28 @@ pub fn states<'p>(plan: &'p Plan, run: &Path) -> Vec<(&'p Task, State)> {
 
 /// The state of all tasks that lead to something that is not there yet; the others are not looked at, and count as done.
 pub fn needed<'p>(plan: &'p Plan, run: &Path) -> Vec<(&'p Task, State)> {
-    backwards(plan, |task, is_needed| if is_needed { state(plan, task, run) } else { State::Done })
+    backwards(plan, |task, is_needed| {
+        if is_needed {
+            state(plan, task, run)
+        } else {
+            State::Done
+        }
+    })
 }
 
 /// The tasks that are to be done.
 pub fn left<'p>(plan: &'p Plan, run: &Path) -> Vec<&'p Task> {
-    needed(plan, run).into_iter().filter(|(_, state)| *state != State::Done).map(|(task, _)| task).collect()
+    needed(plan, run)
+        .into_iter()
+        .filter(|(_, state)| *state != State::Done)
+        .map(|(task, _)| task)
+        .collect()
 }
 
 /// Looks at the last tasks first, and says of each whether it is needed. A commit needs nothing any more, but for a table that was asked for as well.
 fn backwards(plan: &Plan, look: impl Fn(&Task, bool) -> State) -> Vec<(&Task, State)> {
-    let (mut states, mut is_needed, mut is_committed) = (Vec::with_capacity(plan.tasks.len()), true, false);
+    let (mut states, mut is_needed, mut is_committed) =
+        (Vec::with_capacity(plan.tasks.len()), true, false);
     for task in plan.tasks.iter().rev() {
         let is_excused = is_committed && task.kind != Kind::Table;
         let found = look(task, (is_needed || task.kind.is_result()) && !is_excused);
@@ -91,7 +115,13 @@ fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
         let index = Index::open_whole(output)?;
         let parts = index.manifest.segments.first().map(|segment| segment.parts);
         let found = (&index.manifest.scheme, index.manifest.dictionary, parts);
-        if found != (&plan.options.scheme, plan.options.dictionary, Some(plan.options.parts)) {
+        if found
+            != (
+                &plan.options.scheme,
+                plan.options.dictionary,
+                Some(plan.options.parts),
+            )
+        {
             return Err(other());
         }
         return verify_blocks(&index);
@@ -104,7 +134,11 @@ fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
             let buckets = of.buckets[0] as usize..of.buckets[1] as usize;
             let index = Index::open_range(&output.join(range_name(range)), buckets, None)?;
             // These are the files of what was gathered.
-            if index.manifest.scheme == plan.options.scheme { Ok(()) } else { Err(other()) }
+            if index.manifest.scheme == plan.options.scheme {
+                Ok(())
+            } else {
+                Err(other())
+            }
         };
         return plan.ranges.iter().enumerate().try_for_each(open);
     }
@@ -113,7 +147,11 @@ fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
         return Ok(());
     }
     let built = Built::read(output)?;
-    let slice = plan.slices.get(task.number).filter(|_| task.kind == Kind::Map).map(|slice| &slice.checksum);
+    let slice = plan
+        .slices
+        .get(task.number)
+        .filter(|_| task.kind == Kind::Map)
+        .map(|slice| &slice.checksum);
     if built.of != Some(plan.output_of(task)) || built.slice.as_ref() != slice {
         return Err(other());
     }
@@ -125,13 +163,24 @@ pub fn prepare(plan: &Plan, task: &Task, run: &Path) -> Result<bool> {
     let output = run.join(&task.output);
     match state(plan, task, run) {
         State::Done => return Ok(false),
-        State::Damaged(_) | State::Partial => fs::remove_dir_all(&output).map_err(|error| Error::io(output.display(), error))?,
+        State::Damaged(_) | State::Partial => {
+            fs::remove_dir_all(&output).map_err(|error| Error::io(output.display(), error))?
+        }
         State::Missing => {}
     }
     if let Some(missing) = task.inputs.iter().find(|input| !run.join(input).exists()) {
-        let maker = plan.tasks.iter().find(|other| Path::new(missing).starts_with(&other.output));
-        let remedy = maker.map_or_else(|| "plan anew".to_owned(), |task| format!("run task {} first", task.id));
-        return Err(Error::damaged(Place::path(&run.join(missing)), format!("{} needs it, and it is not there; {remedy}", task.id)));
+        let maker = plan
+            .tasks
+            .iter()
+            .find(|other| Path::new(missing).starts_with(&other.output));
+        let remedy = maker.map_or_else(
+            || "plan anew".to_owned(),
+            |task| format!("run task {} first", task.id),
+        );
+        return Err(Error::damaged(
+            Place::path(&run.join(missing)),
+            format!("{} needs it, and it is not there; {remedy}", task.id),
+        ));
     }
     if let Some(parent) = output.parent() {
         durable::create_dir_all(parent)?;

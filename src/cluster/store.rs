@@ -49,12 +49,20 @@ pub struct View {
 impl Store {
     /// Of a run in the directory of a host.
     pub fn of_host(directory: &Path, run: &str) -> Self {
-        Self { root: directory.join(run), is_run: false, cache: Some(Cache::new(directory.join("cache"))) }
+        Self {
+            root: directory.join(run),
+            is_run: false,
+            cache: Some(Cache::new(directory.join("cache"))),
+        }
     }
 
     /// The directory of a run itself.
     pub fn of_run(run: &Path) -> Self {
-        Self { root: run.to_owned(), is_run: true, cache: None }
+        Self {
+            root: run.to_owned(),
+            is_run: true,
+            cache: None,
+        }
     }
 
     pub fn cache(&self) -> Option<&Cache> {
@@ -67,7 +75,11 @@ impl Store {
 
     /// Where something that is brought goes.
     pub fn target(&self, path: &str) -> Result<PathBuf, Fault> {
-        if path == NAME || self.is_run { below(&self.root, path) } else { below(&self.root.join("in"), path) }
+        if path == NAME || self.is_run {
+            below(&self.root, path)
+        } else {
+            below(&self.root.join("in"), path)
+        }
     }
 
     /// Where documents of a task are copied to.
@@ -89,7 +101,11 @@ impl Store {
             return below(&self.root, path);
         }
         let made = self.output(path)?;
-        if made.exists() { Ok(made) } else { self.target(path) }
+        if made.exists() {
+            Ok(made)
+        } else {
+            self.target(path)
+        }
     }
 
     /// Where something is, and what it consists of: as it was when it was made or brought, if that is known.
@@ -98,10 +114,16 @@ impl Store {
         if !place.exists() {
             return Err(Fault::Damaged(format!("{}: is not there", place.display())));
         }
-        for whole in Path::new(path).ancestors().filter(|whole| !whole.as_os_str().is_empty()) {
+        for whole in Path::new(path)
+            .ancestors()
+            .filter(|whole| !whole.as_os_str().is_empty())
+        {
             let root = self.find(&whole.to_string_lossy())?;
             if let Some(items) = read_items(&root) {
-                return Ok((place.clone(), items_below(&items, place.strip_prefix(&root).unwrap_or(Path::new("")))));
+                return Ok((
+                    place.clone(),
+                    items_below(&items, place.strip_prefix(&root).unwrap_or(Path::new(""))),
+                ));
             }
         }
         let items = list(&place)?;
@@ -124,7 +146,14 @@ impl Store {
     pub fn keep(&self, root: &Path, items: &[Item]) {
         for item in items {
             if let Some(cache) = &self.cache {
-                cache.keep(item, &if item.path.is_empty() { root.to_owned() } else { root.join(&item.path) });
+                cache.keep(
+                    item,
+                    &if item.path.is_empty() {
+                        root.to_owned()
+                    } else {
+                        root.join(&item.path)
+                    },
+                );
             }
         }
     }
@@ -138,7 +167,10 @@ impl Store {
         self.sweep();
         for task in &plan.tasks {
             let output = self.output(&task.output)?;
-            output.parent().iter().for_each(|parent| atomic_dir::sweep(parent));
+            output
+                .parent()
+                .iter()
+                .for_each(|parent| atomic_dir::sweep(parent));
             match state(plan, task, &self.root.join("out")) {
                 State::Done => {
                     write_items(&output, &list(&output)?)?;
@@ -149,13 +181,22 @@ impl Store {
             }
         }
         let inputs: BTreeSet<&String> = plan.tasks.iter().flat_map(|task| &task.inputs).collect();
-        let is_above = |path: &str| inputs.iter().any(|other| **other != path && Path::new(other).starts_with(path));
+        let is_above = |path: &str| {
+            inputs
+                .iter()
+                .any(|other| **other != path && Path::new(other).starts_with(path))
+        };
         // What others lie in was not brought by itself.
         for path in inputs.iter().copied().filter(|path| !is_above(path)) {
             let target = self.target(path)?;
-            target.parent().iter().for_each(|parent| atomic_dir::sweep(parent));
+            target
+                .parent()
+                .iter()
+                .for_each(|parent| atomic_dir::sweep(parent));
             match read_items(&target) {
-                Some(items) if target.exists() && list(&target)? == items => inventory.paths.push(path.clone()),
+                Some(items) if target.exists() && list(&target)? == items => {
+                    inventory.paths.push(path.clone())
+                }
                 _ => remove(&target)?,
             }
         }
@@ -166,20 +207,35 @@ impl Store {
     pub fn prune(&self, bytes: u64, age: Duration, program: &Path) {
         let Some(cache) = &self.cache else { return };
         cache.prune(bytes, age);
-        let Some(directory) = self.root.parent() else { return };
+        let Some(directory) = self.root.parent() else {
+            return;
+        };
         let is_old = |path: &Path| {
             let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
-            modified.is_ok_and(|modified| SystemTime::now().duration_since(modified).is_ok_and(|since| since > age))
+            modified.is_ok_and(|modified| {
+                SystemTime::now()
+                    .duration_since(modified)
+                    .is_ok_and(|since| since > age)
+            })
         };
-        let below =
-            |directory: &Path| fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
+        let below = |directory: &Path| {
+            fs::read_dir(directory)
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|entry| entry.path())
+                .collect::<Vec<_>>()
+        };
         // The plan is written each time that somebody comes, a program is touched.
-        let runs = below(directory).into_iter().filter(|path| *path != self.root && is_old(&path.join(NAME)));
+        let runs = below(directory)
+            .into_iter()
+            .filter(|path| *path != self.root && is_old(&path.join(NAME)));
         let programs = below(&directory.join("bin")).into_iter().filter(|path| {
             let shipped = path.join("dedup-shard");
             shipped != program && is_old(&shipped)
         });
-        runs.chain(programs).for_each(|path| drop(fs::remove_dir_all(path)));
+        runs.chain(programs)
+            .for_each(|path| drop(fs::remove_dir_all(path)));
     }
 
     /// Removes what only tasks that are run need.
@@ -195,15 +251,24 @@ impl Store {
     pub fn view(&self, task: &Task, is_staged: bool) -> Result<View, Fault> {
         let copies = is_staged.then(|| self.documents(task));
         if self.is_run {
-            return Ok(View { run: self.root.clone(), copies });
+            return Ok(View {
+                run: self.root.clone(),
+                copies,
+            });
         }
-        let run = self.root.join("view").join(format!("{}-{}", task.id, std::process::id()));
+        let run = self
+            .root
+            .join("view")
+            .join(format!("{}-{}", task.id, std::process::id()));
         remove(&run)?;
         link(&self.root.join(NAME), &run.join(NAME))?;
         for input in &task.inputs {
             let place = self.find(input)?;
             if !place.exists() {
-                return Err(Fault::Spoilt(vec![input.clone()], format!("{}: is not there", place.display())));
+                return Err(Fault::Spoilt(
+                    vec![input.clone()],
+                    format!("{}: is not there", place.display()),
+                ));
             }
             link(&place, &below(&run, input)?)?;
         }
@@ -214,12 +279,20 @@ impl Store {
     pub fn spoilt(&self, task: &Task) -> Result<Vec<String>, Fault> {
         let mut spoilt = Vec::new();
         for input in task.inputs.iter().filter(|_| !self.is_run) {
-            let is_whole = self.items(input).is_ok_and(|(place, items)| list(&place).is_ok_and(|found| found == items));
+            let is_whole = self
+                .items(input)
+                .is_ok_and(|(place, items)| list(&place).is_ok_and(|found| found == items));
             if !is_whole {
                 remove(&self.target(input)?)?;
                 // What was made here goes as a whole: the record of it counts no more.
-                let made = Path::new(input).ancestors().filter_map(Path::to_str).filter(|path| !path.is_empty());
-                for output in made.map(|path| self.output(path)).collect::<Result<Vec<_>, _>>()? {
+                let made = Path::new(input)
+                    .ancestors()
+                    .filter_map(Path::to_str)
+                    .filter(|path| !path.is_empty());
+                for output in made
+                    .map(|path| self.output(path))
+                    .collect::<Result<Vec<_>, _>>()?
+                {
                     if read_items(&output).is_some() {
                         remove(&output)?;
                         remove(&items_name(&output))?;
@@ -235,7 +308,9 @@ impl Store {
     pub fn accept(&self, plan: &Plan, task: &Task, view: &View) -> Result<u64, Fault> {
         match state(plan, task, &view.run) {
             State::Done => {}
-            State::Missing | State::Partial => return Err(Fault::Damaged("its output is not there".to_owned())),
+            State::Missing | State::Partial => {
+                return Err(Fault::Damaged("its output is not there".to_owned()));
+            }
             State::Damaged(what) => return Err(Fault::Damaged(what)),
         }
         let made = below(&view.run, &task.output)?;
@@ -265,14 +340,25 @@ impl Store {
 
     /// Removes the run from the host.
     pub fn clean(&self) -> Result<()> {
-        if self.is_run { Ok(()) } else { remove(&self.root) }
+        if self.is_run {
+            Ok(())
+        } else {
+            remove(&self.root)
+        }
     }
 
     /// That the plan which came is the one that this is the directory of.
     pub fn ensure_plan(&self, plan: &Plan) -> Result<()> {
         let name = self.root.file_name().unwrap_or_default().to_string_lossy();
         let is_ours = self.is_run || name.split('-').next() == Some(plan.checksum().as_str());
-        if is_ours { Ok(()) } else { Err(Error::damaged(Place::path(&self.root), "holds another plan")) }
+        if is_ours {
+            Ok(())
+        } else {
+            Err(Error::damaged(
+                Place::path(&self.root),
+                "holds another plan",
+            ))
+        }
     }
 }
 
@@ -284,7 +370,9 @@ fn items_name(path: &Path) -> PathBuf {
 }
 
 fn read_items(path: &Path) -> Option<Vec<Item>> {
-    fs::read(items_name(path)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok())
+    fs::read(items_name(path))
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
 }
 
 fn write_items(path: &Path, items: &[Item]) -> Result<()> {
@@ -297,13 +385,18 @@ fn write_items(path: &Path, items: &[Item]) -> Result<()> {
 fn items_below(items: &[Item], part: &Path) -> Vec<Item> {
     let below = |item: &Item| {
         let path = Path::new(&item.path).strip_prefix(part).ok()?;
-        Some(Item { path: path.to_str()?.to_owned(), ..item.clone() })
+        Some(Item {
+            path: path.to_str()?.to_owned(),
+            ..item.clone()
+        })
     };
     items.iter().filter_map(below).collect()
 }
 
 fn make_parent(path: &Path) -> Result<()> {
-    path.parent().map_or(Ok(()), |parent| fs::create_dir_all(parent).map_err(|error| Error::io(parent.display(), error)))
+    path.parent().map_or(Ok(()), |parent| {
+        fs::create_dir_all(parent).map_err(|error| Error::io(parent.display(), error))
+    })
 }
 
 fn link(to: &Path, at: &Path) -> Result<()> {
@@ -319,7 +412,9 @@ pub fn remove(path: &Path) -> Result<()> {
         Err(error) => Err(error),
     };
     match done {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path.display(), error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io(path.display(), error))
+        }
         _ => Ok(()),
     }
 }

@@ -77,7 +77,9 @@ impl HostTally {
 }
 
 fn per_second(bytes: u64, ms: u64) -> u64 {
-    (u128::from(bytes) * 1000 / u128::from(ms.max(1))).try_into().unwrap_or(u64::MAX)
+    (u128::from(bytes) * 1000 / u128::from(ms.max(1)))
+        .try_into()
+        .unwrap_or(u64::MAX)
 }
 
 /// All of a run.
@@ -98,52 +100,92 @@ impl Tally {
         put_lanes(&mut spans);
         let moves = moves(events);
         let hosts = hosts(plan, events, &spans);
-        Self { spans, moves, hosts }
+        Self {
+            spans,
+            moves,
+            hosts,
+        }
     }
 
     pub fn moved(&self) -> u64 {
-        self.moves.iter().fold(0, |sum, moved| sum.saturating_add(moved.bytes))
+        self.moves
+            .iter()
+            .fold(0, |sum, moved| sum.saturating_add(moved.bytes))
     }
 
     /// What was moved, by kind.
     pub fn goods(&self) -> BTreeMap<&str, GoodsTally> {
         let mut goods = BTreeMap::<&str, GoodsTally>::new();
-        for Move { goods: kind, bytes, is_direct, .. } in &self.moves {
+        for Move {
+            goods: kind,
+            bytes,
+            is_direct,
+            ..
+        } in &self.moves
+        {
             let of = goods.entry(kind).or_default();
             of.moves += 1;
             of.bytes = of.bytes.saturating_add(*bytes);
-            of.direct = of.direct.saturating_add(if *is_direct { *bytes } else { 0 });
+            of.direct = of
+                .direct
+                .saturating_add(if *is_direct { *bytes } else { 0 });
         }
         goods
     }
 
     /// Tasks whose outputs are on hosts, as far as is known: these did them, and were not lost since.
     pub fn done_on(&self, hosts: &[String]) -> HashSet<&str> {
-        let is_there = |name: &String| hosts.contains(name) && self.hosts.iter().any(|host| host.name == *name && host.out.is_none());
+        let is_there = |name: &String| {
+            hosts.contains(name)
+                && self
+                    .hosts
+                    .iter()
+                    .any(|host| host.name == *name && host.out.is_none())
+        };
         let is_done = |span: &&Span| matches!(span.end, End::Done { .. }) && is_there(&span.host);
-        self.spans.iter().filter(is_done).map(|span| span.task.as_str()).collect()
+        self.spans
+            .iter()
+            .filter(is_done)
+            .map(|span| span.task.as_str())
+            .collect()
     }
 
     /// When the first attempt or move began, and the last ended.
     pub fn times_ms(&self) -> Option<[u64; 2]> {
         let spans = || self.spans.iter().map(|span| [span.start_ms, span.end_ms]);
-        let times = || spans().chain(self.moves.iter().map(|moved| [moved.start_ms, moved.end_ms]));
+        let times = || {
+            spans().chain(
+                self.moves
+                    .iter()
+                    .map(|moved| [moved.start_ms, moved.end_ms]),
+            )
+        };
         let first = times().map(|[start, _]| start).min()?;
         Some([first, times().map(|[_, end]| end).max().unwrap_or(first)])
     }
 
     /// Bytes a second of a slot, by kind.
     pub fn rates(&self, plan: &Plan) -> BTreeMap<String, u64> {
-        let tasks: HashMap<&str, &Task> = plan.tasks.iter().map(|task| (task.id.as_str(), task)).collect();
+        let tasks: HashMap<&str, &Task> = plan
+            .tasks
+            .iter()
+            .map(|task| (task.id.as_str(), task))
+            .collect();
         let mut sums = BTreeMap::<String, [u64; 2]>::new();
-        for span in self.spans.iter().filter(|span| matches!(span.end, End::Done { .. })) {
+        for span in self
+            .spans
+            .iter()
+            .filter(|span| matches!(span.end, End::Done { .. }))
+        {
             if let Some(task) = tasks.get(span.task.as_str()) {
                 let [bytes, ms] = sums.entry(kind_name(task.kind)).or_default();
                 *bytes += task.bytes;
                 *ms += span.end_ms - span.start_ms;
             }
         }
-        sums.into_iter().map(|(kind, [bytes, ms])| (kind, per_second(bytes, ms).max(1))).collect()
+        sums.into_iter()
+            .map(|(kind, [bytes, ms])| (kind, per_second(bytes, ms).max(1)))
+            .collect()
     }
 
     /// How long what is missing may take at the rates so far, by the slots that are not out. None before any task is done.
@@ -152,7 +194,13 @@ impl Tally {
     /// take 200 s.
     pub fn seconds_left(&self, plan: &Plan, missing: &[&Task]) -> Option<u64> {
         let rates = self.rates(plan);
-        let slots = self.hosts.iter().filter(|host| host.out.is_none()).map(|host| host.slots).sum::<usize>().max(1);
+        let slots = self
+            .hosts
+            .iter()
+            .filter(|host| host.out.is_none())
+            .map(|host| host.slots)
+            .sum::<usize>()
+            .max(1);
         // What was never done yet is taken for as slow as the slowest.
         let slowest = *rates.values().min()?;
         let mut stages = BTreeMap::<String, [u64; 2]>::new();
@@ -162,7 +210,13 @@ impl Tally {
             *tasks += 1;
         }
         let seconds = |(kind, [bytes, tasks]): (&String, &[u64; 2])| {
-            bytes.div_ceil(rates.get(kind).unwrap_or(&slowest).saturating_mul((slots as u64).min(*tasks)).max(1))
+            bytes.div_ceil(
+                rates
+                    .get(kind)
+                    .unwrap_or(&slowest)
+                    .saturating_mul((slots as u64).min(*tasks))
+                    .max(1),
+            )
         };
         Some(stages.iter().map(seconds).sum())
     }
@@ -176,7 +230,9 @@ fn spans(events: &[Event]) -> Vec<Span> {
     for event in events.iter().filter(|event| !event.task.is_empty()) {
         let end = match &event.what {
             What::Start => None,
-            What::Done { bytes_out, .. } => Some(End::Done { bytes_out: *bytes_out }),
+            What::Done { bytes_out, .. } => Some(End::Done {
+                bytes_out: *bytes_out,
+            }),
             What::Lost(what) => Some(End::Lost(what.clone())),
             What::Failed(what) => Some(End::Failed(what.clone())),
             What::Moved { .. } | What::HostOut(_) => continue,
@@ -217,19 +273,29 @@ fn close_forgotten(spans: &mut [Span]) {
             spans[at].end = End::Lost("nothing was heard of it again".to_owned());
             spans[at].end_ms = end_ms.max(spans[at].start_ms);
         }
-        let again = if matches!(spans[at].end, End::Done { .. }) { spans[at].end_ms } else { spans[at].start_ms };
+        let again = if matches!(spans[at].end, End::Done { .. }) {
+            spans[at].end_ms
+        } else {
+            spans[at].start_ms
+        };
         later.insert(spans[at].task.clone(), again);
     }
 }
 
 fn put_lanes(spans: &mut [Span]) {
-    spans.sort_by(|a, b| (&a.host, a.slot, a.start_ms, &a.task).cmp(&(&b.host, b.slot, b.start_ms, &b.task)));
+    spans.sort_by(|a, b| {
+        (&a.host, a.slot, a.start_ms, &a.task).cmp(&(&b.host, b.slot, b.start_ms, &b.task))
+    });
     let mut ends = Vec::<u64>::new();
     for at in 0..spans.len() {
-        if at == 0 || (&spans[at - 1].host, spans[at - 1].slot) != (&spans[at].host, spans[at].slot) {
+        if at == 0 || (&spans[at - 1].host, spans[at - 1].slot) != (&spans[at].host, spans[at].slot)
+        {
             ends.clear();
         }
-        let lane = ends.iter().position(|&end| end <= spans[at].start_ms).unwrap_or(ends.len());
+        let lane = ends
+            .iter()
+            .position(|&end| end <= spans[at].start_ms)
+            .unwrap_or(ends.len());
         if lane == ends.len() {
             ends.push(0);
         }
@@ -240,7 +306,13 @@ fn put_lanes(spans: &mut [Span]) {
 
 fn moves(events: &[Event]) -> Vec<Move> {
     let of = |event: &Event| match &event.what {
-        What::Moved { from, goods, bytes, ms, direct } => Some(Move {
+        What::Moved {
+            from,
+            goods,
+            bytes,
+            ms,
+            direct,
+        } => Some(Move {
             from: from.clone(),
             to: event.host.clone(),
             goods: goods.clone(),
@@ -255,7 +327,11 @@ fn moves(events: &[Event]) -> Vec<Move> {
 }
 
 fn hosts(plan: &Plan, events: &[Event], spans: &[Span]) -> Vec<HostTally> {
-    let bytes: HashMap<&str, u64> = plan.tasks.iter().map(|task| (task.id.as_str(), task.bytes)).collect();
+    let bytes: HashMap<&str, u64> = plan
+        .tasks
+        .iter()
+        .map(|task| (task.id.as_str(), task.bytes))
+        .collect();
     let mut hosts = BTreeMap::<&str, HostTally>::new();
     let mut slots = HashSet::new();
     for span in spans {
@@ -283,7 +359,13 @@ fn hosts(plan: &Plan, events: &[Event], spans: &[Span]) -> Vec<HostTally> {
             What::Lost(_) | What::Failed(_) => {}
         }
     }
-    hosts.into_iter().map(|(name, host)| HostTally { name: name.to_owned(), ..host }).collect()
+    hosts
+        .into_iter()
+        .map(|(name, host)| HostTally {
+            name: name.to_owned(),
+            ..host
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -292,13 +374,28 @@ pub mod tests {
     use crate::cluster::{Kind, PlanOptions, plan::Sum};
 
     pub fn event(time_ms: u64, task: &str, host: &str, slot: u32, what: What) -> Event {
-        Event { time_ms, task: task.to_owned(), host: host.to_owned(), slot, what }
+        Event {
+            time_ms,
+            task: task.to_owned(),
+            host: host.to_owned(),
+            slot,
+            what,
+        }
     }
 
-    const DONE: What = What::Done { bytes_in: 1, bytes_out: 10 };
+    const DONE: What = What::Done {
+        bytes_in: 1,
+        bytes_out: 10,
+    };
 
     fn moved(from: &str, goods: &str, bytes: u64, direct: bool) -> What {
-        What::Moved { from: from.to_owned(), goods: goods.to_owned(), bytes, ms: 100, direct }
+        What::Moved {
+            from: from.to_owned(),
+            goods: goods.to_owned(),
+            bytes,
+            ms: 100,
+            direct,
+        }
     }
 
     /// Four maps of 6,000 bytes and a reduction of all.
@@ -315,8 +412,18 @@ pub mod tests {
             table: None,
             base: None,
         };
-        let task = |id: &str, kind, bytes| Task { id: id.to_owned(), kind, number: 0, inputs: Vec::new(), output: String::new(), bytes };
-        let mut tasks: Vec<Task> = ["m0", "m1", "m2", "m3"].iter().map(|id| task(id, Kind::Map, 6000)).collect();
+        let task = |id: &str, kind, bytes| Task {
+            id: id.to_owned(),
+            kind,
+            number: 0,
+            inputs: Vec::new(),
+            output: String::new(),
+            bytes,
+        };
+        let mut tasks: Vec<Task> = ["m0", "m1", "m2", "m3"]
+            .iter()
+            .map(|id| task(id, Kind::Map, 6000))
+            .collect();
         tasks.push(task("r0", Kind::Reduce, 24_000));
         Plan {
             dedup: String::new(),
@@ -349,13 +456,61 @@ pub mod tests {
     #[test]
     fn attempts_are_told_apart_and_added_up() {
         let tally = Tally::new(&plan(), &events());
-        let told: Vec<_> = tally.spans.iter().map(|span| (span.task.as_str(), span.host.as_str(), span.start_ms, span.end_ms)).collect();
-        assert_eq!(told, [("m0", "a", 1000, 2000), ("m2", "a", 2600, 4600), ("m1", "a", 1000, 3000), ("m2", "b", 1500, 2500)]);
+        let told: Vec<_> = tally
+            .spans
+            .iter()
+            .map(|span| {
+                (
+                    span.task.as_str(),
+                    span.host.as_str(),
+                    span.start_ms,
+                    span.end_ms,
+                )
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("m0", "a", 1000, 2000),
+                ("m2", "a", 2600, 4600),
+                ("m1", "a", 1000, 3000),
+                ("m2", "b", 1500, 2500)
+            ]
+        );
         assert_eq!(tally.spans[3].end, End::Lost("gone".to_owned()));
-        let a = HostTally { name: "a".to_owned(), slots: 2, tasks: 3, lost: 0, busy_ms: 5000, bytes: 18_000, moved: 12, out: None };
-        let b = HostTally { name: "b".to_owned(), slots: 1, lost: 1, out: Some("it died".to_owned()), ..HostTally::default() };
-        assert_eq!((tally.moved(), tally.hosts[0].bytes_per_second(), tally.times_ms()), (12, 3600, Some([950, 4600])));
-        assert_eq!(tally.goods()["runs"], GoodsTally { moves: 2, bytes: 12, direct: 7 });
+        let a = HostTally {
+            name: "a".to_owned(),
+            slots: 2,
+            tasks: 3,
+            lost: 0,
+            busy_ms: 5000,
+            bytes: 18_000,
+            moved: 12,
+            out: None,
+        };
+        let b = HostTally {
+            name: "b".to_owned(),
+            slots: 1,
+            lost: 1,
+            out: Some("it died".to_owned()),
+            ..HostTally::default()
+        };
+        assert_eq!(
+            (
+                tally.moved(),
+                tally.hosts[0].bytes_per_second(),
+                tally.times_ms()
+            ),
+            (12, 3600, Some([950, 4600]))
+        );
+        assert_eq!(
+            tally.goods()["runs"],
+            GoodsTally {
+                moves: 2,
+                bytes: 12,
+                direct: 7
+            }
+        );
         assert_eq!(tally.done_on(&["a".to_owned(), "b".to_owned()]).len(), 3);
         assert_eq!(tally.hosts, [a, b]);
     }
@@ -364,10 +519,21 @@ pub mod tests {
     fn the_time_left_is_that_of_each_stage() {
         let plan = plan();
         let tally = Tally::new(&plan, &events());
-        let left =
-            |ids: &[&str]| tally.seconds_left(&plan, &plan.tasks.iter().filter(|task| ids.contains(&task.id.as_str())).collect::<Vec<_>>());
+        let left = |ids: &[&str]| {
+            tally.seconds_left(
+                &plan,
+                &plan
+                    .tasks
+                    .iter()
+                    .filter(|task| ids.contains(&task.id.as_str()))
+                    .collect::<Vec<_>>(),
+            )
+        };
         // One map of 6,000 bytes at 3,600 a second; the reduction is taken for as slow.
-        assert_eq!((left(&[]), left(&["m3"]), left(&["m3", "r0"])), (Some(0), Some(2), Some(2 + 7)));
+        assert_eq!(
+            (left(&[]), left(&["m3"]), left(&["m3", "r0"])),
+            (Some(0), Some(2), Some(2 + 7))
+        );
         assert_eq!(Tally::new(&plan, &[]).seconds_left(&plan, &[]), None);
     }
 
@@ -380,9 +546,20 @@ pub mod tests {
             event(900, "m0", "a", 0, DONE),
         ];
         let tally = Tally::new(&plan(), &events);
-        let told: Vec<_> = tally.spans.iter().map(|span| (span.lane, span.start_ms, span.end_ms, span.end.clone())).collect();
+        let told: Vec<_> = tally
+            .spans
+            .iter()
+            .map(|span| (span.lane, span.start_ms, span.end_ms, span.end.clone()))
+            .collect();
         let lost = End::Lost("nothing was heard of it again".to_owned());
         let done = End::Done { bytes_out: 10 };
-        assert_eq!(told, [(0, 1000, 2000, lost), (1, 1100, 1100, End::Open), (0, 2000, 2000, done)]);
+        assert_eq!(
+            told,
+            [
+                (0, 1000, 2000, lost),
+                (1, 1100, 1100, End::Open),
+                (0, 2000, 2000, done)
+            ]
+        );
     }
 }

@@ -51,9 +51,19 @@ impl From<Error> for Fault {
 
 /// A path below something, if it is one: plain names with slashes between, nothing that leads out.
 pub fn below(root: &Path, path: &str) -> Result<PathBuf, Fault> {
-    let is_plain =
-        !path.is_empty() && !path.contains('\0') && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
-    if is_plain { Ok(root.join(path)) } else { Err(Fault::Told(Cause::Failed, format!("{path:?} is not a path below a run"))) }
+    let is_plain = !path.is_empty()
+        && !path.contains('\0')
+        && Path::new(path)
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
+    if is_plain {
+        Ok(root.join(path))
+    } else {
+        Err(Fault::Told(
+            Cause::Failed,
+            format!("{path:?} is not a path below a run"),
+        ))
+    }
 }
 
 /// All files of a directory, or a file, in order, with their checksums.
@@ -63,9 +73,15 @@ pub fn list(root: &Path) -> Result<Vec<Item>> {
         let entry = entry.map_err(|error| Error::io(root.display(), error.into()))?;
         if entry.file_type().is_file() {
             let relative = entry.path().strip_prefix(root).unwrap_or(entry.path());
-            let path = relative.to_str().ok_or_else(|| Error::Usage(format!("{}: its name is not UTF-8", entry.path().display())))?;
+            let path = relative.to_str().ok_or_else(|| {
+                Error::Usage(format!("{}: its name is not UTF-8", entry.path().display()))
+            })?;
             let (bytes, sum) = sum_of(entry.path())?;
-            items.push(Item { path: path.to_owned(), bytes, sum });
+            items.push(Item {
+                path: path.to_owned(),
+                bytes,
+                sum,
+            });
         }
     }
     Ok(items)
@@ -89,7 +105,11 @@ pub fn sum_of(path: &Path) -> Result<(u64, String)> {
 
 /// Where an item is below what it belongs to.
 fn item_path(root: &Path, item: &Item) -> Result<PathBuf, Fault> {
-    if item.path.is_empty() { Ok(root.to_owned()) } else { below(root, &item.path) }
+    if item.path.is_empty() {
+        Ok(root.to_owned())
+    } else {
+        below(root, &item.path)
+    }
 }
 
 /// Sends those of the items that the other end wants. Gives the bytes that went.
@@ -137,17 +157,30 @@ pub fn send_file(talk: &mut dyn Talk, path: &Path, bytes: u64) -> io::Result<Res
 }
 
 /// Asks for what is not cached, and makes `target` of it all. Gives the bytes that came.
-pub fn receive_wanted(talk: &mut dyn Talk, target: &Path, items: &[Item], cache: Option<&Cache>) -> Result<u64, Fault> {
+pub fn receive_wanted(
+    talk: &mut dyn Talk,
+    target: &Path,
+    items: &[Item],
+    cache: Option<&Cache>,
+) -> Result<u64, Fault> {
     let mut has_asked = false;
     let received = receive_beside(talk, target, items, cache, &mut has_asked);
     if !has_asked {
         // The other end waits for a word.
-        talk.say(&Message::Want { numbers: Vec::new() })?;
+        talk.say(&Message::Want {
+            numbers: Vec::new(),
+        })?;
     }
     received
 }
 
-fn receive_beside(talk: &mut dyn Talk, target: &Path, items: &[Item], cache: Option<&Cache>, has_asked: &mut bool) -> Result<u64, Fault> {
+fn receive_beside(
+    talk: &mut dyn Talk,
+    target: &Path,
+    items: &[Item],
+    cache: Option<&Cache>,
+    has_asked: &mut bool,
+) -> Result<u64, Fault> {
     if let Some(parent) = target.parent() {
         fs::create_dir_all(parent).map_err(|error| Error::io(parent.display(), error))?;
     }
@@ -178,7 +211,13 @@ fn receive_beside(talk: &mut dyn Talk, target: &Path, items: &[Item], cache: Opt
     done.map_err(|error| fault.unwrap_or(Fault::Own(error)))
 }
 
-fn receive_into(talk: &mut dyn Talk, root: &Path, items: &[Item], cache: Option<&Cache>, has_asked: &mut bool) -> Result<u64, Fault> {
+fn receive_into(
+    talk: &mut dyn Talk,
+    root: &Path,
+    items: &[Item],
+    cache: Option<&Cache>,
+    has_asked: &mut bool,
+) -> Result<u64, Fault> {
     let mut numbers = Vec::new();
     for (number, item) in items.iter().enumerate() {
         let path = item_path(root, item)?;
@@ -190,14 +229,21 @@ fn receive_into(talk: &mut dyn Talk, root: &Path, items: &[Item], cache: Option<
         }
     }
     *has_asked = true;
-    talk.say(&Message::Want { numbers: numbers.clone() })?;
+    talk.say(&Message::Want {
+        numbers: numbers.clone(),
+    })?;
     let (mut bytes, mut trouble) = (0, None);
     for item in numbers.iter().filter_map(|&number| items.get(number)) {
         let path = item_path(root, item)?;
         // What is on its way must come, even if there is no room for it.
         match receive_file(talk, &path, item.bytes)? {
             Ok(sum) if sum == item.sum => {}
-            Ok(_) => drop(trouble.get_or_insert_with(|| Fault::Damaged(format!("{}: what came does not match its checksum", item.path)))),
+            Ok(_) => drop(trouble.get_or_insert_with(|| {
+                Fault::Damaged(format!(
+                    "{}: what came does not match its checksum",
+                    item.path
+                ))
+            })),
             Err(error) => drop(trouble.get_or_insert(Fault::Own(error))),
         }
         bytes += item.bytes;

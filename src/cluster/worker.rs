@@ -66,11 +66,25 @@ pub fn serve(options: &WorkerOptions) -> Result<()> {
     let (send, events) = mpsc::sync_channel(8);
     let reader = send.clone();
     let failed = |error| Error::io("a thread", error);
-    thread::Builder::new().spawn(move || read_all(&reader)).map_err(failed)?;
+    thread::Builder::new()
+        .spawn(move || read_all(&reader))
+        .map_err(failed)?;
     let (beat, beating) = (options.beat, out.clone());
-    thread::Builder::new().spawn(move || beat_for_ever(&beating, beat)).map_err(failed)?;
-    let ear = Ear { events, out, pending: Vec::new() };
-    let mut worker = Worker { ear, send, options, plan: None, peers: HashMap::new() };
+    thread::Builder::new()
+        .spawn(move || beat_for_ever(&beating, beat))
+        .map_err(failed)?;
+    let ear = Ear {
+        events,
+        out,
+        pending: Vec::new(),
+    };
+    let mut worker = Worker {
+        ear,
+        send,
+        options,
+        plan: None,
+        peers: HashMap::new(),
+    };
     // A conversation that breaks off is the usual end.
     while worker.serve_one().unwrap_or(false) {}
     Ok(())
@@ -80,7 +94,8 @@ fn read_all(send: &SyncSender<Event>) {
     let mut input = BufReader::with_capacity(1 << 16, io::stdin());
     loop {
         let mut payload = Vec::new();
-        let event = read_frame(&mut input, &mut payload).map_or(Event::Gone, |kind| Event::Frame(kind, payload));
+        let event = read_frame(&mut input, &mut payload)
+            .map_or(Event::Gone, |kind| Event::Frame(kind, payload));
         let is_gone = matches!(event, Event::Gone);
         if send.send(event).is_err() || is_gone {
             return;
@@ -105,7 +120,11 @@ fn beat_for_ever(out: &Mutex<io::Stdout>, beat: Duration) {
 impl Talk for Ear {
     fn send(&mut self, kind: Frame, payload: &[u8]) -> io::Result<()> {
         push_frame(&mut self.pending, kind, payload)?;
-        if self.pending.len() > 1 << 18 { self.flush() } else { Ok(()) }
+        if self.pending.len() > 1 << 18 {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -147,7 +166,11 @@ impl Worker<'_> {
             Err(Fault::Link(what)) => return Err(io::Error::other(what)),
             Err(Fault::Told(cause, what)) => Message::error(cause, what),
             Err(Fault::Damaged(what)) => Message::error(Cause::Source, what),
-            Err(Fault::Spoilt(paths, what)) => Message::Error { cause: Cause::Source, what, paths },
+            Err(Fault::Spoilt(paths, what)) => Message::Error {
+                cause: Cause::Source,
+                what,
+                paths,
+            },
             // A disk that is full or gone is the host's fault; and what else can it be?
             Err(Fault::Own(error)) => Message::error(Cause::Lost, error.to_string()),
         };
@@ -172,7 +195,9 @@ impl Worker<'_> {
             }
             Message::Get { path, keep } => {
                 let (root, items) = store.items(&path)?;
-                self.ear.say(&Message::Items { items: items.clone() })?;
+                self.ear.say(&Message::Items {
+                    items: items.clone(),
+                })?;
                 let bytes = send_wanted(&mut self.ear, &root, &items)?;
                 if keep {
                     store.keep(&root, &items);
@@ -210,12 +235,15 @@ impl Worker<'_> {
     fn stage(&mut self, id: &str) -> Result<u64, Fault> {
         let directory = self.options.store.documents(&self.task(id)?);
         remove(&directory)?;
-        let mut trouble = fs::create_dir_all(&directory).map_err(|error| Error::io(directory.display(), error)).err();
+        let mut trouble = fs::create_dir_all(&directory)
+            .map_err(|error| Error::io(directory.display(), error))
+            .err();
         let mut sum = 0;
         loop {
             match self.ear.hear()? {
                 Message::Document { number, bytes } => {
-                    let received = receive_file(&mut self.ear, &directory.join(number.to_string()), bytes)?;
+                    let received =
+                        receive_file(&mut self.ear, &directory.join(number.to_string()), bytes)?;
                     trouble = trouble.or(received.err());
                     sum += bytes;
                 }
@@ -240,7 +268,9 @@ impl Worker<'_> {
             };
             sum += got.map_err(|fault| match fault {
                 Fault::Link(what) => Fault::Told(Cause::Peer, format!("{}: {what}", peer.name)),
-                Fault::Damaged(what) | Fault::Told(Cause::Source, what) => Fault::Spoilt(vec![path.clone()], what),
+                Fault::Damaged(what) | Fault::Told(Cause::Source, what) => {
+                    Fault::Spoilt(vec![path.clone()], what)
+                }
                 fault => fault,
             })?;
         }
@@ -248,14 +278,27 @@ impl Worker<'_> {
     }
 
     fn fetch_one(&mut self, peer: &Peer, path: &str, keep: bool) -> Result<u64, Fault> {
-        let Peer { name, user, port, rsh, worker } = peer;
+        let Peer {
+            name,
+            user,
+            port,
+            rsh,
+            worker,
+        } = peer;
         let key = format!("{user:?}{name}{port:?}");
         let client = match self.peers.entry(key.clone()) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let address = Address { name: name.clone(), user: user.clone(), port: *port };
+                let address = Address {
+                    name: name.clone(),
+                    user: user.clone(),
+                    port: *port,
+                };
                 let wire = Process::new(rsh, &address).spawn(worker, PEER_LIMIT)?;
-                new.insert(Client::greet(wire, PEER_LIMIT, PEER_LIMIT * 2).map_err(|error| Fault::Link(error.to_string()))?)
+                new.insert(
+                    Client::greet(wire, PEER_LIMIT, PEER_LIMIT * 2)
+                        .map_err(|error| Fault::Link(error.to_string()))?,
+                )
             }
         };
         let store = &self.options.store;
@@ -275,17 +318,44 @@ impl Worker<'_> {
         let store = &self.options.store;
         let plan = self.plan.as_ref().ok_or_else(out_of_turn)?;
         if store.is_output_there(plan, &task) {
-            return Ok(Message::Ran { code: Some(0), signal: None, said: String::new(), bytes: 0 });
+            return Ok(Message::Ran {
+                code: Some(0),
+                signal: None,
+                said: String::new(),
+                bytes: 0,
+            });
         }
         let view = store.view(&task, is_staged)?;
-        let ran = run_child(&self.options.program, &task, &view, store.log(&task)?, &self.send, &self.ear.events);
+        let ran = run_child(
+            &self.options.program,
+            &task,
+            &view,
+            store.log(&task)?,
+            &self.send,
+            &self.ear.events,
+        );
         let ran = ran.and_then(|(status, said)| {
-            let bytes = if status.success() { store.accept(plan, &task, &view)? } else { 0 };
-            Ok(Message::Ran { code: status.code(), signal: status.signal(), said, bytes })
+            let bytes = if status.success() {
+                store.accept(plan, &task, &view)?
+            } else {
+                0
+            };
+            Ok(Message::Ran {
+                code: status.code(),
+                signal: status.signal(),
+                said,
+                bytes,
+            })
         });
         store.close(&task, &view);
         // One that fails may have been given what is not whole any more.
-        if matches!(&ran, Ok(Message::Ran { code: Some(FAILED), .. })) {
+        if matches!(
+            &ran,
+            Ok(Message::Ran {
+                code: Some(FAILED),
+                ..
+            })
+        ) {
             let spoilt = store.spoilt(&task)?;
             if let Some(first) = spoilt.first() {
                 let what = format!("{first}: is not what it was when it came, or was made here");
@@ -310,16 +380,26 @@ fn run_child(
     if let Some(copies) = &view.copies {
         command.arg("--copies").arg(copies);
     }
-    command.arg("--").arg(&view.run).arg(&task.id).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+    command
+        .arg("--")
+        .arg(&view.run)
+        .arg(&task.id)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(file);
     die_with_parent(&mut command);
-    let mut child = command.spawn().map_err(|error| Error::io(program.display(), error))?;
+    let mut child = command
+        .spawn()
+        .map_err(|error| Error::io(program.display(), error))?;
     let (leader, send) = (child.id(), send.clone());
     let waiter = thread::Builder::new().spawn(move || drop(send.send(Event::Ended(child.wait()))));
     waiter.map_err(|error| Error::io("a thread", error))?;
     let mut is_gone = false;
     loop {
         match events.recv() {
-            Ok(Event::Ended(_)) if is_gone => return Err(Fault::Link("nobody is there any more".to_owned())),
+            Ok(Event::Ended(_)) if is_gone => {
+                return Err(Fault::Link("nobody is there any more".to_owned()));
+            }
             Ok(Event::Ended(status)) => {
                 let status = status.map_err(|error| Error::io(program.display(), error))?;
                 return Ok((status, end_of(&log)));
@@ -344,5 +424,7 @@ fn end_of(log: &Path) -> String {
         file.take(SAID_BYTES).read_to_end(&mut said)?;
         Ok(said)
     };
-    String::from_utf8_lossy(&read().unwrap_or_default()).trim().to_owned()
+    String::from_utf8_lossy(&read().unwrap_or_default())
+        .trim()
+        .to_owned()
 }

@@ -18,16 +18,31 @@ pub fn write_plan(plan: &Plan, slices: &[String], selects: &[Vec<u8>], run: &Pat
         if before == json {
             return Ok(());
         }
-        return Err(Error::damaged(Place::path(run), "holds another plan; choose another name, or remove it first"));
+        return Err(Error::damaged(
+            Place::path(run),
+            "holds another plan; choose another name, or remove it first",
+        ));
     }
-    let is_used = |name: &std::ffi::OsStr| !["slices", "select", "Makefile", "plan.json.new"].iter().any(|ours| name == *ours);
-    let odd = fs::read_dir(run).into_iter().flatten().flatten().find(|entry| is_used(&entry.file_name()));
+    let is_used = |name: &std::ffi::OsStr| {
+        !["slices", "select", "Makefile", "plan.json.new"]
+            .iter()
+            .any(|ours| name == *ours)
+    };
+    let odd = fs::read_dir(run)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .find(|entry| is_used(&entry.file_name()));
     if let Some(odd) = odd {
-        let what = format!("holds {:?}, which is not of a run; choose another name", odd.file_name());
+        let what = format!(
+            "holds {:?}, which is not of a run; choose another name",
+            odd.file_name()
+        );
         return Err(Error::damaged(Place::path(run), what));
     }
     durable::create_private_dir_all(&run.join("slices"))?;
-    fs::set_permissions(run, std::os::unix::fs::PermissionsExt::from_mode(0o700)).map_err(failed)?;
+    fs::set_permissions(run, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+        .map_err(failed)?;
     for (slice, text) in plan.slices.iter().zip(slices) {
         fs::write(run.join(&slice.file), text).map_err(failed)?;
     }

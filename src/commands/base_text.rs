@@ -23,20 +23,38 @@ pub fn base_text(
     if paths.is_empty() {
         return Ok(base);
     }
-    let corpus = corpus::Options { paths: paths.to_vec(), files_from: None, ..settings.corpus.clone() };
+    let corpus = corpus::Options {
+        paths: paths.to_vec(),
+        files_from: None,
+        ..settings.corpus.clone()
+    };
     let source = Source::new(corpus, settings.limits.threads)?;
     let mut documents = 0;
-    let summary = run(&Collect, source, settings, &mut Beside(watch), |texts, _| {
-        documents += texts.0.len();
-        texts.0.iter().for_each(|text| base.add(text));
-        Ok(())
-    })?;
+    let summary = run(
+        &Collect,
+        source,
+        settings,
+        &mut Beside(watch),
+        |texts, _| {
+            documents += texts.0.len();
+            texts.0.iter().for_each(|text| base.add(text));
+            Ok(())
+        },
+    )?;
     if summary.problems > 0 {
-        return Err(Error::Usage("some of the base text could not be read: see above".to_owned()));
+        return Err(Error::Usage(
+            "some of the base text could not be read: see above".to_owned(),
+        ));
     }
     if documents == 0 {
-        let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-        return Err(Error::Usage(format!("{}: there is no base text", names.join(", "))));
+        let names: Vec<String> = paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        return Err(Error::Usage(format!(
+            "{}: there is no base text",
+            names.join(", ")
+        )));
     }
     Ok(base)
 }

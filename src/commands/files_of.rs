@@ -47,18 +47,39 @@ impl FilesOf {
     pub fn write(self, path: &Path, bad: &[Arc<str>]) -> Result<()> {
         let failed = |error| Error::io(path.display(), error);
         let mut out = SealedWriter::create(path).map_err(failed)?;
-        self.of.iter().try_for_each(|file| out.write_all(&file.to_le_bytes())).map_err(failed)?;
+        self.of
+            .iter()
+            .try_for_each(|file| out.write_all(&file.to_le_bytes()))
+            .map_err(failed)?;
         let (kind, documents) = (KIND.to_owned(), self.of.len() as u64);
-        let [files, bad] = [&self.files[..], bad].map(|names| names.iter().map(|name| name.to_string()).collect());
-        out.finish(&Description { kind, documents, files, bad }).map(drop).map_err(failed)
+        let [files, bad] =
+            [&self.files[..], bad].map(|names| names.iter().map(|name| name.to_string()).collect());
+        out.finish(&Description {
+            kind,
+            documents,
+            files,
+            bad,
+        })
+        .map(drop)
+        .map_err(failed)
     }
 
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
-        let Description { kind, documents, files, bad } = file.describe()?;
+        let Description {
+            kind,
+            documents,
+            files,
+            bad,
+        } = file.describe()?;
         let wrong = || file.damaged(0, "the description of the files contradicts itself");
         let bytes = file.bytes(8, documents.checked_mul(4).ok_or_else(wrong)?)?;
-        let of: Vec<u32> = bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
+        let of: Vec<u32> = bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|bytes| u32::from_le_bytes(*bytes))
+            .collect();
         if kind != KIND || of.iter().any(|&file| file as usize >= files.len()) {
             return Err(wrong());
         }
@@ -68,6 +89,8 @@ impl FilesOf {
 
     /// The file of a document, if it is there.
     pub fn file(&self, document: u32) -> Option<&Arc<str>> {
-        self.of.get(document as usize).map(|&file| &self.files[file as usize])
+        self.of
+            .get(document as usize)
+            .map(|&file| &self.files[file as usize])
     }
 }

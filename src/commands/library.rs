@@ -45,10 +45,29 @@ const REMEDY: &str = "say where the documents are with --corpus PATH";
 impl<'i> Library<'i> {
     /// `options` say how files are read: the fields of NDJSON, what to do about text that is not UTF-8.
     pub fn new(index: &'i Index, corpus: &[PathBuf], options: &corpus::Options) -> Self {
-        let options = corpus::Options { paths: corpus.to_vec(), files_from: None, ..options.clone() };
-        let roots = if corpus.is_empty() { vec![PathBuf::new()] } else { corpus.iter().filter(|path| path.is_dir()).cloned().collect() };
+        let options = corpus::Options {
+            paths: corpus.to_vec(),
+            files_from: None,
+            ..options.clone()
+        };
+        let roots = if corpus.is_empty() {
+            vec![PathBuf::new()]
+        } else {
+            corpus
+                .iter()
+                .filter(|path| path.is_dir())
+                .cloned()
+                .collect()
+        };
         let tokenize = SchemeTokenizer::new(&index.scheme.tokens);
-        Self { index, corpus: corpus.to_vec(), roots, options, places: OnceLock::new(), tokenize }
+        Self {
+            index,
+            corpus: corpus.to_vec(),
+            roots,
+            options,
+            places: OnceLock::new(),
+            tokenize,
+        }
     }
 
     /// The text of a document, as it was indexed.
@@ -74,13 +93,24 @@ impl<'i> Library<'i> {
         if self.corpus.is_empty() {
             return Err(refused());
         }
-        let names = || self.corpus.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+        let names = || {
+            self.corpus
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         match self.places() {
             Err(what) => Err(Problem::new(Place::file(names()), what.clone())),
             Ok(places) => match places.text(id)? {
                 Some(text) => Ok(text),
-                None if self.corpus == self.roots && self.roots.len() == 1 => Err(Problem::new(Place::path(&path), error.to_string())),
-                None => Err(Problem::new(Place::file(names()), format!("there is no document '{id}' in it"))),
+                None if self.corpus == self.roots && self.roots.len() == 1 => {
+                    Err(Problem::new(Place::path(&path), error.to_string()))
+                }
+                None => Err(Problem::new(
+                    Place::file(names()),
+                    format!("there is no document '{id}' in it"),
+                )),
             },
         }
     }
@@ -94,15 +124,28 @@ impl<'i> Library<'i> {
 
     /// What could not be read of the corpus.
     pub fn problems(&self) -> &[Problem] {
-        self.places.get().and_then(|places| places.as_ref().ok()).map_or(&[], Places::problems)
+        self.places
+            .get()
+            .and_then(|places| places.as_ref().ok())
+            .map_or(&[], Places::problems)
     }
 
     /// By the hash over the tokens; by their number where a stream of another program did not say it.
     fn is_changed(&self, id: &str, text: &str) -> bool {
-        let row = self.index.find_id(id).ok().flatten().and_then(|at| self.index.row(at).ok());
+        let row = self
+            .index
+            .find_id(id)
+            .ok()
+            .flatten()
+            .and_then(|at| self.index.row(at).ok());
         let Some(row) = row else { return false };
         let mut tokens = Tokens::default();
-        let is_same = |tokens: &Tokens| row.hash.map_or_else(|| tokens.len() as u64 == u64::from(row.tokens), |hash| tokens.hash() == hash);
+        let is_same = |tokens: &Tokens| {
+            row.hash.map_or_else(
+                || tokens.len() as u64 == u64::from(row.tokens),
+                |hash| tokens.hash() == hash,
+            )
+        };
         self.tokenize.clone().tokenize(text, &mut tokens).is_ok() && !is_same(&tokens)
     }
 }

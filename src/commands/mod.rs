@@ -20,9 +20,9 @@ mod tokenize;
 pub use base_text::base_text;
 pub use blot::{BlotOptions, blot, default_window, scheme_of};
 pub use extract::{
-    Cleaned, CompareOptions, Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassagesOptions, RowFormat, Slice,
-    UniqueOptions, WhichPairs, compare, extract, extract_counted, extract_pages, extract_passages, extract_without, passages, spans,
-    unique,
+    Cleaned, CompareOptions, Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions,
+    PassagesOptions, RowFormat, Slice, UniqueOptions, WhichPairs, compare, extract,
+    extract_counted, extract_pages, extract_passages, extract_without, passages, spans, unique,
 };
 pub use groups::Grouping;
 pub use index::build::{BuildOptions, RunsOptions, build, build_runs, range_name};
@@ -30,11 +30,15 @@ pub use index::built::{BROUGHT, BUILT, Built};
 pub use index::change::{ChangeOptions, Changed, add, pin, remove, unpin};
 pub use index::dump::{dump, dump_blot, dump_dictionary};
 pub use index::find_ids::find_ids;
-pub use index::follow::{Followed, SliceMade, commit_staged, files_to_read, number_changes, stage_base, stage_changes, stage_ranges};
+pub use index::follow::{
+    Followed, SliceMade, commit_staged, files_to_read, number_changes, stage_base, stage_changes,
+    stage_ranges,
+};
 pub use index::removal::MaxRemove;
 pub use index::reorganise::{compact, merge, split};
 pub use index::steps::{
-    CountRange, PartFiles, StepOptions, Targets, count_range, finish_part, join_sets, number_documents, place_parts, reduce_range,
+    CountRange, PartFiles, StepOptions, Targets, count_range, finish_part, join_sets,
+    number_documents, place_parts, reduce_range,
 };
 pub use index::sync::{SyncOptions, sync};
 pub use query::align::{Aligned, PairsOptions, align_pairs};
@@ -107,7 +111,9 @@ pub struct Summary {
 impl Summary {
     /// See [`Account::ensure_documents`].
     fn ensure_documents(self, settings: &Settings) -> Result<Self> {
-        self.account.ensure_documents(&settings.corpus).map(|()| self)
+        self.account
+            .ensure_documents(&settings.corpus)
+            .map(|()| self)
     }
 }
 
@@ -153,7 +159,9 @@ fn run_to_stream(
     watch: &mut dyn Watch,
 ) -> Result<Summary> {
     let mut stream = StreamWriter::new(out, settings.form, header).map_err(Error::output)?;
-    let summary = run(stage, source, settings, watch, |batch, _| stream.write(&batch).map_err(Error::output))?;
+    let summary = run(stage, source, settings, watch, |batch, _| {
+        stream.write(&batch).map_err(Error::output)
+    })?;
     let summary = summary.ensure_documents(settings)?;
     stream.finish().map_err(Error::output)?;
     Ok(summary)
@@ -170,7 +178,12 @@ fn run<S: Stage>(
     watch: &mut dyn Watch,
     mut sink: impl FnMut(S::Out, Ids) -> Result<()>,
 ) -> Result<Summary> {
-    let (mut seen, mut account, mut flaws, stop) = (SeenIds::default(), Account::default(), Flaws::default(), source.stop());
+    let (mut seen, mut account, mut flaws, stop) = (
+        SeenIds::default(),
+        Account::default(),
+        Flaws::default(),
+        source.stop(),
+    );
     // Also an input without anything has an account.
     watch.account(&account);
     let worker = || {
@@ -185,7 +198,12 @@ fn run<S: Stage>(
         }
         let documents = worked.ids.len() as u64;
         // Those whose id came before have a text, too.
-        flaws.report(&worked.flaws, worked.file.as_ref(), worked.sizes.len() as u64, watch);
+        flaws.report(
+            &worked.flaws,
+            worked.file.as_ref(),
+            worked.sizes.len() as u64,
+            watch,
+        );
         watch.progress(worked.bytes, documents);
         watch.account(&worked.account);
         account.add(&worked.account);
@@ -193,7 +211,10 @@ fn run<S: Stage>(
         sink(worked.out, worked.ids).inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
     flaws.finish(watch);
-    Ok(Summary { problems: flaws.problems, account })
+    Ok(Summary {
+        problems: flaws.problems,
+        account,
+    })
 }
 
 /// What became of a chunk.
@@ -212,14 +233,20 @@ struct Worked<O> {
 }
 
 fn work<S: Stage>(stage: &mut S, reader: &mut Reader, chunk: Chunk) -> Result<Worked<S::Out>> {
-    let mut worked = Worked { bytes: chunk.input_bytes(), file: chunk.container().map(|of| of.file.clone()), ..Worked::default() };
+    let mut worked = Worked {
+        bytes: chunk.input_bytes(),
+        file: chunk.container().map(|of| of.file.clone()),
+        ..Worked::default()
+    };
     let mut refused = Vec::new();
     let account = reader.read(chunk, &mut |found| match found {
         Err(flaw) => worked.flaws.push(flaw),
         Ok(item) => refused.extend(worked.add(stage, &item)),
     })?;
     worked.account = account;
-    refused.iter().for_each(|&bytes| worked.account.drop_document(bytes));
+    refused
+        .iter()
+        .for_each(|&bytes| worked.account.drop_document(bytes));
     stage.finish(&mut worked.out);
     Ok(worked)
 }
@@ -227,7 +254,8 @@ fn work<S: Stage>(stage: &mut S, reader: &mut Reader, chunk: Chunk) -> Result<Wo
 impl<O: Gathered> Worked<O> {
     /// Bytes of memory, about: an id or a message takes some forty on the heap.
     fn weight(&self) -> u64 {
-        let parts = self.ids.len() * (size_of::<(Box<str>, Place)>() + 40) + self.flaws.len() * (size_of::<Flaw>() + 120);
+        let parts = self.ids.len() * (size_of::<(Box<str>, Place)>() + 40)
+            + self.flaws.len() * (size_of::<Flaw>() + 120);
         self.out.weight() + parts as u64
     }
 
@@ -254,7 +282,8 @@ impl<O: Gathered> Worked<O> {
             if !seen.insert(SeenIds::hash(id))? {
                 dropped.push(index);
                 self.account.drop_document(self.sizes[index]);
-                let what = format!("a document with the id '{id}' came before; the first one is kept");
+                let what =
+                    format!("a document with the id '{id}' came before; the first one is kept");
                 self.flaws.push(Problem::new(place.clone(), what).into());
             }
         }
@@ -262,7 +291,9 @@ impl<O: Gathered> Worked<O> {
             self.out.drop_documents(&dropped);
             self.flaws.sort_by_key(|flaw| flaw.place().at);
             let mut dropped = dropped.iter().rev();
-            dropped.by_ref().for_each(|&index| drop(self.ids.remove(index)));
+            dropped
+                .by_ref()
+                .for_each(|&index| drop(self.ids.remove(index)));
         }
         Ok(())
     }
@@ -285,12 +316,35 @@ mod tests {
         fn progress(&mut self, _: u64, _: u64) {}
     }
 
-    fn run_with(paths: &[std::path::PathBuf], threads: usize, form: Form) -> (Vec<u8>, Vec<String>) {
-        let corpus = corpus::Options { relative: true, ..corpus::Options::of_files(paths.to_vec()) };
-        let settings = Settings { form, limits: Limits::new(threads, 1 << 12), corpus };
+    fn run_with(
+        paths: &[std::path::PathBuf],
+        threads: usize,
+        form: Form,
+    ) -> (Vec<u8>, Vec<String>) {
+        let corpus = corpus::Options {
+            relative: true,
+            ..corpus::Options::of_files(paths.to_vec())
+        };
+        let settings = Settings {
+            form,
+            limits: Limits::new(threads, 1 << 12),
+            corpus,
+        };
         let (mut out, mut notes) = (Vec::new(), Notes::default());
-        let done = blot(&BlotOptions { k: Some(3), ..BlotOptions::default() }, true, &settings, &mut out, &mut notes);
-        notes.0.push(done.map_or_else(|error| error.to_string(), |summary| summary.account.to_string()));
+        let done = blot(
+            &BlotOptions {
+                k: Some(3),
+                ..BlotOptions::default()
+            },
+            true,
+            &settings,
+            &mut out,
+            &mut notes,
+        );
+        notes.0.push(done.map_or_else(
+            |error| error.to_string(),
+            |summary| summary.account.to_string(),
+        ));
         (out, notes.0)
     }
 

@@ -51,7 +51,9 @@ impl PassageOptions {
     pub fn of_index(mut self, index: &Index) -> Result<Self> {
         let scheme = &index.scheme.tokens;
         let foreign = || {
-            let what = format!("its tokens are of scheme '{scheme}', which this program cannot make; passages need them");
+            let what = format!(
+                "its tokens are of scheme '{scheme}', which this program cannot make; passages need them"
+            );
             Error::Usage(format!("{}: {what}", index.directory.display()))
         };
         self.passages.tokenization = Tokenization::of_scheme(scheme).ok_or_else(foreign)?;
@@ -102,7 +104,10 @@ impl PassageOptions {
             notes.push(format!("Texts are compared by the tokenizer {}: what is counted as words here are its tokens.", rule.name()));
         }
         if self.min_match_words > 0 {
-            notes.push(format!("Passages of fewer than {} words in common are left out.", self.min_match_words));
+            notes.push(format!(
+                "Passages of fewer than {} words in common are left out.",
+                self.min_match_words
+            ));
         }
         notes
     }
@@ -126,8 +131,16 @@ impl PassageOptions {
     pub fn shared_text(&self, a: &Prepared, b: &Prepared) -> Shared {
         let mut passages = align(a, b, &self.passages);
         passages.retain(|passage| passage.tokens >= self.min_match_words);
-        let tallies = [a.tally(passages.iter().map(|passage| passage.a)), b.tally(passages.iter().map(|passage| passage.b))];
-        Shared { a_in_b: tallies[0].share(), b_in_a: tallies[1].share(), passages, tallies }
+        let tallies = [
+            a.tally(passages.iter().map(|passage| passage.a)),
+            b.tally(passages.iter().map(|passage| passage.b)),
+        ];
+        Shared {
+            a_in_b: tallies[0].share(),
+            b_in_a: tallies[1].share(),
+            passages,
+            tallies,
+        }
     }
 
     /// Reads a file, without what does not count by these rules.
@@ -147,8 +160,13 @@ fn without_heads(mut fasta: String) -> String {
         return fasta;
     }
     let mut bytes = std::mem::take(&mut fasta).into_bytes();
-    for line in bytes.split_mut(|&byte| byte == b'\n').filter(|line| line.first() == Some(&b'>')) {
-        line.iter_mut().filter(|byte| byte.is_ascii()).for_each(|byte| *byte = b' ');
+    for line in bytes
+        .split_mut(|&byte| byte == b'\n')
+        .filter(|line| line.first() == Some(&b'>'))
+    {
+        line.iter_mut()
+            .filter(|byte| byte.is_ascii())
+            .for_each(|byte| *byte = b' ');
         line[0] = b'n';
     }
     // Only ASCII was replaced, by ASCII.
@@ -167,12 +185,19 @@ impl PassageParts {
     pub fn put(&mut self, shared: &Shared, with_tallies: bool) {
         put_passages(&mut self.passages, &shared.passages);
         if with_tallies {
-            self.tallies.iter_mut().zip(&shared.tallies).for_each(|(out, tally)| put_tally(out, tally));
+            self.tallies
+                .iter_mut()
+                .zip(&shared.tallies)
+                .for_each(|(out, tally)| put_tally(out, tally));
         }
     }
 
     pub fn add_to<'p>(&'p self, fields: &mut Vec<(&'static str, Value<'p>)>) {
-        for (name, tally) in ["a_words", "b_words"].into_iter().zip(&self.tallies).filter(|(_, tally)| !tally.is_empty()) {
+        for (name, tally) in ["a_words", "b_words"]
+            .into_iter()
+            .zip(&self.tallies)
+            .filter(|(_, tally)| !tally.is_empty())
+        {
             fields.push((name, Value::Ids(tally)));
         }
         fields.push(("passages", Value::Ids(&self.passages)));
@@ -192,7 +217,13 @@ impl<'o> Texts<'o> {
     /// Keeps so many.
     pub fn new(options: &'o PassageOptions, index: &'o Index, most: usize) -> Self {
         let library = Library::new(index, &options.corpus, &options.reading);
-        Self { options, most, library, recent: Mutex::default(), unread: Mutex::default() }
+        Self {
+            options,
+            most,
+            library,
+            recent: Mutex::default(),
+            unread: Mutex::default(),
+        }
     }
 
     /// None if it cannot be read, or is not as it was indexed; why is remembered, and it is not tried again.
@@ -205,7 +236,8 @@ impl<'o> Texts<'o> {
         }
         match self.library.read(id) {
             Ok(text) => {
-                let read = Prepared::without(text, &self.options.passages, &self.options.source_rules);
+                let read =
+                    Prepared::without(text, &self.options.passages, &self.options.source_rules);
                 let (read, mut recent) = (Arc::new(read), lock(&self.recent));
                 if recent.len() >= self.most.max(1) {
                     recent.remove(0);
@@ -231,7 +263,11 @@ impl<'o> Texts<'o> {
     /// Reports all that could not be read, or was indexed with another text, by id; returns their number.
     pub fn tell_unread(&self, watch: &mut dyn Watch) -> u64 {
         let unread = lock(&self.unread);
-        self.library.problems().iter().chain(unread.values()).for_each(|problem| watch.problem(problem));
+        self.library
+            .problems()
+            .iter()
+            .chain(unread.values())
+            .for_each(|problem| watch.problem(problem));
         (self.library.problems().len() + unread.len()) as u64
     }
 }

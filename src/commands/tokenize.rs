@@ -20,14 +20,21 @@ pub struct TokenizeOptions {
 }
 
 /// Writes a token record for each document. Token streams pass through, which turns one form into the other.
-pub fn tokenize(options: &TokenizeOptions, settings: &Settings, out: impl Write, watch: &mut dyn Watch) -> Result<Summary> {
+pub fn tokenize(
+    options: &TokenizeOptions,
+    settings: &Settings,
+    out: impl Write,
+    watch: &mut dyn Watch,
+) -> Result<Summary> {
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     let scheme = token_scheme(options.tokenizer.as_ref(), source.first_header())?;
     let header = Header::new(Kind::Tokens, scheme.to_string());
     source.expect(vec![header.clone()]);
     let stage = Tokenize {
         tokens: Tokens::new(options.with_spans),
-        codec: TokenCodec { with_spans: options.with_spans },
+        codec: TokenCodec {
+            with_spans: options.with_spans,
+        },
         form: settings.form,
         most_bytes: settings.limits.budget_bytes,
         tokenize: SchemeTokenizer::new(&scheme),
@@ -36,11 +43,20 @@ pub fn tokenize(options: &TokenizeOptions, settings: &Settings, out: impl Write,
 }
 
 /// The scheme that was asked for, else that of the stream, else words.
-pub(super) fn token_scheme(asked: Option<&Tokenizer>, stream: Option<&(Header, Place)>) -> Result<TokenScheme> {
-    match (asked, stream.filter(|(header, _)| header.kind == Kind::Tokens)) {
+pub(super) fn token_scheme(
+    asked: Option<&Tokenizer>,
+    stream: Option<&(Header, Place)>,
+) -> Result<TokenScheme> {
+    match (
+        asked,
+        stream.filter(|(header, _)| header.kind == Kind::Tokens),
+    ) {
         (Some(tokenizer), _) => Ok(tokenizer.scheme()),
         (None, None) => Ok(Tokenizer::new(Rule::Word, false).scheme()),
-        (None, Some((header, place))) => header.scheme.parse().map_err(|what: String| Error::damaged(place.clone(), what)),
+        (None, Some((header, place))) => header
+            .scheme
+            .parse()
+            .map_err(|what: String| Error::damaged(place.clone(), what)),
     }
 }
 
@@ -63,14 +79,27 @@ impl Stage for Tokenize {
                 self.tokenize.tokenize(text, &mut self.tokens)?;
                 &self.tokens
             }
-            Content::Tokens(tokens) if self.codec.with_spans && tokens.spans().is_none() && !tokens.is_empty() => {
-                return Err("its tokens came without spans; start from the documents, or leave out --spans".to_owned());
+            Content::Tokens(tokens)
+                if self.codec.with_spans && tokens.spans().is_none() && !tokens.is_empty() =>
+            {
+                return Err(
+                    "its tokens came without spans; start from the documents, or leave out --spans"
+                        .to_owned(),
+                );
             }
             Content::Tokens(tokens) => tokens,
-            Content::Blots(_) => return Err("blots, where documents or tokens are expected".to_owned()),
-            Content::Print(_) => return Err("a print, where documents or tokens are expected".to_owned()),
+            Content::Blots(_) => {
+                return Err("blots, where documents or tokens are expected".to_owned());
+            }
+            Content::Print(_) => {
+                return Err("a print, where documents or tokens are expected".to_owned());
+            }
         };
-        let record = Record { doc: item.id, bytes: item.bytes, hash: Some(item.hash.unwrap_or_else(|| tokens.hash())) };
+        let record = Record {
+            doc: item.id,
+            bytes: item.bytes,
+            hash: Some(item.hash.unwrap_or_else(|| tokens.hash())),
+        };
         if matches!(item.content, Content::Text(text) if text.len() as u64 > self.most_bytes) {
             let tokens = std::mem::replace(&mut self.tokens, Tokens::new(self.codec.with_spans));
             out.push_large(&record, Large::Tokens(self.codec, tokens));

@@ -16,9 +16,22 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    pub fn start(journals: Journals, number: u64, first_sequence: u64, (entries, keys): (u32, Option<Keys>)) -> Self {
-        let make = move || Ok((journals.create(number, first_sequence)?, Young::with_room(entries, keys)));
-        Self { first_sequence, thread: thread::Builder::new().spawn(make).ok() }
+    pub fn start(
+        journals: Journals,
+        number: u64,
+        first_sequence: u64,
+        (entries, keys): (u32, Option<Keys>),
+    ) -> Self {
+        let make = move || {
+            Ok((
+                journals.create(number, first_sequence)?,
+                Young::with_room(entries, keys),
+            ))
+        };
+        Self {
+            first_sequence,
+            thread: thread::Builder::new().spawn(make).ok(),
+        }
     }
 
     /// None if it was not made, or for another entry.

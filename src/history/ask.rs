@@ -86,7 +86,12 @@ impl History {
             self.settle(false)?;
             let now = (self.options.clock)().max(self.last_time);
             let (found, known) = self.find(batch, wanted, now)?;
-            deliver(found.iter().map(|found| self.answer(batch, found)).collect::<Result<_>>()?)?;
+            deliver(
+                found
+                    .iter()
+                    .map(|found| self.answer(batch, found))
+                    .collect::<Result<_>>()?,
+            )?;
             self.add(batch, &known, now)?;
         }
         if self.options.sync == SyncEvery::Each {
@@ -99,7 +104,12 @@ impl History {
     ///
     /// A document that is stored finds an entry with its own print, so only who finds one is looked up by id. If some are
     /// stored, all are searched for again: other sequence numbers follow from it, and less counts for those.
-    fn find(&mut self, batch: &[Request<'_>], wanted: &Wanted, now: u32) -> Result<(Vec<Vec<Found>>, Known)> {
+    fn find(
+        &mut self,
+        batch: &[Request<'_>],
+        wanted: &Wanted,
+        now: u32,
+    ) -> Result<(Vec<Vec<Found>>, Known)> {
         let most = self.options.max_entries.unwrap_or(u64::MAX);
         let mut stored = vec![None; batch.len()];
         let mut spent = Duration::ZERO;
@@ -110,9 +120,15 @@ impl History {
             spent += took;
             let mut is_settled = true;
             for (at, request) in batch.iter().enumerate() {
-                let has_equal = found[at].first().is_some_and(|best| best.likeness.is_whole());
-                if let Some(print) = request.print.filter(|_| has_equal && known.at(at).is_none()) {
-                    stored[at] = self.find_stored(request.id, &print, &self.live_at(&added, at, now))?;
+                let has_equal = found[at]
+                    .first()
+                    .is_some_and(|best| best.likeness.is_whole());
+                if let Some(print) = request
+                    .print
+                    .filter(|_| has_equal && known.at(at).is_none())
+                {
+                    stored[at] =
+                        self.find_stored(request.id, &print, &self.live_at(&added, at, now))?;
                     is_settled &= stored[at].is_none();
                 }
             }
@@ -126,7 +142,9 @@ impl History {
     /// The sequence number of the first entry that has this id and this print.
     fn find_stored(&self, id: &str, print: &Print, live: &Live<'_>) -> Result<Option<u64>> {
         for Held { segment, .. } in &self.segments {
-            if segment.shape.sequences[1] >= live.first_sequence && segment.shape.times[1] >= live.first_time {
+            if segment.shape.sequences[1] >= live.first_sequence
+                && segment.shape.times[1] >= live.first_time
+            {
                 let entries = segment.with_id_and_print(id, print)?;
                 if let Some(first) = first_live(&**segment, &entries, live)? {
                     return Ok(Some(first));
@@ -146,7 +164,10 @@ impl History {
     /// What counts for a request, as if those before it in its batch were added already.
     fn live_at(&self, added: &InBatch, at: usize, now: u32) -> Live<'_> {
         let most = self.options.max_entries.unwrap_or(u64::MAX);
-        Live { first_sequence: (self.next_sequence + added.before(at) as u64).saturating_sub(most), ..self.live(now) }
+        Live {
+            first_sequence: (self.next_sequence + added.before(at) as u64).saturating_sub(most),
+            ..self.live(now)
+        }
     }
 
     /// The best of each request, in the state before the batch and among the requests before it; and the processor time that all threads took.
@@ -160,22 +181,49 @@ impl History {
     ) -> Result<(Vec<Vec<Found>>, Duration)> {
         let threads = self.threads_for(batch);
         // Those who come late find something to do.
-        let shares = if self.pace < SLOW { 4 * threads } else { 2 * threads };
-        let piece = if threads == 1 { batch.len() } else { batch.len().div_ceil(shares) }.max(1);
-        let found: Vec<OnceLock<Result<Vec<Vec<Found>>>>> = (0..batch.len().div_ceil(piece)).map(|_| OnceLock::new()).collect();
+        let shares = if self.pace < SLOW {
+            4 * threads
+        } else {
+            2 * threads
+        };
+        let piece = if threads == 1 {
+            batch.len()
+        } else {
+            batch.len().div_ceil(shares)
+        }
+        .max(1);
+        let found: Vec<OnceLock<Result<Vec<Vec<Found>>>>> = (0..batch.len().div_ceil(piece))
+            .map(|_| OnceLock::new())
+            .collect();
         let (next, nanoseconds) = (AtomicUsize::new(0), AtomicU64::new(0));
         self.helpers.work(threads - 1, &|| {
-            let (start, mut scratch) = (thread_time(), self.lock_scratches().pop().unwrap_or_default());
+            let (start, mut scratch) = (
+                thread_time(),
+                self.lock_scratches().pop().unwrap_or_default(),
+            );
             while let at = next.fetch_add(1, Ordering::Relaxed)
                 && let Some(found) = found.get(at)
             {
                 let some = at * piece..batch.len().min((at + 1) * piece);
-                let asked = some.clone().map(|at| self.asked(&batch[at], known.at(at), self.live_at(added, at, now), wanted)).collect();
+                let asked = some
+                    .clone()
+                    .map(|at| {
+                        self.asked(
+                            &batch[at],
+                            known.at(at),
+                            self.live_at(added, at, now),
+                            wanted,
+                        )
+                    })
+                    .collect();
                 // Nobody else has this one.
                 let _ = found.set(self.search_some(some, asked, added, &mut scratch));
             }
             self.lock_scratches().push(scratch);
-            nanoseconds.fetch_add(thread_time().saturating_sub(start).as_nanos() as u64, Ordering::Relaxed);
+            nanoseconds.fetch_add(
+                thread_time().saturating_sub(start).as_nanos() as u64,
+                Ordering::Relaxed,
+            );
         })?;
         let mut all = Vec::with_capacity(batch.len());
         for found in found {
@@ -186,19 +234,42 @@ impl History {
 
     fn threads_for(&self, batch: &[Request<'_>]) -> usize {
         let pieces = (self.pace * batch.len() as u32).as_nanos() / ALONE.as_nanos();
-        self.options.threads.min(batch.len()).min(pieces as usize).max(1)
+        self.options
+            .threads
+            .min(batch.len())
+            .min(pieces as usize)
+            .max(1)
     }
 
     fn lock_scratches(&self) -> MutexGuard<'_, Vec<Scratch>> {
-        self.scratches.lock().unwrap_or_else(PoisonError::into_inner)
+        self.scratches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is looked for: of a document that is known, only what came before it.
-    fn asked<'l>(&self, request: &Request<'_>, known: Option<u64>, live: Live<'l>, wanted: &Wanted) -> Asked<'l> {
+    fn asked<'l>(
+        &self,
+        request: &Request<'_>,
+        known: Option<u64>,
+        live: Live<'l>,
+        wanted: &Wanted,
+    ) -> Asked<'l> {
         // A document without tokens is like nothing.
-        let top = if request.print.is_some() { wanted.top } else { 0 };
-        let live = Live { end_sequence: known.unwrap_or(u64::MAX), ..live };
-        Asked::new(request.print.unwrap_or_default(), live, Best::new(wanted.least, top))
+        let top = if request.print.is_some() {
+            wanted.top
+        } else {
+            0
+        };
+        let live = Live {
+            end_sequence: known.unwrap_or(u64::MAX),
+            ..live
+        };
+        Asked::new(
+            request.print.unwrap_or_default(),
+            live,
+            Best::new(wanted.least, top),
+        )
     }
 
     fn search_some(
@@ -208,31 +279,54 @@ impl History {
         added: &InBatch,
         scratch: &mut Scratch,
     ) -> Result<Vec<Vec<Found>>> {
-        let (first_sequence, first_time) = asked.first().map_or((0, 0), |asked| (asked.live.first_sequence, asked.live.first_time));
-        let is_alive = |last_sequence: u64, last_time: u32| last_sequence >= first_sequence && last_time >= first_time;
+        let (first_sequence, first_time) = asked.first().map_or((0, 0), |asked| {
+            (asked.live.first_sequence, asked.live.first_time)
+        });
+        let is_alive = |last_sequence: u64, last_time: u32| {
+            last_sequence >= first_sequence && last_time >= first_time
+        };
         for (number, Held { segment, .. }) in self.segments.iter().enumerate() {
             if is_alive(segment.shape.sequences[1], segment.shape.times[1]) {
                 search(&**segment, number, &mut asked, scratch)?;
             }
         }
         for (number, young) in self.all_young().enumerate() {
-            if young.last().is_some_and(|(sequence, time)| is_alive(sequence, time)) {
+            if young
+                .last()
+                .is_some_and(|(sequence, time)| is_alive(sequence, time))
+            {
                 search(young, number, &mut asked, scratch)?;
             }
         }
         for (at, asked) in some.zip(&mut asked) {
             added.search(added.before(at), asked)?;
         }
-        Ok(asked.into_iter().map(|asked| asked.best.into_found()).collect())
+        Ok(asked
+            .into_iter()
+            .map(|asked| asked.best.into_found())
+            .collect())
     }
 
     fn answer(&self, batch: &[Request<'_>], found: &[Found]) -> Result<Answer> {
         let id = |found: &Found| match found.at {
             At::Segment(number, entry) => self.segments[number].segment.read_id(entry),
-            At::Young(number, entry) => self.waiting.get(number).map_or(&self.young, |young| young).id(entry).map(str::to_owned),
+            At::Young(number, entry) => self
+                .waiting
+                .get(number)
+                .map_or(&self.young, |young| young)
+                .id(entry)
+                .map(str::to_owned),
             At::Batch(number) => Ok(batch[number].id.to_owned()),
         };
-        let matches = found.iter().map(|found| Ok(Match { id: id(found)?, likeness: found.likeness })).collect::<Result<Vec<_>>>()?;
+        let matches = found
+            .iter()
+            .map(|found| {
+                Ok(Match {
+                    id: id(found)?,
+                    likeness: found.likeness,
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
         Ok(Answer { matches })
     }
 
@@ -240,9 +334,17 @@ impl History {
     fn add(&mut self, batch: &[Request<'_>], known: &Known, now: u32) -> Result<()> {
         let mut lines = Vec::new();
         for (at, request) in batch.iter().enumerate() {
-            if let Some(print) = request.print.filter(|_| request.add && known.at(at).is_none()) {
+            if let Some(print) = request
+                .print
+                .filter(|_| request.add && known.at(at).is_none())
+            {
                 let sequence = self.next_sequence + lines.len() as u64;
-                lines.push(Line::Add(Added { print, sequence, time: now, id: request.id.into() }));
+                lines.push(Line::Add(Added {
+                    print,
+                    sequence,
+                    time: now,
+                    id: request.id.into(),
+                }));
             }
         }
         if lines.is_empty() {

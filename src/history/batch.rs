@@ -15,13 +15,21 @@ pub struct Known(Vec<Option<u64>>);
 
 impl Known {
     /// `stored` has those that are in the history; the next entry gets `next_sequence`, and only the newest `most` are remembered.
-    pub fn new(batch: &[Request<'_>], stored: &[Option<u64>], next_sequence: u64, most: u64) -> Self {
+    pub fn new(
+        batch: &[Request<'_>],
+        stored: &[Option<u64>],
+        next_sequence: u64,
+        most: u64,
+    ) -> Self {
         let (mut known, mut next) = (stored.to_vec(), next_sequence);
         let mut seen: HashMap<(&str, Print), u64> = HashMap::with_capacity(batch.len());
         for (request, known) in batch.iter().zip(&mut known) {
             let Some(print) = request.print else { continue };
             if known.is_none() {
-                *known = seen.get(&(request.id, print)).copied().filter(|&sequence| sequence >= next.saturating_sub(most));
+                *known = seen
+                    .get(&(request.id, print))
+                    .copied()
+                    .filter(|&sequence| sequence >= next.saturating_sub(most));
             }
             if let Some(sequence) = *known {
                 seen.insert((request.id, print), sequence);
@@ -51,9 +59,19 @@ pub struct InBatch {
 impl InBatch {
     pub fn new(batch: &[Request<'_>], known: &Known, first_sequence: u64, time: u32) -> Self {
         let is_new = |(at, request): &(usize, &Request<'_>)| request.add && known.at(*at).is_none();
-        let added = batch.iter().enumerate().filter(is_new).filter_map(|(at, request)| Some((at, request.print?)));
+        let added = batch
+            .iter()
+            .enumerate()
+            .filter(is_new)
+            .filter_map(|(at, request)| Some((at, request.print?)));
         let (at, (heads, bodies)) = added.map(|(at, print)| (at, split(&print))).unzip();
-        Self { at, heads, bodies, first_sequence, time }
+        Self {
+            at,
+            heads,
+            bodies,
+            first_sequence,
+            time,
+        }
     }
 
     /// How many come before a request.
@@ -70,7 +88,14 @@ impl InBatch {
         scan(&self.bodies[..count], &print, reach, &mut |number, _| {
             let other = join(self.heads[number], &self.bodies[number]);
             let likeness = Likeness::new(cardinality + other.cardinality(), other.distance(&print));
-            asked.offer(Found { likeness, sequence: self.first_sequence + number as u64, at: At::Batch(self.at[number]) }, self.time);
+            asked.offer(
+                Found {
+                    likeness,
+                    sequence: self.first_sequence + number as u64,
+                    at: At::Batch(self.at[number]),
+                },
+                self.time,
+            );
             Ok(asked.reach())
         })
     }

@@ -11,7 +11,11 @@ pub type Head = [u8; HEAD_BYTES];
 pub fn split(print: &Print) -> (Head, Body) {
     let [head, words @ ..] = print.0;
     let mut body = [0; BODY_BYTES];
-    body.as_chunks_mut().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+    body.as_chunks_mut()
+        .0
+        .iter_mut()
+        .zip(words)
+        .for_each(|(bytes, word)| *bytes = word.to_le_bytes());
     (head.to_le_bytes(), body)
 }
 

@@ -37,10 +37,21 @@ const ORDERED_ENTRIES: u32 = 12;
 const BLOCK_BYTES: u64 = 1 << 14;
 
 /// Makes a segment in a file, which is not yet sure to be on disk; none, and no file, if no entry is kept.
-pub fn build_file(sources: &[&dyn Entries], keep: &Keep<'_>, level: u32, path: &Path, stop: &AtomicBool) -> Result<Option<Segment>> {
-    let Some(order) = Order::new(sources, keep, stop)? else { return Ok(None) };
+pub fn build_file(
+    sources: &[&dyn Entries],
+    keep: &Keep<'_>,
+    level: u32,
+    path: &Path,
+    stop: &AtomicBool,
+) -> Result<Option<Segment>> {
+    let Some(order) = Order::new(sources, keep, stop)? else {
+        return Ok(None);
+    };
     let failed = |error| Error::io(path.display(), error);
-    let mut out = Out { out: SealedWriter::create(path).map_err(failed)?, path: path.to_owned() };
+    let mut out = Out {
+        out: SealedWriter::create(path).map_err(failed)?,
+        path: path.to_owned(),
+    };
     let shape = order.write(&mut out)?;
     out.out.finish(&shape).map_err(failed)?;
     Segment::open(path, level).map(Some)
@@ -58,7 +69,9 @@ impl Out {
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out.write_all(bytes).map_err(|error| Error::io(self.path.display(), error))
+        self.out
+            .write_all(bytes)
+            .map_err(|error| Error::io(self.path.display(), error))
     }
 
     fn put_u32s(&mut self, numbers: &[u32]) -> Result<()> {
@@ -66,7 +79,9 @@ impl Out {
         for chunk in numbers.chunks(1 << 14) {
             give_way();
             bytes.clear();
-            chunk.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+            chunk
+                .iter()
+                .for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
             self.put(&bytes)?;
         }
         Ok(())
@@ -76,7 +91,10 @@ impl Out {
     fn map(&mut self) -> Result<Mapping> {
         let failed = |error| Error::io(self.path.display(), error);
         let padding = self.out.position().next_multiple_of(BLOCK_BYTES) - self.out.position();
-        self.out.write_all(&vec![0; padding as usize]).and_then(|()| self.out.flush()).map_err(failed)?;
+        self.out
+            .write_all(&vec![0; padding as usize])
+            .and_then(|()| self.out.flush())
+            .map_err(failed)?;
         let file = File::open(&self.path).map_err(failed)?;
         // What is written is never written again.
         Mapping::of(&file, &self.path).map_err(failed)
@@ -99,15 +117,23 @@ struct Order<'s> {
 }
 
 impl<'s> Order<'s> {
-    fn new(sources: &'s [&'s dyn Entries], keep: &Keep<'_>, stop: &'s AtomicBool) -> Result<Option<Self>> {
+    fn new(
+        sources: &'s [&'s dyn Entries],
+        keep: &Keep<'_>,
+        stop: &'s AtomicBool,
+    ) -> Result<Option<Self>> {
         let mut bases = vec![0_u32];
         for source in sources {
             let next = bases[bases.len() - 1].checked_add(source.count());
-            bases.push(next.ok_or_else(|| Error::Usage("a history of more than four billion prints".to_owned()))?);
+            bases.push(next.ok_or_else(|| {
+                Error::Usage("a history of more than four billion prints".to_owned())
+            })?);
         }
         let all = bases[bases.len() - 1];
-        let (mut dead, mut ones, mut groups, mut kept) = (Bits::new(all), Ones::new(), [0_u32; GROUPS as usize], 0);
-        let (mut times, mut sequences, step) = ([u32::MAX, 0], [u64::MAX, 0], (all / SAMPLE).max(1));
+        let (mut dead, mut ones, mut groups, mut kept) =
+            (Bits::new(all), Ones::new(), [0_u32; GROUPS as usize], 0);
+        let (mut times, mut sequences, step) =
+            ([u32::MAX, 0], [u64::MAX, 0], (all / SAMPLE).max(1));
         for (source, &base) in sources.iter().zip(&bases) {
             for entry in politely(0..source.count()) {
                 let (sequence, time) = (source.sequence(entry)?, source.time(entry)?);
@@ -136,7 +162,15 @@ impl<'s> Order<'s> {
         shape.masks = ones.masks(|part| shape.bits_of(part), PART_BITS as u32);
         shape.groups = lay_out(&groups, shape.ordered_bits);
         let keys = Keys::new(&shape.masks);
-        let mut order = Self { sources, bases, shape, keys, order: Vec::new(), directory: Vec::new(), stop };
+        let mut order = Self {
+            sources,
+            bases,
+            shape,
+            keys,
+            order: Vec::new(),
+            directory: Vec::new(),
+            stop,
+        };
         order.sort(&dead)?;
         Ok(Some(order))
     }
@@ -213,7 +247,10 @@ impl<'s> Order<'s> {
             let made = self.make_table(part, &out.map()?);
             let directory = out.position();
             out.put_u32s(&made.directory)?;
-            self.shape.tables.push(Table { directory, buckets: out.position() });
+            self.shape.tables.push(Table {
+                directory,
+                buckets: out.position(),
+            });
             for chunk in made.buckets.chunks(BLOCK_BYTES as usize) {
                 give_way();
                 out.put(chunk)?;
@@ -225,14 +262,22 @@ impl<'s> Order<'s> {
     /// Of prints that were written.
     fn make_table(&self, part: usize, written: &[u8]) -> Made {
         let entries = self.shape.entries as usize;
-        let section = |start: u64, bytes: usize| &written[start as usize..start as usize + bytes * entries];
+        let section =
+            |start: u64, bytes: usize| &written[start as usize..start as usize + bytes * entries];
         let (heads, _) = section(self.shape.heads, HEAD_BYTES).as_chunks();
         let bodies = bodies(section(self.shape.bodies, BODY_BYTES));
-        let key = |entry: u32| self.keys.key(&join(heads[entry as usize], &bodies[entry as usize]), part);
+        let key = |entry: u32| {
+            self.keys
+                .key(&join(heads[entry as usize], &bodies[entry as usize]), part)
+        };
         Made::new(self.shape.entries, self.shape.address_bits, key)
     }
 
-    fn put_each(&self, out: &mut Out, mut put: impl FnMut(&dyn Entries, u32, &mut Vec<u8>) -> Result<()>) -> Result<()> {
+    fn put_each(
+        &self,
+        out: &mut Out,
+        mut put: impl FnMut(&dyn Entries, u32, &mut Vec<u8>) -> Result<()>,
+    ) -> Result<()> {
         let mut bytes = Vec::with_capacity(1 << 16);
         for chunk in self.order.chunks(STEP) {
             self.ensure_wanted()?;
@@ -248,7 +293,8 @@ impl<'s> Order<'s> {
     }
 
     fn write_ids(&mut self, out: &mut Out) -> Result<()> {
-        let (mut blocks, mut at, mut index) = (Vec::new(), 0_u64, Vec::with_capacity(self.order.len()));
+        let (mut blocks, mut at, mut index) =
+            (Vec::new(), 0_u64, Vec::with_capacity(self.order.len()));
         self.shape.ids[0] = out.position();
         let mut entry_now = 0_u32;
         self.put_each(out, |source, entry, bytes| {
@@ -270,7 +316,10 @@ impl<'s> Order<'s> {
         self.shape.id_index = out.position();
         for chunk in index.chunks(STEP) {
             give_way();
-            let words: Vec<u32> = chunk.iter().flat_map(|&row| [row as u32, (row >> 32) as u32]).collect();
+            let words: Vec<u32> = chunk
+                .iter()
+                .flat_map(|&row| [row as u32, (row >> 32) as u32])
+                .collect();
             out.put_u32s(&words)?;
         }
         Ok(())
@@ -302,7 +351,10 @@ fn lay_out(counts: &[u32], most_bits: u32) -> Vec<Group> {
         next.start += count;
         next.directory += 1 << next.address_bits;
     }
-    groups.push(Group { address_bits: 0, ..next });
+    groups.push(Group {
+        address_bits: 0,
+        ..next
+    });
     groups
 }
 

@@ -21,7 +21,11 @@ impl ById {
             vector.clear();
             vector
         };
-        Self { hashes: touched(), newest: vec![0; entries.next_power_of_two().max(BUCKETS)], older: touched() }
+        Self {
+            hashes: touched(),
+            newest: vec![0; entries.next_power_of_two().max(BUCKETS)],
+            older: touched(),
+        }
     }
 
     /// Adds the next entry.
@@ -51,12 +55,18 @@ impl ById {
 
     /// The entries with this hash, the newest first.
     pub fn with_hash(&self, hash: u32) -> impl Iterator<Item = u32> {
-        let first = if self.newest.is_empty() { 0 } else { self.newest[self.bucket(hash)] };
+        let first = if self.newest.is_empty() {
+            0
+        } else {
+            self.newest[self.bucket(hash)]
+        };
         let chain = std::iter::successors((first > 0).then_some(first), |&at| {
             let older = self.older[at as usize - 1];
             (older > 0).then_some(older)
         });
-        chain.map(|at| at - 1).filter(move |&entry| self.hashes[entry as usize] == hash)
+        chain
+            .map(|at| at - 1)
+            .filter(move |&entry| self.hashes[entry as usize] == hash)
     }
 }
 

@@ -50,10 +50,15 @@ impl Shared {
 
 impl Helpers {
     pub fn start(count: usize) -> Result<Self> {
-        let mut helpers = Self { shared: Arc::default(), threads: Vec::new() };
+        let mut helpers = Self {
+            shared: Arc::default(),
+            threads: Vec::new(),
+        };
         for _ in 0..count {
             let shared = helpers.shared.clone();
-            let thread = thread::Builder::new().spawn(move || help(&shared)).map_err(|error| Error::io("a thread", error))?;
+            let thread = thread::Builder::new()
+                .spawn(move || help(&shared))
+                .map_err(|error| Error::io("a thread", error))?;
             helpers.threads.push(thread);
         }
         Ok(helpers)
@@ -68,7 +73,11 @@ impl Helpers {
         }
         let pointer: *const (dyn Fn() + Sync + '_) = work;
         // SAFETY: only its lifetime is forgotten, and nobody calls it any more when `Called` is dropped, which is before this returns.
-        let pointer = unsafe { std::mem::transmute::<*const (dyn Fn() + Sync + '_), *const (dyn Fn() + Sync + 'static)>(pointer) };
+        let pointer = unsafe {
+            std::mem::transmute::<*const (dyn Fn() + Sync + '_), *const (dyn Fn() + Sync + 'static)>(
+                pointer,
+            )
+        };
         let called = Called(&self.shared);
         {
             let mut state = self.shared.lock();
@@ -78,7 +87,11 @@ impl Helpers {
         work();
         drop(called);
         let has_panicked = std::mem::take(&mut self.shared.lock().has_panicked);
-        if has_panicked { Err(Error::Usage("a thread of the search died".to_owned())) } else { Ok(()) }
+        if has_panicked {
+            Err(Error::Usage("a thread of the search died".to_owned()))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -90,7 +103,11 @@ impl Drop for Called<'_> {
         let mut state = self.0.lock();
         (state.work, state.wanted) = (None, 0);
         while state.busy > 0 {
-            state = self.0.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .0
+                .done
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -110,7 +127,10 @@ fn help(shared: &Shared) {
     let mut state = shared.lock();
     while !state.is_over {
         let Some(Work(work)) = state.work.filter(|_| state.wanted > 0) else {
-            state = shared.called.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = shared
+                .called
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
             continue;
         };
         state.wanted -= 1;
@@ -129,7 +149,10 @@ fn help(shared: &Shared) {
 
 /// What this thread has had of a processor. The time that goes by tells how much others had, too.
 pub fn thread_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: it is written to what is borrowed. If that fails, it is 0.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -144,7 +167,10 @@ mod tests {
     fn each_piece_is_done_once() {
         let helpers = Helpers::start(3).unwrap();
         for pieces in [0, 1, 2, 1000, 7] {
-            let (next, done) = (AtomicUsize::new(0), (0..pieces).map(|_| AtomicUsize::new(0)).collect::<Vec<_>>());
+            let (next, done) = (
+                AtomicUsize::new(0),
+                (0..pieces).map(|_| AtomicUsize::new(0)).collect::<Vec<_>>(),
+            );
             let work = || {
                 while let Some(piece) = done.get(next.fetch_add(1, Ordering::Relaxed)) {
                     piece.fetch_add(1, Ordering::Relaxed);
@@ -152,7 +178,10 @@ mod tests {
                 }
             };
             helpers.work(3, &work).unwrap();
-            assert!(done.iter().all(|piece| piece.load(Ordering::Relaxed) == 1), "{pieces}");
+            assert!(
+                done.iter().all(|piece| piece.load(Ordering::Relaxed) == 1),
+                "{pieces}"
+            );
         }
     }
 
@@ -173,7 +202,9 @@ mod tests {
             }
         };
         assert!(helpers.work(1, &dies).is_err());
-        let caught = panic::catch_unwind(AssertUnwindSafe(|| helpers.work(2, &|| panic!("on purpose"))));
+        let caught = panic::catch_unwind(AssertUnwindSafe(|| {
+            helpers.work(2, &|| panic!("on purpose"))
+        }));
         assert!(caught.is_err());
         let _ = helpers.work(2, &|| ());
         assert!(helpers.work(2, &|| ()).is_ok());

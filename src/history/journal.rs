@@ -111,7 +111,9 @@ impl Kept {
         *before = None;
         let written = self.written.load(Ordering::Acquire);
         if written > self.synced.load(Ordering::Acquire) {
-            self.file.sync_data().map_err(|error| Error::io(self.path.display(), error))?;
+            self.file
+                .sync_data()
+                .map_err(|error| Error::io(self.path.display(), error))?;
             self.synced.fetch_max(written, Ordering::AcqRel);
             self.promises.note(self.number, written)?;
         }
@@ -128,8 +130,15 @@ impl Journals {
         head.extend_from_slice(&VERSION.to_le_bytes());
         head.extend_from_slice(&first_sequence.to_le_bytes());
         head.extend_from_slice(&xxh3_64(&head).to_le_bytes());
-        let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(path).map_err(failed)?;
-        file.write_all(&head).and_then(|()| file.sync_all()).map_err(failed)?;
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .open(path)
+            .map_err(failed)?;
+        file.write_all(&head)
+            .and_then(|()| file.sync_all())
+            .map_err(failed)?;
         durable::sync_dir(&self.directory)?;
         self.over(file, number, HEAD_BYTES as u64)
     }
@@ -138,7 +147,10 @@ impl Journals {
     pub fn append_to(&self, number: u64, replayed: &Replayed) -> Result<Journal> {
         let path = journal_path(&self.directory, number);
         let failed = |error| Error::io(path.display(), error);
-        let file = OpenOptions::new().append(true).open(&path).map_err(failed)?;
+        let file = OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .map_err(failed)?;
         if replayed.unfinished_bytes > 0 {
             file.set_len(replayed.whole_bytes).map_err(failed)?;
         }
@@ -154,19 +166,36 @@ impl Journals {
         let (written, synced) = (AtomicU64::new(bytes), AtomicU64::new(bytes));
         let (path, promises) = (journal_path(&self.directory, number), self.promises.clone());
         let (failed, before) = (Mutex::default(), Mutex::default());
-        let kept = Arc::new(Kept { file, path, number, promises, written, synced, failed, before });
+        let kept = Arc::new(Kept {
+            file,
+            path,
+            number,
+            promises,
+            written,
+            synced,
+            failed,
+            before,
+        });
         let syncer = match self.every {
             SyncEvery::Interval(interval) => Some(Syncer::start(kept.clone(), interval)?),
             SyncEvery::Each | SyncEvery::Never => None,
         };
-        Ok(Journal { kept, buffer: Vec::new(), _syncer: syncer })
+        Ok(Journal {
+            kept,
+            buffer: Vec::new(),
+            _syncer: syncer,
+        })
     }
 }
 
 impl Journal {
     /// Nothing of it is promised before all of that one is on disk.
     pub fn follow(&mut self, before: &Self) {
-        *self.kept.before.lock().unwrap_or_else(PoisonError::into_inner) = Some(before.kept.clone());
+        *self
+            .kept
+            .before
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(before.kept.clone());
     }
 
     /// Writes lines as one group.
@@ -190,7 +219,15 @@ impl Journal {
         lines.iter().for_each(|line| line.put(&mut self.buffer));
         let payload = (self.buffer.len() - GROUP_BYTES) as u64;
         let sum = xxh3_64(&self.buffer[GROUP_BYTES..]);
-        for (at, word) in [GROUP_MAGIC, payload, self.kept.synced.load(Ordering::Acquire), sum].into_iter().enumerate() {
+        for (at, word) in [
+            GROUP_MAGIC,
+            payload,
+            self.kept.synced.load(Ordering::Acquire),
+            sum,
+        ]
+        .into_iter()
+        .enumerate()
+        {
             self.buffer[8 * at..8 * at + 8].copy_from_slice(&word.to_le_bytes());
         }
         let own = xxh3_64(&self.buffer[..GROUP_BYTES - 8]);
@@ -202,7 +239,9 @@ impl Journal {
             let _ = self.kept.file.set_len(at);
             return Err(Error::io(self.kept.path.display(), error));
         }
-        self.kept.written.store(at + self.buffer.len() as u64, Ordering::Release);
+        self.kept
+            .written
+            .store(at + self.buffer.len() as u64, Ordering::Release);
         Ok(())
     }
 
@@ -213,7 +252,12 @@ impl Journal {
     }
 
     fn tell_failure(&self) -> Result<()> {
-        self.kept.failed.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+        self.kept
+            .failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+            .map_or(Ok(()), Err)
     }
 }
 
@@ -228,7 +272,9 @@ impl Syncer {
         let (stop, stopped) = mpsc::channel::<()>();
         let body = move || {
             let mut due = Instant::now() + interval;
-            while stopped.recv_timeout(due.saturating_duration_since(Instant::now())) == Err(mpsc::RecvTimeoutError::Timeout) {
+            while stopped.recv_timeout(due.saturating_duration_since(Instant::now()))
+                == Err(mpsc::RecvTimeoutError::Timeout)
+            {
                 // The time of a sync counts: what is written just after it began waits for no more than the interval before the next begins.
                 due = Instant::now() + interval;
                 if let Err(error) = kept.sync() {
@@ -236,8 +282,13 @@ impl Syncer {
                 }
             }
         };
-        let thread = thread::Builder::new().spawn(body).map_err(|error| Error::io("a thread that syncs", error))?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
+        let thread = thread::Builder::new()
+            .spawn(body)
+            .map_err(|error| Error::io("a thread that syncs", error))?;
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
     }
 }
 
@@ -251,7 +302,9 @@ impl Drop for Syncer {
 impl Line {
     fn put(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Add(Added { print, time, id, .. }) => {
+            Self::Add(Added {
+                print, time, id, ..
+            }) => {
                 out.push(ADD);
                 put_varint(out, u64::from(*time));
                 out.extend_from_slice(&print.to_bytes());
@@ -273,12 +326,20 @@ impl Line {
                 let bytes = fields.take(PRINT_BYTES as u64, "print")?;
                 let print = Print::from_bytes(bytes.try_into().map_err(|_| "print")?);
                 let length = fields.varint("length of an id")?;
-                let id = std::str::from_utf8(fields.take(length, "id")?).map_err(|_| "an id is not UTF-8")?;
-                Ok(Self::Add(Added { print, sequence: next, time, id: id.into() }))
+                let id = std::str::from_utf8(fields.take(length, "id")?)
+                    .map_err(|_| "an id is not UTF-8")?;
+                Ok(Self::Add(Added {
+                    print,
+                    sequence: next,
+                    time,
+                    id: id.into(),
+                }))
             }
             REMOVE => match fields.varint("sequence number")? {
                 sequence if sequence < next => Ok(Self::Remove(sequence)),
-                sequence => Err(format!("entry {sequence} is removed before it was added; the next one is {next}")),
+                sequence => Err(format!(
+                    "entry {sequence} is removed before it was added; the next one is {next}"
+                )),
             },
             other => Err(format!("a line of unknown kind {other}")),
         }
@@ -293,14 +354,23 @@ pub fn is_blank(bytes: u64) -> bool {
 /// Reads a journal of which this number of bytes was synced. It may end in the middle of a group after these.
 pub fn replay(path: &Path, promised: u64) -> Result<Replayed> {
     let mut bytes = Vec::new();
-    File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(|error| Error::io(path.display(), error))?;
+    File::open(path)
+        .and_then(|mut file| file.read_to_end(&mut bytes))
+        .map_err(|error| Error::io(path.display(), error))?;
     let name: Arc<str> = path.display().to_string().into();
     let damaged = |at: usize, what: &str| Err(Error::damaged(Place::byte(&name, at as u64), what));
-    if bytes.len() < HEAD_BYTES || bytes[..8] != MAGIC || word(&bytes, 24) != xxh3_64(&bytes[..24]) {
+    if bytes.len() < HEAD_BYTES || bytes[..8] != MAGIC || word(&bytes, 24) != xxh3_64(&bytes[..24])
+    {
         return damaged(0, "not the journal of a history, or its head was altered");
     }
     if word(&bytes, 8) != VERSION {
-        return damaged(8, &format!("version {}, this program reads version {VERSION}", word(&bytes, 8)));
+        return damaged(
+            8,
+            &format!(
+                "version {}, this program reads version {VERSION}",
+                word(&bytes, 8)
+            ),
+        );
     }
     let (first_sequence, mut at, mut lines) = (word(&bytes, 16), HEAD_BYTES, Vec::new());
     let mut next = first_sequence;
@@ -318,12 +388,23 @@ pub fn replay(path: &Path, promised: u64) -> Result<Replayed> {
         at += GROUP_BYTES + payload.len();
     }
     if at == bytes.len() && (at as u64) < promised {
-        return damaged(at, &format!("the journal ends here, but {promised} bytes of it were on disk; it was cut"));
+        return damaged(
+            at,
+            &format!("the journal ends here, but {promised} bytes of it were on disk; it was cut"),
+        );
     }
     if at < bytes.len() && ((at as u64) < promised || was_promised(&bytes, at)) {
-        return damaged(at, "a group of entries does not match its checksum; the journal was altered");
+        return damaged(
+            at,
+            "a group of entries does not match its checksum; the journal was altered",
+        );
     }
-    Ok(Replayed { lines, first_sequence, whole_bytes: at as u64, unfinished_bytes: (bytes.len() - at) as u64 })
+    Ok(Replayed {
+        lines,
+        first_sequence,
+        whole_bytes: at as u64,
+        unfinished_bytes: (bytes.len() - at) as u64,
+    })
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {
@@ -339,14 +420,17 @@ fn group(bytes: &[u8]) -> Option<&[u8]> {
 
 /// How much was on disk when a group that begins here was written.
 fn head(bytes: &[u8]) -> Option<u64> {
-    let is_head = bytes.len() >= GROUP_BYTES && word(bytes, 0) == GROUP_MAGIC && xxh3_64(&bytes[..GROUP_BYTES - 8]) == word(bytes, 32);
+    let is_head = bytes.len() >= GROUP_BYTES
+        && word(bytes, 0) == GROUP_MAGIC
+        && xxh3_64(&bytes[..GROUP_BYTES - 8]) == word(bytes, 32);
     is_head.then(|| word(bytes, 16))
 }
 
 /// Whether a later group says that what is not whole here was on disk.
 fn was_promised(bytes: &[u8], at: usize) -> bool {
     let magic = GROUP_MAGIC.to_le_bytes();
-    memchr::memmem::find_iter(&bytes[at..], &magic).any(|found| head(&bytes[at + found..]).is_some_and(|synced| synced > at as u64))
+    memchr::memmem::find_iter(&bytes[at..], &magic)
+        .any(|found| head(&bytes[at + found..]).is_some_and(|synced| synced > at as u64))
 }
 
 #[cfg(test)]
@@ -355,7 +439,12 @@ mod tests {
     use std::fs;
 
     fn added(sequence: u64) -> Line {
-        Line::Add(Added { print: Print([sequence; 4]), sequence, time: 7, id: format!("id {sequence}").into() })
+        Line::Add(Added {
+            print: Print([sequence; 4]),
+            sequence,
+            time: 7,
+            id: format!("id {sequence}").into(),
+        })
     }
 
     fn journals(directory: &Path) -> Journals {
@@ -363,7 +452,11 @@ mod tests {
             Promises::create(directory).unwrap();
         }
         let promises = Arc::new(Promises::open(directory, 1).unwrap());
-        Journals { directory: directory.to_owned(), every: SyncEvery::Each, promises }
+        Journals {
+            directory: directory.to_owned(),
+            every: SyncEvery::Each,
+            promises,
+        }
     }
 
     fn journal(directory: &Path) -> PathBuf {
@@ -379,9 +472,16 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = journal(directory.path());
         let replayed = replay(&path, 0).unwrap();
-        assert_eq!(replayed.lines, [added(5), added(6), Line::Remove(5), added(7)]);
+        assert_eq!(
+            replayed.lines,
+            [added(5), added(6), Line::Remove(5), added(7)]
+        );
         assert_eq!((replayed.first_sequence, replayed.unfinished_bytes), (5, 0));
-        journals(directory.path()).append_to(1, &replayed).unwrap().append(&[added(8)]).unwrap();
+        journals(directory.path())
+            .append_to(1, &replayed)
+            .unwrap()
+            .append(&[added(8)])
+            .unwrap();
         assert_eq!(replay(&path, 0).unwrap().lines.len(), 5);
     }
 
@@ -403,7 +503,10 @@ mod tests {
             fs::write(&path, &altered).unwrap();
             match replay(&path, 0) {
                 Ok(replayed) => assert!(at >= second && replayed.lines.len() == 2, "{at}"),
-                Err(error) => assert!(at < second && error.to_string().contains("000001.journal: byte "), "{at}: {error}"),
+                Err(error) => assert!(
+                    at < second && error.to_string().contains("000001.journal: byte "),
+                    "{at}: {error}"
+                ),
             }
         }
     }
@@ -415,15 +518,27 @@ mod tests {
         let path = journal(directory.path());
         let bytes = fs::read(&path).unwrap();
         let promised = crate::history::promises::read(directory.path()).unwrap()[&1];
-        assert_eq!(promised as usize, HEAD_BYTES + GROUP_BYTES + word(&bytes, HEAD_BYTES + 8) as usize);
+        assert_eq!(
+            promised as usize,
+            HEAD_BYTES + GROUP_BYTES + word(&bytes, HEAD_BYTES + 8) as usize
+        );
         for at in HEAD_BYTES..bytes.len() {
             fs::write(&path, &bytes[..at]).unwrap();
             match replay(&path, promised) {
                 Ok(replayed) => assert!(at as u64 >= promised && replayed.lines.len() == 2, "{at}"),
                 Err(error) => {
-                    let what = if at == HEAD_BYTES { "the journal ends here, but " } else { "a group of entries does not match" };
+                    let what = if at == HEAD_BYTES {
+                        "the journal ends here, but "
+                    } else {
+                        "a group of entries does not match"
+                    };
                     let told = error.to_string();
-                    assert!((at as u64) < promised && told.contains("000001.journal: byte 32: ") && told.contains(what), "{at}: {told}");
+                    assert!(
+                        (at as u64) < promised
+                            && told.contains("000001.journal: byte 32: ")
+                            && told.contains(what),
+                        "{at}: {told}"
+                    );
                 }
             }
         }
@@ -432,8 +547,18 @@ mod tests {
     #[test]
     fn an_entry_is_not_removed_before_it_was_added() {
         let directory = tempfile::tempdir().unwrap();
-        journals(directory.path()).create(1, 5).unwrap().append(&[added(5), Line::Remove(6)]).unwrap();
-        let error = replay(&journal_path(directory.path(), 1), 0).err().unwrap().to_string();
-        assert!(error.ends_with("byte 32: entry 6 is removed before it was added; the next one is 6"), "{error}");
+        journals(directory.path())
+            .create(1, 5)
+            .unwrap()
+            .append(&[added(5), Line::Remove(6)])
+            .unwrap();
+        let error = replay(&journal_path(directory.path(), 1), 0)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            error.ends_with("byte 32: entry 6 is removed before it was added; the next one is 6"),
+            "{error}"
+        );
     }
 }

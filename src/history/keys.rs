@@ -82,7 +82,12 @@ pub struct Keys {
 
 impl Keys {
     pub fn new(masks: &[Masks]) -> Self {
-        Self { parts: masks.iter().map(|&[address, rest]| (Gather::new(address), Gather::new(rest))).collect() }
+        Self {
+            parts: masks
+                .iter()
+                .map(|&[address, rest]| (Gather::new(address), Gather::new(rest)))
+                .collect(),
+        }
     }
 
     #[inline(always)]
@@ -94,7 +99,10 @@ impl Keys {
     pub fn key(&self, print: &Print, part: usize) -> Key {
         let (address, rest) = &self.parts[part];
         let bits = part_of(print, part);
-        Key { address: address.of(bits), rest: rest.of(bits) }
+        Key {
+            address: address.of(bits),
+            rest: rest.of(bits),
+        }
     }
 }
 
@@ -106,11 +114,17 @@ pub struct Ones {
 
 impl Ones {
     pub fn new() -> Self {
-        Self { counts: vec![0; PRINT_BITS], prints: 0 }
+        Self {
+            counts: vec![0; PRINT_BITS],
+            prints: 0,
+        }
     }
 
     pub fn count(&mut self, print: &Print) {
-        self.counts.iter_mut().enumerate().for_each(|(at, count)| *count += u32::from(print.bit(at)));
+        self.counts
+            .iter_mut()
+            .enumerate()
+            .for_each(|(at, count)| *count += u32::from(print.bit(at)));
         self.prints += 1;
     }
 
@@ -118,9 +132,12 @@ impl Ones {
     pub fn masks(&self, address_bits: impl Fn(usize) -> u32, room: u32) -> Vec<Masks> {
         let mask = |part: usize| {
             let mut bits: Vec<usize> = (0..PART_BITS).collect();
-            bits.sort_by_key(|bit| (2 * i64::from(self.counts[part * PART_BITS + bit]) - i64::from(self.prints)).abs());
+            bits.sort_by_key(|bit| {
+                (2 * i64::from(self.counts[part * PART_BITS + bit]) - i64::from(self.prints)).abs()
+            });
             let (address, others) = bits.split_at(PART_BITS.min(address_bits(part) as usize));
-            [address, &others[..others.len().min(room as usize)]].map(|bits| bits.iter().fold(0, |mask, bit| mask | 1 << bit))
+            [address, &others[..others.len().min(room as usize)]]
+                .map(|bits| bits.iter().fold(0, |mask, bit| mask | 1 << bit))
         };
         (0..PARTS).map(mask).collect()
     }
@@ -129,7 +146,9 @@ impl Ones {
 /// Whether masks from a file can be used.
 pub fn are_masks(masks: &[Masks], address_bits: impl Fn(usize) -> u32, room: u32) -> bool {
     let fits = |(part, &[address, rest]): (usize, &Masks)| {
-        address.count_ones() == address_bits(part) && rest.count_ones() <= room && address & rest == 0
+        address.count_ones() == address_bits(part)
+            && rest.count_ones() <= room
+            && address & rest == 0
     };
     masks.len() == PARTS && masks.iter().enumerate().all(fits)
 }
@@ -137,8 +156,18 @@ pub fn are_masks(masks: &[Masks], address_bits: impl Fn(usize) -> u32, room: u32
 /// How many numbers of up to 32 bits differ from one of them in at most so many.
 pub fn ball(bits: u32, distance: u32) -> u64 {
     static ALL: LazyLock<[[u64; 33]; 33]> = LazyLock::new(|| {
-        let sphere = |bits: u64, distance: u64| (0..distance).fold(1_u64, |product, at| product * bits.saturating_sub(at) / (at + 1));
-        std::array::from_fn(|bits| std::array::from_fn(|most| (0..=most as u64).map(|distance| sphere(bits as u64, distance)).sum()))
+        let sphere = |bits: u64, distance: u64| {
+            (0..distance).fold(1_u64, |product, at| {
+                product * bits.saturating_sub(at) / (at + 1)
+            })
+        };
+        std::array::from_fn(|bits| {
+            std::array::from_fn(|most| {
+                (0..=most as u64)
+                    .map(|distance| sphere(bits as u64, distance))
+                    .sum()
+            })
+        })
     });
     ALL[bits.min(32) as usize][distance.min(32) as usize]
 }
@@ -157,14 +186,17 @@ pub const FLIP_BITS: u32 = 10;
 impl Flips {
     /// Of up to [`FLIP_BITS`] bits.
     pub fn of(bits: u32) -> &'static Self {
-        static ALL: [OnceLock<Flips>; FLIP_BITS as usize + 1] = [const { OnceLock::new() }; FLIP_BITS as usize + 1];
+        static ALL: [OnceLock<Flips>; FLIP_BITS as usize + 1] =
+            [const { OnceLock::new() }; FLIP_BITS as usize + 1];
         ALL[bits as usize].get_or_init(|| Self::new(bits))
     }
 
     fn new(bits: u32) -> Self {
         let mut numbers: Vec<u32> = (0..1 << bits).collect();
         numbers.sort_by_key(|number| number.count_ones());
-        let ends = (0..=bits).map(|ones| numbers.partition_point(|number| number.count_ones() <= ones)).collect();
+        let ends = (0..=bits)
+            .map(|ones| numbers.partition_point(|number| number.count_ones() <= ones))
+            .collect();
         Self { numbers, ends }
     }
 
@@ -186,7 +218,10 @@ pub struct WithOnes {
 impl WithOnes {
     #[inline(always)]
     pub fn new(bits: u32, ones: u32) -> Self {
-        Self { next: (1 << ones.min(bits + 1)) - 1, end: 1 << bits }
+        Self {
+            next: (1 << ones.min(bits + 1)) - 1,
+            end: 1 << bits,
+        }
     }
 }
 
@@ -202,7 +237,11 @@ impl Iterator for WithOnes {
         // The next number with as many ones (Gosper).
         let lowest = number & number.wrapping_neg();
         let ripple = number + lowest;
-        self.next = if number == 0 { self.end } else { (((ripple ^ number) >> 2) >> lowest.trailing_zeros()) | ripple };
+        self.next = if number == 0 {
+            self.end
+        } else {
+            (((ripple ^ number) >> 2) >> lowest.trailing_zeros()) | ripple
+        };
         Some(number as u32)
     }
 }
@@ -217,7 +256,12 @@ mod tests {
         for bits in 0..10 {
             for ones in 0..10 {
                 let seen: Vec<u32> = WithOnes::new(bits, ones).collect();
-                assert!(seen.is_sorted() && seen.iter().all(|number| number.count_ones() == ones && *number < 1 << bits));
+                assert!(
+                    seen.is_sorted()
+                        && seen
+                            .iter()
+                            .all(|number| number.count_ones() == ones && *number < 1 << bits)
+                );
                 let before = ones.checked_sub(1).map_or(0, |fewer| ball(bits, fewer));
                 assert_eq!(seen.len() as u64, ball(bits, ones) - before);
             }
@@ -227,12 +271,23 @@ mod tests {
     #[test]
     fn flips_are_all_there() {
         let flips = Flips::of(9);
-        assert_eq!((flips.up_to(0), flips.up_to(1).len(), flips.up_to(9).len(), flips.up_to(20).len()), (&[0][..], 10, 512, 512));
+        assert_eq!(
+            (
+                flips.up_to(0),
+                flips.up_to(1).len(),
+                flips.up_to(9).len(),
+                flips.up_to(20).len()
+            ),
+            (&[0][..], 10, 512, 512)
+        );
         assert!(flips.up_to(3).iter().all(|flip| flip.count_ones() <= 3));
         for ones in 0..12 {
             assert_eq!(flips.up_to(ones).len() as u64, ball(9, ones));
         }
-        assert_eq!((ball(32, 32), ball(32, 40), ball(19, 3)), (1 << 32, 1 << 32, 1160));
+        assert_eq!(
+            (ball(32, 32), ball(32, 40), ball(19, 3)),
+            (1 << 32, 1 << 32, 1160)
+        );
     }
 
     proptest! {

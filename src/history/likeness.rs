@@ -18,7 +18,8 @@ impl Ratio {
     /// With 130 bits and 0.94: 8.
     pub fn reach(self, cardinality: u32) -> u32 {
         let most = u64::from(cardinality) * u64::from(self.whole - self.part);
-        most.checked_div(u64::from(self.part)).map_or(256, |most| most.min(256) as u32)
+        most.checked_div(u64::from(self.part))
+            .map_or(256, |most| most.min(256) as u32)
     }
 
     /// The same, if the other has so many bits at most.
@@ -32,12 +33,15 @@ impl Ratio {
     pub fn cardinalities(self, cardinality: u32) -> RangeInclusive<u32> {
         let (part, whole) = (u64::from(self.part), u64::from(self.whole));
         let least = (u64::from(cardinality) * part).div_ceil(whole) as u32;
-        let most = (u64::from(cardinality) * whole).checked_div(part).map_or(256, |most| most.min(256) as u32);
+        let most = (u64::from(cardinality) * whole)
+            .checked_div(part)
+            .map_or(256, |most| most.min(256) as u32);
         least..=most
     }
 
     pub fn is_less_than(self, other: Self) -> bool {
-        u64::from(self.part) * u64::from(other.whole) < u64::from(other.part) * u64::from(self.whole)
+        u64::from(self.part) * u64::from(other.whole)
+            < u64::from(other.part) * u64::from(self.whole)
     }
 
     pub fn to_f64(self) -> f64 {
@@ -51,18 +55,30 @@ impl FromStr for Ratio {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("'{text}' is not a similarity from 0 to 1, such as 0.94 or 94%");
-        let (number, scale) = text.strip_suffix('%').map_or((text, 1), |number| (number, 100));
+        let (number, scale) = text
+            .strip_suffix('%')
+            .map_or((text, 1), |number| (number, 100));
         let (ones, decimals) = number.split_once('.').unwrap_or((number, ""));
         let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
-        if ones.len() + decimals.len() == 0 || decimals.len() > 7 || ones.len() > 3 || !is_number(ones) || !is_number(decimals) {
+        if ones.len() + decimals.len() == 0
+            || decimals.len() > 7
+            || ones.len() > 3
+            || !is_number(ones)
+            || !is_number(decimals)
+        {
             return Err(wrong());
         }
-        let part = format!("{ones}{decimals}").parse::<u64>().map_err(|_| wrong())?;
+        let part = format!("{ones}{decimals}")
+            .parse::<u64>()
+            .map_err(|_| wrong())?;
         let whole = scale * 10_u64.pow(decimals.len() as u32);
         if part > whole {
             return Err(wrong());
         }
-        Ok(Self { part: part as u32, whole: whole as u32 })
+        Ok(Self {
+            part: part as u32,
+            whole: whole as u32,
+        })
     }
 }
 
@@ -82,12 +98,23 @@ impl Likeness {
     #[inline(always)]
     pub fn new(sum: u32, distance: u32) -> Self {
         // Two prints without a bit are the same.
-        if sum == 0 { Self { shared: 1, union: 1 } } else { Self { shared: (sum - distance) / 2, union: (sum + distance) / 2 } }
+        if sum == 0 {
+            Self {
+                shared: 1,
+                union: 1,
+            }
+        } else {
+            Self {
+                shared: (sum - distance) / 2,
+                union: (sum + distance) / 2,
+            }
+        }
     }
 
     #[inline(always)]
     pub fn reaches(self, least: Ratio) -> bool {
-        u64::from(self.shared) * u64::from(least.whole) >= u64::from(least.part) * u64::from(self.union)
+        u64::from(self.shared) * u64::from(least.whole)
+            >= u64::from(least.part) * u64::from(self.union)
     }
 
     /// Whether all bits are the same.
@@ -98,12 +125,20 @@ impl Likeness {
 
     /// Of a similarity that was written with six decimals or more: there are no two within a hundred-thousandth of each other.
     pub fn from_similarity(similarity: f64) -> Option<Self> {
-        let of = |union: u32| Self { shared: (similarity * f64::from(union)).round() as u32, union };
-        (1..=256).map(of).find(|likeness| (likeness.similarity() - similarity).abs() < 1e-6)
+        let of = |union: u32| Self {
+            shared: (similarity * f64::from(union)).round() as u32,
+            union,
+        };
+        (1..=256)
+            .map(of)
+            .find(|likeness| (likeness.similarity() - similarity).abs() < 1e-6)
     }
 
     fn ratio(self) -> Ratio {
-        Ratio { part: self.shared, whole: self.union }
+        Ratio {
+            part: self.shared,
+            whole: self.union,
+        }
     }
 
     pub fn similarity(self) -> f64 {
@@ -144,7 +179,11 @@ pub struct Best {
 
 impl Best {
     pub fn new(least: Ratio, top: usize) -> Self {
-        Self { least, top, found: Vec::new() }
+        Self {
+            least,
+            top,
+            found: Vec::new(),
+        }
     }
 
     /// What is less alike is of no use any more.
@@ -159,13 +198,25 @@ impl Best {
     /// Whether nothing that comes later can be better.
     #[inline(always)]
     pub fn is_full_of_equals(&self) -> bool {
-        self.found.len() == self.top && self.found.last().is_none_or(|last| last.likeness.is_whole())
+        self.found.len() == self.top
+            && self
+                .found
+                .last()
+                .is_none_or(|last| last.likeness.is_whole())
     }
 
     pub fn offer(&mut self, new: Found) {
-        let is_worse = |old: &Found| new.likeness.cmp(old.likeness).then(old.sequence.cmp(&new.sequence)) != Ordering::Greater;
+        let is_worse = |old: &Found| {
+            new.likeness
+                .cmp(old.likeness)
+                .then(old.sequence.cmp(&new.sequence))
+                != Ordering::Greater
+        };
         // The same entry is met on several ways.
-        if self.top == 0 || !new.likeness.reaches(self.least) || self.found.iter().any(|old| old.sequence == new.sequence) {
+        if self.top == 0
+            || !new.likeness.reaches(self.least)
+            || self.found.iter().any(|old| old.sequence == new.sequence)
+        {
             return;
         }
         let at = self.found.partition_point(is_worse);
@@ -186,11 +237,33 @@ mod tests {
 
     #[test]
     fn ratios_are_exact() {
-        for (text, part, whole) in [("0.94", 94, 100), ("94%", 94, 100), ("1", 1, 1), (".5", 5, 10), ("93.75%", 9375, 10_000), ("0", 0, 1)]
-        {
-            assert_eq!(text.parse::<Ratio>().unwrap(), Ratio { part, whole }, "{text}");
+        for (text, part, whole) in [
+            ("0.94", 94, 100),
+            ("94%", 94, 100),
+            ("1", 1, 1),
+            (".5", 5, 10),
+            ("93.75%", 9375, 10_000),
+            ("0", 0, 1),
+        ] {
+            assert_eq!(
+                text.parse::<Ratio>().unwrap(),
+                Ratio { part, whole },
+                "{text}"
+            );
         }
-        for text in ["", ".", "%", "94", "-1", "1.01", "101%", "0.123456789", "x", "1e-1", "+1"] {
+        for text in [
+            "",
+            ".",
+            "%",
+            "94",
+            "-1",
+            "1.01",
+            "101%",
+            "0.123456789",
+            "x",
+            "1e-1",
+            "+1",
+        ] {
             assert!(text.parse::<Ratio>().is_err(), "{text}");
         }
     }
@@ -199,7 +272,10 @@ mod tests {
     fn bounds_are_as_worked_out() {
         let ratio: Ratio = "0.94".parse().unwrap();
         assert_eq!((ratio.reach(130), ratio.cardinalities(130)), (8, 123..=138));
-        assert_eq!((Ratio::ALL.reach(130), Ratio::ALL.cardinalities(130)), (0, 130..=130));
+        assert_eq!(
+            (Ratio::ALL.reach(130), Ratio::ALL.cardinalities(130)),
+            (0, 130..=130)
+        );
         let none: Ratio = "0".parse().unwrap();
         assert_eq!((none.reach(130), none.cardinalities(130)), (256, 0..=256));
     }
@@ -224,10 +300,19 @@ mod tests {
             let ratio: Ratio = text.parse().unwrap();
             for one in 0..=256_u32 {
                 for two in 0..=256_u32 {
-                    for distance in (one.abs_diff(two)..=(one + two).min(512 - one - two)).step_by(2) {
+                    for distance in
+                        (one.abs_diff(two)..=(one + two).min(512 - one - two)).step_by(2)
+                    {
                         if Likeness::new(one + two, distance).reaches(ratio) {
-                            assert!(distance <= ratio.reach_to(one, two) && distance <= ratio.reach(one), "{one} {two} {distance}");
-                            assert!(ratio.cardinalities(one).contains(&two), "{one} {two} {distance}");
+                            assert!(
+                                distance <= ratio.reach_to(one, two)
+                                    && distance <= ratio.reach(one),
+                                "{one} {two} {distance}"
+                            );
+                            assert!(
+                                ratio.cardinalities(one).contains(&two),
+                                "{one} {two} {distance}"
+                            );
                         }
                     }
                 }

@@ -61,7 +61,15 @@ pub fn journal_path(directory: &Path, number: u64) -> PathBuf {
 impl Manifest {
     pub fn new(scheme: String) -> Self {
         let (segments, removed) = (Vec::new(), Vec::new());
-        Self { dedup: "history".to_owned(), version: VERSION, scheme, next_segment: 1, journal: 1, segments, removed }
+        Self {
+            dedup: "history".to_owned(),
+            version: VERSION,
+            scheme,
+            next_segment: 1,
+            journal: 1,
+            segments,
+            removed,
+        }
     }
 
     /// None if there is none.
@@ -103,27 +111,43 @@ impl Manifest {
 
     /// Replaces the manifest: the commit. All files it names must be on disk already.
     pub fn commit(&self, directory: &Path) -> Result<()> {
-        let mut json = serde_json::to_vec_pretty(&Checked { manifest: self.clone(), checksum: self.checksum() }).unwrap_or_default();
+        let mut json = serde_json::to_vec_pretty(&Checked {
+            manifest: self.clone(),
+            checksum: self.checksum(),
+        })
+        .unwrap_or_default();
         json.push(b'\n');
         durable::replace(&directory.join(NAME), &json)
     }
 
     fn checksum(&self) -> String {
-        format!("{:016x}", xxh3_64(&serde_json::to_vec(self).unwrap_or_default()))
+        format!(
+            "{:016x}",
+            xxh3_64(&serde_json::to_vec(self).unwrap_or_default())
+        )
     }
 
     fn names(&self, name: &str) -> bool {
-        let journal = name.strip_suffix(".journal").and_then(|number| number.parse::<u64>().ok());
+        let journal = name
+            .strip_suffix(".journal")
+            .and_then(|number| number.parse::<u64>().ok());
         name == NAME
             || name == promises::NAME
             || journal.is_some_and(|number| number >= self.journal)
-            || self.segments.iter().any(|segment| segment.file.name == name)
+            || self
+                .segments
+                .iter()
+                .any(|segment| segment.file.name == name)
     }
 
     /// Removes the files of a history that its manifest does not name: those of a writer that died, or that were replaced.
     pub fn sweep(&self, directory: &Path) -> Result<()> {
-        for name in names_in(directory)?.iter().filter(|name| is_ours(name) && *name != LOCK && !self.names(name)) {
-            fs::remove_file(directory.join(name)).map_err(|error| Error::io(directory.join(name).display(), error))?;
+        for name in names_in(directory)?
+            .iter()
+            .filter(|name| is_ours(name) && *name != LOCK && !self.names(name))
+        {
+            fs::remove_file(directory.join(name))
+                .map_err(|error| Error::io(directory.join(name).display(), error))?;
         }
         Ok(())
     }
@@ -131,7 +155,10 @@ impl Manifest {
 
 /// Refuses a directory that holds anything that is not ours.
 pub fn ensure_new(directory: &Path) -> Result<()> {
-    match names_in(directory)?.iter().find(|name| !is_ours(name) || name.ends_with(".prints")) {
+    match names_in(directory)?
+        .iter()
+        .find(|name| !is_ours(name) || name.ends_with(".prints"))
+    {
         Some(name) => Err(Error::damaged(
             Place::path(directory),
             format!("holds '{name}' and no history; choose another name, or an empty directory"),
@@ -145,14 +172,20 @@ fn names_in(directory: &Path) -> Result<Vec<String>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(|error| Error::io(directory.display(), error))?,
     };
-    let name = |entry: std::io::Result<fs::DirEntry>| entry.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    entries.map(|entry| name(entry).map_err(|error| Error::io(directory.display(), error))).collect()
+    let name = |entry: std::io::Result<fs::DirEntry>| {
+        entry.map(|entry| entry.file_name().to_string_lossy().into_owned())
+    };
+    entries
+        .map(|entry| name(entry).map_err(|error| Error::io(directory.display(), error)))
+        .collect()
 }
 
 /// `000001.prints`, `000001.journal`, what was synced of these, a manifest, its successor, the lock.
 fn is_ours(name: &str) -> bool {
     let is_numbered = name.split_once('.').is_some_and(|(number, ending)| {
-        number.len() >= 6 && number.bytes().all(|byte| byte.is_ascii_digit()) && ["prints", "journal"].contains(&ending)
+        number.len() >= 6
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+            && ["prints", "journal"].contains(&ending)
     });
     [NAME, BESIDE, LOCK, promises::NAME].contains(&name) || is_numbered
 }

@@ -68,7 +68,10 @@ mod tests {
                 WORK.with_borrow_mut(|work| work.as_mut().unwrap().0 -= Duration::from_secs(1));
                 let start = Instant::now();
                 give_way();
-                (start.elapsed() >= MOST_REST, WORK.with_borrow(|work| work.as_ref().unwrap().0) > start)
+                (
+                    start.elapsed() >= MOST_REST,
+                    WORK.with_borrow(|work| work.as_ref().unwrap().0) > start,
+                )
             };
             thread::spawn(work).join().unwrap()
         };

@@ -101,8 +101,16 @@ impl<W: Work> Worker<W> {
                 }
             }
         };
-        let thread = thread::Builder::new().spawn(body).map_err(|error| Error::io("a thread", error))?;
-        Ok(Self { jobs: Some(jobs), done: Mutex::new(done), pending: 0, stop, thread: Some(thread) })
+        let thread = thread::Builder::new()
+            .spawn(body)
+            .map_err(|error| Error::io("a thread", error))?;
+        Ok(Self {
+            jobs: Some(jobs),
+            done: Mutex::new(done),
+            pending: 0,
+            stop,
+            thread: Some(thread),
+        })
     }
 
     pub fn submit(&mut self, job: W) {
@@ -117,16 +125,21 @@ impl<W: Work> Worker<W> {
             return Ok(None);
         }
         let done = self.done.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let done = if wait { done.recv().map_err(|_| TryRecvError::Disconnected) } else { done.try_recv() };
+        let done = if wait {
+            done.recv().map_err(|_| TryRecvError::Disconnected)
+        } else {
+            done.try_recv()
+        };
         match done {
             Ok(done) => {
                 self.pending -= 1;
                 Ok(Some(done))
             }
             Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => {
-                Err(Error::Usage("a thread that makes the files of the history died; start the program again".to_owned()))
-            }
+            Err(TryRecvError::Disconnected) => Err(Error::Usage(
+                "a thread that makes the files of the history died; start the program again"
+                    .to_owned(),
+            )),
         }
     }
 
@@ -149,15 +162,40 @@ impl Work for Job {
     type Done = Done;
 
     fn run(self, stop: &AtomicBool) -> Done {
-        let Self { inputs, journal, level, path, dropped: Dropped { first_sequence, first_time, removed } } = self;
-        let live = Live { first_sequence, end_sequence: u64::MAX, first_time, removed: &removed };
+        let Self {
+            inputs,
+            journal,
+            level,
+            path,
+            dropped:
+                Dropped {
+                    first_sequence,
+                    first_time,
+                    removed,
+                },
+        } = self;
+        let live = Live {
+            first_sequence,
+            end_sequence: u64::MAX,
+            first_time,
+            removed: &removed,
+        };
         let sources: Vec<&dyn Entries> = match &inputs {
             Inputs::Young(young, _) => vec![&**young],
-            Inputs::Segments(segments) => segments.iter().map(|segment| &**segment as &dyn Entries).collect(),
+            Inputs::Segments(segments) => segments
+                .iter()
+                .map(|segment| &**segment as &dyn Entries)
+                .collect(),
         };
         let synced = journal.map_or(Ok(()), |journal| journal.finish());
         let make = || {
-            let made = build_file(&sources, &|sequence, time| live.has(sequence, time), level, &path, stop)?;
+            let made = build_file(
+                &sources,
+                &|sequence, time| live.has(sequence, time),
+                level,
+                &path,
+                stop,
+            )?;
             if let (Some(segment), Some(directory)) = (&made, path.parent())
                 && !stop.load(Ordering::Relaxed)
             {
@@ -171,8 +209,17 @@ impl Work for Job {
             // Half a file is of no use, and takes what room there is. If it stays, the next writer sweeps it.
             let _ = fs::remove_file(&path);
         }
-        let dropped = removed.iter().copied().filter(|&sequence| inputs.has(sequence)).collect();
-        Done { inputs, dropped, synced, made }
+        let dropped = removed
+            .iter()
+            .copied()
+            .filter(|&sequence| inputs.has(sequence))
+            .collect();
+        Done {
+            inputs,
+            dropped,
+            synced,
+            made,
+        }
     }
 }
 
@@ -180,10 +227,12 @@ impl Inputs {
     /// Whether an entry is, or was, among them.
     fn has(&self, sequence: u64) -> bool {
         match self {
-            Self::Young(young, _) => young.last().is_some_and(|(last, _)| (last + 1 - u64::from(young.count())..=last).contains(&sequence)),
-            Self::Segments(segments) => {
-                segments.iter().any(|segment| (segment.shape.sequences[0]..=segment.shape.sequences[1]).contains(&sequence))
-            }
+            Self::Young(young, _) => young.last().is_some_and(|(last, _)| {
+                (last + 1 - u64::from(young.count())..=last).contains(&sequence)
+            }),
+            Self::Segments(segments) => segments.iter().any(|segment| {
+                (segment.shape.sequences[0]..=segment.shape.sequences[1]).contains(&sequence)
+            }),
         }
     }
 }
@@ -223,7 +272,10 @@ impl Work for Commit {
                 _ => false,
             });
         }
-        Committed { done, obsolete: self.obsolete }
+        Committed {
+            done,
+            obsolete: self.obsolete,
+        }
     }
 }
 

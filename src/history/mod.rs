@@ -17,34 +17,34 @@
 //!
 //! About 58 bytes an entry of files that are mapped, and 35 MB or so for what is not yet in files.
 
-/// Answers while documents come: from a history here, or from servers that each keep a part of one.
-pub mod online;
-/// The same answers for many clients at once, over a socket.
-pub mod service;
-mod keys;
-mod likeness;
-mod manners;
-mod table;
-mod segment;
+mod ahead;
+mod ask;
+mod batch;
 mod body;
 mod build;
+mod by_id;
 mod helpers;
+mod journal;
+mod keys;
+mod likeness;
+mod manifest;
+mod manners;
+mod merge;
+/// Answers while documents come: from a history here, or from servers that each keep a part of one.
+pub mod online;
+mod open;
+mod plan;
+mod promises;
 mod scan;
 mod search;
-mod plan;
-mod by_id;
-mod young;
-mod promises;
-mod manifest;
-mod journal;
-mod ahead;
-mod merge;
-mod open;
+mod segment;
+/// The same answers for many clients at once, over a socket.
+pub mod service;
 mod store;
+mod table;
 mod upkeep;
-mod batch;
-mod ask;
 mod verify;
+mod young;
 
 pub use ask::{Answer, Match, Request, Wanted};
 pub use journal::SyncEvery;

@@ -35,7 +35,12 @@ const TAKEN: usize = 16;
 
 /// Refuses a directory that holds no history.
 pub fn ensure_is(directory: &Path) -> Result<()> {
-    let none = || Error::damaged(Place::path(directory), "no history is here (there is no manifest.json)");
+    let none = || {
+        Error::damaged(
+            Place::path(directory),
+            "no history is here (there is no manifest.json)",
+        )
+    };
     Manifest::read(directory)?.map(drop).ok_or_else(none)
 }
 
@@ -63,19 +68,41 @@ impl History {
             fs::remove_file(&path).map_err(|error| Error::io(path.display(), error))?;
         }
         let promises = Arc::new(Promises::open(directory, history.manifest.journal)?);
-        let of_writer = Journals { directory: directory.to_owned(), every: history.options.sync, promises };
+        let of_writer = Journals {
+            directory: directory.to_owned(),
+            every: history.options.sync,
+            promises,
+        };
         let hurry = Arc::new(AtomicBool::new(false));
         let resting = || Worker::start(history.options.serves.then(|| hurry.clone()));
-        let mut workers = Some((resting()?, [resting()?, resting()?], Worker::start(None)?, lock));
+        let mut workers = Some((
+            resting()?,
+            [resting()?, resting()?],
+            Worker::start(None)?,
+            lock,
+        ));
         let (count, replayed) = (journals.len(), history.replay(&journals, &promised)?);
-        let first = replayed.first().map_or(0, |(_, replayed)| replayed.first_sequence);
+        let first = replayed
+            .first()
+            .map_or(0, |(_, replayed)| replayed.first_sequence);
         for (at, (number, replayed)) in replayed.into_iter().enumerate() {
             let journal = of_writer.append_to(number, &replayed)?;
             if let Some((small, merges, commits, lock)) = workers.take() {
                 let upkeep = Upkeep::default();
-                let (journals, journal_number, next_journal, hurry) = (of_writer.clone(), number, None, hurry.clone());
-                history.writing =
-                    Some(Writing { journals, journal, journal_number, next_journal, small, merges, commits, hurry, upkeep, lock });
+                let (journals, journal_number, next_journal, hurry) =
+                    (of_writer.clone(), number, None, hurry.clone());
+                history.writing = Some(Writing {
+                    journals,
+                    journal,
+                    journal_number,
+                    next_journal,
+                    small,
+                    merges,
+                    commits,
+                    hurry,
+                    upkeep,
+                    lock,
+                });
             } else {
                 let writing = history.writing()?;
                 (writing.journal, writing.journal_number) = (journal, number);
@@ -85,7 +112,15 @@ impl History {
                 history.keep_young(number, None, Young::default());
             }
         }
-        let notes = repaired.into_iter().chain(history.read_journals.iter().filter_map(|journal| journal.dropped(directory))).collect();
+        let notes = repaired
+            .into_iter()
+            .chain(
+                history
+                    .read_journals
+                    .iter()
+                    .filter_map(|journal| journal.dropped(directory)),
+            )
+            .collect();
         history.drop_stray_removals(first);
         history.forget();
         history.plan();
@@ -97,11 +132,17 @@ impl History {
 
     fn make(directory: &Path, options: &Options) -> Result<Manifest> {
         ensure_new(directory)?;
-        let words = || PrintScheme { tokens: Tokenizer::new(Rule::Word, false).scheme() };
+        let words = || PrintScheme {
+            tokens: Tokenizer::new(Rule::Word, false).scheme(),
+        };
         let manifest = Manifest::new(options.scheme.clone().unwrap_or_else(words).to_string());
         Promises::create(directory)?;
         let promises = Arc::new(Promises::open(directory, manifest.journal)?);
-        let journals = Journals { directory: directory.to_owned(), every: super::SyncEvery::Never, promises };
+        let journals = Journals {
+            directory: directory.to_owned(),
+            every: super::SyncEvery::Never,
+            promises,
+        };
         drop(journals.create(manifest.journal, 0)?);
         manifest.commit(directory)?;
         durable::sync_ancestors(directory)?;
@@ -111,10 +152,20 @@ impl History {
     fn open_to_read(directory: &Path, options: &Options) -> Result<(Self, Vec<Problem>)> {
         let mut attempt = 0;
         loop {
-            let none = || Error::damaged(Place::path(directory), "no history is here (there is no manifest.json)");
+            let none = || {
+                Error::damaged(
+                    Place::path(directory),
+                    "no history is here (there is no manifest.json)",
+                )
+            };
             let manifest = Manifest::read(directory)?.ok_or_else(none)?;
             match Self::read_all(directory, options, manifest.clone()) {
-                Err(_) if attempt < ATTEMPTS && Manifest::read(directory)?.as_ref() != Some(&manifest) => attempt += 1,
+                Err(_)
+                    if attempt < ATTEMPTS
+                        && Manifest::read(directory)?.as_ref() != Some(&manifest) =>
+                {
+                    attempt += 1
+                }
                 other => return other.map(|history| (history, Vec::new())),
             }
         }
@@ -127,7 +178,11 @@ impl History {
         let promised = promises::read(directory)?;
         let (journals, _) = history.journals(&promised)?;
         let count = journals.len();
-        for (at, (number, replayed)) in history.replay(&journals, &promised)?.into_iter().enumerate() {
+        for (at, (number, replayed)) in history
+            .replay(&journals, &promised)?
+            .into_iter()
+            .enumerate()
+        {
             history.take_all(number, &replayed);
             if at + 1 < count {
                 history.keep_young(number, None, Young::default());
@@ -139,25 +194,53 @@ impl History {
     /// The segments, mapped.
     fn load(directory: &Path, options: Options, mut manifest: Manifest) -> Result<Self> {
         let place = || Place::path(directory);
-        let scheme: PrintScheme = manifest.scheme.parse().map_err(|what: String| Error::damaged(place(), what))?;
+        let scheme: PrintScheme = manifest
+            .scheme
+            .parse()
+            .map_err(|what: String| Error::damaged(place(), what))?;
         if let Some(asked) = options.scheme.as_ref().filter(|asked| **asked != scheme) {
             let remedy = "prints of two schemes cannot be compared; give the options that the history was made with, or use another one";
-            return Err(Error::Scheme { place: place(), found: scheme.to_string(), expected: asked.to_string(), remedy });
+            return Err(Error::Scheme {
+                place: place(),
+                found: scheme.to_string(),
+                expected: asked.to_string(),
+                remedy,
+            });
         }
         let mut segments = Vec::new();
         for listed in &manifest.segments {
             let segment = Segment::open(&directory.join(&listed.file.name), listed.level)?;
             listed.file.ensure_is(&segment.file)?;
-            segments.push(Held { segment: Arc::new(segment), is_busy: false, removed: 0 });
+            segments.push(Held {
+                segment: Arc::new(segment),
+                is_busy: false,
+                removed: 0,
+            });
         }
-        let next_sequence = segments.last().map_or(0, |held| held.segment.shape.sequences[1] + 1);
-        let last_time = segments.iter().map(|held| held.segment.shape.times[1]).max().unwrap_or_default();
+        let next_sequence = segments
+            .last()
+            .map_or(0, |held| held.segment.shape.sequences[1] + 1);
+        let last_time = segments
+            .iter()
+            .map(|held| held.segment.shape.times[1])
+            .max()
+            .unwrap_or_default();
         // Of an entry that is in no file the journals tell: if it was lost with them, its number may be that of another one.
-        let removed: HashSet<u64> = manifest.removed.drain(..).filter(|&sequence| sequence < next_sequence).collect();
-        segments.iter_mut().for_each(|held| held.removed = count_within(&removed, held.segment.shape.sequences));
-        let (removed, waiting, young, writing) = (Arc::new(removed), Vec::new(), Young::default(), None);
+        let removed: HashSet<u64> = manifest
+            .removed
+            .drain(..)
+            .filter(|&sequence| sequence < next_sequence)
+            .collect();
+        segments
+            .iter_mut()
+            .for_each(|held| held.removed = count_within(&removed, held.segment.shape.sequences));
+        let (removed, waiting, young, writing) =
+            (Arc::new(removed), Vec::new(), Young::default(), None);
         let (directory, pace) = (directory.to_owned(), ALONE);
-        let (helpers, scratches) = (Helpers::start(options.threads.saturating_sub(1))?, Mutex::default());
+        let (helpers, scratches) = (
+            Helpers::start(options.threads.saturating_sub(1))?,
+            Mutex::default(),
+        );
         Ok(Self {
             directory,
             options,
@@ -202,7 +285,10 @@ impl History {
             blank.push(path(last));
             journals.pop();
         }
-        Ok((journals.into_iter().map(|(number, _)| number).collect(), blank))
+        Ok((
+            journals.into_iter().map(|(number, _)| number).collect(),
+            blank,
+        ))
     }
 
     /// Reads the journals, at most as many as may wait to be made into files. Each may end in the middle of a group, after what
@@ -213,24 +299,52 @@ impl History {
         let mut all = Vec::new();
         for &number in journals.iter().rev() {
             let of_this = promised.get(&number).copied().unwrap_or_default();
-            all.push((number, replay(&journal_path(&self.directory, number), of_this)?));
+            all.push((
+                number,
+                replay(&journal_path(&self.directory, number), of_this)?,
+            ));
         }
         all.reverse();
         let mut expected = self.next_sequence;
-        for (number, Replayed { first_sequence, lines, .. }) in &all {
+        for (
+            number,
+            Replayed {
+                first_sequence,
+                lines,
+                ..
+            },
+        ) in &all
+        {
             if *first_sequence < expected {
-                let what = format!("starts with entry {first_sequence}, expected {expected}; it is of another history");
-                return Err(Error::damaged(Place::path(&journal_path(&self.directory, *number)), what));
+                let what = format!(
+                    "starts with entry {first_sequence}, expected {expected}; it is of another history"
+                );
+                return Err(Error::damaged(
+                    Place::path(&journal_path(&self.directory, *number)),
+                    what,
+                ));
             }
-            expected = first_sequence + lines.iter().filter(|line| matches!(line, Line::Add(_))).count() as u64;
+            expected = first_sequence
+                + lines
+                    .iter()
+                    .filter(|line| matches!(line, Line::Add(_)))
+                    .count() as u64;
         }
         Ok(all)
     }
 
     /// Takes what a journal has. Numbers of entries that were lost before it are not given again.
     fn take_all(&mut self, number: u64, replayed: &Replayed) {
-        let Replayed { whole_bytes, unfinished_bytes, .. } = *replayed;
-        self.read_journals.push(ReadJournal { number, whole_bytes, unfinished_bytes });
+        let Replayed {
+            whole_bytes,
+            unfinished_bytes,
+            ..
+        } = *replayed;
+        self.read_journals.push(ReadJournal {
+            number,
+            whole_bytes,
+            unfinished_bytes,
+        });
         self.next_sequence = replayed.first_sequence;
         self.take(&replayed.lines);
     }
@@ -238,7 +352,13 @@ impl History {
     /// Takes lines of the journal into memory.
     pub(super) fn take(&mut self, lines: &[Line]) {
         for some in lines.chunks(TAKEN) {
-            let print = |line: &Line| if let Line::Add(added) = line { Some(added.print) } else { None };
+            let print = |line: &Line| {
+                if let Line::Add(added) = line {
+                    Some(added.print)
+                } else {
+                    None
+                }
+            };
             self.young.prefetch_room(some.iter().filter_map(print));
             some.iter().for_each(|line| self.take_one(line));
         }
@@ -261,10 +381,15 @@ impl History {
 impl ReadJournal {
     /// What a writer says once it has cut off what is not whole.
     fn dropped(&self, directory: &Path) -> Option<Problem> {
-        let Self { number, whole_bytes, unfinished_bytes } = self;
+        let Self {
+            number,
+            whole_bytes,
+            unfinished_bytes,
+        } = self;
         let what = format!(
             "dropped {unfinished_bytes} bytes of an unfinished group from byte {whole_bytes} on; everything that was synced is there"
         );
-        (*unfinished_bytes > 0).then(|| Problem::new(Place::path(&journal_path(directory, *number)), what))
+        (*unfinished_bytes > 0)
+            .then(|| Problem::new(Place::path(&journal_path(directory, *number)), what))
     }
 }

@@ -59,7 +59,15 @@ impl Plan {
         if sample.is_empty() {
             return Ok(plan);
         }
-        Ok(Self::with_steps(source, asked, &Steps::new::<S>(source.address_bits(), source.count(), &crowds(sample, &asked.print))))
+        Ok(Self::with_steps(
+            source,
+            asked,
+            &Steps::new::<S>(
+                source.address_bits(),
+                source.count(),
+                &crowds(sample, &asked.print),
+            ),
+        ))
     }
 
     fn with_steps<S: Searched>(source: &S, asked: &Asked<'_>, steps: &Steps) -> Self {
@@ -67,18 +75,36 @@ impl Plan {
         let groups = source.groups(limit, cardinality);
         // It rises with the cardinality.
         let reach = source.reach(limit, cardinality, groups.end - 1);
-        let mut best = Self { entries: source.entries_of(groups.clone()), groups, reach, cost: u64::MAX, ..Self::default() };
+        let mut best = Self {
+            entries: source.entries_of(groups.clone()),
+            groups,
+            reach,
+            cost: u64::MAX,
+            ..Self::default()
+        };
         let mut reaches = [0; GROUPS as usize];
-        best.groups.clone().for_each(|group| reaches[group] = source.reach(limit, cardinality, group));
+        best.groups
+            .clone()
+            .for_each(|group| reaches[group] = source.reach(limit, cardinality, group));
         let most_sum = reach + 1;
-        for sum in (most_sum.saturating_sub(ORDERED_CHANGES).max(1)..=most_sum).rev().chain([0]) {
-            let Some(mut cost) = steps.cost(sum) else { continue };
+        for sum in (most_sum.saturating_sub(ORDERED_CHANGES).max(1)..=most_sum)
+            .rev()
+            .chain([0])
+        {
+            let Some(mut cost) = steps.cost(sum) else {
+                continue;
+            };
             let mut scanned = 0;
             for group in best.groups.clone() {
-                let Some(missing) = reaches[group].checked_sub(sum) else { continue };
+                let Some(missing) = reaches[group].checked_sub(sum) else {
+                    continue;
+                };
                 let entries = u64::from(source.entries_of(group..group + 1).len() as u32);
-                let looked_up =
-                    if S::TABLES == PARTS { u64::MAX } else { ball(source.group(group).0, missing).saturating_mul(ORDERED_COST) };
+                let looked_up = if S::TABLES == PARTS {
+                    u64::MAX
+                } else {
+                    ball(source.group(group).0, missing).saturating_mul(ORDERED_COST)
+                };
                 scanned |= u32::from(entries <= looked_up) << group;
                 cost += entries.min(looked_up);
             }
@@ -87,7 +113,9 @@ impl Plan {
             }
         }
         best.order = steps.order;
-        best.order.0[..best.sum as usize].iter().for_each(|&table| best.taken[table as usize] += 1);
+        best.order.0[..best.sum as usize]
+            .iter()
+            .for_each(|&table| best.taken[table as usize] += 1);
         best
     }
 
@@ -136,11 +164,22 @@ impl Steps {
     pub fn new<S: Searched>(address_bits: u32, entries: u32, crowds: &[f64; PARTS]) -> Self {
         let first = PARTS - S::TABLES;
         let step_cost = |table: usize, most: u32| {
-            let more = |bits: u32| ball(bits, most) - most.checked_sub(1).map_or(0, |fewer| ball(bits, fewer));
-            let candidates = more(PART_BITS as u32) as f64 * f64::from(entries) * crowds[first + table] / (1_u64 << PART_BITS) as f64;
+            let more = |bits: u32| {
+                ball(bits, most) - most.checked_sub(1).map_or(0, |fewer| ball(bits, fewer))
+            };
+            let candidates =
+                more(PART_BITS as u32) as f64 * f64::from(entries) * crowds[first + table]
+                    / (1_u64 << PART_BITS) as f64;
             more(address_bits) * LOOKUP_COST + (candidates * CANDIDATE_COST) as u64
         };
-        let (mut steps, mut taken, mut sum) = (Self { costs: vec![0], ..Self::default() }, [0; PARTS], 0_u64);
+        let (mut steps, mut taken, mut sum) = (
+            Self {
+                costs: vec![0],
+                ..Self::default()
+            },
+            [0; PARTS],
+            0_u64,
+        );
         for next in &mut steps.order.0 {
             let each = (0..S::TABLES).map(|table| (step_cost(table, taken[table]), table));
             let (cost, table) = each.min().unwrap_or_default();
@@ -181,12 +220,19 @@ fn crowds(sample: &[Parts], print: &Print) -> [f64; PARTS] {
     for parts in sample {
         for part in 0..PARTS {
             let apart = (parts[part] ^ asked[part]).count_ones();
-            nears.iter_mut().zip(FEWEST..).for_each(|(near, most)| near[part] += u32::from(apart <= most));
+            nears
+                .iter_mut()
+                .zip(FEWEST..)
+                .for_each(|(near, most)| near[part] += u32::from(apart <= most));
         }
     }
     std::array::from_fn(|part| {
-        let at = nears.iter().position(|near| near[part] >= SOME).unwrap_or(NEARS - 1);
-        let expected = sample.len() as f64 * ball(PART_BITS as u32, FEWEST + at as u32) as f64 / (1_u64 << PART_BITS) as f64;
+        let at = nears
+            .iter()
+            .position(|near| near[part] >= SOME)
+            .unwrap_or(NEARS - 1);
+        let expected = sample.len() as f64 * ball(PART_BITS as u32, FEWEST + at as u32) as f64
+            / (1_u64 << PART_BITS) as f64;
         (f64::from(nears[at][part]) + 0.5) / expected
     })
 }
@@ -202,14 +248,22 @@ pub mod tests {
         let costs = prop::collection::vec(0_u64..500, 1..STEPS + 1);
         (prop::array::uniform32(0..PARTS as u8 - 1), costs).prop_map(|(order, costs)| {
             let at = |step: usize| order[step % order.len()];
-            Steps { order: Order(std::array::from_fn(at)), costs }
+            Steps {
+                order: Order(std::array::from_fn(at)),
+                costs,
+            }
         })
     }
 
     /// Only with a multiple of three steps.
     pub fn steps_by_three() -> Steps {
-        let costs = (0..40).map(|sum| if sum % 3 == 0 { 0 } else { 1_000_000 }).collect();
-        Steps { costs, ..Steps::usual::<Segment>(10, 1 << 30) }
+        let costs = (0..40)
+            .map(|sum| if sum % 3 == 0 { 0 } else { 1_000_000 })
+            .collect();
+        Steps {
+            costs,
+            ..Steps::usual::<Segment>(10, 1 << 30)
+        }
     }
 
     #[test]
@@ -228,15 +282,30 @@ pub mod tests {
         crowds[3] = 1000.0;
         let steps = Steps::new::<Segment>(18, 20_000_000, &crowds);
         // The parts that have tables begin with part 1.
-        let given = |table: u8| steps.order.0[..25].iter().filter(|&&of| of == table).count();
-        assert!((0..7).all(|table| if table == 2 { given(2) < 3 } else { given(table) >= 3 }), "{:?}", steps.order);
+        let given = |table: u8| {
+            steps.order.0[..25]
+                .iter()
+                .filter(|&&of| of == table)
+                .count()
+        };
+        assert!(
+            (0..7).all(|table| if table == 2 {
+                given(2) < 3
+            } else {
+                given(table) >= 3
+            }),
+            "{:?}",
+            steps.order
+        );
     }
 
     #[test]
     fn a_sample_tells_what_is_crowded() {
         let mut state = 7_u64;
         let mut next = || {
-            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            state = state
+                .wrapping_mul(0x5851_f42d_4c95_7f2d)
+                .wrapping_add(0x1405_7b7e_f767_814f);
             (state ^ state >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd)
         };
         // All are alike in half the bits of part 5.
@@ -249,7 +318,14 @@ pub mod tests {
             .collect();
         let crowds = crowds(&sample, &Print([0; 4]));
         assert!(
-            crowds.iter().enumerate().all(|(part, &crowd)| if part == 5 { crowd > 100.0 } else { (0.3..3.0).contains(&crowd) }),
+            crowds
+                .iter()
+                .enumerate()
+                .all(|(part, &crowd)| if part == 5 {
+                    crowd > 100.0
+                } else {
+                    (0.3..3.0).contains(&crowd)
+                }),
             "{crowds:?}"
         );
     }

@@ -52,7 +52,9 @@ impl Promises {
         let failed = |error| Error::io(path.display(), error);
         let none = Lengths::new();
         fs::write(&path, [encode(0, &none), encode(1, &none)].concat()).map_err(failed)?;
-        File::open(&path).and_then(|file| file.sync_all()).map_err(failed)
+        File::open(&path)
+            .and_then(|file| file.sync_all())
+            .map_err(failed)
     }
 
     /// Goes on with what was promised of the journals from `first` on.
@@ -60,14 +62,29 @@ impl Promises {
         let path = directory.join(NAME);
         let (writes, mut lengths) = read_newest(directory)?;
         lengths.retain(|&number, _| number >= first);
-        let file = OpenOptions::new().write(true).open(&path).map_err(|error| Error::io(path.display(), error))?;
-        Ok(Self { file, path, state: Mutex::new(State { writes, lengths, is_on_disk: false }) })
+        let file = OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .map_err(|error| Error::io(path.display(), error))?;
+        Ok(Self {
+            file,
+            path,
+            state: Mutex::new(State {
+                writes,
+                lengths,
+                is_on_disk: false,
+            }),
+        })
     }
 
     /// Notes how many bytes of a journal are on disk.
     pub fn note(&self, number: u64, bytes: u64) -> Result<()> {
         let mut state = self.lock();
-        if state.lengths.get(&number).is_some_and(|&noted| noted >= bytes) {
+        if state
+            .lengths
+            .get(&number)
+            .is_some_and(|&noted| noted >= bytes)
+        {
             return Ok(());
         }
         state.lengths.insert(number, bytes);
@@ -76,8 +93,13 @@ impl Promises {
         }
         state.writes += 1;
         state.is_on_disk = false;
-        let (slot, bytes) = (state.writes % 2 * SLOT_BYTES as u64, encode(state.writes, &state.lengths));
-        self.file.write_all_at(&bytes, slot).map_err(|error| self.failed(error))
+        let (slot, bytes) = (
+            state.writes % 2 * SLOT_BYTES as u64,
+            encode(state.writes, &state.lengths),
+        );
+        self.file
+            .write_all_at(&bytes, slot)
+            .map_err(|error| self.failed(error))
     }
 
     /// Returns when what was noted is on disk.
@@ -113,26 +135,41 @@ pub fn read_or_repair(directory: &Path) -> Result<(Lengths, Option<Problem>)> {
         Err(error) => return Err(error),
     };
     Promises::create(directory)?;
-    let what = format!("the file {why} and was made again; if journals were cut before now, that is not noticed");
-    Ok((Lengths::new(), Some(Problem::new(Place::path(&directory.join(NAME)), what))))
+    let what = format!(
+        "the file {why} and was made again; if journals were cut before now, that is not noticed"
+    );
+    Ok((
+        Lengths::new(),
+        Some(Problem::new(Place::path(&directory.join(NAME)), what)),
+    ))
 }
 
 fn read_newest(directory: &Path) -> Result<(u64, Lengths)> {
     let path = directory.join(NAME);
     for _ in 0..ATTEMPTS {
         let bytes = fs::read(&path).map_err(|error| Error::io(path.display(), error))?;
-        if let Some(newest) = bytes.chunks(SLOT_BYTES).take(2).filter_map(decode).max_by_key(|(writes, _)| *writes) {
+        if let Some(newest) = bytes
+            .chunks(SLOT_BYTES)
+            .take(2)
+            .filter_map(decode)
+            .max_by_key(|(writes, _)| *writes)
+        {
             return Ok(newest);
         }
         thread::yield_now();
     }
     let place = Place::byte(&path.display().to_string().into(), 0);
-    Err(Error::damaged(place, "neither of its two slots matches its checksum; the file was altered, and the next writer makes it again"))
+    Err(Error::damaged(
+        place,
+        "neither of its two slots matches its checksum; the file was altered, and the next writer makes it again",
+    ))
 }
 
 fn encode(writes: u64, lengths: &Lengths) -> Vec<u8> {
     let mut slot = MAGIC.to_vec();
-    let words = [writes, lengths.len() as u64].into_iter().chain(lengths.iter().flat_map(|(&number, &bytes)| [number, bytes]));
+    let words = [writes, lengths.len() as u64]
+        .into_iter()
+        .chain(lengths.iter().flat_map(|(&number, &bytes)| [number, bytes]));
     words.for_each(|word| slot.extend_from_slice(&word.to_le_bytes()));
     slot.resize(SLOT_BYTES - 8, 0);
     slot.extend_from_slice(&xxh3_64(&slot).to_le_bytes());
@@ -140,10 +177,17 @@ fn encode(writes: u64, lengths: &Lengths) -> Vec<u8> {
 }
 
 fn decode(slot: &[u8]) -> Option<(u64, Lengths)> {
-    let word = |at: usize| slot.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
-    let is_whole = slot.len() == SLOT_BYTES && slot.starts_with(&MAGIC) && word(SLOT_BYTES - 8)? == xxh3_64(&slot[..SLOT_BYTES - 8]);
+    let word = |at: usize| {
+        slot.get(at..at + 8)
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(u64::from_le_bytes)
+    };
+    let is_whole = slot.len() == SLOT_BYTES
+        && slot.starts_with(&MAGIC)
+        && word(SLOT_BYTES - 8)? == xxh3_64(&slot[..SLOT_BYTES - 8]);
     let count = word(16).filter(|&count| is_whole && count <= MOST_JOURNALS as u64)? as usize;
-    let lengths = (0..count).map(|at| Some((word(HEAD_BYTES + 16 * at)?, word(HEAD_BYTES + 16 * at + 8)?)));
+    let lengths =
+        (0..count).map(|at| Some((word(HEAD_BYTES + 16 * at)?, word(HEAD_BYTES + 16 * at + 8)?)));
     Some((word(8)?, lengths.collect::<Option<_>>()?))
 }
 
@@ -162,18 +206,34 @@ mod tests {
             promises.note(number, bytes).unwrap();
         }
         promises.sync().unwrap();
-        assert_eq!(read(directory.path()).unwrap(), Lengths::from([(1, 300), (2, 70)]));
+        assert_eq!(
+            read(directory.path()).unwrap(),
+            Lengths::from([(1, 300), (2, 70)])
+        );
         // Any byte of the newer slot: what the older one says still holds. With both, nothing does.
         let bytes = fs::read(&path).unwrap();
-        let newer = if decode(&bytes[..512]).unwrap().0 > decode(&bytes[512..]).unwrap().0 { 0 } else { 512 };
+        let newer = if decode(&bytes[..512]).unwrap().0 > decode(&bytes[512..]).unwrap().0 {
+            0
+        } else {
+            512
+        };
         for at in [0, 9, 17, 30, 400, 511] {
             let mut torn = bytes.clone();
             torn[newer + at] ^= 1;
             fs::write(&path, &torn).unwrap();
-            assert_eq!(read(directory.path()).unwrap(), Lengths::from([(1, 100), (2, 70)]), "{at}");
+            assert_eq!(
+                read(directory.path()).unwrap(),
+                Lengths::from([(1, 100), (2, 70)]),
+                "{at}"
+            );
             torn[512 - newer + at] ^= 1;
             fs::write(&path, &torn).unwrap();
-            assert!(read(directory.path()).unwrap_err().to_string().contains("synced: byte 0: neither of its two slots"));
+            assert!(
+                read(directory.path())
+                    .unwrap_err()
+                    .to_string()
+                    .contains("synced: byte 0: neither of its two slots")
+            );
         }
         for length in [0, 511, 600] {
             fs::write(&path, &bytes[..length]).unwrap();
@@ -187,9 +247,21 @@ mod tests {
         Promises::create(directory.path()).unwrap();
         let promises = Promises::open(directory.path(), 1).unwrap();
         (1..100).for_each(|number| promises.note(number, 7).unwrap());
-        assert_eq!(read(directory.path()).unwrap().into_keys().collect::<Vec<_>>(), (76..100).collect::<Vec<_>>());
+        assert_eq!(
+            read(directory.path())
+                .unwrap()
+                .into_keys()
+                .collect::<Vec<_>>(),
+            (76..100).collect::<Vec<_>>()
+        );
         drop(promises);
-        Promises::open(directory.path(), 98).unwrap().note(98, 8).unwrap();
-        assert_eq!(read(directory.path()).unwrap(), Lengths::from([(98, 8), (99, 7)]));
+        Promises::open(directory.path(), 98)
+            .unwrap()
+            .note(98, 8)
+            .unwrap();
+        assert_eq!(
+            read(directory.path()).unwrap(),
+            Lengths::from([(98, 8), (99, 7)])
+        );
     }
 }

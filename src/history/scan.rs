@@ -7,7 +7,12 @@ use crate::{base::error::Result, text::stream::Print};
 const NEAR: u32 = 16;
 
 /// Calls with the number and the distance of each body that is near enough; `call` says how near from then on.
-pub fn scan(bodies: &[Body], print: &Print, reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
+pub fn scan(
+    bodies: &[Body],
+    print: &Print,
+    reach: u32,
+    call: &mut dyn FnMut(usize, u32) -> Result<u32>,
+) -> Result<()> {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("popcnt") {
         // SAFETY: the processor was just asked for it.
@@ -19,13 +24,23 @@ pub fn scan(bodies: &[Body], print: &Print, reach: u32, call: &mut dyn FnMut(usi
 /// The same code, with the instruction that counts ones.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "popcnt")]
-fn scan_popcnt(bodies: &[Body], print: &Print, reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
+fn scan_popcnt(
+    bodies: &[Body],
+    print: &Print,
+    reach: u32,
+    call: &mut dyn FnMut(usize, u32) -> Result<u32>,
+) -> Result<()> {
     scan_anywhere(bodies, print, reach, call)
 }
 
 /// As it is compiled where it is called from.
 #[inline(always)]
-pub fn scan_anywhere(bodies: &[Body], print: &Print, mut reach: u32, call: &mut dyn FnMut(usize, u32) -> Result<u32>) -> Result<()> {
+pub fn scan_anywhere(
+    bodies: &[Body],
+    print: &Print,
+    mut reach: u32,
+    call: &mut dyn FnMut(usize, u32) -> Result<u32>,
+) -> Result<()> {
     let [_, a, b, c] = print.0;
     for (number, body) in bodies.iter().enumerate() {
         let [d, e, f] = words_of(body);
@@ -95,7 +110,11 @@ impl Near {
 
     #[inline(always)]
     fn each(self, slots: &[Slot], mut call: impl FnMut(u32)) {
-        for slot in slots.iter().map(|&slot| u32::from_le_bytes(slot)).filter(|&slot| self.is_near(slot)) {
+        for slot in slots
+            .iter()
+            .map(|&slot| u32::from_le_bytes(slot))
+            .filter(|&slot| self.is_near(slot))
+        {
             call(slot & !self.mask);
         }
     }
@@ -106,23 +125,40 @@ impl Near {
     #[inline]
     fn each_avx2(self, slots: &[Slot], mut call: impl FnMut(u32)) {
         use std::arch::x86_64::{
-            __m256i, _mm256_add_epi8, _mm256_and_si256, _mm256_castsi256_ps, _mm256_cmpgt_epi32, _mm256_loadu_si256, _mm256_madd_epi16,
-            _mm256_maddubs_epi16, _mm256_movemask_ps, _mm256_set1_epi8, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setr_epi8,
+            __m256i, _mm256_add_epi8, _mm256_and_si256, _mm256_castsi256_ps, _mm256_cmpgt_epi32,
+            _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_movemask_ps,
+            _mm256_set1_epi8, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setr_epi8,
             _mm256_shuffle_epi8, _mm256_srli_epi16, _mm256_xor_si256,
         };
-        let ones = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
-        let [asked, mask, most] = [self.asked, self.mask, self.most].map(|number| _mm256_set1_epi32(number as i32));
-        let (low, single, double) = (_mm256_set1_epi8(15), _mm256_set1_epi8(1), _mm256_set1_epi16(1));
+        let ones = _mm256_setr_epi8(
+            0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2,
+            3, 3, 4,
+        );
+        let [asked, mask, most] =
+            [self.asked, self.mask, self.most].map(|number| _mm256_set1_epi32(number as i32));
+        let (low, single, double) = (
+            _mm256_set1_epi8(15),
+            _mm256_set1_epi8(1),
+            _mm256_set1_epi16(1),
+        );
         let mut start = 0;
         while start < slots.len() {
             // The last eight overlap those before them.
             let from = start.min(slots.len().saturating_sub(8));
-            let Some(eight) = slots[from..].first_chunk::<8>() else { return self.each(slots, call) };
+            let Some(eight) = slots[from..].first_chunk::<8>() else {
+                return self.each(slots, call);
+            };
             // SAFETY: eight slots are 32 bytes.
             let of_eight = unsafe { _mm256_loadu_si256(eight.as_ptr().cast::<__m256i>()) };
             let apart = _mm256_and_si256(_mm256_xor_si256(of_eight, asked), mask);
-            let (halves, others) = (_mm256_and_si256(apart, low), _mm256_and_si256(_mm256_srli_epi16::<4>(apart), low));
-            let of_bytes = _mm256_add_epi8(_mm256_shuffle_epi8(ones, halves), _mm256_shuffle_epi8(ones, others));
+            let (halves, others) = (
+                _mm256_and_si256(apart, low),
+                _mm256_and_si256(_mm256_srli_epi16::<4>(apart), low),
+            );
+            let of_bytes = _mm256_add_epi8(
+                _mm256_shuffle_epi8(ones, halves),
+                _mm256_shuffle_epi8(ones, others),
+            );
             let of_slots = _mm256_madd_epi16(_mm256_maddubs_epi16(of_bytes, single), double);
             let far = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(of_slots, most)));
             let mut near = !far as u32 & 0xff & (u32::MAX << (start - from));
@@ -157,8 +193,14 @@ impl NearHalves {
 
     #[inline(always)]
     fn each(self, halves: &[u8], count: u32, call: impl FnMut(u32)) {
-        let is_near = |half: [u8; 2]| ((u16::from_le_bytes(half) ^ self.asked) & self.mask).count_ones() <= self.most;
-        (0..count).zip(halves.as_chunks().0).filter(|&(_, &half)| is_near(half)).map(|(at, _)| at).for_each(call);
+        let is_near = |half: [u8; 2]| {
+            ((u16::from_le_bytes(half) ^ self.asked) & self.mask).count_ones() <= self.most
+        };
+        (0..count)
+            .zip(halves.as_chunks().0)
+            .filter(|&(_, &half)| is_near(half))
+            .map(|(at, _)| at)
+            .for_each(call);
     }
 
     /// The same, sixteen at a time. In most of what is looked up no bit may differ, or one.
@@ -167,15 +209,21 @@ impl NearHalves {
     #[inline]
     fn each_avx2(self, halves: &[u8], count: u32, call: impl FnMut(u32)) {
         use std::arch::x86_64::{
-            _mm256_add_epi8, _mm256_add_epi16, _mm256_and_si256, _mm256_cmpeq_epi16, _mm256_cmpgt_epi16, _mm256_maddubs_epi16,
-            _mm256_set1_epi8, _mm256_set1_epi16, _mm256_setr_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16,
+            _mm256_add_epi8, _mm256_add_epi16, _mm256_and_si256, _mm256_cmpeq_epi16,
+            _mm256_cmpgt_epi16, _mm256_maddubs_epi16, _mm256_set1_epi8, _mm256_set1_epi16,
+            _mm256_setr_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16,
             _mm256_xor_si256,
         };
         let [asked, mask] = [self.asked, self.mask].map(|half| _mm256_set1_epi16(half as i16));
         match self.most {
             0 => {
                 let asked = _mm256_and_si256(asked, mask);
-                each_of_sixteen(halves, count, |piece| _mm256_cmpeq_epi16(_mm256_and_si256(piece, mask), asked), call);
+                each_of_sixteen(
+                    halves,
+                    count,
+                    |piece| _mm256_cmpeq_epi16(_mm256_and_si256(piece, mask), asked),
+                    call,
+                );
             }
             1 => {
                 // A number less its lowest one.
@@ -187,12 +235,25 @@ impl NearHalves {
                 each_of_sixteen(halves, count, near, call);
             }
             most => {
-                let ones = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
-                let (low, single, more) = (_mm256_set1_epi8(15), _mm256_set1_epi8(1), _mm256_set1_epi16(most.min(16) as i16 + 1));
+                let ones = _mm256_setr_epi8(
+                    0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2,
+                    2, 3, 2, 3, 3, 4,
+                );
+                let (low, single, more) = (
+                    _mm256_set1_epi8(15),
+                    _mm256_set1_epi8(1),
+                    _mm256_set1_epi16(most.min(16) as i16 + 1),
+                );
                 let near = |piece| {
                     let apart = _mm256_and_si256(_mm256_xor_si256(piece, asked), mask);
-                    let (nibbles, others) = (_mm256_and_si256(apart, low), _mm256_and_si256(_mm256_srli_epi16::<4>(apart), low));
-                    let of_bytes = _mm256_add_epi8(_mm256_shuffle_epi8(ones, nibbles), _mm256_shuffle_epi8(ones, others));
+                    let (nibbles, others) = (
+                        _mm256_and_si256(apart, low),
+                        _mm256_and_si256(_mm256_srli_epi16::<4>(apart), low),
+                    );
+                    let of_bytes = _mm256_add_epi8(
+                        _mm256_shuffle_epi8(ones, nibbles),
+                        _mm256_shuffle_epi8(ones, others),
+                    );
                     _mm256_cmpgt_epi16(more, _mm256_maddubs_epi16(of_bytes, single))
                 };
                 each_of_sixteen(halves, count, near, call);
@@ -208,7 +269,12 @@ use std::arch::x86_64::__m256i;
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,popcnt")]
 #[inline]
-fn each_of_sixteen(halves: &[u8], count: u32, near: impl Fn(__m256i) -> __m256i, mut call: impl FnMut(u32)) {
+fn each_of_sixteen(
+    halves: &[u8],
+    count: u32,
+    near: impl Fn(__m256i) -> __m256i,
+    mut call: impl FnMut(u32),
+) {
     use std::arch::x86_64::{_mm256_loadu_si256, _mm256_movemask_epi8};
     for (first, piece) in (0..count).step_by(16).zip(halves.as_chunks::<32>().0) {
         // SAFETY: a piece is 32 bytes.
@@ -231,13 +297,25 @@ mod tests {
 
     #[test]
     fn halves_that_are_near_are_all_found() {
-        let halves: Vec<u16> = (0_u32..80).map(|half| (half.wrapping_mul(0x9e37_79b9) >> 16) as u16).collect();
+        let halves: Vec<u16> = (0_u32..80)
+            .map(|half| (half.wrapping_mul(0x9e37_79b9) >> 16) as u16)
+            .collect();
         let bytes: Vec<u8> = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
-        for (count, most, mask) in (0..=80).flat_map(|count| (0..18).flat_map(move |most| [(count, most, u16::MAX), (count, most, 0xfff0)]))
-        {
+        for (count, most, mask) in (0..=80).flat_map(|count| {
+            (0..18).flat_map(move |most| [(count, most, u16::MAX), (count, most, 0xfff0)])
+        }) {
             let is_near = |half: u16| ((half ^ 0x5a3c) & mask).count_ones() <= most;
-            let expected: Vec<u32> = (0..count).filter(|&at| is_near(halves[at as usize])).collect();
-            let (near, mut found) = (NearHalves { asked: 0x5a3c, mask, most }, Vec::new());
+            let expected: Vec<u32> = (0..count)
+                .filter(|&at| is_near(halves[at as usize]))
+                .collect();
+            let (near, mut found) = (
+                NearHalves {
+                    asked: 0x5a3c,
+                    mask,
+                    most,
+                },
+                Vec::new(),
+            );
             near.each_with::<false>(&bytes, count, |at| found.push(at));
             assert_eq!(found, expected);
             #[cfg(target_arch = "x86_64")]
@@ -251,8 +329,14 @@ mod tests {
 
     #[test]
     fn slots_that_are_near_are_all_found() {
-        let slots: Vec<Slot> = (0_u32..5003).map(|slot| slot.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
-        let near = Near { asked: 0xabcd_0000, mask: 0xffff_0000, most: 5 };
+        let slots: Vec<Slot> = (0_u32..5003)
+            .map(|slot| slot.wrapping_mul(0x9e37_79b9).to_le_bytes())
+            .collect();
+        let near = Near {
+            asked: 0xabcd_0000,
+            mask: 0xffff_0000,
+            most: 5,
+        };
         let expected: Vec<u32> = slots
             .iter()
             .map(|&slot| u32::from_le_bytes(slot))

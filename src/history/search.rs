@@ -50,7 +50,12 @@ pub struct Asked<'l> {
 
 impl<'l> Asked<'l> {
     pub fn new(print: Print, live: Live<'l>, best: Best) -> Self {
-        Self { print, cardinality: print.cardinality(), live, best }
+        Self {
+            print,
+            cardinality: print.cardinality(),
+            live,
+            best,
+        }
     }
 
     /// How many bits may differ of an entry that is worth it.
@@ -102,7 +107,12 @@ pub trait Searched: Entries {
     /// Asks for what [`Self::equals`] looks at.
     fn prefetch_equals(&self, cardinality: u32, key: &Key) -> Result<()>;
     /// Calls with entries whose print is that one, the first to come first, until it is told that they are enough.
-    fn equals(&self, print: &Print, key: &Key, call: &mut dyn FnMut(u32) -> Result<bool>) -> Result<()>;
+    fn equals(
+        &self,
+        print: &Print,
+        key: &Key,
+        call: &mut dyn FnMut(u32) -> Result<bool>,
+    ) -> Result<()>;
     /// How many parts have tables: all, or all but part 0, as the prints themselves are ordered by it, in each of the buckets of cardinality.
     const TABLES: usize;
     /// How many bits the addresses of part 0 have in a bucket of cardinality, and where in the directory they begin.
@@ -113,12 +123,25 @@ pub trait Searched: Entries {
     /// Also asks for its first slots.
     fn bucket(&self, part: usize, address: u32) -> Result<Bucket>;
     /// Calls with the next slots of a bucket whose rest differs from one in at most so many bits. Whether there are more to look at.
-    fn near<const AVX2: bool>(&self, bucket: &mut Bucket, rest: u32, most: u32, call: impl FnMut(u32)) -> Result<bool>;
+    fn near<const AVX2: bool>(
+        &self,
+        bucket: &mut Bucket,
+        rest: u32,
+        most: u32,
+        call: impl FnMut(u32),
+    ) -> Result<bool>;
     /// Asks for what [`Self::entry`] looks at.
     fn prefetch_slot(&self, bucket: &Bucket, slot: u32);
     /// The entry of a slot, if its rest, all of it, differs from that one in at most so many bits; slots of a bucket are asked for in their
     /// order, with one cursor.
-    fn entry<const AVX2: bool>(&self, bucket: &Bucket, slot: u32, rest: u32, most: u32, cursor: &mut Cursor) -> Result<Option<u32>>;
+    fn entry<const AVX2: bool>(
+        &self,
+        bucket: &Bucket,
+        slot: u32,
+        rest: u32,
+        most: u32,
+        cursor: &mut Cursor,
+    ) -> Result<Option<u32>>;
 }
 
 /// Addresses that are looked up together, so that the memory is waited for once.
@@ -165,7 +188,12 @@ const fn part_of<S: Searched>(table: usize) -> usize {
 }
 
 /// Offers to each request whatever may be among its best.
-pub fn search<S: Searched>(source: &S, number: usize, asked: &mut [Asked<'_>], scratch: &mut Scratch) -> Result<()> {
+pub fn search<S: Searched>(
+    source: &S,
+    number: usize,
+    asked: &mut [Asked<'_>],
+    scratch: &mut Scratch,
+) -> Result<()> {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("popcnt")
@@ -173,9 +201,22 @@ pub fn search<S: Searched>(source: &S, number: usize, asked: &mut [Asked<'_>], s
         && is_x86_feature_detected!("bmi2")
     {
         // SAFETY: the processor was just asked for all of them.
-        return unsafe { search_avx2(Searcher { source, number, asked, scratch }) };
+        return unsafe {
+            search_avx2(Searcher {
+                source,
+                number,
+                asked,
+                scratch,
+            })
+        };
     }
-    Searcher::<S, false> { source, number, asked, scratch }.search()
+    Searcher::<S, false> {
+        source,
+        number,
+        asked,
+        scratch,
+    }
+    .search()
 }
 
 /// The same code, with instructions that count and find ones, and look at many numbers at a time.
@@ -198,9 +239,13 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     fn search(mut self) -> Result<()> {
         let scanned = self.begin()?;
         self.scan(&scanned)?;
-        let Some(keys) = self.source.keys() else { return Ok(()) };
+        let Some(keys) = self.source.keys() else {
+            return Ok(());
+        };
         self.scratch.keys.clear();
-        self.scratch.keys.extend(self.asked.iter().map(|asked| keys.all(&asked.print)));
+        self.scratch
+            .keys
+            .extend(self.asked.iter().map(|asked| keys.all(&asked.print)));
         self.look_up_equals()?;
         self.look_up_all(0)?;
         self.look_up_all(1)?;
@@ -211,7 +256,12 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     /// Makes a plan for each request. Which entries are looked at one after the other, and for whom.
     #[inline(always)]
     fn begin(&mut self) -> Result<Vec<(usize, Range<u32>)>> {
-        let Self { source, asked, scratch, .. } = self;
+        let Self {
+            source,
+            asked,
+            scratch,
+            ..
+        } = self;
         scratch.probes.clear();
         scratch.slots.clear();
         scratch.ordered.clear();
@@ -219,10 +269,22 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
         scratch.plans.clear();
         let mut scanned = Vec::new();
         for (number, asked) in asked.iter().enumerate() {
-            let plan = if asked.best.is_full_of_equals() { Plan::default() } else { Plan::new(*source, asked)? };
+            let plan = if asked.best.is_full_of_equals() {
+                Plan::default()
+            } else {
+                Plan::new(*source, asked)?
+            };
             let is_scanned = |group: &usize| plan.scanned >> group & 1 == 1;
-            let groups = plan.groups.clone().filter(is_scanned).map(|group| source.entries_of(group..group + 1));
-            scanned.extend(groups.filter(|entries| !entries.is_empty()).map(|entries| (number, entries)));
+            let groups = plan
+                .groups
+                .clone()
+                .filter(is_scanned)
+                .map(|group| source.entries_of(group..group + 1));
+            scanned.extend(
+                groups
+                    .filter(|entries| !entries.is_empty())
+                    .map(|entries| (number, entries)),
+            );
             scratch.plans.push(plan);
         }
         Ok(scanned)
@@ -231,7 +293,11 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     /// Looks at every entry of the ranges, a piece after the other for all requests in turn.
     #[inline(always)]
     fn scan(&mut self, ranges: &[(usize, Range<u32>)]) -> Result<()> {
-        let (first, end) = ranges.iter().fold((u32::MAX, 0), |(first, end), (_, range)| (first.min(range.start), end.max(range.end)));
+        let (first, end) = ranges
+            .iter()
+            .fold((u32::MAX, 0), |(first, end), (_, range)| {
+                (first.min(range.start), end.max(range.end))
+            });
         let mut start = first;
         while start < end {
             let next = end.min(start + SCANNED);
@@ -266,10 +332,16 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     fn look_up_equals(&mut self) -> Result<()> {
         let each = || self.asked.iter().zip(&self.scratch.keys);
         each().for_each(|(asked, keys)| self.source.prefetch_place(asked.cardinality, &keys[0]));
-        each().try_for_each(|(asked, keys)| self.source.prefetch_equals(asked.cardinality, &keys[0]))?;
+        each().try_for_each(|(asked, keys)| {
+            self.source.prefetch_equals(asked.cardinality, &keys[0])
+        })?;
         for number in 0..self.asked.len() {
             if self.is_open(number) {
-                let (source, print, key) = (self.source, self.asked[number].print, self.scratch.keys[number][0]);
+                let (source, print, key) = (
+                    self.source,
+                    self.asked[number].print,
+                    self.scratch.keys[number][0],
+                );
                 source.equals(&print, &key, &mut |entry| {
                     self.consider(number, entry, 0)?;
                     Ok(self.asked[number].best.is_full_of_equals())
@@ -280,13 +352,18 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     }
 
     fn is_open(&self, number: usize) -> bool {
-        !self.scratch.plans[number].entries.is_empty() && !self.asked[number].best.is_full_of_equals()
+        !self.scratch.plans[number].entries.is_empty()
+            && !self.asked[number].best.is_full_of_equals()
     }
 
     /// How many bits are changed of a table; none if it need not be looked up.
     #[inline(always)]
     fn changes(&self, number: usize, table: usize) -> Option<u32> {
-        if self.is_open(number) { self.scratch.plans[number].changes(table) } else { None }
+        if self.is_open(number) {
+            self.scratch.plans[number].changes(table)
+        } else {
+            None
+        }
     }
 
     /// Looks up each part of each request with up to so many bits changed, where that is necessary.
@@ -330,10 +407,20 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
         for high in 0..1_u32 << (bits - low) {
             for &number in numbers {
                 // What was found meanwhile may have left less to do.
-                let Some(most) = self.changes(number, table).filter(|&most| most >= 2) else { continue };
+                let Some(most) = self.changes(number, table).filter(|&most| most >= 2) else {
+                    continue;
+                };
                 let address = self.scratch.keys[number][part_of::<S>(table)].address;
-                let Some(left) = most.checked_sub((address >> low ^ high).count_ones()) else { continue };
-                self.probe(number, table, high << low | address & ((1 << low) - 1), left, Flips::of(low))?;
+                let Some(left) = most.checked_sub((address >> low ^ high).count_ones()) else {
+                    continue;
+                };
+                self.probe(
+                    number,
+                    table,
+                    high << low | address & ((1 << low) - 1),
+                    left,
+                    Flips::of(low),
+                )?;
             }
         }
         Ok(())
@@ -342,11 +429,20 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     /// Looks up a table with up to so many bits changed.
     #[inline(always)]
     fn look_up(&mut self, number: usize, table: usize, most: u32) -> Result<()> {
-        let (bits, address) = (self.source.address_bits(), self.scratch.keys[number][part_of::<S>(table)].address);
+        let (bits, address) = (
+            self.source.address_bits(),
+            self.scratch.keys[number][part_of::<S>(table)].address,
+        );
         let low = bits.min(PIECE_BITS);
         for changed in 0..=most.min(bits - low) {
             for change in WithOnes::new(bits - low, changed) {
-                self.probe(number, table, address ^ change << low, most - changed, Flips::of(low))?;
+                self.probe(
+                    number,
+                    table,
+                    address ^ change << low,
+                    most - changed,
+                    Flips::of(low),
+                )?;
             }
         }
         Ok(())
@@ -362,7 +458,9 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
             let address = self.scratch.keys[number][0].address;
             for group in self.scratch.plans[number].groups.clone() {
                 // What was found meanwhile may have left less to do.
-                let Some(most) = self.missing(number, group) else { continue };
+                let Some(most) = self.missing(number, group) else {
+                    continue;
+                };
                 let (bits, first) = self.source.group(group);
                 let address = address & ((1 << bits) - 1);
                 for change in (0..=most.min(bits)).flat_map(|ones| WithOnes::new(bits, ones)) {
@@ -376,19 +474,37 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     /// How many bits of part 0 are to be changed in a bucket of cardinality.
     fn missing(&self, number: usize, group: usize) -> Option<u32> {
         let (plan, asked) = (&self.scratch.plans[number], &self.asked[number]);
-        if !self.is_open(number) || !plan.groups.contains(&group) || plan.scanned >> group & 1 == 1 {
+        if !self.is_open(number) || !plan.groups.contains(&group) || plan.scanned >> group & 1 == 1
+        {
             return None;
         }
-        self.source.reach(asked.best.limit(), asked.cardinality, group).checked_sub(plan.sum)
+        self.source
+            .reach(asked.best.limit(), asked.cardinality, group)
+            .checked_sub(plan.sum)
     }
 
     #[inline(always)]
-    fn probe(&mut self, number: usize, table: usize, base: u32, most: u32, flips: &Flips) -> Result<()> {
+    fn probe(
+        &mut self,
+        number: usize,
+        table: usize,
+        base: u32,
+        most: u32,
+        flips: &Flips,
+    ) -> Result<()> {
         let part = part_of::<S>(table);
         for &flip in flips.up_to(most) {
             let (address, most) = (base ^ flip, most - flip.count_ones());
             self.source.prefetch_address(part, address);
-            self.scratch.probes.push(Probe { asked: number, address, most, bucket: Bucket { part, ..Bucket::default() } });
+            self.scratch.probes.push(Probe {
+                asked: number,
+                address,
+                most,
+                bucket: Bucket {
+                    part,
+                    ..Bucket::default()
+                },
+            });
             if self.scratch.probes.len() == TOGETHER {
                 self.find()?;
             }
@@ -400,7 +516,11 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
     fn probe_ordered(&mut self, number: usize, place: u32) -> Result<()> {
         self.source.prefetch_address(0, place);
         self.scratch.ordered.push((number, place));
-        if self.scratch.ordered.len() == TOGETHER { self.find_ordered() } else { Ok(()) }
+        if self.scratch.ordered.len() == TOGETHER {
+            self.find_ordered()
+        } else {
+            Ok(())
+        }
     }
 
     /// Looks at whatever waits.
@@ -452,18 +572,29 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
         self.resolve(&probes, &mut last)?;
         probes.clear();
         self.scratch.probes = probes;
-        if self.scratch.candidates.len() >= TOGETHER { self.verify() } else { Ok(()) }
+        if self.scratch.candidates.len() >= TOGETHER {
+            self.verify()
+        } else {
+            Ok(())
+        }
     }
 
     /// Finds the entries of slots. `last` is the last probe that any were of, and how far its bucket was read.
     #[inline(always)]
     fn resolve(&mut self, probes: &[Probe], last: &mut (usize, Cursor)) -> Result<()> {
-        let Self { source, scratch, .. } = self;
+        let Self {
+            source, scratch, ..
+        } = self;
         for (at, slot) in scratch.slots.drain(..) {
             if last.0 != at {
                 *last = (at, Cursor::default());
             }
-            let Probe { asked, most, bucket, .. } = &probes[at];
+            let Probe {
+                asked,
+                most,
+                bucket,
+                ..
+            } = &probes[at];
             let rest = scratch.keys[*asked][bucket.part].rest;
             if let Some(entry) = source.entry::<AVX2>(bucket, slot, rest, *most, &mut last.1)?
                 && scratch.plans[*asked].entries.contains(&entry)
@@ -527,10 +658,13 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
         let mut candidates = std::mem::take(&mut self.scratch.candidates);
         for some in candidates.chunks(TOGETHER) {
             // In a short loop, as a processor may wait for the place of one while it asks for those of others.
-            some.iter().for_each(|&(_, entry)| self.source.prefetch_body(entry));
+            some.iter()
+                .for_each(|&(_, entry)| self.source.prefetch_body(entry));
             for &(number, entry) in some {
                 let number = number as usize;
-                let [body] = self.source.bodies(entry..entry + 1)? else { continue };
+                let [body] = self.source.bodies(entry..entry + 1)? else {
+                    continue;
+                };
                 let at_least = distance(body, &self.asked[number].print);
                 if at_least <= self.scratch.plans[number].reach {
                     self.consider(number, entry, at_least)?;
@@ -544,21 +678,44 @@ impl<S: Searched, const AVX2: bool> Searcher<'_, '_, S, AVX2> {
 
     /// Looks at the head of an entry whose body is near enough.
     fn consider(&mut self, number: usize, entry: u32, at_least: u32) -> Result<()> {
-        let (source, asked, plan) = (self.source, &self.asked[number], &mut self.scratch.plans[number]);
+        let (source, asked, plan) = (
+            self.source,
+            &self.asked[number],
+            &mut self.scratch.plans[number],
+        );
         plan.heads += 1;
         let (head, reach) = (source.head(entry, plan.heads > FEW_HEADS)?, plan.reach);
         let distance = at_least + head_distance(head, &asked.print);
-        if distance > reach { Ok(()) } else { self.consider_near(number, entry, head, distance) }
+        if distance > reach {
+            Ok(())
+        } else {
+            self.consider_near(number, entry, head, distance)
+        }
     }
 
     #[cold]
-    fn consider_near(&mut self, number: usize, entry: u32, head: Head, distance: u32) -> Result<()> {
+    fn consider_near(
+        &mut self,
+        number: usize,
+        entry: u32,
+        head: Head,
+        distance: u32,
+    ) -> Result<()> {
         let (source, asked) = (self.source, &mut self.asked[number]);
-        let [body] = source.bodies(entry..entry + 1)? else { return Ok(()) };
+        let [body] = source.bodies(entry..entry + 1)? else {
+            return Ok(());
+        };
         let likeness = Likeness::new(asked.cardinality + join(head, body).cardinality(), distance);
         if likeness.reaches(asked.best.limit()) {
             let (sequence, time) = source.arrival(entry, asked.live.first_time > 0)?;
-            asked.offer(Found { likeness, sequence, at: S::at(self.number, entry) }, time);
+            asked.offer(
+                Found {
+                    likeness,
+                    sequence,
+                    at: S::at(self.number, entry),
+                },
+                time,
+            );
             self.scratch.plans[number].shrink(source, asked);
         }
         Ok(())

@@ -118,7 +118,11 @@ impl Shape {
 
     /// How many bits the addresses of a part have.
     pub fn bits_of(&self, part: usize) -> u32 {
-        if part == 0 { self.ordered_bits } else { self.address_bits }
+        if part == 0 {
+            self.ordered_bits
+        } else {
+            self.address_bits
+        }
     }
 
     fn is_sound(&self) -> bool {
@@ -130,12 +134,27 @@ impl Shape {
             && self.tables.len() == PARTS - 1
             && self.groups.len() == GROUPS as usize + 1
             && self.groups.iter().is_sorted_by_key(|group| group.start)
-            && self.groups.iter().all(|group| group.address_bits <= self.ordered_bits && group.start <= self.entries)
-            && self.sequences[0] <= self.sequences[1]
-            && self.tables.iter().flat_map(|table| [table.directory, table.buckets]).all(|at| at <= FAR)
-            && [self.bodies, self.directory, self.heads, self.numbers, self.stamps, self.id_blocks, self.id_index]
+            && self
+                .groups
                 .iter()
-                .all(|&at| at <= FAR)
+                .all(|group| group.address_bits <= self.ordered_bits && group.start <= self.entries)
+            && self.sequences[0] <= self.sequences[1]
+            && self
+                .tables
+                .iter()
+                .flat_map(|table| [table.directory, table.buckets])
+                .all(|at| at <= FAR)
+            && [
+                self.bodies,
+                self.directory,
+                self.heads,
+                self.numbers,
+                self.stamps,
+                self.id_blocks,
+                self.id_index,
+            ]
+            .iter()
+            .all(|&at| at <= FAR)
     }
 }
 
@@ -168,11 +187,22 @@ impl Segment {
         let file = Sealed::open(path)?;
         let shape: Shape = file.describe()?;
         if !shape.is_sound() {
-            return Err(Error::damaged(Place::file(file.name().clone()), "not a segment of a history, or one of another version"));
+            return Err(Error::damaged(
+                Place::file(file.name().clone()),
+                "not a segment of a history, or one of another version",
+            ));
         }
         let keys = Keys::new(&shape.masks);
         let steps = Steps::usual::<Self>(shape.address_bits, shape.entries);
-        Ok(Self { file, plain, shape, keys, steps, sample: OnceLock::new(), level })
+        Ok(Self {
+            file,
+            plain,
+            shape,
+            keys,
+            steps,
+            sample: OnceLock::new(),
+            level,
+        })
     }
 
     /// Checks every block, and takes the sample: nobody who asks waits for that, and what a search touches is in memory then, and nothing else.
@@ -180,7 +210,8 @@ impl Segment {
         self.file.verify_and(give_way)?;
         self.sample()?;
         let Shape { heads, tables, .. } = &self.shape;
-        self.file.release_bytes(*heads..tables.first().map_or(*heads, |table| table.directory));
+        self.file
+            .release_bytes(*heads..tables.first().map_or(*heads, |table| table.directory));
         Ok(())
     }
 
@@ -192,7 +223,9 @@ impl Segment {
     fn u32s<const N: usize>(&self, start: u64) -> Result<[u32; N]> {
         let (words, _) = self.file.bytes(start, 4 * N as u64)?.as_chunks::<4>();
         // As many as were asked for.
-        Ok(std::array::from_fn(|at| words.get(at).map_or(0, |&word| u32::from_le_bytes(word))))
+        Ok(std::array::from_fn(|at| {
+            words.get(at).map_or(0, |&word| u32::from_le_bytes(word))
+        }))
     }
 
     /// All entries that have this id.
@@ -202,7 +235,11 @@ impl Segment {
         let (mut low, mut high) = (0, self.shape.entries);
         while low < high {
             let middle = low + (high - low) / 2;
-            if row(middle)?[1] < hash { low = middle + 1 } else { high = middle }
+            if row(middle)?[1] < hash {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
         for at in low..self.shape.entries {
             let [entry, of] = row(at)?;
@@ -238,8 +275,19 @@ impl Segment {
             has_print = true;
             Ok(true)
         })?;
-        let entries = if has_print { self.with_id(id)? } else { Vec::new() };
-        entries.into_iter().filter_map(|entry| self.print(entry).map(|other| (other == *print).then_some(entry)).transpose()).collect()
+        let entries = if has_print {
+            self.with_id(id)?
+        } else {
+            Vec::new()
+        };
+        entries
+            .into_iter()
+            .filter_map(|entry| {
+                self.print(entry)
+                    .map(|other| (other == *print).then_some(entry))
+                    .transpose()
+            })
+            .collect()
     }
 
     fn text<'i>(&self, id: &'i [u8]) -> Result<&'i str> {
@@ -263,7 +311,9 @@ impl Entries for Segment {
 
     #[inline(always)]
     fn print(&self, entry: u32) -> Result<Print> {
-        let [body] = self.bodies(entry..entry + 1)? else { return Err(self.damaged("no print")) };
+        let [body] = self.bodies(entry..entry + 1)? else {
+            return Err(self.damaged("no print"));
+        };
         Ok(join(self.mapped_head(entry)?, body))
     }
 
@@ -282,10 +332,14 @@ impl Entries for Segment {
         let start = self.shape.ids[0].saturating_add(u64::from(low) | u64::from(high) << 32);
         let length = self.ids_from(start)?;
         // A block of ids is short, but for ids that are long.
-        let few = find_id(self.file.bytes(start, length.min(FEW_BYTES))?, entry % ID_BLOCK);
+        let few = find_id(
+            self.file.bytes(start, length.min(FEW_BYTES))?,
+            entry % ID_BLOCK,
+        );
         let id = match few {
             Ok(id) => id,
-            Err(_) => find_id(self.file.bytes(start, length)?, entry % ID_BLOCK).map_err(|what| self.damaged(&what))?,
+            Err(_) => find_id(self.file.bytes(start, length)?, entry % ID_BLOCK)
+                .map_err(|what| self.damaged(&what))?,
         };
         self.text(id)
     }
@@ -307,14 +361,22 @@ impl Segment {
     /// When an entry came: its sequence number, and the time if somebody wants to know it.
     pub fn read_arrival(&self, entry: u32, with_time: bool) -> Result<(u64, u32)> {
         let number = self.read_u32(self.shape.numbers + 4 * u64::from(entry))?;
-        let time = if with_time { self.read_u32(self.shape.stamps + 4 * u64::from(entry))? } else { 0 };
+        let time = if with_time {
+            self.read_u32(self.shape.stamps + 4 * u64::from(entry))?
+        } else {
+            0
+        };
         Ok((self.shape.sequences[0] + u64::from(number), time))
     }
 
     /// The same as [`Entries::id`].
     pub fn read_id(&self, entry: u32) -> Result<String> {
         let mut block = [0; 8];
-        self.file.read_from(&self.plain, self.shape.id_blocks + 8 * u64::from(entry / ID_BLOCK), &mut block)?;
+        self.file.read_from(
+            &self.plain,
+            self.shape.id_blocks + 8 * u64::from(entry / ID_BLOCK),
+            &mut block,
+        )?;
         let start = self.shape.ids[0].saturating_add(u64::from_le_bytes(block));
         let length = self.ids_from(start)?;
         let mut few = [0; FEW_BYTES as usize];
@@ -328,14 +390,20 @@ impl Segment {
     }
 
     fn mapped_head(&self, entry: u32) -> Result<Head> {
-        let [head] = self.heads(entry..entry + 1)? else { return Err(self.damaged("no print")) };
+        let [head] = self.heads(entry..entry + 1)? else {
+            return Err(self.damaged("no print"));
+        };
         Ok(*head)
     }
 
     /// The same, not mapped.
     fn read_head(&self, entry: u32) -> Result<Head> {
         let mut bytes = [0; HEAD_BYTES];
-        self.file.read_from(&self.plain, self.shape.heads + HEAD_BYTES as u64 * u64::from(entry), &mut bytes)?;
+        self.file.read_from(
+            &self.plain,
+            self.shape.heads + HEAD_BYTES as u64 * u64::from(entry),
+            &mut bytes,
+        )?;
         Ok(bytes)
     }
 
@@ -347,7 +415,9 @@ impl Segment {
 
     /// How many bytes of ids there are from a place on.
     fn ids_from(&self, start: u64) -> Result<u64> {
-        self.shape.ids[1].checked_sub(start).ok_or_else(|| self.damaged("an id lies outside of the ids"))
+        self.shape.ids[1]
+            .checked_sub(start)
+            .ok_or_else(|| self.damaged("an id lies outside of the ids"))
     }
 }
 
@@ -360,7 +430,12 @@ impl Segment {
 
     #[inline(always)]
     pub fn table(&self, part: usize) -> Reader<'_> {
-        Reader::new(&self.file, &self.shape.tables[part - 1], self.shape.entries, self.shape.address_bits)
+        Reader::new(
+            &self.file,
+            &self.shape.tables[part - 1],
+            self.shape.entries,
+            self.shape.address_bits,
+        )
     }
 }
 
@@ -393,10 +468,14 @@ impl Searched for Segment {
         let step = self.shape.entries / SAMPLE;
         let entries = if step < WORTH_A_SAMPLE { 0 } else { SAMPLE };
         let parts = |entry: u32| {
-            let [body] = self.bodies(entry..entry + 1)? else { return Err(self.damaged("no print")) };
+            let [body] = self.bodies(entry..entry + 1)? else {
+                return Err(self.damaged("no print"));
+            };
             Ok(parts_of(&join(self.read_head(entry)?, body)))
         };
-        let sample = politely(0..entries).map(|at| parts(at * step)).collect::<Result<Vec<Parts>>>()?;
+        let sample = politely(0..entries)
+            .map(|at| parts(at * step))
+            .collect::<Result<Vec<Parts>>>()?;
         Ok(self.sample.get_or_init(|| sample))
     }
 
@@ -416,7 +495,12 @@ impl Searched for Segment {
     #[inline(always)]
     fn bodies(&self, entries: Range<u32>) -> Result<&[Body]> {
         let bytes = |entries: u32| BODY_BYTES as u64 * u64::from(entries);
-        self.file.bytes(self.shape.bodies + bytes(entries.start), bytes(entries.end - entries.start)).map(bodies)
+        self.file
+            .bytes(
+                self.shape.bodies + bytes(entries.start),
+                bytes(entries.end - entries.start),
+            )
+            .map(bodies)
     }
 
     #[inline(always)]
@@ -428,12 +512,21 @@ impl Searched for Segment {
     }
 
     fn head(&self, entry: u32, is_one_of_many: bool) -> Result<Head> {
-        if is_one_of_many { self.mapped_head(entry) } else { self.read_head(entry) }
+        if is_one_of_many {
+            self.mapped_head(entry)
+        } else {
+            self.read_head(entry)
+        }
     }
 
     fn heads(&self, entries: Range<u32>) -> Result<&[Head]> {
         let bytes = |entries: u32| HEAD_BYTES as u64 * u64::from(entries);
-        self.file.bytes(self.shape.heads + bytes(entries.start), bytes(entries.end - entries.start)).map(|bytes| bytes.as_chunks().0)
+        self.file
+            .bytes(
+                self.shape.heads + bytes(entries.start),
+                bytes(entries.end - entries.start),
+            )
+            .map(|bytes| bytes.as_chunks().0)
     }
 
     fn prefetch_place(&self, cardinality: u32, key: &Key) {
@@ -443,11 +536,19 @@ impl Searched for Segment {
     fn prefetch_equals(&self, cardinality: u32, key: &Key) -> Result<()> {
         // After a few lines of the cache the processor fetches the next by itself.
         let entries = self.ordered(self.place_of(cardinality, key))?;
-        entries.step_by(2).take(5).for_each(|entry| self.prefetch_body(entry));
+        entries
+            .step_by(2)
+            .take(5)
+            .for_each(|entry| self.prefetch_body(entry));
         Ok(())
     }
 
-    fn equals(&self, print: &Print, key: &Key, call: &mut dyn FnMut(u32) -> Result<bool>) -> Result<()> {
+    fn equals(
+        &self,
+        print: &Print,
+        key: &Key,
+        call: &mut dyn FnMut(u32) -> Result<bool>,
+    ) -> Result<()> {
         let entries = self.ordered(self.place_of(print.cardinality(), key))?;
         let bodies = self.bodies(entries.start..entries.end.max(entries.start))?;
         let (head, body) = split(print);
@@ -462,7 +563,11 @@ impl Searched for Segment {
     const TABLES: usize = PARTS - 1;
 
     fn group(&self, group: usize) -> (u32, u32) {
-        let Group { address_bits, directory, .. } = self.shape.groups[group];
+        let Group {
+            address_bits,
+            directory,
+            ..
+        } = self.shape.groups[group];
         (address_bits, directory)
     }
 
@@ -475,7 +580,8 @@ impl Searched for Segment {
     #[inline(always)]
     fn prefetch_address(&self, part: usize, address: u32) {
         if part == 0 {
-            self.file.prefetch(self.shape.directory + 4 * u64::from(address));
+            self.file
+                .prefetch(self.shape.directory + 4 * u64::from(address));
         } else {
             self.table(part).prefetch_address(address);
         }
@@ -484,13 +590,24 @@ impl Searched for Segment {
     #[inline(always)]
     fn bucket(&self, part: usize, address: u32) -> Result<Bucket> {
         let slots = self.table(part).slots(address)?;
-        Ok(Bucket { part, slots, next: slots.start })
+        Ok(Bucket {
+            part,
+            slots,
+            next: slots.start,
+        })
     }
 
     #[inline(always)]
-    fn near<const AVX2: bool>(&self, bucket: &mut Bucket, rest: u32, most: u32, call: impl FnMut(u32)) -> Result<bool> {
+    fn near<const AVX2: bool>(
+        &self,
+        bucket: &mut Bucket,
+        rest: u32,
+        most: u32,
+        call: impl FnMut(u32),
+    ) -> Result<bool> {
         let (first, count) = (bucket.next, (bucket.slots.end - bucket.next).min(SLOTS));
-        self.table(bucket.part).near::<AVX2>(&bucket.slots, first, count, (rest, most), call)?;
+        self.table(bucket.part)
+            .near::<AVX2>(&bucket.slots, first, count, (rest, most), call)?;
         bucket.next += count;
         Ok(bucket.next < bucket.slots.end)
     }
@@ -501,8 +618,16 @@ impl Searched for Segment {
     }
 
     #[inline(always)]
-    fn entry<const AVX2: bool>(&self, bucket: &Bucket, slot: u32, rest: u32, most: u32, cursor: &mut Cursor) -> Result<Option<u32>> {
-        self.table(bucket.part).entry::<AVX2>(&bucket.slots, slot, rest, most, cursor)
+    fn entry<const AVX2: bool>(
+        &self,
+        bucket: &Bucket,
+        slot: u32,
+        rest: u32,
+        most: u32,
+        cursor: &mut Cursor,
+    ) -> Result<Option<u32>> {
+        self.table(bucket.part)
+            .entry::<AVX2>(&bucket.slots, slot, rest, most, cursor)
     }
 }
 

@@ -80,7 +80,9 @@ impl Default for Options {
 }
 
 fn system_clock() -> u32 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as u32)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs() as u32)
 }
 
 /// Prints of all documents that came. See [`super`].
@@ -140,12 +142,18 @@ impl History {
     /// How many entries there are, those included that were removed or forgotten and not yet dropped.
     pub fn entries(&self) -> u64 {
         let young = self.all_young().map(|young| u64::from(young.count()));
-        self.segments.iter().map(|held| u64::from(held.segment.count())).chain(young).sum()
+        self.segments
+            .iter()
+            .map(|held| u64::from(held.segment.count()))
+            .chain(young)
+            .sum()
     }
 
     /// Returns when all that was added and removed is on disk.
     pub fn sync(&mut self) -> Result<()> {
-        self.writing.as_ref().map_or(Ok(()), |writing| writing.journal.sync())
+        self.writing
+            .as_ref()
+            .map_or(Ok(()), |writing| writing.journal.sync())
     }
 
     /// Removes all entries that have this id, and says how many they were.
@@ -165,10 +173,19 @@ impl History {
         }
         let live = self.live(now);
         sequences.retain(|&(sequence, time)| live.has(sequence, time));
-        let lines: Vec<Line> = sequences.iter().map(|&(sequence, _)| Line::Remove(sequence)).collect();
+        let lines: Vec<Line> = sequences
+            .iter()
+            .map(|&(sequence, _)| Line::Remove(sequence))
+            .collect();
         self.writing()?.journal.append(&lines)?;
-        sequences.iter().for_each(|&(sequence, _)| self.note_removed(sequence));
-        if self.segments.iter().any(|held| !held.is_busy && held.is_mostly_removed()) {
+        sequences
+            .iter()
+            .for_each(|&(sequence, _)| self.note_removed(sequence));
+        if self
+            .segments
+            .iter()
+            .any(|held| !held.is_busy && held.is_mostly_removed())
+        {
             self.forget();
         }
         if self.options.sync == SyncEvery::Each {
@@ -180,16 +197,28 @@ impl History {
     /// Makes sure that all is on disk, and then finishes what threads have under way, or gives it up. Without it, and after an error,
     /// nothing is lost that was promised. Says what went wrong and is well again.
     pub fn close(mut self) -> Result<Vec<Problem>> {
-        self.writing.as_ref().map_or(Ok(()), |writing| writing.journal.finish())?;
+        self.writing
+            .as_ref()
+            .map_or(Ok(()), |writing| writing.journal.finish())?;
         if self.options.serves {
             self.give_up()?;
         } else {
             self.settle(true)?;
         }
         let notes = self.notes();
-        let Some(mut writing) = self.writing.take() else { return Ok(notes) };
-        let ahead = writing.next_journal.take().map(|_| journal_path(&self.directory, writing.journal_number + 1));
-        drop((writing.small, writing.merges, writing.commits, writing.journal));
+        let Some(mut writing) = self.writing.take() else {
+            return Ok(notes);
+        };
+        let ahead = writing
+            .next_journal
+            .take()
+            .map(|_| journal_path(&self.directory, writing.journal_number + 1));
+        drop((
+            writing.small,
+            writing.merges,
+            writing.commits,
+            writing.journal,
+        ));
         // Nothing is in it; whether it goes or stays is all the same.
         let _ = ahead.map(fs::remove_file);
         writing.lock.release(&self.directory).map(|()| notes)
@@ -197,18 +226,34 @@ impl History {
 
     /// All that are in memory, the oldest first.
     pub(super) fn all_young(&self) -> impl Iterator<Item = &Young> {
-        self.waiting.iter().map(|young| &**young).chain([&self.young])
+        self.waiting
+            .iter()
+            .map(|young| &**young)
+            .chain([&self.young])
     }
 
     pub(super) fn writing(&mut self) -> Result<&mut Writing> {
-        self.writing.as_mut().ok_or_else(|| Error::Usage("the history was opened to be read only".to_owned()))
+        self.writing
+            .as_mut()
+            .ok_or_else(|| Error::Usage("the history was opened to be read only".to_owned()))
     }
 
     /// What is neither removed nor forgotten.
     pub(super) fn live(&self, now: u32) -> Live<'_> {
-        let first_sequence = self.options.max_entries.map_or(0, |most| self.next_sequence.saturating_sub(most));
-        let first_time = self.options.max_age_seconds.map_or(0, |age| now.saturating_sub(age));
-        Live { first_sequence, end_sequence: u64::MAX, first_time, removed: &self.removed }
+        let first_sequence = self
+            .options
+            .max_entries
+            .map_or(0, |most| self.next_sequence.saturating_sub(most));
+        let first_time = self
+            .options
+            .max_age_seconds
+            .map_or(0, |age| now.saturating_sub(age));
+        Live {
+            first_sequence,
+            end_sequence: u64::MAX,
+            first_time,
+            removed: &self.removed,
+        }
     }
 
     /// Goes on with the next journal; what the last one has is made into a file.
@@ -216,7 +261,11 @@ impl History {
         let first = self.next_sequence;
         let writing = self.writing()?;
         let number = writing.journal_number + 1;
-        let (mut journal, young) = match writing.next_journal.take().and_then(|ahead| ahead.take(first)) {
+        let (mut journal, young) = match writing
+            .next_journal
+            .take()
+            .and_then(|ahead| ahead.take(first))
+        {
             Some(made) => made,
             None => (writing.journals.create(number, first)?, Young::default()),
         };
@@ -236,7 +285,12 @@ impl History {
             && count >= most - most / 4
         {
             let (journals, number) = (writing.journals.clone(), writing.journal_number + 1);
-            writing.next_journal = Some(Ahead::start(journals, number, first, (most, self.young.keys().cloned())));
+            writing.next_journal = Some(Ahead::start(
+                journals,
+                number,
+                first,
+                (most, self.young.keys().cloned()),
+            ));
         }
     }
 
@@ -251,7 +305,13 @@ impl History {
         self.waiting.push(young.clone());
         let (dropped, path) = (self.dropped(), self.next_path());
         if let Some(writing) = &mut self.writing {
-            writing.small.submit(Job { inputs: Inputs::Young(young, number), journal, level: 0, path, dropped });
+            writing.small.submit(Job {
+                inputs: Inputs::Young(young, number),
+                journal,
+                level: 0,
+                path,
+                dropped,
+            });
         }
     }
 
@@ -263,7 +323,11 @@ impl History {
     /// What need not be in a file that is made now.
     pub(super) fn dropped(&self) -> Dropped {
         let live = self.live((self.options.clock)().max(self.last_time));
-        Dropped { first_sequence: live.first_sequence, first_time: live.first_time, removed: self.removed.clone() }
+        Dropped {
+            first_sequence: live.first_sequence,
+            first_time: live.first_time,
+            removed: self.removed.clone(),
+        }
     }
 
     /// Has segments of one level made into one of the next.
@@ -276,11 +340,24 @@ impl History {
 
     /// Has segments made into one.
     fn rewrite(&mut self, run: std::ops::Range<usize>, level: u32) {
-        let inputs = Inputs::Segments(self.segments[run.clone()].iter().map(|held| held.segment.clone()).collect());
-        self.segments[run].iter_mut().for_each(|held| held.is_busy = true);
+        let inputs = Inputs::Segments(
+            self.segments[run.clone()]
+                .iter()
+                .map(|held| held.segment.clone())
+                .collect(),
+        );
+        self.segments[run]
+            .iter_mut()
+            .for_each(|held| held.is_busy = true);
         let (dropped, path) = (self.dropped(), self.next_path());
         if let Some(writing) = &mut self.writing {
-            writing.merges[usize::from(level >= LARGE_LEVEL)].submit(Job { inputs, journal: None, level, path, dropped });
+            writing.merges[usize::from(level >= LARGE_LEVEL)].submit(Job {
+                inputs,
+                journal: None,
+                level,
+                path,
+                dropped,
+            });
         }
     }
 
@@ -289,8 +366,13 @@ impl History {
         loop {
             let (is_behind, files) = (self.waiting.len() > MOST_WAITING, self.segments.len());
             self.try_again(all || is_behind);
-            let Some(writing) = &mut self.writing else { return Ok(()) };
-            writing.hurry.store(all || self.waiting.len() > 1 || files > MOST_FILES / 2, Ordering::Relaxed);
+            let Some(writing) = &mut self.writing else {
+                return Ok(());
+            };
+            writing.hurry.store(
+                all || self.waiting.len() > 1 || files > MOST_FILES / 2,
+                Ordering::Relaxed,
+            );
             let mut done = writing.small.take(all || is_behind)?;
             for merges in &mut writing.merges {
                 if done.is_none() {
@@ -312,7 +394,9 @@ impl History {
 
     /// Puts a segment in the place of what it was made of, and commits.
     fn install(&mut self, done: Done, is_last: bool, is_behind: bool) -> Result<()> {
-        let Some((inputs, made, dropped)) = self.ensure_made(done, is_last, is_behind)? else { return Ok(()) };
+        let Some((inputs, made, dropped)) = self.ensure_made(done, is_last, is_behind)? else {
+            return Ok(());
+        };
         if !dropped.is_empty() {
             let removed = Arc::make_mut(&mut self.removed);
             for sequence in &dropped {
@@ -321,19 +405,26 @@ impl History {
         }
         let made = made.map(|segment| {
             let removed = count_within(&self.removed, segment.shape.sequences);
-            Held { segment: Arc::new(segment), is_busy: false, removed }
+            Held {
+                segment: Arc::new(segment),
+                is_busy: false,
+                removed,
+            }
         });
         let obsolete = match &inputs {
             // Those in memory are made into files in their order, after all that are files already.
             Inputs::Young(young, number) => {
                 self.waiting.retain(|waiting| !Arc::ptr_eq(waiting, young));
                 self.segments.extend(made);
-                let obsolete = (self.manifest.journal..=*number).map(|number| journal_path(&self.directory, number)).collect();
+                let obsolete = (self.manifest.journal..=*number)
+                    .map(|number| journal_path(&self.directory, number))
+                    .collect();
                 self.manifest.journal = number + 1;
                 obsolete
             }
             Inputs::Segments(inputs) => {
-                let is_input = |held: &Held| inputs.iter().any(|input| Arc::ptr_eq(input, &held.segment));
+                let is_input =
+                    |held: &Held| inputs.iter().any(|input| Arc::ptr_eq(input, &held.segment));
                 let at = self.segments.iter().position(is_input).unwrap_or_default();
                 self.segments.retain(|held| !is_input(held));
                 self.segments.splice(at..at, made);
@@ -347,38 +438,83 @@ impl History {
     /// Commits the files that are in use, and removes others after that.
     pub(super) fn commit(&mut self, mut obsolete: Vec<PathBuf>, inputs: Option<Inputs>) {
         let file = |Held { segment, .. }: &Held| {
-            let name = segment.file.name().rsplit('/').next().unwrap_or_default().to_owned();
-            let file = FileSeal { name, bytes: segment.file.file_bytes(), seal: segment.file.seal() };
-            SegmentFile { level: segment.level, file }
+            let name = segment
+                .file
+                .name()
+                .rsplit('/')
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            let file = FileSeal {
+                name,
+                bytes: segment.file.file_bytes(),
+                seal: segment.file.seal(),
+            };
+            SegmentFile {
+                level: segment.level,
+                file,
+            }
         };
         self.manifest.segments = self.segments.iter().map(file).collect();
-        let (manifest, removed, directory) = (self.manifest.clone(), self.removed.clone(), self.directory.clone());
+        let (manifest, removed, directory) = (
+            self.manifest.clone(),
+            self.removed.clone(),
+            self.directory.clone(),
+        );
         if let Some(writing) = &mut self.writing {
             obsolete.append(&mut writing.upkeep.take_obsolete());
-            writing.commits.submit(Commit { manifest, removed, directory, obsolete, inputs });
+            writing.commits.submit(Commit {
+                manifest,
+                removed,
+                directory,
+                obsolete,
+                inputs,
+            });
         }
     }
 
     /// Drops files of which nothing is left, and has those rewritten of which less than half is.
     pub(super) fn forget(&mut self) {
-        let Live { first_sequence, first_time, .. } = self.live((self.options.clock)().max(self.last_time));
-        if self.writing.is_none() || (first_sequence, first_time) == (0, 0) && self.removed.is_empty() {
+        let Live {
+            first_sequence,
+            first_time,
+            ..
+        } = self.live((self.options.clock)().max(self.last_time));
+        if self.writing.is_none()
+            || (first_sequence, first_time) == (0, 0) && self.removed.is_empty()
+        {
             return;
         }
         let is_gone = |held: &mut Held| {
-            let Shape { sequences, times, .. } = &held.segment.shape;
+            let Shape {
+                sequences, times, ..
+            } = &held.segment.shape;
             !held.is_busy && (sequences[1] < first_sequence || times[1] < first_time)
         };
         let gone: Vec<_> = self.segments.extract_if(.., is_gone).collect();
-        let is_dying =
-            |held: &Held| !held.is_busy && (held.is_mostly_removed() || is_mostly_dead(&held.segment, first_sequence, first_time));
-        while let Some(at) = self.segments.iter().position(is_dying).filter(|_| self.may_try(Kind::Merge)) {
+        let is_dying = |held: &Held| {
+            !held.is_busy
+                && (held.is_mostly_removed()
+                    || is_mostly_dead(&held.segment, first_sequence, first_time))
+        };
+        while let Some(at) = self
+            .segments
+            .iter()
+            .position(is_dying)
+            .filter(|_| self.may_try(Kind::Merge))
+        {
             self.rewrite(at..at + 1, self.segments[at].segment.level);
         }
         if !gone.is_empty() {
-            Arc::make_mut(&mut self.removed).retain(|&sequence| gone.iter().all(|held| !is_within(sequence, &held.segment)));
+            Arc::make_mut(&mut self.removed)
+                .retain(|&sequence| gone.iter().all(|held| !is_within(sequence, &held.segment)));
             let obsolete = gone.iter().map(|held| held.segment.path()).collect();
-            self.commit(obsolete, Some(Inputs::Segments(gone.into_iter().map(|held| held.segment).collect())));
+            self.commit(
+                obsolete,
+                Some(Inputs::Segments(
+                    gone.into_iter().map(|held| held.segment).collect(),
+                )),
+            );
         }
     }
 }
@@ -397,9 +533,12 @@ fn is_within(sequence: u64, segment: &Segment) -> bool {
 
 /// Whether more than half of a segment is forgotten, as far as its first and last entry tell.
 fn is_mostly_dead(segment: &Segment, first_sequence: u64, first_time: u32) -> bool {
-    let Shape { sequences, times, .. } = &segment.shape;
+    let Shape {
+        sequences, times, ..
+    } = &segment.shape;
     let half = |first: u64, last: u64| first + (last - first).div_ceil(2);
-    first_sequence > half(sequences[0], sequences[1]) || u64::from(first_time) > half(u64::from(times[0]), u64::from(times[1]))
+    first_sequence > half(sequences[0], sequences[1])
+        || u64::from(first_time) > half(u64::from(times[0]), u64::from(times[1]))
 }
 
 /// Segments beside one another that are of one level, as many as are made into one.

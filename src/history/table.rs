@@ -67,7 +67,10 @@ impl Slots {
 impl Layout {
     #[inline(always)]
     fn new(entries: u32, bits: u32) -> Self {
-        Self { bits, highs: u64::from(entries.saturating_sub(1) >> bits) + 1 }
+        Self {
+            bits,
+            highs: u64::from(entries.saturating_sub(1) >> bits) + 1,
+        }
     }
 
     /// Where the bucket of an address begins whose first slot is that one, in bytes. If h is the bits for the zeros, and as a slot has 33:
@@ -132,14 +135,25 @@ impl Made {
         let mut buckets = vec![0; layout.bucket(1 << bits, count) as usize + PADDING];
         for (address, ends) in politely((0..).zip(directory.windows(2))) {
             let (start, end) = (ends[0], ends[1]);
-            let of_bucket = Slots { at: layout.bucket(address, start), start, end };
+            let of_bucket = Slots {
+                at: layout.bucket(address, start),
+                start,
+                end,
+            };
             for (number, &slot) in (0..).zip(&slots[start as usize..end as usize]) {
                 let entry = slot as u32;
                 let slot = layout.slot(entry, (slot >> 32) as u32);
-                for (at, half) in Layout::halves(&of_bucket, number).into_iter().zip([slot >> 16, slot & 0xffff]) {
+                for (at, half) in Layout::halves(&of_bucket, number)
+                    .into_iter()
+                    .zip([slot >> 16, slot & 0xffff])
+                {
                     put_bits(&mut buckets, 8 * at, u64::from(half));
                 }
-                put_bits(&mut buckets, Layout::first_high(&of_bucket) + number + u64::from(entry >> bits), 1);
+                put_bits(
+                    &mut buckets,
+                    Layout::first_high(&of_bucket) + number + u64::from(entry >> bits),
+                    1,
+                );
             }
         }
         Self { directory, buckets }
@@ -175,12 +189,17 @@ pub struct Reader<'t> {
 impl<'t> Reader<'t> {
     #[inline(always)]
     pub fn new(file: &'t Sealed, table: &'t Table, entries: u32, bits: u32) -> Self {
-        Self { file, table, layout: Layout::new(entries, bits) }
+        Self {
+            file,
+            table,
+            layout: Layout::new(entries, bits),
+        }
     }
 
     #[inline(always)]
     pub fn prefetch_address(self, address: u32) {
-        self.file.prefetch(self.table.directory + 4 * u64::from(address));
+        self.file
+            .prefetch(self.table.directory + 4 * u64::from(address));
     }
 
     /// Also asks for their upper halves.
@@ -188,21 +207,38 @@ impl<'t> Reader<'t> {
     pub fn slots(self, address: u32) -> Result<Slots> {
         let both = self.word(self.table.directory + 4 * u64::from(address))?;
         let (start, end) = (both as u32, (both >> 32) as u32);
-        let slots = Slots { at: self.layout.bucket(address, start), start, end: end.max(start) };
+        let slots = Slots {
+            at: self.layout.bucket(address, start),
+            start,
+            end: end.max(start),
+        };
         // As many lines of the cache as nearly all have.
         let (first, bytes) = (self.table.buckets + slots.at, HALF_BYTES * slots.count());
-        (0..bytes.min(192)).step_by(64).for_each(|line| self.file.prefetch(first + line));
+        (0..bytes.min(192))
+            .step_by(64)
+            .for_each(|line| self.file.prefetch(first + line));
         self.file.prefetch(first + bytes.min(192));
         Ok(slots)
     }
 
     /// Calls with those of so many slots from one of them on whose upper halves differ from that of a rest in at most so many bits.
     #[inline(always)]
-    pub fn near<const AVX2: bool>(self, slots: &Slots, from: u32, count: u32, near: (u32, u32), mut call: impl FnMut(u32)) -> Result<()> {
+    pub fn near<const AVX2: bool>(
+        self,
+        slots: &Slots,
+        from: u32,
+        count: u32,
+        near: (u32, u32),
+        mut call: impl FnMut(u32),
+    ) -> Result<()> {
         let (rest, most) = near;
         let [start, _] = Layout::halves(slots, u64::from(from - slots.start));
-        let halves = self.file.bytes(self.table.buckets + start, HALF_BYTES * u64::from(count).next_multiple_of(TOGETHER))?;
-        let [asked, mask] = [rest << self.layout.bits, self.layout.rest_mask()].map(|bits| (bits >> 16) as u16);
+        let halves = self.file.bytes(
+            self.table.buckets + start,
+            HALF_BYTES * u64::from(count).next_multiple_of(TOGETHER),
+        )?;
+        let [asked, mask] =
+            [rest << self.layout.bits, self.layout.rest_mask()].map(|bits| (bits >> 16) as u16);
         NearHalves { asked, mask, most }.each_with::<AVX2>(halves, count, |at| call(from + at));
         Ok(())
     }
@@ -211,18 +247,30 @@ impl<'t> Reader<'t> {
     #[inline(always)]
     pub fn prefetch_slot(self, slots: &Slots, slot: u32) {
         let number = u64::from(slot - slots.start);
-        self.file.prefetch(self.table.buckets + Layout::halves(slots, number)[1]);
+        self.file
+            .prefetch(self.table.buckets + Layout::halves(slots, number)[1]);
         // As many zeros as ones, about.
-        self.file.prefetch(self.table.buckets + (Layout::first_high(slots) + 2 * number) / 8);
+        self.file
+            .prefetch(self.table.buckets + (Layout::first_high(slots) + 2 * number) / 8);
     }
 
     /// The entry of a slot, if the rest of its key differs from that one in at most so many bits.
     /// Slots are asked for in their order, with one cursor.
     #[inline(always)]
-    pub fn entry<const FAST: bool>(self, slots: &Slots, slot: u32, rest: u32, most: u32, cursor: &mut Cursor) -> Result<Option<u32>> {
+    pub fn entry<const FAST: bool>(
+        self,
+        slots: &Slots,
+        slot: u32,
+        rest: u32,
+        most: u32,
+        cursor: &mut Cursor,
+    ) -> Result<Option<u32>> {
         let number = u64::from(slot - slots.start);
         let [upper, lower] = Layout::halves(slots, number);
-        let half = |at: u64| self.word(self.table.buckets + at).map(|word| word as u32 & 0xffff);
+        let half = |at: u64| {
+            self.word(self.table.buckets + at)
+                .map(|word| word as u32 & 0xffff)
+        };
         let of = half(upper)? << 16 | half(lower)?;
         if ((of ^ rest << self.layout.bits) & self.layout.rest_mask()).count_ones() > most {
             return Ok(None);
@@ -230,11 +278,20 @@ impl<'t> Reader<'t> {
         let high = self.high::<FAST>(slots, number as u32, cursor)?;
         // An altered file may say anything, which then is no entry.
         let entry = high << self.layout.bits | u64::from(of & !self.layout.rest_mask());
-        Ok(if entry >> 32 == 0 { Some(entry as u32) } else { None })
+        Ok(if entry >> 32 == 0 {
+            Some(entry as u32)
+        } else {
+            None
+        })
     }
 
     #[inline(always)]
-    fn high<const FAST: bool>(self, slots: &Slots, number: u32, cursor: &mut Cursor) -> Result<u64> {
+    fn high<const FAST: bool>(
+        self,
+        slots: &Slots,
+        number: u32,
+        cursor: &mut Cursor,
+    ) -> Result<u64> {
         let first = Layout::first_high(slots);
         let mut word = match cursor.word {
             Some(word) => word,
@@ -249,7 +306,11 @@ impl<'t> Reader<'t> {
             word = self.word(self.table.buckets + cursor.at / 8)?;
         }
         cursor.word = Some(word);
-        Ok(cursor.at + u64::from(nth_one::<FAST>(word, number - cursor.seen)) - first - u64::from(number))
+        Ok(
+            cursor.at + u64::from(nth_one::<FAST>(word, number - cursor.seen))
+                - first
+                - u64::from(number),
+        )
     }
 
     #[inline(always)]

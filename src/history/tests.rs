@@ -33,8 +33,14 @@ fn prints(count: usize) -> impl Strategy<Value = Vec<Print>> {
     prop::collection::vec(kind, 1..count).prop_map(|kinds| {
         let mut prints: Vec<Print> = vec![Print([0; 4]), Print([u64::MAX; 4])];
         for (of, words, flips) in kinds {
-            let mut print = if flips.is_empty() { Print(words) } else { prints[prints.len() - 1 - of.min(prints.len() - 1)] };
-            flips.iter().for_each(|&bit| print.0[bit / 64] ^= 1 << (bit % 64));
+            let mut print = if flips.is_empty() {
+                Print(words)
+            } else {
+                prints[prints.len() - 1 - of.min(prints.len() - 1)]
+            };
+            flips
+                .iter()
+                .for_each(|&bit| print.0[bit / 64] ^= 1 << (bit % 64));
             prints.push(print);
         }
         prints
@@ -42,11 +48,17 @@ fn prints(count: usize) -> impl Strategy<Value = Vec<Print>> {
 }
 
 fn ratio() -> impl Strategy<Value = Ratio> {
-    prop::sample::select(vec!["1", "0.94", "0.9", "0.8", "0.6", "0.3", "0"]).prop_map(|text| text.parse().unwrap())
+    prop::sample::select(vec!["1", "0.94", "0.9", "0.8", "0.6", "0.3", "0"])
+        .prop_map(|text| text.parse().unwrap())
 }
 
 /// All that is alike enough, the best first, of equals the first.
-fn brute(history: &[(u64, Print)], print: &Print, least: Ratio, top: usize) -> Vec<(u64, Likeness)> {
+fn brute(
+    history: &[(u64, Print)],
+    print: &Print,
+    least: Ratio,
+    top: usize,
+) -> Vec<(u64, Likeness)> {
     let mut found: Vec<_> = history
         .iter()
         .map(|(number, other)| (*number, Likeness::of(print, other)))
@@ -59,8 +71,17 @@ fn brute(history: &[(u64, Print)], print: &Print, least: Ratio, top: usize) -> V
 
 fn young(prints: &[Print]) -> Young {
     let mut young = Young::default();
-    let added = |(&print, sequence)| Added { print, sequence, time: sequence as u32, id: format!("d{sequence}").into() };
-    prints.iter().zip(0..).map(added).for_each(|added| young.push(&added));
+    let added = |(&print, sequence)| Added {
+        print,
+        sequence,
+        time: sequence as u32,
+        id: format!("d{sequence}").into(),
+    };
+    prints
+        .iter()
+        .zip(0..)
+        .map(added)
+        .for_each(|added| young.push(&added));
     young
 }
 
@@ -68,12 +89,32 @@ fn young(prints: &[Print]) -> Young {
 type Search<'s> = dyn Fn(&mut [Asked<'_>]) + 's;
 
 /// What all requests find, asked together.
-fn found(prints: &[Print], least: Ratio, top: usize, among: &[&Search]) -> Vec<Vec<(u64, Likeness)>> {
+fn found(
+    prints: &[Print],
+    least: Ratio,
+    top: usize,
+    among: &[&Search],
+) -> Vec<Vec<(u64, Likeness)>> {
     let none = HashSet::new();
-    let live = Live { first_sequence: 0, end_sequence: u64::MAX, first_time: 0, removed: &none };
-    let mut asked: Vec<_> = prints.iter().map(|&print| Asked::new(print, live, Best::new(least, top))).collect();
+    let live = Live {
+        first_sequence: 0,
+        end_sequence: u64::MAX,
+        first_time: 0,
+        removed: &none,
+    };
+    let mut asked: Vec<_> = prints
+        .iter()
+        .map(|&print| Asked::new(print, live, Best::new(least, top)))
+        .collect();
     among.iter().for_each(|search| search(&mut asked));
-    let of = |asked: Asked<'_>| asked.best.into_found().iter().map(|found| (found.sequence, found.likeness)).collect();
+    let of = |asked: Asked<'_>| {
+        asked
+            .best
+            .into_found()
+            .iter()
+            .map(|found| (found.sequence, found.likeness))
+            .collect()
+    };
     asked.into_iter().map(of).collect()
 }
 
@@ -130,19 +171,51 @@ fn tables_find_what_a_look_at_all_finds() {
     }
     let (directory, stop) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
     let young = young(&prints);
-    let build = |name: &str| build_file(&[&young], &|_, _| true, 0, &directory.path().join(name), &stop).unwrap().unwrap();
+    let build = |name: &str| {
+        build_file(
+            &[&young],
+            &|_, _| true,
+            0,
+            &directory.path().join(name),
+            &stop,
+        )
+        .unwrap()
+        .unwrap()
+    };
     let (segment, mut looked_up) = (build("a"), build("b"));
     // Tables cost nothing, and part 0 is looked up for the last two bits.
     looked_up.steps = steps_by_three();
     let all: Vec<_> = (0..).zip(prints.iter().copied()).collect();
-    let asked: Vec<Print> = prints[..20].iter().chain(&many(60, 10)).chain(&prints[3000..3070]).copied().collect();
-    for (least, top) in [("1", 3), ("0.97", 1), ("0.94", 2), ("0.85", 1), ("0.8", 2), ("0.76", 1), ("0.7", 1)] {
+    let asked: Vec<Print> = prints[..20]
+        .iter()
+        .chain(&many(60, 10))
+        .chain(&prints[3000..3070])
+        .copied()
+        .collect();
+    for (least, top) in [
+        ("1", 3),
+        ("0.97", 1),
+        ("0.94", 2),
+        ("0.85", 1),
+        ("0.8", 2),
+        ("0.76", 1),
+        ("0.7", 1),
+    ] {
         let least: Ratio = least.parse().unwrap();
-        let expected: Vec<_> = asked.iter().map(|print| brute(&all, print, least, top)).collect();
+        let expected: Vec<_> = asked
+            .iter()
+            .map(|print| brute(&all, print, least, top))
+            .collect();
         assert_eq!(found(&asked, least, top, &[&searching(&young)]), expected);
         assert_eq!(found(&asked, least, top, &[&searching(&segment)]), expected);
-        assert_eq!(found(&asked, least, top, &[&searching(&looked_up)]), expected);
-        let alone: Vec<_> = asked.iter().flat_map(|print| found(&[*print], least, top, &[&searching(&segment)])).collect();
+        assert_eq!(
+            found(&asked, least, top, &[&searching(&looked_up)]),
+            expected
+        );
+        let alone: Vec<_> = asked
+            .iter()
+            .flat_map(|print| found(&[*print], least, top, &[&searching(&segment)]))
+            .collect();
         assert_eq!(alone, expected);
     }
 }
@@ -150,14 +223,21 @@ fn tables_find_what_a_look_at_all_finds() {
 static NOW: AtomicU32 = AtomicU32::new(1000);
 
 fn options(threads: usize) -> Options {
-    Options { threads, young_entries: 300, clock: || NOW.load(Ordering::Relaxed), ..Options::default() }
+    Options {
+        threads,
+        young_entries: 300,
+        clock: || NOW.load(Ordering::Relaxed),
+        ..Options::default()
+    }
 }
 
 /// Many prints of which every fifth is near one before it.
 fn many(count: usize, seed: u64) -> Vec<Print> {
     let mut state = seed;
     let mut next = || {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        state = state
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
         (state ^ state >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd)
     };
     let mut prints: Vec<Print> = Vec::new();
@@ -173,20 +253,39 @@ fn many(count: usize, seed: u64) -> Vec<Print> {
 }
 
 fn ask(history: &mut History, prints: &[Print], first: usize, wanted: &Wanted) -> Vec<Answer> {
-    let ids: Vec<String> = (first..first + prints.len()).map(|number| format!("d{number}")).collect();
-    let requests: Vec<_> = ids.iter().zip(prints).map(|(id, &print)| Request { id, print: Some(print), add: true }).collect();
+    let ids: Vec<String> = (first..first + prints.len())
+        .map(|number| format!("d{number}"))
+        .collect();
+    let requests: Vec<_> = ids
+        .iter()
+        .zip(prints)
+        .map(|(id, &print)| Request {
+            id,
+            print: Some(print),
+            add: true,
+        })
+        .collect();
     history.ask(&requests, wanted).unwrap()
 }
 
 /// Through memory, files and merges, closed and opened again, with two threads and one.
 #[test]
 fn a_history_finds_what_a_look_at_all_finds() {
-    let (prints, wanted) = (many(9000, 1), Wanted { least: "0.85".parse().unwrap(), top: 2 });
+    let (prints, wanted) = (
+        many(9000, 1),
+        Wanted {
+            least: "0.85".parse().unwrap(),
+            top: 2,
+        },
+    );
     let directory = tempfile::tempdir().unwrap();
     let (mut answers, mut other) = (Vec::new(), Vec::new());
-    let mut alone = History::open(&directory.path().join("one"), options(1)).unwrap().0;
+    let mut alone = History::open(&directory.path().join("one"), options(1))
+        .unwrap()
+        .0;
     for (piece, at) in prints.chunks(700).zip((0..).step_by(700)) {
-        let (mut history, notes) = History::open(&directory.path().join("two"), options(2)).unwrap();
+        let (mut history, notes) =
+            History::open(&directory.path().join("two"), options(2)).unwrap();
         assert!(notes.is_empty());
         answers.extend(ask(&mut history, piece, at, &wanted));
         // Every other time it is not closed in order.
@@ -195,26 +294,48 @@ fn a_history_finds_what_a_look_at_all_finds() {
         } else {
             drop(history)
         }
-        other.extend(piece.chunks(13).enumerate().flat_map(|(number, piece)| ask(&mut alone, piece, at + 13 * number, &wanted)));
+        other.extend(
+            piece
+                .chunks(13)
+                .enumerate()
+                .flat_map(|(number, piece)| ask(&mut alone, piece, at + 13 * number, &wanted)),
+        );
     }
     assert_eq!(answers, other);
     let all: Vec<_> = (0..).zip(prints.iter().copied()).collect();
     for (at, answer) in answers.iter().enumerate() {
         let expected = brute(&all[..at], &prints[at], wanted.least, wanted.top);
-        let found: Vec<_> = answer.matches.iter().map(|found| (found.id[1..].parse::<u64>().unwrap(), found.likeness)).collect();
+        let found: Vec<_> = answer
+            .matches
+            .iter()
+            .map(|found| (found.id[1..].parse::<u64>().unwrap(), found.likeness))
+            .collect();
         assert_eq!(found, expected, "{at}");
     }
 }
 
 #[test]
 fn what_is_removed_or_forgotten_is_not_found() {
-    let (prints, wanted) = (many(5000, 2), Wanted { least: Ratio::ALL, top: 1 });
+    let (prints, wanted) = (
+        many(5000, 2),
+        Wanted {
+            least: Ratio::ALL,
+            top: 1,
+        },
+    );
     let directory = tempfile::tempdir().unwrap();
     let mut history = History::open(directory.path(), options(1)).unwrap().0;
     ask(&mut history, &prints, 0, &wanted);
     let again = |history: &mut History, number: usize| {
-        let request = Request { id: "again", print: Some(prints[number]), add: false };
-        history.ask(&[request], &wanted).unwrap()[0].matches.first().map(|found| found.id.clone())
+        let request = Request {
+            id: "again",
+            print: Some(prints[number]),
+            add: false,
+        };
+        history.ask(&[request], &wanted).unwrap()[0]
+            .matches
+            .first()
+            .map(|found| found.id.clone())
     };
     for number in [0, 3000, 4999] {
         assert_eq!(again(&mut history, number), Some(format!("d{number}")));
@@ -223,16 +344,40 @@ fn what_is_removed_or_forgotten_is_not_found() {
         assert_eq!(history.remove(&format!("d{number}")).unwrap(), 0);
     }
     drop(history);
-    let mut history = History::open(directory.path(), Options { max_entries: Some(1000), ..options(1) }).unwrap().0;
-    assert_eq!([4999, 4001, 3999, 0].map(|number| again(&mut history, number).is_some()), [false, true, false, false]);
+    let mut history = History::open(
+        directory.path(),
+        Options {
+            max_entries: Some(1000),
+            ..options(1)
+        },
+    )
+    .unwrap()
+    .0;
+    assert_eq!(
+        [4999, 4001, 3999, 0].map(|number| again(&mut history, number).is_some()),
+        [false, true, false, false]
+    );
     drop(history);
     NOW.store(2000, Ordering::Relaxed);
     for (age, is_found) in [(1001, true), (10, false)] {
-        let mut history = History::open(directory.path(), Options { max_age_seconds: Some(age), ..options(1) }).unwrap().0;
+        let mut history = History::open(
+            directory.path(),
+            Options {
+                max_age_seconds: Some(age),
+                ..options(1)
+            },
+        )
+        .unwrap()
+        .0;
         assert_eq!(again(&mut history, 4500).is_some(), is_found, "{age}");
         // Files of which nothing is left are gone, those that were being merged included; what is in memory is not yet.
         history.settle(true).unwrap();
-        assert_eq!(history.entries() < 300, !is_found, "{age}: {}", history.entries());
+        assert_eq!(
+            history.entries() < 300,
+            !is_found,
+            "{age}: {}",
+            history.entries()
+        );
     }
     NOW.store(1000, Ordering::Relaxed);
 }
@@ -245,15 +390,40 @@ struct Model {
 }
 
 impl Model {
-    fn ask(&mut self, request: &Request<'_>, wanted: &Wanted, most: u64) -> Vec<(String, Likeness)> {
-        let Some(print) = request.print else { return Vec::new() };
+    fn ask(
+        &mut self,
+        request: &Request<'_>,
+        wanted: &Wanted,
+        most: u64,
+    ) -> Vec<(String, Likeness)> {
+        let Some(print) = request.print else {
+            return Vec::new();
+        };
         let first = self.next.saturating_sub(most);
-        let live = || self.entries.iter().filter(|(sequence, ..)| *sequence >= first);
-        let own = live().find(|(_, id, of)| id == request.id && *of == print).map(|entry| entry.0);
-        let earlier: Vec<_> = live().filter(|entry| own.is_none_or(|own| entry.0 < own)).map(|entry| (entry.0, entry.2)).collect();
+        let live = || {
+            self.entries
+                .iter()
+                .filter(|(sequence, ..)| *sequence >= first)
+        };
+        let own = live()
+            .find(|(_, id, of)| id == request.id && *of == print)
+            .map(|entry| entry.0);
+        let earlier: Vec<_> = live()
+            .filter(|entry| own.is_none_or(|own| entry.0 < own))
+            .map(|entry| (entry.0, entry.2))
+            .collect();
         let found = brute(&earlier, &print, wanted.least, wanted.top);
-        let id = |sequence| self.entries.iter().find(|entry| entry.0 == sequence).map(|entry| entry.1.clone()).unwrap_or_default();
-        let answer = found.into_iter().map(|(sequence, likeness)| (id(sequence), likeness)).collect();
+        let id = |sequence| {
+            self.entries
+                .iter()
+                .find(|entry| entry.0 == sequence)
+                .map(|entry| entry.1.clone())
+                .unwrap_or_default()
+        };
+        let answer = found
+            .into_iter()
+            .map(|(sequence, likeness)| (id(sequence), likeness))
+            .collect();
         if request.add && own.is_none() {
             self.entries.push((self.next, request.id.to_owned(), print));
             self.next += 1;
@@ -311,11 +481,27 @@ proptest! {
 /// Answers are delivered before anything of them is stored: if that fails, the history is as it was.
 #[test]
 fn what_was_not_delivered_is_not_stored() {
-    let (prints, wanted) = (many(9000, 5), Wanted { least: Ratio::ALL, top: 1 });
+    let (prints, wanted) = (
+        many(9000, 5),
+        Wanted {
+            least: Ratio::ALL,
+            top: 1,
+        },
+    );
     let directory = tempfile::tempdir().unwrap();
     let mut history = History::open(directory.path(), options(1)).unwrap().0;
-    let ids: Vec<String> = (0..prints.len()).map(|number| format!("d{number}")).collect();
-    let requests: Vec<_> = ids.iter().zip(&prints).map(|(id, &print)| Request { id, print: Some(print), add: true }).collect();
+    let ids: Vec<String> = (0..prints.len())
+        .map(|number| format!("d{number}"))
+        .collect();
+    let requests: Vec<_> = ids
+        .iter()
+        .zip(&prints)
+        .map(|(id, &print)| Request {
+            id,
+            print: Some(print),
+            add: true,
+        })
+        .collect();
     let mut delivered = 0;
     let failed = history.ask_and_deliver(&requests, &wanted, &mut |answers| {
         if delivered > 0 {
@@ -333,19 +519,47 @@ fn what_was_not_delivered_is_not_stored() {
 /// Of four journals none need be on disk when the machine dies: whatever is whole is there, numbers are not given twice, and all answers are right.
 #[test]
 fn every_journal_may_be_torn() {
-    let (prints, wanted) = (many(400, 4), Wanted { least: "0.85".parse().unwrap(), top: 1 });
+    let (prints, wanted) = (
+        many(400, 4),
+        Wanted {
+            least: "0.85".parse().unwrap(),
+            top: 1,
+        },
+    );
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    let options = || Options { young_entries: 100, ..options(1) };
-    History::open(directory, options()).unwrap().0.close().unwrap();
+    let options = || Options {
+        young_entries: 100,
+        ..options(1)
+    };
+    History::open(directory, options())
+        .unwrap()
+        .0
+        .close()
+        .unwrap();
     let write = |number: usize, is_synced: bool| {
         let first = 100 * (number - 1);
         let promises = Arc::new(Promises::open(directory, 1).unwrap());
-        let journals = Journals { directory: directory.to_owned(), every: SyncEvery::Never, promises };
+        let journals = Journals {
+            directory: directory.to_owned(),
+            every: SyncEvery::Never,
+            promises,
+        };
         let mut journal = journals.create(number as u64, first as u64).unwrap();
         for at in (first..first + 100).step_by(10) {
-            let added = |at: usize| Added { print: prints[at], sequence: at as u64, time: 1000, id: format!("d{at}").into() };
-            journal.append(&(at..at + 10).map(|at| Line::Add(added(at))).collect::<Vec<_>>()).unwrap();
+            let added = |at: usize| Added {
+                print: prints[at],
+                sequence: at as u64,
+                time: 1000,
+                id: format!("d{at}").into(),
+            };
+            journal
+                .append(
+                    &(at..at + 10)
+                        .map(|at| Line::Add(added(at)))
+                        .collect::<Vec<_>>(),
+                )
+                .unwrap();
             if is_synced {
                 journal.sync().unwrap();
             }
@@ -357,21 +571,51 @@ fn every_journal_may_be_torn() {
     std::fs::write(&second, &bytes[..bytes.len() / 2]).unwrap();
     let left = 100 + replay(&second, 0).unwrap().lines.len();
     assert!((120..180).contains(&left));
-    let all: Vec<_> = (0..).zip(prints.iter().copied()).filter(|(at, _)| !(left as u64..200).contains(at)).collect();
+    let all: Vec<_> = (0..)
+        .zip(prints.iter().copied())
+        .filter(|(at, _)| !(left as u64..200).contains(at))
+        .collect();
     let ensure_right = |history: &mut History| {
         for print in &prints {
-            let answer = history.ask(&[Request { id: "x", print: Some(*print), add: false }], &wanted).unwrap().remove(0);
-            let found: Vec<_> = answer.matches.iter().map(|found| (found.id[1..].parse::<u64>().unwrap(), found.likeness)).collect();
+            let answer = history
+                .ask(
+                    &[Request {
+                        id: "x",
+                        print: Some(*print),
+                        add: false,
+                    }],
+                    &wanted,
+                )
+                .unwrap()
+                .remove(0);
+            let found: Vec<_> = answer
+                .matches
+                .iter()
+                .map(|found| (found.id[1..].parse::<u64>().unwrap(), found.likeness))
+                .collect();
             assert_eq!(found, brute(&all, print, wanted.least, wanted.top));
         }
     };
-    let (mut reader, notes) = History::open(directory, Options { read_only: true, ..options() }).unwrap();
+    let (mut reader, notes) = History::open(
+        directory,
+        Options {
+            read_only: true,
+            ..options()
+        },
+    )
+    .unwrap();
     assert!(notes.is_empty());
     ensure_right(&mut reader);
     let verified = verify(directory).unwrap();
-    assert!(verified.entries == all.len() as u64 && verified.journals[1].unfinished_bytes > 0, "{verified:?}");
+    assert!(
+        verified.entries == all.len() as u64 && verified.journals[1].unfinished_bytes > 0,
+        "{verified:?}"
+    );
     let (mut history, notes) = History::open(directory, options()).unwrap();
-    assert!(notes.len() == 1 && notes[0].to_string().contains("000002.journal: dropped "), "{notes:?}");
+    assert!(
+        notes.len() == 1 && notes[0].to_string().contains("000002.journal: dropped "),
+        "{notes:?}"
+    );
     ensure_right(&mut history);
     assert_eq!(history.next_sequence, 400);
     history.close().unwrap();
@@ -384,14 +628,30 @@ fn every_journal_may_be_torn() {
 
 /// Journals 1 to 3 of a history, all of them synced.
 fn synced_journals(directory: &std::path::Path) {
-    let options = || Options { young_entries: 100, ..options(1) };
-    History::open(directory, options()).unwrap().0.close().unwrap();
+    let options = || Options {
+        young_entries: 100,
+        ..options(1)
+    };
+    History::open(directory, options())
+        .unwrap()
+        .0
+        .close()
+        .unwrap();
     let promises = Arc::new(Promises::open(directory, 1).unwrap());
-    let journals = Journals { directory: directory.to_owned(), every: SyncEvery::Never, promises };
+    let journals = Journals {
+        directory: directory.to_owned(),
+        every: SyncEvery::Never,
+        promises,
+    };
     for number in 1..=3 {
         let mut journal = journals.create(number, 10 * (number - 1)).unwrap();
         for at in 10 * (number - 1)..10 * number {
-            let added = Added { print: Print([at; 4]), sequence: at, time: 1000, id: format!("d{at}").into() };
+            let added = Added {
+                print: Print([at; 4]),
+                sequence: at,
+                time: 1000,
+                id: format!("d{at}").into(),
+            };
             journal.append(&[Line::Add(added)]).unwrap();
         }
         journal.finish().unwrap();
@@ -415,7 +675,10 @@ fn an_unfinished_group_makes_no_history_unreadable() {
             path.display(),
             bytes.len()
         );
-        assert_eq!(notes.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+        assert_eq!(
+            notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [expected]
+        );
         assert_eq!(history.entries(), 30);
         history.close().unwrap();
         let (history, notes) = History::open(directory.path(), options(1)).unwrap();
@@ -432,20 +695,38 @@ fn journals_that_lack_what_was_synced_are_refused() {
         let path = journal_path(directory.path(), number);
         let bytes = std::fs::read(&path).unwrap();
         let refused = || {
-            let writer = History::open(directory.path(), options(1)).err().unwrap().to_string();
+            let writer = History::open(directory.path(), options(1))
+                .err()
+                .unwrap()
+                .to_string();
             assert_eq!(verify(directory.path()).unwrap_err().to_string(), writer);
             writer
         };
         std::fs::write(&path, &bytes[..32]).unwrap();
-        let told = format!("{}: byte 32: the journal ends here, but {} bytes of it were on disk; it was cut", path.display(), bytes.len());
+        let told = format!(
+            "{}: byte 32: the journal ends here, but {} bytes of it were on disk; it was cut",
+            path.display(),
+            bytes.len()
+        );
         assert_eq!(refused(), told);
         std::fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
-        assert!(refused().ends_with("a group of entries does not match its checksum; the journal was altered"));
+        assert!(
+            refused().ends_with(
+                "a group of entries does not match its checksum; the journal was altered"
+            )
+        );
         std::fs::remove_file(&path).unwrap();
         let told = refused();
         let is_first = number == 1;
-        assert!(told.contains(&format!("00000{number}.journal: ")) || !is_first && told.contains("000003.journal: "), "{told}");
-        assert!(is_first || told.contains("the journal is missing, but "), "{told}");
+        assert!(
+            told.contains(&format!("00000{number}.journal: "))
+                || !is_first && told.contains("000003.journal: "),
+            "{told}"
+        );
+        assert!(
+            is_first || told.contains("the journal is missing, but "),
+            "{told}"
+        );
         std::fs::write(&path, &bytes).unwrap();
         assert_eq!(verify(directory.path()).unwrap().entries, 30);
     }
@@ -463,23 +744,55 @@ fn promises_that_are_missing_or_altered_are_made_again() {
         } else {
             std::fs::write(&path, [7; 1024]).unwrap()
         }
-        assert!(verify(directory.path()).unwrap_err().to_string().contains(": "));
+        assert!(
+            verify(directory.path())
+                .unwrap_err()
+                .to_string()
+                .contains(": ")
+        );
         let (history, notes) = History::open(directory.path(), options(1)).unwrap();
-        let why = if is_missing { "is missing" } else { "was altered" };
-        let expected =
-            format!("{}: the file {why} and was made again; if journals were cut before now, that is not noticed", path.display());
-        assert_eq!((notes.iter().map(ToString::to_string).collect::<Vec<_>>(), history.entries()), (vec![expected], 30));
+        let why = if is_missing {
+            "is missing"
+        } else {
+            "was altered"
+        };
+        let expected = format!(
+            "{}: the file {why} and was made again; if journals were cut before now, that is not noticed",
+            path.display()
+        );
+        assert_eq!(
+            (
+                notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                history.entries()
+            ),
+            (vec![expected], 30)
+        );
         drop(history);
         assert_eq!(verify(directory.path()).unwrap().entries, 30);
-        std::fs::write(journal_path(directory.path(), 3), &std::fs::read(journal_path(directory.path(), 3)).unwrap()[..32]).unwrap();
-        assert!(verify(directory.path()).unwrap_err().to_string().contains("000003.journal: byte 32: the journal ends here"));
+        std::fs::write(
+            journal_path(directory.path(), 3),
+            &std::fs::read(journal_path(directory.path(), 3)).unwrap()[..32],
+        )
+        .unwrap();
+        assert!(
+            verify(directory.path())
+                .unwrap_err()
+                .to_string()
+                .contains("000003.journal: byte 32: the journal ends here")
+        );
     }
 }
 
 /// Through several files, with every kind of entry in them.
 #[test]
 fn a_whole_history_is_verified_and_counted() {
-    let (mut prints, wanted) = (many(2500, 6), Wanted { least: Ratio::ALL, top: 1 });
+    let (mut prints, wanted) = (
+        many(2500, 6),
+        Wanted {
+            least: Ratio::ALL,
+            top: 1,
+        },
+    );
     (0..200).for_each(|at| prints[10 * at + 1] = prints[3]);
     let directory = tempfile::tempdir().unwrap();
     let mut history = History::open(directory.path(), options(2)).unwrap().0;
@@ -488,10 +801,23 @@ fn a_whole_history_is_verified_and_counted() {
     history.close().unwrap();
     let stats = verify(directory.path()).unwrap();
     assert_eq!(stats, super::stats(directory.path()).unwrap());
-    assert_eq!((stats.entries, stats.arrived, stats.scheme.as_str()), (2460, 2500, "word@18.0 minhash:256@2"));
-    assert!(!stats.segments.is_empty() && stats.journals.len() == 1, "{stats:?}");
-    let on_disk: u64 = stats.segments.iter().map(|segment| u64::from(segment.entries)).sum();
-    assert_eq!(on_disk + u64::from(stats.journals[0].entries), stats.entries + stats.removed);
+    assert_eq!(
+        (stats.entries, stats.arrived, stats.scheme.as_str()),
+        (2460, 2500, "word@18.0 minhash:256@2")
+    );
+    assert!(
+        !stats.segments.is_empty() && stats.journals.len() == 1,
+        "{stats:?}"
+    );
+    let on_disk: u64 = stats
+        .segments
+        .iter()
+        .map(|segment| u64::from(segment.entries))
+        .sum();
+    assert_eq!(
+        on_disk + u64::from(stats.journals[0].entries),
+        stats.entries + stats.removed
+    );
     assert!(stats.removed <= 40, "{stats:?}");
 }
 
@@ -499,11 +825,21 @@ fn a_whole_history_is_verified_and_counted() {
 #[test]
 fn the_removal_of_a_lost_entry_is_not_that_of_another() {
     let directory = tempfile::tempdir().unwrap();
-    History::open(directory.path(), options(1)).unwrap().0.close().unwrap();
-    let manifest = Manifest { removed: vec![0, 1], ..Manifest::read(directory.path()).unwrap().unwrap() };
+    History::open(directory.path(), options(1))
+        .unwrap()
+        .0
+        .close()
+        .unwrap();
+    let manifest = Manifest {
+        removed: vec![0, 1],
+        ..Manifest::read(directory.path()).unwrap().unwrap()
+    };
     manifest.commit(directory.path()).unwrap();
     let (mut history, _) = History::open(directory.path(), options(1)).unwrap();
-    let wanted = Wanted { least: Ratio::ALL, top: 1 };
+    let wanted = Wanted {
+        least: Ratio::ALL,
+        top: 1,
+    };
     let answers = ask(&mut history, &[Print([5; 4]), Print([5; 4])], 0, &wanted);
     assert_eq!(answers[1].matches[0].id, "d0");
     history.close().unwrap();
@@ -513,8 +849,16 @@ fn the_removal_of_a_lost_entry_is_not_that_of_another() {
 #[test]
 #[ignore = "it measures; see scripts/bench-history"]
 fn scan_against_memory() {
-    let some: Vec<Body> = many(1 << 20, 3).iter().map(|print| split(print).1).collect();
-    let bodies: Vec<Body> = some.iter().copied().cycle().take((1 << 28) / BODY_BYTES).collect();
+    let some: Vec<Body> = many(1 << 20, 3)
+        .iter()
+        .map(|print| split(print).1)
+        .collect();
+    let bodies: Vec<Body> = some
+        .iter()
+        .copied()
+        .cycle()
+        .take((1 << 28) / BODY_BYTES)
+        .collect();
     let best = |work: &mut dyn FnMut()| {
         let one = |work: &mut dyn FnMut()| {
             let start = std::time::Instant::now();
@@ -524,7 +868,11 @@ fn scan_against_memory() {
         (0..7).map(|_| one(work)).fold(f64::INFINITY, f64::min)
     };
     let sum = best(&mut || {
-        let add = |sum: u64, body: &Body| words_of(body).iter().fold(sum, |sum, word| sum.wrapping_add(*word));
+        let add = |sum: u64, body: &Body| {
+            words_of(body)
+                .iter()
+                .fold(sum, |sum, word| sum.wrapping_add(*word))
+        };
         std::hint::black_box(bodies.iter().fold(0, add));
     });
     let asked = Print([5; 4]);

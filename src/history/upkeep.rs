@@ -49,12 +49,18 @@ impl Upkeep {
 
     /// Notes a failure; the first is told.
     fn fail(&mut self, kind: Kind, error: &Error) {
-        if self.retry[kind as usize].replace(Instant::now() + RETRY).is_none() {
+        if self.retry[kind as usize]
+            .replace(Instant::now() + RETRY)
+            .is_none()
+        {
             let (place, what) = match error {
                 Error::Io { file, cause } => (file.as_str(), cause.to_string()),
                 other => ("history", other.to_string()),
             };
-            self.notes.push(Problem::new(Place::file(place), format!("{what}; nothing is lost, and it is tried again")));
+            self.notes.push(Problem::new(
+                Place::file(place),
+                format!("{what}; nothing is lost, and it is tried again"),
+            ));
         }
     }
 }
@@ -65,11 +71,16 @@ type Made = (Inputs, Option<Segment>, Vec<u64>);
 impl History {
     /// What went wrong meanwhile and is no reason to end.
     pub fn notes(&mut self) -> Vec<Problem> {
-        self.writing.as_mut().map(|writing| std::mem::take(&mut writing.upkeep.notes)).unwrap_or_default()
+        self.writing
+            .as_mut()
+            .map(|writing| std::mem::take(&mut writing.upkeep.notes))
+            .unwrap_or_default()
     }
 
     pub(super) fn may_try(&self, kind: Kind) -> bool {
-        self.writing.as_ref().is_some_and(|writing| writing.upkeep.may_try(kind))
+        self.writing
+            .as_ref()
+            .is_some_and(|writing| writing.upkeep.may_try(kind))
     }
 
     /// Notes that an entry is removed.
@@ -78,8 +89,14 @@ impl History {
             return;
         }
         Arc::make_mut(&mut self.removed).insert(sequence);
-        let at = self.segments.partition_point(|held| held.segment.shape.sequences[1] < sequence);
-        if let Some(held) = self.segments.get_mut(at).filter(|held| held.segment.shape.sequences[0] <= sequence) {
+        let at = self
+            .segments
+            .partition_point(|held| held.segment.shape.sequences[1] < sequence);
+        if let Some(held) = self
+            .segments
+            .get_mut(at)
+            .filter(|held| held.segment.shape.sequences[0] <= sequence)
+        {
             held.removed += 1;
         }
     }
@@ -89,24 +106,46 @@ impl History {
         let segments = &self.segments;
         let is_in_file = |sequence: u64| {
             let at = segments.partition_point(|held| held.segment.shape.sequences[1] < sequence);
-            segments.get(at).is_some_and(|held| held.segment.shape.sequences[0] <= sequence)
+            segments
+                .get(at)
+                .is_some_and(|held| held.segment.shape.sequences[0] <= sequence)
         };
-        if self.removed.iter().any(|&sequence| sequence < first && !is_in_file(sequence)) {
-            Arc::make_mut(&mut self.removed).retain(|&sequence| sequence >= first || is_in_file(sequence));
+        if self
+            .removed
+            .iter()
+            .any(|&sequence| sequence < first && !is_in_file(sequence))
+        {
+            Arc::make_mut(&mut self.removed)
+                .retain(|&sequence| sequence >= first || is_in_file(sequence));
         }
     }
 
     /// Tries what failed once more, if it is time or must be now.
     pub(super) fn try_again(&mut self, now: bool) {
-        let Some(writing) = &mut self.writing else { return };
+        let Some(writing) = &mut self.writing else {
+            return;
+        };
         let is_due = |kind| now || writing.upkeep.may_try(kind);
-        let (first, commit) = (is_due(Kind::First) && writing.small.pending == 0, is_due(Kind::Commit) && writing.commits.pending == 0);
-        let failed = if first { std::mem::take(&mut writing.upkeep.failed) } else { Vec::new() };
+        let (first, commit) = (
+            is_due(Kind::First) && writing.small.pending == 0,
+            is_due(Kind::Commit) && writing.commits.pending == 0,
+        );
+        let failed = if first {
+            std::mem::take(&mut writing.upkeep.failed)
+        } else {
+            Vec::new()
+        };
         let must_commit = commit && !writing.upkeep.obsolete.is_empty();
         for inputs in failed {
             let (dropped, path) = (self.dropped(), self.next_path());
             if let Some(writing) = &mut self.writing {
-                writing.small.submit(Job { inputs, journal: None, level: 0, path, dropped });
+                writing.small.submit(Job {
+                    inputs,
+                    journal: None,
+                    level: 0,
+                    path,
+                    dropped,
+                });
             }
         }
         if must_commit {
@@ -115,8 +154,18 @@ impl History {
     }
 
     /// What was made; none if that failed, and is tried again later. At the end, and if too much waits in memory already, it is an error.
-    pub(super) fn ensure_made(&mut self, done: Done, is_last: bool, is_behind: bool) -> Result<Option<Made>> {
-        let Done { inputs, dropped, synced, made } = done;
+    pub(super) fn ensure_made(
+        &mut self,
+        done: Done,
+        is_last: bool,
+        is_behind: bool,
+    ) -> Result<Option<Made>> {
+        let Done {
+            inputs,
+            dropped,
+            synced,
+            made,
+        } = done;
         // What a journal promised must be so.
         synced?;
         let upkeep = &mut self.writing()?.upkeep;
@@ -146,8 +195,13 @@ impl History {
         match inputs {
             Inputs::Young(..) => upkeep.failed.push(inputs),
             Inputs::Segments(inputs) => {
-                let is_input = |held: &&mut super::store::Held| inputs.iter().any(|input| Arc::ptr_eq(input, &held.segment));
-                self.segments.iter_mut().filter(is_input).for_each(|held| held.is_busy = false);
+                let is_input = |held: &&mut super::store::Held| {
+                    inputs.iter().any(|input| Arc::ptr_eq(input, &held.segment))
+                };
+                self.segments
+                    .iter_mut()
+                    .filter(is_input)
+                    .for_each(|held| held.is_busy = false);
             }
         }
         Ok(None)
@@ -168,7 +222,9 @@ impl History {
 
     /// Ends what threads have under way: what they make is swept by the next writer, who makes it again. Commits are waited for.
     pub(super) fn give_up(&mut self) -> Result<()> {
-        let Some(writing) = &mut self.writing else { return Ok(()) };
+        let Some(writing) = &mut self.writing else {
+            return Ok(());
+        };
         writing.small.stop();
         writing.merges.iter().for_each(Worker::stop);
         while let Some(committed) = writing.commits.take(true)? {
@@ -183,7 +239,9 @@ pub fn count_within(removed: &HashSet<u64>, [first, last]: [u64; 2]) -> u32 {
     let is_within = |sequence: &&u64| (first..=last).contains(*sequence);
     // Whichever are fewer are looked at.
     let count = if last - first < removed.len() as u64 {
-        (first..=last).filter(|sequence| removed.contains(sequence)).count()
+        (first..=last)
+            .filter(|sequence| removed.contains(sequence))
+            .count()
     } else {
         removed.iter().filter(is_within).count()
     };

@@ -57,14 +57,20 @@ pub fn verify(directory: &Path) -> Result<Stats> {
     let history = open(directory)?;
     let manifest = Place::path(&directory.join(super::manifest::NAME));
     if !history.manifest.removed.is_sorted_by(|one, two| one < two) {
-        return Err(Error::damaged(manifest, "the entries that were removed are not in order"));
+        return Err(Error::damaged(
+            manifest,
+            "the entries that were removed are not in order",
+        ));
     }
     let mut next_sequence = 0;
     for held in &history.segments {
         verify_segment(&held.segment)?;
         let [first, last] = held.segment.shape.sequences;
         if first < next_sequence {
-            let what = format!("{}: starts with entry {first}, expected {next_sequence} or later", held.segment.path().display());
+            let what = format!(
+                "{}: starts with entry {first}, expected {next_sequence} or later",
+                held.segment.path().display()
+            );
             return Err(Error::damaged(manifest, what));
         }
         next_sequence = last + 1;
@@ -79,25 +85,58 @@ pub fn stats(directory: &Path) -> Result<Stats> {
 
 /// Opens a history to read it: manifest, segments and journals are held against one another on the way.
 fn open(directory: &Path) -> Result<History> {
-    Ok(History::open(directory, Options { read_only: true, ..Options::default() })?.0)
+    Ok(History::open(
+        directory,
+        Options {
+            read_only: true,
+            ..Options::default()
+        },
+    )?
+    .0)
 }
 
 fn stats_of(history: &History) -> Result<Stats> {
-    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = |path: &Path| {
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
     let segment = |held: &super::store::Held| {
         let Segment { file, level, .. } = &*held.segment;
-        SegmentStats { file: name(&held.segment.path()), level: *level, entries: held.segment.count(), bytes: file.file_bytes() }
+        SegmentStats {
+            file: name(&held.segment.path()),
+            level: *level,
+            entries: held.segment.count(),
+            bytes: file.file_bytes(),
+        }
     };
     let segments: Vec<SegmentStats> = history.segments.iter().map(segment).collect();
     let journal = |(read, young): (&ReadJournal, &Young)| {
-        let ReadJournal { number, whole_bytes, unfinished_bytes } = *read;
+        let ReadJournal {
+            number,
+            whole_bytes,
+            unfinished_bytes,
+        } = *read;
         let file = name(&journal_path(&history.directory, number));
-        JournalStats { file, entries: young.count(), bytes: whole_bytes + unfinished_bytes, unfinished_bytes }
+        JournalStats {
+            file,
+            entries: young.count(),
+            bytes: whole_bytes + unfinished_bytes,
+            unfinished_bytes,
+        }
     };
-    let journals: Vec<JournalStats> = history.read_journals.iter().zip(history.all_young()).map(journal).collect();
+    let journals: Vec<JournalStats> = history
+        .read_journals
+        .iter()
+        .zip(history.all_young())
+        .map(journal)
+        .collect();
     let removed = count_removed(history)?;
     let times = history.segments.iter().map(|held| held.segment.shape.times);
-    let in_memory = history.all_young().filter_map(|young| Some([young.time(0).ok()?, young.last()?.1]));
+    let in_memory = history
+        .all_young()
+        .filter_map(|young| Some([young.time(0).ok()?, young.last()?.1]));
     let times: Vec<[u32; 2]> = times.chain(in_memory).collect();
     Ok(Stats {
         scheme: history.scheme.to_string(),
@@ -107,7 +146,11 @@ fn stats_of(history: &History) -> Result<Stats> {
         arrived: history.next_sequence,
         first_time: times.iter().map(|times| times[0]).min(),
         last_time: times.iter().map(|times| times[1]).max(),
-        bytes: segments.iter().map(|segment| segment.bytes).chain(journals.iter().map(|journal| journal.bytes)).sum(),
+        bytes: segments
+            .iter()
+            .map(|segment| segment.bytes)
+            .chain(journals.iter().map(|journal| journal.bytes))
+            .sum(),
         segments,
         journals,
     })
@@ -115,7 +158,10 @@ fn stats_of(history: &History) -> Result<Stats> {
 
 /// Entries that were removed and are still there. A journal may also tell of some that are in no file any more.
 fn count_removed(history: &History) -> Result<u64> {
-    let sources = history.segments.iter().map(|held| &*held.segment as &dyn Entries);
+    let sources = history
+        .segments
+        .iter()
+        .map(|held| &*held.segment as &dyn Entries);
     let sources = sources.chain(history.all_young().map(|young| young as &dyn Entries));
     let mut count = 0;
     for source in sources.filter(|_| !history.removed.is_empty()) {
@@ -141,11 +187,17 @@ fn verify_order(segment: &Segment) -> Result<()> {
     let wrong = |what: String| Err(segment.file.damaged(shape.directory, what));
     let mut next = 0;
     for group in 0..GROUPS as usize {
-        let (bits, first) = (shape.groups[group].address_bits, shape.groups[group].directory);
+        let (bits, first) = (
+            shape.groups[group].address_bits,
+            shape.groups[group].directory,
+        );
         for address in 0..1_u32 << bits {
             let entries = segment.entries_at(first + address)?;
             if entries.start != next || entries.end < entries.start || entries.end > shape.entries {
-                return wrong(format!("prints {} to {} follow print {next}", entries.start, entries.end));
+                return wrong(format!(
+                    "prints {} to {} follow print {next}",
+                    entries.start, entries.end
+                ));
             }
             next = entries.end;
             let mut latest: HashMap<Print, u64> = HashMap::new();
@@ -156,16 +208,31 @@ fn verify_order(segment: &Segment) -> Result<()> {
                     return wrong(format!("print {entry} is not where it is looked for"));
                 }
                 let sequence = segment.sequence(entry)?;
-                if latest.insert(print, sequence).is_some_and(|before| before >= sequence) {
-                    return wrong(format!("print {entry} came before an equal one that stands before it"));
+                if latest
+                    .insert(print, sequence)
+                    .is_some_and(|before| before >= sequence)
+                {
+                    return wrong(format!(
+                        "print {entry} came before an equal one that stands before it"
+                    ));
                 }
             }
         }
         if shape.groups[group + 1].start != next {
-            return wrong(format!("a bucket of cardinality ends with print {next}, expected {}", shape.groups[group + 1].start));
+            return wrong(format!(
+                "a bucket of cardinality ends with print {next}, expected {}",
+                shape.groups[group + 1].start
+            ));
         }
     }
-    if next == shape.entries { Ok(()) } else { wrong(format!("{next} prints are found, expected {}", shape.entries)) }
+    if next == shape.entries {
+        Ok(())
+    } else {
+        wrong(format!(
+            "{next} prints are found, expected {}",
+            shape.entries
+        ))
+    }
 }
 
 /// Sequence numbers and times are all different, and within what the description says.
@@ -178,12 +245,22 @@ fn verify_arrivals(segment: &Segment) -> Result<()> {
         times = [times[0].min(time), times[1].max(time)];
     }
     numbers.sort_unstable();
-    let ends = [numbers.first(), numbers.last()].map(|number| number.map(|&number| shape.sequences[0] + u64::from(number)));
+    let ends = [numbers.first(), numbers.last()]
+        .map(|number| number.map(|&number| shape.sequences[0] + u64::from(number)));
     if !numbers.is_sorted_by(|one, two| one < two) || ends != shape.sequences.map(Some) {
-        return Err(segment.file.damaged(shape.numbers, "a sequence number is given twice, or is outside of those of the file"));
+        return Err(segment.file.damaged(
+            shape.numbers,
+            "a sequence number is given twice, or is outside of those of the file",
+        ));
     }
     if times != shape.times {
-        return Err(segment.file.damaged(shape.stamps, format!("times are from {} to {}, expected {:?}", times[0], times[1], shape.times)));
+        return Err(segment.file.damaged(
+            shape.stamps,
+            format!(
+                "times are from {} to {}, expected {:?}",
+                times[0], times[1], shape.times
+            ),
+        ));
     }
     Ok(())
 }
@@ -195,10 +272,14 @@ fn verify_ids(segment: &Segment) -> Result<()> {
     let mut last = 0;
     for at in 0..shape.entries {
         let [entry, hash] = segment.id_row(at)?;
-        let is_first = seen.get_mut(entry as usize).is_some_and(|seen| !std::mem::replace(seen, true));
+        let is_first = seen
+            .get_mut(entry as usize)
+            .is_some_and(|seen| !std::mem::replace(seen, true));
         if !is_first || hash < last || id_hash(segment.id(entry)?) != hash {
             let what = format!("row {at} of the ids is out of order, or not that of entry {entry}");
-            return Err(segment.file.damaged(shape.id_index + 8 * u64::from(at), what));
+            return Err(segment
+                .file
+                .damaged(shape.id_index + 8 * u64::from(at), what));
         }
         last = hash;
     }
@@ -214,22 +295,39 @@ fn verify_table(segment: &Segment, part: usize) -> Result<()> {
     for address in 0..1_u32 << shape.address_bits {
         let slots = table.slots(address)?;
         if slots.start != next {
-            return wrong(format!("slots of address {address} begin at {}, expected {next}", slots.start));
+            return wrong(format!(
+                "slots of address {address} begin at {}, expected {next}",
+                slots.start
+            ));
         }
         next = slots.end;
         let (mut before, mut cursor) = (None, Cursor::default());
         for slot in slots.start..slots.end {
             let entry = table.entry::<false>(&slots, slot, 0, u32::BITS, &mut cursor)?;
-            let Some(entry) = entry.filter(|&entry| entry < shape.entries && before < Some(entry)) else {
-                return wrong(format!("slot {slot} of part {part} names no entry, or one out of order"));
+            let Some(entry) = entry.filter(|&entry| entry < shape.entries && before < Some(entry))
+            else {
+                return wrong(format!(
+                    "slot {slot} of part {part} names no entry, or one out of order"
+                ));
             };
             let key = segment.key(&segment.print(entry)?, part);
-            let has_rest = table.entry::<false>(&slots, slot, key.rest, 0, &mut cursor.clone())?.is_some();
+            let has_rest = table
+                .entry::<false>(&slots, slot, key.rest, 0, &mut cursor.clone())?
+                .is_some();
             if key.address != address || !has_rest {
-                return wrong(format!("slot {slot} of part {part} is not that of entry {entry}"));
+                return wrong(format!(
+                    "slot {slot} of part {part} is not that of entry {entry}"
+                ));
             }
             before = Some(entry);
         }
     }
-    if next == shape.entries { Ok(()) } else { wrong(format!("{next} slots of part {part}, expected {}", shape.entries)) }
+    if next == shape.entries {
+        Ok(())
+    } else {
+        wrong(format!(
+            "{next} slots of part {part}, expected {}",
+            shape.entries
+        ))
+    }
 }

@@ -101,7 +101,10 @@ impl Young {
             ids: String::from_utf8(touched(ID_BYTES * entries, 0)).unwrap_or_default(),
             id_ends: touched(entries, 0),
             by_id: ById::with_room(entries),
-            tables: keys.map(|keys| Tables { keys, parts: (0..PARTS).map(|_| Chains::with_room(entries)).collect() }),
+            tables: keys.map(|keys| Tables {
+                keys,
+                parts: (0..PARTS).map(|_| Chains::with_room(entries)).collect(),
+            }),
         }
     }
 
@@ -120,15 +123,26 @@ impl Young {
         self.by_id.push(id_hash(&added.id));
         match &mut self.tables {
             Some(tables) => tables.add(entry, &added.print),
-            None if self.times.len() == FEW => self.tables = Some(Tables::new(&self.heads, &self.bodies)),
+            None if self.times.len() == FEW => {
+                self.tables = Some(Tables::new(&self.heads, &self.bodies))
+            }
             None => {}
         }
     }
 
     /// Asks for the memory that entries with these prints will be put into: it is waited for once for a few of them.
     pub fn prefetch_room(&self, prints: impl Iterator<Item = Print> + Clone) {
-        let Some(Tables { keys, parts }) = &self.tables else { return };
-        let places = || prints.clone().flat_map(|print| parts.iter().zip(keys.all(&print)).map(|(chains, key)| (chains, key.address)));
+        let Some(Tables { keys, parts }) = &self.tables else {
+            return;
+        };
+        let places = || {
+            prints.clone().flat_map(|print| {
+                parts
+                    .iter()
+                    .zip(keys.all(&print))
+                    .map(|(chains, key)| (chains, key.address))
+            })
+        };
         places().for_each(|(chains, address)| prefetch(&chains.ends, u64::from(address)));
         for (chains, address) in places() {
             let [_, last] = chains.ends[address as usize];
@@ -166,11 +180,21 @@ fn touched<T: Clone>(count: usize, value: T) -> Vec<T> {
 impl Tables {
     fn new(heads: &[Head], bodies: &[Body]) -> Self {
         let mut ones = Ones::new();
-        let each = || heads.iter().zip(bodies).map(|(&head, body)| join(head, body));
+        let each = || {
+            heads
+                .iter()
+                .zip(bodies)
+                .map(|(&head, body)| join(head, body))
+        };
         each().for_each(|print| ones.count(&print));
         let keys = Keys::new(&ones.masks(|_| ADDRESS_BITS, REST_BITS));
-        let mut tables = Self { keys, parts: (0..PARTS).map(|_| Chains::new()).collect() };
-        (0..).zip(each()).for_each(|(entry, print)| tables.add(entry, &print));
+        let mut tables = Self {
+            keys,
+            parts: (0..PARTS).map(|_| Chains::new()).collect(),
+        };
+        (0..)
+            .zip(each())
+            .for_each(|(entry, print)| tables.add(entry, &print));
         tables
     }
 
@@ -187,7 +211,10 @@ impl Chains {
     fn new() -> Self {
         let mut blocks = Vec::with_capacity(blocks_for(MOST_YOUNG as usize));
         blocks.push(Block::default());
-        Self { ends: vec![[0; 2]; ADDRESSES], blocks }
+        Self {
+            ends: vec![[0; 2]; ADDRESSES],
+            blocks,
+        }
     }
 
     /// In memory that was written to.
@@ -228,8 +255,12 @@ impl Entries for Young {
     }
 
     fn print(&self, entry: u32) -> Result<Print> {
-        let both = self.heads.get(entry as usize).zip(self.bodies.get(entry as usize));
-        both.map(|(&head, body)| join(head, body)).ok_or_else(out_of_bounds)
+        let both = self
+            .heads
+            .get(entry as usize)
+            .zip(self.bodies.get(entry as usize));
+        both.map(|(&head, body)| join(head, body))
+            .ok_or_else(out_of_bounds)
     }
 
     fn sequence(&self, entry: u32) -> Result<u64> {
@@ -237,12 +268,19 @@ impl Entries for Young {
     }
 
     fn time(&self, entry: u32) -> Result<u32> {
-        self.times.get(entry as usize).copied().ok_or_else(out_of_bounds)
+        self.times
+            .get(entry as usize)
+            .copied()
+            .ok_or_else(out_of_bounds)
     }
 
     fn id(&self, entry: u32) -> Result<&str> {
         let end = self.id_ends.get(entry as usize).ok_or_else(out_of_bounds)?;
-        let start = if entry == 0 { 0 } else { self.id_ends[entry as usize - 1] };
+        let start = if entry == 0 {
+            0
+        } else {
+            self.id_ends[entry as usize - 1]
+        };
         self.ids.get(start..*end).ok_or_else(out_of_bounds)
     }
 }
@@ -271,7 +309,8 @@ impl Searched for Young {
 
     fn steps(&self) -> &Steps {
         static NONE: LazyLock<Steps> = LazyLock::new(|| Steps::usual::<Young>(ADDRESS_BITS, 0));
-        static SOME: LazyLock<Steps> = LazyLock::new(|| Steps::usual::<Young>(ADDRESS_BITS, MOST_YOUNG));
+        static SOME: LazyLock<Steps> =
+            LazyLock::new(|| Steps::usual::<Young>(ADDRESS_BITS, MOST_YOUNG));
         if self.tables.is_some() { &SOME } else { &NONE }
     }
 
@@ -285,7 +324,11 @@ impl Searched for Young {
     }
 
     fn entries_of(&self, groups: Range<usize>) -> Range<u32> {
-        if groups.is_empty() { 0..0 } else { 0..self.count() }
+        if groups.is_empty() {
+            0..0
+        } else {
+            0..self.count()
+        }
     }
 
     fn reach(&self, limit: Ratio, cardinality: u32, _: usize) -> u32 {
@@ -294,7 +337,9 @@ impl Searched for Young {
 
     #[inline(always)]
     fn bodies(&self, entries: Range<u32>) -> Result<&[Body]> {
-        self.bodies.get(entries.start as usize..entries.end as usize).ok_or_else(out_of_bounds)
+        self.bodies
+            .get(entries.start as usize..entries.end as usize)
+            .ok_or_else(out_of_bounds)
     }
 
     #[inline(always)]
@@ -303,11 +348,16 @@ impl Searched for Young {
     }
 
     fn head(&self, entry: u32, _: bool) -> Result<Head> {
-        self.heads.get(entry as usize).copied().ok_or_else(out_of_bounds)
+        self.heads
+            .get(entry as usize)
+            .copied()
+            .ok_or_else(out_of_bounds)
     }
 
     fn heads(&self, entries: Range<u32>) -> Result<&[Head]> {
-        self.heads.get(entries.start as usize..entries.end as usize).ok_or_else(out_of_bounds)
+        self.heads
+            .get(entries.start as usize..entries.end as usize)
+            .ok_or_else(out_of_bounds)
     }
 
     fn prefetch_place(&self, _: u32, key: &Key) {
@@ -318,10 +368,19 @@ impl Searched for Young {
         self.bucket(0, key.address).map(drop)
     }
 
-    fn equals(&self, print: &Print, key: &Key, call: &mut dyn FnMut(u32) -> Result<bool>) -> Result<()> {
+    fn equals(
+        &self,
+        print: &Print,
+        key: &Key,
+        call: &mut dyn FnMut(u32) -> Result<bool>,
+    ) -> Result<()> {
         let mut bucket = self.bucket(0, key.address)?;
         while bucket.next != 0 {
-            for slot in self.next_slots(&mut bucket)?.iter().map(|&slot| u32::from_le_bytes(slot)) {
+            for slot in self
+                .next_slots(&mut bucket)?
+                .iter()
+                .map(|&slot| u32::from_le_bytes(slot))
+            {
                 let entry = slot & (MOST_YOUNG - 1);
                 if slot >> ENTRY_BITS == key.rest && self.print(entry)? == *print && call(entry)? {
                     return Ok(());
@@ -356,12 +415,26 @@ impl Searched for Young {
         if end != start {
             prefetch(&chains.blocks, u64::from(end));
         }
-        Ok(Bucket { part, slots: Slots::default(), next: start })
+        Ok(Bucket {
+            part,
+            slots: Slots::default(),
+            next: start,
+        })
     }
 
     #[inline(always)]
-    fn near<const AVX2: bool>(&self, bucket: &mut Bucket, rest: u32, most: u32, call: impl FnMut(u32)) -> Result<bool> {
-        let near = Near { asked: rest << ENTRY_BITS, mask: !(MOST_YOUNG - 1), most };
+    fn near<const AVX2: bool>(
+        &self,
+        bucket: &mut Bucket,
+        rest: u32,
+        most: u32,
+        call: impl FnMut(u32),
+    ) -> Result<bool> {
+        let near = Near {
+            asked: rest << ENTRY_BITS,
+            mask: !(MOST_YOUNG - 1),
+            most,
+        };
         near.each_with::<AVX2>(self.next_slots(bucket)?, call);
         Ok(bucket.next != 0)
     }
@@ -373,7 +446,14 @@ impl Searched for Young {
 
     /// A slot has it.
     #[inline(always)]
-    fn entry<const AVX2: bool>(&self, _: &Bucket, entry: u32, _: u32, _: u32, _: &mut Cursor) -> Result<Option<u32>> {
+    fn entry<const AVX2: bool>(
+        &self,
+        _: &Bucket,
+        entry: u32,
+        _: u32,
+        _: u32,
+        _: &mut Cursor,
+    ) -> Result<Option<u32>> {
         Ok(Some(entry))
     }
 }
@@ -381,7 +461,10 @@ impl Searched for Young {
 impl Young {
     #[inline(always)]
     fn chains(&self, part: usize) -> Result<&Chains> {
-        self.tables.as_ref().and_then(|tables| tables.parts.get(part)).ok_or_else(out_of_bounds)
+        self.tables
+            .as_ref()
+            .and_then(|tables| tables.parts.get(part))
+            .ok_or_else(out_of_bounds)
     }
 
     /// Those of the next block of a chain, of which the first has none.

@@ -26,7 +26,9 @@ impl<'i> Both<'i> {
     /// The segments of the earlier state must be the first of the later one.
     pub fn new(old: &View<'_>, new: &View<'i>) -> Result<Self> {
         if old.content_at.len() > new.content_at.len() {
-            return Err(Error::Usage("the earlier state has segments that the later one does not have".to_owned()));
+            return Err(Error::Usage(
+                "the earlier state has segments that the later one does not have".to_owned(),
+            ));
         }
         let (mut contents, mut content_at) = (new.contents().to_vec(), new.content_at.clone());
         let mut of_old = vec![NONE; old.contents().len()];
@@ -40,21 +42,40 @@ impl<'i> Both<'i> {
             }
         }
         let there = |view: &View<'_>| {
-            let mut there: Vec<Vec<bool>> = content_at.iter().map(|places| vec![false; places.len()]).collect();
-            view.documents.iter().for_each(|listed| there[listed.segment as usize][listed.place as usize] = true);
+            let mut there: Vec<Vec<bool>> = content_at
+                .iter()
+                .map(|places| vec![false; places.len()])
+                .collect();
+            view.documents
+                .iter()
+                .for_each(|listed| there[listed.segment as usize][listed.place as usize] = true);
             there
         };
         let (in_old, in_new) = (there(old), there(new));
-        let at = |there: &[Vec<bool>], listed: &Listed| there[listed.segment as usize][listed.place as usize];
+        let at = |there: &[Vec<bool>], listed: &Listed| {
+            there[listed.segment as usize][listed.place as usize]
+        };
         let gone = old.documents.iter().filter(|listed| !at(&in_new, listed));
-        let mut documents: Vec<Listed> = gone.map(|listed| Listed { content: of_old[listed.content as usize], ..*listed }).collect();
+        let mut documents: Vec<Listed> = gone
+            .map(|listed| Listed {
+                content: of_old[listed.content as usize],
+                ..*listed
+            })
+            .collect();
         documents.extend_from_slice(&new.documents);
         // A document that was replaced is there twice under one id: as it was, then as it is.
-        let order = SortedIds::of(&new.with(documents.clone(), contents.clone(), content_at.clone()))?.order;
-        let documents: Vec<Listed> = order.into_iter().map(|document| documents[document as usize]).collect();
+        let order =
+            SortedIds::of(&new.with(documents.clone(), contents.clone(), content_at.clone()))?
+                .order;
+        let documents: Vec<Listed> = order
+            .into_iter()
+            .map(|document| documents[document as usize])
+            .collect();
         let is_new: Vec<bool> = documents.iter().map(|listed| at(&in_new, listed)).collect();
         let is_old: Vec<bool> = documents.iter().map(|listed| at(&in_old, listed)).collect();
-        Ok(Self::changed_first(new, documents, contents, content_at, is_old, is_new))
+        Ok(Self::changed_first(
+            new, documents, contents, content_at, is_old, is_new,
+        ))
     }
 
     fn changed_first(
@@ -72,11 +93,30 @@ impl<'i> Both<'i> {
         let mut order: Vec<u32> = (0..contents.len() as u32).collect();
         order.sort_by_key(|&content| !is_changed[content as usize]);
         let mut place = vec![0; order.len()];
-        (0..).zip(&order).for_each(|(number, &content)| place[content as usize] = number);
-        documents.iter_mut().for_each(|listed| listed.content = place[listed.content as usize]);
-        content_at.iter_mut().flatten().filter(|content| **content != NONE).for_each(|content| *content = place[*content as usize]);
-        let contents = order.iter().map(|&content| contents[content as usize]).collect();
-        let changed = is_changed.into_iter().filter(|is_changed| *is_changed).count() as u32;
-        Self { view: new.with(documents, contents, content_at), is_old, is_new, changed }
+        (0..)
+            .zip(&order)
+            .for_each(|(number, &content)| place[content as usize] = number);
+        documents
+            .iter_mut()
+            .for_each(|listed| listed.content = place[listed.content as usize]);
+        content_at
+            .iter_mut()
+            .flatten()
+            .filter(|content| **content != NONE)
+            .for_each(|content| *content = place[*content as usize]);
+        let contents = order
+            .iter()
+            .map(|&content| contents[content as usize])
+            .collect();
+        let changed = is_changed
+            .into_iter()
+            .filter(|is_changed| *is_changed)
+            .count() as u32;
+        Self {
+            view: new.with(documents, contents, content_at),
+            is_old,
+            is_new,
+            changed,
+        }
     }
 }

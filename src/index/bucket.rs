@@ -106,11 +106,24 @@ pub struct Broken;
 impl<'a> Bucket<'a> {
     pub fn new(bytes: &'a [u8], range: [u64; 2], rice: u32) -> Result<Self, Broken> {
         let mut fields = Fields::new(bytes);
-        let blots = fields.varint("number of blots in a bucket").map_err(|_| Broken)?;
-        let gap_bytes = fields.varint("bytes of gaps in a bucket").map_err(|_| Broken)?;
+        let blots = fields
+            .varint("number of blots in a bucket")
+            .map_err(|_| Broken)?;
+        let gap_bytes = fields
+            .varint("bytes of gaps in a bucket")
+            .map_err(|_| Broken)?;
         let rest = &bytes[bytes.len() - fields.left() as usize..];
-        let (gaps, numbers) = usize::try_from(gap_bytes).ok().and_then(|length| rest.split_at_checked(length)).ok_or(Broken)?;
-        Ok(Self { blots, gaps: BitReader::new(gaps), numbers: BitReader::new(numbers), range, rice })
+        let (gaps, numbers) = usize::try_from(gap_bytes)
+            .ok()
+            .and_then(|length| rest.split_at_checked(length))
+            .ok_or(Broken)?;
+        Ok(Self {
+            blots,
+            gaps: BitReader::new(gaps),
+            numbers: BitReader::new(numbers),
+            range,
+            rice,
+        })
     }
 
     /// The number that stands with a blot.
@@ -119,7 +132,14 @@ impl<'a> Bucket<'a> {
         for index in 0..self.blots {
             let blot = self.next_blot(next)?;
             if blot >= sought {
-                return if blot == sought { numbers.take_at(&mut self.numbers, index).ok_or(Broken).map(Some) } else { Ok(None) };
+                return if blot == sought {
+                    numbers
+                        .take_at(&mut self.numbers, index)
+                        .ok_or(Broken)
+                        .map(Some)
+                } else {
+                    Ok(None)
+                };
             }
             next = blot.checked_add(1);
         }
@@ -127,26 +147,48 @@ impl<'a> Bucket<'a> {
     }
 
     /// Calls `each` with every blot and its number.
-    pub fn for_each<E: From<Broken>>(mut self, numbers: &Numbers, mut each: impl FnMut(u64, u32) -> Result<(), E>) -> Result<(), E> {
+    pub fn for_each<E: From<Broken>>(
+        mut self,
+        numbers: &Numbers,
+        mut each: impl FnMut(u64, u32) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut next = Some(self.range[0]);
         for _ in 0..self.blots {
             let blot = self.next_blot(next)?;
-            each(blot, numbers.take(&mut self.numbers).filter(|_| !self.numbers.is_beyond()).ok_or(Broken)?)?;
+            each(
+                blot,
+                numbers
+                    .take(&mut self.numbers)
+                    .filter(|_| !self.numbers.is_beyond())
+                    .ok_or(Broken)?,
+            )?;
             next = blot.checked_add(1);
         }
         Ok(())
     }
 
     /// Calls `each` with every number, whatever blot it stands with.
-    pub fn for_each_number(mut self, numbers: &Numbers, mut each: impl FnMut(u32)) -> Result<(), Broken> {
+    pub fn for_each_number(
+        mut self,
+        numbers: &Numbers,
+        mut each: impl FnMut(u32),
+    ) -> Result<(), Broken> {
         for _ in 0..self.blots {
-            each(numbers.take(&mut self.numbers).filter(|_| !self.numbers.is_beyond()).ok_or(Broken)?);
+            each(
+                numbers
+                    .take(&mut self.numbers)
+                    .filter(|_| !self.numbers.is_beyond())
+                    .ok_or(Broken)?,
+            );
         }
         Ok(())
     }
 
     fn next_blot(&mut self, next: Option<u64>) -> Result<u64, Broken> {
-        let blot = next.ok_or(Broken)?.checked_add(self.gaps.take_rice(self.rice)).filter(|&blot| blot <= self.range[1]);
+        let blot = next
+            .ok_or(Broken)?
+            .checked_add(self.gaps.take_rice(self.rice))
+            .filter(|&blot| blot <= self.range[1]);
         blot.filter(|_| !self.gaps.is_beyond()).ok_or(Broken)
     }
 }

@@ -34,10 +34,23 @@ impl<'i> View<'i> {
                 *content = contents.len() as u32;
                 contents.push(self.contents()[listed.content as usize]);
             }
-            documents.push(Listed { content: *content, ..listed });
+            documents.push(Listed {
+                content: *content,
+                ..listed
+            });
         }
-        let renumber = |&content: &u32| if content == NONE { NONE } else { renumbered[content as usize] };
-        let content_at = self.content_at.iter().map(|places| places.iter().map(renumber).collect()).collect();
+        let renumber = |&content: &u32| {
+            if content == NONE {
+                NONE
+            } else {
+                renumbered[content as usize]
+            }
+        };
+        let content_at = self
+            .content_at
+            .iter()
+            .map(|places| places.iter().map(renumber).collect())
+            .collect();
         Ok(self.with(documents, contents, content_at))
     }
 }
@@ -56,8 +69,16 @@ impl SortedIds {
         }
         // Ids of one corpus mostly begin alike: what comes after that, as a number, tells most of them apart.
         let skipped = ids.common_prefix();
-        let mut keyed: Vec<(u64, u32)> = order.iter().map(|&document| (key(&ids.get(document)[skipped..]), document)).collect();
-        keyed.sort_unstable_by(|one, two| one.0.cmp(&two.0).then_with(|| ids.get(one.1).cmp(ids.get(two.1))).then(one.1.cmp(&two.1)));
+        let mut keyed: Vec<(u64, u32)> = order
+            .iter()
+            .map(|&document| (key(&ids.get(document)[skipped..]), document))
+            .collect();
+        keyed.sort_unstable_by(|one, two| {
+            one.0
+                .cmp(&two.0)
+                .then_with(|| ids.get(one.1).cmp(ids.get(two.1)))
+                .then(one.1.cmp(&two.1))
+        });
         order.clear();
         order.extend(keyed.into_iter().map(|(_, document)| document));
         Ok(Self { order })
@@ -80,7 +101,10 @@ struct IdBytes {
 
 impl IdBytes {
     fn read(view: &View<'_>) -> Result<Self> {
-        let mut ids = Self { bytes: Vec::new(), ends: Vec::with_capacity(view.documents()) };
+        let mut ids = Self {
+            bytes: Vec::new(),
+            ends: Vec::with_capacity(view.documents()),
+        };
         for document in 0..view.documents() {
             ids.bytes.extend_from_slice(view.id(document)?.as_bytes());
             ids.ends.push(ids.bytes.len());
@@ -96,8 +120,17 @@ impl IdBytes {
 
     /// How many bytes all ids begin with.
     fn common_prefix(&self) -> usize {
-        let first = if self.ends.is_empty() { &[][..] } else { self.get(0) };
-        (1..self.ends.len() as u32)
-            .fold(first.len(), |most, document| first[..most].iter().zip(self.get(document)).take_while(|(one, two)| one == two).count())
+        let first = if self.ends.is_empty() {
+            &[][..]
+        } else {
+            self.get(0)
+        };
+        (1..self.ends.len() as u32).fold(first.len(), |most, document| {
+            first[..most]
+                .iter()
+                .zip(self.get(document))
+                .take_while(|(one, two)| one == two)
+                .count()
+        })
     }
 }

@@ -33,7 +33,10 @@ pub enum Met {
 
 impl<'i> Change<'i> {
     pub fn new(index: &'i Index) -> Self {
-        Self { index, removed: BTreeSet::new() }
+        Self {
+            index,
+            removed: BTreeSet::new(),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -49,10 +52,20 @@ impl<'i> Change<'i> {
             }
             self.removed.insert(at);
         }
-        let content = row.hash.map(|hash| self.index.find_content(hash)).transpose()?.flatten();
-        let Some(content) = content else { return Ok(Met::New) };
+        let content = row
+            .hash
+            .map(|hash| self.index.find_content(hash))
+            .transpose()?
+            .flatten();
+        let Some(content) = content else {
+            return Ok(Met::New);
+        };
         let owner = self.index.row(content)?;
-        Ok(Met::Posted { number: owner.number, blots: owner.blots, posted: owner.posted })
+        Ok(Met::Posted {
+            number: owner.number,
+            blots: owner.blots,
+            posted: owner.posted,
+        })
     }
 
     pub fn remove(&mut self, id: &str) -> Result<bool> {
@@ -77,39 +90,78 @@ impl<'i> Change<'i> {
     /// What happens to older segments, the numbers of `added` new documents, and the first number that was never given.
     ///
     /// `reused` are the numbers of posted contents that new documents have.
-    pub fn settle(self, added: u32, reused: impl Iterator<Item = u32>) -> Result<(Effects, Vec<u32>, u32)> {
+    pub fn settle(
+        self,
+        added: u32,
+        reused: impl Iterator<Item = u32>,
+    ) -> Result<(Effects, Vec<u32>, u32)> {
         let reused: HashSet<u32> = reused.collect();
         let mut by_content = BTreeMap::<u32, Vec<u32>>::new();
         for &at in &self.removed {
             let row = self.index.row(at)?;
-            by_content.entry(row.representative).or_default().push(row.number);
+            by_content
+                .entry(row.representative)
+                .or_default()
+                .push(row.number);
         }
         let (mut retired, mut gone) = (Vec::new(), Vec::new());
         for (content, numbers) in by_content {
             if reused.contains(&content) || self.has_others(content)? {
-                numbers.into_iter().for_each(|number| if number == content { gone.push(number) } else { retired.push(number) });
+                numbers.into_iter().for_each(|number| {
+                    if number == content {
+                        gone.push(number)
+                    } else {
+                        retired.push(number)
+                    }
+                });
             } else {
                 retired.extend(numbers);
                 retired.push(content);
             }
         }
-        let mut free = self.index.free_numbers()?.iter().collect::<Vec<_>>().into_iter();
+        let mut free = self
+            .index
+            .free_numbers()?
+            .iter()
+            .collect::<Vec<_>>()
+            .into_iter();
         let first_new = self.index.manifest.numbers;
-        let numbers: Vec<u32> = free.by_ref().chain(first_new..u32::MAX).take(added as usize).collect();
+        let numbers: Vec<u32> = free
+            .by_ref()
+            .chain(first_new..u32::MAX)
+            .take(added as usize)
+            .collect();
         if numbers.len() < added as usize {
-            return Err(Error::Usage("more than 4 G documents; split the collection".to_owned()));
+            return Err(Error::Usage(
+                "more than 4 G documents; split the collection".to_owned(),
+            ));
         }
-        let next = numbers.last().map_or(first_new, |last| first_new.max(last + 1));
+        let next = numbers
+            .last()
+            .map_or(first_new, |last| first_new.max(last + 1));
         let free = free.chain(retired.iter().copied()).collect();
-        Ok((Effects { retired: retired.into_iter().collect(), gone: gone.into_iter().collect(), free }, numbers, next))
+        Ok((
+            Effects {
+                retired: retired.into_iter().collect(),
+                gone: gone.into_iter().collect(),
+                free,
+            },
+            numbers,
+            next,
+        ))
     }
 
     /// Whether documents that are not removed have a content.
     fn has_others(&self, content: u32) -> Result<bool> {
         let Some(at) = self.index.find_number(content)? else {
-            let what = format!("the postings of document {content} are not there; verify the index");
+            let what =
+                format!("the postings of document {content} are not there; verify the index");
             return Err(Error::damaged(Place::path(&self.index.directory), what));
         };
-        Ok(self.index.documents_of(at)?.iter().any(|at| !self.removed.contains(at)))
+        Ok(self
+            .index
+            .documents_of(at)?
+            .iter()
+            .any(|at| !self.removed.contains(at)))
     }
 }

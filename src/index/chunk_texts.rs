@@ -41,13 +41,23 @@ pub struct ChunkTextWriter {
 impl ChunkTextWriter {
     pub fn create(path: PathBuf, directory: &TempDir) -> Result<Self> {
         let out = SealedWriter::create(&path).map_err(|error| Error::io(path.display(), error))?;
-        Ok(Self { texts: out.position(), out, path, entries: TempFile::new(directory)?, piece: Vec::new() })
+        Ok(Self {
+            texts: out.position(),
+            out,
+            path,
+            entries: TempFile::new(directory)?,
+            piece: Vec::new(),
+        })
     }
 
     /// Takes the next chunk: its blot is greater than all before.
     pub fn push(&mut self, blot: u64, text: &[u8]) -> Result<()> {
-        self.out.write_all(text).map_err(|error| Error::io(self.path.display(), error))?;
-        [blot, self.out.position()].iter().for_each(|number| self.piece.extend_from_slice(&number.to_le_bytes()));
+        self.out
+            .write_all(text)
+            .map_err(|error| Error::io(self.path.display(), error))?;
+        [blot, self.out.position()]
+            .iter()
+            .for_each(|number| self.piece.extend_from_slice(&number.to_le_bytes()));
         if self.piece.len() as u64 >= PIECE_BYTES {
             self.entries.append(&self.piece)?;
             self.piece.clear();
@@ -61,11 +71,17 @@ impl ChunkTextWriter {
         self.entries.append(&self.piece)?;
         let (entries, bytes) = (self.out.position(), self.entries.bytes());
         for start in (0..bytes).step_by(PIECE_BYTES as usize) {
-            self.piece.resize((bytes - start).min(PIECE_BYTES) as usize, 0);
+            self.piece
+                .resize((bytes - start).min(PIECE_BYTES) as usize, 0);
             self.entries.read_at(&mut self.piece, start)?;
             self.out.write_all(&self.piece).map_err(failed)?;
         }
-        let description = Description { kind: KIND.to_owned(), chunks: bytes / ENTRY_BYTES, texts: self.texts, entries };
+        let description = Description {
+            kind: KIND.to_owned(),
+            chunks: bytes / ENTRY_BYTES,
+            texts: self.texts,
+            entries,
+        };
         self.out.finish(&description).map_err(failed)?;
         FileSeal::of(&self.path)
     }
@@ -80,7 +96,9 @@ pub struct ChunkTexts {
 impl ChunkTexts {
     /// That of an index, if it has one.
     pub fn of(manifest: &Manifest, directory: &Path) -> Result<Option<Self>> {
-        let Some(seal) = &manifest.texts else { return Ok(None) };
+        let Some(seal) = &manifest.texts else {
+            return Ok(None);
+        };
         let file = seal.open(directory)?;
         let description: Description = file.describe()?;
         if description.kind != KIND {
@@ -90,8 +108,14 @@ impl ChunkTexts {
     }
 
     fn entry(&self, at: u64) -> Result<(u64, u64)> {
-        let bytes = self.file.bytes(self.description.entries.saturating_add(at.saturating_mul(ENTRY_BYTES)), ENTRY_BYTES)?;
-        let number = |start: usize| u64::from_le_bytes(std::array::from_fn(|index| bytes[start + index]));
+        let bytes = self.file.bytes(
+            self.description
+                .entries
+                .saturating_add(at.saturating_mul(ENTRY_BYTES)),
+            ENTRY_BYTES,
+        )?;
+        let number =
+            |start: usize| u64::from_le_bytes(std::array::from_fn(|index| bytes[start + index]));
         Ok((number(0), number(8)))
     }
 
@@ -102,9 +126,18 @@ impl ChunkTexts {
             let middle = low + (high - low) / 2;
             let (found, end) = self.entry(middle)?;
             if found == blot {
-                let start = if middle == 0 { self.description.texts } else { self.entry(middle - 1)?.1 };
-                let length = end.checked_sub(start).ok_or_else(|| self.file.damaged(start, "a text that ends before it starts"))?;
-                return Ok(Some(String::from_utf8_lossy(self.file.bytes(start, length)?).into_owned()));
+                let start = if middle == 0 {
+                    self.description.texts
+                } else {
+                    self.entry(middle - 1)?.1
+                };
+                let length = end.checked_sub(start).ok_or_else(|| {
+                    self.file
+                        .damaged(start, "a text that ends before it starts")
+                })?;
+                return Ok(Some(
+                    String::from_utf8_lossy(self.file.bytes(start, length)?).into_owned(),
+                ));
             }
             if found < blot {
                 low = middle + 1;

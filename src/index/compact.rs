@@ -33,12 +33,20 @@ impl Index {
     /// Which neighbouring segments should be made into one, if they pile up: small ones go together, until the next one is more than
     /// twice as large as all that are newer. So a posting is written anew only as often as the index doubles. Segments before and after a pinned generation stay apart.
     pub fn piled_up(&self) -> Option<Range<usize>> {
-        self.manifest.groups().into_iter().rev().find_map(|group| self.pile_in(group))
+        self.manifest
+            .groups()
+            .into_iter()
+            .rev()
+            .find_map(|group| self.pile_in(group))
     }
 
     fn pile_in(&self, group: Range<usize>) -> Option<Range<usize>> {
-        let bytes = |segment: &SegmentEntry| segment.files.iter().map(|file| file.bytes).sum::<u64>();
-        let sizes: Vec<u64> = self.manifest.segments[group.clone()].iter().map(bytes).collect();
+        let bytes =
+            |segment: &SegmentEntry| segment.files.iter().map(|file| file.bytes).sum::<u64>();
+        let sizes: Vec<u64> = self.manifest.segments[group.clone()]
+            .iter()
+            .map(bytes)
+            .collect();
         if sizes.len() < MOST_SEGMENTS {
             return None;
         }
@@ -48,7 +56,11 @@ impl Index {
             newer += sizes[from];
         }
         // With sizes that double from one to the next there is no pile, but the last two are still one too many. Before a pin two may have to stay two.
-        let least = if group.end == self.segments.len() { 2 } else { 3 };
+        let least = if group.end == self.segments.len() {
+            2
+        } else {
+            3
+        };
         Some(group.start + from.min(sizes.len() - least)..group.end)
     }
 
@@ -68,7 +80,10 @@ impl Index {
             return Ok(group.len() < 2);
         }
         // Contents whose documents are gone, and the documents.
-        let (older, newer) = (&self.segments[group.start].documents, self.segments[group.start + 1].documents.effects()?);
+        let (older, newer) = (
+            &self.segments[group.start].documents,
+            self.segments[group.start + 1].documents.effects()?,
+        );
         Ok(newer.retired.is_empty() && newer.gone.len() == u64::from(older.len()))
     }
 
@@ -85,11 +100,29 @@ impl Index {
         let from = range.start;
         let view = View::of_newest(self, from)?;
         let generation = self.manifest.generation + 1;
-        let effects = if from == 0 { Effects::default() } else { self.effects_from(from)? };
-        let segment = self.write_segment(generation, self.changes_of(&range), &view, &effects, means)?;
-        let numbers = if from == 0 { view.documents() as u32 } else { self.manifest.numbers };
-        let segments = self.manifest.segments[..from].iter().cloned().chain([segment]).collect();
-        Ok(Manifest { generation, numbers, segments, ..self.manifest.clone() })
+        let effects = if from == 0 {
+            Effects::default()
+        } else {
+            self.effects_from(from)?
+        };
+        let segment =
+            self.write_segment(generation, self.changes_of(&range), &view, &effects, means)?;
+        let numbers = if from == 0 {
+            view.documents() as u32
+        } else {
+            self.manifest.numbers
+        };
+        let segments = self.manifest.segments[..from]
+            .iter()
+            .cloned()
+            .chain([segment])
+            .collect();
+        Ok(Manifest {
+            generation,
+            numbers,
+            segments,
+            ..self.manifest.clone()
+        })
     }
 
     /// The same of segments that newer ones follow, which may say something of any number in them: documents and contents keep their numbers. A content whose
@@ -97,31 +130,62 @@ impl Index {
     fn joined(&self, range: Range<usize>, means: &Means) -> Result<Manifest> {
         let end = self.manifest.segments[range.end - 1].changes[1];
         let then = Self::open_as_of(&self.directory, &self.manifest.at(&self.directory, end)?)?;
-        let (without, with) = (View::of_undocumented(&then, range.start)?, View::of_documented(&then, range.start)?);
+        let (without, with) = (
+            View::of_undocumented(&then, range.start)?,
+            View::of_documented(&then, range.start)?,
+        );
         let (mut generation, mut changes) = (self.manifest.generation + 1, self.changes_of(&range));
         let mut effects = then.effects_on_older(range.start)?;
         let mut segments = self.manifest.segments[..range.start].to_vec();
         if without.documents() > 0 {
             segments.push(self.write_segment(generation, changes, &without, &effects, means)?);
             (generation, changes) = (generation + 1, [end; 2]);
-            effects = Effects { gone: without.numbers()?.collect(), ..Effects::default() };
+            effects = Effects {
+                gone: without.numbers()?.collect(),
+                ..Effects::default()
+            };
         }
         effects.free = then.free_numbers()?;
         segments.push(self.write_segment(generation, changes, &with, &effects, means)?);
         segments.extend_from_slice(&self.manifest.segments[range.end..]);
-        Ok(Manifest { generation, segments, ..self.manifest.clone() })
+        Ok(Manifest {
+            generation,
+            segments,
+            ..self.manifest.clone()
+        })
     }
 
     fn changes_of(&self, range: &Range<usize>) -> [u64; 2] {
         let segments = &self.manifest.segments[range.clone()];
-        [segments[0].changes[0], segments[segments.len() - 1].changes[1]]
+        [
+            segments[0].changes[0],
+            segments[segments.len() - 1].changes[1],
+        ]
     }
 
     /// Writes the segment of a generation, with as many parts as the first one has.
-    fn write_segment(&self, generation: u64, changes: [u64; 2], view: &View<'_>, effects: &Effects, means: &Means) -> Result<SegmentEntry> {
-        let parts = SegmentFiles::parts(self.manifest.segments.first().map_or(1, |segment| segment.parts))?;
+    fn write_segment(
+        &self,
+        generation: u64,
+        changes: [u64; 2],
+        view: &View<'_>,
+        effects: &Effects,
+        means: &Means,
+    ) -> Result<SegmentEntry> {
+        let parts = SegmentFiles::parts(
+            self.manifest
+                .segments
+                .first()
+                .map_or(1, |segment| segment.parts),
+        )?;
         let name = Manifest::segment_name(generation);
-        let files = SegmentFiles { directory: &self.directory, name: &name, changes, scheme: &self.manifest.scheme, parts };
+        let files = SegmentFiles {
+            directory: &self.directory,
+            name: &name,
+            changes,
+            scheme: &self.manifest.scheme,
+            parts,
+        };
         write(view, &files, effects, means)
     }
 
@@ -132,12 +196,18 @@ impl Index {
             // Another document will stand for what is posted under the number of one that is gone.
             for place in 0..newer.documents.len() {
                 let row = newer.documents.row(place)?;
-                if !row.is_alias() && self.is_posted(segment, row.number)? && !self.is_listed(segment, row.number)? {
+                if !row.is_alias()
+                    && self.is_posted(segment, row.number)?
+                    && !self.is_listed(segment, row.number)?
+                {
                     free.push(row.number);
                 }
             }
         }
-        Ok(Effects { free: free.into_iter().collect(), ..self.effects_on_older(from)? })
+        Ok(Effects {
+            free: free.into_iter().collect(),
+            ..self.effects_on_older(from)?
+        })
     }
 
     /// The numbers of older segments that those from one on retire, or let go.
@@ -161,7 +231,11 @@ impl Index {
                 }
             }
         }
-        Ok(Effects { retired: retired.into_iter().collect(), gone: gone.into_iter().collect(), ..Effects::default() })
+        Ok(Effects {
+            retired: retired.into_iter().collect(),
+            gone: gone.into_iter().collect(),
+            ..Effects::default()
+        })
     }
 }
 
@@ -181,11 +255,19 @@ impl Rewritten<'_> {
     /// Writes all files of the index, and gives the manifest that names them.
     pub fn write(&self, view: &View<'_>, means: &Means) -> Result<Manifest> {
         let parts = match &self.range {
-            Some(range) => [range.buckets].map(|[first, end]| first as usize..end as usize).to_vec(),
+            Some(range) => [range.buckets]
+                .map(|[first, end]| first as usize..end as usize)
+                .to_vec(),
             None => SegmentFiles::parts(self.parts)?,
         };
         let name = Manifest::segment_name(self.generation);
-        let files = SegmentFiles { directory: self.directory, name: &name, changes: self.changes, scheme: self.scheme, parts };
+        let files = SegmentFiles {
+            directory: self.directory,
+            name: &name,
+            changes: self.changes,
+            scheme: self.scheme,
+            parts,
+        };
         let segment = write(view, &files, &Effects::default(), means)?;
         Ok(Manifest {
             dedup: "index".to_owned(),
@@ -203,22 +285,62 @@ impl Rewritten<'_> {
     }
 }
 
-fn write(view: &View<'_>, files: &SegmentFiles<'_>, effects: &Effects, means: &Means) -> Result<SegmentEntry> {
-    if view.bits <= NARROW_BITS { write_as::<u64>(view, files, effects, means) } else { write_as::<u128>(view, files, effects, means) }
+fn write(
+    view: &View<'_>,
+    files: &SegmentFiles<'_>,
+    effects: &Effects,
+    means: &Means,
+) -> Result<SegmentEntry> {
+    if view.bits <= NARROW_BITS {
+        write_as::<u64>(view, files, effects, means)
+    } else {
+        write_as::<u128>(view, files, effects, means)
+    }
 }
 
-fn write_as<K: Key>(view: &View<'_>, files: &SegmentFiles<'_>, effects: &Effects, means: &Means) -> Result<SegmentEntry> {
-    let is_large = view.stored_blots().saturating_mul(size_of::<K>() as u64) > means.memory_bytes / 2;
+fn write_as<K: Key>(
+    view: &View<'_>,
+    files: &SegmentFiles<'_>,
+    effects: &Effects,
+    means: &Means,
+) -> Result<SegmentEntry> {
+    let is_large =
+        view.stored_blots().saturating_mul(size_of::<K>() as u64) > means.memory_bytes / 2;
     let targets = view.targets()?;
     let (mut ranges, limits) = (view.ranges(), means.limits());
-    let is_wanted = |slices: &Range<usize>| files.parts.iter().any(|part| part.contains(&(slices.start / (SLICES / BUCKETS))));
+    let is_wanted = |slices: &Range<usize>| {
+        files
+            .parts
+            .iter()
+            .any(|part| part.contains(&(slices.start / (SLICES / BUCKETS))))
+    };
     ranges.retain(is_wanted);
     let share_bytes = means.memory_bytes / (8 * limits.threads as u64);
-    let spill = is_large.then_some(SpillTo { directory: &means.tmp_dir, set_bytes: share_bytes });
-    let most_known = if is_large { share_bytes as usize / 8 } else { usize::MAX };
-    let sorting = Sorting { bits: view.bits, documents: view.documents() as u32, limits, ranges: &ranges, spill };
-    let (mut inverted, _) = sorting.run::<K, _>(|| Merger::new(view.bits, &view.segments, &targets).remembering(most_known))?;
+    let spill = is_large.then_some(SpillTo {
+        directory: &means.tmp_dir,
+        set_bytes: share_bytes,
+    });
+    let most_known = if is_large {
+        share_bytes as usize / 8
+    } else {
+        usize::MAX
+    };
+    let sorting = Sorting {
+        bits: view.bits,
+        documents: view.documents() as u32,
+        limits,
+        ranges: &ranges,
+        spill,
+    };
+    let (mut inverted, _) = sorting
+        .run::<K, _>(|| Merger::new(view.bits, &view.segments, &targets).remembering(most_known))?;
     inverted.postings = view.postings();
     let words = WordMerger::new(&view.segments, &targets);
-    files.write(view.to_documents()?, effects, &inverted, words.as_ref().map(|words| words as &dyn WordLists), limits)
+    files.write(
+        view.to_documents()?,
+        effects,
+        &inverted,
+        words.as_ref().map(|words| words as &dyn WordLists),
+        limits,
+    )
 }

@@ -50,11 +50,24 @@ pub struct Document {
 impl Row {
     /// A document that has no number yet.
     pub fn new(bytes: Option<u64>, tokens: u32, hash: Option<u128>) -> Self {
-        Self { number: 0, representative: 0, bytes, tokens, blots: 0, posted: 0, hash, id_hash: 0 }
+        Self {
+            number: 0,
+            representative: 0,
+            bytes,
+            tokens,
+            blots: 0,
+            posted: 0,
+            hash,
+            id_hash: 0,
+        }
     }
 
     pub(super) fn numbered(self, number: u32, representative: u32) -> Self {
-        Self { number, representative, ..self }
+        Self {
+            number,
+            representative,
+            ..self
+        }
     }
 
     /// A document with at least this number of distinct blots, posted or not.
@@ -64,7 +77,11 @@ impl Row {
 
     /// It has at least as many blots as are posted.
     pub(super) fn with_posted(self, blots: u32, posted: u32) -> Self {
-        Self { blots: blots.max(posted), posted, ..self }
+        Self {
+            blots: blots.max(posted),
+            posted,
+            ..self
+        }
     }
 
     pub(super) fn id_hash(&self) -> u64 {
@@ -142,11 +159,16 @@ fn write(path: &Path, documents: &mut [Document], effects: &Effects) -> io::Resu
         document.row.append_to(&mut bytes);
     }
     let row_section = section(&mut out, &bytes)?;
-    let ids = Ids::write(&mut out, documents.iter().map(|document| document.id.as_str()))?;
+    let ids = Ids::write(
+        &mut out,
+        documents.iter().map(|document| document.id.as_str()),
+    )?;
     let mut order: Vec<u32> = (0..documents.len() as u32).collect();
     order.sort_by_key(|&row| documents[row as usize].row.id_hash);
     let by_id = section(&mut out, &words(&order))?;
-    order.retain(|&row| !documents[row as usize].row.is_alias() && documents[row as usize].row.hash.is_some());
+    order.retain(|&row| {
+        !documents[row as usize].row.is_alias() && documents[row as usize].row.hash.is_some()
+    });
     order.sort_by_key(|&row| documents[row as usize].row.hash);
     let by_hash = section(&mut out, &words(&order))?;
     let aliases = section(&mut out, &words(&alias_pairs(documents)))?;
@@ -154,14 +176,29 @@ fn write(path: &Path, documents: &mut [Document], effects: &Effects) -> io::Resu
     let gone = section(&mut out, &effects.gone.to_bytes())?;
     let free = section(&mut out, &effects.free.to_bytes())?;
     let (kind, rows) = (KIND.to_owned(), documents.len() as u64);
-    out.finish(&Description { kind, rows, row_section, ids, by_id, by_hash, aliases, retired, gone, free })?;
+    out.finish(&Description {
+        kind,
+        rows,
+        row_section,
+        ids,
+        by_id,
+        by_hash,
+        aliases,
+        retired,
+        gone,
+        free,
+    })?;
     Ok(())
 }
 
 /// Of each alias the representative and its own place, in that order.
 fn alias_pairs(documents: &[Document]) -> Vec<u32> {
-    let aliases = (0..).zip(documents).filter(|(_, document)| document.row.is_alias());
-    let mut pairs: Vec<[u32; 2]> = aliases.map(|(place, document)| [document.row.representative, place]).collect();
+    let aliases = (0..)
+        .zip(documents)
+        .filter(|(_, document)| document.row.is_alias());
+    let mut pairs: Vec<[u32; 2]> = aliases
+        .map(|(place, document)| [document.row.representative, place])
+        .collect();
     pairs.sort_unstable();
     pairs.concat()
 }
@@ -169,7 +206,10 @@ fn alias_pairs(documents: &[Document]) -> Vec<u32> {
 const KIND: &str = "documents";
 
 fn words(numbers: &[u32]) -> Vec<u8> {
-    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    numbers
+        .iter()
+        .flat_map(|number| number.to_le_bytes())
+        .collect()
 }
 
 /// The documents of a segment, read as they are asked for.
@@ -183,9 +223,20 @@ impl Documents {
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
         let description: Description = file.describe()?;
-        let Description { rows, row_section, ids, by_id, by_hash, aliases, .. } = &description;
+        let Description {
+            rows,
+            row_section,
+            ids,
+            by_id,
+            by_hash,
+            aliases,
+            ..
+        } = &description;
         if description.kind == KIND && row_section[1] == OLD_ROW_BYTES * rows && *rows > 0 {
-            return Err(file.damaged(0, "the documents of an older version of this program; make them anew"));
+            return Err(file.damaged(
+                0,
+                "the documents of an older version of this program; make them anew",
+            ));
         }
         let fits = description.kind == KIND
             && row_section[1].checked_div(ROW_BYTES as u64) == Some(*rows)
@@ -197,7 +248,11 @@ impl Documents {
         if !fits {
             return Err(file.damaged(0, "the description of the documents contradicts itself"));
         }
-        Ok(Self { file, description, effects: OnceLock::new() })
+        Ok(Self {
+            file,
+            description,
+            effects: OnceLock::new(),
+        })
     }
 
     pub fn file(&self) -> &Sealed {
@@ -209,11 +264,21 @@ impl Documents {
         if let Some(effects) = self.effects.get() {
             return Ok(effects);
         }
-        let Description { retired, gone, free, .. } = &self.description;
+        let Description {
+            retired,
+            gone,
+            free,
+            ..
+        } = &self.description;
         let set = |[start, length]: Section| -> Result<NumberSet> {
-            NumberSet::read(self.file.bytes(start, length)?).map_err(|what| self.file.damaged(start, what))
+            NumberSet::read(self.file.bytes(start, length)?)
+                .map_err(|what| self.file.damaged(start, what))
         };
-        let effects = Effects { retired: set(*retired)?, gone: set(*gone)?, free: set(*free)? };
+        let effects = Effects {
+            retired: set(*retired)?,
+            gone: set(*gone)?,
+            free: set(*free)?,
+        };
         Ok(self.effects.get_or_init(|| effects))
     }
 
@@ -227,7 +292,10 @@ impl Documents {
 
     /// The row at a place, which may be any below `len`.
     pub fn row(&self, place: u32) -> Result<Row> {
-        Ok(Row::read(self.file.bytes(self.description.row_section[0] + u64::from(place) * ROW_BYTES as u64, ROW_BYTES as u64)?))
+        Ok(Row::read(self.file.bytes(
+            self.description.row_section[0] + u64::from(place) * ROW_BYTES as u64,
+            ROW_BYTES as u64,
+        )?))
     }
 
     /// The place of a document by its number.
@@ -253,14 +321,21 @@ impl Documents {
     /// The place of a document by its id.
     pub fn find_id(&self, id: &str) -> Result<Option<u32>> {
         let hash = xxh3_64(id.as_bytes());
-        self.find_by_hash(&self.description.by_id, hash, |row| row.id_hash, |place, _| Ok(self.id(place)? == id))
+        self.find_by_hash(
+            &self.description.by_id,
+            hash,
+            |row| row.id_hash,
+            |place, _| Ok(self.id(place)? == id),
+        )
     }
 
     /// The place of the representative with this content.
     pub fn find_hash(&self, hash: u128) -> Result<Option<u32>> {
         let top = |hash: u128| (hash >> 64) as u64;
         let top_of = |row: &Row| row.hash.map_or(0, top);
-        self.find_by_hash(&self.description.by_hash, top(hash), top_of, |_, row| Ok(row.hash == Some(hash)))
+        self.find_by_hash(&self.description.by_hash, top(hash), top_of, |_, row| {
+            Ok(row.hash == Some(hash))
+        })
     }
 
     /// The first place of a list, sorted by a hash, that has this hash and is the right one.
@@ -287,15 +362,27 @@ impl Documents {
 
     /// The first of a list with at least this hash. Hashes are spread evenly, so that the hash itself says about where: a few steps instead of a
     /// bisection. Should they not be, bisection ends it.
-    fn first_by_hash(&self, list: &Section, count: u32, hash: u64, hash_of: impl Fn(&Row) -> u64) -> Result<u32> {
+    fn first_by_hash(
+        &self,
+        list: &Section,
+        count: u32,
+        hash: u64,
+        hash_of: impl Fn(&Row) -> u64,
+    ) -> Result<u32> {
         let (mut low, mut high, mut least, mut most) = (0, count, 0, u64::MAX);
         for step in 0.. {
             let span = high - low;
             if span == 0 {
                 break;
             }
-            let share = u128::from(hash - least) * u128::from(span) / (u128::from(most - least) + 1);
-            let middle = low + if step < GUESSES { (share as u32).min(span - 1) } else { span / 2 };
+            let share =
+                u128::from(hash - least) * u128::from(span) / (u128::from(most - least) + 1);
+            let middle = low
+                + if step < GUESSES {
+                    (share as u32).min(span - 1)
+                } else {
+                    span / 2
+                };
             let found = hash_of(&self.row(self.listed(list, middle)?)?);
             if found >= hash {
                 (high, most) = (middle, found);
@@ -307,11 +394,17 @@ impl Documents {
     }
 
     /// Calls `each` with the place of every alias of a representative, which may be of another segment.
-    pub fn for_each_alias(&self, representative: u32, mut each: impl FnMut(u32) -> Result<()>) -> Result<()> {
+    pub fn for_each_alias(
+        &self,
+        representative: u32,
+        mut each: impl FnMut(u32) -> Result<()>,
+    ) -> Result<()> {
         for at in self.first_alias([representative, 0])?..self.aliases() {
             match self.alias(at)? {
                 [found, place] if found == representative && place < self.len() => each(place)?,
-                [found, _] if found == representative => return Err(self.damaged(self.description.aliases[0] + 8 * at)),
+                [found, _] if found == representative => {
+                    return Err(self.damaged(self.description.aliases[0] + 8 * at));
+                }
                 _ => break,
             }
         }
@@ -338,7 +431,11 @@ impl Documents {
         let (mut low, mut high) = (0, self.aliases());
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.alias(middle)? < alias { low = middle + 1 } else { high = middle }
+            if self.alias(middle)? < alias {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
         Ok(low)
     }
@@ -349,16 +446,25 @@ impl Documents {
 
     fn word(&self, at: u64) -> Result<u64> {
         let bytes = self.file.bytes(at, 8)?;
-        Ok(u64::from_le_bytes(std::array::from_fn(|index| bytes[index])))
+        Ok(u64::from_le_bytes(std::array::from_fn(|index| {
+            bytes[index]
+        })))
     }
 
     fn listed(&self, list: &Section, at: u32) -> Result<u32> {
         let bytes = self.file.bytes(list[0] + 4 * u64::from(at), 4)?;
         let place = u32::from_le_bytes(std::array::from_fn(|index| bytes[index]));
-        if place < self.len() { Ok(place) } else { Err(self.damaged(list[0] + 4 * u64::from(at))) }
+        if place < self.len() {
+            Ok(place)
+        } else {
+            Err(self.damaged(list[0] + 4 * u64::from(at)))
+        }
     }
 
     fn damaged(&self, at: u64) -> crate::base::error::Error {
-        self.file.damaged(at, "a reference leads out of its section; the file was not made by this program")
+        self.file.damaged(
+            at,
+            "a reference leads out of its section; the file was not made by this program",
+        )
     }
 }

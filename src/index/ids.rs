@@ -30,20 +30,30 @@ pub struct Ids {
 }
 
 impl Ids {
-    pub fn write<'a, W: Write>(out: &mut SealedWriter<W>, all: impl Iterator<Item = &'a str>) -> io::Result<Self> {
+    pub fn write<'a, W: Write>(
+        out: &mut SealedWriter<W>,
+        all: impl Iterator<Item = &'a str>,
+    ) -> io::Result<Self> {
         let (mut ids, mut blocks, mut last) = (Vec::new(), Vec::new(), "");
         for (index, id) in all.enumerate() {
             if index % BLOCK_IDS == 0 {
                 blocks.extend_from_slice(&(ids.len() as u64).to_le_bytes());
                 last = "";
             }
-            let shared = last.bytes().zip(id.bytes()).take_while(|(one, two)| one == two).count();
+            let shared = last
+                .bytes()
+                .zip(id.bytes())
+                .take_while(|(one, two)| one == two)
+                .count();
             put_varint(&mut ids, shared as u64);
             put_varint(&mut ids, (id.len() - shared) as u64);
             ids.extend_from_slice(&id.as_bytes()[shared..]);
             last = id;
         }
-        Ok(Self { id_section: section(out, &ids)?, id_blocks: section(out, &blocks)? })
+        Ok(Self {
+            id_section: section(out, &ids)?,
+            id_blocks: section(out, &blocks)?,
+        })
     }
 
     /// Whether there can be so many.
@@ -54,11 +64,23 @@ impl Ids {
     pub fn get(&self, file: &Sealed, place: u32) -> Result<String> {
         let block = u64::from(place) / BLOCK_IDS as u64;
         let at = self.id_blocks[0] + 8 * block;
-        let wrong = |at: u64| file.damaged(at, "an id leads out of its section; the file was not made by this program");
+        let wrong = |at: u64| {
+            file.damaged(
+                at,
+                "an id leads out of its section; the file was not made by this program",
+            )
+        };
         let [ids, length] = self.id_section;
         let start = word(file, at)?;
-        let end = if 8 * (block + 1) < self.id_blocks[1] { word(file, at + 8)? } else { length };
-        let taken = end.checked_sub(start).filter(|_| end <= length).ok_or_else(|| wrong(at))?;
+        let end = if 8 * (block + 1) < self.id_blocks[1] {
+            word(file, at + 8)?
+        } else {
+            length
+        };
+        let taken = end
+            .checked_sub(start)
+            .filter(|_| end <= length)
+            .ok_or_else(|| wrong(at))?;
         let mut fields = Fields::new(file.bytes(ids + start, taken)?);
         let mut id = Vec::new();
         for _ in 0..=place as usize % BLOCK_IDS {
@@ -77,5 +99,7 @@ impl Ids {
 
 fn word(file: &Sealed, at: u64) -> Result<u64> {
     let bytes = file.bytes(at, 8)?;
-    Ok(u64::from_le_bytes(std::array::from_fn(|index| bytes[index])))
+    Ok(u64::from_le_bytes(std::array::from_fn(|index| {
+        bytes[index]
+    })))
 }

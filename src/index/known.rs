@@ -77,12 +77,18 @@ impl FileState {
 const NO_STAMP: i64 = i64::MIN;
 
 /// Writes what is known, beside first.
-pub fn write_known(path: &Path, manifest: String, walk: Walk, mut files: Vec<FileState>) -> Result<()> {
+pub fn write_known(
+    path: &Path,
+    manifest: String,
+    walk: Walk,
+    mut files: Vec<FileState>,
+) -> Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let beside = PathBuf::from(beside);
     files.sort_unstable_by_key(|file| file.hash);
-    write_file(&beside, manifest, walk, &files).map_err(|error| Error::io(beside.display(), error))?;
+    write_file(&beside, manifest, walk, &files)
+        .map_err(|error| Error::io(beside.display(), error))?;
     durable::rename(&beside, path)
 }
 
@@ -90,10 +96,16 @@ fn write_file(path: &Path, manifest: String, walk: Walk, files: &[FileState]) ->
     let mut out = SealedWriter::create(path)?;
     let (mut rows, mut documents, mut first) = (Vec::new(), Vec::new(), 0_u32);
     for file in files {
-        let stamp = file.stamp.unwrap_or(Stamp { bytes: 0, modified: [NO_STAMP; 2] });
+        let stamp = file.stamp.unwrap_or(Stamp {
+            bytes: 0,
+            modified: [NO_STAMP; 2],
+        });
         rows.extend_from_slice(&file.hash.to_le_bytes());
         rows.extend_from_slice(&stamp.bytes.to_le_bytes());
-        stamp.modified.iter().for_each(|time| rows.extend_from_slice(&time.to_le_bytes()));
+        stamp
+            .modified
+            .iter()
+            .for_each(|time| rows.extend_from_slice(&time.to_le_bytes()));
         rows.extend_from_slice(&first.to_le_bytes());
         rows.extend_from_slice(&(file.documents.len() as u32).to_le_bytes());
         first += file.documents.len() as u32;
@@ -104,9 +116,24 @@ fn write_file(path: &Path, manifest: String, walk: Walk, files: &[FileState]) ->
     }
     let file_section = section(&mut out, &rows)?;
     let document_section = section(&mut out, &documents)?;
-    let ids = Ids::write(&mut out, files.iter().flat_map(|file| &file.documents).map(|(_, _, id)| &**id))?;
+    let ids = Ids::write(
+        &mut out,
+        files
+            .iter()
+            .flat_map(|file| &file.documents)
+            .map(|(_, _, id)| &**id),
+    )?;
     let (kind, files) = (KIND.to_owned(), files.len() as u64);
-    let description = Description { kind, manifest, walk, files, documents: first.into(), file_section, document_section, ids };
+    let description = Description {
+        kind,
+        manifest,
+        walk,
+        files,
+        documents: first.into(),
+        file_section,
+        document_section,
+        ids,
+    };
     out.finish(&description)?;
     Ok(())
 }
@@ -125,7 +152,8 @@ impl Known {
         let fits = description.kind == KIND
             && description.walk.scheme == scheme
             && description.file_section[1] == description.files.checked_mul(FILE_BYTES as u64)?
-            && description.document_section[1] == description.documents.checked_mul(DOCUMENT_BYTES as u64)?
+            && description.document_section[1]
+                == description.documents.checked_mul(DOCUMENT_BYTES as u64)?
             && description.documents <= u64::from(u32::MAX)
             && description.ids.fits(description.documents)
             && file.verify().is_ok();
@@ -151,7 +179,11 @@ impl Known {
         let (mut low, mut high) = (0, self.description.files);
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.hash(middle)? < hash { low = middle + 1 } else { high = middle }
+            if self.hash(middle)? < hash {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
         Ok((low < self.description.files && self.hash(low)? == hash).then_some(low))
     }
@@ -162,18 +194,39 @@ impl Known {
 
     pub fn stamp(&self, file: u64) -> Result<Option<Stamp>> {
         let row = self.row(file)?;
-        let modified = [i64::from_le_bytes(take(row, 24)), i64::from_le_bytes(take(row, 32))];
-        Ok(Some(Stamp { bytes: u64::from_le_bytes(take(row, 16)), modified }).filter(|stamp| stamp.modified[0] != NO_STAMP))
+        let modified = [
+            i64::from_le_bytes(take(row, 24)),
+            i64::from_le_bytes(take(row, 32)),
+        ];
+        Ok(Some(Stamp {
+            bytes: u64::from_le_bytes(take(row, 16)),
+            modified,
+        })
+        .filter(|stamp| stamp.modified[0] != NO_STAMP))
     }
 
     /// Calls `each` with the number, the check and the place of every document of a file.
-    pub fn for_each_document(&self, file: u64, mut each: impl FnMut(u32, u64, u32) -> Result<()>) -> Result<()> {
+    pub fn for_each_document(
+        &self,
+        file: u64,
+        mut each: impl FnMut(u32, u64, u32) -> Result<()>,
+    ) -> Result<()> {
         let row = self.row(file)?;
-        let (first, count) = (u32::from_le_bytes(take(row, 40)), u32::from_le_bytes(take(row, 44)));
+        let (first, count) = (
+            u32::from_le_bytes(take(row, 40)),
+            u32::from_le_bytes(take(row, 44)),
+        );
         let [start, _] = self.description.document_section;
-        let all = self.file.bytes(start + u64::from(first) * DOCUMENT_BYTES as u64, u64::from(count) * DOCUMENT_BYTES as u64)?;
+        let all = self.file.bytes(
+            start + u64::from(first) * DOCUMENT_BYTES as u64,
+            u64::from(count) * DOCUMENT_BYTES as u64,
+        )?;
         for (place, document) in (first..).zip(all.chunks_exact(DOCUMENT_BYTES)) {
-            each(u32::from_le_bytes(take(document, 0)), u64::from_le_bytes(take(document, 4)), place)?;
+            each(
+                u32::from_le_bytes(take(document, 0)),
+                u64::from_le_bytes(take(document, 4)),
+                place,
+            )?;
         }
         Ok(())
     }
@@ -186,7 +239,11 @@ impl Known {
                 documents.push((number, check, self.id(document)?.into()));
                 Ok(())
             })?;
-            Ok(FileState { hash: self.hash(file)?, stamp: self.stamp(file)?, documents })
+            Ok(FileState {
+                hash: self.hash(file)?,
+                stamp: self.stamp(file)?,
+                documents,
+            })
         };
         (0..self.description.files).map(state).collect()
     }
@@ -196,7 +253,10 @@ impl Known {
     }
 
     fn row(&self, file: u64) -> Result<&[u8]> {
-        self.file.bytes(self.description.file_section[0] + file * FILE_BYTES as u64, FILE_BYTES as u64)
+        self.file.bytes(
+            self.description.file_section[0] + file * FILE_BYTES as u64,
+            FILE_BYTES as u64,
+        )
     }
 }
 

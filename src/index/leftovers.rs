@@ -11,19 +11,31 @@ use std::{fs, path::Path};
 pub fn ensure_new(directory: &Path) -> Result<()> {
     let names = names_in(directory)?;
     if names.iter().any(|name| name == NAME) {
-        return Err(Error::damaged(Place::path(directory), "holds an index already; choose another name, or remove it first"));
+        return Err(Error::damaged(
+            Place::path(directory),
+            "holds an index already; choose another name, or remove it first",
+        ));
     }
     match names.iter().find(|name| !is_ours(name)) {
-        Some(name) => Err(Error::damaged(Place::path(directory), format!("holds '{name}', which is not of an index; choose another name"))),
+        Some(name) => Err(Error::damaged(
+            Place::path(directory),
+            format!("holds '{name}', which is not of an index; choose another name"),
+        )),
         None => Ok(()),
     }
 }
 
 /// Removes the files of an index that its manifest does not name: those of a writer that died, or that were replaced.
 pub fn sweep(directory: &Path, manifest: Option<&Manifest>) -> Result<()> {
-    let is_kept = |name: &str| name == LOCK || name == NAME || manifest.is_some_and(|manifest| manifest.names(name));
-    for name in names_in(directory)?.iter().filter(|name| is_ours(name) && !is_kept(name)) {
-        fs::remove_file(directory.join(name)).map_err(|error| Error::io(directory.join(name).display(), error))?;
+    let is_kept = |name: &str| {
+        name == LOCK || name == NAME || manifest.is_some_and(|manifest| manifest.names(name))
+    };
+    for name in names_in(directory)?
+        .iter()
+        .filter(|name| is_ours(name) && !is_kept(name))
+    {
+        fs::remove_file(directory.join(name))
+            .map_err(|error| Error::io(directory.join(name).display(), error))?;
     }
     Ok(())
 }
@@ -34,7 +46,13 @@ fn names_in(directory: &Path) -> Result<Vec<String>> {
         other => other.map_err(|error| Error::io(directory.display(), error))?,
     };
     entries
-        .map(|entry| Ok(entry.map_err(|error| Error::io(directory.display(), error))?.file_name().to_string_lossy().into_owned()))
+        .map(|entry| {
+            Ok(entry
+                .map_err(|error| Error::io(directory.display(), error))?
+                .file_name()
+                .to_string_lossy()
+                .into_owned())
+        })
         .collect()
 }
 
@@ -44,7 +62,8 @@ fn is_ours(name: &str) -> bool {
         name.split_once('.').is_some_and(|(number, ending)| {
             number.len() == 6
                 && number.bytes().all(|byte| byte.is_ascii_digit())
-                && ["docs", "sets", "part", "spex", "text", "words"].contains(&ending.rsplit('.').next().unwrap_or_default())
+                && ["docs", "sets", "part", "spex", "text", "words"]
+                    .contains(&ending.rsplit('.').next().unwrap_or_default())
         })
     };
     [NAME, "manifest.json.new", LOCK].contains(&name) || is_segment(name)

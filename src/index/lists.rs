@@ -43,12 +43,19 @@ pub fn write(path: &Path, sets: &Sets) -> Result<()> {
         bytes.clear();
         put_varint(&mut bytes, set.len() as u64 - 2);
         put_varint(&mut bytes, u64::from(set[0]));
-        set.windows(2).for_each(|pair| put_varint(&mut bytes, u64::from(pair[1] - pair[0] - 1)));
+        set.windows(2)
+            .for_each(|pair| put_varint(&mut bytes, u64::from(pair[1] - pair[0] - 1)));
         out.write_all(&bytes).map_err(failed)
     })?;
     let set_section = [start, out.position() - start];
     let set_blocks = section(&mut out, &blocks).map_err(failed)?;
-    let description = Description { kind: KIND.to_owned(), sets: sets.len() as u64, numbers, set_section, set_blocks };
+    let description = Description {
+        kind: KIND.to_owned(),
+        sets: sets.len() as u64,
+        numbers,
+        set_section,
+        set_blocks,
+    };
     out.finish(&description).map_err(failed)?;
     Ok(())
 }
@@ -63,7 +70,9 @@ impl SetFile {
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
         let description: Description = file.describe()?;
-        if description.kind != KIND || description.set_blocks[1] != 8 * description.sets.div_ceil(BLOCK_SETS) {
+        if description.kind != KIND
+            || description.set_blocks[1] != 8 * description.sets.div_ceil(BLOCK_SETS)
+        {
             return Err(file.damaged(0, "the description of the sets contradicts itself"));
         }
         Ok(Self { file, description })
@@ -89,14 +98,19 @@ impl SetFile {
     pub fn read(&self, set: u64, out: &mut Vec<u32>) -> Result<()> {
         out.clear();
         if set >= self.len() {
-            return Err(self.file.damaged(0, format!("set {set} is asked for, there are {}", self.len())));
+            return Err(self.file.damaged(
+                0,
+                format!("set {set} is asked for, there are {}", self.len()),
+            ));
         }
         let [blocks, _] = self.description.set_blocks;
         let at = blocks + set / BLOCK_SETS * 8;
         let bytes = self.file.bytes(at, 8)?;
         let start = u64::from_le_bytes(std::array::from_fn(|index| bytes[index]));
         let [section, length] = self.description.set_section;
-        let left = length.checked_sub(start).ok_or_else(|| self.file.damaged(at, "a set lies outside of its section"))?;
+        let left = length
+            .checked_sub(start)
+            .ok_or_else(|| self.file.damaged(at, "a set lies outside of its section"))?;
         // Sets are short: what is mapped here is checked block by block as it is touched, never the whole section.
         self.read_from(section + start, left, set % BLOCK_SETS, out)
     }
@@ -119,10 +133,17 @@ impl SetFile {
         let mut fields = Fields::new(self.file.bytes(start, length)?);
         let mut set = Vec::new();
         for number in 0..self.len() {
-            read_set(&mut fields, &mut set).map_err(|what| self.file.damaged(start + length - fields.left(), what))?;
+            read_set(&mut fields, &mut set)
+                .map_err(|what| self.file.damaged(start + length - fields.left(), what))?;
             each(number, &set)?;
         }
-        if fields.is_empty() { Ok(()) } else { Err(self.file.damaged(start + length - fields.left(), "bytes after the last set")) }
+        if fields.is_empty() {
+            Ok(())
+        } else {
+            Err(self
+                .file
+                .damaged(start + length - fields.left(), "bytes after the last set"))
+        }
     }
 }
 
@@ -130,12 +151,19 @@ fn read_set(fields: &mut Fields<'_>, out: &mut Vec<u32>) -> Result<(), String> {
     out.clear();
     let more = fields.varint("length of a set")?;
     if more >= fields.left() {
-        return Err(format!("a set of {more} and two documents in {} bytes", fields.left()));
+        return Err(format!(
+            "a set of {more} and two documents in {} bytes",
+            fields.left()
+        ));
     }
     let mut last = number(fields.varint("document of a set")?)?;
     out.push(last);
     for _ in 0..=more {
-        last = number(fields.varint("document of a set")?.saturating_add(u64::from(last) + 1))?;
+        last = number(
+            fields
+                .varint("document of a set")?
+                .saturating_add(u64::from(last) + 1),
+        )?;
         out.push(last);
     }
     Ok(())

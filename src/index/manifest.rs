@@ -50,10 +50,16 @@ fn not_an_index(directory: &Path) -> String {
     let is_empty = || fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());
     match () {
         () if directory.is_file() => {
-            format!("a file, not an index: the index comes first, then documents; dedup-index build -o IDX {name} makes one")
+            format!(
+                "a file, not an index: the index comes first, then documents; dedup-index build -o IDX {name} makes one"
+            )
         }
-        () if !directory.exists() => format!("there is no such index; dedup-index build -o {name} PATH makes one"),
-        () if is_empty() => format!("an empty directory, not an index; dedup-index build -o {name} PATH makes one"),
+        () if !directory.exists() => {
+            format!("there is no such index; dedup-index build -o {name} PATH makes one")
+        }
+        () if is_empty() => {
+            format!("an empty directory, not an index; dedup-index build -o {name} PATH makes one")
+        }
         () => format!(
             "a directory of documents or of something else, not an index (it has no {NAME}); dedup-index build -o IDX {name} makes one"
         ),
@@ -92,8 +98,15 @@ impl FileSeal {
     /// That of a file.
     pub fn of(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
-        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| Error::damaged(Place::path(path), "no name"))?;
-        Ok(Self { name: name.to_owned(), bytes: file.file_bytes(), seal: file.seal() })
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .ok_or_else(|| Error::damaged(Place::path(path), "no name"))?;
+        Ok(Self {
+            name: name.to_owned(),
+            bytes: file.file_bytes(),
+            seal: file.seal(),
+        })
     }
 
     /// Opens the file, if it is the one that was meant.
@@ -107,7 +120,10 @@ impl FileSeal {
         if (file.file_bytes(), file.seal()) == (self.bytes, self.seal.clone()) {
             return Ok(());
         }
-        Err(Error::damaged(Place::file(file.name().clone()), "not the file that the manifest names; it was replaced"))
+        Err(Error::damaged(
+            Place::file(file.name().clone()),
+            "not the file that the manifest names; it was replaced",
+        ))
     }
 }
 
@@ -142,42 +158,66 @@ impl Manifest {
 
     /// Whether a file belongs to the index.
     pub fn names(&self, file: &str) -> bool {
-        self.segments.iter().flat_map(|segment| &segment.files).chain(&self.state).chain(&self.texts).any(|listed| listed.name == file)
+        self.segments
+            .iter()
+            .flat_map(|segment| &segment.files)
+            .chain(&self.state)
+            .chain(&self.texts)
+            .any(|listed| listed.name == file)
     }
 
     /// The top eight bits of its blots.
     pub fn buckets(&self) -> Range<usize> {
-        self.range.as_ref().map_or(0..BUCKETS, |range| range.buckets[0] as usize..range.buckets[1] as usize)
+        self.range.as_ref().map_or(0..BUCKETS, |range| {
+            range.buckets[0] as usize..range.buckets[1] as usize
+        })
     }
 
     pub fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(NAME);
         let place = || Place::path(&path);
         let bytes = fs::read(&path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory => Error::damaged(Place::path(directory), not_an_index(directory)),
+            ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                Error::damaged(Place::path(directory), not_an_index(directory))
+            }
             _ => Error::io(path.display(), error),
         })?;
-        let checked: Checked =
-            serde_json::from_slice(&bytes).map_err(|error| Error::damaged(place(), format!("not the manifest of an index: {error}")))?;
+        let checked: Checked = serde_json::from_slice(&bytes).map_err(|error| {
+            Error::damaged(place(), format!("not the manifest of an index: {error}"))
+        })?;
         if checked.manifest.seal() != checked.checksum {
-            return Err(Error::damaged(place(), "the manifest does not match its checksum; it was altered"));
+            return Err(Error::damaged(
+                place(),
+                "the manifest does not match its checksum; it was altered",
+            ));
         }
         if checked.manifest.dedup != "index" || checked.manifest.version != VERSION {
             let found = checked.manifest.version;
-            let what = format!("an index of version {found}, this program reads version {VERSION}; build it again with dedup-index build");
+            let what = format!(
+                "an index of version {found}, this program reads version {VERSION}; build it again with dedup-index build"
+            );
             return Err(Error::damaged(place(), what));
         }
-        if let Some(PartOf { buckets: [first, end], .. }) = checked.manifest.range
+        if let Some(PartOf {
+            buckets: [first, end],
+            ..
+        }) = checked.manifest.range
             && (first >= end || end as usize > BUCKETS)
         {
-            return Err(Error::damaged(place(), format!("a part of an index from {first} to {end}, of {BUCKETS}")));
+            return Err(Error::damaged(
+                place(),
+                format!("a part of an index from {first} to {end}, of {BUCKETS}"),
+            ));
         }
         Ok(checked.manifest)
     }
 
     /// Replaces the manifest in a directory: the commit. All files it names must be on disk already.
     pub fn commit(&self, directory: &Path) -> Result<()> {
-        let checked = Checked { manifest: self.clone(), checksum: self.seal() };
+        let checked = Checked {
+            manifest: self.clone(),
+            checksum: self.seal(),
+        };
         let mut json = serde_json::to_vec_pretty(&checked).unwrap_or_default();
         json.push(b'\n');
         // What the new files were made from is still as it was.
@@ -186,16 +226,25 @@ impl Manifest {
     }
 
     pub fn scheme(&self, directory: &Path) -> Result<BlotScheme> {
-        self.scheme.parse().map_err(|what: String| Error::damaged(Place::path(&directory.join(NAME)), what))
+        self.scheme
+            .parse()
+            .map_err(|what: String| Error::damaged(Place::path(&directory.join(NAME)), what))
     }
 
     /// What tells this state of this index from all others. Pins do not count: they change neither documents nor files.
     pub fn checksum(&self) -> String {
-        Self { pins: BTreeMap::new(), ..self.clone() }.seal()
+        Self {
+            pins: BTreeMap::new(),
+            ..self.clone()
+        }
+        .seal()
     }
 
     /// The checksum of all of it.
     fn seal(&self) -> String {
-        format!("{:016x}", xxh3_64(&serde_json::to_vec(self).unwrap_or_default()))
+        format!(
+            "{:016x}",
+            xxh3_64(&serde_json::to_vec(self).unwrap_or_default())
+        )
     }
 }

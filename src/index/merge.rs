@@ -65,9 +65,23 @@ pub struct Merger<'v> {
 
 impl<'v> Merger<'v> {
     pub fn new(bits: u8, segments: &'v [&'v Segment], targets: &'v [Vec<u32>]) -> Self {
-        let known = segments.iter().map(|segment| vec![Known::NotYet; segment.sets.len() as usize]).collect();
+        let known = segments
+            .iter()
+            .map(|segment| vec![Known::NotYet; segment.sets.len() as usize])
+            .collect();
         let (unions, key, list, entries) = (HashMap::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { bits, segments, targets, dictionary: SetDictionary::default(), known, unions, most_unions: usize::MAX, key, list, entries }
+        Self {
+            bits,
+            segments,
+            targets,
+            dictionary: SetDictionary::default(),
+            known,
+            unions,
+            most_unions: usize::MAX,
+            key,
+            list,
+            entries,
+        }
     }
 
     /// Remembers what became of this many sets at most, and of fewer unions. Sets are numbered by falling use, so it is the first ones that are worth it.
@@ -82,12 +96,20 @@ impl<'v> Merger<'v> {
     }
 
     /// Calls `each` with every blot of some slices that still leads to something, in rising order.
-    pub fn for_each(&mut self, slices: &Range<usize>, mut each: impl FnMut(u64, Found, &SetDictionary) -> Result<()>) -> Result<()> {
+    pub fn for_each(
+        &mut self,
+        slices: &Range<usize>,
+        mut each: impl FnMut(u64, Found, &SetDictionary) -> Result<()>,
+    ) -> Result<()> {
         let mut entries = std::mem::take(&mut self.entries);
         let (first, last) = blots_of(slices, self.bits);
         self.collect(first, last, &mut entries, |_| true)?;
         for group in entries.chunk_by(|one, two| one.blot == two.blot) {
-            let found = if let [entry] = group { self.translate(entry)? } else { self.unite_once(group)? };
+            let found = if let [entry] = group {
+                self.translate(entry)?
+            } else {
+                self.unite_once(group)?
+            };
             if let Some(found) = found {
                 each(group[0].blot, found, &self.dictionary)?;
             }
@@ -97,12 +119,25 @@ impl<'v> Merger<'v> {
     }
 
     /// Replaces `entries` by what some segments have from one blot to another, in rising order.
-    fn collect(&self, first: u64, last: u64, entries: &mut Vec<Entry>, is_wanted: impl Fn(u32) -> bool) -> Result<()> {
+    fn collect(
+        &self,
+        first: u64,
+        last: u64,
+        entries: &mut Vec<Entry>,
+        is_wanted: impl Fn(u32) -> bool,
+    ) -> Result<()> {
         entries.clear();
-        for (segment, searched) in (0..).zip(self.segments).filter(|(segment, _)| is_wanted(*segment)) {
+        for (segment, searched) in (0..)
+            .zip(self.segments)
+            .filter(|(segment, _)| is_wanted(*segment))
+        {
             for part in &searched.parts {
                 part.for_each_between(first, last, |blot, posted| {
-                    entries.push(Entry { blot, segment, posted });
+                    entries.push(Entry {
+                        blot,
+                        segment,
+                        posted,
+                    });
                     Ok(())
                 })?;
             }
@@ -113,7 +148,11 @@ impl<'v> Merger<'v> {
     }
 
     /// The same in any order, for who only counts: with one segment nothing must be sorted.
-    pub fn for_each_unordered(&mut self, slices: &Range<usize>, mut each: impl FnMut(Found, &SetDictionary)) -> Result<()> {
+    pub fn for_each_unordered(
+        &mut self,
+        slices: &Range<usize>,
+        mut each: impl FnMut(Found, &SetDictionary),
+    ) -> Result<()> {
         let [only] = self.segments else {
             return self.for_each(slices, |_, found, dictionary| {
                 each(found, dictionary);
@@ -123,7 +162,11 @@ impl<'v> Merger<'v> {
         let (first, last) = blots_of(slices, self.bits);
         for part in &only.parts {
             part.for_each_between(first, last, |blot, posted| {
-                if let Some(found) = self.translate(&Entry { blot, segment: 0, posted })? {
+                if let Some(found) = self.translate(&Entry {
+                    blot,
+                    segment: 0,
+                    posted,
+                })? {
                     each(found, &self.dictionary);
                 }
                 Ok(())
@@ -140,7 +183,14 @@ impl<'v> Merger<'v> {
         let (first, last) = blots_of(slices, self.bits);
         // What one document of a single segment has is in no set.
         for part in &only.parts {
-            part.for_each_shared_between(first, last, |blot, posted| self.translate(&Entry { blot, segment: 0, posted }).map(drop))?;
+            part.for_each_shared_between(first, last, |blot, posted| {
+                self.translate(&Entry {
+                    blot,
+                    segment: 0,
+                    posted,
+                })
+                .map(drop)
+            })?;
         }
         Ok(())
     }
@@ -204,7 +254,10 @@ impl<'v> Merger<'v> {
     }
 
     fn add_targets(&mut self, entry: &Entry) -> Result<()> {
-        let (segment, targets) = (self.segments[entry.segment as usize], &self.targets[entry.segment as usize]);
+        let (segment, targets) = (
+            self.segments[entry.segment as usize],
+            &self.targets[entry.segment as usize],
+        );
         let start = self.list.len();
         match entry.posted {
             Posted::One(place) => self.list.push(place),
@@ -228,15 +281,24 @@ impl<'v> Merger<'v> {
     }
 
     fn beyond(&self, entry: &Entry, place: u32) -> Error {
-        let what = format!("blot {:x} leads to the document at place {place}, which is not there", entry.blot);
-        self.segments[entry.segment as usize].documents.file().damaged(0, what)
+        let what = format!(
+            "blot {:x} leads to the document at place {place}, which is not there",
+            entry.blot
+        );
+        self.segments[entry.segment as usize]
+            .documents
+            .file()
+            .damaged(0, what)
     }
 }
 
 /// Postings are rewritten.
 impl<K: Key> MakeUnits<K> for Merger<'_> {
     fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
-        let mut unit = Unit { shared: Vec::new(), single: Vec::new() };
+        let mut unit = Unit {
+            shared: Vec::new(),
+            single: Vec::new(),
+        };
         self.for_each(slices, |blot, found, _| {
             match found {
                 Found::One(number) => unit.single.push(K::new(blot, number)),
@@ -252,7 +314,9 @@ impl<K: Key> MakeUnits<K> for Merger<'_> {
     }
 
     fn take_dictionary(&mut self) -> SetDictionary {
-        self.known.iter_mut().for_each(|known| known.fill(Known::NotYet));
+        self.known
+            .iter_mut()
+            .for_each(|known| known.fill(Known::NotYet));
         self.unions.clear();
         std::mem::take(&mut self.dictionary)
     }
@@ -264,7 +328,10 @@ pub struct CountSets<'v>(pub Merger<'v>);
 impl<K: Key> MakeUnits<K> for CountSets<'_> {
     fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
         self.0.count_sets(slices)?;
-        Ok(Unit { shared: Vec::new(), single: Vec::new() })
+        Ok(Unit {
+            shared: Vec::new(),
+            single: Vec::new(),
+        })
     }
 
     fn dictionary(&self) -> &SetDictionary {
@@ -290,11 +357,19 @@ pub struct CountBeside<'v> {
 impl<'v> CountBeside<'v> {
     pub fn new(merger: Merger<'v>, large: usize) -> Self {
         let uses = vec![0; merger.segments[large].sets.len() as usize];
-        Self { merger, large, uses }
+        Self {
+            merger,
+            large,
+            uses,
+        }
     }
 
     fn count(&mut self, slices: &Range<usize>) -> Result<()> {
-        let Self { merger, large, uses } = self;
+        let Self {
+            merger,
+            large,
+            uses,
+        } = self;
         let (first, last) = blots_of(slices, merger.bits);
         let segment = merger.segments[*large];
         let mut is_beyond = false;
@@ -305,11 +380,19 @@ impl<'v> CountBeside<'v> {
             })?;
         }
         if is_beyond {
-            return Err(segment.sets.file().damaged(0, "a blot leads to a set that is not there"));
+            return Err(segment
+                .sets
+                .file()
+                .damaged(0, "a blot leads to a set that is not there"));
         }
         let mut entries = std::mem::take(&mut merger.entries);
-        merger.collect(first, last, &mut entries, |segment| segment as usize != *large)?;
-        let blots: Vec<u64> = entries.chunk_by(|one, two| one.blot == two.blot).map(|group| group[0].blot).collect();
+        merger.collect(first, last, &mut entries, |segment| {
+            segment as usize != *large
+        })?;
+        let blots: Vec<u64> = entries
+            .chunk_by(|one, two| one.blot == two.blot)
+            .map(|group| group[0].blot)
+            .collect();
         let mut found = Vec::with_capacity(blots.len());
         segment.find_all(&blots, merger.bits, &mut found)?;
         let mut group_and_large = Vec::new();
@@ -322,7 +405,11 @@ impl<'v> CountBeside<'v> {
                         uses[set as usize] -= 1;
                     }
                     group_and_large.clear();
-                    group_and_large.push(Entry { blot: group[0].blot, segment: *large as u32, posted });
+                    group_and_large.push(Entry {
+                        blot: group[0].blot,
+                        segment: *large as u32,
+                        posted,
+                    });
                     group_and_large.extend_from_slice(group);
                     merger.unite_once(&group_and_large)?;
                 }
@@ -334,21 +421,29 @@ impl<'v> CountBeside<'v> {
 
     /// All sets of what several counted.
     pub fn join(mut counted: Vec<Self>) -> Result<Sets> {
-        let Some(first) = counted.first() else { return Ok(Sets::default()) };
-        let (segment, targets) = (first.merger.segments[first.large], &first.merger.targets[first.large]);
+        let Some(first) = counted.first() else {
+            return Ok(Sets::default());
+        };
+        let (segment, targets) = (
+            first.merger.segments[first.large],
+            &first.merger.targets[first.large],
+        );
         let (mut sets, mut list) = (SetDictionary::default(), Vec::new());
         segment.sets.for_each(|number, places| {
-            let uses: i64 = counted.iter().map(|counted| counted.uses[number as usize]).sum();
+            let uses: i64 = counted
+                .iter()
+                .map(|counted| counted.uses[number as usize])
+                .sum();
             if uses <= 0 {
                 return Ok(());
             }
             list.clear();
             for &place in places {
                 let Some(&target) = targets.get(place as usize) else {
-                    return Err(segment
-                        .documents
-                        .file()
-                        .damaged(0, format!("a set has the document at place {place}, which is not there")));
+                    return Err(segment.documents.file().damaged(
+                        0,
+                        format!("a set has the document at place {place}, which is not there"),
+                    ));
                 };
                 list.extend((target != NONE).then_some(target));
             }
@@ -358,7 +453,9 @@ impl<'v> CountBeside<'v> {
             }
             Ok(())
         })?;
-        let others = counted.iter_mut().map(|counted| std::mem::take(&mut counted.merger.dictionary));
+        let others = counted
+            .iter_mut()
+            .map(|counted| std::mem::take(&mut counted.merger.dictionary));
         Ok(Sets::join([sets].into_iter().chain(others).collect()).0)
     }
 }
@@ -366,7 +463,10 @@ impl<'v> CountBeside<'v> {
 impl<K: Key> MakeUnits<K> for CountBeside<'_> {
     fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
         self.count(slices)?;
-        Ok(Unit { shared: Vec::new(), single: Vec::new() })
+        Ok(Unit {
+            shared: Vec::new(),
+            single: Vec::new(),
+        })
     }
 
     fn dictionary(&self) -> &SetDictionary {
@@ -404,7 +504,8 @@ impl LeftOut<'_> {
     fn blots_in(&self, slices: &Range<usize>, bits: u8) -> Result<Vec<u64>> {
         let (first, last) = blots_of(slices, bits);
         let place = |blot: u64| self.blots.partition_point(|&other| other < blot);
-        let mut blots = self.blots[place(first)..self.blots.partition_point(|&other| other <= last)].to_vec();
+        let mut blots =
+            self.blots[place(first)..self.blots.partition_point(|&other| other <= last)].to_vec();
         for view in &self.views {
             view.merger().for_each(slices, |blot, _, _| {
                 blots.push(blot);
@@ -431,11 +532,18 @@ impl<K: Key> MakeUnits<K> for CountSetsWithout<'_> {
                 Found::One(content) => self.of[content as usize] += 1,
                 Found::Set(set) => {
                     self.merger.dictionary.once_less(set);
-                    self.merger.dictionary.get(set).iter().for_each(|&content| self.of[content as usize] += 1);
+                    self.merger
+                        .dictionary
+                        .get(set)
+                        .iter()
+                        .for_each(|&content| self.of[content as usize] += 1);
                 }
             }
         }
-        Ok(Unit { shared: Vec::new(), single: Vec::new() })
+        Ok(Unit {
+            shared: Vec::new(),
+            single: Vec::new(),
+        })
     }
 
     fn dictionary(&self) -> &SetDictionary {

@@ -4,30 +4,30 @@
 /// Postings sorted by blot, within bounded memory.
 pub mod posting;
 
-mod ids;
-mod numbers;
-mod documents;
-mod lists;
-mod words;
-mod bucket;
-mod part;
-mod manifest;
-mod leftovers;
-mod pins;
-mod open;
-mod merge;
-mod view;
-mod by_id;
 mod both;
+mod bucket;
+mod by_id;
 mod change;
-mod numbering;
-mod segment;
-mod reduced;
 mod chunk_texts;
 mod compact;
+mod documents;
+mod ids;
 mod known;
+mod leftovers;
+mod lists;
+mod manifest;
+mod merge;
+mod numbering;
+mod numbers;
+mod open;
+mod part;
+mod pins;
+mod reduced;
+mod segment;
 mod stats;
 mod verify;
+mod view;
+mod words;
 
 pub use both::Both;
 pub use change::Change;

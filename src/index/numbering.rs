@@ -44,7 +44,10 @@ pub struct Numbered {
 impl<'i> Numbering<'i> {
     /// The first segment of an index, or one that changes it.
     pub fn new(change: Option<Change<'i>>) -> Self {
-        Self { change, ..Self::default() }
+        Self {
+            change,
+            ..Self::default()
+        }
     }
 
     pub fn has_dictionary(&self) -> bool {
@@ -54,7 +57,9 @@ impl<'i> Numbering<'i> {
     /// Takes the next document; gives the place under which it is posted, if it must be. Those whose content came before are aliases.
     pub fn add(&mut self, id: Box<str>, row: Row) -> Result<(Taken, Option<u32>)> {
         if self.documents.len() + 1 >= u32::MAX as usize {
-            return Err(Error::Usage("more than 4 G documents; split the collection".to_owned()));
+            return Err(Error::Usage(
+                "more than 4 G documents; split the collection".to_owned(),
+            ));
         }
         let met = match &mut self.change {
             Some(change) => change.meet(&id, &row)?,
@@ -66,14 +71,30 @@ impl<'i> Numbering<'i> {
         let place = self.documents.len() as u32;
         self.id_bytes += id.len() as u64 + 16;
         let (representative, row) = match met {
-            Met::Posted { number, blots, posted } => {
+            Met::Posted {
+                number,
+                blots,
+                posted,
+            } => {
                 self.posted_before.insert(place, number);
                 (None, row.with_posted(blots, posted))
             }
-            _ => (Some(row.hash.map_or(place, |hash| *self.by_hash.entry(hash).or_insert(place))), row),
+            _ => (
+                Some(
+                    row.hash
+                        .map_or(place, |hash| *self.by_hash.entry(hash).or_insert(place)),
+                ),
+                row,
+            ),
         };
-        self.documents.push(Document { id: id.into(), row: row.numbered(place, representative.unwrap_or(place)) });
-        Ok((Taken::Added, (representative == Some(place)).then_some(place)))
+        self.documents.push(Document {
+            id: id.into(),
+            row: row.numbered(place, representative.unwrap_or(place)),
+        });
+        Ok((
+            Taken::Added,
+            (representative == Some(place)).then_some(place),
+        ))
     }
 
     /// The place of the document that stands for a content in this segment.
@@ -83,7 +104,9 @@ impl<'i> Numbering<'i> {
 
     /// Takes a document away from the index; false if it has none with this id.
     pub fn remove(&mut self, id: &str) -> Result<bool> {
-        self.change.as_mut().map_or(Ok(false), |change| change.remove(id))
+        self.change
+            .as_mut()
+            .map_or(Ok(false), |change| change.remove(id))
     }
 
     pub fn remove_at(&mut self, at: At) {
@@ -113,18 +136,27 @@ impl<'i> Numbering<'i> {
 
     /// Bytes of memory, about.
     pub fn bytes(&self) -> u64 {
-        let of_documents = self.documents.capacity() * size_of::<Document>() + self.by_hash.capacity() * size_of::<(u128, u32)>();
+        let of_documents = self.documents.capacity() * size_of::<Document>()
+            + self.by_hash.capacity() * size_of::<(u128, u32)>();
         of_documents as u64 + self.id_bytes
     }
 
     /// Places of aliases, each with the place of the document that stands for it.
     pub fn aliases(&self) -> impl Iterator<Item = (u32, u32)> {
-        (0..).zip(&self.documents).map(|(place, document)| (place, document.row.representative)).filter(|(place, first)| place != first)
+        (0..)
+            .zip(&self.documents)
+            .map(|(place, document)| (place, document.row.representative))
+            .filter(|(place, first)| place != first)
     }
 
     /// Numbers all of them. `blots_of` has how many blots of each document are posted, by its place, unless the rows said so already.
     pub fn settle(self, blots_of: Option<&[u32]>) -> Result<Numbered> {
-        let Self { mut documents, posted_before, change, .. } = self;
+        let Self {
+            mut documents,
+            posted_before,
+            change,
+            ..
+        } = self;
         let count = documents.len() as u32;
         let (effects, numbers, next) = match change {
             None => (Effects::default(), (0..count).collect(), count),
@@ -134,13 +166,21 @@ impl<'i> Numbering<'i> {
             let first = documents[place].row.representative as usize;
             // Documents of one content have the blots of the first of them, whatever their records said.
             let blots = documents[first].row.blots;
-            let posted = blots_of.map_or_else(|| documents[first].row.posted, |blots_of| blots_of[first]);
+            let posted =
+                blots_of.map_or_else(|| documents[first].row.posted, |blots_of| blots_of[first]);
             let row = &mut documents[place].row;
             *row = match posted_before.get(&(place as u32)) {
                 Some(&number) => row.numbered(numbers[place], number),
-                None => row.numbered(numbers[place], numbers[first]).with_posted(blots, posted),
+                None => row
+                    .numbered(numbers[place], numbers[first])
+                    .with_posted(blots, posted),
             };
         }
-        Ok(Numbered { documents, effects, numbers, next })
+        Ok(Numbered {
+            documents,
+            effects,
+            numbers,
+            next,
+        })
     }
 }

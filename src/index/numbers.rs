@@ -37,7 +37,10 @@ impl NumberSet {
     }
 
     pub fn len(&self) -> u64 {
-        self.runs.iter().map(|run| u64::from(run.end - run.start)).sum()
+        self.runs
+            .iter()
+            .map(|run| u64::from(run.end - run.start))
+            .sum()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -60,14 +63,21 @@ impl NumberSet {
     }
 
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        let (mut fields, mut runs, mut next) = (Fields::new(bytes), Vec::<Range<u32>>::new(), 0_u64);
+        let (mut fields, mut runs, mut next) =
+            (Fields::new(bytes), Vec::<Range<u32>>::new(), 0_u64);
         while !fields.is_empty() {
             let start = next.saturating_add(fields.varint("gap between numbers")?);
-            let end = start.saturating_add(fields.varint("length of a run of numbers")?).saturating_add(1);
+            let end = start
+                .saturating_add(fields.varint("length of a run of numbers")?)
+                .saturating_add(1);
             let is_apart = runs.is_empty() || start > next;
             match (u32::try_from(start), u32::try_from(end)) {
                 (Ok(start), Ok(end)) if is_apart => runs.push(start..end),
-                _ => return Err(format!("numbers {start} to {end} are out of order or too large")),
+                _ => {
+                    return Err(format!(
+                        "numbers {start} to {end} are out of order or too large"
+                    ));
+                }
             }
             next = end;
         }

@@ -77,7 +77,11 @@ impl Index {
         loop {
             let opened = Self::open_as(directory, &manifest, None);
             // A writer may have replaced files between the reading of the manifest and their opening: then there is a newer manifest.
-            let now = if opened.is_err() { Manifest::read(directory)? } else { return opened };
+            let now = if opened.is_err() {
+                Manifest::read(directory)?
+            } else {
+                return opened;
+            };
             if now == manifest {
                 return opened;
             }
@@ -86,19 +90,42 @@ impl Index {
     }
 
     /// Only what has the blots of a range, given by their top eight bits: other parts, and words, need not be there. As it is, or was after an earlier commit.
-    pub fn open_range(directory: &Path, buckets: Range<usize>, generation: Option<u64>) -> Result<Self> {
+    pub fn open_range(
+        directory: &Path,
+        buckets: Range<usize>,
+        generation: Option<u64>,
+    ) -> Result<Self> {
         let manifest = Manifest::read(directory)?;
         if manifest.range.is_some() {
-            return Err(Error::damaged(Place::path(directory), "a part of an index; a range of the whole is expected"));
+            return Err(Error::damaged(
+                Place::path(directory),
+                "a part of an index; a range of the whole is expected",
+            ));
         }
-        let manifest = generation.map_or_else(|| Ok(manifest.clone()), |generation| manifest.at(directory, generation))?;
+        let manifest = generation.map_or_else(
+            || Ok(manifest.clone()),
+            |generation| manifest.at(directory, generation),
+        )?;
         Self::open_as(directory, &manifest, Some(&buckets))
     }
 
-    fn open_as(directory: &Path, manifest: &Manifest, range: Option<&Range<usize>>) -> Result<Self> {
+    fn open_as(
+        directory: &Path,
+        manifest: &Manifest,
+        range: Option<&Range<usize>>,
+    ) -> Result<Self> {
         let scheme = manifest.scheme(directory)?;
-        let segments = manifest.segments.iter().map(|entry| Segment::open(directory, entry, manifest, range)).collect::<Result<_>>()?;
-        Ok(Self { directory: directory.to_owned(), manifest: manifest.clone(), scheme, segments })
+        let segments = manifest
+            .segments
+            .iter()
+            .map(|entry| Segment::open(directory, entry, manifest, range))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            manifest: manifest.clone(),
+            scheme,
+            segments,
+        })
     }
 
     /// The files that a manifest names, which may not be committed yet.
@@ -124,7 +151,10 @@ impl Index {
 
     /// Lets go of the memory that was mapped so far.
     pub fn release(&self) {
-        self.segments.iter().flat_map(Segment::files).for_each(Sealed::release);
+        self.segments
+            .iter()
+            .flat_map(Segment::files)
+            .for_each(Sealed::release);
     }
 
     pub fn row(&self, at: At) -> Result<Row> {
@@ -184,7 +214,9 @@ impl Index {
     pub fn find_number(&self, number: u32) -> Result<Option<At>> {
         for (segment, found) in self.segments.iter().enumerate().rev() {
             if let Some(place) = found.documents.place_of(number)? {
-                return Ok(self.is_posted(segment, number)?.then_some(At { segment, place }));
+                return Ok(self
+                    .is_posted(segment, number)?
+                    .then_some(At { segment, place }));
             }
         }
         Ok(None)
@@ -228,7 +260,9 @@ impl Index {
         out.clear();
         let mut places = Vec::new();
         for (segment, searched) in self.segments.iter().enumerate() {
-            let Some(posted) = searched.find(blot, self.scheme.bits)? else { continue };
+            let Some(posted) = searched.find(blot, self.scheme.bits)? else {
+                continue;
+            };
             searched.places(posted, &mut places)?;
             for &place in &places {
                 if self.is_posted(segment, searched.documents.row(place)?.number)? {
@@ -242,34 +276,77 @@ impl Index {
 
 impl Segment {
     /// All of it, or only what has the blots of a range.
-    fn open(directory: &Path, entry: &SegmentEntry, manifest: &Manifest, only: Option<&Range<usize>>) -> Result<Self> {
+    fn open(
+        directory: &Path,
+        entry: &SegmentEntry,
+        manifest: &Manifest,
+        only: Option<&Range<usize>>,
+    ) -> Result<Self> {
         let damaged = |what: String| Error::damaged(Place::path(&directory.join(NAME)), what);
         let most = if manifest.range.is_some() { 1 } else { BUCKETS };
         if entry.parts == 0 || entry.parts as usize > most {
-            return Err(damaged(format!("segment {} has {} parts", entry.name, entry.parts)));
+            return Err(damaged(format!(
+                "segment {} has {} parts",
+                entry.name, entry.parts
+            )));
         }
         let path = |ending: &str| directory.join(format!("{}.{ending}", entry.name));
-        let buckets = |part: u32| if manifest.range.is_some() { manifest.buckets() } else { buckets_of(part, entry.parts) };
-        let is_wanted = |part: u32| only.is_none_or(|only| buckets(part).start < only.end && only.start < buckets(part).end);
+        let buckets = |part: u32| {
+            if manifest.range.is_some() {
+                manifest.buckets()
+            } else {
+                buckets_of(part, entry.parts)
+            }
+        };
+        let is_wanted = |part: u32| {
+            only.is_none_or(|only| buckets(part).start < only.end && only.start < buckets(part).end)
+        };
         let wanted: Vec<u32> = (0..entry.parts).filter(|&part| is_wanted(part)).collect();
-        let parts = wanted.iter().map(|part| Part::open(&path(&format!("{part:03}.part")))).collect::<Result<Vec<_>>>()?;
-        let words = (manifest.dictionary && only.is_none()).then(|| WordFile::open(&path("words"))).transpose()?;
-        let (documents, sets) = (Documents::open(&path("docs"))?, SetFile::open(&path("sets"))?);
+        let parts = wanted
+            .iter()
+            .map(|part| Part::open(&path(&format!("{part:03}.part"))))
+            .collect::<Result<Vec<_>>>()?;
+        let words = (manifest.dictionary && only.is_none())
+            .then(|| WordFile::open(&path("words")))
+            .transpose()?;
+        let (documents, sets) = (
+            Documents::open(&path("docs"))?,
+            SetFile::open(&path("sets"))?,
+        );
         let range = only.cloned().unwrap_or_else(|| manifest.buckets());
-        let segment = Self { documents, sets, parts, words, range: range.clone() };
+        let segment = Self {
+            documents,
+            sets,
+            parts,
+            words,
+            range: range.clone(),
+        };
         if entry.files.len() != 2 + entry.parts as usize + usize::from(manifest.dictionary) {
-            return Err(damaged(format!("segment {} has another number of files than it lists", entry.name)));
+            return Err(damaged(format!(
+                "segment {} has another number of files than it lists",
+                entry.name
+            )));
         }
         let of_parts = wanted.iter().map(|&part| &entry.files[2 + part as usize]);
         let of_words = segment.words.as_ref().and(entry.files.last());
         let listed = entry.files[..2].iter().chain(of_parts).chain(of_words);
-        segment.files().zip(listed).try_for_each(|(file, listed)| listed.ensure_is(file))?;
+        segment
+            .files()
+            .zip(listed)
+            .try_for_each(|(file, listed)| listed.ensure_is(file))?;
         for (&number, part) in wanted.iter().zip(&segment.parts) {
             if part.buckets() != buckets(number) || part.scheme() != manifest.scheme {
-                return Err(Error::damaged(Place::file(part.file().name().clone()), "a part of another range or scheme"));
+                return Err(Error::damaged(
+                    Place::file(part.file().name().clone()),
+                    "a part of another range or scheme",
+                ));
             }
         }
-        if let Some(words) = segment.words.as_ref().filter(|words| words.buckets() != range) {
+        if let Some(words) = segment
+            .words
+            .as_ref()
+            .filter(|words| words.buckets() != range)
+        {
             return Err(words.file().damaged(0, "the words of another range"));
         }
         Ok(segment)
@@ -277,8 +354,14 @@ impl Segment {
 
     /// In the order of the manifest.
     pub fn files(&self) -> impl Iterator<Item = &Sealed> {
-        let parts = self.parts.iter().map(Part::file).chain(self.words.as_ref().map(WordFile::file));
-        [self.documents.file(), self.sets.file()].into_iter().chain(parts)
+        let parts = self
+            .parts
+            .iter()
+            .map(Part::file)
+            .chain(self.words.as_ref().map(WordFile::file));
+        [self.documents.file(), self.sets.file()]
+            .into_iter()
+            .chain(parts)
     }
 
     /// What a blot leads to, whether it still counts or not.
@@ -292,7 +375,10 @@ impl Segment {
     pub fn find_all(&self, blots: &[u64], bits: u8, out: &mut Vec<Option<Posted>>) -> Result<()> {
         let part_of = |blot: u64| {
             let bucket = bucket_of(blot, bits);
-            self.range.contains(&bucket).then(|| self.parts.partition_point(|part| part.buckets().end <= bucket))
+            self.range.contains(&bucket).then(|| {
+                self.parts
+                    .partition_point(|part| part.buckets().end <= bucket)
+            })
         };
         for of_part in blots.chunk_by(|&one, &two| part_of(one) == part_of(two)) {
             match part_of(of_part[0]) {
@@ -311,9 +397,10 @@ impl Segment {
             Posted::Set(set) => self.sets.read(u64::from(set), out)?,
         }
         match out.iter().find(|&&place| place >= self.documents.len()) {
-            Some(place) => {
-                Err(self.documents.file().damaged(0, format!("a blot leads to the document at place {place}, which is not there")))
-            }
+            Some(place) => Err(self.documents.file().damaged(
+                0,
+                format!("a blot leads to the document at place {place}, which is not there"),
+            )),
             None => Ok(()),
         }
     }

@@ -63,18 +63,46 @@ pub fn buckets_of(part: u32, parts: u32) -> Range<usize> {
 }
 
 /// Writes the postings of a range of buckets.
-pub fn write<K: Key>(path: &Path, inverted: &Inverted<K>, scheme: &str, buckets: Range<usize>, limits: Limits) -> Result<()> {
+pub fn write<K: Key>(
+    path: &Path,
+    inverted: &Inverted<K>,
+    scheme: &str,
+    buckets: Range<usize>,
+    limits: Limits,
+) -> Result<()> {
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
     let units = inverted.units_in(&buckets);
     let is_fine = inverted.postings >= FINE_POSTINGS;
     let first_blot = |unit| first_blot(inverted.bucket(unit), inverted.bits);
-    let writer = SectionWriter { bits: inverted.bits, buckets: buckets.clone(), first_blot: &first_blot, is_fine, limits, failed: &failed };
+    let writer = SectionWriter {
+        bits: inverted.bits,
+        buckets: buckets.clone(),
+        first_blot: &first_blot,
+        is_fine,
+        limits,
+        failed: &failed,
+    };
     let count = |kind: usize| units.clone().map(|unit| inverted.lengths(unit)[kind]).sum();
-    let shared = writer.write(&mut out, set_numbers(inverted), &units, count(0), |unit| inverted.shared(unit).map(Cow::Owned))?;
-    let single = writer.write(&mut out, place_numbers(inverted.documents), &units, count(1), |unit| inverted.single(unit))?;
+    let shared = writer.write(&mut out, set_numbers(inverted), &units, count(0), |unit| {
+        inverted.shared(unit).map(Cow::Owned)
+    })?;
+    let single = writer.write(
+        &mut out,
+        place_numbers(inverted.documents),
+        &units,
+        count(1),
+        |unit| inverted.single(unit),
+    )?;
     let buckets = [buckets.start as u32, buckets.end as u32];
-    let description = Description { kind: KIND.to_owned(), scheme: scheme.to_owned(), bits: inverted.bits, buckets, shared, single };
+    let description = Description {
+        kind: KIND.to_owned(),
+        scheme: scheme.to_owned(),
+        bits: inverted.bits,
+        buckets,
+        shared,
+        single,
+    };
     out.finish(&description).map_err(failed)?;
     Ok(())
 }
@@ -115,7 +143,17 @@ impl SectionWriter<'_> {
         let first_bucket = (self.buckets.start as u64) << (bucket_bits - 8);
         let mut directory: Vec<u64> = Vec::new();
         let source = units.clone().map(|item| Ok(Weighted { item, bytes: 1 }));
-        let encode = |unit| keys(unit).map(|keys| encode(&keys, (self.first_blot)(unit), shift, u32::from(rice), &numbers));
+        let encode = |unit| {
+            keys(unit).map(|keys| {
+                encode(
+                    &keys,
+                    (self.first_blot)(unit),
+                    shift,
+                    u32::from(rice),
+                    &numbers,
+                )
+            })
+        };
         parallel::ordered(
             self.limits,
             source,
@@ -135,18 +173,32 @@ impl SectionWriter<'_> {
         let buckets = self.buckets.len() << (bucket_bits - 8);
         directory.resize(buckets + 1, length);
         let (width, directory_start) = (border_bytes(length) as usize, out.position());
-        directory.iter().try_for_each(|at| out.write_all(&at.to_le_bytes()[..width])).map_err(self.failed)?;
+        directory
+            .iter()
+            .try_for_each(|at| out.write_all(&at.to_le_bytes()[..width]))
+            .map_err(self.failed)?;
         let directory = [directory_start, out.position() - directory_start];
-        Ok(Shape { blots, bucket_bits, rice, numbers: numbers.shape(), data: [start, length], directory })
+        Ok(Shape {
+            blots,
+            bucket_bits,
+            rice,
+            numbers: numbers.shape(),
+            data: [start, length],
+            directory,
+        })
     }
 
     /// How many top bits make a bucket, and the parameter of the Rice code: about log2 of 0.69 times the mean gap.
     fn layout(&self, blots: u64) -> (u8, u8) {
         let all = blots * BUCKETS as u64 / self.buckets.len() as u64;
         let least = if self.is_fine { 12 } else { 8 };
-        let bucket_bits = ((all / BUCKET_BLOTS).max(1).ilog2() as u8).clamp(least, self.bits.min(40));
+        let bucket_bits =
+            ((all / BUCKET_BLOTS).max(1).ilog2() as u8).clamp(least, self.bits.min(40));
         let gap = ((709_u128 << self.bits) / 1024 / u128::from(all.max(1))).max(1);
-        (bucket_bits, gap.ilog2().min(u32::from(self.bits - bucket_bits)) as u8)
+        (
+            bucket_bits,
+            gap.ilog2().min(u32::from(self.bits - bucket_bits)) as u8,
+        )
     }
 }
 
@@ -166,7 +218,15 @@ fn encode<K: Key>(keys: &[K], first_blot: u64, shift: u8, rice: u32, numbers: &N
     let (mut bytes, mut bits, mut buckets) = (Vec::new(), BitWriter::default(), Vec::new());
     for keys in keys.chunk_by(|one, two| one.blot() >> shift == two.blot() >> shift) {
         let (start, number) = (bytes.len(), (first_blot | keys[0].blot()) >> shift);
-        bucket::put(&mut bytes, &mut bits, keys, number << shift, |key| first_blot | key.blot(), rice, numbers);
+        bucket::put(
+            &mut bytes,
+            &mut bits,
+            keys,
+            number << shift,
+            |key| first_blot | key.blot(),
+            rice,
+            numbers,
+        );
         buckets.push((number, (bytes.len() - start) as u32));
     }
     Encoded { bytes, buckets }
@@ -188,13 +248,34 @@ impl Part {
         let file = Sealed::open(path)?;
         let description: Description = file.describe()?;
         let wrong = || file.damaged(0, "the description of the part contradicts itself");
-        let Description { bits, buckets: [first, end], shared, single, .. } = &description;
-        let fits = description.kind == KIND && crate::text::scheme::BITS.contains(bits) && first < end && *end as usize <= BUCKETS;
-        if !fits || ![shared, single].iter().all(|shape| shape.fits(*bits, u64::from(end - first))) {
+        let Description {
+            bits,
+            buckets: [first, end],
+            shared,
+            single,
+            ..
+        } = &description;
+        let fits = description.kind == KIND
+            && crate::text::scheme::BITS.contains(bits)
+            && first < end
+            && *end as usize <= BUCKETS;
+        if !fits
+            || ![shared, single]
+                .iter()
+                .all(|shape| shape.fits(*bits, u64::from(end - first)))
+        {
             return Err(wrong());
         }
-        let (shared, single) = (Numbers::of(&shared.numbers).ok_or_else(wrong)?, Numbers::of(&single.numbers).ok_or_else(wrong)?);
-        Ok(Self { file, description, shared, single })
+        let (shared, single) = (
+            Numbers::of(&shared.numbers).ok_or_else(wrong)?,
+            Numbers::of(&single.numbers).ok_or_else(wrong)?,
+        );
+        Ok(Self {
+            file,
+            description,
+            shared,
+            single,
+        })
     }
 
     pub fn file(&self) -> &Sealed {
@@ -222,30 +303,58 @@ impl Part {
     /// Bytes of shared data, shared directory, single data, single directory.
     pub fn section_bytes(&self) -> [u64; 4] {
         let Description { shared, single, .. } = &self.description;
-        [shared.data[1], shared.directory[1], single.data[1], single.directory[1]]
+        [
+            shared.data[1],
+            shared.directory[1],
+            single.data[1],
+            single.directory[1],
+        ]
     }
 
     /// Appends what each blot leads to.
     pub fn find_all(&self, blots: &[u64], out: &mut Vec<Option<Posted>>) -> Result<()> {
         let start = out.len();
         out.resize(start + blots.len(), None);
-        self.sections().into_iter().try_for_each(|section| self.find_in_section(section, blots, &mut out[start..]))
+        self.sections()
+            .into_iter()
+            .try_for_each(|section| self.find_in_section(section, blots, &mut out[start..]))
     }
 
     /// Looks up what was not yet found: first all directory entries, then all buckets are touched, so that memory that is far away comes for many
     /// of them at once.
-    fn find_in_section(&self, (shape, numbers, posted): SectionOf<'_>, blots: &[u64], found: &mut [Option<Posted>]) -> Result<()> {
-        let bucket_of = |blot: u64| (blot >> (self.description.bits - shape.bucket_bits)).checked_sub(self.first_bucket(shape));
+    fn find_in_section(
+        &self,
+        (shape, numbers, posted): SectionOf<'_>,
+        blots: &[u64],
+        found: &mut [Option<Posted>],
+    ) -> Result<()> {
+        let bucket_of = |blot: u64| {
+            (blot >> (self.description.bits - shape.bucket_bits))
+                .checked_sub(self.first_bucket(shape))
+        };
         let buckets: Vec<(usize, u64)> = (0..blots.len())
             .filter(|&at| found[at].is_none())
-            .filter_map(|at| bucket_of(blots[at]).filter(|&bucket| bucket < shape.buckets()).map(|bucket| (at, bucket)))
+            .filter_map(|at| {
+                bucket_of(blots[at])
+                    .filter(|&bucket| bucket < shape.buckets())
+                    .map(|bucket| (at, bucket))
+            })
             .collect();
-        self.file.touch(buckets.iter().map(|&(_, bucket)| shape.entry(bucket)));
-        let borders = buckets.iter().map(|&(_, bucket)| self.borders(shape, bucket)).collect::<Result<Vec<_>>>()?;
+        self.file
+            .touch(buckets.iter().map(|&(_, bucket)| shape.entry(bucket)));
+        let borders = buckets
+            .iter()
+            .map(|&(_, bucket)| self.borders(shape, bucket))
+            .collect::<Result<Vec<_>>>()?;
         self.file.touch(borders.iter().map(|borders| borders.start));
         for ((at, _), borders) in buckets.into_iter().zip(borders) {
-            let Some(bucket) = self.bucket(shape, &borders)? else { continue };
-            found[at] = bucket.find(blots[at], numbers).map_err(|Broken| self.broken(borders.start))?.map(posted);
+            let Some(bucket) = self.bucket(shape, &borders)? else {
+                continue;
+            };
+            found[at] = bucket
+                .find(blots[at], numbers)
+                .map_err(|Broken| self.broken(borders.start))?
+                .map(posted);
         }
         Ok(())
     }
@@ -261,7 +370,10 @@ impl Part {
     }
 
     fn sections(&self) -> [SectionOf<'_>; 2] {
-        [(&self.description.shared, &self.shared, Posted::Set), (&self.description.single, &self.single, Posted::One)]
+        [
+            (&self.description.shared, &self.shared, Posted::Set),
+            (&self.description.single, &self.single, Posted::One),
+        ]
     }
 
     fn first_bucket(&self, shape: &Shape) -> u64 {
@@ -269,33 +381,58 @@ impl Part {
     }
 
     /// Calls `each` with every blot from `first` to `last` and what it leads to: first those of several documents, then those of one.
-    pub fn for_each_between(&self, first: u64, last: u64, mut each: impl FnMut(u64, Posted) -> Result<()>) -> Result<()> {
-        self.sections().into_iter().try_for_each(|section| self.for_each_in_section(section, first, last, &mut each))
+    pub fn for_each_between(
+        &self,
+        first: u64,
+        last: u64,
+        mut each: impl FnMut(u64, Posted) -> Result<()>,
+    ) -> Result<()> {
+        self.sections()
+            .into_iter()
+            .try_for_each(|section| self.for_each_in_section(section, first, last, &mut each))
     }
 
     /// The same with those of several documents only.
-    pub fn for_each_shared_between(&self, first: u64, last: u64, each: impl FnMut(u64, Posted) -> Result<()>) -> Result<()> {
+    pub fn for_each_shared_between(
+        &self,
+        first: u64,
+        last: u64,
+        each: impl FnMut(u64, Posted) -> Result<()>,
+    ) -> Result<()> {
         self.for_each_in_section(self.sections()[0], first, last, each)
     }
 
     /// Calls `each` with the set of every blot of several documents in buckets that begin from `first` to `last`.
-    pub fn for_each_set_between(&self, first: u64, last: u64, mut each: impl FnMut(u32)) -> Result<()> {
+    pub fn for_each_set_between(
+        &self,
+        first: u64,
+        last: u64,
+        mut each: impl FnMut(u32),
+    ) -> Result<()> {
         let shape = &self.description.shared;
         for bucket in self.buckets_between(shape, first, last) {
             let borders = self.borders(shape, bucket)?;
             if borders.range[0] < first {
                 continue;
             }
-            let Some(bucket) = self.bucket(shape, &borders)? else { continue };
-            bucket.for_each_number(&self.shared, &mut each).map_err(|Broken| self.broken(borders.start))?;
+            let Some(bucket) = self.bucket(shape, &borders)? else {
+                continue;
+            };
+            bucket
+                .for_each_number(&self.shared, &mut each)
+                .map_err(|Broken| self.broken(borders.start))?;
         }
         Ok(())
     }
 
     /// The buckets of a section that may have blots from `first` to `last`.
     fn buckets_between(&self, shape: &Shape, first: u64, last: u64) -> Range<u64> {
-        let (shift, start) = (self.description.bits - shape.bucket_bits, self.first_bucket(shape));
-        let [first, end] = [first >> shift, (last >> shift) + 1].map(|bucket| bucket.saturating_sub(start).min(shape.buckets()));
+        let (shift, start) = (
+            self.description.bits - shape.bucket_bits,
+            self.first_bucket(shape),
+        );
+        let [first, end] = [first >> shift, (last >> shift) + 1]
+            .map(|bucket| bucket.saturating_sub(start).min(shape.buckets()));
         first..end
     }
 
@@ -307,19 +444,23 @@ impl Part {
         mut each: impl FnMut(u64, Posted) -> Result<()>,
     ) -> Result<()> {
         for bucket in self.buckets_between(shape, first, last) {
-            self.read_bucket(
-                shape,
-                numbers,
-                bucket,
-                |blot, number| {
-                    if (first..=last).contains(&blot) { each(blot, posted(number)) } else { Ok(()) }
-                },
-            )?;
+            self.read_bucket(shape, numbers, bucket, |blot, number| {
+                if (first..=last).contains(&blot) {
+                    each(blot, posted(number))
+                } else {
+                    Ok(())
+                }
+            })?;
         }
         Ok(())
     }
 
-    fn for_each(&self, shape: &Shape, numbers: &Numbers, mut each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
+    fn for_each(
+        &self,
+        shape: &Shape,
+        numbers: &Numbers,
+        mut each: impl FnMut(u64, u32) -> Result<()>,
+    ) -> Result<()> {
         let mut blots = 0;
         for bucket in 0..shape.buckets() {
             self.read_bucket(shape, numbers, bucket, |blot, number| {
@@ -330,16 +471,34 @@ impl Part {
         if blots == shape.blots {
             return Ok(());
         }
-        Err(self.file.damaged(shape.data[0], format!("{blots} blots are here, the description says {}", shape.blots)))
+        Err(self.file.damaged(
+            shape.data[0],
+            format!(
+                "{blots} blots are here, the description says {}",
+                shape.blots
+            ),
+        ))
     }
 
-    fn read_bucket(&self, shape: &Shape, numbers: &Numbers, bucket: u64, mut each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
+    fn read_bucket(
+        &self,
+        shape: &Shape,
+        numbers: &Numbers,
+        bucket: u64,
+        mut each: impl FnMut(u64, u32) -> Result<()>,
+    ) -> Result<()> {
         let borders = self.borders(shape, bucket)?;
-        let Some(bucket) = self.bucket(shape, &borders)? else { return Ok(()) };
-        bucket.for_each(numbers, |blot, number| each(blot, number).map_err(Stop::Error)).map_err(|stop| match stop {
-            Stop::Broken => self.broken(borders.start),
-            Stop::Error(error) => error,
-        })
+        let Some(bucket) = self.bucket(shape, &borders)? else {
+            return Ok(());
+        };
+        bucket
+            .for_each(numbers, |blot, number| {
+                each(blot, number).map_err(Stop::Error)
+            })
+            .map_err(|stop| match stop {
+                Stop::Broken => self.broken(borders.start),
+                Stop::Error(error) => error,
+            })
     }
 
     fn borders(&self, shape: &Shape, bucket: u64) -> Result<Borders> {
@@ -356,12 +515,18 @@ impl Part {
             }
         };
         if start > end || end > shape.data[1] {
-            return Err(self.file.damaged(at, "a bucket lies outside of its section"));
+            return Err(self
+                .file
+                .damaged(at, "a bucket lies outside of its section"));
         }
         let shift = self.description.bits - shape.bucket_bits;
         let first = (self.first_bucket(shape) + bucket) << shift;
         let range = [first, first + (((1_u128 << shift) - 1) as u64)];
-        Ok(Borders { start: shape.data[0] + start, length: end - start, range })
+        Ok(Borders {
+            start: shape.data[0] + start,
+            length: end - start,
+            range,
+        })
     }
 
     fn bucket(&self, shape: &Shape, borders: &Borders) -> Result<Option<Bucket<'_>>> {
@@ -369,11 +534,16 @@ impl Part {
             return Ok(None);
         }
         let bytes = self.file.bytes(borders.start, borders.length)?;
-        Bucket::new(bytes, borders.range, u32::from(shape.rice)).map(Some).map_err(|Broken| self.broken(borders.start))
+        Bucket::new(bytes, borders.range, u32::from(shape.rice))
+            .map(Some)
+            .map_err(|Broken| self.broken(borders.start))
     }
 
     fn broken(&self, at: u64) -> Error {
-        self.file.damaged(at, "a bucket does not decode; the file was not made by this program")
+        self.file.damaged(
+            at,
+            "a bucket does not decode; the file was not made by this program",
+        )
     }
 }
 
@@ -411,7 +581,9 @@ impl Shape {
         (8..=bits).contains(&self.bucket_bits)
             && self.bucket_bits <= 40
             && self.rice < 60
-            && buckets.checked_shl(u32::from(self.bucket_bits) - 8).and_then(|buckets| border_bytes(self.data[1]).checked_mul(buckets + 1))
+            && buckets
+                .checked_shl(u32::from(self.bucket_bits) - 8)
+                .and_then(|buckets| border_bytes(self.data[1]).checked_mul(buckets + 1))
                 == Some(self.directory[1])
     }
 }

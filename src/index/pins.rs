@@ -22,7 +22,10 @@ impl FromStr for Since {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return text.parse().map(Self::Generation).map_err(|_| format!("generation {text} is too large"));
+            return text
+                .parse()
+                .map(Self::Generation)
+                .map_err(|_| format!("generation {text} is too large"));
         }
         check_pin_name(text).map(|name| Self::Pin(name.to_owned()))
     }
@@ -32,10 +35,18 @@ impl FromStr for Since {
 pub fn check_pin_name(name: &str) -> Result<&str, String> {
     let is_known = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let what = match () {
-        () if name.is_empty() || name.chars().count() > LONGEST_NAME => format!("has {} characters", name.chars().count()),
-        () if !name.chars().all(is_known) => "has other characters than letters, digits, '.', '_' and '-'".to_owned(),
-        () if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) => "begins with neither a letter nor a digit".to_owned(),
-        () if name.bytes().all(|byte| byte.is_ascii_digit()) => "could be taken for a generation".to_owned(),
+        () if name.is_empty() || name.chars().count() > LONGEST_NAME => {
+            format!("has {} characters", name.chars().count())
+        }
+        () if !name.chars().all(is_known) => {
+            "has other characters than letters, digits, '.', '_' and '-'".to_owned()
+        }
+        () if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) => {
+            "begins with neither a letter nor a digit".to_owned()
+        }
+        () if name.bytes().all(|byte| byte.is_ascii_digit()) => {
+            "could be taken for a generation".to_owned()
+        }
         () => return Ok(name),
     };
     Err(format!(
@@ -48,9 +59,14 @@ impl Manifest {
     pub fn generations(&self) -> Vec<[u64; 2]> {
         let mut found: Vec<[u64; 2]> = Vec::new();
         for (number, segment) in self.segments.iter().enumerate() {
-            let last = self.segments.get(number + 1).map_or(self.generation, |next| next.changes[0].saturating_sub(1));
+            let last = self
+                .segments
+                .get(number + 1)
+                .map_or(self.generation, |next| next.changes[0].saturating_sub(1));
             match found.last_mut() {
-                Some(range) if range[1].saturating_add(1) >= segment.changes[1] => range[1] = last.max(range[1]),
+                Some(range) if range[1].saturating_add(1) >= segment.changes[1] => {
+                    range[1] = last.max(range[1])
+                }
                 _ if last >= segment.changes[1] => found.push([segment.changes[1], last]),
                 _ => {}
             }
@@ -61,13 +77,22 @@ impl Manifest {
     /// The manifest of an earlier state.
     pub fn at(&self, directory: &Path, generation: u64) -> Result<Self> {
         let mut manifest = self.clone();
-        manifest.segments.retain(|segment| segment.changes[0] <= generation);
-        let is_there = generation <= self.generation && manifest.segments.last().is_some_and(|segment| segment.changes[1] <= generation);
+        manifest
+            .segments
+            .retain(|segment| segment.changes[0] <= generation);
+        let is_there = generation <= self.generation
+            && manifest
+                .segments
+                .last()
+                .is_some_and(|segment| segment.changes[1] <= generation);
         if is_there {
             return Ok(manifest);
         }
         let what = if generation > self.generation {
-            format!("generation {generation} is not there yet: the index is at generation {}", self.generation)
+            format!(
+                "generation {generation} is not there yet: the index is at generation {}",
+                self.generation
+            )
         } else {
             let there = ranges_text(&self.generations());
             format!(
@@ -81,32 +106,63 @@ impl Manifest {
     pub fn resolve(&self, directory: &Path, since: &Since) -> Result<u64> {
         match since {
             Since::Generation(generation) => Ok(*generation),
-            Since::Pin(name) => self.pins.get(name).copied().ok_or_else(|| self.no_pin(directory, name)),
+            Since::Pin(name) => self
+                .pins
+                .get(name)
+                .copied()
+                .ok_or_else(|| self.no_pin(directory, name)),
         }
     }
 
     /// Says that there is no such pin, and which there are.
     pub fn no_pin(&self, directory: &Path, name: &str) -> Error {
-        let pins: Vec<String> = self.pins.iter().map(|(name, generation)| format!("{name} (generation {generation})")).collect();
-        let there = if pins.is_empty() { "it has none".to_owned() } else { format!("it has {}", pins.join(", ")) };
-        Error::damaged(Place::path(directory), format!("has no pin '{name}': {there}; dedup-index pin makes one"))
+        let pins: Vec<String> = self
+            .pins
+            .iter()
+            .map(|(name, generation)| format!("{name} (generation {generation})"))
+            .collect();
+        let there = if pins.is_empty() {
+            "it has none".to_owned()
+        } else {
+            format!("it has {}", pins.join(", "))
+        };
+        Error::damaged(
+            Place::path(directory),
+            format!("has no pin '{name}': {there}; dedup-index pin makes one"),
+        )
     }
 
     /// The segments between pinned generations, the oldest first, none empty.
     pub(super) fn groups(&self) -> Vec<Range<usize>> {
-        let mut ends: Vec<usize> =
-            self.pins.values().map(|&pinned| self.segments.partition_point(|segment| segment.changes[0] <= pinned)).collect();
+        let mut ends: Vec<usize> = self
+            .pins
+            .values()
+            .map(|&pinned| {
+                self.segments
+                    .partition_point(|segment| segment.changes[0] <= pinned)
+            })
+            .collect();
         ends.push(self.segments.len());
         ends.sort_unstable();
         ends.dedup();
         let starts = [0].into_iter().chain(ends.iter().copied());
-        starts.zip(ends.iter().copied()).filter(|(start, end)| start < end).map(|(start, end)| start..end).collect()
+        starts
+            .zip(ends.iter().copied())
+            .filter(|(start, end)| start < end)
+            .map(|(start, end)| start..end)
+            .collect()
     }
 }
 
 /// `2, 5 to 8`.
 pub fn ranges_text(ranges: &[[u64; 2]]) -> String {
-    let text = |[first, last]: &[u64; 2]| if first == last { first.to_string() } else { format!("{first} to {last}") };
+    let text = |[first, last]: &[u64; 2]| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first} to {last}")
+        }
+    };
     ranges.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
@@ -116,19 +172,37 @@ mod tests {
     use crate::{index::SegmentEntry, text::scheme::BlotScheme};
 
     fn manifest(changes: &[[u64; 2]], generation: u64) -> Manifest {
-        let entry = |&changes: &[u64; 2]| SegmentEntry { name: String::new(), changes, parts: 1, files: Vec::new() };
+        let entry = |&changes: &[u64; 2]| SegmentEntry {
+            name: String::new(),
+            changes,
+            parts: 1,
+            files: Vec::new(),
+        };
         let scheme: BlotScheme = "word@18.0 ordered:8:32 all".parse().unwrap();
-        Manifest { generation, segments: changes.iter().map(entry).collect(), ..Manifest::new(&scheme) }
+        Manifest {
+            generation,
+            segments: changes.iter().map(entry).collect(),
+            ..Manifest::new(&scheme)
+        }
     }
 
     #[test]
     fn generations_that_are_there_are_those_that_can_be_opened() {
-        for (changes, generation) in
-            [(&[[1, 1]][..], 1), (&[[1, 5], [7, 7], [8, 11]], 12), (&[[1, 2], [3, 3]], 4), (&[[2, 9], [10, 10]], 10)]
-        {
+        for (changes, generation) in [
+            (&[[1, 1]][..], 1),
+            (&[[1, 5], [7, 7], [8, 11]], 12),
+            (&[[1, 2], [3, 3]], 4),
+            (&[[2, 9], [10, 10]], 10),
+        ] {
             let manifest = manifest(changes, generation);
-            let listed: Vec<u64> = manifest.generations().iter().flat_map(|&[first, last]| first..=last).collect();
-            let opened: Vec<u64> = (0..=generation + 2).filter(|&at| manifest.at(Path::new("i"), at).is_ok()).collect();
+            let listed: Vec<u64> = manifest
+                .generations()
+                .iter()
+                .flat_map(|&[first, last]| first..=last)
+                .collect();
+            let opened: Vec<u64> = (0..=generation + 2)
+                .filter(|&at| manifest.at(Path::new("i"), at).is_ok())
+                .collect();
             assert_eq!(listed, opened, "{changes:?}");
         }
     }
@@ -139,7 +213,18 @@ mod tests {
             assert_eq!(name.parse(), Ok(Since::Pin(name.to_owned())));
         }
         assert_eq!("17".parse(), Ok(Since::Generation(17)));
-        for name in ["", "a/b", "..", "-a", ".a", "a b", "a\n", "é", &"x".repeat(65), "99999999999999999999"] {
+        for name in [
+            "",
+            "a/b",
+            "..",
+            "-a",
+            ".a",
+            "a b",
+            "a\n",
+            "é",
+            &"x".repeat(65),
+            "99999999999999999999",
+        ] {
             assert!(name.parse::<Since>().is_err(), "{name}");
         }
         assert_eq!(

@@ -15,7 +15,9 @@ use crate::{
         files::{Sealed, SealedWriter},
         parallel::Limits,
     },
-    index::posting::{BUCKETS, FINE_POSTINGS, Inverted, Key, NARROW_BITS, first_blot, put_keys, take_keys},
+    index::posting::{
+        BUCKETS, FINE_POSTINGS, Inverted, Key, NARROW_BITS, first_blot, put_keys, take_keys,
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, io::Write, ops::Range, path::Path};
@@ -38,7 +40,13 @@ struct Description {
 }
 
 /// Writes the postings of a range.
-pub fn write_reduced<K: Key>(path: &Path, inverted: &Inverted<K>, scheme: &str, buckets: Range<usize>, limits: Limits) -> Result<()> {
+pub fn write_reduced<K: Key>(
+    path: &Path,
+    inverted: &Inverted<K>,
+    scheme: &str,
+    buckets: Range<usize>,
+    limits: Limits,
+) -> Result<()> {
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
     let units = inverted.units_in(&buckets);
@@ -48,16 +56,29 @@ pub fn write_reduced<K: Key>(path: &Path, inverted: &Inverted<K>, scheme: &str, 
         bytes.clear();
         put_keys(&mut bytes, &keys);
         out.write_all(&bytes).map_err(failed)?;
-        let row = [inverted.bucket(unit) as u64, keys.len() as u64, out.position() - start];
+        let row = [
+            inverted.bucket(unit) as u64,
+            keys.len() as u64,
+            out.position() - start,
+        ];
         stretches.extend(row.iter().flat_map(|word| word.to_le_bytes()));
     }
     let shared = [start, out.position() - start];
     let stretches = section(&mut out, &stretches).map_err(failed)?;
     let first_blot = |unit| first_blot(inverted.bucket(unit), inverted.bits);
     let is_fine = inverted.postings >= FINE_POSTINGS;
-    let writer = SectionWriter { bits: inverted.bits, buckets: buckets.clone(), first_blot: &first_blot, is_fine, limits, failed: &failed };
+    let writer = SectionWriter {
+        bits: inverted.bits,
+        buckets: buckets.clone(),
+        first_blot: &first_blot,
+        is_fine,
+        limits,
+        failed: &failed,
+    };
     let numbers = place_numbers(inverted.documents);
-    let single = writer.write(&mut out, numbers, &units, inverted.single, |unit| inverted.single(unit))?;
+    let single = writer.write(&mut out, numbers, &units, inverted.single, |unit| {
+        inverted.single(unit)
+    })?;
     out.finish(&Description {
         kind: KIND.to_owned(),
         scheme: scheme.to_owned(),
@@ -92,24 +113,59 @@ impl Reduced {
         let file = Sealed::open(path)?;
         let description: Description = file.describe()?;
         let wrong = || file.damaged(0, "the description of the postings contradicts itself");
-        let Description { kind, bits, buckets: [first, end], shared, stretches, .. } = &description;
-        if kind != KIND || !crate::text::scheme::BITS.contains(bits) || first >= end || *end as usize > BUCKETS {
+        let Description {
+            kind,
+            bits,
+            buckets: [first, end],
+            shared,
+            stretches,
+            ..
+        } = &description;
+        if kind != KIND
+            || !crate::text::scheme::BITS.contains(bits)
+            || first >= end
+            || *end as usize > BUCKETS
+        {
             return Err(wrong());
         }
         let (mut start, mut found) = (0, Vec::new());
-        for row in file.bytes(stretches[0], stretches[1])?.as_chunks::<8>().0.chunks_exact(3) {
+        for row in file
+            .bytes(stretches[0], stretches[1])?
+            .as_chunks::<8>()
+            .0
+            .chunks_exact(3)
+        {
             let [bucket, keys, end_at] = [row[0], row[1], row[2]].map(u64::from_le_bytes);
-            let is_here = (u64::from(*first)..u64::from(*end)).contains(&bucket) && start <= end_at && end_at <= shared[1];
-            if !is_here || found.last().is_some_and(|before: &Stretch| before.bucket as u64 > bucket) {
+            let is_here = (u64::from(*first)..u64::from(*end)).contains(&bucket)
+                && start <= end_at
+                && end_at <= shared[1];
+            if !is_here
+                || found
+                    .last()
+                    .is_some_and(|before: &Stretch| before.bucket as u64 > bucket)
+            {
                 return Err(wrong());
             }
-            found.push(Stretch { bucket: bucket as usize, keys, place: shared[0] + start..shared[0] + end_at });
+            found.push(Stretch {
+                bucket: bucket as usize,
+                keys,
+                place: shared[0] + start..shared[0] + end_at,
+            });
             start = end_at;
         }
-        if found.iter().map(|stretch| stretch.keys).fold(0, u64::saturating_add) != description.shared_blots {
+        if found
+            .iter()
+            .map(|stretch| stretch.keys)
+            .fold(0, u64::saturating_add)
+            != description.shared_blots
+        {
             return Err(wrong());
         }
-        Ok(Self { file, description, stretches: found })
+        Ok(Self {
+            file,
+            description,
+            stretches: found,
+        })
     }
 
     pub fn buckets(&self) -> Range<usize> {
@@ -119,17 +175,29 @@ impl Reduced {
 
     /// Keys of a stretch, with the numbers that sets have in the whole.
     fn keys<K: Key>(&self, stretch: usize, numbers: &[u32]) -> Result<Vec<K>> {
-        let Stretch { keys: count, place, bucket } = &self.stretches[stretch];
+        let Stretch {
+            keys: count,
+            place,
+            bucket,
+        } = &self.stretches[stretch];
         let (mut keys, bits) = (Vec::new(), self.description.bits);
-        let rest = take_keys::<K>(self.file.bytes(place.start, place.end - place.start)?, &mut keys);
-        let is_here = |key: &K| (first_blot(*bucket, bits) | key.blot()) >> (bits - 8) == *bucket as u64;
-        let are_keys = keys.is_sorted_by(|one, two| one.blot() < two.blot()) && keys.last().is_none_or(is_here);
+        let rest = take_keys::<K>(
+            self.file.bytes(place.start, place.end - place.start)?,
+            &mut keys,
+        );
+        let is_here =
+            |key: &K| (first_blot(*bucket, bits) | key.blot()) >> (bits - 8) == *bucket as u64;
+        let are_keys = keys.is_sorted_by(|one, two| one.blot() < two.blot())
+            && keys.last().is_none_or(is_here);
         if rest != Some(&[]) || keys.len() as u64 != *count || !are_keys {
             return Err(self.file.damaged(place.start, "not keys in their order"));
         }
         for key in &mut keys {
             let number = numbers.get(key.number() as usize);
-            *key = K::new(key.blot(), *number.ok_or_else(|| self.file.damaged(place.start, "a set that is not there"))?);
+            *key = K::new(
+                key.blot(),
+                *number.ok_or_else(|| self.file.damaged(place.start, "a set that is not there"))?,
+            );
         }
         Ok(keys)
     }
@@ -152,35 +220,77 @@ pub struct SetNumbers {
 }
 
 impl SetNumbers {
-    pub fn write(path: &Path, numbers: &[u32], uses_by_length: &[u64; 33], buckets: &Range<usize>) -> Result<()> {
+    pub fn write(
+        path: &Path,
+        numbers: &[u32],
+        uses_by_length: &[u64; 33],
+        buckets: &Range<usize>,
+    ) -> Result<()> {
         let failed = |error| Error::io(path.display(), error);
         let mut out = SealedWriter::create(path).map_err(failed)?;
-        numbers.iter().try_for_each(|number| out.write_all(&number.to_le_bytes())).map_err(failed)?;
-        let (kind, buckets) = (NUMBERS.to_owned(), [buckets.start as u32, buckets.end as u32]);
-        let description = NumbersDescription { kind, buckets, uses_by_length: uses_by_length.to_vec(), sets: numbers.len() as u64 };
+        numbers
+            .iter()
+            .try_for_each(|number| out.write_all(&number.to_le_bytes()))
+            .map_err(failed)?;
+        let (kind, buckets) = (
+            NUMBERS.to_owned(),
+            [buckets.start as u32, buckets.end as u32],
+        );
+        let description = NumbersDescription {
+            kind,
+            buckets,
+            uses_by_length: uses_by_length.to_vec(),
+            sets: numbers.len() as u64,
+        };
         out.finish(&description).map(drop).map_err(failed)
     }
 
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
-        let NumbersDescription { kind, buckets, uses_by_length, sets } = file.describe()?;
+        let NumbersDescription {
+            kind,
+            buckets,
+            uses_by_length,
+            sets,
+        } = file.describe()?;
         let wrong = || file.damaged(0, "the description of the numbers contradicts itself");
-        let uses = <[u64; 33]>::try_from(uses_by_length).ok().filter(|_| kind == NUMBERS && sets <= u64::from(u32::MAX));
+        let uses = <[u64; 33]>::try_from(uses_by_length)
+            .ok()
+            .filter(|_| kind == NUMBERS && sets <= u64::from(u32::MAX));
         let uses = uses.ok_or_else(wrong)?;
         let bytes = file.bytes(8, 4 * sets)?;
-        let numbers: Vec<u32> = bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
+        let numbers: Vec<u32> = bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|bytes| u32::from_le_bytes(*bytes))
+            .collect();
         // A number of a length that nothing has could not be written.
-        if numbers.iter().any(|number| uses[32 - number.leading_zeros() as usize] == 0) {
+        if numbers
+            .iter()
+            .any(|number| uses[32 - number.leading_zeros() as usize] == 0)
+        {
             return Err(wrong());
         }
-        Ok(Self { numbers, code: NumberCode::for_counts(&uses), buckets })
+        Ok(Self {
+            numbers,
+            code: NumberCode::for_counts(&uses),
+            buckets,
+        })
     }
 }
 
 /// Writes the part of the index that has the postings of a range.
-pub fn make_part(path: &Path, reduced: &Reduced, numbers: &SetNumbers, limits: Limits) -> Result<()> {
+pub fn make_part(
+    path: &Path,
+    reduced: &Reduced,
+    numbers: &SetNumbers,
+    limits: Limits,
+) -> Result<()> {
     if reduced.description.buckets != numbers.buckets {
-        return Err(reduced.file.damaged(0, "the numbers are those of another range"));
+        return Err(reduced
+            .file
+            .damaged(0, "the numbers are those of another range"));
     }
     if reduced.description.bits <= NARROW_BITS {
         make_part_as::<u64>(path, reduced, numbers, limits)
@@ -189,19 +299,47 @@ pub fn make_part(path: &Path, reduced: &Reduced, numbers: &SetNumbers, limits: L
     }
 }
 
-fn make_part_as<K: Key>(path: &Path, reduced: &Reduced, numbers: &SetNumbers, limits: Limits) -> Result<()> {
+fn make_part_as<K: Key>(
+    path: &Path,
+    reduced: &Reduced,
+    numbers: &SetNumbers,
+    limits: Limits,
+) -> Result<()> {
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
-    let Description { scheme, bits, buckets, postings, shared_blots, single, .. } = &reduced.description;
+    let Description {
+        scheme,
+        bits,
+        buckets,
+        postings,
+        shared_blots,
+        single,
+        ..
+    } = &reduced.description;
     let first_blot = |stretch: usize| first_blot(reduced.stretches[stretch].bucket, *bits);
     let is_fine = *postings >= FINE_POSTINGS;
-    let writer = SectionWriter { bits: *bits, buckets: reduced.buckets(), first_blot: &first_blot, is_fine, limits, failed: &failed };
+    let writer = SectionWriter {
+        bits: *bits,
+        buckets: reduced.buckets(),
+        first_blot: &first_blot,
+        is_fine,
+        limits,
+        failed: &failed,
+    };
     let keys = |stretch: usize| reduced.keys::<K>(stretch, &numbers.numbers).map(Cow::Owned);
-    let shared = writer.write(&mut out, Numbers::Code(numbers.code.clone()), &(0..reduced.stretches.len()), *shared_blots, keys)?;
+    let shared = writer.write(
+        &mut out,
+        Numbers::Code(numbers.code.clone()),
+        &(0..reduced.stretches.len()),
+        *shared_blots,
+        keys,
+    )?;
     let mut copy = |[start, length]: Section| -> Result<Section> {
         let at = out.position();
         for piece in (0..length).step_by(COPY_BYTES as usize) {
-            let bytes = reduced.file.bytes(start + piece, (length - piece).min(COPY_BYTES))?;
+            let bytes = reduced
+                .file
+                .bytes(start + piece, (length - piece).min(COPY_BYTES))?;
             out.write_all(bytes).map_err(failed)?;
         }
         Ok([at, length])
@@ -209,7 +347,15 @@ fn make_part_as<K: Key>(path: &Path, reduced: &Reduced, numbers: &SetNumbers, li
     let mut single = single.clone();
     (single.data, single.directory) = (copy(single.data)?, copy(single.directory)?);
     let (scheme, buckets) = (scheme.clone(), *buckets);
-    out.finish(&PartDescription { kind: PART.to_owned(), scheme, bits: *bits, buckets, shared, single }).map_err(failed)?;
+    out.finish(&PartDescription {
+        kind: PART.to_owned(),
+        scheme,
+        bits: *bits,
+        buckets,
+        shared,
+        single,
+    })
+    .map_err(failed)?;
     Ok(())
 }
 

@@ -16,7 +16,9 @@ use crate::{
         files::{TempDir, durable},
         parallel::Limits,
     },
-    index::posting::{BUCKETS, Collector, Inverted, Key, Postings, WordCollector, WordCounts, WordLists, invert},
+    index::posting::{
+        BUCKETS, Collector, Inverted, Key, Postings, WordCollector, WordCounts, WordLists, invert,
+    },
     text::scheme::BlotScheme,
 };
 use std::{
@@ -59,9 +61,24 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
     pub fn new(bits: u8, means: Means, change: Option<Change<'i>>) -> Self {
         let numbering = Numbering::new(change);
         let has_dictionary = numbering.has_dictionary();
-        let collector = Collector::new(bits, means.memory_bytes / 2, means.threads, means.tmp_dir.clone());
-        let builder = Self { numbering, collector, means, kept_singles: None, words: None };
-        if has_dictionary { builder.with_dictionary() } else { builder }
+        let collector = Collector::new(
+            bits,
+            means.memory_bytes / 2,
+            means.threads,
+            means.tmp_dir.clone(),
+        );
+        let builder = Self {
+            numbering,
+            collector,
+            means,
+            kept_singles: None,
+            words: None,
+        };
+        if has_dictionary {
+            builder.with_dictionary()
+        } else {
+            builder
+        }
     }
 
     /// Words are counted, too.
@@ -83,8 +100,16 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
     /// Takes the next documents and their postings, numbered from 0 among themselves. Those whose content came before are aliases, and not posted.
     ///
     /// `words` are those of all documents, where there is a dictionary to be.
-    pub fn add(&mut self, documents: Vec<(Box<str>, Row)>, postings: &Postings<K>, words: &WordCounts) -> Result<Vec<Taken>> {
-        let (mut taken, mut places) = (Vec::with_capacity(documents.len()), Vec::with_capacity(documents.len()));
+    pub fn add(
+        &mut self,
+        documents: Vec<(Box<str>, Row)>,
+        postings: &Postings<K>,
+        words: &WordCounts,
+    ) -> Result<Vec<Taken>> {
+        let (mut taken, mut places) = (
+            Vec::with_capacity(documents.len()),
+            Vec::with_capacity(documents.len()),
+        );
         for (id, row) in documents {
             let (how, place) = self.numbering.add(id, row)?;
             taken.push(how);
@@ -92,13 +117,17 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         }
         self.collector.keep(self.postings_bytes());
         self.collector.add(postings, &places)?;
-        self.words.as_mut().map_or(Ok(()), |collector| collector.add(words, &places))?;
+        self.words
+            .as_mut()
+            .map_or(Ok(()), |collector| collector.add(words, &places))?;
         Ok(taken)
     }
 
     /// How much postings may take: what is sorted takes as much again, and what comes in, too. What documents take is not theirs.
     fn postings_bytes(&self) -> u64 {
-        (self.means.memory_bytes / 2).saturating_sub(self.numbering.bytes()).max(self.means.memory_bytes / 8)
+        (self.means.memory_bytes / 2)
+            .saturating_sub(self.numbering.bytes())
+            .max(self.means.memory_bytes / 8)
     }
 
     /// Takes a document away from the index; false if it has none with this id.
@@ -122,13 +151,37 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
 
     /// Writes all files of the segment, and says what the manifest must say: of the segment, and of numbers. Also gives the number of each document.
     pub fn write(self, files: &SegmentFiles<'_>) -> Result<(SegmentEntry, u32, Vec<u32>)> {
-        let Self { numbering, collector, means, kept_singles, words } = self;
-        let has_alias: NumberSet = numbering.aliases().map(|(_, representative)| representative).collect();
-        let keeps_single =
-            kept_singles.map(|singles| move |key: &K| has_alias.contains(key.number()) || singles.binary_search(&key.blot()).is_ok());
-        let keeps_single = keeps_single.as_ref().map(|keeps| keeps as &(dyn Fn(&K) -> bool + Sync));
-        let (inverted, blots_of) = invert(collector, numbering.len(), means.memory_bytes / 2, keeps_single)?;
-        let Numbered { documents, effects, numbers, next } = numbering.settle(Some(&blots_of))?;
+        let Self {
+            numbering,
+            collector,
+            means,
+            kept_singles,
+            words,
+        } = self;
+        let has_alias: NumberSet = numbering
+            .aliases()
+            .map(|(_, representative)| representative)
+            .collect();
+        let keeps_single = kept_singles.map(|singles| {
+            move |key: &K| {
+                has_alias.contains(key.number()) || singles.binary_search(&key.blot()).is_ok()
+            }
+        });
+        let keeps_single = keeps_single
+            .as_ref()
+            .map(|keeps| keeps as &(dyn Fn(&K) -> bool + Sync));
+        let (inverted, blots_of) = invert(
+            collector,
+            numbering.len(),
+            means.memory_bytes / 2,
+            keeps_single,
+        )?;
+        let Numbered {
+            documents,
+            effects,
+            numbers,
+            next,
+        } = numbering.settle(Some(&blots_of))?;
         let words = words.map(WordCollector::close).transpose()?;
         let words = words.as_ref().map(|words| words as &dyn WordLists);
         let segment = files.write(documents, &effects, &inverted, words, means.limits())?;
@@ -138,11 +191,24 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
     /// Writes what another process is to go on with: the documents, and for each range of buckets files of sorted postings and of words. Gives the number of
     /// documents.
     pub fn write_runs(self, files: &RunFiles<'_>) -> Result<u32> {
-        let Self { numbering, collector, means, words, .. } = self;
-        let runs: Vec<(PathBuf, Range<usize>)> = files.of_ranges("runs").zip(files.ranges.iter().cloned()).collect();
+        let Self {
+            numbering,
+            collector,
+            means,
+            words,
+            ..
+        } = self;
+        let runs: Vec<(PathBuf, Range<usize>)> = files
+            .of_ranges("runs")
+            .zip(files.ranges.iter().cloned())
+            .collect();
         let count = numbering.len();
         let blots_of = collector.write_runs(count, files.scheme, &runs)?;
-        let Numbered { mut documents, effects, .. } = numbering.settle(Some(&blots_of))?;
+        let Numbered {
+            mut documents,
+            effects,
+            ..
+        } = numbering.settle(Some(&blots_of))?;
         let path = files.directory.join(RunFiles::DOCUMENTS);
         write_documents(&path, &mut documents, &effects)?;
         if let Some(words) = words.map(WordCollector::close).transpose()? {
@@ -183,15 +249,20 @@ pub struct SegmentFiles<'a> {
 impl SegmentFiles<'_> {
     /// That of all parts.
     fn range(&self) -> Range<usize> {
-        self.parts.first().map_or(0, |first| first.start)..self.parts.last().map_or(0, |last| last.end)
+        self.parts.first().map_or(0, |first| first.start)
+            ..self.parts.last().map_or(0, |last| last.end)
     }
 
     /// The ranges of so many parts of everything.
     pub fn parts(parts: u32) -> Result<Vec<Range<usize>>> {
         if parts == 0 || parts as usize > BUCKETS {
-            return Err(Error::Usage(format!("{parts} parts; there can be 1 to {BUCKETS}")));
+            return Err(Error::Usage(format!(
+                "{parts} parts; there can be 1 to {BUCKETS}"
+            )));
         }
-        Ok((0..parts).map(|part| part::buckets_of(part, parts)).collect())
+        Ok((0..parts)
+            .map(|part| part::buckets_of(part, parts))
+            .collect())
     }
 
     pub fn write<K: Key>(
@@ -209,14 +280,29 @@ impl SegmentFiles<'_> {
         lists::write(&files[1], &inverted.sets)?;
         for (part, buckets) in self.parts.iter().enumerate() {
             files.push(path(&format!("{part:03}.part")));
-            part::write(&files[files.len() - 1], inverted, self.scheme, buckets.clone(), limits)?;
+            part::write(
+                &files[files.len() - 1],
+                inverted,
+                self.scheme,
+                buckets.clone(),
+                limits,
+            )?;
         }
         if let Some(words) = words {
             files.push(path("words"));
             words::write(&files[files.len() - 1], self.range(), words, limits)?;
         }
         durable::sync_files(self.directory, &files)?;
-        let files = files.iter().map(PathBuf::as_path).map(FileSeal::of).collect::<Result<_>>()?;
-        Ok(SegmentEntry { name: self.name.to_owned(), changes: self.changes, parts: self.parts.len() as u32, files })
+        let files = files
+            .iter()
+            .map(PathBuf::as_path)
+            .map(FileSeal::of)
+            .collect::<Result<_>>()?;
+        Ok(SegmentEntry {
+            name: self.name.to_owned(),
+            changes: self.changes,
+            parts: self.parts.len() as u32,
+            files,
+        })
     }
 }

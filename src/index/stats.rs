@@ -73,8 +73,18 @@ const TOP: usize = 10;
 /// Reads everything once.
 pub fn stats(index: &Index, limits: Limits) -> Result<Stats> {
     let manifest = &index.manifest;
-    let (scheme, generation, generations) = (manifest.scheme.clone(), manifest.generation, manifest.generations());
-    let mut stats = Stats { scheme, generation, generations, pins: manifest.pins.clone(), ..Stats::default() };
+    let (scheme, generation, generations) = (
+        manifest.scheme.clone(),
+        manifest.generation,
+        manifest.generations(),
+    );
+    let mut stats = Stats {
+        scheme,
+        generation,
+        generations,
+        pins: manifest.pins.clone(),
+        ..Stats::default()
+    };
     for segment in &index.segments {
         stats.segments += 1;
         stats.parts += segment.parts.len() as u64;
@@ -84,15 +94,39 @@ pub fn stats(index: &Index, limits: Limits) -> Result<Stats> {
     stats.free_numbers = index.free_numbers()?.len();
     stats.add_documents(&view)?;
     let lengths = stats.add_blots(&view, limits)?;
-    stats.dictionary = view.words().map(|words| dictionary_stats(&view, &words)).transpose()?;
+    stats.dictionary = view
+        .words()
+        .map(|words| dictionary_stats(&view, &words))
+        .transpose()?;
     stats.disk_total = stats.disk.values().sum();
-    let per = |bytes: u64, of: u64| if of == 0 { 0.0 } else { 8.0 * bytes as f64 / of as f64 };
+    let per = |bytes: u64, of: u64| {
+        if of == 0 {
+            0.0
+        } else {
+            8.0 * bytes as f64 / of as f64
+        }
+    };
     let section = |name: &str| stats.disk.get(name).copied().unwrap_or_default();
-    stats.bits_per_posting = per(stats.disk_total - section("documents") - section("dictionary"), stats.postings_stored);
-    let shared = |segment: &Segment| segment.parts.iter().map(|part| [part.shared_blots(), part.single_blots()]).collect::<Vec<_>>();
+    stats.bits_per_posting = per(
+        stats.disk_total - section("documents") - section("dictionary"),
+        stats.postings_stored,
+    );
+    let shared = |segment: &Segment| {
+        segment
+            .parts
+            .iter()
+            .map(|part| [part.shared_blots(), part.single_blots()])
+            .collect::<Vec<_>>()
+    };
     let stored: Vec<[u64; 2]> = index.segments.iter().flat_map(shared).collect();
-    stats.bits_per_shared_blot = per(section("shared blots") + section("shared directory"), stored.iter().map(|blots| blots[0]).sum());
-    stats.bits_per_singleton = per(section("singletons") + section("singleton directory"), stored.iter().map(|blots| blots[1]).sum());
+    stats.bits_per_shared_blot = per(
+        section("shared blots") + section("shared directory"),
+        stored.iter().map(|blots| blots[0]).sum(),
+    );
+    stats.bits_per_singleton = per(
+        section("singletons") + section("singleton directory"),
+        stored.iter().map(|blots| blots[1]).sum(),
+    );
     stats.df = df_stats(&lengths);
     Ok(stats)
 }
@@ -113,23 +147,40 @@ impl Stats {
 
     /// How many blots have how many documents, when every alias counts.
     fn add_blots(&mut self, view: &View<'_>, limits: Limits) -> Result<BTreeMap<u64, u64>> {
-        let weights: Vec<u64> = (0..view.contents().len() as u32).map(|content| view.documents_of(content).len() as u64).collect();
+        let weights: Vec<u64> = (0..view.contents().len() as u32)
+            .map(|content| view.documents_of(content).len() as u64)
+            .collect();
         if let Some(lengths) = self.add_stored(view, &weights, limits)? {
             return Ok(lengths);
         }
         let ranges = view.ranges();
-        let sorting = Sorting { bits: view.bits, documents: 0, limits, ranges: &ranges, spill: None };
-        let counter =
-            || Counter { merger: view.merger(), weights: &weights, of_set: Vec::new(), short: vec![0; SHORT], long: BTreeMap::new() };
+        let sorting = Sorting {
+            bits: view.bits,
+            documents: 0,
+            limits,
+            ranges: &ranges,
+            spill: None,
+        };
+        let counter = || Counter {
+            merger: view.merger(),
+            weights: &weights,
+            of_set: Vec::new(),
+            short: vec![0; SHORT],
+            long: BTreeMap::new(),
+        };
         let (inverted, counters) = sorting.run::<u64, _>(counter)?;
         let mut lengths = BTreeMap::new();
         for counter in counters {
             let short = (0..).zip(counter.short).filter(|&(_, blots)| blots > 0);
-            short.chain(counter.long).for_each(|(length, blots)| *lengths.entry(length).or_default() += blots);
+            short
+                .chain(counter.long)
+                .for_each(|(length, blots)| *lengths.entry(length).or_default() += blots);
         }
         self.add_lengths(&lengths);
         self.sets = inverted.sets.len() as u64;
-        self.set_members = (0..inverted.sets.len()).map(|set| inverted.sets.get(set).len() as u64).sum();
+        self.set_members = (0..inverted.sets.len())
+            .map(|set| inverted.sets.get(set).len() as u64)
+            .sum();
         Ok(lengths)
     }
 
@@ -139,12 +190,32 @@ impl Stats {
     }
 
     /// The same where sets are what is stored: what of a content's blots is in no set, no other content has.
-    fn add_stored(&mut self, view: &View<'_>, weights: &[u64], limits: Limits) -> Result<Option<BTreeMap<u64, u64>>> {
-        let (mut lengths, mut own) = (BTreeMap::new(), view.contents().iter().map(|content| u64::from(content.posted)).collect::<Vec<_>>());
+    fn add_stored(
+        &mut self,
+        view: &View<'_>,
+        weights: &[u64],
+        limits: Limits,
+    ) -> Result<Option<BTreeMap<u64, u64>>> {
+        let (mut lengths, mut own) = (
+            BTreeMap::new(),
+            view.contents()
+                .iter()
+                .map(|content| u64::from(content.posted))
+                .collect::<Vec<_>>(),
+        );
         let (mut sets, mut members) = (0, 0);
         let is_sound = view.for_each_stored(limits, |contents, uses| {
-            *lengths.entry(contents.iter().map(|&content| weights[content as usize]).sum()).or_default() += uses;
-            contents.iter().for_each(|&content| own[content as usize] = own[content as usize].saturating_sub(uses));
+            *lengths
+                .entry(
+                    contents
+                        .iter()
+                        .map(|&content| weights[content as usize])
+                        .sum(),
+                )
+                .or_default() += uses;
+            contents.iter().for_each(|&content| {
+                own[content as usize] = own[content as usize].saturating_sub(uses)
+            });
             sets += 1;
             members += contents.len() as u64;
         })?;
@@ -165,9 +236,20 @@ impl Stats {
         add("documents", segment.documents.file().file_bytes());
         add("sets", segment.sets.file().file_bytes());
         for part in &segment.parts {
-            let names = ["shared blots", "shared directory", "singletons", "singleton directory"];
-            names.into_iter().zip(part.section_bytes()).for_each(|(name, bytes)| add(name, bytes));
-            add("checksums", part.file().file_bytes() - part.section_bytes().iter().sum::<u64>());
+            let names = [
+                "shared blots",
+                "shared directory",
+                "singletons",
+                "singleton directory",
+            ];
+            names
+                .into_iter()
+                .zip(part.section_bytes())
+                .for_each(|(name, bytes)| add(name, bytes));
+            add(
+                "checksums",
+                part.file().file_bytes() - part.section_bytes().iter().sum::<u64>(),
+            );
         }
         if let Some(words) = &segment.words {
             add("dictionary", words.file().file_bytes());
@@ -191,21 +273,38 @@ const SHORT: usize = 1 << 12;
 
 impl<K: Key> MakeUnits<K> for Counter<'_> {
     fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
-        let Self { merger, weights, of_set, short, long } = self;
+        let Self {
+            merger,
+            weights,
+            of_set,
+            short,
+            long,
+        } = self;
         let weight = |content: u32| weights.get(content as usize).copied().unwrap_or_default();
         merger.for_each_unordered(slices, |found, dictionary| {
             let length = match found {
                 Found::One(content) => weight(content),
                 Found::Set(set) => {
                     while of_set.len() <= set as usize {
-                        of_set.push(dictionary.get(of_set.len() as u32).iter().map(|&content| weight(content)).sum());
+                        of_set.push(
+                            dictionary
+                                .get(of_set.len() as u32)
+                                .iter()
+                                .map(|&content| weight(content))
+                                .sum(),
+                        );
                     }
                     of_set[set as usize]
                 }
             };
-            *short.get_mut(length as usize).unwrap_or_else(|| long.entry(length).or_default()) += 1;
+            *short
+                .get_mut(length as usize)
+                .unwrap_or_else(|| long.entry(length).or_default()) += 1;
         })?;
-        Ok(Unit { shared: Vec::new(), single: Vec::new() })
+        Ok(Unit {
+            shared: Vec::new(),
+            single: Vec::new(),
+        })
     }
 
     fn dictionary(&self) -> &SetDictionary {
@@ -221,7 +320,10 @@ fn dictionary_stats(view: &View<'_>, words: &dyn WordLists) -> Result<Dictionary
     let mut stats = DictionaryStats::default();
     for bucket in 0..BUCKETS {
         words.for_each_in(bucket, &mut |_, list| {
-            let df: u64 = list.iter().map(|times| view.documents_of(times.place).len() as u64).sum();
+            let df: u64 = list
+                .iter()
+                .map(|times| view.documents_of(times.place).len() as u64)
+                .sum();
             stats.words += 1;
             stats.pairs += df;
             stats.singletons += u64::from(df == 1);
@@ -233,8 +335,23 @@ fn dictionary_stats(view: &View<'_>, words: &dyn WordLists) -> Result<Dictionary
 
 fn df_stats(lengths: &BTreeMap<u64, u64>) -> DfStats {
     let blots = lengths.values().sum::<u64>().max(1) as f64;
-    let moment = |power: i32| lengths.iter().map(|(&length, &count)| (length as f64).powi(power) * count as f64).sum::<f64>() / blots;
+    let moment = |power: i32| {
+        lengths
+            .iter()
+            .map(|(&length, &count)| (length as f64).powi(power) * count as f64)
+            .sum::<f64>()
+            / blots
+    };
     let mean = moment(1);
-    let top = lengths.iter().rev().take(TOP).map(|(&length, &count)| (length, count)).collect();
-    DfStats { mean, sigma: (moment(2) - mean * mean).max(0.0).sqrt(), top }
+    let top = lengths
+        .iter()
+        .rev()
+        .take(TOP)
+        .map(|(&length, &count)| (length, count))
+        .collect();
+    DfStats {
+        mean,
+        sigma: (moment(2) - mean * mean).max(0.0).sqrt(),
+        top,
+    }
 }

@@ -26,7 +26,11 @@ pub fn verify(index: &Index) -> Result<()> {
 
 /// Every byte is as it was written; whether it makes sense is left to [`verify`].
 pub fn verify_blocks(index: &Index) -> Result<()> {
-    index.segments.iter().flat_map(Segment::files).try_for_each(Sealed::verify)
+    index
+        .segments
+        .iter()
+        .flat_map(Segment::files)
+        .try_for_each(Sealed::verify)
 }
 
 /// Rows in order, ids and contents to be found.
@@ -40,15 +44,23 @@ fn verify_documents(documents: &Documents, numbers: u32) -> Result<()> {
         }
         last = Some(row.number);
         if documents.find_id(&id)? != Some(place) || xxh3_64(id.as_bytes()) != row.id_hash() {
-            return Err(wrong(format!("the id '{id}' is not found where it should be, or twice")));
+            return Err(wrong(format!(
+                "the id '{id}' is not found where it should be, or twice"
+            )));
         }
         if let Some(hash) = row.hash.filter(|_| !row.is_alias())
             && documents.find_hash(hash)? != Some(place)
         {
-            return Err(wrong(format!("the content of document {} is not found, or twice", row.number)));
+            return Err(wrong(format!(
+                "the content of document {} is not found, or twice",
+                row.number
+            )));
         }
         if row.is_alias() && !documents.has_alias(row.representative, place)? {
-            return Err(wrong(format!("document {} is not among the aliases of {}", row.number, row.representative)));
+            return Err(wrong(format!(
+                "document {} is not among the aliases of {}",
+                row.number, row.representative
+            )));
         }
     }
     Ok(())
@@ -61,24 +73,34 @@ fn verify_numbers(index: &Index) -> Result<()> {
         let wrong = |what: String| searched.documents.file().damaged(0, what);
         for place in 0..searched.documents.len() {
             let row = searched.documents.row(place)?;
-            let is_held = index.is_listed(segment, row.number)? || (!row.is_alias() && index.is_posted(segment, row.number)?);
+            let is_held = index.is_listed(segment, row.number)?
+                || (!row.is_alias() && index.is_posted(segment, row.number)?);
             holders[row.number as usize] += u8::from(is_held);
             if holders[row.number as usize] > 1 {
                 return Err(wrong(format!("number {} is given twice", row.number)));
             }
         }
         let effects = searched.documents.effects()?;
-        let last = effects.retired.last().max(effects.gone.last()).max(effects.free.last());
+        let last = effects
+            .retired
+            .last()
+            .max(effects.gone.last())
+            .max(effects.free.last());
         if last >= Some(index.manifest.numbers) {
             return Err(wrong("a number is beyond all numbers".to_owned()));
         }
     }
     let free = index.free_numbers()?;
-    match (0..).zip(&holders).find(|&(number, &held)| free.contains(number) == (held == 1)) {
+    match (0..)
+        .zip(&holders)
+        .find(|&(number, &held)| free.contains(number) == (held == 1))
+    {
         None => Ok(()),
         Some((number, _)) => {
             let newest = &index.segments[index.segments.len() - 1].documents;
-            Err(newest.file().damaged(0, format!("number {number} is free and taken, or neither")))
+            Err(newest
+                .file()
+                .damaged(0, format!("number {number} is free and taken, or neither")))
         }
     }
 }
@@ -90,26 +112,47 @@ fn verify_contents(index: &Index) -> Result<()> {
         let wrong = |what: String| documents.file().damaged(0, what);
         for place in 0..documents.len() {
             let (at, row) = (At { segment, place }, documents.row(place)?);
-            if !row.is_alias() && index.is_posted(segment, row.number)? && index.documents_of(at)?.is_empty() {
-                return Err(wrong(format!("the content of document {} is posted, and no document has it", row.number)));
+            if !row.is_alias()
+                && index.is_posted(segment, row.number)?
+                && index.documents_of(at)?.is_empty()
+            {
+                return Err(wrong(format!(
+                    "the content of document {} is posted, and no document has it",
+                    row.number
+                )));
             }
             if !index.is_listed(segment, row.number)? {
                 continue;
             }
             if index.find_id(&documents.id(place)?)? != Some(at) {
-                return Err(wrong(format!("the id of document {} is not found, or twice", row.number)));
+                return Err(wrong(format!(
+                    "the id of document {} is not found, or twice",
+                    row.number
+                )));
             }
             let Some(content) = index.find_number(row.representative)? else {
-                return Err(wrong(format!("document {} stands for {}, and is not there", row.representative, row.number)));
+                return Err(wrong(format!(
+                    "document {} stands for {}, and is not there",
+                    row.representative, row.number
+                )));
             };
             let other = index.row(content)?;
-            if other.is_alias() || (other.hash, other.blots, other.posted, other.tokens) != (row.hash, row.blots, row.posted, row.tokens) {
-                return Err(wrong(format!("documents {} and {} are said to be equal, and are not", row.number, other.number)));
+            if other.is_alias()
+                || (other.hash, other.blots, other.posted, other.tokens)
+                    != (row.hash, row.blots, row.posted, row.tokens)
+            {
+                return Err(wrong(format!(
+                    "documents {} and {} are said to be equal, and are not",
+                    row.number, other.number
+                )));
             }
             if let Some(hash) = row.hash
                 && index.find_content(hash)? != Some(content)
             {
-                return Err(wrong(format!("the content of document {} is posted twice", row.number)));
+                return Err(wrong(format!(
+                    "the content of document {} is posted twice",
+                    row.number
+                )));
             }
         }
     }
@@ -120,18 +163,27 @@ fn verify_contents(index: &Index) -> Result<()> {
 fn verify_sets(segment: &Segment) -> Result<Vec<u32>> {
     let (mut lengths, mut members) = (Vec::new(), 0);
     segment.sets.for_each(|number, set| {
-        if set.last().is_some_and(|&last| last >= segment.documents.len()) {
-            return Err(segment.sets.file().damaged(0, format!("set {number} holds a document that is not there")));
+        if set
+            .last()
+            .is_some_and(|&last| last >= segment.documents.len())
+        {
+            return Err(segment.sets.file().damaged(
+                0,
+                format!("set {number} holds a document that is not there"),
+            ));
         }
         lengths.push(set.len() as u32);
         members += set.len() as u64;
         Ok(())
     })?;
     if members != segment.sets.numbers() {
-        return Err(segment
-            .sets
-            .file()
-            .damaged(0, format!("the sets have {members} members, the description says {}", segment.sets.numbers())));
+        return Err(segment.sets.file().damaged(
+            0,
+            format!(
+                "the sets have {members} members, the description says {}",
+                segment.sets.numbers()
+            ),
+        ));
     }
     Ok(lengths)
 }
@@ -144,27 +196,43 @@ fn verify_postings(segment: &Segment, lengths: &[u32], is_part: bool) -> Result<
         let mut shared = Vec::new();
         part.for_each_shared(|blot, set| {
             let uses = uses.get_mut(set as usize);
-            *uses.ok_or_else(|| part.file().damaged(0, format!("blot {blot:x} has set {set}, there are {}", lengths.len())))? += 1;
+            *uses.ok_or_else(|| {
+                part.file().damaged(
+                    0,
+                    format!("blot {blot:x} has set {set}, there are {}", lengths.len()),
+                )
+            })? += 1;
             shared.push(blot);
             Ok(())
         })?;
         part.for_each_single(|blot, number| {
             if shared.binary_search(&blot).is_ok() {
-                return Err(part.file().damaged(0, format!("blot {blot:x} is both shared and not")));
+                return Err(part
+                    .file()
+                    .damaged(0, format!("blot {blot:x} is both shared and not")));
             }
             count(segment, &mut blots_of, number, 1)
         })?;
     }
     verify_order(segment, &uses)?;
-    segment
-        .sets
-        .for_each(|set, numbers| numbers.iter().try_for_each(|&number| count(segment, &mut blots_of, number, uses[set as usize])))?;
+    segment.sets.for_each(|set, numbers| {
+        numbers
+            .iter()
+            .try_for_each(|&number| count(segment, &mut blots_of, number, uses[set as usize]))
+    })?;
     for place in 0..segment.documents.len() {
         let row = segment.documents.row(place)?;
-        let expected = if row.is_alias() { 0 } else { u64::from(row.posted) };
+        let expected = if row.is_alias() {
+            0
+        } else {
+            u64::from(row.posted)
+        };
         let found = blots_of[place as usize];
         if found > expected || (found < expected && !is_part) {
-            let what = format!("document {} has {found} blots, its row says {expected}", row.number);
+            let what = format!(
+                "document {} has {found} blots, its row says {expected}",
+                row.number
+            );
             return Err(segment.documents.file().damaged(0, what));
         }
     }
@@ -177,7 +245,10 @@ fn count(segment: &Segment, blots_of: &mut [u64], place: u32, blots: u64) -> Res
             *sum += blots;
             Ok(())
         }
-        None => Err(segment.documents.file().damaged(0, format!("a blot leads to the document at place {place}, which is not there"))),
+        None => Err(segment.documents.file().damaged(
+            0,
+            format!("a blot leads to the document at place {place}, which is not there"),
+        )),
     }
 }
 
@@ -187,13 +258,18 @@ fn verify_order(segment: &Segment, uses: &[u64]) -> Result<()> {
     segment.sets.for_each(|number, set| {
         let used = uses[number as usize];
         let is_right = used > 0
-            && last.as_ref().is_none_or(|(before, list)| match before.cmp(&used) {
-                Ordering::Greater => true,
-                Ordering::Equal => list.as_slice() < set,
-                Ordering::Less => false,
-            });
+            && last
+                .as_ref()
+                .is_none_or(|(before, list)| match before.cmp(&used) {
+                    Ordering::Greater => true,
+                    Ordering::Equal => list.as_slice() < set,
+                    Ordering::Less => false,
+                });
         if !is_right {
-            return Err(segment.sets.file().damaged(0, format!("set {number} is out of order, or not used")));
+            return Err(segment
+                .sets
+                .file()
+                .damaged(0, format!("set {number} is out of order, or not used")));
         }
         last = Some((used, set.to_vec()));
         Ok(())

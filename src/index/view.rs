@@ -14,7 +14,9 @@ use crate::{
         error::{Error, Place, Result},
         parallel::{self, Limits, Weighted},
     },
-    index::posting::{BUCKETS, FINE_POSTINGS, SLICES, Sets, Sorting, StoredSets, blots_of, whole_buckets},
+    index::posting::{
+        BUCKETS, FINE_POSTINGS, SLICES, Sets, Sorting, StoredSets, blots_of, whole_buckets,
+    },
 };
 use std::{
     collections::HashMap,
@@ -97,7 +99,10 @@ impl<'i> View<'i> {
 
     /// Several indexes as one. Of documents with one id the first is kept; of others with another content `refused` is told.
     pub fn over(indexes: &[&'i Index], refused: &mut dyn FnMut(&Index, &str)) -> Result<Self> {
-        let mut building = Building::new(indexes.iter().map(|index| (*index, 0)).collect(), Numbering::Dense);
+        let mut building = Building::new(
+            indexes.iter().map(|index| (*index, 0)).collect(),
+            Numbering::Dense,
+        );
         for number in 0..indexes.len() {
             building.list(number, refused)?;
         }
@@ -116,7 +121,11 @@ impl<'i> View<'i> {
 
     /// The segments from one on, which are to become one.
     pub(super) fn of_newest(index: &'i Index, from: usize) -> Result<Self> {
-        let numbering = if from == 0 { Numbering::Dense } else { Numbering::Kept };
+        let numbering = if from == 0 {
+            Numbering::Dense
+        } else {
+            Numbering::Kept
+        };
         let mut building = Building::new(vec![(index, from)], numbering);
         building.list(0, &mut |_, _| {})?;
         building.finish()
@@ -141,15 +150,31 @@ impl<'i> View<'i> {
 
     /// The numbers of all documents.
     pub(super) fn numbers(&self) -> Result<impl Iterator<Item = u32>> {
-        let numbers = (0..self.documents()).map(|document| Ok(self.row(document)?.number)).collect::<Result<Vec<_>>>()?;
+        let numbers = (0..self.documents())
+            .map(|document| Ok(self.row(document)?.number))
+            .collect::<Result<Vec<_>>>()?;
         Ok(numbers.into_iter())
     }
 
     /// The same segments with other documents and contents, which are posted elsewhere.
-    pub(super) fn with(&self, documents: Vec<Listed>, contents: Vec<Content>, content_at: Vec<Vec<u32>>) -> Self {
+    pub(super) fn with(
+        &self,
+        documents: Vec<Listed>,
+        contents: Vec<Content>,
+        content_at: Vec<Vec<u32>>,
+    ) -> Self {
         let (members, ends) = members_of(&documents, contents.len());
         let (bits, segments, numbering) = (self.bits, self.segments.clone(), self.numbering);
-        Self { bits, segments, documents, contents, members, ends, content_at, numbering }
+        Self {
+            bits,
+            segments,
+            documents,
+            contents,
+            members,
+            ends,
+            content_at,
+            numbering,
+        }
     }
 
     /// By number, in the order of their first document.
@@ -165,7 +190,10 @@ impl<'i> View<'i> {
     /// Where its row stands.
     pub fn at(&self, document: usize) -> At {
         let Listed { segment, place, .. } = self.documents[document];
-        At { segment: segment as usize, place }
+        At {
+            segment: segment as usize,
+            place,
+        }
     }
 
     pub fn content_of(&self, document: usize) -> u32 {
@@ -174,7 +202,11 @@ impl<'i> View<'i> {
 
     /// In rising order, and never none; the first is the representative.
     pub fn documents_of(&self, content: u32) -> &[u32] {
-        let start = if content == 0 { 0 } else { self.ends[content as usize - 1] };
+        let start = if content == 0 {
+            0
+        } else {
+            self.ends[content as usize - 1]
+        };
         &self.members[start..self.ends[content as usize]]
     }
 
@@ -200,17 +232,35 @@ impl<'i> View<'i> {
     pub fn sets_in(&self, buckets: &Range<usize>, limits: Limits) -> Result<Sets> {
         let mut ranges = self.ranges();
         ranges.retain(|slices| buckets.contains(&(slices.start / (SLICES / BUCKETS))));
-        let sorting = Sorting { bits: self.bits, documents: 0, limits, ranges: &ranges, spill: None };
+        let sorting = Sorting {
+            bits: self.bits,
+            documents: 0,
+            limits,
+            ranges: &ranges,
+            spill: None,
+        };
         match self.largest_by_far() {
-            Some(largest) => CountBeside::join(sorting.run::<u64, _>(|| CountBeside::new(self.merger(), largest))?.1),
+            Some(largest) => CountBeside::join(
+                sorting
+                    .run::<u64, _>(|| CountBeside::new(self.merger(), largest))?
+                    .1,
+            ),
             None => Ok(sorting.run::<u64, _>(|| CountSets(self.merger()))?.0.sets),
         }
     }
 
     /// The segment beside which all others are so small that it is better to look their blots up in it than to merge with it.
     fn largest_by_far(&self) -> Option<usize> {
-        let blots = |segment: &Segment| segment.parts.iter().map(|part| part.shared_blots() + part.single_blots()).sum::<u64>();
-        let (blots, largest) = (0..self.segments.len()).map(|segment| (blots(self.segments[segment]), segment)).max()?;
+        let blots = |segment: &Segment| {
+            segment
+                .parts
+                .iter()
+                .map(|part| part.shared_blots() + part.single_blots())
+                .sum::<u64>()
+        };
+        let (blots, largest) = (0..self.segments.len())
+            .map(|segment| (blots(self.segments[segment]), segment))
+            .max()?;
         (LOOK_UP * (self.stored_blots() - blots) <= blots).then_some(largest)
     }
 
@@ -229,20 +279,39 @@ impl<'i> View<'i> {
             sets.push(&sorted, uses);
         })?;
         let is_in_order = is_in_order && self.has_stored_order();
-        Ok(is_sound.then(|| if is_in_order { sets.done() } else { sets.reordered() }))
+        Ok(is_sound.then(|| {
+            if is_in_order {
+                sets.done()
+            } else {
+                sets.reordered()
+            }
+        }))
     }
 
     /// Whether contents stand in the order of the places of the one segment, so that its sets are in order, too.
     pub(super) fn has_stored_order(&self) -> bool {
-        self.content_at.iter().all(|places| places.iter().filter(|&&content| content != NONE).is_sorted_by(|one, two| one < two))
+        self.content_at.iter().all(|places| {
+            places
+                .iter()
+                .filter(|&&content| content != NONE)
+                .is_sorted_by(|one, two| one < two)
+        })
     }
 
     /// Calls `each` with every set as it is stored, and how many blots have it, in the order of their numbers; contents are in the order of their places.
     ///
     /// That can be done with one segment, all of which counts. If it is not so, the answer is false, and what `each` was called with is worth nothing.
-    pub(super) fn for_each_stored(&self, limits: Limits, mut each: impl FnMut(&[u32], u64)) -> Result<bool> {
-        let ([segment], [contents]) = (&self.segments[..], &self.content_at[..]) else { return Ok(false) };
-        let Some(uses) = self.stored_uses(segment, limits)? else { return Ok(false) };
+    pub(super) fn for_each_stored(
+        &self,
+        limits: Limits,
+        mut each: impl FnMut(&[u32], u64),
+    ) -> Result<bool> {
+        let ([segment], [contents]) = (&self.segments[..], &self.content_at[..]) else {
+            return Ok(false);
+        };
+        let Some(uses) = self.stored_uses(segment, limits)? else {
+            return Ok(false);
+        };
         let (mut is_sound, mut set) = (uses.is_sorted_by(|one, two| one >= two), Vec::new());
         segment.sets.for_each(|number, places| {
             let content = |&place: &u32| contents.get(place as usize).copied().unwrap_or(NONE);
@@ -271,23 +340,46 @@ impl<'i> View<'i> {
         let worker = || {
             |slices: &Range<usize>| {
                 let (first, last) = blots_of(slices, self.bits);
-                segment.parts.iter().try_for_each(|part| part.for_each_set_between(first, last, count))
+                segment
+                    .parts
+                    .iter()
+                    .try_for_each(|part| part.for_each_set_between(first, last, count))
             }
         };
         let ranges = self.ranges();
-        parallel::ordered(limits, ranges.iter().map(|item| Ok(Weighted { item, bytes: 1 })), worker, |_| 1, |done: Result<()>| done)?;
-        Ok(are_all_there.into_inner().then(|| uses.into_iter().map(AtomicU32::into_inner).collect()))
+        parallel::ordered(
+            limits,
+            ranges.iter().map(|item| Ok(Weighted { item, bytes: 1 })),
+            worker,
+            |_| 1,
+            |done: Result<()>| done,
+        )?;
+        Ok(are_all_there
+            .into_inner()
+            .then(|| uses.into_iter().map(AtomicU32::into_inner).collect()))
     }
 
     /// The same without some blots, and how many of each content's blots these are.
     pub fn sets_without(&self, left_out: &LeftOut<'_>, limits: Limits) -> Result<(Sets, Vec<u32>)> {
         let ranges = self.ranges();
-        let sorting = Sorting { bits: self.bits, documents: 0, limits, ranges: &ranges, spill: None };
-        let counter = || CountSetsWithout { merger: self.merger(), left_out, of: vec![0; self.contents.len()] };
+        let sorting = Sorting {
+            bits: self.bits,
+            documents: 0,
+            limits,
+            ranges: &ranges,
+            spill: None,
+        };
+        let counter = || CountSetsWithout {
+            merger: self.merger(),
+            left_out,
+            of: vec![0; self.contents.len()],
+        };
         let (inverted, counters) = sorting.run::<u64, _>(counter)?;
         let mut of = vec![0; self.contents.len()];
         for counter in counters {
-            of.iter_mut().zip(counter.of).for_each(|(sum, more)| *sum += more);
+            of.iter_mut()
+                .zip(counter.of)
+                .for_each(|(sum, more)| *sum += more);
         }
         Ok((inverted.sets, of))
     }
@@ -350,13 +442,21 @@ impl<'i> View<'i> {
         if self.postings() < FINE_POSTINGS {
             return whole_buckets();
         }
-        let width = (SLICES as u64 * RANGE_BLOTS / self.stored_blots().max(1)).clamp(1, (SLICES / BUCKETS) as u64).ilog2();
-        (0..SLICES >> width).map(|range| range << width..(range + 1) << width).collect()
+        let width = (SLICES as u64 * RANGE_BLOTS / self.stored_blots().max(1))
+            .clamp(1, (SLICES / BUCKETS) as u64)
+            .ilog2();
+        (0..SLICES >> width)
+            .map(|range| range << width..(range + 1) << width)
+            .collect()
     }
 
     /// Blots of all segments, whether they still count or not.
     pub fn stored_blots(&self) -> u64 {
-        self.segments.iter().flat_map(|segment| &segment.parts).map(|part| part.shared_blots() + part.single_blots()).sum()
+        self.segments
+            .iter()
+            .flat_map(|segment| &segment.parts)
+            .map(|part| part.shared_blots() + part.single_blots())
+            .sum()
     }
 
     /// All documents as they are written anew, in order.
@@ -366,13 +466,23 @@ impl<'i> View<'i> {
             let (row, content) = (self.row(document)?, self.content_of(document));
             let row = match self.numbering {
                 // Nobody looks for a document that is gone, and two of them may have had one id.
-                Numbering::Fixed(Rows::Undocumented) => return Ok(Document { id: row.number.to_string(), row }),
+                Numbering::Fixed(Rows::Undocumented) => {
+                    return Ok(Document {
+                        id: row.number.to_string(),
+                        row,
+                    });
+                }
                 Numbering::Fixed(Rows::Documented) => row,
                 Numbering::Dense => row.numbered(document as u32, first(content)),
                 Numbering::Kept if content == NONE => row,
-                Numbering::Kept => row.numbered(row.number, self.row(first(content) as usize)?.number),
+                Numbering::Kept => {
+                    row.numbered(row.number, self.row(first(content) as usize)?.number)
+                }
             };
-            Ok(Document { id: self.id(document)?, row })
+            Ok(Document {
+                id: self.id(document)?,
+                row,
+            })
         };
         (0..self.documents.len()).map(written).collect()
     }
@@ -382,8 +492,17 @@ impl<'i> View<'i> {
         if !matches!(self.numbering, Numbering::Fixed(_)) {
             return Ok(self.document_at());
         }
-        let mut targets: Vec<Vec<u32>> = self.content_at.iter().map(|places| vec![NONE; places.len()]).collect();
-        for (document, listed) in self.documents.iter().enumerate().filter(|(_, listed)| listed.content != NONE) {
+        let mut targets: Vec<Vec<u32>> = self
+            .content_at
+            .iter()
+            .map(|places| vec![NONE; places.len()])
+            .collect();
+        for (document, listed) in self
+            .documents
+            .iter()
+            .enumerate()
+            .filter(|(_, listed)| listed.content != NONE)
+        {
             if !self.row(document)?.is_alias() {
                 targets[listed.segment as usize][listed.place as usize] = document as u32;
             }
@@ -393,13 +512,25 @@ impl<'i> View<'i> {
 
     /// For each segment and place, the first document of the content there; `u32::MAX` if its postings do not count any more.
     pub fn document_at(&self) -> Vec<Vec<u32>> {
-        let of = |&content: &u32| if content == NONE { NONE } else { self.documents_of(content)[0] };
-        self.content_at.iter().map(|places| places.iter().map(of).collect()).collect()
+        let of = |&content: &u32| {
+            if content == NONE {
+                NONE
+            } else {
+                self.documents_of(content)[0]
+            }
+        };
+        self.content_at
+            .iter()
+            .map(|places| places.iter().map(of).collect())
+            .collect()
     }
 
     /// Pairs of a content and a blot that it has in the index.
     pub fn postings(&self) -> u64 {
-        self.contents.iter().map(|content| u64::from(content.posted)).sum()
+        self.contents
+            .iter()
+            .map(|content| u64::from(content.posted))
+            .sum()
     }
 }
 
@@ -429,14 +560,27 @@ type Live = (u32, At);
 
 impl<'i> Building<'i> {
     fn new(indexes: Vec<(&'i Index, usize)>, numbering: Numbering) -> Self {
-        let content_of = indexes.iter().map(|(index, _)| vec![NONE; index.manifest.numbers as usize]).collect();
-        Self { indexes, numbering, documents: Vec::new(), contents: Vec::new(), content_of, before: Before::default() }
+        let content_of = indexes
+            .iter()
+            .map(|(index, _)| vec![NONE; index.manifest.numbers as usize])
+            .collect();
+        Self {
+            indexes,
+            numbering,
+            documents: Vec::new(),
+            contents: Vec::new(),
+            content_of,
+            before: Before::default(),
+        }
     }
 
     /// Takes the documents of an index.
     fn list(&mut self, number: usize, refused: &mut dyn FnMut(&Index, &str)) -> Result<()> {
         let (index, from) = self.indexes[number];
-        let first_segment: usize = self.indexes[..number].iter().map(|(index, from)| index.segments.len() - from).sum();
+        let first_segment: usize = self.indexes[..number]
+            .iter()
+            .map(|(index, from)| index.segments.len() - from)
+            .sum();
         let mut live = Vec::<Live>::new();
         let mut is_owned = vec![false; index.manifest.numbers as usize];
         for segment in from..index.segments.len() {
@@ -444,10 +588,14 @@ impl<'i> Building<'i> {
             for place in 0..documents.len() {
                 let row = documents.row(place)?;
                 if row.number.max(row.representative) >= index.manifest.numbers {
-                    return Err(documents.file().damaged(0, format!("document {} is beyond all numbers", row.number)));
+                    return Err(documents
+                        .file()
+                        .damaged(0, format!("document {} is beyond all numbers", row.number)));
                 }
                 let is_posted = !row.is_alias() && index.is_posted(segment, row.number)?;
-                let (owns, counts) = self.numbering.takes(is_posted, index.is_listed(segment, row.number)?);
+                let (owns, counts) = self
+                    .numbering
+                    .takes(is_posted, index.is_listed(segment, row.number)?);
                 is_owned[row.number as usize] |= owns;
                 if counts {
                     live.push((row.number, At { segment, place }));
@@ -461,12 +609,18 @@ impl<'i> Building<'i> {
                 continue;
             }
             let content = match self.owner(number, &row) {
-                owner if owner.0 != number || is_owned[row.representative as usize] => self.content(owner, &row),
+                owner if owner.0 != number || is_owned[row.representative as usize] => {
+                    self.content(owner, &row)
+                }
                 _ if self.numbering != Numbering::Dense => NONE,
                 _ => return Err(lost(index, at, &row)),
             };
             let segment = (first_segment + at.segment - from) as u32;
-            self.documents.push(Listed { segment, place: at.place, content });
+            self.documents.push(Listed {
+                segment,
+                place: at.place,
+                content,
+            });
         }
         if number + 1 < self.indexes.len() {
             self.remember(number, &live)?;
@@ -478,7 +632,10 @@ impl<'i> Building<'i> {
     fn remember(&mut self, number: usize, live: &[Live]) -> Result<()> {
         let (index, from) = self.indexes[number];
         for &(_, at) in live {
-            self.before.documents.entry(index.row(at)?.id_hash()).or_insert((number, at));
+            self.before
+                .documents
+                .entry(index.row(at)?.id_hash())
+                .or_insert((number, at));
         }
         for segment in from..index.segments.len() {
             let documents = &index.segments[segment].documents;
@@ -488,7 +645,10 @@ impl<'i> Building<'i> {
                     && !row.is_alias()
                     && index.is_posted(segment, row.number)?
                 {
-                    self.before.contents.entry(hash).or_insert((number, row.number));
+                    self.before
+                        .contents
+                        .entry(hash)
+                        .or_insert((number, row.number));
                 }
             }
         }
@@ -496,11 +656,25 @@ impl<'i> Building<'i> {
     }
 
     /// Whether an earlier index has a document with this id.
-    fn is_known(&self, number: usize, at: At, row: &Row, refused: &mut dyn FnMut(&Index, &str)) -> Result<bool> {
-        let Some(&(earlier, found)) = self.before.documents.get(&row.id_hash()) else { return Ok(false) };
+    fn is_known(
+        &self,
+        number: usize,
+        at: At,
+        row: &Row,
+        refused: &mut dyn FnMut(&Index, &str),
+    ) -> Result<bool> {
+        let Some(&(earlier, found)) = self.before.documents.get(&row.id_hash()) else {
+            return Ok(false);
+        };
         let id = self.indexes[number].0.id(at)?;
-        let known = if self.indexes[earlier].0.id(found)? == id { Some((earlier, found)) } else { self.search(number, &id)? };
-        let Some((earlier, found)) = known else { return Ok(false) };
+        let known = if self.indexes[earlier].0.id(found)? == id {
+            Some((earlier, found))
+        } else {
+            self.search(number, &id)?
+        };
+        let Some((earlier, found)) = known else {
+            return Ok(false);
+        };
         if row.hash.is_none() || self.indexes[earlier].0.row(found)?.hash != row.hash {
             refused(self.indexes[number].0, &id);
         }
@@ -527,7 +701,12 @@ impl<'i> Building<'i> {
         let content = &mut self.content_of[index][number as usize];
         if *content == NONE {
             *content = self.contents.len() as u32;
-            self.contents.push(Content { tokens: row.tokens, blots: row.blots, posted: row.posted, hash: row.hash });
+            self.contents.push(Content {
+                tokens: row.tokens,
+                blots: row.blots,
+                posted: row.posted,
+                hash: row.hash,
+            });
         }
         *content
     }
@@ -539,14 +718,27 @@ impl<'i> Building<'i> {
                 let documents = &index.segments[segment].documents;
                 let content = |place: u32| -> Result<u32> {
                     let row = documents.row(place)?;
-                    Ok(if !row.is_alias() && index.is_posted(segment, row.number)? { content_of[row.number as usize] } else { NONE })
+                    Ok(
+                        if !row.is_alias() && index.is_posted(segment, row.number)? {
+                            content_of[row.number as usize]
+                        } else {
+                            NONE
+                        },
+                    )
                 };
                 content_at.push((0..documents.len()).map(content).collect::<Result<_>>()?);
             }
         }
         let (members, ends) = members_of(&self.documents, self.contents.len());
-        let segments = self.indexes.iter().flat_map(|(index, from)| &index.segments[*from..]).collect();
-        let bits = self.indexes.first().map_or(32, |(index, _)| index.scheme.bits);
+        let segments = self
+            .indexes
+            .iter()
+            .flat_map(|(index, from)| &index.segments[*from..])
+            .collect();
+        let bits = self
+            .indexes
+            .first()
+            .map_or(32, |(index, _)| index.scheme.bits);
         Ok(View {
             bits,
             segments,
@@ -562,13 +754,24 @@ impl<'i> Building<'i> {
 
 fn lost(index: &Index, at: At, row: &Row) -> Error {
     let place = Place::file(index.segments[at.segment].documents.file().name().clone());
-    Error::damaged(place, format!("document {} stands for {}, and is not there", row.representative, row.number))
+    Error::damaged(
+        place,
+        format!(
+            "document {} stands for {}, and is not there",
+            row.representative, row.number
+        ),
+    )
 }
 
 /// The documents of each content: counting, then placing.
 fn members_of(documents: &[Listed], contents: usize) -> (Vec<u32>, Vec<usize>) {
     let mut ends = vec![0; contents];
-    let posted = || documents.iter().enumerate().filter(|(_, listed)| listed.content != NONE);
+    let posted = || {
+        documents
+            .iter()
+            .enumerate()
+            .filter(|(_, listed)| listed.content != NONE)
+    };
     posted().for_each(|(_, listed)| ends[listed.content as usize] += 1);
     let mut sum = 0;
     for end in &mut ends {

@@ -38,7 +38,12 @@ struct Description {
 }
 
 /// Memory: a bucket for each thread.
-pub fn write(path: &Path, buckets: Range<usize>, words: &dyn WordLists, limits: Limits) -> Result<()> {
+pub fn write(
+    path: &Path,
+    buckets: Range<usize>,
+    words: &dyn WordLists,
+    limits: Limits,
+) -> Result<()> {
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
     let mut starts = vec![out.position()];
@@ -69,7 +74,14 @@ pub fn write(path: &Path, buckets: Range<usize>, words: &dyn WordLists, limits: 
         },
     )?;
     let buckets = [buckets.start as u32, buckets.end as u32];
-    out.finish(&Description { kind: KIND.to_owned(), buckets, words: all_words, pairs: all_pairs, starts }).map_err(failed)?;
+    out.finish(&Description {
+        kind: KIND.to_owned(),
+        buckets,
+        words: all_words,
+        pairs: all_pairs,
+        starts,
+    })
+    .map_err(failed)?;
     Ok(())
 }
 
@@ -98,8 +110,16 @@ impl WordFile {
     pub fn open(path: &Path) -> Result<Self> {
         let file = Sealed::open(path)?;
         let description: Description = file.describe()?;
-        let Description { kind, buckets: [first, end], starts, .. } = &description;
-        let fits = kind == KIND && first < end && *end as usize <= BUCKETS && starts.len() == (end - first) as usize + 1;
+        let Description {
+            kind,
+            buckets: [first, end],
+            starts,
+            ..
+        } = &description;
+        let fits = kind == KIND
+            && first < end
+            && *end as usize <= BUCKETS
+            && starts.len() == (end - first) as usize + 1;
         if !fits || !starts.is_sorted() {
             return Err(file.damaged(0, "the description of the words contradicts itself"));
         }
@@ -122,7 +142,11 @@ impl WordFile {
 
     /// The words of a bucket; none if it is elsewhere.
     pub fn words_in(&self, bucket: usize, documents: u32) -> Result<Cursor<'_>> {
-        let bytes = match self.description.starts.get(bucket.wrapping_sub(self.buckets().start)..) {
+        let bytes = match self
+            .description
+            .starts
+            .get(bucket.wrapping_sub(self.buckets().start)..)
+        {
             Some(&[start, end, ..]) => (start, self.file.bytes(start, end - start)?),
             _ => (0, &[][..]),
         };
@@ -173,18 +197,32 @@ impl<'f> Cursor<'f> {
         let text = self.fields.take(length, "word")?;
         let more = self.fields.varint("number of documents")?;
         if more >= self.fields.left() {
-            return Err(format!("a word in {more} documents and one in {} bytes", self.fields.left()));
+            return Err(format!(
+                "a word in {more} documents and one in {} bytes",
+                self.fields.left()
+            ));
         }
         self.list.clear();
         let mut next = 0_u64;
         for _ in 0..=more {
             let value = self.fields.varint("document of a word")?;
             let more = value & SMALL;
-            let times = more + 1 + if more == SMALL { self.fields.varint("count of a word")? } else { 0 };
+            let times = more
+                + 1
+                + if more == SMALL {
+                    self.fields.varint("count of a word")?
+                } else {
+                    0
+                };
             let place = next.saturating_add(value >> 2);
             let (place, times) = match (u32::try_from(place), u32::try_from(times)) {
                 (Ok(place), Ok(times)) if place < self.documents => (place, times),
-                _ => return Err(format!("a word stands {times} times at place {place}, of {}", self.documents)),
+                _ => {
+                    return Err(format!(
+                        "a word stands {times} times at place {place}, of {}",
+                        self.documents
+                    ));
+                }
             };
             self.list.push(Times { place, times });
             next = u64::from(place) + 1;
@@ -202,18 +240,44 @@ pub struct WordMerger<'v> {
 impl<'v> WordMerger<'v> {
     /// None if a segment has no dictionary.
     pub fn new(segments: &[&'v Segment], targets: &'v [Vec<u32>]) -> Option<Self> {
-        let file = |(segment, targets): (&&'v Segment, &'v Vec<u32>)| Some((segment.words.as_ref()?, &targets[..]));
-        Some(Self { files: segments.iter().zip(targets).map(file).collect::<Option<_>>()? })
+        let file = |(segment, targets): (&&'v Segment, &'v Vec<u32>)| {
+            Some((segment.words.as_ref()?, &targets[..]))
+        };
+        Some(Self {
+            files: segments
+                .iter()
+                .zip(targets)
+                .map(file)
+                .collect::<Option<_>>()?,
+        })
     }
 }
 
 /// Writes the words of some files, in one range, as one, with other numbers for their places: for each place the new number, or `u32::MAX`.
-pub fn merge_words(path: &Path, buckets: Range<usize>, inputs: &[(PathBuf, Vec<u32>)], limits: Limits) -> Result<()> {
-    let files = inputs.iter().map(|(path, _)| WordFile::open(path)).collect::<Result<Vec<_>>>()?;
+pub fn merge_words(
+    path: &Path,
+    buckets: Range<usize>,
+    inputs: &[(PathBuf, Vec<u32>)],
+    limits: Limits,
+) -> Result<()> {
+    let files = inputs
+        .iter()
+        .map(|(path, _)| WordFile::open(path))
+        .collect::<Result<Vec<_>>>()?;
     if let Some(other) = files.iter().find(|file| file.buckets() != buckets) {
         return Err(other.file().damaged(0, "the words of another range"));
     }
-    write(path, buckets, &WordMerger { files: files.iter().zip(inputs.iter().map(|(_, targets)| &targets[..])).collect() }, limits)
+    write(
+        path,
+        buckets,
+        &WordMerger {
+            files: files
+                .iter()
+                .zip(inputs.iter().map(|(_, targets)| &targets[..]))
+                .collect(),
+        },
+        limits,
+    )
 }
 
 /// Puts the words of neighbouring ranges one after the other.
@@ -228,13 +292,21 @@ pub fn join_words(path: &Path, inputs: &[PathBuf]) -> Result<()> {
         }
         end = file.buckets().end;
         for borders in file.description.starts.windows(2) {
-            out.write_all(file.file.bytes(borders[0], borders[1] - borders[0])?).map_err(failed)?;
+            out.write_all(file.file.bytes(borders[0], borders[1] - borders[0])?)
+                .map_err(failed)?;
             starts.push(out.position());
         }
         words += file.description.words;
         pairs += file.description.pairs;
     }
-    out.finish(&Description { kind: KIND.to_owned(), buckets: [0, end as u32], words, pairs, starts }).map_err(failed)?;
+    out.finish(&Description {
+        kind: KIND.to_owned(),
+        buckets: [0, end as u32],
+        words,
+        pairs,
+        starts,
+    })
+    .map_err(failed)?;
     Ok(())
 }
 
@@ -248,13 +320,22 @@ impl WordLists for WordMerger<'_> {
             }
         }
         let (mut list, mut text) = (Vec::new(), Vec::new());
-        while let Some(least) = cursors.iter().filter_map(|(cursor, _)| cursor.word.map(|(hash, _)| hash)).min() {
+        while let Some(least) = cursors
+            .iter()
+            .filter_map(|(cursor, _)| cursor.word.map(|(hash, _)| hash))
+            .min()
+        {
             list.clear();
             for (cursor, targets) in &mut cursors {
-                let Some((_, of_word)) = cursor.word.filter(|(hash, _)| *hash == least) else { continue };
+                let Some((_, of_word)) = cursor.word.filter(|(hash, _)| *hash == least) else {
+                    continue;
+                };
                 let live = |&Times { place, times }: &Times| {
                     let target = targets[place as usize];
-                    (target != NONE).then_some(Times { place: target, times })
+                    (target != NONE).then_some(Times {
+                        place: target,
+                        times,
+                    })
                 };
                 list.extend(cursor.list.iter().filter_map(live));
                 text.clear();
@@ -272,7 +353,9 @@ impl WordLists for WordMerger<'_> {
 
 /// Words in order, and of each document as many as it has tokens, unless some are elsewhere.
 pub fn verify(segment: &Segment, is_part: bool) -> Result<()> {
-    let Some(words) = &segment.words else { return Ok(()) };
+    let Some(words) = &segment.words else {
+        return Ok(());
+    };
     let documents = &segment.documents;
     let (mut tokens, mut count, mut pairs) = (vec![0_u64; documents.len() as usize], 0, 0);
     for bucket in words.buckets() {
@@ -280,18 +363,34 @@ pub fn verify(segment: &Segment, is_part: bool) -> Result<()> {
         while cursor.advance()? {
             count += 1;
             pairs += cursor.list.len() as u64;
-            cursor.list.iter().for_each(|times| tokens[times.place as usize] += u64::from(times.times));
+            cursor
+                .list
+                .iter()
+                .for_each(|times| tokens[times.place as usize] += u64::from(times.times));
         }
     }
     if (count, pairs) != words.counts() {
-        let what = format!("{count} words in {pairs} pairs with documents; the description says {:?}", words.counts());
+        let what = format!(
+            "{count} words in {pairs} pairs with documents; the description says {:?}",
+            words.counts()
+        );
         return Err(words.file.damaged(0, what));
     }
     for (place, found) in (0..).zip(tokens) {
         let row = documents.row(place)?;
-        let expected = if row.is_alias() { 0 } else { u64::from(row.tokens) };
+        let expected = if row.is_alias() {
+            0
+        } else {
+            u64::from(row.tokens)
+        };
         if found > expected || (found < expected && !is_part) {
-            return Err(words.file.damaged(0, format!("document {} has {found} words, its row says {expected}", row.number)));
+            return Err(words.file.damaged(
+                0,
+                format!(
+                    "document {} has {found} words, its row says {expected}",
+                    row.number
+                ),
+            ));
         }
     }
     Ok(())
@@ -305,17 +404,31 @@ mod tests {
 
     impl WordLists for Lists {
         fn for_each_in(&self, bucket: usize, each: &mut WordSink<'_>) -> Result<()> {
-            let mut words: Vec<_> = self.0.iter().map(|(text, list)| (xxh3_64(text.as_bytes()), text, list)).collect();
+            let mut words: Vec<_> = self
+                .0
+                .iter()
+                .map(|(text, list)| (xxh3_64(text.as_bytes()), text, list))
+                .collect();
             words.sort_unstable();
-            words.iter().filter(|(hash, ..)| bucket_of_word(*hash) == bucket).try_for_each(|(_, text, list)| each(text.as_bytes(), list))
+            words
+                .iter()
+                .filter(|(hash, ..)| bucket_of_word(*hash) == bucket)
+                .try_for_each(|(_, text, list)| each(text.as_bytes(), list))
         }
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let list = |list: &[(u32, u32)]| list.iter().map(|&(place, times)| Times { place, times }).collect::<Vec<_>>();
-        let lists =
-            Lists(vec![("the", list(&[(0, 1), (1, 3), (2, 4), (900, u32::MAX)])), ("", list(&[(7, 2)])), ("plagiát", list(&[(899, 5)]))]);
+        let list = |list: &[(u32, u32)]| {
+            list.iter()
+                .map(|&(place, times)| Times { place, times })
+                .collect::<Vec<_>>()
+        };
+        let lists = Lists(vec![
+            ("the", list(&[(0, 1), (1, 3), (2, 4), (900, u32::MAX)])),
+            ("", list(&[(7, 2)])),
+            ("plagiát", list(&[(899, 5)])),
+        ]);
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("words");
         write(&path, 0..BUCKETS, &lists, Limits::new(2, 10)).unwrap();
@@ -325,7 +438,10 @@ mod tests {
         for bucket in 0..BUCKETS {
             let mut cursor = file.words_in(bucket, 901).unwrap();
             while cursor.advance().unwrap() {
-                found.push((std::str::from_utf8(cursor.word.unwrap().1).unwrap(), cursor.list.clone()));
+                found.push((
+                    std::str::from_utf8(cursor.word.unwrap().1).unwrap(),
+                    cursor.list.clone(),
+                ));
             }
         }
         found.sort_unstable();
@@ -333,7 +449,11 @@ mod tests {
         expected.sort_unstable();
         assert_eq!(found, expected);
         // A place that is not there.
-        let is_refused = |bucket| file.words_in(bucket, 900).and_then(|mut cursor| cursor.advance()).is_err();
+        let is_refused = |bucket| {
+            file.words_in(bucket, 900)
+                .and_then(|mut cursor| cursor.advance())
+                .is_err()
+        };
         assert_eq!((0..BUCKETS).filter(|&bucket| is_refused(bucket)).count(), 1);
     }
 }

@@ -34,21 +34,40 @@ impl Excerpts<'_> {
     pub fn put(&self, out: &mut Vec<u8>) {
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
         let [a, b] = self.ids.map(visible);
-        let heading = format!("{a} and {b}: {} of the first, {} of the second", percent(self.shares[0]), percent(self.shares[1]));
+        let heading = format!(
+            "{a} and {b}: {} of the first, {} of the second",
+            percent(self.shares[0]),
+            percent(self.shares[1])
+        );
         // Writing to a vector cannot fail.
         let _ = writeln!(out, "{}", self.styled("1", &heading));
-        for told in [(&a, &self.tallies[0]), (&b, &self.tallies[1])].into_iter().filter_map(|(id, tally)| told_tally(id, tally)) {
+        for told in [(&a, &self.tallies[0]), (&b, &self.tallies[1])]
+            .into_iter()
+            .filter_map(|(id, tally)| told_tally(id, tally))
+        {
             let _ = writeln!(out, "  {}", self.styled("2", &told));
         }
         let sides = self.documents.map(Lines::of);
         for passage in self.passages {
-            let lines = [(passage.a, &sides[0], &a), (passage.b, &sides[1], &b)].map(|(span, side, id)| {
-                let (first, last) = lines_of(&side.in_document, side.document.plain().in_document(span));
-                let to = if last > first { format!("-{}", last + 1) } else { String::new() };
-                format!("{id}:{}{to}", first + 1)
-            });
+            let lines =
+                [(passage.a, &sides[0], &a), (passage.b, &sides[1], &b)].map(|(span, side, id)| {
+                    let (first, last) =
+                        lines_of(&side.in_document, side.document.plain().in_document(span));
+                    let to = if last > first {
+                        format!("-{}", last + 1)
+                    } else {
+                        String::new()
+                    };
+                    format!("{id}:{}{to}", first + 1)
+                });
             let Passage { tokens, kind, .. } = passage;
-            let _ = writeln!(out, "  {}, {tokens} words: {} from {}", self.styled(color_of(*kind), kind.name()), lines[0], lines[1]);
+            let _ = writeln!(
+                out,
+                "  {}, {tokens} words: {} from {}",
+                self.styled(color_of(*kind), kind.name()),
+                lines[0],
+                lines[1]
+            );
             self.put_lines(out, passage, &sides[0]);
         }
     }
@@ -56,11 +75,20 @@ impl Excerpts<'_> {
     fn put_lines(&self, out: &mut Vec<u8>, passage: &Passage, lines: &Lines<'_>) {
         let (first, last) = lines_of(&lines.in_text, passage.a);
         let end = (last + CONTEXT_LINES + 1).min(lines.in_text.len());
-        let folded = if last - first >= MOST_LINES { first + KEPT_LINES[0]..last + 1 - KEPT_LINES[1] } else { 0..0 };
+        let folded = if last - first >= MOST_LINES {
+            first + KEPT_LINES[0]..last + 1 - KEPT_LINES[1]
+        } else {
+            0..0
+        };
         for line in first.saturating_sub(CONTEXT_LINES)..end {
             if folded.contains(&line) {
                 if line == folded.start {
-                    let _ = writeln!(out, "{:>8}  {}", "⋮", self.styled("2", &format!("{} more lines", folded.len())));
+                    let _ = writeln!(
+                        out,
+                        "{:>8}  {}",
+                        "⋮",
+                        self.styled("2", &format!("{} more lines", folded.len()))
+                    );
                 }
                 continue;
             }
@@ -74,20 +102,44 @@ impl Excerpts<'_> {
     /// A line, with the part that is in the passage made to stand out.
     fn line(&self, line: usize, lines: &Lines<'_>, passage: &Passage) -> String {
         let (all, starts, span) = (lines.document.text(), &lines.in_text, passage.a);
-        let (start, end) = (starts[line], starts.get(line + 1).map_or(all.len(), |&next| next));
+        let (start, end) = (
+            starts[line],
+            starts.get(line + 1).map_or(all.len(), |&next| next),
+        );
         let inside = (span.start as usize).clamp(start, end)..(span.end as usize).clamp(start, end);
         // Between two lines of a stripped text there is what markup left behind.
-        let is_end = |c: char| matches!(c, '\n' | '\r') || lines.document.plain().is_stripped() && c.is_whitespace();
-        let text = |from: usize, to: usize| visible(all.get(from..to).unwrap_or_default().trim_end_matches(is_end));
-        let (before, within, after) = (text(start, inside.start), text(inside.start, inside.end), text(inside.end, end));
+        let is_end = |c: char| {
+            matches!(c, '\n' | '\r') || lines.document.plain().is_stripped() && c.is_whitespace()
+        };
+        let text = |from: usize, to: usize| {
+            visible(
+                all.get(from..to)
+                    .unwrap_or_default()
+                    .trim_end_matches(is_end),
+            )
+        };
+        let (before, within, after) = (
+            text(start, inside.start),
+            text(inside.start, inside.end),
+            text(inside.end, end),
+        );
         let left = LINE_CHARS.saturating_sub(within.chars().count()) / 2;
         let (before, after) = (last_chars(&before, left), first_chars(&after, left));
         let within = first_chars(&within, LINE_CHARS);
-        format!("{}{}{}", self.styled("2", &before), self.styled(color_of(passage.kind), &within), self.styled("2", &after))
+        format!(
+            "{}{}{}",
+            self.styled("2", &before),
+            self.styled(color_of(passage.kind), &within),
+            self.styled("2", &after)
+        )
     }
 
     fn styled(&self, style: &str, text: &str) -> String {
-        if self.with_color && !text.is_empty() { format!("\x1b[{style}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.with_color && !text.is_empty() {
+            format!("\x1b[{style}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
     }
 }
 
@@ -113,34 +165,69 @@ impl<'a> Lines<'a> {
         let (text, plain) = (document.text(), document.plain());
         let mut in_text = line_starts(text);
         if plain.is_stripped() {
-            let ends = in_text.iter().skip(1).copied().chain([text.len()]).collect::<Vec<_>>();
-            let first_letter = |(start, end): (usize, usize)| text[start..end].find(|c: char| !c.is_whitespace()).map(|at| start + at);
-            in_text = in_text.into_iter().zip(ends).filter_map(first_letter).collect();
+            let ends = in_text
+                .iter()
+                .skip(1)
+                .copied()
+                .chain([text.len()])
+                .collect::<Vec<_>>();
+            let first_letter = |(start, end): (usize, usize)| {
+                text[start..end]
+                    .find(|c: char| !c.is_whitespace())
+                    .map(|at| start + at)
+            };
+            in_text = in_text
+                .into_iter()
+                .zip(ends)
+                .filter_map(first_letter)
+                .collect();
         }
         if in_text.is_empty() {
             in_text.push(0);
         }
-        Self { document, in_text, in_document: line_starts(plain.document()) }
+        Self {
+            document,
+            in_text,
+            in_document: line_starts(plain.document()),
+        }
     }
 
     /// The line of the document that a line of its text comes from.
     fn number(&self, line: usize) -> usize {
         let start = self.in_text[line] as u32;
-        lines_of(&self.in_document, self.document.plain().in_document(Span { start, end: start + 1 })).0
+        lines_of(
+            &self.in_document,
+            self.document.plain().in_document(Span {
+                start,
+                end: start + 1,
+            }),
+        )
+        .0
     }
 }
 
 /// Where each line starts.
 fn line_starts(text: &str) -> Vec<usize> {
     let mut starts = vec![0];
-    starts.extend(memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1).filter(|&start| start < text.len()));
+    starts.extend(
+        memchr::memchr_iter(b'\n', text.as_bytes())
+            .map(|at| at + 1)
+            .filter(|&start| start < text.len()),
+    );
     starts
 }
 
 /// The first and the last line of a span.
 fn lines_of(starts: &[usize], span: Span) -> (usize, usize) {
-    let line = |at: u32| starts.partition_point(|&start| start <= at as usize).saturating_sub(1);
-    (line(span.start), line(span.end.saturating_sub(1).max(span.start)))
+    let line = |at: u32| {
+        starts
+            .partition_point(|&start| start <= at as usize)
+            .saturating_sub(1)
+    };
+    (
+        line(span.start),
+        line(span.end.saturating_sub(1).max(span.start)),
+    )
 }
 
 fn first_chars(text: &str, count: usize) -> String {
@@ -155,7 +242,11 @@ fn first_chars(text: &str, count: usize) -> String {
 fn last_chars(text: &str, count: usize) -> String {
     let skipped = text.chars().count().saturating_sub(count);
     let last: String = text.chars().skip(skipped).collect();
-    if skipped > 0 { format!("…{last}") } else { last }
+    if skipped > 0 {
+        format!("…{last}")
+    } else {
+        last
+    }
 }
 
 /// What a terminal would obey is not passed on to it.
@@ -181,15 +272,32 @@ mod tests {
     }
 
     fn shown_as(document: Prepared, a: (usize, usize), with_color: bool) -> String {
-        let span = |(start, end): (usize, usize)| Span { start: start as u32, end: end as u32 };
+        let span = |(start, end): (usize, usize)| Span {
+            start: start as u32,
+            end: end as u32,
+        };
         let source = Prepared::of("abc", &Options::default());
-        let passage = Passage { a: span(a), b: span((0, 3)), tokens: 7, score: 1.0, kind: Kind::Verbatim, is_reversed: false };
+        let passage = Passage {
+            a: span(a),
+            b: span((0, 3)),
+            tokens: 7,
+            score: 1.0,
+            kind: Kind::Verbatim,
+            is_reversed: false,
+        };
         let excerpts = Excerpts {
             ids: ["a", "b\x1b"],
             documents: [&document, &source],
             shares: [0.5, 1.0],
             passages: &[passage],
-            tallies: [Tally { words: 14, left_out: [0, 4, 0], matched: 5 }, Tally::default()],
+            tallies: [
+                Tally {
+                    words: 14,
+                    left_out: [0, 4, 0],
+                    matched: 5,
+                },
+                Tally::default(),
+            ],
             with_color,
         };
         let mut out = Vec::new();
@@ -204,18 +312,34 @@ mod tests {
             shown(text, (14, 23), false),
             "a and b\u{fffd}: 50 % of the first, 100 % of the second\n  of 14 words of a 10 count; left out: 4 in the list of references\n  verbatim, 7 words: a:3-4 from b\u{fffd}:1\n       2  two\n       3  three four\n       4  five\n       5  six\n"
         );
-        assert!(shown(text, (14, 18), true).contains("\x1b[2mthree \x1b[0m\x1b[1;31mfour\x1b[0m\n"));
+        assert!(
+            shown(text, (14, 18), true).contains("\x1b[2mthree \x1b[0m\x1b[1;31mfour\x1b[0m\n")
+        );
     }
 
     #[test]
     fn markup_is_not_shown_and_lines_are_those_of_the_document() {
-        let options = Options { tokenization: Tokenization { rule: Rule::Word, strips_html: true }, ..Options::default() };
+        let options = Options {
+            tokenization: Tokenization {
+                rule: Rule::Word,
+                strips_html: true,
+            },
+            ..Options::default()
+        };
         let page = "<html>\n<style>\np {}\n</style>\n<p>one\n  two</p>\n\n<ul>\n<li>three <b>four</b></li>\n</ul>";
         let document = Prepared::of(page, &options);
         let start = document.text().find("two").unwrap();
         assert_eq!(
-            shown_as(document, (start, start + 3), false).lines().skip(2).collect::<Vec<_>>(),
-            ["  verbatim, 7 words: a:6 from b\u{fffd}:1", "       5  one", "       6  two", "       9  three four"]
+            shown_as(document, (start, start + 3), false)
+                .lines()
+                .skip(2)
+                .collect::<Vec<_>>(),
+            [
+                "  verbatim, 7 words: a:6 from b\u{fffd}:1",
+                "       5  one",
+                "       6  two",
+                "       9  three four"
+            ]
         );
     }
 
@@ -223,9 +347,17 @@ mod tests {
     fn long_passages_are_folded_and_nothing_is_obeyed() {
         let text: String = (0..30).map(|n| format!("line {n}\x1b[31m\n")).collect();
         let folded = shown(&text, (0, text.len()), false);
-        assert!(folded.contains("24 more lines") && folded.lines().count() == 10 && !folded.contains('\x1b'), "{folded}");
+        assert!(
+            folded.contains("24 more lines")
+                && folded.lines().count() == 10
+                && !folded.contains('\x1b'),
+            "{folded}"
+        );
         let wide = shown(&"wide ".repeat(400), (1000, 1100), false);
-        assert!(wide.lines().all(|line| line.chars().count() < 200) && wide.contains("…"), "{wide}");
+        assert!(
+            wide.lines().all(|line| line.chars().count() < 200) && wide.contains("…"),
+            "{wide}"
+        );
         assert!(!shown("", (0, 0), true).is_empty());
     }
 }

@@ -29,14 +29,20 @@ const KEYS: [&str; 4] = ["shared", "a_in_b", "b_in_a", "score"];
 
 impl Graph {
     pub fn new(format: GraphFormat) -> Result<Self> {
-        Ok(Self { format, edges: tempfile::tempfile().map_err(failed)? })
+        Ok(Self {
+            format,
+            edges: tempfile::tempfile().map_err(failed)?,
+        })
     }
 
     /// Appends an edge as it will be written.
     pub fn put_edge(format: GraphFormat, out: &mut Vec<u8>, a: u32, b: u32, numbers: [f64; 4]) {
         let (open, close) = match format {
             GraphFormat::Dot => (format!("  d{a} -- d{b} ["), "];\n"),
-            GraphFormat::Graphml => (format!("    <edge source=\"d{a}\" target=\"d{b}\">"), "</edge>\n"),
+            GraphFormat::Graphml => (
+                format!("    <edge source=\"d{a}\" target=\"d{b}\">"),
+                "</edge>\n",
+            ),
         };
         out.extend_from_slice(open.as_bytes());
         for (at, (key, number)) in KEYS.iter().zip(numbers).enumerate() {
@@ -74,7 +80,10 @@ impl Graph {
         for document in nodes {
             let (id, tokens) = label(document)?;
             let node = match self.format {
-                GraphFormat::Dot => format!("  d{document} [label=\"{}\" tokens={tokens}];\n", dot_label(&id)),
+                GraphFormat::Dot => format!(
+                    "  d{document} [label=\"{}\" tokens={tokens}];\n",
+                    dot_label(&id)
+                ),
                 GraphFormat::Graphml => format!(
                     "    <node id=\"d{document}\"><data key=\"label\">{}</data><data key=\"tokens\">{tokens}</data></node>\n",
                     xml_text(&id)
@@ -99,8 +108,13 @@ fn failed(error: std::io::Error) -> Error {
 }
 
 fn graphml_head() -> String {
-    let key = |name: &str, of: &str, kind: &str| format!("  <key id=\"{name}\" for=\"{of}\" attr.name=\"{name}\" attr.type=\"{kind}\"/>\n");
-    let edges: String = KEYS.iter().map(|name| key(name, "edge", "double")).collect();
+    let key = |name: &str, of: &str, kind: &str| {
+        format!("  <key id=\"{name}\" for=\"{of}\" attr.name=\"{name}\" attr.type=\"{kind}\"/>\n")
+    };
+    let edges: String = KEYS
+        .iter()
+        .map(|name| key(name, "edge", "double"))
+        .collect();
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n{}{}{edges}  <graph id=\"dedup\" edgedefault=\"undirected\">\n",
         key("label", "node", "string"),
@@ -130,6 +144,9 @@ mod tests {
 
     #[test]
     fn ids_are_escaped() {
-        assert_eq!(dot_label("a\"b\\N &lt;\n\u{9b}\u{202e}"), "a\\\"b\\\\N &amp;lt;\u{fffd}&#x9b;&#x202e;");
+        assert_eq!(
+            dot_label("a\"b\\N &lt;\n\u{9b}\u{202e}"),
+            "a\\\"b\\\\N &amp;lt;\u{fffd}&#x9b;&#x202e;"
+        );
     }
 }

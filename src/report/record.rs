@@ -49,7 +49,11 @@ pub fn put_record(out: &mut Vec<u8>, format: Format, fields: &[(&str, Value<'_>)
         }
         value.put(out, format);
     }
-    out.extend_from_slice(if format == Format::Ndjson { b"}\n" } else { b"\n" });
+    out.extend_from_slice(if format == Format::Ndjson {
+        b"}\n"
+    } else {
+        b"\n"
+    });
 }
 
 impl Value<'_> {
@@ -60,7 +64,11 @@ impl Value<'_> {
             Self::Number(number) => put_number(out, number),
             Self::Hex(number, bits) => {
                 let digits = usize::from(bits.div_ceil(4));
-                let (open, close) = if format == Format::Ndjson { ("\"", "\"") } else { ("", "") };
+                let (open, close) = if format == Format::Ndjson {
+                    ("\"", "\"")
+                } else {
+                    ("", "")
+                };
                 out.extend_from_slice(format!("{open}{number:0digits$x}{close}").as_bytes());
             }
             Self::Flag(flag) => out.extend_from_slice(if flag { b"true" } else { b"false" }),
@@ -115,7 +123,10 @@ pub struct Ids {
 
 impl Ids {
     pub fn new(view: &View<'_>, format: Format) -> Result<Self> {
-        let mut ids = Self { bytes: Vec::new(), ends: Vec::with_capacity(view.documents()) };
+        let mut ids = Self {
+            bytes: Vec::new(),
+            ends: Vec::with_capacity(view.documents()),
+        };
         for document in 0..view.documents() {
             put_id(&mut ids.bytes, format, &view.id(document)?);
             ids.ends.push(ids.bytes.len());
@@ -183,9 +194,13 @@ mod tests {
             ("is", Value::Flag(true)),
             ("of", Value::None),
         ];
-        for (format, expected) in
-            [(Format::Ndjson, "{\"id\":x,\"n\":7,\"blot\":\"000ab\",\"is\":true,\"of\":null}\n"), (Format::Tsv, "x\t7\t000ab\ttrue\t\n")]
-        {
+        for (format, expected) in [
+            (
+                Format::Ndjson,
+                "{\"id\":x,\"n\":7,\"blot\":\"000ab\",\"is\":true,\"of\":null}\n",
+            ),
+            (Format::Tsv, "x\t7\t000ab\ttrue\t\n"),
+        ] {
             let mut out = Vec::new();
             put_record(&mut out, format, &fields);
             assert_eq!(String::from_utf8(out).unwrap(), expected);
@@ -194,7 +209,10 @@ mod tests {
 
     #[test]
     fn fields_keep_to_their_line_and_column() {
-        for (format, expected) in [(Format::Tsv, "a\\tb\\u009b\\n"), (Format::Ndjson, "\"a\\tb\\u009b\\n\"")] {
+        for (format, expected) in [
+            (Format::Tsv, "a\\tb\\u009b\\n"),
+            (Format::Ndjson, "\"a\\tb\\u009b\\n\""),
+        ] {
             let mut out = Vec::new();
             put_id(&mut out, format, "a\tb\u{9b}\n");
             assert_eq!(String::from_utf8(out).unwrap(), expected);

@@ -28,6 +28,9 @@ mod tests {
 
     #[test]
     fn nothing_is_taken_for_markup() {
-        assert_eq!(xml_text("a<b>&\"\t\u{1}\u{ffff}ü\u{9b}\u{202e}"), "a&lt;b&gt;&amp;&quot;&#9;\u{fffd}\u{fffd}ü&#x9b;&#x202e;");
+        assert_eq!(
+            xml_text("a<b>&\"\t\u{1}\u{ffff}ü\u{9b}\u{202e}"),
+            "a&lt;b&gt;&amp;&quot;&#9;\u{fffd}\u{fffd}ü&#x9b;&#x202e;"
+        );
     }
 }

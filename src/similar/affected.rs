@@ -21,11 +21,17 @@ impl Discovery<'_> {
         };
         let side = |content: u32| self.lists.side(self.lists.rank_of(content));
         let reaches = |content: u32, other: u32, shared: u32| {
-            let most = Overlap { shared: shared.saturating_add(long[content as usize]), rarity: 0.0 };
-            self.options.measure.can_reach(side(content), side(other), most)
+            let most = Overlap {
+                shared: shared.saturating_add(long[content as usize]),
+                rarity: 0.0,
+            };
+            self.options
+                .measure
+                .can_reach(side(content), side(other), most)
         };
-        let mut is_affected: Vec<bool> =
-            (0..self.lists.contents() as u32).map(|content| content < changed || reaches(content, content, 0)).collect();
+        let mut is_affected: Vec<bool> = (0..self.lists.contents() as u32)
+            .map(|content| content < changed || reaches(content, content, 0))
+            .collect();
         if let Some(counted) = counted {
             counted.for_each(&mut |one, two, shared| {
                 for [one, two] in [[one, two], [two, one]] {
@@ -35,10 +41,16 @@ impl Discovery<'_> {
             return Ok(is_affected);
         }
         // What either has of the other: more than is wanted, and found by what the changed one has.
-        let either = Measure { score: Score::Containment, ..self.options.measure };
+        let either = Measure {
+            score: Score::Containment,
+            ..self.options.measure
+        };
         let itself = |item: usize, each: &mut dyn FnMut(u32)| each(item as u32);
         let work = |join: &Join<'_>, scratch: &mut Scratch, item: usize, found: &mut Vec<u32>| {
-            let join = Join { measure: &either, ..*join };
+            let join = Join {
+                measure: &either,
+                ..*join
+            };
             join.for_each_short(scratch, item as u32, first_long, |other, shared| {
                 if reaches(other, item as u32, shared) {
                     found.push(other);
@@ -51,7 +63,9 @@ impl Discovery<'_> {
             work,
             |found| 4 * found.len() as u64,
             |found: Vec<u32>| {
-                found.into_iter().for_each(|content| is_affected[content as usize] = true);
+                found
+                    .into_iter()
+                    .for_each(|content| is_affected[content as usize] = true);
                 Ok(())
             },
         )?;
@@ -61,7 +75,9 @@ impl Discovery<'_> {
     /// Sets from this one on are long.
     fn first_long(&self) -> u32 {
         let sets = self.lists.sets();
-        (0..sets).find(|&set| self.lists.members(set).len() > self.long_set).unwrap_or(sets)
+        (0..sets)
+            .find(|&set| self.lists.members(set).len() > self.long_set)
+            .unwrap_or(sets)
     }
 
     /// Of each content, how many blots it has of long sets that have a changed content.
@@ -69,7 +85,10 @@ impl Discovery<'_> {
         let mut blots = vec![0_u32; self.lists.contents()];
         for set in first_long..self.lists.sets() {
             let members = self.lists.members(set);
-            if members.iter().any(|&rank| self.lists.content_at(rank) < changed) {
+            if members
+                .iter()
+                .any(|&rank| self.lists.content_at(rank) < changed)
+            {
                 for &rank in members {
                     let blots = &mut blots[self.lists.content_at(rank) as usize];
                     *blots = blots.saturating_add(self.lists.weight(set));
@@ -82,11 +101,22 @@ impl Discovery<'_> {
 
 impl Join<'_> {
     /// Calls `each` with every partner that may count, and what it shares in short sets.
-    fn for_each_short(&self, scratch: &mut Scratch, content: u32, first_long: u32, mut each: impl FnMut(u32, u32)) {
+    fn for_each_short(
+        &self,
+        scratch: &mut Scratch,
+        content: u32,
+        first_long: u32,
+        mut each: impl FnMut(u32, u32),
+    ) {
         scratch.prepare(self);
         let rank = self.lists.rank_of(content);
         let sets = self.forward.of(rank);
-        self.count(scratch, rank, sets, sets.partition_point(|&set| set < first_long));
+        self.count(
+            scratch,
+            rank,
+            sets,
+            sets.partition_point(|&set| set < first_long),
+        );
         scratch.drain(|other, shared| each(self.lists.content_at(other), shared));
     }
 }

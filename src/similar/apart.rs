@@ -29,10 +29,24 @@ impl Apart {
     }
 
     /// All documents that a document is wanted with, and which neighbour each of them is of, in the order of documents.
-    pub fn partners<'n>(&self, view: &View<'_>, neighbours: &'n [Neighbour], document: usize) -> Vec<(u32, &'n Neighbour)> {
-        let is_wanted = |other: u32| other as usize != document && self.wants(document as u32, other);
-        let documents = |neighbour: &'n Neighbour| view.documents_of(neighbour.content).iter().map(move |&other| (other, neighbour));
-        let mut partners: Vec<_> = neighbours.iter().flat_map(documents).filter(|&(other, _)| is_wanted(other)).collect();
+    pub fn partners<'n>(
+        &self,
+        view: &View<'_>,
+        neighbours: &'n [Neighbour],
+        document: usize,
+    ) -> Vec<(u32, &'n Neighbour)> {
+        let is_wanted =
+            |other: u32| other as usize != document && self.wants(document as u32, other);
+        let documents = |neighbour: &'n Neighbour| {
+            view.documents_of(neighbour.content)
+                .iter()
+                .map(move |&other| (other, neighbour))
+        };
+        let mut partners: Vec<_> = neighbours
+            .iter()
+            .flat_map(documents)
+            .filter(|&(other, _)| is_wanted(other))
+            .collect();
         partners.sort_unstable_by_key(|partner| partner.0);
         partners
     }
@@ -41,13 +55,22 @@ impl Apart {
 /// As [`super::clusters`], where some pairs are not wanted: documents of one content need not hang together.
 ///
 /// Memory: eight bytes a document, and the largest cluster for each thread. Every pair is looked at, also those of exact duplicates.
-pub(super) fn clusters_apart(discovery: &Discovery<'_>, keep: Keep, mut sink: impl FnMut(Cluster) -> Result<()>) -> Result<()> {
+pub(super) fn clusters_apart(
+    discovery: &Discovery<'_>,
+    keep: Keep,
+    mut sink: impl FnMut(Cluster) -> Result<()>,
+) -> Result<()> {
     let view = discovery.view;
     let mut sets = Union::new(view.documents());
     discovery.for_each_document(
         |document, neighbours, edges: &mut Vec<(u32, u32)>| {
             let partners = discovery.apart.partners(view, neighbours, document);
-            edges.extend(partners.iter().filter(|(other, _)| *other as usize > document).map(|&(other, _)| (document as u32, other)));
+            edges.extend(
+                partners
+                    .iter()
+                    .filter(|(other, _)| *other as usize > document)
+                    .map(|&(other, _)| (document as u32, other)),
+            );
         },
         |edges| 8 * edges.len() as u64,
         |edges| {
@@ -56,23 +79,51 @@ pub(super) fn clusters_apart(discovery: &Discovery<'_>, keep: Keep, mut sink: im
         },
     )?;
     let groups = sets.groups();
-    let contents_of = |group: usize, each: &mut dyn FnMut(u32)| groups[group].iter().for_each(|&at| each(view.content_of(at as usize)));
+    let contents_of = |group: usize, each: &mut dyn FnMut(u32)| {
+        groups[group]
+            .iter()
+            .for_each(|&at| each(view.content_of(at as usize)))
+    };
     let work = |join: &Join<'_>, scratch: &mut Scratch, group: usize, out: &mut Vec<Cluster>| {
         out.push(cluster(discovery, join, scratch, &groups[group], keep));
     };
-    let weigh = |made: &Vec<Cluster>| made.iter().map(|cluster| 40 * cluster.members.len() as u64).sum();
-    discovery.in_lots(groups.len(), contents_of, work, weigh, |made: Vec<Cluster>| made.into_iter().try_for_each(&mut sink))
+    let weigh = |made: &Vec<Cluster>| {
+        made.iter()
+            .map(|cluster| 40 * cluster.members.len() as u64)
+            .sum()
+    };
+    discovery.in_lots(
+        groups.len(),
+        contents_of,
+        work,
+        weigh,
+        |made: Vec<Cluster>| made.into_iter().try_for_each(&mut sink),
+    )
 }
 
-fn cluster(discovery: &Discovery<'_>, join: &Join<'_>, scratch: &mut Scratch, members: &[u32], keep: Keep) -> Cluster {
+fn cluster(
+    discovery: &Discovery<'_>,
+    join: &Join<'_>,
+    scratch: &mut Scratch,
+    members: &[u32],
+    keep: Keep,
+) -> Cluster {
     let kept = choose(discovery.view, members, keep);
     let mut reached: HashMap<u32, (u32, Neighbour)> = HashMap::new();
     let (mut border, mut neighbours) = (vec![kept], Vec::new());
     while reached.len() + 1 < members.len() && !border.is_empty() {
         let mut found: HashMap<u32, (u32, Neighbour)> = HashMap::new();
         for &from in &border {
-            join.neighbours(scratch, discovery.view.content_of(from as usize), &mut neighbours);
-            for (document, &how) in discovery.apart.partners(discovery.view, &neighbours, from as usize) {
+            join.neighbours(
+                scratch,
+                discovery.view.content_of(from as usize),
+                &mut neighbours,
+            );
+            for (document, &how) in
+                discovery
+                    .apart
+                    .partners(discovery.view, &neighbours, from as usize)
+            {
                 if document == kept || reached.contains_key(&document) {
                     continue;
                 }
@@ -87,14 +138,27 @@ fn cluster(discovery: &Discovery<'_>, join: &Join<'_>, scratch: &mut Scratch, me
     }
     let dropped = members.iter().filter_map(|&document| {
         let (duplicate_of, how) = reached.get(&document)?;
-        Some(Dropped { document, duplicate_of: *duplicate_of, shared: how.shared, score: how.score })
+        Some(Dropped {
+            document,
+            duplicate_of: *duplicate_of,
+            shared: how.shared,
+            score: how.score,
+        })
     });
-    Cluster { kept, dropped: dropped.collect(), members: members.to_vec() }
+    Cluster {
+        kept,
+        dropped: dropped.collect(),
+        members: members.to_vec(),
+    }
 }
 
 impl Discovery<'_> {
     /// The documents after `document` that are its pairs, in order, each with the neighbour it is of.
-    pub fn partners_after<'n>(&self, document: usize, neighbours: &'n [Neighbour]) -> Vec<(u32, &'n Neighbour)> {
+    pub fn partners_after<'n>(
+        &self,
+        document: usize,
+        neighbours: &'n [Neighbour],
+    ) -> Vec<(u32, &'n Neighbour)> {
         let mut partners = Vec::new();
         for neighbour in neighbours {
             let documents = self.view.documents_of(neighbour.content);
@@ -109,7 +173,12 @@ impl Discovery<'_> {
     }
 
     /// The rows of a document's table; see [`top`].
-    pub fn top<'n>(&self, document: usize, neighbours: &'n [Neighbour], count: usize) -> Vec<(u32, &'n Neighbour)> {
+    pub fn top<'n>(
+        &self,
+        document: usize,
+        neighbours: &'n [Neighbour],
+        count: usize,
+    ) -> Vec<(u32, &'n Neighbour)> {
         if self.apart.is_empty() {
             return top(self.view, neighbours, document, count);
         }

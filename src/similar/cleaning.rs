@@ -79,7 +79,10 @@ impl<'l> Cleaner<'l> {
     pub fn visit(&mut self, content: u32) -> Verdict {
         let rank = self.lists.rank_of(content);
         if let Some(of) = self.stays[content as usize] {
-            return Verdict::Exact { of, shared: self.lists.side(rank).blots };
+            return Verdict::Exact {
+                of,
+                shared: self.lists.side(rank).blots,
+            };
         }
         let verdict = self.nearest(rank);
         if verdict == Verdict::Stays {
@@ -109,7 +112,9 @@ impl<'l> Cleaner<'l> {
     }
 
     fn nearest_in(&mut self, side: Side, sets: &[u32]) -> Verdict {
-        let mut left: u32 = sets.iter().fold(0, |sum, &set| sum.saturating_add(self.lists.weight(set)));
+        let mut left: u32 = sets
+            .iter()
+            .fold(0, |sum, &set| sum.saturating_add(self.lists.weight(set)));
         let mut candidates = std::mem::take(&mut self.candidates);
         for &set in sets {
             let can_begin = self.can_be_enough(side, left);
@@ -131,22 +136,44 @@ impl<'l> Cleaner<'l> {
             }
         }
         let verdict = self.best(side, &candidates);
-        candidates.drain(..).for_each(|number| self.shared[number as usize] = 0);
+        candidates
+            .drain(..)
+            .for_each(|number| self.shared[number as usize] = 0);
         self.candidates = candidates;
         verdict
     }
 
     /// Whether any document can have enough of this one with so much in common: both measures are at most the share of this one.
     fn can_be_enough(&self, side: Side, shared: u32) -> bool {
-        let of_itself = Measure { score: Score::Inclusion, ..self.measure };
-        of_itself.accepts(side, side, Overlap { shared, rarity: 0.0 })
+        let of_itself = Measure {
+            score: Score::Inclusion,
+            ..self.measure
+        };
+        of_itself.accepts(
+            side,
+            side,
+            Overlap {
+                shared,
+                rarity: 0.0,
+            },
+        )
     }
 
     fn drop_hopeless(&mut self, side: Side, left: u32, candidates: &mut Vec<u32>) {
         candidates.retain(|&number| {
-            let (other, have) = (self.lists.side(self.ranks[number as usize]), &mut self.shared[number as usize]);
+            let (other, have) = (
+                self.lists.side(self.ranks[number as usize]),
+                &mut self.shared[number as usize],
+            );
             let most = have.saturating_add(left).min(other.blots);
-            let is_kept = self.measure.accepts(side, other, Overlap { shared: most, rarity: 0.0 });
+            let is_kept = self.measure.accepts(
+                side,
+                other,
+                Overlap {
+                    shared: most,
+                    rarity: 0.0,
+                },
+            );
             if !is_kept {
                 *have = 0;
             }
@@ -156,13 +183,30 @@ impl<'l> Cleaner<'l> {
 
     fn best(&self, side: Side, candidates: &[u32]) -> Verdict {
         let is_enough = |&&number: &&u32| {
-            let (other, shared) = (self.lists.side(self.ranks[number as usize]), self.shared[number as usize]);
-            self.measure.accepts(side, other, Overlap { shared, rarity: 0.0 })
+            let (other, shared) = (
+                self.lists.side(self.ranks[number as usize]),
+                self.shared[number as usize],
+            );
+            self.measure.accepts(
+                side,
+                other,
+                Overlap {
+                    shared,
+                    rarity: 0.0,
+                },
+            )
         };
-        let best = candidates.iter().filter(is_enough).max_by_key(|&&number| (self.shared[number as usize], std::cmp::Reverse(number)));
+        let best = candidates
+            .iter()
+            .filter(is_enough)
+            .max_by_key(|&&number| (self.shared[number as usize], std::cmp::Reverse(number)));
         best.map_or(Verdict::Stays, |&of| {
             let shared = self.shared[of as usize];
-            Verdict::Near { of, shared, share: f64::from(shared) / f64::from(side.blots) }
+            Verdict::Near {
+                of,
+                shared,
+                share: f64::from(shared) / f64::from(side.blots),
+            }
         })
     }
 }
@@ -184,7 +228,11 @@ fn count_on(staying: &[u32], weight: u32, shared: &mut [u32], candidates: &[u32]
     if steps >= staying.len() {
         for &number in staying {
             let count = &mut shared[number as usize];
-            *count = if *count > 0 { count.saturating_add(weight) } else { 0 };
+            *count = if *count > 0 {
+                count.saturating_add(weight)
+            } else {
+                0
+            };
         }
         return staying.len() as u64;
     }

@@ -20,8 +20,12 @@ pub enum Keep {
 }
 
 impl Keep {
-    pub const NAMES: [(&'static str, Self); 4] =
-        [("first", Self::First), ("longest", Self::Longest), ("shortest", Self::Shortest), ("last", Self::Last)];
+    pub const NAMES: [(&'static str, Self); 4] = [
+        ("first", Self::First),
+        ("longest", Self::Longest),
+        ("shortest", Self::Shortest),
+        ("last", Self::Last),
+    ];
 }
 
 /// A connected component of the graph of pairs, of two or more documents.
@@ -45,17 +49,40 @@ pub struct Dropped {
 }
 
 /// Calls `sink` with every cluster, in the order of their first documents. Memory: sixteen bytes a content, and the largest cluster for each thread.
-pub fn clusters(discovery: &Discovery<'_>, keep: Keep, mut sink: impl FnMut(Cluster) -> Result<()>) -> Result<()> {
+pub fn clusters(
+    discovery: &Discovery<'_>,
+    keep: Keep,
+    mut sink: impl FnMut(Cluster) -> Result<()>,
+) -> Result<()> {
     if !discovery.apart.is_empty() {
         return clusters_apart(discovery, keep, sink);
     }
     let groups = groups(discovery)?;
-    let contents_of = |group: usize, each: &mut dyn FnMut(u32)| groups[group].iter().for_each(|&content| each(content));
-    let work = |join: &Join<'_>, scratch: &mut Scratch, group: usize, out: &mut Vec<Cluster>| {
-        out.push(Tracer { view: discovery.view, join, scratch }.cluster(&groups[group], keep));
+    let contents_of = |group: usize, each: &mut dyn FnMut(u32)| {
+        groups[group].iter().for_each(|&content| each(content))
     };
-    let weigh = |made: &Vec<Cluster>| made.iter().map(|cluster| 40 * cluster.members.len() as u64).sum();
-    discovery.in_lots(groups.len(), contents_of, work, weigh, |made: Vec<Cluster>| made.into_iter().try_for_each(&mut sink))
+    let work = |join: &Join<'_>, scratch: &mut Scratch, group: usize, out: &mut Vec<Cluster>| {
+        out.push(
+            Tracer {
+                view: discovery.view,
+                join,
+                scratch,
+            }
+            .cluster(&groups[group], keep),
+        );
+    };
+    let weigh = |made: &Vec<Cluster>| {
+        made.iter()
+            .map(|cluster| 40 * cluster.members.len() as u64)
+            .sum()
+    };
+    discovery.in_lots(
+        groups.len(),
+        contents_of,
+        work,
+        weigh,
+        |made: Vec<Cluster>| made.into_iter().try_for_each(&mut sink),
+    )
 }
 
 /// Contents that hang together, by their first.
@@ -65,25 +92,42 @@ pub fn clusters(discovery: &Discovery<'_>, keep: Keep, mut sink: impl FnMut(Clus
 fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<u32>>> {
     let lists = &discovery.lists;
     let mut groups = Union::new(lists.contents());
-    let is_joined: Vec<bool> = (0..lists.sets()).map(|set| joins_all(discovery, set)).collect();
+    let is_joined: Vec<bool> = (0..lists.sets())
+        .map(|set| joins_all(discovery, set))
+        .collect();
     for set in (0..lists.sets()).filter(|&set| is_joined[set as usize]) {
         let members = lists.members(set);
-        members.iter().for_each(|&rank| groups.join(lists.content_at(members[0]), lists.content_at(rank)));
+        members
+            .iter()
+            .for_each(|&rank| groups.join(lists.content_at(members[0]), lists.content_at(rank)));
     }
     let itself = |content: usize, each: &mut dyn FnMut(u32)| each(content as u32);
-    let work = |join: &Join<'_>, scratch: &mut Scratch, content: usize, edges: &mut Vec<(u32, u32)>| {
-        let mut neighbours = Vec::new();
-        join.neighbours_in(scratch, content as u32, |set| !is_joined[set as usize], &mut neighbours);
-        // Itself, too: its documents are a pair.
-        edges.extend(neighbours.iter().filter(|other| other.content >= content as u32).map(|other| (content as u32, other.content)));
-    };
+    let work =
+        |join: &Join<'_>, scratch: &mut Scratch, content: usize, edges: &mut Vec<(u32, u32)>| {
+            let mut neighbours = Vec::new();
+            join.neighbours_in(
+                scratch,
+                content as u32,
+                |set| !is_joined[set as usize],
+                &mut neighbours,
+            );
+            // Itself, too: its documents are a pair.
+            edges.extend(
+                neighbours
+                    .iter()
+                    .filter(|other| other.content >= content as u32)
+                    .map(|other| (content as u32, other.content)),
+            );
+        };
     discovery.in_lots(
         lists.contents(),
         itself,
         work,
         |edges| 8 * edges.len() as u64,
         |edges: Vec<(u32, u32)>| {
-            edges.into_iter().for_each(|(one, two)| groups.join(one, two));
+            edges
+                .into_iter()
+                .for_each(|(one, two)| groups.join(one, two));
             Ok(())
         },
     )?;
@@ -93,9 +137,17 @@ fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<u32>>> {
 /// Whether the smallest content of a set is a pair of each other one by what they share in this set alone: if it is one of the largest, it is one of all.
 fn joins_all(discovery: &Discovery<'_>, set: u32) -> bool {
     let lists = &discovery.lists;
-    let overlap = Overlap { shared: lists.weight(set), rarity: lists.rarity(set) };
+    let overlap = Overlap {
+        shared: lists.weight(set),
+        rarity: lists.rarity(set),
+    };
     match lists.members(set) {
-        [smallest, .., largest] => discovery.options.measure.accepts(lists.side(*smallest), lists.side(*largest), overlap),
+        [smallest, .., largest] => {
+            discovery
+                .options
+                .measure
+                .accepts(lists.side(*smallest), lists.side(*largest), overlap)
+        }
         _ => false,
     }
 }
@@ -108,7 +160,10 @@ pub(super) struct Union {
 
 impl Union {
     pub fn new(count: usize) -> Self {
-        Self { parent: (0..count as u32).collect(), is_joined: vec![false; count] }
+        Self {
+            parent: (0..count as u32).collect(),
+            is_joined: vec![false; count],
+        }
     }
 
     fn root(&mut self, mut of: u32) -> u32 {
@@ -122,7 +177,8 @@ impl Union {
 
     /// What was joined with something, by the first of each group.
     pub fn groups(mut self) -> Vec<Vec<u32>> {
-        let (mut groups, mut place): (Vec<Vec<u32>>, HashMap<u32, usize>) = (Vec::new(), HashMap::new());
+        let (mut groups, mut place): (Vec<Vec<u32>>, HashMap<u32, usize>) =
+            (Vec::new(), HashMap::new());
         for member in 0..self.parent.len() as u32 {
             if self.is_joined[member as usize] {
                 let at = *place.entry(self.root(member)).or_insert(groups.len());
@@ -136,7 +192,9 @@ impl Union {
     }
 
     pub fn join(&mut self, one: u32, two: u32) {
-        [one, two].iter().for_each(|&member| self.is_joined[member as usize] = true);
+        [one, two]
+            .iter()
+            .for_each(|&member| self.is_joined[member as usize] = true);
         let (one, two) = (self.root(one), self.root(two));
         self.parent[one.max(two) as usize] = one.min(two);
     }
@@ -151,16 +209,35 @@ struct Tracer<'t, 'l> {
 
 impl Tracer<'_, '_> {
     fn cluster(&mut self, group: &[u32], keep: Keep) -> Cluster {
-        let mut members: Vec<u32> = group.iter().flat_map(|&content| self.view.documents_of(content)).copied().collect();
+        let mut members: Vec<u32> = group
+            .iter()
+            .flat_map(|&content| self.view.documents_of(content))
+            .copied()
+            .collect();
         members.sort_unstable();
         let kept = choose(self.view, &members, keep);
         let reached = self.reach(group, kept);
-        let dropped = members.iter().filter(|&&document| document != kept).map(|&document| {
-            let content = self.view.content_of(document as usize);
-            let (duplicate_of, how) = reached.get(&content).copied().unwrap_or_else(|| (kept, self.join.itself(content)));
-            Dropped { document, duplicate_of, shared: how.shared, score: how.score }
-        });
-        Cluster { kept, dropped: dropped.collect(), members }
+        let dropped = members
+            .iter()
+            .filter(|&&document| document != kept)
+            .map(|&document| {
+                let content = self.view.content_of(document as usize);
+                let (duplicate_of, how) = reached
+                    .get(&content)
+                    .copied()
+                    .unwrap_or_else(|| (kept, self.join.itself(content)));
+                Dropped {
+                    document,
+                    duplicate_of,
+                    shared: how.shared,
+                    score: how.score,
+                }
+            });
+        Cluster {
+            kept,
+            dropped: dropped.collect(),
+            members,
+        }
     }
 
     /// For each content of a group the document that it was reached from, and what it shares with it.
@@ -173,7 +250,10 @@ impl Tracer<'_, '_> {
             let mut neighbours = Vec::new();
             for &content in &border {
                 self.join.neighbours(self.scratch, content, &mut neighbours);
-                for &how in neighbours.iter().filter(|other| !reached.contains_key(&other.content)) {
+                for &how in neighbours
+                    .iter()
+                    .filter(|other| !reached.contains_key(&other.content))
+                {
                     let way = (from[&content], how);
                     let best = found.entry(how.content).or_insert(way);
                     if (how.score, Reverse(way.0)) > (best.1.score, Reverse(best.0)) {
@@ -182,7 +262,10 @@ impl Tracer<'_, '_> {
                 }
             }
             border = found.keys().copied().collect();
-            from = border.iter().map(|&content| (content, self.view.documents_of(content)[0])).collect();
+            from = border
+                .iter()
+                .map(|&content| (content, self.view.documents_of(content)[0]))
+                .collect();
             reached.extend(found);
         }
         reached
@@ -191,11 +274,14 @@ impl Tracer<'_, '_> {
 
 /// Which of some documents is kept.
 pub(super) fn choose(view: &View<'_>, members: &[u32], keep: Keep) -> u32 {
-    let tokens = |document: u32| view.contents()[view.content_of(document as usize) as usize].tokens;
+    let tokens =
+        |document: u32| view.contents()[view.content_of(document as usize) as usize].tokens;
     let chosen = match keep {
         Keep::First => members.first(),
         Keep::Last => members.last(),
-        Keep::Longest => members.iter().min_by_key(|&&document| Reverse(tokens(document))),
+        Keep::Longest => members
+            .iter()
+            .min_by_key(|&&document| Reverse(tokens(document))),
         Keep::Shortest => members.iter().min_by_key(|&&document| tokens(document)),
     };
     chosen.copied().unwrap_or_default()

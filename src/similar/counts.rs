@@ -74,27 +74,56 @@ pub fn write_counts(path: &Path, view: &View<'_>, options: &CountOptions<'_>) ->
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
     let sets = view.sets_in(&options.buckets, options.limits)?;
-    let df = |set: &[u32]| set.iter().map(|&content| view.documents_of(content).len() as u64).sum::<u64>();
-    let counts: Vec<bool> = (0..sets.len()).map(|set| sets.uses()[set] > 0 && df(sets.get(set)) <= options.max_df).collect();
+    let df = |set: &[u32]| {
+        set.iter()
+            .map(|&content| view.documents_of(content).len() as u64)
+            .sum::<u64>()
+    };
+    let counts: Vec<bool> = (0..sets.len())
+        .map(|set| sets.uses()[set] > 0 && df(sets.get(set)) <= options.max_df)
+        .collect();
     let start = out.position();
-    let rows = options.since.map_or(view.contents().len(), |(_, recomputed)| recomputed as usize);
-    let counting = Counting { sets: &sets, counts: &counts, contents: view.contents().len(), rows };
-    counting.write(&mut out, options.limits.budget_bytes / 16).map_err(failed)?;
+    let rows = options
+        .since
+        .map_or(view.contents().len(), |(_, recomputed)| recomputed as usize);
+    let counting = Counting {
+        sets: &sets,
+        counts: &counts,
+        contents: view.contents().len(),
+        rows,
+    };
+    counting
+        .write(&mut out, options.limits.budget_bytes / 16)
+        .map_err(failed)?;
     let pairs = [start, out.position() - start];
     counting.write_long(&mut out).map_err(failed)?;
     let long_sets = [start + pairs[1], out.position() - start - pairs[1]];
-    let mut sides = vec![[0_u32; 2]; if options.max_df == u64::MAX { 0 } else { view.contents().len() }];
+    let mut sides = vec![
+        [0_u32; 2];
+        if options.max_df == u64::MAX {
+            0
+        } else {
+            view.contents().len()
+        }
+    ];
     if !sides.is_empty() {
         for (set, &uses) in sets.uses().iter().enumerate() {
             let left_out = if counts[set] { 0 } else { uses as u32 };
             sets.get(set).iter().for_each(|&content| {
                 let [shared, less] = &mut sides[content as usize];
-                (*shared, *less) = (shared.saturating_add(uses as u32), less.saturating_add(left_out));
+                (*shared, *less) = (
+                    shared.saturating_add(uses as u32),
+                    less.saturating_add(left_out),
+                );
             });
         }
     }
     let at = out.position();
-    sides.as_flattened().iter().try_for_each(|count| out.write_all(&count.to_le_bytes())).map_err(failed)?;
+    sides
+        .as_flattened()
+        .iter()
+        .try_for_each(|count| out.write_all(&count.to_le_bytes()))
+        .map_err(failed)?;
     let description = Description {
         kind: KIND.to_owned(),
         index: options.index.to_owned(),
@@ -147,21 +176,42 @@ impl Counting<'_> {
     }
 
     /// Writes the partners of each content, a lot of contents at a time: as many as have no more than so many sets.
-    fn write(&self, out: &mut SealedWriter<BufWriter<File>>, most_sets: u64) -> std::io::Result<()> {
+    fn write(
+        &self,
+        out: &mut SealedWriter<BufWriter<File>>,
+        most_sets: u64,
+    ) -> std::io::Result<()> {
         let mut sets_of = vec![0_u32; self.contents];
-        self.counted().for_each(|set| self.sets.get(set).iter().for_each(|&content| sets_of[content as usize] += 1));
-        let (mut shared, mut partners, mut bytes) = (vec![0_u32; self.contents], Vec::new(), Vec::new());
+        self.counted().for_each(|set| {
+            self.sets
+                .get(set)
+                .iter()
+                .for_each(|&content| sets_of[content as usize] += 1)
+        });
+        let (mut shared, mut partners, mut bytes) =
+            (vec![0_u32; self.contents], Vec::new(), Vec::new());
         let (mut start, mut next) = (0, 0);
         while start < self.rows {
             let (mut end, mut sum) = (start, 0);
-            while end < self.rows && (end == start || sum + u64::from(sets_of[end]) <= most_sets.max(LEAST_LOT)) {
+            while end < self.rows
+                && (end == start || sum + u64::from(sets_of[end]) <= most_sets.max(LEAST_LOT))
+            {
                 sum += u64::from(sets_of[end]);
                 end += 1;
             }
             let (forward, ends) = self.forward(start..end, &sets_of);
             for content in start..end {
-                let from = if content == start { 0 } else { ends[content - start - 1] };
-                self.count(content as u32, &forward[from..ends[content - start]], &mut shared, &mut partners);
+                let from = if content == start {
+                    0
+                } else {
+                    ends[content - start - 1]
+                };
+                self.count(
+                    content as u32,
+                    &forward[from..ends[content - start]],
+                    &mut shared,
+                    &mut partners,
+                );
                 if partners.is_empty() {
                     continue;
                 }
@@ -195,7 +245,12 @@ impl Counting<'_> {
             .collect();
         let mut forward = vec![0; sum];
         for set in self.counted() {
-            for &content in self.sets.get(set).iter().filter(|&&content| contents.contains(&(content as usize))) {
+            for &content in self
+                .sets
+                .get(set)
+                .iter()
+                .filter(|&&content| contents.contains(&(content as usize)))
+            {
                 let end = &mut ends[content as usize - contents.start];
                 forward[*end] = set as u32;
                 *end += 1;
@@ -208,7 +263,10 @@ impl Counting<'_> {
     fn count(&self, content: u32, sets: &[u32], shared: &mut [u32], partners: &mut Vec<u32>) {
         partners.clear();
         for &set in sets {
-            let (members, uses) = (self.sets.get(set as usize), self.sets.uses()[set as usize] as u32);
+            let (members, uses) = (
+                self.sets.get(set as usize),
+                self.sets.uses()[set as usize] as u32,
+            );
             for &partner in &members[members.partition_point(|&member| member <= content)..] {
                 let count = &mut shared[partner as usize];
                 if *count == 0 {
@@ -228,13 +286,31 @@ struct CountFile {
 }
 
 impl CountFile {
-    fn open(path: &Path, index: &str, since: Option<u64>, contents: usize, max_df: u64) -> Result<Self> {
+    fn open(
+        path: &Path,
+        index: &str,
+        since: Option<u64>,
+        contents: usize,
+        max_df: u64,
+    ) -> Result<Self> {
         let file = Sealed::open(path)?;
         let description: Description = file.describe()?;
-        let Description { kind, buckets: [first, end], sides, .. } = &description;
-        let expected = if max_df == u64::MAX { 0 } else { 8 * contents as u64 };
+        let Description {
+            kind,
+            buckets: [first, end],
+            sides,
+            ..
+        } = &description;
+        let expected = if max_df == u64::MAX {
+            0
+        } else {
+            8 * contents as u64
+        };
         if kind != KIND {
-            return Err(file.damaged(0, format!("this is '{kind}', not '{KIND}': another version counted; count again")));
+            return Err(file.damaged(
+                0,
+                format!("this is '{kind}', not '{KIND}': another version counted; count again"),
+            ));
         }
         if first >= end || *end as usize > BUCKETS {
             return Err(file.damaged(0, "the description of the counts contradicts itself"));
@@ -243,11 +319,29 @@ impl CountFile {
             return Err(file.damaged(0, "counted with another --max-df"));
         }
         if description.since != since {
-            let told = |since: Option<u64>| since.map_or_else(|| "without --since".to_owned(), |since| format!("with --since {since}"));
-            return Err(file.damaged(0, format!("counted {}, and {} is asked for", told(description.since), told(since))));
+            let told = |since: Option<u64>| {
+                since.map_or_else(
+                    || "without --since".to_owned(),
+                    |since| format!("with --since {since}"),
+                )
+            };
+            return Err(file.damaged(
+                0,
+                format!(
+                    "counted {}, and {} is asked for",
+                    told(description.since),
+                    told(since)
+                ),
+            ));
         }
-        if description.index != index || description.contents != contents as u64 || sides[1] != expected {
-            return Err(file.damaged(0, "the counts of another index, or of an earlier state of it"));
+        if description.index != index
+            || description.contents != contents as u64
+            || sides[1] != expected
+        {
+            return Err(file.damaged(
+                0,
+                "the counts of another index, or of an earlier state of it",
+            ));
         }
         Ok(Self { file, description })
     }
@@ -258,14 +352,19 @@ impl CountFile {
         let (mut fields, mut contents) = (Fields::new(self.file.bytes(start, length)?), Vec::new());
         while !fields.is_empty() {
             let at = start + length - fields.left();
-            let uses = self.read_long(&mut fields, &mut contents).map_err(|what| self.file.damaged(at, what))?;
+            let uses = self
+                .read_long(&mut fields, &mut contents)
+                .map_err(|what| self.file.damaged(at, what))?;
             each(&contents, uses);
         }
         Ok(())
     }
 
     fn read_long(&self, fields: &mut Fields<'_>, contents: &mut Vec<u32>) -> Result<u64, String> {
-        let (uses, count) = (fields.varint("uses of a set")?, fields.varint("length of a set")?);
+        let (uses, count) = (
+            fields.varint("uses of a set")?,
+            fields.varint("length of a set")?,
+        );
         let (all, mut next) = (self.description.contents, 0_u64);
         contents.clear();
         for _ in 0..count.min(fields.left()) {
@@ -276,13 +375,23 @@ impl CountFile {
             contents.push(content as u32);
             next = content + 1;
         }
-        if contents.len() as u64 == count && count > 1 { Ok(uses) } else { Err(format!("a set of {count} contents is cut short")) }
+        if contents.len() as u64 == count && count > 1 {
+            Ok(uses)
+        } else {
+            Err(format!("a set of {count} contents is cut short"))
+        }
     }
 
     fn rows(&self) -> Result<Rows<'_>> {
         let [start, length] = self.description.pairs;
         let fields = Fields::new(self.file.bytes(start, length)?);
-        let mut rows = Rows { of: self, fields, next: 0, content: None, partners: Vec::new() };
+        let mut rows = Rows {
+            of: self,
+            fields,
+            next: 0,
+            content: None,
+            partners: Vec::new(),
+        };
         rows.advance()?;
         Ok(rows)
     }
@@ -319,8 +428,14 @@ impl Rows<'_> {
             let partner = next.saturating_add(self.fields.varint("partner")?);
             let shared = self.fields.varint("shared blots")?.saturating_add(1);
             match (u32::try_from(partner), u32::try_from(shared)) {
-                (Ok(partner), Ok(shared)) if u64::from(partner) < contents => self.partners.push((partner, shared)),
-                _ => return Err(format!("content {content} shares {shared} blots with {partner}, of {contents}")),
+                (Ok(partner), Ok(shared)) if u64::from(partner) < contents => {
+                    self.partners.push((partner, shared))
+                }
+                _ => {
+                    return Err(format!(
+                        "content {content} shares {shared} blots with {partner}, of {contents}"
+                    ));
+                }
             }
             next = partner + 1;
         }
@@ -333,7 +448,9 @@ impl Rows<'_> {
 /// The sets of all ranges that have too many pairs to be counted, each once.
 fn long_sets(files: &[CountFile]) -> Result<Sets> {
     let mut sets = SetDictionary::default();
-    files.iter().try_for_each(|file| file.for_each_long(|contents, uses| sets.add(contents, uses)))?;
+    files
+        .iter()
+        .try_for_each(|file| file.for_each_long(|contents, uses| sets.add(contents, uses)))?;
     Ok(Sets::join(vec![sets]).0)
 }
 
@@ -342,7 +459,9 @@ pub(super) fn long_blots(sets: &Sets, contents: usize) -> Vec<u32> {
     let mut blots = vec![0_u32; contents];
     for (set, &uses) in sets.uses().iter().enumerate() {
         let uses = u32::try_from(uses).unwrap_or(u32::MAX);
-        sets.get(set).iter().for_each(|&content| blots[content as usize] = blots[content as usize].saturating_add(uses));
+        sets.get(set).iter().for_each(|&content| {
+            blots[content as usize] = blots[content as usize].saturating_add(uses)
+        });
     }
     blots
 }
@@ -361,13 +480,25 @@ impl Counted {
     /// Adds up what was counted in all ranges, and keeps what can count.
     ///
     /// Memory: about half of what is allowed, and some 16 bytes a content.
-    pub fn read(view: &View<'_>, index: &str, files: &[PathBuf], measure: &Measure, max_df: u64, memory_bytes: u64) -> Result<Self> {
-        let open = |path: &PathBuf| CountFile::open(path, index, None, view.contents().len(), max_df);
+    pub fn read(
+        view: &View<'_>,
+        index: &str,
+        files: &[PathBuf],
+        measure: &Measure,
+        max_df: u64,
+        memory_bytes: u64,
+    ) -> Result<Self> {
+        let open =
+            |path: &PathBuf| CountFile::open(path, index, None, view.contents().len(), max_df);
         let files = open_all(files, open)?;
         let less = less_of(view, &files, max_df)?;
         let side = |content: u32| {
             let of = &view.contents()[content as usize];
-            Side { blots: of.blots.saturating_sub(less.get(content as usize).copied().unwrap_or_default()) }
+            Side {
+                blots: of
+                    .blots
+                    .saturating_sub(less.get(content as usize).copied().unwrap_or_default()),
+            }
         };
         let contents = view.contents().len();
         let long_sets = long_sets(&files)?;
@@ -376,9 +507,15 @@ impl Counted {
         let bucket_of = |content: u32| content as usize * BUCKETS / contents.max(1);
         add_up(&files, |content, partner, shared| {
             for [one, other] in [[content, partner], [partner, content]] {
-                let most = Overlap { shared: shared.saturating_add(long[one as usize]), rarity: 0.0 };
+                let most = Overlap {
+                    shared: shared.saturating_add(long[one as usize]),
+                    rarity: 0.0,
+                };
                 if measure.can_reach(side(one), side(other), most) {
-                    buckets.push(bucket_of(one), [u64::from(one) << 32 | u64::from(other), shared.into()]);
+                    buckets.push(
+                        bucket_of(one),
+                        [u64::from(one) << 32 | u64::from(other), shared.into()],
+                    );
                 }
             }
             buckets.settle()
@@ -387,10 +524,15 @@ impl Counted {
         for bucket in 0..BUCKETS {
             let mut records = buckets.take(bucket)?;
             records.sort_unstable();
-            let bytes: Vec<u8> =
-                records.iter().flat_map(|&[pair, shared]| [pair as u32, shared as u32]).flat_map(u32::to_le_bytes).collect();
+            let bytes: Vec<u8> = records
+                .iter()
+                .flat_map(|&[pair, shared]| [pair as u32, shared as u32])
+                .flat_map(u32::to_le_bytes)
+                .collect();
             file.append(&bytes)?;
-            records.iter().for_each(|[pair, _]| ends[(pair >> 32) as usize] += 8);
+            records
+                .iter()
+                .for_each(|[pair, _]| ends[(pair >> 32) as usize] += 8);
         }
         let mut sum = 0;
         for end in &mut ends {
@@ -398,13 +540,25 @@ impl Counted {
             *end = sum;
         }
         let neighbours = (file.bytes() > 0).then(|| file.map()).transpose()?;
-        Ok(Self { neighbours, ends, less, long_sets })
+        Ok(Self {
+            neighbours,
+            ends,
+            less,
+            long_sets,
+        })
     }
 
     /// Calls `each` with the number of each content that may be a neighbour, and how many blots of short sets are shared, in rising order.
     pub(super) fn for_each(&self, content: u32, each: &mut dyn FnMut(u32, u32)) {
-        let start = if content == 0 { 0 } else { self.ends[content as usize - 1] };
-        let bytes = self.neighbours.as_deref().and_then(|bytes| bytes.get(start as usize..self.ends[content as usize] as usize));
+        let start = if content == 0 {
+            0
+        } else {
+            self.ends[content as usize - 1]
+        };
+        let bytes = self
+            .neighbours
+            .as_deref()
+            .and_then(|bytes| bytes.get(start as usize..self.ends[content as usize] as usize));
         for record in bytes.unwrap_or_default().as_chunks::<4>().0.chunks_exact(2) {
             each(u32::from_le_bytes(record[0]), u32::from_le_bytes(record[1]));
         }
@@ -420,7 +574,9 @@ pub struct RecomputedPairs {
 
 impl RecomputedPairs {
     pub fn open(view: &View<'_>, index: &str, since: u64, files: &[PathBuf]) -> Result<Self> {
-        let open = |path: &PathBuf| CountFile::open(path, index, Some(since), view.contents().len(), u64::MAX);
+        let open = |path: &PathBuf| {
+            CountFile::open(path, index, Some(since), view.contents().len(), u64::MAX)
+        };
         let files = open_all(files, open)?;
         let long_sets = long_sets(&files)?;
         Ok(Self { files, long_sets })
@@ -436,7 +592,10 @@ impl RecomputedPairs {
 }
 
 /// The counts of all ranges, in their order.
-fn open_all(files: &[PathBuf], open: impl Fn(&PathBuf) -> Result<CountFile>) -> Result<Vec<CountFile>> {
+fn open_all(
+    files: &[PathBuf],
+    open: impl Fn(&PathBuf) -> Result<CountFile>,
+) -> Result<Vec<CountFile>> {
     let mut files = files.iter().map(open).collect::<Result<Vec<_>>>()?;
     files.sort_by_key(|file| file.description.buckets);
     ensure_all_ranges(&files)?;
@@ -447,14 +606,22 @@ fn ensure_all_ranges(files: &[CountFile]) -> Result<()> {
     let mut next = 0;
     for CountFile { file, description } in files {
         if description.buckets[0] != next {
-            return Err(file.damaged(0, format!("counts from {:02x} on; those from {next:02x} on are expected", description.buckets[0])));
+            return Err(file.damaged(
+                0,
+                format!(
+                    "counts from {:02x} on; those from {next:02x} on are expected",
+                    description.buckets[0]
+                ),
+            ));
         }
         next = description.buckets[1];
     }
     if next as usize == BUCKETS {
         return Ok(());
     }
-    Err(Error::Usage(format!("the counts of blots that begin with {next:02x} to ff are missing")))
+    Err(Error::Usage(format!(
+        "the counts of blots that begin with {next:02x} to ff are missing"
+    )))
 }
 
 /// Of each content, how many of its blots do not count, as too many documents have them; none if there is no such limit.
@@ -464,14 +631,23 @@ fn less_of(view: &View<'_>, files: &[CountFile], max_df: u64) -> Result<Vec<u32>
     }
     let mut sides = vec![[0_u32; 2]; view.contents().len()];
     for CountFile { file, description } in files {
-        let words = file.bytes(description.sides[0], description.sides[1])?.as_chunks::<4>().0;
+        let words = file
+            .bytes(description.sides[0], description.sides[1])?
+            .as_chunks::<4>()
+            .0;
         for (side, more) in sides.as_flattened_mut().iter_mut().zip(words) {
             *side = side.saturating_add(u32::from_le_bytes(*more));
         }
     }
     let less = |(content, [shared, left_out]): (u32, [u32; 2])| {
         let has_many_copies = view.documents_of(content).len() as u64 > max_df;
-        let own = if has_many_copies { view.contents()[content as usize].blots.saturating_sub(shared) } else { 0 };
+        let own = if has_many_copies {
+            view.contents()[content as usize]
+                .blots
+                .saturating_sub(shared)
+        } else {
+            0
+        };
         left_out.saturating_add(own)
     };
     Ok((0..).zip(sides).map(less).collect())
@@ -479,7 +655,10 @@ fn less_of(view: &View<'_>, files: &[CountFile], max_df: u64) -> Result<Vec<u32>
 
 /// Calls `each` with every pair and what they share in all ranges together, in rising order.
 fn add_up(files: &[CountFile], mut each: impl FnMut(u32, u32, u32) -> Result<()>) -> Result<()> {
-    let mut rows = files.iter().map(CountFile::rows).collect::<Result<Vec<_>>>()?;
+    let mut rows = files
+        .iter()
+        .map(CountFile::rows)
+        .collect::<Result<Vec<_>>>()?;
     let mut partners: Vec<(u32, u32)> = Vec::new();
     while let Some(content) = rows.iter().filter_map(|rows| rows.content).min() {
         partners.clear();
@@ -489,7 +668,12 @@ fn add_up(files: &[CountFile], mut each: impl FnMut(u32, u32, u32) -> Result<()>
         }
         partners.sort_unstable();
         for same in partners.chunk_by(|one, two| one.0 == two.0) {
-            each(content, same[0].0, same.iter().fold(0_u32, |sum, (_, shared)| sum.saturating_add(*shared)))?;
+            each(
+                content,
+                same[0].0,
+                same.iter()
+                    .fold(0_u32, |sum, (_, shared)| sum.saturating_add(*shared)),
+            )?;
         }
     }
     Ok(())

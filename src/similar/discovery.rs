@@ -54,7 +54,14 @@ impl<'v> Discovery<'v> {
     pub fn new(view: &'v View<'v>, options: Options) -> Result<Self> {
         let sets = view.sets(options.limits)?;
         let lists = Lists::new(view, &sets, &options.measure, options.max_df);
-        Ok(Self { view, lists, options, apart: Apart::default(), long_set: LONG_SET, counted: None })
+        Ok(Self {
+            view,
+            lists,
+            options,
+            apart: Apart::default(),
+            long_set: LONG_SET,
+            counted: None,
+        })
     }
 
     /// Some blots do not count, neither as shared nor as blots of a document.
@@ -64,13 +71,33 @@ impl<'v> Discovery<'v> {
         }
         let (sets, of) = view.sets_without(left_out, options.limits)?;
         let lists = Lists::with_less(view, &sets, &options.measure, options.max_df, &of);
-        Ok(Self { view, lists, options, apart: Apart::default(), long_set: LONG_SET, counted: None })
+        Ok(Self {
+            view,
+            lists,
+            options,
+            apart: Apart::default(),
+            long_set: LONG_SET,
+            counted: None,
+        })
     }
 
     /// What is alike by counts that were made elsewhere. It finds the best neighbours of documents, and nothing else.
     pub fn counted(view: &'v View<'v>, options: Options, counted: Counted) -> Self {
-        let lists = Lists::with_less(view, &counted.long_sets, &options.measure, u64::MAX, &counted.less);
-        Self { view, lists, options, apart: Apart::default(), long_set: 0, counted: Some(counted) }
+        let lists = Lists::with_less(
+            view,
+            &counted.long_sets,
+            &options.measure,
+            u64::MAX,
+            &counted.less,
+        );
+        Self {
+            view,
+            lists,
+            options,
+            apart: Apart::default(),
+            long_set: 0,
+            counted: Some(counted),
+        }
     }
 
     /// The same, where only some pairs are wanted.
@@ -85,7 +112,14 @@ impl<'v> Discovery<'v> {
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
-        self.for_each_of(self.view.documents(), |document| document, &[], work, weigh, sink)
+        self.for_each_of(
+            self.view.documents(),
+            |document| document,
+            &[],
+            work,
+            weigh,
+            sink,
+        )
     }
 
     /// The same with some documents only, given in rising order. If there are orders, only neighbours that can be among the first ones in one of them.
@@ -97,7 +131,14 @@ impl<'v> Discovery<'v> {
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
-        self.for_each_of(documents.len(), |item| documents[item], orders, work, weigh, sink)
+        self.for_each_of(
+            documents.len(),
+            |item| documents[item],
+            orders,
+            work,
+            weigh,
+            sink,
+        )
     }
 
     /// Calls `work` with every document and the neighbours that its first `count` rows in a table are of, and maybe more.
@@ -108,7 +149,14 @@ impl<'v> Discovery<'v> {
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
-        self.for_each_of(self.view.documents(), |document| document, &self.orders(count), work, weigh, sink)
+        self.for_each_of(
+            self.view.documents(),
+            |document| document,
+            &self.orders(count),
+            work,
+            weigh,
+            sink,
+        )
     }
 
     /// The order of contents in a table of `count` rows a document. None where some pairs are not wanted: the first rows may then be anywhere.
@@ -121,7 +169,13 @@ impl<'v> Discovery<'v> {
 
     /// As [`Discovery::orders`], where only these contents are partners, and ties are broken in their order.
     pub fn order(&self, count: usize, contents: Vec<u32>) -> LongSets {
-        LongSets::new(&self.lists, self.long_set, contents, count, self.options.limits.budget_bytes / 8)
+        LongSets::new(
+            &self.lists,
+            self.long_set,
+            contents,
+            count,
+            self.options.limits.budget_bytes / 8,
+        )
     }
 
     fn for_each_of<R: Default + Send>(
@@ -134,18 +188,27 @@ impl<'v> Discovery<'v> {
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
         let kept = Kept::new(self.options.limits.budget_bytes / 8);
-        let find_neighbours = |join: &Join<'_>, scratch: &mut Scratch, content: u32| match (orders, &self.counted) {
-            ([], None) => neighbours(join, scratch, content),
-            (_, None) => join.best_neighbours(scratch, content, &Seen::Walked, orders),
-            (_, Some(counted)) => join.best_neighbours(scratch, content, &Seen::Counted(counted), orders),
-        };
-        let content_of = |item: usize, each: &mut dyn FnMut(u32)| each(self.view.content_of(document_at(item)));
+        let find_neighbours =
+            |join: &Join<'_>, scratch: &mut Scratch, content: u32| match (orders, &self.counted) {
+                ([], None) => neighbours(join, scratch, content),
+                (_, None) => join.best_neighbours(scratch, content, &Seen::Walked, orders),
+                (_, Some(counted)) => {
+                    join.best_neighbours(scratch, content, &Seen::Counted(counted), orders)
+                }
+            };
+        let content_of =
+            |item: usize, each: &mut dyn FnMut(u32)| each(self.view.content_of(document_at(item)));
         let find = |join: &Join<'_>, scratch: &mut Scratch, item: usize, out: &mut R| {
             let document = document_at(item);
             let content = self.view.content_of(document);
             let documents = self.view.documents_of(content);
-            let neighbours = kept.take(content).unwrap_or_else(|| find_neighbours(join, scratch, content));
-            if documents.last().is_some_and(|&last| last as usize > document) {
+            let neighbours = kept
+                .take(content)
+                .unwrap_or_else(|| find_neighbours(join, scratch, content));
+            if documents
+                .last()
+                .is_some_and(|&last| last as usize > document)
+            {
                 kept.put(content, &neighbours);
             }
             work(document, &neighbours, out);
@@ -162,7 +225,11 @@ impl<'v> Discovery<'v> {
     ) -> Result<()> {
         let itself = |content: usize, each: &mut dyn FnMut(u32)| each(content as u32);
         let find = |join: &Join<'_>, scratch: &mut Scratch, content: usize, out: &mut R| {
-            work(content as u32, &neighbours(join, scratch, content as u32), out);
+            work(
+                content as u32,
+                &neighbours(join, scratch, content as u32),
+                out,
+            );
         };
         self.in_lots(self.lists.contents(), itself, find, weigh, sink)
     }
@@ -176,12 +243,19 @@ impl<'v> Discovery<'v> {
         weigh: impl Fn(&R) -> u64 + Sync,
         mut sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
-        let Limits { threads, budget_bytes } = self.options.limits;
+        let Limits {
+            threads,
+            budget_bytes,
+        } = self.options.limits;
         let mut next = 0;
         while next < count {
             let (lot, forward) = self.next_lot(next..count, &contents_of);
             next = lot.end;
-            let join = Join { lists: &self.lists, forward: &forward, measure: &self.options.measure };
+            let join = Join {
+                lists: &self.lists,
+                forward: &forward,
+                measure: &self.options.measure,
+            };
             let worker = || {
                 let mut scratch = Scratch::default();
                 let (work, join) = (&work, &join);
@@ -191,17 +265,37 @@ impl<'v> Discovery<'v> {
                     out
                 }
             };
-            let chunks = lot.clone().step_by(CHUNK).map(|start| start..(start + CHUNK).min(lot.end));
-            let source = chunks.map(|item| Ok::<_, Error>(Weighted { item, bytes: 1 << 10 }));
-            parallel::ordered(Limits::new(threads, (budget_bytes / 4).min(MOST_WAITING_BYTES)), source, worker, &weigh, &mut sink)?;
+            let chunks = lot
+                .clone()
+                .step_by(CHUNK)
+                .map(|start| start..(start + CHUNK).min(lot.end));
+            let source = chunks.map(|item| {
+                Ok::<_, Error>(Weighted {
+                    item,
+                    bytes: 1 << 10,
+                })
+            });
+            parallel::ordered(
+                Limits::new(threads, (budget_bytes / 4).min(MOST_WAITING_BYTES)),
+                source,
+                worker,
+                &weigh,
+                &mut sink,
+            )?;
         }
         Ok(())
     }
 
     /// As many items as there is memory for the lists of their contents, and these lists. At least one.
-    fn next_lot(&self, items: Range<usize>, contents_of: &impl Fn(usize, &mut dyn FnMut(u32))) -> (Range<usize>, Forward) {
-        let limit = (self.options.limits.budget_bytes / 4 / 4).max(self.lists.members_count() / MOST_LOTS);
-        let (mut is_wanted, mut sum, mut end) = (vec![false; self.lists.contents()], 0, items.start);
+    fn next_lot(
+        &self,
+        items: Range<usize>,
+        contents_of: &impl Fn(usize, &mut dyn FnMut(u32)),
+    ) -> (Range<usize>, Forward) {
+        let limit =
+            (self.options.limits.budget_bytes / 4 / 4).max(self.lists.members_count() / MOST_LOTS);
+        let (mut is_wanted, mut sum, mut end) =
+            (vec![false; self.lists.contents()], 0, items.start);
         let mut added = Vec::new();
         for item in items.clone() {
             added.clear();
@@ -213,12 +307,17 @@ impl<'v> Discovery<'v> {
                 }
             });
             if sum > limit && end > items.start {
-                added.iter().for_each(|&rank| is_wanted[rank as usize] = false);
+                added
+                    .iter()
+                    .for_each(|&rank| is_wanted[rank as usize] = false);
                 break;
             }
             end = item + 1;
         }
-        (items.start..end, self.lists.forward(|rank| is_wanted[rank as usize]))
+        (
+            items.start..end,
+            self.lists.forward(|rank| is_wanted[rank as usize]),
+        )
     }
 }
 
@@ -242,7 +341,10 @@ struct ByContent {
 
 impl Kept {
     fn new(bytes_limit: u64) -> Self {
-        Self { bytes_limit, kept: Mutex::default() }
+        Self {
+            bytes_limit,
+            kept: Mutex::default(),
+        }
     }
 
     fn take(&self, content: u32) -> Option<Arc<[Neighbour]>> {
@@ -255,7 +357,12 @@ impl Kept {
     fn put(&self, content: u32, neighbours: &Arc<[Neighbour]>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = size_of_val(&neighbours[..]) as u64;
-        if kept.bytes + bytes <= self.bytes_limit && kept.neighbours.insert(content, neighbours.clone()).is_none() {
+        if kept.bytes + bytes <= self.bytes_limit
+            && kept
+                .neighbours
+                .insert(content, neighbours.clone())
+                .is_none()
+        {
             kept.bytes += bytes;
         }
     }

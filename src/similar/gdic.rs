@@ -34,7 +34,10 @@ pub enum StopOf {
 }
 
 impl StopOf {
-    pub const NAMES: [(&'static str, Self); 2] = [("documents", Self::Documents), ("vocabulary", Self::Vocabulary)];
+    pub const NAMES: [(&'static str, Self); 2] = [
+        ("documents", Self::Documents),
+        ("vocabulary", Self::Vocabulary),
+    ];
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -86,21 +89,46 @@ impl<W: WordLists> Gdic<W> {
     pub fn new(words: W, copies: Vec<u32>, options: GdicOptions, limits: Limits) -> Result<Self> {
         let contents = copies.len();
         let count = |bucket: usize| -> Result<Counted> {
-            let mut counted = Counted { vocabulary: vec![0; contents], ..Counted::default() };
+            let mut counted = Counted {
+                vocabulary: vec![0; contents],
+                ..Counted::default()
+            };
             words.for_each_in(bucket, &mut |_, list| {
-                *counted.words.entry(documents_of(list, &copies)).or_default() += 1;
-                list.iter().for_each(|of| counted.vocabulary[of.place as usize] += 1);
+                *counted
+                    .words
+                    .entry(documents_of(list, &copies))
+                    .or_default() += 1;
+                list.iter()
+                    .for_each(|of| counted.vocabulary[of.place as usize] += 1);
                 Ok(())
             })?;
             Ok(counted)
         };
-        let mut all = Counted { vocabulary: vec![0; contents], ..Counted::default() };
+        let mut all = Counted {
+            vocabulary: vec![0; contents],
+            ..Counted::default()
+        };
         for_each_bucket(limits, count, |counted| {
-            counted.words.into_iter().for_each(|(documents, words)| *all.words.entry(documents).or_default() += words);
-            all.vocabulary.iter_mut().zip(counted.vocabulary).for_each(|(sum, more)| *sum += more);
+            counted
+                .words
+                .into_iter()
+                .for_each(|(documents, words)| *all.words.entry(documents).or_default() += words);
+            all.vocabulary
+                .iter_mut()
+                .zip(counted.vocabulary)
+                .for_each(|(sum, more)| *sum += more);
         })?;
-        let most_documents = options.most_documents(copies.iter().map(|&copies| u64::from(copies)).sum(), &all.words);
-        Ok(Self { words, options, most_documents, copies, vocabulary: all.vocabulary })
+        let most_documents = options.most_documents(
+            copies.iter().map(|&copies| u64::from(copies)).sum(),
+            &all.words,
+        );
+        Ok(Self {
+            words,
+            options,
+            most_documents,
+            copies,
+            vocabulary: all.vocabulary,
+        })
     }
 
     /// Bytes that a row takes.
@@ -109,12 +137,16 @@ impl<W: WordLists> Gdic<W> {
     }
 
     /// Calls `each` with every pair that is found of a block of contents and those after them: by the first, then the second.
-    pub fn for_each_in(&self, rows: Range<u32>, mut each: impl FnMut(u32, u32, FoundBy) -> Result<()>) -> Result<()> {
+    pub fn for_each_in(
+        &self,
+        rows: Range<u32>,
+        mut each: impl FnMut(u32, u32, FoundBy) -> Result<()>,
+    ) -> Result<()> {
         let mut block = Block::new(rows.clone(), self.copies.len() as u32, self.options);
         for bucket in 0..BUCKETS {
             self.words.for_each_in(bucket, &mut |_, list| {
-                let is_stop_word =
-                    list.last().is_none_or(|last| last.place < rows.start) || documents_of(list, &self.copies) > self.most_documents;
+                let is_stop_word = list.last().is_none_or(|last| last.place < rows.start)
+                    || documents_of(list, &self.copies) > self.most_documents;
                 if !is_stop_word {
                     block.add(list);
                 }
@@ -125,7 +157,10 @@ impl<W: WordLists> Gdic<W> {
             let (counts, matches) = block.row(a);
             for (b, (&count, &matches)) in (a + 1..).zip(counts.iter().zip(matches)) {
                 let words = self.vocabulary[a as usize].min(self.vocabulary[b as usize]);
-                let found = FoundBy { matches, common: self.options.is_common(count, words) };
+                let found = FoundBy {
+                    matches,
+                    common: self.options.is_common(count, words),
+                };
                 if found.is_any() {
                     each(a, b, found)?;
                 }
@@ -137,21 +172,36 @@ impl<W: WordLists> Gdic<W> {
 
 /// Documents of a word, when every copy counts.
 fn documents_of(list: &[Times], copies: &[u32]) -> u64 {
-    list.iter().map(|of| u64::from(copies[of.place as usize])).sum()
+    list.iter()
+        .map(|of| u64::from(copies[of.place as usize]))
+        .sum()
 }
 
 /// The words of each bucket, on many threads, in any order that is always the same.
-fn for_each_bucket<T: Send>(limits: Limits, of_bucket: impl Fn(usize) -> Result<T> + Sync, mut each: impl FnMut(T)) -> Result<()> {
+fn for_each_bucket<T: Send>(
+    limits: Limits,
+    of_bucket: impl Fn(usize) -> Result<T> + Sync,
+    mut each: impl FnMut(T),
+) -> Result<()> {
     let source = (0..BUCKETS).map(|item| Ok(Weighted { item, bytes: 1 }));
     let limits = Limits::new(limits.threads, 2 * limits.threads as u64);
-    parallel::ordered(limits, source, || &of_bucket, |_| 1, |found: Result<T>| found.map(&mut each))
+    parallel::ordered(
+        limits,
+        source,
+        || &of_bucket,
+        |_| 1,
+        |found: Result<T>| found.map(&mut each),
+    )
 }
 
 impl GdicOptions {
     /// Words of more documents are stop words. `words` tells how many words have how many documents.
     fn most_documents(&self, documents: u64, words: &BTreeMap<u64, u64>) -> u64 {
         match self.stop_of {
-            StopOf::Documents => (0..=documents).rev().find(|&df| df as f64 / documents as f64 <= self.p_stop).unwrap_or_default(),
+            StopOf::Documents => (0..=documents)
+                .rev()
+                .find(|&df| df as f64 / documents as f64 <= self.p_stop)
+                .unwrap_or_default(),
             StopOf::Vocabulary => {
                 let all: u64 = words.values().sum();
                 let mut left = (self.p_stop * all as f64).floor() as u64;
@@ -190,7 +240,15 @@ struct Block {
 impl Block {
     fn new(rows: Range<u32>, contents: u32, options: GdicOptions) -> Self {
         let cells = rows.len() * contents as usize;
-        Self { options, rows, contents, counts: vec![0; cells], matches: vec![false; cells], has: Vec::new(), times: Vec::new() }
+        Self {
+            options,
+            rows,
+            contents,
+            counts: vec![0; cells],
+            matches: vec![false; cells],
+            has: Vec::new(),
+            times: Vec::new(),
+        }
     }
 
     /// Where the row of a document starts, with itself.
@@ -200,7 +258,10 @@ impl Block {
 
     /// What was found of a document and those after it.
     fn row(&self, a: u32) -> (&[u32], &[bool]) {
-        let (first, end) = (self.start(a) + a as usize + 1, self.start(a) + self.contents as usize);
+        let (first, end) = (
+            self.start(a) + a as usize + 1,
+            self.start(a) + self.contents as usize,
+        );
         (&self.counts[first..end], &self.matches[first..end])
     }
 
@@ -218,7 +279,11 @@ impl Block {
 
     /// How often the other document must have a word that this one has so often; none if it can never be a match.
     fn needed(&self, times: u32) -> Option<u32> {
-        (times >= self.options.n_match).then(|| self.options.n_match.max(self.options.s_match.saturating_sub(times)))
+        (times >= self.options.n_match).then(|| {
+            self.options
+                .n_match
+                .max(self.options.s_match.saturating_sub(times))
+        })
     }
 
     fn add_sparse(&mut self, a: Times, after: &[Times]) {
@@ -233,7 +298,10 @@ impl Block {
     /// The same, all documents at a time.
     fn add_dense(&mut self, rows: &[Times], list: &[Times]) {
         let base = self.rows.start as usize;
-        let (mut has, mut times) = (std::mem::take(&mut self.has), std::mem::take(&mut self.times));
+        let (mut has, mut times) = (
+            std::mem::take(&mut self.has),
+            std::mem::take(&mut self.times),
+        );
         let columns = self.contents as usize - base;
         for column in [&mut has, &mut times] {
             column.clear();
@@ -246,9 +314,15 @@ impl Block {
         for a in rows {
             let (start, skipped) = (self.start(a.place), (a.place + 1) as usize - base);
             let cells = start + a.place as usize + 1..start + self.contents as usize;
-            self.counts[cells.clone()].iter_mut().zip(&has[skipped..]).for_each(|(sum, has)| *sum += has);
+            self.counts[cells.clone()]
+                .iter_mut()
+                .zip(&has[skipped..])
+                .for_each(|(sum, has)| *sum += has);
             if let Some(needed) = self.needed(a.times) {
-                self.matches[cells].iter_mut().zip(&times[skipped..]).for_each(|(found, &times)| *found |= times >= needed);
+                self.matches[cells]
+                    .iter_mut()
+                    .zip(&times[skipped..])
+                    .for_each(|(found, &times)| *found |= times >= needed);
             }
         }
         (self.has, self.times) = (has, times);
@@ -257,7 +331,9 @@ impl Block {
 
 /// Of each content of an index, how many documents have it.
 pub fn copies_of(view: &View<'_>) -> Vec<u32> {
-    (0..view.contents().len() as u32).map(|content| view.documents_of(content).len() as u32).collect()
+    (0..view.contents().len() as u32)
+        .map(|content| view.documents_of(content).len() as u32)
+        .collect()
 }
 
 #[cfg(test)]
@@ -271,11 +347,24 @@ mod tests {
     struct Texts(Vec<Vec<u8>>);
 
     impl WordLists for Texts {
-        fn for_each_in(&self, bucket: usize, each: &mut crate::index::posting::WordSink<'_>) -> Result<()> {
+        fn for_each_in(
+            &self,
+            bucket: usize,
+            each: &mut crate::index::posting::WordSink<'_>,
+        ) -> Result<()> {
             let words: BTreeSet<u8> = self.0.iter().flatten().copied().collect();
-            for word in words.into_iter().filter(|word| crate::index::posting::bucket_of_word(xxh3_64(&[*word])) == bucket) {
-                let list: Vec<Times> =
-                    (0..).zip(&self.0).map(|(place, text)| Times { place, times: times(text, word) }).filter(|of| of.times > 0).collect();
+            for word in words
+                .into_iter()
+                .filter(|word| crate::index::posting::bucket_of_word(xxh3_64(&[*word])) == bucket)
+            {
+                let list: Vec<Times> = (0..)
+                    .zip(&self.0)
+                    .map(|(place, text)| Times {
+                        place,
+                        times: times(text, word),
+                    })
+                    .filter(|of| of.times > 0)
+                    .collect();
                 each(&[word], &list)?;
             }
             Ok(())
@@ -291,14 +380,26 @@ mod tests {
     }
 
     /// The definition, pair by pair.
-    fn simple(texts: &[Vec<u8>], copies: &[u32], options: GdicOptions) -> Vec<(u32, u32, bool, bool)> {
+    fn simple(
+        texts: &[Vec<u8>],
+        copies: &[u32],
+        options: GdicOptions,
+    ) -> Vec<(u32, u32, bool, bool)> {
         let documents: u32 = copies.iter().sum();
-        let df = |word: u8| (0..texts.len()).filter(|&text| texts[text].contains(&word)).map(|text| copies[text]).sum::<u32>();
+        let df = |word: u8| {
+            (0..texts.len())
+                .filter(|&text| texts[text].contains(&word))
+                .map(|text| copies[text])
+                .sum::<u32>()
+        };
         let vocabulary: BTreeSet<u8> = texts.iter().flatten().copied().collect();
         let is_stop = |word: u8| match options.stop_of {
             StopOf::Documents => f64::from(df(word)) / f64::from(documents) > options.p_stop,
             StopOf::Vocabulary => {
-                let as_frequent = vocabulary.iter().filter(|&&other| df(other) >= df(word)).count();
+                let as_frequent = vocabulary
+                    .iter()
+                    .filter(|&&other| df(other) >= df(word))
+                    .count();
                 as_frequent as f64 <= (options.p_stop * vocabulary.len() as f64).floor()
             }
         };
@@ -306,13 +407,18 @@ mod tests {
         for a in 0..texts.len() {
             for b in a + 1..texts.len() {
                 let [one, two] = [a, b].map(|text| unique(&texts[text]));
-                let common: Vec<u8> = one.intersection(&two).copied().filter(|&word| !is_stop(word)).collect();
+                let common: Vec<u8> = one
+                    .intersection(&two)
+                    .copied()
+                    .filter(|&word| !is_stop(word))
+                    .collect();
                 let matches = common.iter().any(|&word| {
                     let [x, y] = [a, b].map(|text| times(&texts[text], word));
                     x >= options.n_match && y >= options.n_match && x + y >= options.s_match
                 });
                 let least = one.len().min(two.len());
-                let is_common = !common.is_empty() && common.len() as f64 / least as f64 >= options.p_common;
+                let is_common =
+                    !common.is_empty() && common.len() as f64 / least as f64 >= options.p_common;
                 if matches || is_common {
                     found.push((a as u32, b as u32, matches, is_common));
                 }
@@ -321,8 +427,19 @@ mod tests {
         found
     }
 
-    fn by_joins(texts: &[Vec<u8>], copies: &[u32], options: GdicOptions, rows: u32) -> Vec<(u32, u32, bool, bool)> {
-        let gdic = Gdic::new(Texts(texts.to_vec()), copies.to_vec(), options, Limits::new(2, 4)).unwrap();
+    fn by_joins(
+        texts: &[Vec<u8>],
+        copies: &[u32],
+        options: GdicOptions,
+        rows: u32,
+    ) -> Vec<(u32, u32, bool, bool)> {
+        let gdic = Gdic::new(
+            Texts(texts.to_vec()),
+            copies.to_vec(),
+            options,
+            Limits::new(2, 4),
+        )
+        .unwrap();
         let contents = texts.len() as u32;
         let mut found = Vec::new();
         for start in (0..contents).step_by(rows as usize) {
@@ -336,33 +453,78 @@ mod tests {
         found
     }
 
-    const PUBLISHED: GdicOptions = GdicOptions { p_stop: 0.995, stop_of: StopOf::Documents, n_match: 2, s_match: 7, p_common: 0.02 };
+    const PUBLISHED: GdicOptions = GdicOptions {
+        p_stop: 0.995,
+        stop_of: StopOf::Documents,
+        n_match: 2,
+        s_match: 7,
+        p_common: 0.02,
+    };
 
     #[test]
     fn the_example_of_the_paper() {
         let texts = [b"abccgcedf".to_vec(), b"fdeccfaggh".to_vec()];
-        let options = GdicOptions { p_stop: 1.0, s_match: 5, p_common: 0.9, ..PUBLISHED };
+        let options = GdicOptions {
+            p_stop: 1.0,
+            s_match: 5,
+            p_common: 0.9,
+            ..PUBLISHED
+        };
         let pair = |options| by_joins(&texts, &[1, 1], options, 1).pop();
         assert_eq!(pair(options), Some((0, 1, true, false)));
         // 6 words of 7 are common.
-        assert_eq!(pair(GdicOptions { s_match: 6, p_common: 6.0 / 7.0, ..options }), Some((0, 1, false, true)));
-        assert_eq!(pair(GdicOptions { s_match: 6, p_common: 0.86, ..options }), None);
+        assert_eq!(
+            pair(GdicOptions {
+                s_match: 6,
+                p_common: 6.0 / 7.0,
+                ..options
+            }),
+            Some((0, 1, false, true))
+        );
+        assert_eq!(
+            pair(GdicOptions {
+                s_match: 6,
+                p_common: 0.86,
+                ..options
+            }),
+            None
+        );
         // With the published parameters words of both documents are stop words, as they are two of two.
         assert_eq!(pair(PUBLISHED), None);
     }
 
     #[test]
     fn nothing_is_found_where_there_is_nothing() {
-        for texts in [vec![], vec![vec![]], vec![vec![], vec![]], vec![b"a".to_vec(), vec![]], vec![b"a".to_vec(), b"b".to_vec()]] {
+        for texts in [
+            vec![],
+            vec![vec![]],
+            vec![vec![], vec![]],
+            vec![b"a".to_vec(), vec![]],
+            vec![b"a".to_vec(), b"b".to_vec()],
+        ] {
             let copies = vec![1; texts.len()];
             for stop_of in [StopOf::Documents, StopOf::Vocabulary] {
-                let found = by_joins(&texts, &copies, GdicOptions { p_stop: 0.5, stop_of, s_match: 1, n_match: 1, p_common: 0.1 }, 1);
+                let found = by_joins(
+                    &texts,
+                    &copies,
+                    GdicOptions {
+                        p_stop: 0.5,
+                        stop_of,
+                        s_match: 1,
+                        n_match: 1,
+                        p_common: 0.1,
+                    },
+                    1,
+                );
                 assert_eq!(found, []);
             }
         }
         // Of one word, and of stop words only.
         let texts = [b"a".to_vec(), b"aa".to_vec(), b"b".to_vec()];
-        let options = GdicOptions { p_stop: 0.9, ..PUBLISHED };
+        let options = GdicOptions {
+            p_stop: 0.9,
+            ..PUBLISHED
+        };
         assert_eq!(by_joins(&texts, &[1; 3], options, 2), [(0, 1, false, true)]);
         assert_eq!(by_joins(&texts[..2], &[1; 2], options, 2), []);
     }

@@ -48,7 +48,10 @@ impl Scratch {
     }
 
     fn overlap(&self, rank: u32) -> Overlap {
-        Overlap { shared: self.shared[rank as usize], rarity: self.rarity.get(rank as usize).copied().unwrap_or_default() }
+        Overlap {
+            shared: self.shared[rank as usize],
+            rarity: self.rarity.get(rank as usize).copied().unwrap_or_default(),
+        }
     }
 
     fn forget(&mut self, rank: u32) {
@@ -95,8 +98,14 @@ impl Scratch {
         if count == 0 || self.candidates.len() < count {
             return 0;
         }
-        let mut shared: Vec<u32> = self.candidates.iter().map(|&rank| self.shared[rank as usize]).collect();
-        *shared.select_nth_unstable_by(count - 1, |one, two| two.cmp(one)).1
+        let mut shared: Vec<u32> = self
+            .candidates
+            .iter()
+            .map(|&rank| self.shared[rank as usize])
+            .collect();
+        *shared
+            .select_nth_unstable_by(count - 1, |one, two| two.cmp(one))
+            .1
     }
 
     /// Drops the candidates of which `is_kept` is false, given what they share so far.
@@ -120,7 +129,13 @@ impl Join<'_> {
     }
 
     /// The same by some sets alone.
-    pub(super) fn neighbours_in(&self, scratch: &mut Scratch, content: u32, is_used: impl Fn(u32) -> bool, out: &mut Vec<Neighbour>) {
+    pub(super) fn neighbours_in(
+        &self,
+        scratch: &mut Scratch,
+        content: u32,
+        is_used: impl Fn(u32) -> bool,
+        out: &mut Vec<Neighbour>,
+    ) {
         out.clear();
         scratch.prepare(self);
         let rank = self.lists.rank_of(content);
@@ -141,11 +156,22 @@ impl Join<'_> {
         if scratch.shared[rank as usize] == 0 {
             scratch.candidates.push(rank);
         }
-        scratch.add(rank, Overlap { shared, rarity: 0.0 });
+        scratch.add(
+            rank,
+            Overlap {
+                shared,
+                rarity: 0.0,
+            },
+        );
     }
 
     /// Adds the candidates that count to `out`, which is then sorted by content, and the content itself if it has several documents; forgets all of them.
-    pub(super) fn accept_candidates(&self, scratch: &mut Scratch, rank: u32, out: &mut Vec<Neighbour>) {
+    pub(super) fn accept_candidates(
+        &self,
+        scratch: &mut Scratch,
+        rank: u32,
+        out: &mut Vec<Neighbour>,
+    ) {
         let mut candidates = std::mem::take(&mut scratch.candidates);
         for other in candidates.drain(..) {
             if other != rank {
@@ -164,19 +190,36 @@ impl Join<'_> {
     pub fn itself(&self, content: u32) -> Neighbour {
         let rank = self.lists.rank_of(content);
         let (side, overlap) = (self.lists.side(rank), self.overlap_with_itself(rank));
-        Neighbour { content, shared: overlap.shared, score: self.measure.score(side, side, overlap) }
+        Neighbour {
+            content,
+            shared: overlap.shared,
+            score: self.measure.score(side, side, overlap),
+        }
     }
 
     fn overlap_with_itself(&self, rank: u32) -> Overlap {
-        let rarity = self.forward.of(rank).iter().fold(self.lists.own_rarity(rank), |sum, &set| sum + self.lists.rarity(set));
-        Overlap { shared: self.lists.side(rank).blots, rarity }
+        let rarity = self
+            .forward
+            .of(rank)
+            .iter()
+            .fold(self.lists.own_rarity(rank), |sum, &set| {
+                sum + self.lists.rarity(set)
+            });
+        Overlap {
+            shared: self.lists.side(rank).blots,
+            rarity,
+        }
     }
 
     fn accept(&self, rank: u32, other: u32, overlap: Overlap, out: &mut Vec<Neighbour>) {
         let sides = [self.lists.side(rank), self.lists.side(other)];
         if self.measure.accepts(sides[0], sides[1], overlap) {
             let score = self.measure.score(sides[0], sides[1], overlap);
-            out.push(Neighbour { content: self.lists.content_at(other), shared: overlap.shared, score });
+            out.push(Neighbour {
+                content: self.lists.content_at(other),
+                shared: overlap.shared,
+                score,
+            });
         }
     }
 
@@ -185,7 +228,9 @@ impl Join<'_> {
         let side = self.lists.side(rank);
         let partners = self.lists.large_enough(rank, self.measure);
         self.find_left(scratch, sets);
-        let Some(smallest) = (!partners.is_empty()).then(|| self.lists.side(partners.start)) else { return };
+        let Some(smallest) = (!partners.is_empty()).then(|| self.lists.side(partners.start)) else {
+            return;
+        };
         for (at, &set) in sets.iter().enumerate().take(count) {
             let left = scratch.left[at];
             if scratch.candidates.is_empty() && !self.measure.can_reach(side, smallest, left) {
@@ -193,7 +238,10 @@ impl Join<'_> {
             }
             let members = self.lists.members(set);
             let members = &members[members.partition_point(|&other| other < partners.start)..];
-            let more = Overlap { shared: self.lists.weight(set), rarity: self.lists.rarity(set) };
+            let more = Overlap {
+                shared: self.lists.weight(set),
+                rarity: self.lists.rarity(set),
+            };
             let (begun, rest) = members.split_at(self.reachable(side, members, left));
             scratch.work += 1 + begun.len() as u64;
             for &other in begun {
@@ -229,7 +277,14 @@ impl Join<'_> {
     }
 
     /// Adds a set to the candidates among its members that cannot be begun any more.
-    pub(super) fn count_on(&self, scratch: &mut Scratch, side: Side, members: &[u32], left: Overlap, more: Overlap) {
+    pub(super) fn count_on(
+        &self,
+        scratch: &mut Scratch,
+        side: Side,
+        members: &[u32],
+        left: Overlap,
+        more: Overlap,
+    ) {
         if members.len() > scratch.candidates.len() {
             self.drop_hopeless(scratch, side, left);
         }
@@ -256,7 +311,10 @@ impl Join<'_> {
         let mut candidates = std::mem::take(&mut scratch.candidates);
         candidates.retain(|&other| {
             let have = scratch.overlap(other);
-            let most = Overlap { shared: have.shared.saturating_add(left.shared), rarity: have.rarity + left.rarity };
+            let most = Overlap {
+                shared: have.shared.saturating_add(left.shared),
+                rarity: have.rarity + left.rarity,
+            };
             let is_kept = self.measure.can_reach(side, self.lists.side(other), most);
             if !is_kept {
                 scratch.forget(other);

@@ -32,16 +32,31 @@ impl Lists {
     }
 
     /// Of each content, so many blots are not in the sets and do not count.
-    pub fn with_less(view: &View<'_>, sets: &Sets, measure: &Measure, max_df: u64, less: &[u32]) -> Self {
+    pub fn with_less(
+        view: &View<'_>,
+        sets: &Sets,
+        measure: &Measure,
+        max_df: u64,
+        less: &[u32],
+    ) -> Self {
         let order = rarest_first(view, sets, max_df);
         let sides = sides(view, sets, max_df, less);
         let mut content_at: Vec<u32> = (0..sides.len() as u32).collect();
         content_at.sort_by_key(|&content| sides[content as usize].blots);
         let mut rank_of = vec![0; content_at.len()];
-        content_at.iter().enumerate().for_each(|(rank, &content)| rank_of[content as usize] = rank as u32);
+        content_at
+            .iter()
+            .enumerate()
+            .for_each(|(rank, &content)| rank_of[content as usize] = rank as u32);
         let mut lists = Self {
-            sides: content_at.iter().map(|&content| sides[content as usize]).collect(),
-            copies: content_at.iter().map(|&content| view.documents_of(content).len() as u32).collect(),
+            sides: content_at
+                .iter()
+                .map(|&content| sides[content as usize])
+                .collect(),
+            copies: content_at
+                .iter()
+                .map(|&content| view.documents_of(content).len() as u32)
+                .collect(),
             own_rarity: vec![0.0; content_at.len()],
             set_counts: vec![0; content_at.len()],
             content_at,
@@ -52,7 +67,12 @@ impl Lists {
             rarities: Vec::new(),
         };
         for (df, set) in order {
-            lists.push(sets.get(set), sets.uses()[set] as u32, df, measure.score.needs_rarity());
+            lists.push(
+                sets.get(set),
+                sets.uses()[set] as u32,
+                df,
+                measure.score.needs_rarity(),
+            );
         }
         lists.find_own_rarity();
         lists
@@ -60,9 +80,12 @@ impl Lists {
 
     fn push(&mut self, set: &[u32], weight: u32, df: u64, with_rarity: bool) {
         let start = self.members.len();
-        self.members.extend(set.iter().map(|&content| self.rank_of[content as usize]));
+        self.members
+            .extend(set.iter().map(|&content| self.rank_of[content as usize]));
         self.members[start..].sort_unstable();
-        self.members[start..].iter().for_each(|&rank| self.set_counts[rank as usize] += 1);
+        self.members[start..]
+            .iter()
+            .for_each(|&rank| self.set_counts[rank as usize] += 1);
         self.ends.push(self.members.len());
         self.weights.push(weight);
         if with_rarity {
@@ -75,10 +98,13 @@ impl Lists {
         let mut posted = vec![0_u32; self.sides.len()];
         for set in 0..self.ends.len() {
             let weight = self.weights[set];
-            self.members(set as u32).iter().for_each(|&rank| posted[rank as usize] = posted[rank as usize].wrapping_add(weight));
+            self.members(set as u32).iter().for_each(|&rank| {
+                posted[rank as usize] = posted[rank as usize].wrapping_add(weight)
+            });
         }
         for (rank, posted) in posted.into_iter().enumerate() {
-            self.own_rarity[rank] = f64::from(self.sides[rank].blots.saturating_sub(posted)) / f64::from(self.copies[rank]);
+            self.own_rarity[rank] = f64::from(self.sides[rank].blots.saturating_sub(posted))
+                / f64::from(self.copies[rank]);
         }
     }
 
@@ -101,8 +127,13 @@ impl Lists {
         let mut found = is_one.to_vec();
         for set in 0..self.ends.len() as u32 {
             let members = self.members(set);
-            if members.iter().any(|&rank| is_one[self.content_at(rank) as usize]) {
-                members.iter().for_each(|&rank| found[self.content_at(rank) as usize] = true);
+            if members
+                .iter()
+                .any(|&rank| is_one[self.content_at(rank) as usize])
+            {
+                members
+                    .iter()
+                    .for_each(|&rank| found[self.content_at(rank) as usize] = true);
             }
         }
         found
@@ -152,7 +183,9 @@ impl Lists {
     /// The ranks of contents that are not too small for `rank`.
     pub(super) fn large_enough(&self, rank: u32, measure: &Measure) -> Range<u32> {
         let side = self.side(rank);
-        self.sides.partition_point(|&other| measure.is_too_small(side, other)) as u32..self.sides.len() as u32
+        self.sides
+            .partition_point(|&other| measure.is_too_small(side, other)) as u32
+            ..self.sides.len() as u32
     }
 
     /// The sets of each content that is wanted, rarest first: counting, then placing.
@@ -162,7 +195,11 @@ impl Lists {
         for rank in 0..self.contents() as u32 {
             // For now where the content starts; it moves on to its end.
             ends.push(sum);
-            sum += if is_wanted(rank) { self.set_count(rank) as usize } else { 0 };
+            sum += if is_wanted(rank) {
+                self.set_count(rank) as usize
+            } else {
+                0
+            };
         }
         let mut sets = vec![0; sum];
         for set in 0..self.ends.len() as u32 {
@@ -194,21 +231,35 @@ impl Forward {
 
 /// The df of a set, in documents.
 fn df(view: &View<'_>, set: &[u32]) -> u64 {
-    set.iter().map(|&content| view.documents_of(content).len() as u64).sum()
+    set.iter()
+        .map(|&content| view.documents_of(content).len() as u64)
+        .sum()
 }
 
 /// The sets that count, by df and number.
 fn rarest_first(view: &View<'_>, sets: &Sets, max_df: u64) -> Vec<(u64, usize)> {
     let used = (0..sets.len()).filter(|&set| sets.uses()[set] > 0);
-    let mut order: Vec<_> = used.map(|set| (df(view, sets.get(set)), set)).filter(|&(df, _)| df <= max_df).collect();
+    let mut order: Vec<_> = used
+        .map(|set| (df(view, sets.get(set)), set))
+        .filter(|&(df, _)| df <= max_df)
+        .collect();
     order.sort_unstable();
     order
 }
 
 /// Contents with the blots that count.
 fn sides(view: &View<'_>, sets: &Sets, max_df: u64, less: &[u32]) -> Vec<Side> {
-    let mut sides: Vec<Side> = view.contents().iter().map(|content| Side { blots: content.blots }).collect();
-    sides.iter_mut().zip(less).for_each(|(side, less)| side.blots = side.blots.saturating_sub(*less));
+    let mut sides: Vec<Side> = view
+        .contents()
+        .iter()
+        .map(|content| Side {
+            blots: content.blots,
+        })
+        .collect();
+    sides
+        .iter_mut()
+        .zip(less)
+        .for_each(|(side, less)| side.blots = side.blots.saturating_sub(*less));
     if max_df == u64::MAX {
         return sides;
     }
@@ -222,7 +273,11 @@ fn sides(view: &View<'_>, sets: &Sets, max_df: u64, less: &[u32]) -> Vec<Side> {
     }
     for (content, side) in sides.iter_mut().enumerate() {
         let has_many_copies = view.documents_of(content as u32).len() as u64 > max_df;
-        let own = if has_many_copies { u64::from(side.blots).saturating_sub(shared[content]) } else { 0 };
+        let own = if has_many_copies {
+            u64::from(side.blots).saturating_sub(shared[content])
+        } else {
+            0
+        };
         side.blots = u64::from(side.blots).saturating_sub(left_out[content] + own) as u32;
     }
     sides

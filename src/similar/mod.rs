@@ -10,12 +10,12 @@
 //!
 //! Everything here is about contents, which are distinct texts; whoever writes results names all documents of each.
 
-/// Where two documents are alike, by local alignment of their tokens.
-pub mod compare;
 mod affected;
 mod apart;
 mod cleaning;
 mod clusters;
+/// Where two documents are alike, by local alignment of their tokens.
+pub mod compare;
 mod counts;
 mod discovery;
 mod gdic;

@@ -63,7 +63,10 @@ impl Score {
     }
 
     pub fn default_threshold(self) -> f64 {
-        Self::NAMES.iter().find(|(_, score, _)| *score == self).map_or(0.1, |row| row.2)
+        Self::NAMES
+            .iter()
+            .find(|(_, score, _)| *score == self)
+            .map_or(0.1, |row| row.2)
     }
 }
 
@@ -121,7 +124,14 @@ impl Measure {
 
     /// Whether `b` can count with no more in common than `most`. Never true again for a larger `b` once it is false.
     pub fn can_reach(&self, a: Side, b: Side, most: Overlap) -> bool {
-        self.accepts(a, b, Overlap { shared: most.shared.min(a.blots), rarity: most.rarity * ABOVE_ROUNDING })
+        self.accepts(
+            a,
+            b,
+            Overlap {
+                shared: most.shared.min(a.blots),
+                rarity: most.rarity * ABOVE_ROUNDING,
+            },
+        )
     }
 
     /// Whether `b` has too few blots, whatever is shared. Never true again for a larger `b` once it is false.
@@ -129,8 +139,21 @@ impl Measure {
         match self.score {
             // How rare a shared blot is does not follow from the number of blots.
             Score::S4 | Score::Rarity => false,
-            Score::Containment | Score::Jaccard | Score::S1 | Score::S2 | Score::S3 | Score::Inclusion => {
-                b.blots < a.blots && !self.accepts(a, b, Overlap { shared: b.blots, rarity: 0.0 })
+            Score::Containment
+            | Score::Jaccard
+            | Score::S1
+            | Score::S2
+            | Score::S3
+            | Score::Inclusion => {
+                b.blots < a.blots
+                    && !self.accepts(
+                        a,
+                        b,
+                        Overlap {
+                            shared: b.blots,
+                            rarity: 0.0,
+                        },
+                    )
             }
         }
     }
@@ -145,13 +168,20 @@ mod tests {
     use proptest::prelude::*;
 
     fn measure(score: Score, threshold: f64) -> Measure {
-        Measure { score, threshold, selection: None }
+        Measure {
+            score,
+            threshold,
+            selection: None,
+        }
     }
 
     #[test]
     fn the_worked_examples() {
         let (a, b) = (Side { blots: 40 }, Side { blots: 120 });
-        let overlap = Overlap { shared: 30, rarity: 20.0 / 2.0 + 10.0 / 5.0 };
+        let overlap = Overlap {
+            shared: 30,
+            rarity: 20.0 / 2.0 + 10.0 / 5.0,
+        };
         for (score, expected) in [
             (Score::Containment, 0.75),
             (Score::Jaccard, 30.0 / 130.0),
@@ -162,22 +192,43 @@ mod tests {
             (Score::Rarity, 12.0),
             (Score::Inclusion, 0.75),
         ] {
-            assert_eq!(measure(score, 0.0).score(a, b, overlap), expected, "{score:?}");
+            assert_eq!(
+                measure(score, 0.0).score(a, b, overlap),
+                expected,
+                "{score:?}"
+            );
         }
         assert_eq!(measure(Score::Inclusion, 0.0).score(b, a, overlap), 0.25);
-        let sampled = |score| Measure { score, threshold: 0.0, selection: Some(16.0) };
+        let sampled = |score| Measure {
+            score,
+            threshold: 0.0,
+            selection: Some(16.0),
+        };
         assert_eq!(sampled(Score::S1).scaled(30), 480);
-        assert_eq!([Score::S1, Score::S2, Score::Rarity].map(|score| sampled(score).score(a, b, overlap)), [480.0, 0.75, 192.0]);
+        assert_eq!(
+            [Score::S1, Score::S2, Score::Rarity].map(|score| sampled(score).score(a, b, overlap)),
+            [480.0, 0.75, 192.0]
+        );
     }
 
     #[test]
     fn nothing_in_common_is_no_pair() {
         let side = Side { blots: 0 };
-        assert!(Score::NAMES.iter().all(|&(_, score, _)| !measure(score, 0.0).accepts(side, side, Overlap::default())));
+        assert!(
+            Score::NAMES
+                .iter()
+                .all(|&(_, score, _)| !measure(score, 0.0).accepts(side, side, Overlap::default()))
+        );
     }
 
     fn score() -> impl Strategy<Value = Score> {
-        prop::sample::select(Score::NAMES.map(|(_, score, _)| score).into_iter().chain([Score::Inclusion]).collect::<Vec<_>>())
+        prop::sample::select(
+            Score::NAMES
+                .map(|(_, score, _)| score)
+                .into_iter()
+                .chain([Score::Inclusion])
+                .collect::<Vec<_>>(),
+        )
     }
 
     proptest! {

@@ -163,28 +163,52 @@ impl Search<'_> {
         }
         for segment in &self.index.segments {
             let documents = segment.documents.len() as usize;
-            let rarity = if self.measure.score.needs_rarity() { vec![0.0; documents] } else { Vec::new() };
-            scratch.segments.push(Counts { shared: vec![0; documents], rarity, touched: Vec::new() });
+            let rarity = if self.measure.score.needs_rarity() {
+                vec![0.0; documents]
+            } else {
+                Vec::new()
+            };
+            scratch.segments.push(Counts {
+                shared: vec![0; documents],
+                rarity,
+                touched: Vec::new(),
+            });
         }
     }
 
     /// Looks up all blots in a segment, and counts what they lead to.
-    fn count(&self, segment: usize, blots: &[u64], scratch: &mut SearchScratch, is_lean: bool) -> Result<()> {
+    fn count(
+        &self,
+        segment: usize,
+        blots: &[u64],
+        scratch: &mut SearchScratch,
+        is_lean: bool,
+    ) -> Result<()> {
         // A document of hundreds of megabytes has millions of blots.
-        blots.chunks(MOST_POSTED).try_for_each(|blots| self.count_some(segment, blots, scratch, is_lean))
+        blots
+            .chunks(MOST_POSTED)
+            .try_for_each(|blots| self.count_some(segment, blots, scratch, is_lean))
     }
 
-    fn count_some(&self, segment: usize, blots: &[u64], scratch: &mut SearchScratch, is_lean: bool) -> Result<()> {
+    fn count_some(
+        &self,
+        segment: usize,
+        blots: &[u64],
+        scratch: &mut SearchScratch,
+        is_lean: bool,
+    ) -> Result<()> {
         let searched = &self.index.segments[segment];
         let mut found = Vec::with_capacity(AT_ONCE);
         scratch.posted.clear();
         for some in blots.chunks(AT_ONCE) {
             found.clear();
             searched.find_all(some, self.index.scheme.bits, &mut found)?;
-            scratch.posted.extend(found.iter().flatten().map(|posted| match *posted {
-                Posted::Set(set) => u64::from(set) << 1,
-                Posted::One(place) => u64::from(place) << 1 | 1,
-            }));
+            scratch
+                .posted
+                .extend(found.iter().flatten().map(|posted| match *posted {
+                    Posted::Set(set) => u64::from(set) << 1,
+                    Posted::One(place) => u64::from(place) << 1 | 1,
+                }));
             if is_lean {
                 self.index.release();
             }
@@ -193,17 +217,29 @@ impl Search<'_> {
         let posted = std::mem::take(&mut scratch.posted);
         for group in posted.chunk_by(|one, two| one == two) {
             let (key, weight) = (group[0], group.len() as u32);
-            let of = if key & 1 == 1 { Posted::One((key >> 1) as u32) } else { Posted::Set((key >> 1) as u32) };
+            let of = if key & 1 == 1 {
+                Posted::One((key >> 1) as u32)
+            } else {
+                Posted::Set((key >> 1) as u32)
+            };
             searched.places(of, &mut scratch.places)?;
             let counts = &mut scratch.segments[segment];
-            scratch.places.iter().for_each(|&place| counts.add(place, weight, 0.0));
+            scratch
+                .places
+                .iter()
+                .for_each(|&place| counts.add(place, weight, 0.0));
         }
         scratch.posted = posted;
         Ok(())
     }
 
     /// The same blot by blot, where it counts how many documents each has.
-    fn count_with_df(&self, blots: &[u64], counted: &mut u32, scratch: &mut SearchScratch) -> Result<()> {
+    fn count_with_df(
+        &self,
+        blots: &[u64],
+        counted: &mut u32,
+        scratch: &mut SearchScratch,
+    ) -> Result<()> {
         let mut found = std::mem::take(&mut scratch.found);
         for &blot in blots {
             self.index.find(blot, &mut found)?;
@@ -215,7 +251,9 @@ impl Search<'_> {
                 *counted -= 1;
                 continue;
             }
-            found.iter().for_each(|at| scratch.segments[at.segment].add(at.place, 1, 1.0 / df as f64));
+            found
+                .iter()
+                .for_each(|at| scratch.segments[at.segment].add(at.place, 1, 1.0 / df as f64));
         }
         scratch.found = found;
         Ok(())
@@ -237,19 +275,35 @@ impl Search<'_> {
         for (segment, counts) in scratch.segments.iter_mut().enumerate() {
             for place in counts.touched.drain(..) {
                 let shared = std::mem::take(&mut counts.shared[place as usize]);
-                let rarity = counts.rarity.get_mut(place as usize).map(std::mem::take).unwrap_or_default();
+                let rarity = counts
+                    .rarity
+                    .get_mut(place as usize)
+                    .map(std::mem::take)
+                    .unwrap_or_default();
                 let at = At { segment, place };
                 let row = self.index.row(at)?;
                 if !self.index.is_posted(segment, row.number)? {
                     continue;
                 }
-                let blots = row.blots.saturating_sub(self.excluded.of.get(&at).copied().unwrap_or_default()).max(shared);
+                let blots = row
+                    .blots
+                    .saturating_sub(self.excluded.of.get(&at).copied().unwrap_or_default())
+                    .max(shared);
                 let (other, overlap) = (Side { blots }, Overlap { shared, rarity });
                 if self.measure.accepts(side, other, overlap) {
                     let score = self.measure.score(side, other, overlap);
                     // Sums of the same in another order differ in their last digits; documents that are equally good must be so.
-                    let score = if self.measure.score.needs_rarity() { (score * 1e9).round() / 1e9 } else { score };
-                    found.push(Candidate { score, content: at, shared, blots });
+                    let score = if self.measure.score.needs_rarity() {
+                        (score * 1e9).round() / 1e9
+                    } else {
+                        score
+                    };
+                    found.push(Candidate {
+                        score,
+                        content: at,
+                        shared,
+                        blots,
+                    });
                 }
             }
         }
@@ -270,7 +324,12 @@ impl Search<'_> {
     }
 
     /// The first `count` documents of some contents, by id. Memory: no more than `count` ids, however many documents there are.
-    fn first_by_id(&self, contents: &[Candidate], count: usize, wanted: Option<&Wanted<'_>>) -> Result<Vec<Match>> {
+    fn first_by_id(
+        &self,
+        contents: &[Candidate],
+        count: usize,
+        wanted: Option<&Wanted<'_>>,
+    ) -> Result<Vec<Match>> {
         let mut first: BinaryHeap<(String, usize, At)> = BinaryHeap::new();
         for (which, candidate) in contents.iter().enumerate() {
             for document in self.index.documents_of(candidate.content)? {
@@ -286,8 +345,18 @@ impl Search<'_> {
             }
         }
         let to_match = |(_, which, document): (String, usize, At)| {
-            let Candidate { score, shared, blots, .. } = contents[which];
-            Match { document, shared, blots, score }
+            let Candidate {
+                score,
+                shared,
+                blots,
+                ..
+            } = contents[which];
+            Match {
+                document,
+                shared,
+                blots,
+                score,
+            }
         };
         Ok(first.into_sorted_vec().into_iter().map(to_match).collect())
     }

@@ -10,9 +10,20 @@ type Keyed<'n> = (Reverse<u32>, u32, &'n Neighbour);
 /// The `count` documents that share most with `document`, and which neighbour each of them is of: most shared first, then in the order of documents.
 ///
 /// What is shared ÷ the blots of the document is a→b, so this is the order by a→b.
-pub fn top<'n>(view: &View<'_>, neighbours: &'n [Neighbour], document: usize, count: usize) -> Vec<(u32, &'n Neighbour)> {
+pub fn top<'n>(
+    view: &View<'_>,
+    neighbours: &'n [Neighbour],
+    document: usize,
+    count: usize,
+) -> Vec<(u32, &'n Neighbour)> {
     // Each key is looked up once: comparing through the view would look it up at every comparison.
-    let key = |neighbour: &'n Neighbour| (Reverse(neighbour.shared), view.documents_of(neighbour.content)[0], neighbour);
+    let key = |neighbour: &'n Neighbour| {
+        (
+            Reverse(neighbour.shared),
+            view.documents_of(neighbour.content)[0],
+            neighbour,
+        )
+    };
     let by_rank = |one: &Keyed<'_>, two: &Keyed<'_>| (one.0, one.1).cmp(&(two.0, two.1));
     let mut order: Vec<Keyed<'n>> = neighbours.iter().map(key).collect();
     // Each has a document, and one may be the document itself: no more than count + 1 of them are needed.
@@ -26,7 +37,12 @@ pub fn top<'n>(view: &View<'_>, neighbours: &'n [Neighbour], document: usize, co
         let start = rows.len();
         for (_, _, neighbour) in equal {
             // The first of a content's documents come before its others.
-            rows.extend(view.documents_of(neighbour.content).iter().take(count + 1).map(|&other| (other, *neighbour)));
+            rows.extend(
+                view.documents_of(neighbour.content)
+                    .iter()
+                    .take(count + 1)
+                    .map(|&other| (other, *neighbour)),
+            );
         }
         rows[start..].sort_unstable_by_key(|row| row.0);
         if rows.len() > count {

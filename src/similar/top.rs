@@ -74,21 +74,47 @@ struct Remembered {
 
 impl LongSets {
     /// Sets of more than `long` members are long. `order`: the contents that may be partners, in the order in which ties are broken. A table has `count` rows.
-    pub fn new(lists: &Lists, long: usize, order: Vec<u32>, count: usize, memory_bytes: u64) -> Self {
+    pub fn new(
+        lists: &Lists,
+        long: usize,
+        order: Vec<u32>,
+        count: usize,
+        memory_bytes: u64,
+    ) -> Self {
         let mut place_of = vec![ABSENT; lists.contents()];
-        (0..).zip(&order).for_each(|(place, &content)| place_of[content as usize] = place);
+        (0..)
+            .zip(&order)
+            .for_each(|(place, &content)| place_of[content as usize] = place);
         let sets = lists.sets();
-        let first = (0..sets).find(|&set| lists.members(set).len() > long).unwrap_or(sets);
+        let first = (0..sets)
+            .find(|&set| lists.members(set).len() > long)
+            .unwrap_or(sets);
         let (mut places, mut ends) = (Vec::new(), Vec::new());
         for set in first..sets {
             let start = places.len();
-            places
-                .extend(lists.members(set).iter().map(|&rank| place_of[lists.content_at(rank) as usize]).filter(|&place| place != ABSENT));
+            places.extend(
+                lists
+                    .members(set)
+                    .iter()
+                    .map(|&rank| place_of[lists.content_at(rank) as usize])
+                    .filter(|&place| place != ABSENT),
+            );
             places[start..].sort_unstable();
             ends.push(places.len());
         }
-        let remembered = Remembered { most_bytes: memory_bytes as usize, best: Mutex::default() };
-        Self { first, places, ends, content_at: order, place_of, count: count.saturating_add(1), remembered }
+        let remembered = Remembered {
+            most_bytes: memory_bytes as usize,
+            best: Mutex::default(),
+        };
+        Self {
+            first,
+            places,
+            ends,
+            content_at: order,
+            place_of,
+            count: count.saturating_add(1),
+            remembered,
+        }
     }
 
     /// How many of a content's sets, which are given rarest first, are short.
@@ -112,12 +138,25 @@ impl LongSets {
         if let Some(found) = self.remembered.get(sets) {
             return found;
         }
-        let walked = sets.iter().map(|&set| Walked { places: self.places(set), weight: lists.weight(set) }).collect();
+        let walked = sets
+            .iter()
+            .map(|&set| Walked {
+                places: self.places(set),
+                weight: lists.weight(set),
+            })
+            .collect();
         let placed = Walk::new(walked, self.count).run();
-        let neighbour = |&(place, shared): &Placed| Neighbour { content: self.content_at[place as usize], shared, score: 0.0 };
+        let neighbour = |&(place, shared): &Placed| Neighbour {
+            content: self.content_at[place as usize],
+            shared,
+            score: 0.0,
+        };
         let mut neighbours: Vec<Neighbour> = placed.iter().map(neighbour).collect();
         neighbours.sort_unstable_by_key(|neighbour| neighbour.content);
-        let found = Best { placed: placed.into(), neighbours: neighbours.into() };
+        let found = Best {
+            placed: placed.into(),
+            neighbours: neighbours.into(),
+        };
         self.remembered.put(sets, &found);
         found
     }
@@ -125,13 +164,20 @@ impl LongSets {
 
 impl Remembered {
     fn get(&self, sets: &[u32]) -> Option<Best> {
-        self.best.lock().unwrap_or_else(PoisonError::into_inner).get(sets).cloned()
+        self.best
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(sets)
+            .cloned()
     }
 
     /// When there is no more memory, all is forgotten: documents with the same long sets mostly stand near each other.
     fn put(&self, sets: &[u32], found: &Best) {
         let mut best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = 4 * sets.len() + size_of_val(&found.placed[..]) + size_of_val(&found.neighbours[..]) + 100;
+        let bytes = 4 * sets.len()
+            + size_of_val(&found.placed[..])
+            + size_of_val(&found.neighbours[..])
+            + 100;
         if (best.len() + 1) * bytes > self.most_bytes {
             best.clear();
         }
@@ -168,7 +214,13 @@ struct Walk<'s> {
 impl<'s> Walk<'s> {
     fn new(mut sets: Vec<Walked<'s>>, count: usize) -> Self {
         sets.sort_by_key(|set| Reverse(set.places.len()));
-        Self { sets, count, best: BinaryHeap::new(), shared: vec![0; LARGEST_BLOCK], touched: Vec::new() }
+        Self {
+            sets,
+            count,
+            best: BinaryHeap::new(),
+            shared: vec![0; LARGEST_BLOCK],
+            touched: Vec::new(),
+        }
     }
 
     /// The best, by falling number of blots, then by place.
@@ -176,18 +228,33 @@ impl<'s> Walk<'s> {
         let mut width = FIRST_BLOCK;
         loop {
             let passive = self.passive();
-            let Some(start) = self.sets[passive..].iter().filter_map(|set| set.places.first()).min().copied() else { break };
+            let Some(start) = self.sets[passive..]
+                .iter()
+                .filter_map(|set| set.places.first())
+                .min()
+                .copied()
+            else {
+                break;
+            };
             self.walk_block(start..start.saturating_add(width as u32), passive);
             width = (2 * width).min(LARGEST_BLOCK);
         }
-        let mut best: Vec<Placed> = self.best.into_iter().map(|Reverse((shared, Reverse(place)))| (place, shared)).collect();
+        let mut best: Vec<Placed> = self
+            .best
+            .into_iter()
+            .map(|Reverse((shared, Reverse(place)))| (place, shared))
+            .collect();
         best.sort_unstable_by_key(|&(place, shared)| (Reverse(shared), place));
         best
     }
 
     /// What a place further on must have more of; 0 if any will do.
     fn least(&self) -> u32 {
-        if self.best.len() < self.count { 0 } else { self.best.peek().map_or(0, |Reverse((shared, _))| *shared) }
+        if self.best.len() < self.count {
+            0
+        } else {
+            self.best.peek().map_or(0, |Reverse((shared, _))| *shared)
+        }
     }
 
     /// How many of the longest sets cannot make up what is needed by themselves.
@@ -224,8 +291,13 @@ impl<'s> Walk<'s> {
         for place in touched.drain(..) {
             let shared = std::mem::take(&mut self.shared[(place - start) as usize]);
             if shared.saturating_add(more) >= self.least() {
-                let passive = self.sets[..passive].iter().filter(|set| set.places.binary_search(&place).is_ok());
-                self.add(place, passive.fold(shared, |sum, set| sum.saturating_add(set.weight)));
+                let passive = self.sets[..passive]
+                    .iter()
+                    .filter(|set| set.places.binary_search(&place).is_ok());
+                self.add(
+                    place,
+                    passive.fold(shared, |sum, set| sum.saturating_add(set.weight)),
+                );
             }
         }
         self.touched = touched;
@@ -253,32 +325,59 @@ pub(super) enum Seen<'s> {
 impl Join<'_> {
     /// Neighbours of a content, by rising number: all that can be among the first of a table, in each of some orders. Itself is among them
     /// if it has several documents, and may be if not. The measure must be [`super::Score::Inclusion`]; scores may be missing.
-    pub(super) fn best_neighbours(&self, scratch: &mut Scratch, content: u32, seen: &Seen<'_>, orders: &[LongSets]) -> Arc<[Neighbour]> {
+    pub(super) fn best_neighbours(
+        &self,
+        scratch: &mut Scratch,
+        content: u32,
+        seen: &Seen<'_>,
+        orders: &[LongSets],
+    ) -> Arc<[Neighbour]> {
         scratch.prepare(self);
-        let (rank, Some(first)) = (self.lists.rank_of(content), orders.first()) else { return Arc::default() };
+        let (rank, Some(first)) = (self.lists.rank_of(content), orders.first()) else {
+            return Arc::default();
+        };
         let sets = self.forward.of(rank);
         let short = first.short(sets);
         match seen {
             Seen::Walked => self.count(scratch, rank, sets, short),
             Seen::Counted(counted) => {
                 self.find_left(scratch, sets);
-                counted.for_each(content, &mut |other, shared| self.begin(scratch, self.lists.rank_of(other), shared));
+                counted.for_each(content, &mut |other, shared| {
+                    self.begin(scratch, self.lists.rank_of(other), shared)
+                });
             }
         }
         let left = scratch.left.get(short).copied().unwrap_or_default();
         let side = self.lists.side(rank);
         let can_be_unseen = left.shared > 0 && self.measure.can_reach(side, side, left);
-        let best: Vec<_> = orders.iter().filter(|_| can_be_unseen).map(|order| order.best(self.lists, &sets[short..])).collect();
-        if let ([best], true) = (&best[..], scratch.has_none_but(rank) && self.lists.copies(rank) == 1)
-            && best.placed.last().is_some_and(|&(_, shared)| self.measure.accepts(side, side, Overlap { shared, rarity: 0.0 }))
-        {
+        let best: Vec<_> = orders
+            .iter()
+            .filter(|_| can_be_unseen)
+            .map(|order| order.best(self.lists, &sets[short..]))
+            .collect();
+        if let ([best], true) = (
+            &best[..],
+            scratch.has_none_but(rank) && self.lists.copies(rank) == 1,
+        ) && best.placed.last().is_some_and(|&(_, shared)| {
+            self.measure.accepts(
+                side,
+                side,
+                Overlap {
+                    shared,
+                    rarity: 0.0,
+                },
+            )
+        }) {
             scratch.drain(|_, _| {});
             return best.neighbours.clone();
         }
         self.drop_late(scratch, orders, &best, left.shared);
         for (at, &set) in sets.iter().enumerate().skip(short) {
             if scratch.has_candidates() {
-                let more = Overlap { shared: self.lists.weight(set), rarity: 0.0 };
+                let more = Overlap {
+                    shared: self.lists.weight(set),
+                    rarity: 0.0,
+                };
                 let left = scratch.left[at];
                 self.count_on(scratch, side, self.lists.members(set), left, more);
             }
@@ -302,7 +401,12 @@ impl Join<'_> {
             Some(last) if best.placed.len() >= order.count => last.1,
             _ => 0,
         };
-        let mut least = orders.iter().zip(best).map(last_of).min().unwrap_or_default();
+        let mut least = orders
+            .iter()
+            .zip(best)
+            .map(last_of)
+            .min()
+            .unwrap_or_default();
         if let [order] = orders
             && order.has_all()
         {
@@ -337,8 +441,17 @@ mod tests {
     #[test]
     fn one_long_set_is_left_after_its_beginning() {
         let places: Vec<u32> = (0..1_000_000).collect();
-        let mut walk = Walk::new(vec![Walked { places: &places, weight: 7 }], 101);
+        let mut walk = Walk::new(
+            vec![Walked {
+                places: &places,
+                weight: 7,
+            }],
+            101,
+        );
         walk.walk_block(0..FIRST_BLOCK as u32, 0);
-        assert_eq!((walk.passive(), walk.sets[0].places.len()), (1, 1_000_000 - FIRST_BLOCK));
+        assert_eq!(
+            (walk.passive(), walk.sets[0].places.len()),
+            (1, 1_000_000 - FIRST_BLOCK)
+        );
     }
 }

@@ -1,9 +1,9 @@
 //! Documents and tokens.
 
+/// Documents in: files, directories, NDJSON, FASTA, stdin, compressed or not.
+pub mod corpus;
 pub mod scheme;
 /// Records on the wire: NDJSON and binary twins, headers, checksums, end records.
 pub mod stream;
-/// Documents in: files, directories, NDJSON, FASTA, stdin, compressed or not.
-pub mod corpus;
 /// Text to tokens: one file a tokenizer.
 pub mod token;

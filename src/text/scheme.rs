@@ -26,7 +26,9 @@ impl FromStr for TokenScheme {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            return Err(format!("'{text}' is not the scheme of a token stream, such as 'word@18.0'"));
+            return Err(format!(
+                "'{text}' is not the scheme of a token stream, such as 'word@18.0'"
+            ));
         }
         Ok(Self(text.to_owned()))
     }
@@ -48,14 +50,20 @@ pub const BITS: std::ops::RangeInclusive<u8> = 16..=64;
 impl BlotScheme {
     /// A blot as it is written in streams, or why it is none.
     pub fn parse_blot(&self, hex: &str) -> Result<u64, String> {
-        let blot = u64::from_str_radix(hex, 16).ok().filter(|&blot| self.bits == 64 || blot >> self.bits == 0);
+        let blot = u64::from_str_radix(hex, 16)
+            .ok()
+            .filter(|&blot| self.bits == 64 || blot >> self.bits == 0);
         blot.ok_or_else(|| format!("'{hex}' is not a blot of {} bits in hex", self.bits))
     }
 }
 
 impl fmt::Display for BlotScheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}:{} {}", self.tokens, self.window, self.bits, self.select)
+        write!(
+            f,
+            "{} {}:{} {}",
+            self.tokens, self.window, self.bits, self.select
+        )
     }
 }
 
@@ -63,14 +71,29 @@ impl FromStr for BlotScheme {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is not the scheme of a blot stream, such as 'word@18.0 ordered:8:32 all'");
+        let wrong = || {
+            format!(
+                "'{text}' is not the scheme of a blot stream, such as 'word@18.0 ordered:8:32 all'"
+            )
+        };
         let mut words = text.split(' ');
-        let (Some(tokens), Some(window), Some(select), None) = (words.next(), words.next(), words.next(), words.next()) else {
+        let (Some(tokens), Some(window), Some(select), None) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
             return Err(wrong());
         };
         let (window, bits) = window.rsplit_once(':').ok_or_else(wrong)?;
-        let bits = bits.parse().ok().filter(|bits| BITS.contains(bits)).ok_or_else(wrong)?;
-        Ok(Self { tokens: tokens.parse()?, window: window.to_owned(), bits, select: select.to_owned() })
+        let bits = bits
+            .parse()
+            .ok()
+            .filter(|bits| BITS.contains(bits))
+            .ok_or_else(wrong)?;
+        Ok(Self {
+            tokens: tokens.parse()?,
+            window: window.to_owned(),
+            bits,
+            select: select.to_owned(),
+        })
     }
 }
 
@@ -95,12 +118,16 @@ impl FromStr for PrintScheme {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(' ') {
-            Some((tokens, MINHASH)) => Ok(Self { tokens: tokens.parse()? }),
+            Some((tokens, MINHASH)) => Ok(Self {
+                tokens: tokens.parse()?,
+            }),
             Some((_, MINHASH_1)) => Err(format!(
                 "scheme is '{text}', version 1 of the prints, whose bits depend on one another; \
                  this program reads version 2 ({MINHASH}): make the prints again from the documents"
             )),
-            _ => Err(format!("'{text}' is not the scheme of a print stream, such as 'word@18.0 {MINHASH}'")),
+            _ => Err(format!(
+                "'{text}' is not the scheme of a print stream, such as 'word@18.0 {MINHASH}'"
+            )),
         }
     }
 }
@@ -111,14 +138,23 @@ mod tests {
 
     #[test]
     fn schemes_are_read_back_as_written() {
-        for text in ["word@18.0 ordered:8:32 all", "word+html@18.0 xor:10x2:18 winnow:4,mod:16"] {
+        for text in [
+            "word@18.0 ordered:8:32 all",
+            "word+html@18.0 xor:10x2:18 winnow:4,mod:16",
+        ] {
             assert_eq!(text.parse::<BlotScheme>().unwrap().to_string(), text);
         }
     }
 
     #[test]
     fn schemes_of_prints_are_read_back_as_written() {
-        assert_eq!("word@18.0 minhash:256@2".parse::<PrintScheme>().unwrap().to_string(), "word@18.0 minhash:256@2");
+        assert_eq!(
+            "word@18.0 minhash:256@2"
+                .parse::<PrintScheme>()
+                .unwrap()
+                .to_string(),
+            "word@18.0 minhash:256@2"
+        );
         for text in [
             "word@18.0",
             "word@18.0 minhash:256",
@@ -133,7 +169,14 @@ mod tests {
 
     #[test]
     fn other_text_is_refused() {
-        for text in ["", "word", "word ordered:8 all", "word ordered:8:99 all", "a b:32 c d", " b:32 c"] {
+        for text in [
+            "",
+            "word",
+            "word ordered:8 all",
+            "word ordered:8:99 all",
+            "a b:32 c d",
+            " b:32 c",
+        ] {
             assert!(text.parse::<BlotScheme>().is_err(), "{text}");
         }
     }

@@ -3,7 +3,10 @@
 use crate::work::Work;
 use dedup::{
     base::{error::Problem, files::TempDir, parallel::Limits},
-    commands::{BlotOptions, BuildOptions, Extract, ExtractOptions, RowFormat, Settings, Watch, build, extract},
+    commands::{
+        BlotOptions, BuildOptions, Extract, ExtractOptions, RowFormat, Settings, Watch, build,
+        extract,
+    },
     index::{Index, Means, View},
     report::{Format, GraphFormat, put_number},
     similar::{Discovery, Join, Keep, Measure, Options, Score, Scratch},
@@ -32,9 +35,19 @@ type Document = (BTreeSet<u32>, u32);
 pub fn index_of(work: &Work, documents: &[Document]) -> Index {
     let mut stream = String::new();
     for (number, (blots, tokens)) in documents.iter().enumerate() {
-        let first = documents.iter().position(|other| *other == documents[number]).unwrap() + 1;
-        let blots: Vec<_> = blots.iter().map(|&blot| format!("\"{:08x}\"", spread(blot))).collect();
-        stream += &format!("{{\"doc\":\"d{number:03}\",\"hash\":\"{first:032x}\",\"tokens\":{tokens},\"blots\":[{}]}}\n", blots.join(","));
+        let first = documents
+            .iter()
+            .position(|other| *other == documents[number])
+            .unwrap()
+            + 1;
+        let blots: Vec<_> = blots
+            .iter()
+            .map(|&blot| format!("\"{:08x}\"", spread(blot)))
+            .collect();
+        stream += &format!(
+            "{{\"doc\":\"d{number:03}\",\"hash\":\"{first:032x}\",\"tokens\":{tokens},\"blots\":[{}]}}\n",
+            blots.join(",")
+        );
     }
     build_index(work, &stream)
 }
@@ -42,12 +55,20 @@ pub fn index_of(work: &Work, documents: &[Document]) -> Index {
 fn build_index(work: &Work, stream: &str) -> Index {
     work.write("stream.jsonl", stream);
     let corpus = corpus::Options::of_files(vec![work.path("stream.jsonl")]);
-    let settings = Settings { form: Form::Binary, limits: Limits::new(2, 1 << 20), corpus };
+    let settings = Settings {
+        form: Form::Binary,
+        limits: Limits::new(2, 1 << 20),
+        corpus,
+    };
     let options = BuildOptions {
         blots: BlotOptions::default(),
         parts: 3,
         dictionary: false,
-        means: Means { memory_bytes: 1 << 24, threads: 2, tmp_dir: TempDir(None) },
+        means: Means {
+            memory_bytes: 1 << 24,
+            threads: 2,
+            tmp_dir: TempDir(None),
+        },
     };
     build(&options, &settings, &work.path("i"), &mut Silent).unwrap();
     Index::open(&work.path("i")).unwrap()
@@ -77,20 +98,30 @@ struct Pair {
 impl<'d> Truth<'d> {
     fn new(documents: &'d [Document], max_df: u64) -> Self {
         let mut df = BTreeMap::new();
-        documents.iter().flat_map(|document| &document.0).for_each(|&blot| *df.entry(blot).or_default() += 1);
+        documents
+            .iter()
+            .flat_map(|document| &document.0)
+            .for_each(|&blot| *df.entry(blot).or_default() += 1);
         df.retain(|_, df| *df <= max_df);
         Self { documents, df }
     }
 
     fn blots(&self, document: usize) -> BTreeSet<u32> {
-        self.documents[document].0.iter().copied().filter(|blot| self.df.contains_key(blot)).collect()
+        self.documents[document]
+            .0
+            .iter()
+            .copied()
+            .filter(|blot| self.df.contains_key(blot))
+            .collect()
     }
 
     /// The documents that have a blot, exact duplicates by their first.
     fn contents(&self, blot: u32) -> Vec<usize> {
         let has = |document: &Document| document.0.contains(&blot);
         let is_first = |at: usize| !self.documents[..at].contains(&self.documents[at]);
-        (0..self.documents.len()).filter(|&at| has(&self.documents[at]) && is_first(at)).collect()
+        (0..self.documents.len())
+            .filter(|&at| has(&self.documents[at]) && is_first(at))
+            .collect()
     }
 
     /// The sum of 1/df, set by set: rarest first, then by falling number of blots, then by the lesser list.
@@ -101,9 +132,14 @@ impl<'d> Truth<'d> {
             (set.0, set.1) = (df, set.1 + 1);
         }
         let of: BTreeSet<Vec<usize>> = shared.iter().map(|&blot| self.contents(blot)).collect();
-        let mut order: Vec<_> = of.iter().map(|set| (sets[set].0, Reverse(sets[set].1), set)).collect();
+        let mut order: Vec<_> = of
+            .iter()
+            .map(|set| (sets[set].0, Reverse(sets[set].1), set))
+            .collect();
         order.sort();
-        order.iter().fold(0.0, |sum, (df, Reverse(count), _)| sum + *count as f64 / *df as f64)
+        order.iter().fold(0.0, |sum, (df, Reverse(count), _)| {
+            sum + *count as f64 / *df as f64
+        })
     }
 
     fn pair(&self, score: Score, a: usize, b: usize) -> Option<Pair> {
@@ -124,12 +160,22 @@ impl<'d> Truth<'d> {
             Score::Rarity => self.rarity(&common),
             Score::Inclusion => a_in_b,
         };
-        Some(Pair { a, b, shared: common.len() as u32, a_in_b, b_in_a, score })
+        Some(Pair {
+            a,
+            b,
+            shared: common.len() as u32,
+            a_in_b,
+            b_in_a,
+            score,
+        })
     }
 
     fn pairs(&self, score: Score, threshold: f64) -> Vec<Pair> {
-        let all = (0..self.documents.len()).flat_map(|a| (a + 1..self.documents.len()).map(move |b| (a, b)));
-        all.filter_map(|(a, b)| self.pair(score, a, b)).filter(|pair| pair.score >= threshold).collect()
+        let all = (0..self.documents.len())
+            .flat_map(|a| (a + 1..self.documents.len()).map(move |b| (a, b)));
+        all.filter_map(|(a, b)| self.pair(score, a, b))
+            .filter(|pair| pair.score >= threshold)
+            .collect()
     }
 }
 
@@ -155,25 +201,61 @@ fn pair_lines(pairs: &[Pair]) -> String {
 }
 
 /// Runs with several limits, which must not matter.
-fn extracted(index: &Index, what: Extract, score: Score, threshold: f64, max_df: Option<u64>) -> String {
+fn extracted(
+    index: &Index,
+    what: Extract,
+    score: Score,
+    threshold: f64,
+    max_df: Option<u64>,
+) -> String {
     let mut all: Vec<String> = Vec::new();
-    for limits in [Limits::new(1, 1 << 24), Limits::new(3, 1 << 24), Limits::new(2, 64), Limits::new(1, 0)] {
+    for limits in [
+        Limits::new(1, 1 << 24),
+        Limits::new(3, 1 << 24),
+        Limits::new(2, 64),
+        Limits::new(1, 0),
+    ] {
         let mut out = Vec::new();
-        extract(&ExtractOptions { what, score, threshold, max_df, limits }, index, &mut out, &mut |_, _| ()).unwrap();
+        extract(
+            &ExtractOptions {
+                what,
+                score,
+                threshold,
+                max_df,
+                limits,
+            },
+            index,
+            &mut out,
+            &mut |_, _| (),
+        )
+        .unwrap();
         all.push(String::from_utf8(out).unwrap());
     }
-    assert!(all.iter().all(|out| *out == all[0]), "{what:?} depends on threads or memory");
+    assert!(
+        all.iter().all(|out| *out == all[0]),
+        "{what:?} depends on threads or memory"
+    );
     all.swap_remove(0)
 }
 
 /// Passages are runs of blots; documents are made of passages and some text of their own; some are copied whole.
 fn documents() -> impl Strategy<Value = Vec<Document>> {
-    let made = (prop::collection::vec(0_u32..9, 0..5), 0_u32..6, 0_u32..4, any::<prop::sample::Index>(), 0_u8..4);
+    let made = (
+        prop::collection::vec(0_u32..9, 0..5),
+        0_u32..6,
+        0_u32..4,
+        any::<prop::sample::Index>(),
+        0_u8..4,
+    );
     prop::collection::vec(made, 0..14).prop_map(|made| {
         let mut documents: Vec<Document> = Vec::new();
         for (number, (passages, own, extra, copied, kind)) in (0_u32..).zip(made) {
             let passage = |passage: u32| (0..passage % 4 * 3 + 1).map(move |at| passage * 20 + at);
-            let blots: BTreeSet<u32> = passages.into_iter().flat_map(passage).chain((0..own).map(|at| 1000 + number * 20 + at)).collect();
+            let blots: BTreeSet<u32> = passages
+                .into_iter()
+                .flat_map(passage)
+                .chain((0..own).map(|at| 1000 + number * 20 + at))
+                .collect();
             let tokens = blots.len() as u32 + extra;
             let copy = (kind == 0 && !documents.is_empty()).then(|| copied.get(&documents).clone());
             documents.push(copy.unwrap_or((blots, tokens)));
@@ -309,7 +391,9 @@ fn components(documents: usize, pairs: &[Pair]) -> Vec<Vec<usize>> {
     let mut found: Vec<Vec<usize>> = Vec::new();
     for start in 0..documents {
         let steps = steps_from(start, documents, pairs);
-        let members: Vec<usize> = (0..documents).filter(|&document| steps[document] < usize::MAX).collect();
+        let members: Vec<usize> = (0..documents)
+            .filter(|&document| steps[document] < usize::MAX)
+            .collect();
         if members.len() > 1 && members[0] == start {
             found.push(members);
         }
@@ -334,10 +418,26 @@ fn steps_from(start: usize, documents: usize, pairs: &[Pair]) -> Vec<usize> {
 /// How many members of sets are looked at to find the neighbours of all contents, and how many there are.
 fn work_for(index: &Index, score: Score, threshold: f64) -> (u64, usize) {
     let view = View::of(index).unwrap();
-    let measure = Measure { score, threshold, selection: None };
-    let discovery = Discovery::new(&view, Options { measure, max_df: u64::MAX, limits: Limits::new(1, 1 << 30) }).unwrap();
+    let measure = Measure {
+        score,
+        threshold,
+        selection: None,
+    };
+    let discovery = Discovery::new(
+        &view,
+        Options {
+            measure,
+            max_df: u64::MAX,
+            limits: Limits::new(1, 1 << 30),
+        },
+    )
+    .unwrap();
     let forward = discovery.lists.forward(|_| true);
-    let join = Join { lists: &discovery.lists, forward: &forward, measure: &measure };
+    let join = Join {
+        lists: &discovery.lists,
+        forward: &forward,
+        measure: &measure,
+    };
     let (mut scratch, mut found, mut pairs) = (Scratch::default(), Vec::new(), 0);
     for content in 0..view.contents().len() as u32 {
         join.neighbours(&mut scratch, content, &mut found);
@@ -354,14 +454,26 @@ fn a_chunk_of_20000_documents_is_no_work_where_the_threshold_rules_it_out() {
         let all = 0..30;
         let both = (0..60).map(|at| 1000 + document / 2 * 100 + at);
         let own = (0..10).map(|at| 2_000_000 + document * 100 + at);
-        let blots: Vec<_> = all.chain(both).chain(own).map(|blot: u32| format!("\"{:08x}\"", spread(blot))).collect();
-        stream += &format!("{{\"doc\":\"d{document}\",\"tokens\":110,\"blots\":[{}]}}\n", blots.join(","));
+        let blots: Vec<_> = all
+            .chain(both)
+            .chain(own)
+            .map(|blot: u32| format!("\"{:08x}\"", spread(blot)))
+            .collect();
+        stream += &format!(
+            "{{\"doc\":\"d{document}\",\"tokens\":110,\"blots\":[{}]}}\n",
+            blots.join(",")
+        );
     }
     let work = Work::new();
     let index = build_index(&work, &stream);
-    for (score, threshold) in
-        [(Score::Containment, 0.5), (Score::Jaccard, 0.5), (Score::S1, 40.0), (Score::S2, 0.4), (Score::S3, 0.4), (Score::S4, 0.2)]
-    {
+    for (score, threshold) in [
+        (Score::Containment, 0.5),
+        (Score::Jaccard, 0.5),
+        (Score::S1, 40.0),
+        (Score::S2, 0.4),
+        (Score::S3, 0.4),
+        (Score::S4, 0.2),
+    ] {
         let (steps, pairs) = work_for(&index, score, threshold);
         assert_eq!(pairs, 20_000, "{score:?}");
         assert!(steps < 50 * 20_000, "{score:?}: {steps}");
@@ -372,10 +484,30 @@ fn a_chunk_of_20000_documents_is_no_work_where_the_threshold_rules_it_out() {
 fn documents_that_are_all_the_same() {
     let work = Work::new();
     let index = index_of(&work, &vec![((0..50).collect(), 57); 300]);
-    let pairs = extracted(&index, Extract::Pairs(Format::Tsv), Score::Jaccard, 1.0, None);
+    let pairs = extracted(
+        &index,
+        Extract::Pairs(Format::Tsv),
+        Score::Jaccard,
+        1.0,
+        None,
+    );
     assert_eq!(pairs.lines().count(), 1 + 300 * 299 / 2);
-    assert!(pairs.lines().skip(1).all(|line| line.ends_with("\t50\t1\t1\t1")));
-    let table = extracted(&index, Extract::Table { top: 3, rows: RowFormat::new(Format::Tsv) }, Score::Inclusion, 0.1, None);
+    assert!(
+        pairs
+            .lines()
+            .skip(1)
+            .all(|line| line.ends_with("\t50\t1\t1\t1"))
+    );
+    let table = extracted(
+        &index,
+        Extract::Table {
+            top: 3,
+            rows: RowFormat::new(Format::Tsv),
+        },
+        Score::Inclusion,
+        0.1,
+        None,
+    );
     assert_eq!(table.lines().take(4).last(), Some("d000\td003\t50\t1\t1"));
     assert_eq!(work_for(&index, Score::Containment, 0.5).0, 0);
 }
@@ -386,10 +518,19 @@ fn an_empty_index_has_nothing() {
     let index = index_of(&work, &[]);
     for what in [
         Extract::Pairs(Format::Ndjson),
-        Extract::Table { top: 9, rows: RowFormat::new(Format::Ndjson) },
-        Extract::Clusters { keep: Keep::First, format: Format::Ndjson },
+        Extract::Table {
+            top: 9,
+            rows: RowFormat::new(Format::Ndjson),
+        },
+        Extract::Clusters {
+            keep: Keep::First,
+            format: Format::Ndjson,
+        },
         Extract::Exact(Format::Ndjson),
-        Extract::Blots { sigma: None, format: Format::Ndjson },
+        Extract::Blots {
+            sigma: None,
+            format: Format::Ndjson,
+        },
     ] {
         assert_eq!(extracted(&index, what, Score::Containment, 0.5, None), "");
     }

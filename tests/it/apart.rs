@@ -6,7 +6,10 @@ use crate::{
 };
 use dedup::{
     base::{error::Problem, parallel::Limits},
-    commands::{Extract, ExtractOptions, Grouping, LeaveOut, New, RowFormat, Watch, WhichPairs, extract_without},
+    commands::{
+        Extract, ExtractOptions, Grouping, LeaveOut, New, RowFormat, Watch, WhichPairs,
+        extract_without,
+    },
     index::Index,
     report::Format,
     similar::{Keep, Score},
@@ -25,11 +28,37 @@ impl Watch for Silent {
     fn progress(&mut self, _: u64, _: u64) {}
 }
 
-fn extracted(index: &Index, what: Extract, score: Score, threshold: f64, pairs: &WhichPairs) -> Vec<Value> {
-    let options = ExtractOptions { what, score, threshold, max_df: None, limits: Limits::new(2, 1 << 16) };
+fn extracted(
+    index: &Index,
+    what: Extract,
+    score: Score,
+    threshold: f64,
+    pairs: &WhichPairs,
+) -> Vec<Value> {
+    let options = ExtractOptions {
+        what,
+        score,
+        threshold,
+        max_df: None,
+        limits: Limits::new(2, 1 << 16),
+    };
     let mut out = Vec::new();
-    let leave_out = LeaveOut { pairs: pairs.clone(), ..LeaveOut::default() };
-    assert_eq!(extract_without(&options, &leave_out, index, &mut out, &mut Silent, &mut |_, _| {}).unwrap(), 0);
+    let leave_out = LeaveOut {
+        pairs: pairs.clone(),
+        ..LeaveOut::default()
+    };
+    assert_eq!(
+        extract_without(
+            &options,
+            &leave_out,
+            index,
+            &mut out,
+            &mut Silent,
+            &mut |_, _| {}
+        )
+        .unwrap(),
+        0
+    );
     records(&out)
 }
 
@@ -111,19 +140,40 @@ const COPY: &str = "ice that is pressed by its own weight begins to flow downhil
 
 fn class() -> Work {
     let work = Work::new();
-    for (id, word) in
-        [("2025/ann/1", "one"), ("2025/ben/1", "two"), ("2026/ann/1", "three"), ("2026/ann/2", "four"), ("2026/cem/1", "five")]
-    {
+    for (id, word) in [
+        ("2025/ann/1", "one"),
+        ("2025/ben/1", "two"),
+        ("2026/ann/1", "three"),
+        ("2026/ann/2", "four"),
+        ("2026/cem/1", "five"),
+    ] {
         work.write(&format!("class/{id}.txt"), format!("{COPY} {word}"));
     }
-    work.shell("cd class && dedup-index build -q -o ../my.idx 2025 && dedup-index add -q ../my.idx 2026").ok();
+    work.shell(
+        "cd class && dedup-index build -q -o ../my.idx 2025 && dedup-index add -q ../my.idx 2026",
+    )
+    .ok();
     work
 }
 
 fn pairs(work: &Work, arguments: &[&str]) -> Vec<String> {
-    let out = work.run("dedup-extract", &[&["my.idx", "--format", "tsv"], arguments].concat()).ok_text();
+    let out = work
+        .run(
+            "dedup-extract",
+            &[&["my.idx", "--format", "tsv"], arguments].concat(),
+        )
+        .ok_text();
     let short = |id: &str| id.replace("20", "").replace(".txt", "").replace('/', "");
-    out.lines().skip(1).map(|line| line.split('\t').take(2).map(short).collect::<Vec<_>>().join(" ")).collect()
+    out.lines()
+        .skip(1)
+        .map(|line| {
+            line.split('\t')
+                .take(2)
+                .map(short)
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+        .collect()
 }
 
 #[test]
@@ -147,51 +197,131 @@ fn groups_and_new_documents() {
     assert_eq!(pairs(&work, &["--new-since", "1"]), new);
     work.write("new", "2026/ann/1.txt\n2026/ann/2.txt\n2026/cem/1.txt\n");
     assert_eq!(pairs(&work, &["--new-from", "new"]), new);
-    let apart: Vec<&str> = new.iter().copied().filter(|pair| *pair != "26ann1 26ann2").collect();
+    let apart: Vec<&str> = new
+        .iter()
+        .copied()
+        .filter(|pair| *pair != "26ann1 26ann2")
+        .collect();
     assert_eq!(pairs(&work, &["--new", "2026/", "--group-by", "2"]), apart);
-    work.write("groups", "2025/ann/1.txt\tann\n2026/ann/1.txt\tann\n2026/ann/2.txt\tann\n");
+    work.write(
+        "groups",
+        "2025/ann/1.txt\tann\n2026/ann/1.txt\tann\n2026/ann/2.txt\tann\n",
+    );
     assert_eq!(pairs(&work, &["--groups", "groups"]).len(), 7);
     assert_eq!(pairs(&work, &["--group-by", "1"]).len(), 6);
-    let graph = work.run("dedup-extract", &["my.idx", "--as", "graph", "--group-by", "1"]).ok_text();
+    let graph = work
+        .run(
+            "dedup-extract",
+            &["my.idx", "--as", "graph", "--group-by", "1"],
+        )
+        .ok_text();
     assert_eq!(graph.matches("--").count(), 6, "{graph}");
     // The document that is asked about is of a group, too.
-    let asked = |arguments: &[&str]| work.run("dedup-query", &[&["my.idx", "class/2026/ann/1.txt"], arguments].concat());
+    let asked = |arguments: &[&str]| {
+        work.run(
+            "dedup-query",
+            &[&["my.idx", "class/2026/ann/1.txt"], arguments].concat(),
+        )
+    };
     assert_eq!(records(&asked(&[]).ok()).len(), 5);
-    work.write("asked", "class/2026/ann/1.txt\tann\n2026/ann/1.txt\tann\n2026/ann/2.txt\tann\n");
-    let found: Vec<String> = records(&asked(&["--groups", "asked"]).ok()).iter().map(|record| record["doc"].to_string()).collect();
-    assert_eq!(found, ["\"2025/ann/1.txt\"", "\"2025/ben/1.txt\"", "\"2026/cem/1.txt\""]);
-    assert_eq!(records(&asked(&["--groups", "asked", "--top", "2"]).ok()).len(), 2);
+    work.write(
+        "asked",
+        "class/2026/ann/1.txt\tann\n2026/ann/1.txt\tann\n2026/ann/2.txt\tann\n",
+    );
+    let found: Vec<String> = records(&asked(&["--groups", "asked"]).ok())
+        .iter()
+        .map(|record| record["doc"].to_string())
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "\"2025/ann/1.txt\"",
+            "\"2025/ben/1.txt\"",
+            "\"2026/cem/1.txt\""
+        ]
+    );
+    assert_eq!(
+        records(&asked(&["--groups", "asked", "--top", "2"]).ok()).len(),
+        2
+    );
 }
 
 #[test]
 fn what_is_not_there_is_named() {
     let work = class();
     work.write("groups", "2025/ann/1.txt\tann\nnobody.txt\tann\n");
-    for tool in [&["dedup-extract", "my.idx"][..], &["dedup-query", "my.idx", "class/2025/ann/1.txt"]] {
+    for tool in [
+        &["dedup-extract", "my.idx"][..],
+        &["dedup-query", "my.idx", "class/2025/ann/1.txt"],
+    ] {
         let ran = work.run(tool[0], &[&tool[1..], &["--groups", "groups"]].concat());
-        assert_eq!((ran.code(), ran.stderr()), (2, format!("{}: groups:2: there is no document 'nobody.txt'\n", tool[0])));
+        assert_eq!(
+            (ran.code(), ran.stderr()),
+            (
+                2,
+                format!("{}: groups:2: there is no document 'nobody.txt'\n", tool[0])
+            )
+        );
         assert!(!ran.stdout().is_empty());
     }
     work.write("new", "nobody.txt\n2026/cem/1.txt\n");
     let ran = work.run("dedup-extract", &["my.idx", "--new-from", "new"]);
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-extract: new:1: there is no document 'nobody.txt'\n"));
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (
+            2,
+            "dedup-extract: new:1: there is no document 'nobody.txt'\n"
+        )
+    );
     for (arguments, what) in [
         (&["--new", "2027/"][..], "no document of the index is new"),
         (&["--new-since", "9"], "generation 9 is not there"),
         (&["--groups", "none"], "none: No such file"),
-        (&["--groups", "groups", "--group-by", "1"], "cannot be used with"),
-        (&["--as", "exact", "--group-by", "1"], "--group-by has no meaning with --as exact"),
-        (&["--as", "blots", "--new", "2026/"], "--new has no meaning with --as blots"),
-        (&["--unique", "--groups", "groups"], "--groups has no meaning with --unique"),
-        (&["--as", "exact", "--base", "class"], "--base has no meaning with --as exact"),
+        (
+            &["--groups", "groups", "--group-by", "1"],
+            "cannot be used with",
+        ),
+        (
+            &["--as", "exact", "--group-by", "1"],
+            "--group-by has no meaning with --as exact",
+        ),
+        (
+            &["--as", "blots", "--new", "2026/"],
+            "--new has no meaning with --as blots",
+        ),
+        (
+            &["--unique", "--groups", "groups"],
+            "--groups has no meaning with --unique",
+        ),
+        (
+            &["--as", "exact", "--base", "class"],
+            "--base has no meaning with --as exact",
+        ),
         (&["--exclude-quotes"], "--exclude-quotes is about passages"),
-        (&["--as", "table", "--min-match-words", "9"], "--min-match-words is about passages"),
+        (
+            &["--as", "table", "--min-match-words", "9"],
+            "--min-match-words is about passages",
+        ),
     ] {
         let ran = work.run("dedup-extract", &[&["my.idx"], arguments].concat());
-        assert!(ran.code() == 2 && ran.stderr().contains(what), "{arguments:?}: {}", ran.stderr());
+        assert!(
+            ran.code() == 2 && ran.stderr().contains(what),
+            "{arguments:?}: {}",
+            ran.stderr()
+        );
     }
     let ran = work.run("dedup-query", &["--pairs", "x", "--group-by", "1"]);
     assert_eq!(ran.code(), 2);
-    let ran = work.run("dedup-query", &["my.idx", "class/2025/ann/1.txt", "--exclude-bibliography"]);
-    assert!(ran.code() == 2 && ran.stderr().contains("--exclude-bibliography is about passages"), "{}", ran.stderr());
+    let ran = work.run(
+        "dedup-query",
+        &["my.idx", "class/2025/ann/1.txt", "--exclude-bibliography"],
+    );
+    assert!(
+        ran.code() == 2
+            && ran
+                .stderr()
+                .contains("--exclude-bibliography is about passages"),
+        "{}",
+        ran.stderr()
+    );
 }

@@ -4,7 +4,10 @@ use crate::work::{Work, records};
 use serde_json::{Value, json};
 
 fn words(prefix: &str, count: usize) -> String {
-    (0..count).map(|number| format!("{prefix}{number}")).collect::<Vec<_>>().join(" ")
+    (0..count)
+        .map(|number| format!("{prefix}{number}"))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// A text of 100 words; 40 of them in another, two of which are replaced; the same twice; one with three words in common; next to nothing.
@@ -16,7 +19,10 @@ fn work() -> Work {
         ("c/copy.txt", format!("  {}\n", words("W", 100))),
         ("c/empty.txt", String::new()),
         ("c/empty2.txt", " ".to_owned()),
-        ("c/few.txt", format!("{} w0 w1 w2 {}", words("f", 30), words("g", 30))),
+        (
+            "c/few.txt",
+            format!("{} w0 w1 w2 {}", words("f", 30), words("g", 30)),
+        ),
         ("c/one.txt", "w0".to_owned()),
         ("c/two.txt", "w0 w1".to_owned()),
     ]);
@@ -27,7 +33,11 @@ fn work() -> Work {
 const EXHAUSTIVE: [&str; 3] = ["idx", "--method", "exhaustive"];
 
 fn found(work: &Work, more: &[&str]) -> Vec<Value> {
-    records(&work.run("dedup-extract", &[&EXHAUSTIVE[..], more].concat()).ok())
+    records(
+        &work
+            .run("dedup-extract", &[&EXHAUSTIVE[..], more].concat())
+            .ok(),
+    )
 }
 
 /// 40 words in order, 2 replaced: 38 × 5 − 2 × 10.
@@ -48,10 +58,18 @@ fn all_pairs_with_their_areas() {
     assert_eq!(found(&work, &[]), expected());
     assert_eq!(found(&work, &["--min-similarity", "171"]), expected()[..1]);
     let three = found(&work, &["--min-similarity", "15"]);
-    let with_few: Vec<_> = three.iter().filter(|record| record["b"] == "c/few.txt" || record["a"] == "c/few.txt").collect();
+    let with_few: Vec<_> = three
+        .iter()
+        .filter(|record| record["b"] == "c/few.txt" || record["a"] == "c/few.txt")
+        .collect();
     assert_eq!(with_few.len(), 3, "{three:?}");
     assert!(with_few.iter().all(|record| record["similarity"] == 15));
-    let tsv = work.run("dedup-extract", &[&EXHAUSTIVE[..], &["--format", "tsv"]].concat()).ok_text();
+    let tsv = work
+        .run(
+            "dedup-extract",
+            &[&EXHAUSTIVE[..], &["--format", "tsv"]].concat(),
+        )
+        .ok_text();
     let lines = "a\tb\tsimilarity\tareas\nc/a.txt\tc/copy.txt\t500\t1\nc/a.txt\tc/b.txt\t170\t1\nc/b.txt\tc/copy.txt\t170\t1\n";
     assert_eq!(tsv, lines);
 }
@@ -66,9 +84,11 @@ fn documents_may_come_from_anywhere() {
     assert_eq!(found(&work, &["c/a.txt", "c/b.txt"]), expected()[1..2]);
     work.shell("rm c/b.txt").ok();
     let ran = work.run("dedup-extract", &EXHAUSTIVE);
-    let message =
-        "dedup-extract: c/b.txt: No such file or directory (os error 2); if ids are no paths, say where the documents are with PATH\n";
-    assert_eq!((ran.code(), ran.stderr().as_str(), records(&ran.0.stdout)), (2, message, expected()[..1].to_vec()));
+    let message = "dedup-extract: c/b.txt: No such file or directory (os error 2); if ids are no paths, say where the documents are with PATH\n";
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str(), records(&ran.0.stdout)),
+        (2, message, expected()[..1].to_vec())
+    );
 }
 
 #[test]
@@ -76,9 +96,17 @@ fn pairs_that_share_blots_are_compared_too() {
     let work = work();
     let areas = work.run("dedup-extract", &["idx", "--areas"]).ok();
     assert_eq!(records(&areas), expected());
-    let half = records(&work.run("dedup-extract", &["idx", "--areas", "--threshold", "0.9"]).ok());
+    let half = records(
+        &work
+            .run("dedup-extract", &["idx", "--areas", "--threshold", "0.9"])
+            .ok(),
+    );
     assert_eq!(half, expected()[..1]);
-    assert_eq!(work.run("dedup-extract", &["idx", "--method", "blots"]).ok(), work.run("dedup-extract", &["idx"]).ok());
+    assert_eq!(
+        work.run("dedup-extract", &["idx", "--method", "blots"])
+            .ok(),
+        work.run("dedup-extract", &["idx"]).ok()
+    );
 }
 
 #[test]
@@ -86,30 +114,58 @@ fn candidates_say_how_they_were_found() {
     let work = work();
     let pair = |a: &str, b: &str, by: &str| json!({"a": format!("c/{a}.txt"), "b": format!("c/{b}.txt"), "by": by});
     let by_blots = records(&work.run("dedup-extract", &["idx", "--candidates"]).ok());
-    assert_eq!(by_blots, [pair("a", "copy", "exact"), pair("a", "b", "blots"), pair("b", "copy", "blots")]);
+    assert_eq!(
+        by_blots,
+        [
+            pair("a", "copy", "exact"),
+            pair("a", "b", "blots"),
+            pair("b", "copy", "blots")
+        ]
+    );
     let all = found(&work, &["--candidates"]);
     // Documents without tokens are candidates, but not of each other.
-    assert_eq!((all.len(), &all[1]), (8 * 7 / 2 - 1, &pair("a", "b", "exhaustive")));
+    assert_eq!(
+        (all.len(), &all[1]),
+        (8 * 7 / 2 - 1, &pair("a", "b", "exhaustive"))
+    );
 }
 
 #[test]
 fn slices_are_the_whole_and_threads_make_no_difference() {
     let work = Work::new();
     for number in 0..60 {
-        let text = format!("{} {} {}", words("a", number % 7 * 10), words(&format!("own{number}x"), 30), words("b", number % 5 * 10));
+        let text = format!(
+            "{} {} {}",
+            words("a", number % 7 * 10),
+            words(&format!("own{number}x"), 30),
+            words("b", number % 5 * 10)
+        );
         work.write(&format!("c/{number:02}.txt"), text);
     }
     work.shell("dedup-index build -q -o idx c").ok();
-    for method in [&["--method", "exhaustive"][..], &["--areas"], &["--candidates"], &["--areas", "--method", "blots"]] {
+    for method in [
+        &["--method", "exhaustive"][..],
+        &["--areas"],
+        &["--candidates"],
+        &["--areas", "--method", "blots"],
+    ] {
         for format in ["ndjson", "tsv"] {
-            let run = |more: &[&str]| work.run("dedup-extract", &[&["idx", "--format", format], method, more].concat()).ok();
+            let run = |more: &[&str]| {
+                work.run(
+                    "dedup-extract",
+                    &[&["idx", "--format", format], method, more].concat(),
+                )
+                .ok()
+            };
             let whole = run(&[]);
             assert!(whole.len() > 1000);
             for threads in ["1", "8"] {
                 assert_eq!(run(&["--threads", threads]), whole, "{method:?} {threads}");
             }
             for of in [2, 7] {
-                let parts: Vec<_> = (1..=of).map(|number| run(&["--slice", &format!("{number}/{of}")])).collect();
+                let parts: Vec<_> = (1..=of)
+                    .map(|number| run(&["--slice", &format!("{number}/{of}")]))
+                    .collect();
                 assert_eq!(parts.concat(), whole, "{method:?} {of}");
             }
         }
@@ -128,17 +184,50 @@ fn only_some_pairs_are_wanted() {
 fn other_schemes_and_packed_lines() {
     let work = Work::new();
     let lines: String = [("a", 50), ("b", 60), ("c", 0)]
-        .map(|(id, count)| json!({"id": id, "text": format!("{id} {}", words("w", count))}).to_string() + "\n")
+        .map(|(id, count)| {
+            json!({"id": id, "text": format!("{id} {}", words("w", count))}).to_string() + "\n"
+        })
         .concat();
     work.write("d.jsonl", lines);
     work.shell("gzip d.jsonl").ok();
     let plain = json!({"a": "a", "b": "b", "similarity": 250, "areas": [{"a": [2, 191], "b": [2, 191], "tokens": 50, "score": 250}]});
-    for (number, scheme) in ["ordered", "ordered --select mod:4", "context:3", "letters:12", "ordered:8,context:3"].iter().enumerate() {
-        work.shell(&format!("dedup-index build -q -o idx{number} --scheme {scheme} d.jsonl.gz")).ok();
+    for (number, scheme) in [
+        "ordered",
+        "ordered --select mod:4",
+        "context:3",
+        "letters:12",
+        "ordered:8,context:3",
+    ]
+    .iter()
+    .enumerate()
+    {
+        work.shell(&format!(
+            "dedup-index build -q -o idx{number} --scheme {scheme} d.jsonl.gz"
+        ))
+        .ok();
         let index = format!("idx{number}");
-        let found = records(&work.run("dedup-extract", &[&index, "--method", "exhaustive", "d.jsonl.gz"]).ok());
+        let found = records(
+            &work
+                .run(
+                    "dedup-extract",
+                    &[&index, "--method", "exhaustive", "d.jsonl.gz"],
+                )
+                .ok(),
+        );
         assert_eq!(found, std::slice::from_ref(&plain), "{scheme}");
-        assert_eq!(records(&work.run("dedup-extract", &[&index, "--areas", "--corpus", "d.jsonl.gz"]).ok()).len(), 1, "{scheme}");
+        assert_eq!(
+            records(
+                &work
+                    .run(
+                        "dedup-extract",
+                        &[&index, "--areas", "--corpus", "d.jsonl.gz"]
+                    )
+                    .ok()
+            )
+            .len(),
+            1,
+            "{scheme}"
+        );
     }
 }
 
@@ -146,28 +235,86 @@ fn other_schemes_and_packed_lines() {
 fn what_does_not_fit_is_refused() {
     let work = work();
     for (arguments, message) in [
-        ("--method exhaustive,blots", "exhaustive compares all pairs; leave out the other methods"),
-        ("--areas --as clusters", "--areas has no meaning with --as clusters; leave it out"),
-        ("--method exhaustive --unique", "--method exhaustive has no meaning with --unique; leave it out"),
-        ("--slice 1/2", "--slice is about pairs that are compared; add --areas or --method exhaustive"),
-        ("--min-similarity 5", "--min-similarity is about pairs that are compared; add --areas or --method exhaustive"),
-        ("--candidates --min-similarity 5", "--candidates are not compared; leave out --min-similarity"),
-        ("--candidates c", "PATH has no meaning with --candidates; leave it out"),
-        ("--areas --passages", "--passages has no meaning with --areas; leave it out"),
-        ("--areas --exclude c/a.txt", "--exclude has no meaning with --areas; leave it out"),
-        ("--method exhaustive --score s1", "--score has no meaning with --method exhaustive; leave it out"),
-        ("--method exhaustive --max-df 3", "--max-df has no meaning with --method exhaustive; leave it out"),
-        ("--areas --format dot", "--as pairs is written as ndjson or tsv, not as dot"),
+        (
+            "--method exhaustive,blots",
+            "exhaustive compares all pairs; leave out the other methods",
+        ),
+        (
+            "--areas --as clusters",
+            "--areas has no meaning with --as clusters; leave it out",
+        ),
+        (
+            "--method exhaustive --unique",
+            "--method exhaustive has no meaning with --unique; leave it out",
+        ),
+        (
+            "--slice 1/2",
+            "--slice is about pairs that are compared; add --areas or --method exhaustive",
+        ),
+        (
+            "--min-similarity 5",
+            "--min-similarity is about pairs that are compared; add --areas or --method exhaustive",
+        ),
+        (
+            "--candidates --min-similarity 5",
+            "--candidates are not compared; leave out --min-similarity",
+        ),
+        (
+            "--candidates c",
+            "PATH has no meaning with --candidates; leave it out",
+        ),
+        (
+            "--areas --passages",
+            "--passages has no meaning with --areas; leave it out",
+        ),
+        (
+            "--areas --exclude c/a.txt",
+            "--exclude has no meaning with --areas; leave it out",
+        ),
+        (
+            "--method exhaustive --score s1",
+            "--score has no meaning with --method exhaustive; leave it out",
+        ),
+        (
+            "--method exhaustive --max-df 3",
+            "--max-df has no meaning with --method exhaustive; leave it out",
+        ),
+        (
+            "--areas --format dot",
+            "--as pairs is written as ndjson or tsv, not as dot",
+        ),
     ] {
-        let ran = work.run("dedup-extract", &[&["idx"][..], &arguments.split(' ').collect::<Vec<_>>()].concat());
-        assert_eq!((ran.code(), ran.stderr()), (2, format!("dedup-extract: {message}\n")), "{arguments}");
+        let ran = work.run(
+            "dedup-extract",
+            &[&["idx"][..], &arguments.split(' ').collect::<Vec<_>>()].concat(),
+        );
+        assert_eq!(
+            (ran.code(), ran.stderr()),
+            (2, format!("dedup-extract: {message}\n")),
+            "{arguments}"
+        );
     }
     for slice in ["0/3", "4/3", "x"] {
-        let ran = work.run("dedup-extract", &[&EXHAUSTIVE[..], &["--slice", slice]].concat());
-        assert!(ran.code() == 2 && ran.stderr().contains("is not a slice such as 1/8"), "{slice}: {}", ran.stderr());
+        let ran = work.run(
+            "dedup-extract",
+            &[&EXHAUSTIVE[..], &["--slice", slice]].concat(),
+        );
+        assert!(
+            ran.code() == 2 && ran.stderr().contains("is not a slice such as 1/8"),
+            "{slice}: {}",
+            ran.stderr()
+        );
     }
     work.write("dna.fa", ">x\nacgtacgtacgtacgtacgtacgtacgtacgtacgt\n");
-    work.shell("dedup-index build -q --tokenizer dna -o dna.idx dna.fa").ok();
-    let ran = work.run("dedup-extract", &["dna.idx", "--method", "exhaustive", "dna.fa"]);
-    assert!(ran.code() == 2 && ran.stderr().contains("compare them with --passages"), "{}", ran.stderr());
+    work.shell("dedup-index build -q --tokenizer dna -o dna.idx dna.fa")
+        .ok();
+    let ran = work.run(
+        "dedup-extract",
+        &["dna.idx", "--method", "exhaustive", "dna.fa"],
+    );
+    assert!(
+        ran.code() == 2 && ran.stderr().contains("compare them with --passages"),
+        "{}",
+        ran.stderr()
+    );
 }

@@ -26,13 +26,25 @@ fn wool() -> String {
 
 /// The same sentence in a paragraph of one page, and in a list of the other, with other markup inside.
 fn ice() -> [String; 2] {
-    let marked = SAID.replace("weight begins", "<em>weight</em>\n<!-- really? -->begins").replace("stones", "st<i>on</i>es");
-    [page(&format!("<h1>Glaciers</h1><p>{SAID}</p>")), page(&format!("<ul><li>First&nbsp;of all.</li>\n<li>{marked}</li></ul>"))]
+    let marked = SAID
+        .replace("weight begins", "<em>weight</em>\n<!-- really? -->begins")
+        .replace("stones", "st<i>on</i>es");
+    [
+        page(&format!("<h1>Glaciers</h1><p>{SAID}</p>")),
+        page(&format!(
+            "<ul><li>First&nbsp;of all.</li>\n<li>{marked}</li></ul>"
+        )),
+    ]
 }
 
 fn work() -> Work {
     let [one, two] = ice();
-    Work::with(&[("bread.html", bread()), ("wool.html", wool()), ("one.html", one), ("two.html", two)])
+    Work::with(&[
+        ("bread.html", bread()),
+        ("wool.html", wool()),
+        ("one.html", one),
+        ("two.html", two),
+    ])
 }
 
 /// What a passage is in a document: from the first word to the last.
@@ -43,19 +55,62 @@ fn stretch<'d>(document: &'d str, span: &Value) -> &'d str {
 #[test]
 fn a_template_is_no_passage_of_stripped_pages() {
     let work = work();
-    work.run("dedup-index", &["build", "-o", "idx", "--strip-html", "-k", "3", "bread.html", "wool.html", "one.html", "two.html"]).ok();
+    work.run(
+        "dedup-index",
+        &[
+            "build",
+            "-o",
+            "idx",
+            "--strip-html",
+            "-k",
+            "3",
+            "bread.html",
+            "wool.html",
+            "one.html",
+            "two.html",
+        ],
+    )
+    .ok();
     for (name, command) in [
-        ("query", &["idx", "bread.html", "--passages", "--min-match-words", "1", "--threshold", "0"][..]),
-        ("pairs", &["--pairs", "list", "--strip-html", "--min-match-words", "1"]),
+        (
+            "query",
+            &[
+                "idx",
+                "bread.html",
+                "--passages",
+                "--min-match-words",
+                "1",
+                "--threshold",
+                "0",
+            ][..],
+        ),
+        (
+            "pairs",
+            &["--pairs", "list", "--strip-html", "--min-match-words", "1"],
+        ),
     ] {
         work.write("list", "bread.html\twool.html\n");
         let found = records(&work.run("dedup-query", command).0.stdout);
         let others = found.iter().filter(|record| record["doc"] != "bread.html");
-        assert!(others.clone().all(|record| record["passages"] == json!([])), "{name}: {found:?}");
+        assert!(
+            others.clone().all(|record| record["passages"] == json!([])),
+            "{name}: {found:?}"
+        );
     }
-    let found = records(&work.run("dedup-query", &["--pairs", "list", "--strip-html", "--min-match-words", "1"]).0.stdout);
+    let found = records(
+        &work
+            .run(
+                "dedup-query",
+                &["--pairs", "list", "--strip-html", "--min-match-words", "1"],
+            )
+            .0
+            .stdout,
+    );
     let words = json!({"words": 10, "excluded": {"base": 0, "bibliography": 0, "quotes": 0}, "counted": 10, "matched": 0, "share": 0});
-    assert_eq!((&found[0]["a_words"], &found[0]["b_words"]), (&words, &words));
+    assert_eq!(
+        (&found[0]["a_words"], &found[0]["b_words"]),
+        (&words, &words)
+    );
     // Unstripped, the template is what they share.
     let found = records(&work.run("dedup-query", &["--pairs", "list"]).ok());
     assert!(found[0]["a_in_b"].as_f64().unwrap() > 0.7, "{found:?}");
@@ -64,52 +119,150 @@ fn a_template_is_no_passage_of_stripped_pages() {
 #[test]
 fn a_copy_inside_other_markup_is_found_where_the_document_has_it() {
     let (work, [one, two]) = (work(), ice());
-    work.run("dedup-index", &["build", "-o", "idx", "--strip-html", "one.html", "two.html"]).ok();
+    work.run(
+        "dedup-index",
+        &["build", "-o", "idx", "--strip-html", "one.html", "two.html"],
+    )
+    .ok();
     work.write("list", "one.html\ttwo.html\n");
     let expected = |passage: &Value| {
-        assert_eq!((&passage["tokens"], &passage["kind"]), (&json!(22), &json!("verbatim")), "{passage}");
+        assert_eq!(
+            (&passage["tokens"], &passage["kind"]),
+            (&json!(22), &json!("verbatim")),
+            "{passage}"
+        );
         assert_eq!(stretch(&one, &passage["a"]), SAID);
         let copied = stretch(&two, &passage["b"]);
-        assert!(copied.starts_with("Ice that") && copied.ends_with("with it.") && copied.contains("<!-- really? -->begins"), "{copied}");
+        assert!(
+            copied.starts_with("Ice that")
+                && copied.ends_with("with it.")
+                && copied.contains("<!-- really? -->begins"),
+            "{copied}"
+        );
     };
-    let query = records(&work.run("dedup-query", &["idx", "one.html", "--passages"]).ok());
-    expected(&query.iter().find(|record| record["doc"] == "two.html").unwrap()["passages"][0]);
-    expected(&records(&work.run("dedup-query", &["--pairs", "list", "--strip-html"]).ok())[0]["passages"][0]);
-    expected(&records(&work.run("dedup-extract", &["idx", "--passages", "--threshold", "0"]).ok())[0]["passages"][0]);
-    let plain = records(&work.run("dedup-query", &["--pairs", "list", "--strip-html"]).ok());
-    let chars = records(&work.run("dedup-query", &["--pairs", "list", "--strip-html", "--chars"]).ok());
+    let query = records(
+        &work
+            .run("dedup-query", &["idx", "one.html", "--passages"])
+            .ok(),
+    );
+    expected(
+        &query
+            .iter()
+            .find(|record| record["doc"] == "two.html")
+            .unwrap()["passages"][0],
+    );
+    expected(
+        &records(
+            &work
+                .run("dedup-query", &["--pairs", "list", "--strip-html"])
+                .ok(),
+        )[0]["passages"][0],
+    );
+    expected(
+        &records(
+            &work
+                .run("dedup-extract", &["idx", "--passages", "--threshold", "0"])
+                .ok(),
+        )[0]["passages"][0],
+    );
+    let plain = records(
+        &work
+            .run("dedup-query", &["--pairs", "list", "--strip-html"])
+            .ok(),
+    );
+    let chars = records(
+        &work
+            .run(
+                "dedup-query",
+                &["--pairs", "list", "--strip-html", "--chars"],
+            )
+            .ok(),
+    );
     assert_eq!(plain, chars, "these pages are ASCII");
     // 22 of 23 words, and of 25.
-    assert_eq!((&plain[0]["a_in_b"], &plain[0]["b_in_a"]), (&json!(0.956_522), &json!(0.88)));
+    assert_eq!(
+        (&plain[0]["a_in_b"], &plain[0]["b_in_a"]),
+        (&json!(0.956_522), &json!(0.88))
+    );
 }
 
 #[test]
 fn pages_and_texts_show_no_markup() {
     let work = work();
-    work.run("dedup-index", &["build", "-o", "idx", "--strip-html", "one.html", "two.html"]).ok();
+    work.run(
+        "dedup-index",
+        &["build", "-o", "idx", "--strip-html", "one.html", "two.html"],
+    )
+    .ok();
     work.write("list", "one.html\ttwo.html\n");
-    work.run("dedup-query", &["idx", "one.html", "--html", "query.html"]).ok();
-    work.run("dedup-query", &["--pairs", "list", "--strip-html", "--html", "pairs"]).ok();
-    work.run("dedup-extract", &["idx", "--html", "report", "--threshold", "0"]).ok();
-    for page in ["query.html", "pairs/pair-000001.html", "report/pair-000001.html"] {
+    work.run("dedup-query", &["idx", "one.html", "--html", "query.html"])
+        .ok();
+    work.run(
+        "dedup-query",
+        &["--pairs", "list", "--strip-html", "--html", "pairs"],
+    )
+    .ok();
+    work.run(
+        "dedup-extract",
+        &["idx", "--html", "report", "--threshold", "0"],
+    )
+    .ok();
+    for page in [
+        "query.html",
+        "pairs/pair-000001.html",
+        "report/pair-000001.html",
+    ] {
         let page = String::from_utf8(work.read(page)).unwrap();
-        let texts: Vec<&str> = page.split("id=\"text-").skip(1).map(|text| text.split_once("</script>").unwrap().0).collect();
-        assert!(texts.iter().any(|text| text.contains("Glaciers\\n\\n\"") && text.contains(&format!("[[0],\"{SAID}\"]"))), "{texts:?}");
+        let texts: Vec<&str> = page
+            .split("id=\"text-")
+            .skip(1)
+            .map(|text| text.split_once("</script>").unwrap().0)
+            .collect();
+        assert!(
+            texts.iter().any(|text| text.contains("Glaciers\\n\\n\"")
+                && text.contains(&format!("[[0],\"{SAID}\"]"))),
+            "{texts:?}"
+        );
         for hidden in ["\\u003c", "font-family", "really?", "function", "utf-8"] {
-            assert!(texts.iter().all(|text| !text.contains(hidden)), "{hidden}: {texts:?}");
+            assert!(
+                texts.iter().all(|text| !text.contains(hidden)),
+                "{hidden}: {texts:?}"
+            );
         }
         assert!(page.contains("tags, comments, scripts and styles of HTML are left out"));
     }
-    let listed = records(&work.run("dedup-extract", &["idx", "--as", "passages", "one.html", "two.html"]).ok());
+    let listed = records(
+        &work
+            .run(
+                "dedup-extract",
+                &["idx", "--as", "passages", "one.html", "two.html"],
+            )
+            .ok(),
+    );
     assert_eq!(listed[0]["text"], SAID.trim_end_matches('.'));
     // The second place has its comment, but no text shows it.
     let blots = records(&work.run("dedup-extract", &["idx", "--as", "blots"]).ok());
     let of_two = |blot: &Value| {
-        let found = records(&work.run("dedup-query", &["idx", "--blot", blot["blot"].as_str().unwrap()]).ok());
-        found.iter().find(|record| record["doc"] == "two.html").unwrap()["text"].to_string()
+        let found = records(
+            &work
+                .run(
+                    "dedup-query",
+                    &["idx", "--blot", blot["blot"].as_str().unwrap()],
+                )
+                .ok(),
+        );
+        found
+            .iter()
+            .find(|record| record["doc"] == "two.html")
+            .unwrap()["text"]
+            .to_string()
     };
     let texts: Vec<String> = blots.iter().map(of_two).collect();
-    assert!(texts.iter().any(|text| text.contains("weight\\nbegins to")) && texts.iter().all(|text| !text.contains("really")), "{texts:?}");
+    assert!(
+        texts.iter().any(|text| text.contains("weight\\nbegins to"))
+            && texts.iter().all(|text| !text.contains("really")),
+        "{texts:?}"
+    );
 }
 
 #[test]
@@ -118,17 +271,46 @@ fn base_text_quotations_and_exclusions_are_stripped_too() {
     let quoted = SAID.trim_end_matches('.');
     work.write(
         "quoted.html",
-        page(&format!("<p>They say: <q></q>&ldquo;{}&rdquo; Indeed so.</p>", quoted.replace("stones", "<b>stones</b>"))),
+        page(&format!(
+            "<p>They say: <q></q>&ldquo;{}&rdquo; Indeed so.</p>",
+            quoted.replace("stones", "<b>stones</b>")
+        )),
     );
-    work.write("base.html", format!("<div><div>{}</div></div>", SAID.replace("flow", "<i>flow</i>")));
-    work.run("dedup-index", &["build", "-o", "idx", "--strip-html", "one.html"]).ok();
+    work.write(
+        "base.html",
+        format!(
+            "<div><div>{}</div></div>",
+            SAID.replace("flow", "<i>flow</i>")
+        ),
+    );
+    work.run(
+        "dedup-index",
+        &["build", "-o", "idx", "--strip-html", "one.html"],
+    )
+    .ok();
     let tally = |options: &[&str]| {
-        let found = work.run("dedup-query", &[&["idx", "quoted.html", "--passages", "--min-match-words", "1"], options].concat());
-        records(&found.0.stdout).first().map(|record| record["a_words"]["excluded"].clone())
+        let found = work.run(
+            "dedup-query",
+            &[
+                &["idx", "quoted.html", "--passages", "--min-match-words", "1"],
+                options,
+            ]
+            .concat(),
+        );
+        records(&found.0.stdout)
+            .first()
+            .map(|record| record["a_words"]["excluded"].clone())
     };
-    assert_eq!(tally(&[]), Some(json!({"base": 0, "bibliography": 0, "quotes": 0})));
+    assert_eq!(
+        tally(&[]),
+        Some(json!({"base": 0, "bibliography": 0, "quotes": 0}))
+    );
     // Nothing is left to be told of.
-    for left_out in [&["--exclude-quotes"][..], &["--base", "base.html"], &["--exclude", "base.html"]] {
+    for left_out in [
+        &["--exclude-quotes"][..],
+        &["--base", "base.html"],
+        &["--exclude", "base.html"],
+    ] {
         assert_eq!(tally(left_out), None, "{left_out:?}");
     }
 }
@@ -142,24 +324,56 @@ const CODE: [&str; 2] = [
 #[test]
 fn each_tokenizer_compares_its_own_tokens() {
     let noisy = SAID.replace("pressed by", "pres- sed hy");
-    let lines: String = (0..9).map(|line| format!("line {line} of many\n")).collect();
+    let lines: String = (0..9)
+        .map(|line| format!("line {line} of many\n"))
+        .collect();
     for (tokenizer, texts, kind, tokens) in [
         ("code-norm", CODE.map(str::to_owned), "verbatim", 43),
         ("char:5", [SAID.to_owned(), noisy], "edited", 83),
-        ("line", [format!("x\n{lines}y\n"), format!("{}z\n", lines.replace("of", " of "))], "verbatim", 9),
+        (
+            "line",
+            [
+                format!("x\n{lines}y\n"),
+                format!("{}z\n", lines.replace("of", " of ")),
+            ],
+            "verbatim",
+            9,
+        ),
     ] {
-        let work = Work::with(&[("a", &texts[0]), ("b", &texts[1]), ("list", &"a\tb\n".to_owned())]);
-        work.run("dedup-index", &["build", "-o", "idx", "--tokenizer", tokenizer, "a", "b"]).ok();
+        let work = Work::with(&[
+            ("a", &texts[0]),
+            ("b", &texts[1]),
+            ("list", &"a\tb\n".to_owned()),
+        ]);
+        work.run(
+            "dedup-index",
+            &["build", "-o", "idx", "--tokenizer", tokenizer, "a", "b"],
+        )
+        .ok();
         let query = records(&work.run("dedup-query", &["idx", "a", "--passages"]).ok());
-        let pairs = records(&work.run("dedup-query", &["--pairs", "list", "--tokenizer", tokenizer]).ok());
+        let pairs = records(
+            &work
+                .run(
+                    "dedup-query",
+                    &["--pairs", "list", "--tokenizer", tokenizer],
+                )
+                .ok(),
+        );
         let of_query = &query.iter().find(|record| record["doc"] == "b").unwrap()["passages"];
         assert_eq!(of_query, &pairs[0]["passages"], "{tokenizer}");
         let passages = of_query.as_array().unwrap();
-        assert_eq!((passages.len(), &passages[0]["kind"], &passages[0]["tokens"]), (1, &json!(kind), &json!(tokens)), "{tokenizer}");
+        assert_eq!(
+            (passages.len(), &passages[0]["kind"], &passages[0]["tokens"]),
+            (1, &json!(kind), &json!(tokens)),
+            "{tokenizer}"
+        );
     }
     // By words the two are not alike.
     let work = Work::with(&[("a", CODE[0]), ("b", CODE[1]), ("list", "a\tb\n")]);
-    assert_eq!(records(&work.run("dedup-query", &["--pairs", "list"]).0.stdout)[0]["passages"], json!([]));
+    assert_eq!(
+        records(&work.run("dedup-query", &["--pairs", "list"]).0.stdout)[0]["passages"],
+        json!([])
+    );
 }
 
 #[test]
@@ -167,7 +381,9 @@ fn both_strands_of_bases_are_compared() {
     let mut state = 7_u64;
     let mut bases = |count: usize| -> String {
         let next = |_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             char::from(b"ACGT"[(state >> 60) as usize & 3])
         };
         (0..count).map(next).collect()
@@ -180,11 +396,38 @@ fn both_strands_of_bases_are_compared() {
     let (before, after) = (bases(40), bases(40));
     let fasta = [
         format!(">a first\n{before}{shared}\nNNNN{other}\n"),
-        format!(">b second\n{}{}\n{other}NNNN{after}\n", bases(30), complement(&shared)),
+        format!(
+            ">b second\n{}{}\n{other}NNNN{after}\n",
+            bases(30),
+            complement(&shared)
+        ),
     ];
-    let work = Work::with(&[("a.fa", &fasta[0]), ("b.fa", &fasta[1]), ("list", &"a.fa\tb.fa\n".to_owned())]);
-    work.run("dedup-index", &["build", "-o", "idx", "--tokenizer", "dna", "a.fa", "b.fa"]).ok();
-    let found = records(&work.run("dedup-query", &["idx", "a.fa", "--passages", "--corpus", "b.fa", "--corpus", "a.fa"]).ok());
+    let work = Work::with(&[
+        ("a.fa", &fasta[0]),
+        ("b.fa", &fasta[1]),
+        ("list", &"a.fa\tb.fa\n".to_owned()),
+    ]);
+    work.run(
+        "dedup-index",
+        &["build", "-o", "idx", "--tokenizer", "dna", "a.fa", "b.fa"],
+    )
+    .ok();
+    let found = records(
+        &work
+            .run(
+                "dedup-query",
+                &[
+                    "idx",
+                    "a.fa",
+                    "--passages",
+                    "--corpus",
+                    "b.fa",
+                    "--corpus",
+                    "a.fa",
+                ],
+            )
+            .ok(),
+    );
     let passages = &found.iter().find(|record| record["doc"] == "b").unwrap()["passages"];
     let expected = json!([
         {"a": [40, 140], "b": [30, 130], "tokens": 100, "score": 1, "kind": "verbatim", "reverse": true},
@@ -192,38 +435,111 @@ fn both_strands_of_bases_are_compared() {
     ]);
     assert_eq!(passages, &expected);
     // A file of FASTA, with its heads.
-    let pairs = records(&work.run("dedup-query", &["--pairs", "list", "--tokenizer", "dna"]).ok());
-    let moved = |span: &Value, by: usize| json!([span[0].as_u64().unwrap() + by as u64, span[1].as_u64().unwrap() + by as u64]);
-    for (found, expected) in pairs[0]["passages"].as_array().unwrap().iter().zip(expected.as_array().unwrap()) {
-        assert_eq!((&found["a"], &found["b"]), (&moved(&expected["a"], 9), &moved(&expected["b"], 10)));
+    let pairs = records(
+        &work
+            .run("dedup-query", &["--pairs", "list", "--tokenizer", "dna"])
+            .ok(),
+    );
+    let moved = |span: &Value, by: usize| {
+        json!([
+            span[0].as_u64().unwrap() + by as u64,
+            span[1].as_u64().unwrap() + by as u64
+        ])
+    };
+    for (found, expected) in pairs[0]["passages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(expected.as_array().unwrap())
+    {
+        assert_eq!(
+            (&found["a"], &found["b"]),
+            (&moved(&expected["a"], 9), &moved(&expected["b"], 10))
+        );
     }
 }
 
 #[test]
 fn every_question_about_a_stripped_index_is_about_the_text() {
     let (work, [one, two]) = (work(), ice());
-    work.write("taboo.html", format!("<div>{}</div>", SAID.replace("flow", "<i>flow</i>")));
+    work.write(
+        "taboo.html",
+        format!("<div>{}</div>", SAID.replace("flow", "<i>flow</i>")),
+    );
     work.run(
         "dedup-index",
-        &["build", "-q", "--dictionary", "-o", "idx", "--strip-html", "bread.html", "one.html", "two.html", "wool.html"],
+        &[
+            "build",
+            "-q",
+            "--dictionary",
+            "-o",
+            "idx",
+            "--strip-html",
+            "bread.html",
+            "one.html",
+            "two.html",
+            "wool.html",
+        ],
     )
     .ok();
-    let extract = |arguments: &[&str]| records(&work.run("dedup-extract", &[&["idx", "-q"], arguments].concat()).ok());
-    for method in [&["--areas"][..], &["--method", "exhaustive"], &["--method", "gdic"]] {
+    let extract = |arguments: &[&str]| {
+        records(
+            &work
+                .run("dedup-extract", &[&["idx", "-q"], arguments].concat())
+                .ok(),
+        )
+    };
+    for method in [
+        &["--areas"][..],
+        &["--method", "exhaustive"],
+        &["--method", "gdic"],
+    ] {
         let found = extract(method);
-        assert_eq!((found.len(), &found[0]["a"], &found[0]["b"]), (1, &json!("one.html"), &json!("two.html")), "{method:?}: {found:?}");
+        assert_eq!(
+            (found.len(), &found[0]["a"], &found[0]["b"]),
+            (1, &json!("one.html"), &json!("two.html")),
+            "{method:?}: {found:?}"
+        );
         let area = &found[0]["areas"][0];
-        assert!(stretch(&one, &area["a"]).starts_with("Ice that") && stretch(&two, &area["b"]).ends_with("with it"), "{area}");
+        assert!(
+            stretch(&one, &area["a"]).starts_with("Ice that")
+                && stretch(&two, &area["b"]).ends_with("with it"),
+            "{area}"
+        );
     }
-    let spans = extract(&["--as", "spans", "bread.html", "one.html", "two.html", "wool.html"]);
-    let seen: Vec<&str> =
-        spans.iter().filter(|record| record["spans"] != json!([])).map(|record| record["doc"].as_str().unwrap()).collect();
+    let spans = extract(&[
+        "--as",
+        "spans",
+        "bread.html",
+        "one.html",
+        "two.html",
+        "wool.html",
+    ]);
+    let seen: Vec<&str> = spans
+        .iter()
+        .filter(|record| record["spans"] != json!([]))
+        .map(|record| record["doc"].as_str().unwrap())
+        .collect();
     assert_eq!(seen, ["two.html"]);
     assert!(stretch(&two, &spans[2]["spans"][0]).starts_with("Ice that"));
-    assert_eq!(extract(&["--as", "passages"]).iter().map(|passage| passage["tokens"].clone()).collect::<Vec<_>>(), [json!(22)]);
-    for left_out in [&["--as", "passages", "--taboo"][..], &["--threshold", "0", "--exclude"], &["--threshold", "0", "--base"]] {
+    assert_eq!(
+        extract(&["--as", "passages"])
+            .iter()
+            .map(|passage| passage["tokens"].clone())
+            .collect::<Vec<_>>(),
+        [json!(22)]
+    );
+    for left_out in [
+        &["--as", "passages", "--taboo"][..],
+        &["--threshold", "0", "--exclude"],
+        &["--threshold", "0", "--base"],
+    ] {
         // Only the line that says what was left out.
         let found = extract(&[left_out, &["taboo.html"]].concat());
-        assert_eq!((found.len(), &found[0]["dedup"]), (1, &json!("extract")), "{found:?}");
+        assert_eq!(
+            (found.len(), &found[0]["dedup"]),
+            (1, &json!("extract")),
+            "{found:?}"
+        );
     }
 }

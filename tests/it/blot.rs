@@ -5,14 +5,20 @@ use std::collections::BTreeSet;
 
 fn blots(arguments: &[&str], text: &str) -> Vec<String> {
     let ran = Work::new().run_with("dedup-blot", arguments, text.as_bytes());
-    records(&ran.ok())[1]["blots"].as_array().unwrap().iter().map(|blot| blot.as_str().unwrap().to_owned()).collect()
+    records(&ran.ok())[1]["blots"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|blot| blot.as_str().unwrap().to_owned())
+        .collect()
 }
 
 const TEXT: &str = "lorem ipsum dolor sit amet";
 
 #[test]
 fn a_whole_stream() {
-    let ran = Work::with(&[("a.txt", TEXT)]).run("dedup-blot", &["-k", "3", "--positions", "a.txt"]);
+    let ran =
+        Work::with(&[("a.txt", TEXT)]).run("dedup-blot", &["-k", "3", "--positions", "a.txt"]);
     assert_eq!(
         ran.ok_text(),
         r#"{"dedup":"blots","version":1,"scheme":"word@18.0 ordered:3:32 all"}
@@ -27,10 +33,22 @@ fn every_window_is_there() {
     assert_eq!(blots(&["-k", "2"], "a b c").len(), 2);
     assert_eq!(blots(&[], "a b c").len(), 1);
     assert_eq!(blots(&["--records", "text"], "").len(), 0);
-    assert_eq!(blots(&["-k", "3", "--bits", "18"], TEXT), ["365b6", "05fea", "1a01c"]);
-    assert_eq!(blots(&["-k", "3", "--bits", "64"], TEXT)[0], "d96da3656b6147c1");
-    assert_eq!(blots(&["-k", "2", "--interleave", "2", "--bits", "18"], TEXT), ["28c89", "01bfd", "3186a"]);
-    assert_eq!(blots(&["-k", "3", "--scheme", "xor"], TEXT), ["91fefd89", "22b44be8", "30a82272"]);
+    assert_eq!(
+        blots(&["-k", "3", "--bits", "18"], TEXT),
+        ["365b6", "05fea", "1a01c"]
+    );
+    assert_eq!(
+        blots(&["-k", "3", "--bits", "64"], TEXT)[0],
+        "d96da3656b6147c1"
+    );
+    assert_eq!(
+        blots(&["-k", "2", "--interleave", "2", "--bits", "18"], TEXT),
+        ["28c89", "01bfd", "3186a"]
+    );
+    assert_eq!(
+        blots(&["-k", "3", "--scheme", "xor"], TEXT),
+        ["91fefd89", "22b44be8", "30a82272"]
+    );
 }
 
 #[test]
@@ -47,22 +65,56 @@ fn selections() {
     let all = blots(&[], &text);
     let number = |blot: &String| u64::from_str_radix(blot, 16).unwrap();
     let kept = |which| blots(&["--select", which], &text);
-    assert_eq!(kept("mod:4"), all.iter().filter(|blot| number(blot) % 4 == 0).cloned().collect::<Vec<_>>());
-    assert_eq!(kept("every:10"), all.iter().step_by(10).cloned().collect::<Vec<_>>());
+    assert_eq!(
+        kept("mod:4"),
+        all.iter()
+            .filter(|blot| number(blot) % 4 == 0)
+            .cloned()
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(
+        kept("every:10"),
+        all.iter().step_by(10).cloned().collect::<Vec<_>>()
+    );
     let winnowed = kept("winnow:4");
     assert!((150..250).contains(&winnowed.len()), "{}", winnowed.len());
-    assert!(all.windows(4).all(|window| window.iter().any(|blot| winnowed.contains(blot))));
+    assert!(
+        all.windows(4)
+            .all(|window| window.iter().any(|blot| winnowed.contains(blot)))
+    );
     let chain: BTreeSet<_> = kept("winnow:4,mod:4").into_iter().collect();
-    assert_eq!(chain, kept("mod:4").into_iter().filter(|blot| winnowed.contains(blot)).collect());
+    assert_eq!(
+        chain,
+        kept("mod:4")
+            .into_iter()
+            .filter(|blot| winnowed.contains(blot))
+            .collect()
+    );
 }
 
 #[test]
 fn anchors_select_by_first_words() {
-    let work = Work::with(&[("anchors", "The\nin part*\n"), ("a.txt", "the first of the parts, in particular the last")]);
-    let ran = work.run("dedup-blot", &["-k", "2", "--positions", "--select", "anchor:anchors", "a.txt"]);
+    let work = Work::with(&[
+        ("anchors", "The\nin part*\n"),
+        ("a.txt", "the first of the parts, in particular the last"),
+    ]);
+    let ran = work.run(
+        "dedup-blot",
+        &[
+            "-k",
+            "2",
+            "--positions",
+            "--select",
+            "anchor:anchors",
+            "a.txt",
+        ],
+    );
     let found = records(&ran.ok());
     assert_eq!(found[1]["positions"].to_string(), "[0,3,5,7]");
-    assert_eq!(found[0]["scheme"], "word@18.0 ordered:2:32 anchor:=563d1a65c3d49379");
+    assert_eq!(
+        found[0]["scheme"],
+        "word@18.0 ordered:2:32 anchor:=563d1a65c3d49379"
+    );
 }
 
 #[test]
@@ -78,12 +130,31 @@ fn strands_share_blots() {
             _ => 'A',
         })
         .collect();
-    let work = Work::with(&[("both.fa", format!(">one x\n{forward}\n>two\n{}\n{}\n", &reverse[..20], &reverse[20..]))]);
-    let found = records(&work.run("dedup-blot", &["--tokenizer", "dna", "both.fa"]).ok());
+    let work = Work::with(&[(
+        "both.fa",
+        format!(
+            ">one x\n{forward}\n>two\n{}\n{}\n",
+            &reverse[..20],
+            &reverse[20..]
+        ),
+    )]);
+    let found = records(
+        &work
+            .run("dedup-blot", &["--tokenizer", "dna", "both.fa"])
+            .ok(),
+    );
     let set = |record: &serde_json::Value| {
-        record["blots"].as_array().unwrap().iter().map(|blot| blot.as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+        record["blots"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|blot| blot.as_str().unwrap().to_owned())
+            .collect::<BTreeSet<_>>()
     };
-    assert_eq!((found[1]["doc"].as_str(), found[2]["doc"].as_str()), (Some("one"), Some("two")));
+    assert_eq!(
+        (found[1]["doc"].as_str(), found[2]["doc"].as_str()),
+        (Some("one"), Some("two"))
+    );
     assert_eq!(set(&found[1]), set(&found[2]));
     assert_eq!(set(&found[1]).len(), forward.len() - 30);
     assert_eq!(found[0]["scheme"], "dna@18.0 ordered:31:32 all");
@@ -101,7 +172,9 @@ fn another_program_can_make_the_tokens() {
 {"end":{"records":2}}
 "#
     );
-    let stream = format!("{{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"mine@2\"}}\n{lines}{{\"end\":{{\"records\":2}}}}\n");
+    let stream = format!(
+        "{{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"mine@2\"}}\n{lines}{{\"end\":{{\"records\":2}}}}\n"
+    );
     let ran = Work::new().run_with("dedup-blot", &["-k", "3"], stream.as_bytes());
     assert_eq!(records(&ran.ok())[0]["scheme"], "mine@2 ordered:3:32 all");
 }
@@ -109,7 +182,11 @@ fn another_program_can_make_the_tokens() {
 #[test]
 fn another_scheme_is_refused_with_both_named() {
     let work = Work::with(&[("a.txt", TEXT)]);
-    work.run("dedup-tokenize", &["--tokenizer", "char:3", "-o", "t", "a.txt"]).ok();
+    work.run(
+        "dedup-tokenize",
+        &["--tokenizer", "char:3", "-o", "t", "a.txt"],
+    )
+    .ok();
     let ran = work.run("dedup-blot", &["--tokenizer", "word", "t"]);
     assert_eq!(ran.code(), 2);
     assert_eq!(
@@ -126,29 +203,67 @@ fn another_scheme_is_refused_with_both_named() {
         )
     );
     let ran = work.run("dedup-tokenize", &["b"]);
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-tokenize: b: a stream of blots, which this program does not read\n"));
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (
+            2,
+            "dedup-tokenize: b: a stream of blots, which this program does not read\n"
+        )
+    );
 }
 
 #[test]
 fn arguments_out_of_range_are_refused() {
-    for arguments in
-        [&["-k", "0"][..], &["--bits", "15"], &["--bits", "65"], &["--interleave", "0"], &["--scheme", "sum"], &["--select", "mod:x"]]
-    {
+    for arguments in [
+        &["-k", "0"][..],
+        &["--bits", "15"],
+        &["--bits", "65"],
+        &["--interleave", "0"],
+        &["--scheme", "sum"],
+        &["--select", "mod:x"],
+    ] {
         let ran = Work::new().run_with("dedup-blot", arguments, b"x");
-        assert_eq!((ran.code(), ran.stdout().as_str()), (2, ""), "{arguments:?}");
-        assert!(ran.stderr().contains(arguments[1].split(':').next().unwrap()), "{}", ran.stderr());
+        assert_eq!(
+            (ran.code(), ran.stdout().as_str()),
+            (2, ""),
+            "{arguments:?}"
+        );
+        assert!(
+            ran.stderr()
+                .contains(arguments[1].split(':').next().unwrap()),
+            "{}",
+            ran.stderr()
+        );
     }
 }
 
 #[test]
 fn documents_after_a_blot_stream_get_its_scheme() {
     let work = Work::with(&[("a", TEXT), ("b", "lorem ipsum dolor")]);
-    work.run("dedup-blot", &["-k", "3", "--scheme", "xor", "--bits", "64", "-o", "a.blots", "a"]).ok();
-    let expected = work.run("dedup-blot", &["-k", "3", "--scheme", "xor", "--bits", "64", "a", "b"]).ok();
+    work.run(
+        "dedup-blot",
+        &[
+            "-k", "3", "--scheme", "xor", "--bits", "64", "-o", "a.blots", "a",
+        ],
+    )
+    .ok();
+    let expected = work
+        .run(
+            "dedup-blot",
+            &["-k", "3", "--scheme", "xor", "--bits", "64", "a", "b"],
+        )
+        .ok();
     assert_eq!(work.run("dedup-blot", &["a.blots", "b"]).ok(), expected);
-    assert_eq!(work.run("dedup-blot", &["-k", "3", "a.blots", "b"]).ok(), expected);
+    assert_eq!(
+        work.run("dedup-blot", &["-k", "3", "a.blots", "b"]).ok(),
+        expected
+    );
     work.write("phrases", "lorem");
-    work.run("dedup-blot", &["--select", "anchor:phrases", "-o", "c.blots", "a"]).ok();
+    work.run(
+        "dedup-blot",
+        &["--select", "anchor:phrases", "-o", "c.blots", "a"],
+    )
+    .ok();
     work.run("dedup-blot", &["c.blots"]).ok();
     let ran = work.run("dedup-blot", &["c.blots", "b"]);
     assert_eq!(ran.code(), 2);
@@ -166,28 +281,57 @@ fn details_that_are_not_there_cannot_be_asked_for() {
     let ran = work.run_with("dedup-tokenize", &["--spans"], &tokens);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
-        (2, "dedup-tokenize: stdin:2: its tokens came without spans; start from the documents, or leave out --spans\n")
+        (
+            2,
+            "dedup-tokenize: stdin:2: its tokens came without spans; start from the documents, or leave out --spans\n"
+        )
     );
     let blots = work.run("dedup-blot", &["a"]).ok();
     let ran = work.run_with("dedup-blot", &["--positions"], &blots);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
-        (2, "dedup-blot: stdin:2: its blots came without positions; start from the documents, or leave out --positions\n")
+        (
+            2,
+            "dedup-blot: stdin:2: its blots came without positions; start from the documents, or leave out --positions\n"
+        )
     );
 }
 
 #[test]
 fn winnowing_interleaved_windows_keeps_its_promise() {
     let run: Vec<String> = (0..18).map(|n| format!("shared{n}")).collect();
-    let around = |name: &str| (0..25).map(|n| format!("{name}{n}")).collect::<Vec<_>>().join(" ");
+    let around = |name: &str| {
+        (0..25)
+            .map(|n| format!("{name}{n}"))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     // W + (k - 1) * N tokens: 4 + 7 * 2.
     let work = Work::with(&[
-        ("a", format!("{} {} {}", around("a"), run.join(" "), around("b"))),
-        ("b", format!("{} {} {}", around("c"), run.join(" "), around("d"))),
+        (
+            "a",
+            format!("{} {} {}", around("a"), run.join(" "), around("b")),
+        ),
+        (
+            "b",
+            format!("{} {} {}", around("c"), run.join(" "), around("d")),
+        ),
     ]);
-    let found = records(&work.run("dedup-blot", &["--interleave", "2", "--select", "winnow:4", "a", "b"]).ok());
+    let found = records(
+        &work
+            .run(
+                "dedup-blot",
+                &["--interleave", "2", "--select", "winnow:4", "a", "b"],
+            )
+            .ok(),
+    );
     let set = |record: &serde_json::Value| {
-        record["blots"].as_array().unwrap().iter().map(|blot| blot.as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+        record["blots"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|blot| blot.as_str().unwrap().to_owned())
+            .collect::<BTreeSet<_>>()
     };
     assert!(!set(&found[1]).is_disjoint(&set(&found[2])));
 }

@@ -7,13 +7,14 @@ const COPY: &str = "Ice that is pressed by its own weight begins to flow downhil
 const SAID: &str = "Bread was baked once a week in the village oven, and every family marked its loaves with a sign of its own.";
 const LIST: &str = "References\n\n[1] J. F. Nye. The mechanics of glacier flow. J. Glaciol., 2(12):82-93, 1952.\n\
     [2] J. W. Glen. The creep of polycrystalline ice. Proc. R. Soc. A, 228:519-538, 1955.\n";
-const HANDOUT: &str =
-    "Exercise three. Explain in your own words why glaciers move, and give two examples of valleys that were shaped by them.";
+const HANDOUT: &str = "Exercise three. Explain in your own words why glaciers move, and give two examples of valleys that were shaped by them.";
 
 /// An essay that copies a sentence, quotes another, and has the list of references and the exercise that its source has, too.
 fn work() -> Work {
-    let essay = format!("{HANDOUT}\n\nMy answer. {COPY} As it is said: “{SAID}” That is all.\n\n{LIST}");
-    let source = format!("{HANDOUT}\n\nOn glaciers. {COPY} And on bread: {SAID} Nothing more.\n\n{LIST}");
+    let essay =
+        format!("{HANDOUT}\n\nMy answer. {COPY} As it is said: “{SAID}” That is all.\n\n{LIST}");
+    let source =
+        format!("{HANDOUT}\n\nOn glaciers. {COPY} And on bread: {SAID} Nothing more.\n\n{LIST}");
     let work = Work::with(&[
         ("essay.txt", essay),
         ("source.txt", source),
@@ -21,20 +22,39 @@ fn work() -> Work {
         ("pairs", "essay.txt\tsource.txt\n".to_owned()),
     ]);
     work.shell("dedup-index build -q -o my.idx source.txt").ok();
-    work.shell("dedup-index build -q -o two.idx essay.txt source.txt").ok();
+    work.shell("dedup-index build -q -o two.idx essay.txt source.txt")
+        .ok();
     work
 }
 
-const ALL: [&str; 6] = ["--exclude-quotes", "--exclude-bibliography", "--base", "handout", "--min-match-words", "12"];
+const ALL: [&str; 6] = [
+    "--exclude-quotes",
+    "--exclude-bibliography",
+    "--base",
+    "handout",
+    "--min-match-words",
+    "12",
+];
 
 fn words(text: &str) -> usize {
-    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).count()
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .count()
 }
 
 fn texts(work: &Work, record: &Value) -> Vec<String> {
     let essay = String::from_utf8(work.read("essay.txt")).unwrap();
-    let span = |passage: &Value| essay[passage["a"][0].as_u64().unwrap() as usize..passage["a"][1].as_u64().unwrap() as usize].to_owned();
-    record["passages"].as_array().unwrap().iter().map(span).collect()
+    let span = |passage: &Value| {
+        essay
+            [passage["a"][0].as_u64().unwrap() as usize..passage["a"][1].as_u64().unwrap() as usize]
+            .to_owned()
+    };
+    record["passages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(span)
+        .collect()
 }
 
 #[test]
@@ -52,22 +72,50 @@ fn each_number_is_told() {
         "words": all, "excluded": {"base": words(HANDOUT), "bibliography": 0, "quotes": 0}, "counted": all - words(HANDOUT),
         "matched": words(COPY), "share": (1e6 * words(COPY) as f64 / (all - words(HANDOUT)) as f64).round() / 1e6,
     });
-    for arguments in [&["--pairs", "pairs"][..], &["my.idx", "essay.txt", "--passages"]] {
+    for arguments in [
+        &["--pairs", "pairs"][..],
+        &["my.idx", "essay.txt", "--passages"],
+    ] {
         let found = records(&work.run("dedup-query", &[arguments, &ALL].concat()).ok());
         assert_eq!(found.len(), 1);
-        assert_eq!((&found[0]["a_words"], &found[0]["b_words"]), (&essay, &source), "{arguments:?}");
+        assert_eq!(
+            (&found[0]["a_words"], &found[0]["b_words"]),
+            (&essay, &source),
+            "{arguments:?}"
+        );
         assert_eq!(texts(&work, &found[0]), [COPY]);
     }
-    let pair = &records(&work.run("dedup-query", &[&["--pairs", "pairs"], &ALL[..]].concat()).ok())[0];
-    assert_eq!((&pair["a_in_b"], &pair["b_in_a"]), (&essay["share"], &source["share"]));
+    let pair = &records(
+        &work
+            .run("dedup-query", &[&["--pairs", "pairs"], &ALL[..]].concat())
+            .ok(),
+    )[0];
+    assert_eq!(
+        (&pair["a_in_b"], &pair["b_in_a"]),
+        (&essay["share"], &source["share"])
+    );
     // In a pair of an index neither is the source: what one of them quotes, or has in its list, is left out for both.
-    let found = records(&work.run("dedup-extract", &[&["two.idx", "--passages"], &ALL[..]].concat()).ok());
+    let found = records(
+        &work
+            .run(
+                "dedup-extract",
+                &[&["two.idx", "--passages"], &ALL[..]].concat(),
+            )
+            .ok(),
+    );
     assert_eq!(found[0]["base"], json!(["handout"]));
     assert_eq!(found[1]["a_words"], essay);
-    assert_eq!(found[1]["b_words"]["excluded"], json!({"base": words(HANDOUT), "bibliography": words(LIST), "quotes": 0}));
+    assert_eq!(
+        found[1]["b_words"]["excluded"],
+        json!({"base": words(HANDOUT), "bibliography": words(LIST), "quotes": 0})
+    );
     assert_eq!(texts(&work, &found[1]), [COPY]);
     // Without the flags nothing is told of it.
-    let plain = &records(&work.run("dedup-query", &["my.idx", "essay.txt", "--passages"]).ok())[0];
+    let plain = &records(
+        &work
+            .run("dedup-query", &["my.idx", "essay.txt", "--passages"])
+            .ok(),
+    )[0];
     assert!(plain.get("a_words").is_none());
 }
 
@@ -78,15 +126,25 @@ fn each_flag_takes_out_its_own() {
         let ran = work.run("dedup-query", &[&["--pairs", "pairs"], arguments].concat());
         texts(&work, &records(&ran.0.stdout)[0])
     };
-    let has = |found: &[String], text: &str| found.iter().any(|passage| passage.contains(&text[text.len() / 2..text.len() - 2]));
+    let has = |found: &[String], text: &str| {
+        found
+            .iter()
+            .any(|passage| passage.contains(&text[text.len() / 2..text.len() - 2]))
+    };
     let shown = |arguments: &[&str]| {
         let found = found(arguments);
         [HANDOUT, COPY, SAID, LIST].map(|text| has(&found, text))
     };
     assert_eq!(shown(&[]), [true; 4]);
     assert_eq!(shown(&["--exclude-quotes"]), [true, true, false, true]);
-    assert_eq!(shown(&["--exclude-bibliography"]), [true, true, true, false]);
-    assert_eq!(shown(&["--base", "handout/3.txt"]), [false, true, true, true]);
+    assert_eq!(
+        shown(&["--exclude-bibliography"]),
+        [true, true, true, false]
+    );
+    assert_eq!(
+        shown(&["--base", "handout/3.txt"]),
+        [false, true, true, true]
+    );
     assert_eq!(shown(&["--min-match-words", "1000"]), [false; 4]);
 }
 
@@ -99,35 +157,71 @@ fn what_has_nothing_left_is_not_found() {
         ("d.txt", format!("{HANDOUT} His own.")),
         ("base.txt", HANDOUT.to_owned()),
     ]);
-    work.shell("dedup-index build -q -o my.idx a.txt b.txt c.txt d.txt").ok();
+    work.shell("dedup-index build -q -o my.idx a.txt b.txt c.txt d.txt")
+        .ok();
     let pairs = |arguments: &[&str]| {
-        let out = work.run("dedup-extract", &[&["my.idx"], arguments].concat()).ok();
+        let out = work
+            .run("dedup-extract", &[&["my.idx"], arguments].concat())
+            .ok();
         records(&out)
             .iter()
             .filter(|record| record.get("a").is_some())
             .map(|record| format!("{}{}", record["a"], record["b"]))
             .collect::<Vec<_>>()
     };
-    let (ab, cd) = ("\"a.txt\"\"b.txt\"".to_owned(), "\"c.txt\"\"d.txt\"".to_owned());
+    let (ab, cd) = (
+        "\"a.txt\"\"b.txt\"".to_owned(),
+        "\"c.txt\"\"d.txt\"".to_owned(),
+    );
     assert_eq!(pairs(&["--passages"]), [ab.clone(), cd.clone()]);
-    assert_eq!(pairs(&["--passages", "--exclude-quotes"]), std::slice::from_ref(&cd));
+    assert_eq!(
+        pairs(&["--passages", "--exclude-quotes"]),
+        std::slice::from_ref(&cd)
+    );
     assert_eq!(pairs(&["--base", "base.txt"]), std::slice::from_ref(&ab));
     let asked = |arguments: &[&str]| work.run("dedup-query", &[&["my.idx"], arguments].concat());
-    assert_eq!(asked(&["a.txt", "--passages", "--exclude-quotes", "--group-by", "1"]).code(), 1);
-    assert_eq!(asked(&["b.txt", "--passages", "--exclude-quotes", "--group-by", "1"]).code(), 0, "it has no marks of its own");
-    assert_eq!(asked(&["c.txt", "--base", "base.txt", "--group-by", "1"]).code(), 1);
+    assert_eq!(
+        asked(&["a.txt", "--passages", "--exclude-quotes", "--group-by", "1"]).code(),
+        1
+    );
+    assert_eq!(
+        asked(&["b.txt", "--passages", "--exclude-quotes", "--group-by", "1"]).code(),
+        0,
+        "it has no marks of its own"
+    );
+    assert_eq!(
+        asked(&["c.txt", "--base", "base.txt", "--group-by", "1"]).code(),
+        1
+    );
     let missing = asked(&["c.txt", "--passages", "--base", "none"]);
-    assert!(missing.code() == 2 && missing.stderr().contains("none: No such file"), "{}", missing.stderr());
+    assert!(
+        missing.code() == 2 && missing.stderr().contains("none: No such file"),
+        "{}",
+        missing.stderr()
+    );
 }
 
 #[test]
 fn pages_say_what_was_left_out() {
     let work = work();
-    work.run("dedup-query", &[&["--pairs", "pairs", "--html", "report"], &ALL[..]].concat()).ok();
-    work.run("dedup-query", &[&["my.idx", "essay.txt", "--html", "essay.html"], &ALL[..]].concat()).ok();
-    for (page, judged) in [("report/pair-000001.html", "the first text"), ("essay.html", "the document")] {
+    work.run(
+        "dedup-query",
+        &[&["--pairs", "pairs", "--html", "report"], &ALL[..]].concat(),
+    )
+    .ok();
+    work.run(
+        "dedup-query",
+        &[&["my.idx", "essay.txt", "--html", "essay.html"], &ALL[..]].concat(),
+    )
+    .ok();
+    for (page, judged) in [
+        ("report/pair-000001.html", "the first text"),
+        ("essay.html", "the document"),
+    ] {
         let page = String::from_utf8(work.read(page)).unwrap();
-        assert!(page.contains(&format!("The list of references of {judged} does not count.")));
+        assert!(page.contains(&format!(
+            "The list of references of {judged} does not count."
+        )));
         for part in [
             "\"words\":108,\"counts\":31,",
             "Passages of fewer than 12 words in common are left out.",

@@ -3,14 +3,20 @@
 use crate::work::{Work, docs};
 
 fn stream(tool: &str, form: &[&str]) -> (Work, Vec<u8>) {
-    let work = Work::with(&[("a", "some words of a text"), ("b", "other words"), ("c", "")]);
+    let work = Work::with(&[
+        ("a", "some words of a text"),
+        ("b", "other words"),
+        ("c", ""),
+    ]);
     let bytes = work.run(tool, &[form, &["a", "b", "c"]].concat()).ok();
     (work, bytes)
 }
 
 fn streams() -> Vec<(Work, Vec<u8>)> {
-    let tokens = [&["--spans"][..], &["--spans", "--binary"]].map(|form| stream("dedup-tokenize", form));
-    let blots = [&["--positions"][..], &["--positions", "--binary"]].map(|form| stream("dedup-blot", form));
+    let tokens =
+        [&["--spans"][..], &["--spans", "--binary"]].map(|form| stream("dedup-tokenize", form));
+    let blots =
+        [&["--positions"][..], &["--positions", "--binary"]].map(|form| stream("dedup-blot", form));
     tokens.into_iter().chain(blots).collect()
 }
 
@@ -20,11 +26,19 @@ fn every_cut_is_an_error() {
         let is_binary = bytes[0] != b'{';
         let end = bytes.len() - usize::from(!is_binary);
         // Cutting all, or all of the header line, leaves an empty or a foreign text: a document like any other.
-        let first = if is_binary { 8 } else { bytes.iter().position(|&byte| byte == b'\n').unwrap() };
+        let first = if is_binary {
+            8
+        } else {
+            bytes.iter().position(|&byte| byte == b'\n').unwrap()
+        };
         for cut in first..end {
             let ran = work.run_with("dedup-blot", &["--threads", "1"], &bytes[..cut]);
             assert_eq!(ran.code(), 2, "{cut}");
-            assert!(ran.stderr().starts_with("dedup-blot: stdin"), "{cut}: {}", ran.stderr());
+            assert!(
+                ran.stderr().starts_with("dedup-blot: stdin"),
+                "{cut}: {}",
+                ran.stderr()
+            );
             assert!(!ran.stdout().contains("{\"end\""), "{cut}");
         }
     }
@@ -38,7 +52,11 @@ fn every_flipped_bit_of_a_binary_stream_is_an_error() {
             altered[at] ^= 1 << (at % 8);
             let ran = work.run_with("dedup-blot", &["--threads", "1"], &altered);
             assert_eq!(ran.code(), 2, "{at}");
-            assert!(ran.stderr().starts_with("dedup-blot: stdin: byte "), "{at}: {}", ran.stderr());
+            assert!(
+                ran.stderr().starts_with("dedup-blot: stdin: byte "),
+                "{at}: {}",
+                ran.stderr()
+            );
         }
     }
 }
@@ -60,14 +78,28 @@ fn altered_lines_never_crash_a_reader() {
 fn missing_and_swapped_blocks_are_seen() {
     let words = "many different words ".repeat(30_000);
     let work = Work::with(&[("a", &words), ("b", &words), ("c", &words)]);
-    let whole = work.run("dedup-tokenize", &["--binary", "a", "b", "c"]).ok();
+    let whole = work
+        .run("dedup-tokenize", &["--binary", "a", "b", "c"])
+        .ok();
     let head = 24 + b"{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}".len();
     let block = (whole.len() - head - 40) / 3;
     let [one, two, three] = [0, 1, 2].map(|n| &whole[head + n * block..head + (n + 1) * block]);
-    for blocks in [[one, three].concat(), [one, three, two].concat(), [one, one, two, three].concat()] {
-        let ran = work.run_with("dedup-tokenize", &[], &[&whole[..head], &blocks, &whole[whole.len() - 40..]].concat());
+    for blocks in [
+        [one, three].concat(),
+        [one, three, two].concat(),
+        [one, one, two, three].concat(),
+    ] {
+        let ran = work.run_with(
+            "dedup-tokenize",
+            &[],
+            &[&whole[..head], &blocks, &whole[whole.len() - 40..]].concat(),
+        );
         assert_eq!(ran.code(), 2);
-        assert!(ran.stderr().contains("blocks are missing or swapped"), "{}", ran.stderr());
+        assert!(
+            ran.stderr().contains("blocks are missing or swapped"),
+            "{}",
+            ran.stderr()
+        );
     }
 }
 
@@ -77,21 +109,50 @@ fn what_the_order_of_lines_tells() {
     let record = |doc: &str| format!(r#"{{"doc":"{doc}","tokens":["x"]}}"#);
     let end = |n: u32| format!(r#"{{"end":{{"records":{n}}}}}"#);
     for (lines, line, what) in [
-        (vec![header.to_owned(), record("a")], 3, "the stream ends without an end record; the program that wrote it did not finish"),
-        (vec![header.to_owned(), record("a"), end(2)], 3, "the end record counts 2 records, but 1 are here"),
-        (vec![header.to_owned(), end(0), record("a")], 3, "a record after the end record"),
-        (vec![header.to_owned(), end(0), end(0)], 3, "a second end record"),
+        (
+            vec![header.to_owned(), record("a")],
+            3,
+            "the stream ends without an end record; the program that wrote it did not finish",
+        ),
+        (
+            vec![header.to_owned(), record("a"), end(2)],
+            3,
+            "the end record counts 2 records, but 1 are here",
+        ),
+        (
+            vec![header.to_owned(), end(0), record("a")],
+            3,
+            "a record after the end record",
+        ),
+        (
+            vec![header.to_owned(), end(0), end(0)],
+            3,
+            "a second end record",
+        ),
         (
             vec![header.to_owned(), header.to_owned()],
             2,
             "a second header before the end record; the program that wrote the first stream did not finish",
         ),
-        (vec![header.replace(":1,", ":9,")], 1, "stream version is 9, this program reads version 1"),
-        (vec![header.replace("tokens", "toking")], 1, "not the header of a dedup stream"),
+        (
+            vec![header.replace(":1,", ":9,")],
+            1,
+            "stream version is 9, this program reads version 1",
+        ),
+        (
+            vec![header.replace("tokens", "toking")],
+            1,
+            "not the header of a dedup stream",
+        ),
     ] {
         let ran = Work::new().run_with("dedup-blot", &[], (lines.join("\n") + "\n").as_bytes());
         assert_eq!(ran.code(), 2);
-        assert!(ran.stderr().starts_with(&format!("dedup-blot: stdin:{line}: {what}")), "{}", ran.stderr());
+        assert!(
+            ran.stderr()
+                .starts_with(&format!("dedup-blot: stdin:{line}: {what}")),
+            "{}",
+            ran.stderr()
+        );
     }
 }
 
@@ -99,8 +160,14 @@ fn what_the_order_of_lines_tells() {
 fn a_bad_record_in_a_stream_is_named_and_the_rest_read() {
     let lines = "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}\n{\"doc\":\"a\",\"tokens\":[\"x\"]}\n{\"doc\":\"b\",\"tokens\":[7]}\n{\"doc\":\"c\",\"tokens\":[]}\n{\"end\":{\"records\":3}}\n";
     let ran = Work::new().run_with("dedup-blot", &[], lines.as_bytes());
-    assert_eq!((ran.code(), docs(&ran.0.stdout)), (2, vec!["a".to_owned(), "c".to_owned()]));
-    assert_eq!(ran.stderr(), "dedup-blot: stdin:3: unexpected JSON: invalid type: integer `7`, expected a string at column 22\n");
+    assert_eq!(
+        (ran.code(), docs(&ran.0.stdout)),
+        (2, vec!["a".to_owned(), "c".to_owned()])
+    );
+    assert_eq!(
+        ran.stderr(),
+        "dedup-blot: stdin:3: unexpected JSON: invalid type: integer `7`, expected a string at column 22\n"
+    );
     assert!(ran.stdout().ends_with("{\"end\":{\"records\":2}}\n"));
 }
 
@@ -110,13 +177,36 @@ const BLOTS: &str = r#"{"dedup":"blots","version":1,"scheme":"word@18.0 ordered:
 #[test]
 fn a_record_of_another_kind_is_refused() {
     for (header, record, what) in [
-        (TOKENS, r#"{"doc":"a","tokens":1,"blots":["00000001"]}"#, "a record of blots in a stream of tokens"),
-        (BLOTS, r#"{"doc":"a","tokens":["x"]}"#, "a record of tokens in a stream of blots"),
-        (BLOTS, r#"{"doc":"a","tokens":1,"blots":["00000001","1"]}"#, "a blot of 1 hex digits, the scheme's 32 bits are 8"),
-        (BLOTS, r#"{"doc":"a","tokens":1,"blots":["0000000001"]}"#, "a blot of 10 hex digits, the scheme's 32 bits are 8"),
+        (
+            TOKENS,
+            r#"{"doc":"a","tokens":1,"blots":["00000001"]}"#,
+            "a record of blots in a stream of tokens",
+        ),
+        (
+            BLOTS,
+            r#"{"doc":"a","tokens":["x"]}"#,
+            "a record of tokens in a stream of blots",
+        ),
+        (
+            BLOTS,
+            r#"{"doc":"a","tokens":1,"blots":["00000001","1"]}"#,
+            "a blot of 1 hex digits, the scheme's 32 bits are 8",
+        ),
+        (
+            BLOTS,
+            r#"{"doc":"a","tokens":1,"blots":["0000000001"]}"#,
+            "a blot of 10 hex digits, the scheme's 32 bits are 8",
+        ),
     ] {
-        let ran = Work::new().run_with("dedup-blot", &[], format!("{header}\n{record}\n{{\"end\":{{\"records\":1}}}}\n").as_bytes());
-        assert_eq!((ran.code(), ran.docs(), ran.stderr()), (2, vec![], format!("dedup-blot: stdin:2: {what}\n")));
+        let ran = Work::new().run_with(
+            "dedup-blot",
+            &[],
+            format!("{header}\n{record}\n{{\"end\":{{\"records\":1}}}}\n").as_bytes(),
+        );
+        assert_eq!(
+            (ran.code(), ran.docs(), ran.stderr()),
+            (2, vec![], format!("dedup-blot: stdin:2: {what}\n"))
+        );
     }
     // Without a header there is nothing to compare with.
     let ran = Work::new().run_with("dedup-blot", &[], b"{\"doc\":\"a\",\"blots\":[\"1\"]}\n");
@@ -126,50 +216,98 @@ fn a_record_of_another_kind_is_refused() {
 #[test]
 fn an_end_record_may_have_spaces_but_not_lack_its_header() {
     let record = r#"{"doc":"a","tokens":["x"]}"#;
-    let ran = Work::new().run_with("dedup-blot", &[], format!("{TOKENS}\n{record}\n{{ \"end\": {{ \"records\": 1 }} }}\n").as_bytes());
+    let ran = Work::new().run_with(
+        "dedup-blot",
+        &[],
+        format!("{TOKENS}\n{record}\n{{ \"end\": {{ \"records\": 1 }} }}\n").as_bytes(),
+    );
     assert_eq!(docs(&ran.ok()), ["a"]);
-    let ran = Work::new().run_with("dedup-blot", &[], format!("{record}\n{{\"end\":{{\"records\":1}}}}\n").as_bytes());
+    let ran = Work::new().run_with(
+        "dedup-blot",
+        &[],
+        format!("{record}\n{{\"end\":{{\"records\":1}}}}\n").as_bytes(),
+    );
     assert_eq!((ran.code(), ran.docs()), (2, vec!["a".to_owned()]));
-    assert_eq!(ran.stderr(), "dedup-blot: stdin:2: an end record without its header\n");
+    assert_eq!(
+        ran.stderr(),
+        "dedup-blot: stdin:2: an end record without its header\n"
+    );
 }
 
 /// A bad path before a stream has no say in what the stream is, on any number of threads.
 #[test]
 fn problems_before_the_first_stream_do_not_hide_its_scheme() {
     let work = Work::with(&[("a.txt", "some words of a text")]);
-    work.write("c4.tokens", work.run("dedup-tokenize", &["--tokenizer", "char:4", "a.txt"]).ok());
-    let [one, four] = ["1", "4"].map(|threads| work.run("dedup-blot", &["--threads", threads, "missing", "gone", "c4.tokens"]));
-    assert_eq!((one.code(), one.docs()), (2, vec!["a.txt".to_owned()]), "{}", one.stderr());
+    work.write(
+        "c4.tokens",
+        work.run("dedup-tokenize", &["--tokenizer", "char:4", "a.txt"])
+            .ok(),
+    );
+    let [one, four] = ["1", "4"].map(|threads| {
+        work.run(
+            "dedup-blot",
+            &["--threads", threads, "missing", "gone", "c4.tokens"],
+        )
+    });
+    assert_eq!(
+        (one.code(), one.docs()),
+        (2, vec!["a.txt".to_owned()]),
+        "{}",
+        one.stderr()
+    );
     assert!(one.0 == four.0);
 }
 
 #[test]
 fn a_damaged_packed_stream_ends_the_run() {
     use std::io::Write;
-    let work = Work::with(&[("a.txt", "some words of a text".repeat(1000)), ("b.txt", String::new())]);
+    let work = Work::with(&[
+        ("a.txt", "some words of a text".repeat(1000)),
+        ("b.txt", String::new()),
+    ]);
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
-    packed.write_all(&work.run("dedup-tokenize", &["a.txt"]).ok()).unwrap();
+    packed
+        .write_all(&work.run("dedup-tokenize", &["a.txt"]).ok())
+        .unwrap();
     let packed = packed.finish().unwrap();
     work.write("a.tokens.gz", &packed[..packed.len() / 2]);
     let ran = work.run("dedup-tokenize", &["a.tokens.gz", "b.txt"]);
     assert_eq!((ran.code(), ran.docs()), (2, vec![]));
-    assert!(!ran.stdout().contains("{\"end\"") && ran.stderr().contains("a.tokens.gz"), "{}", ran.stderr());
+    assert!(
+        !ran.stdout().contains("{\"end\"") && ran.stderr().contains("a.tokens.gz"),
+        "{}",
+        ran.stderr()
+    );
 }
 
 #[test]
 fn a_field_named_dedup_makes_no_header() {
     let lines = "{\"dedup\":true,\"id\":\"a\",\"text\":\"x\"}\n{\"dedup\":\"no\",\"id\":\"b\",\"text\":\"y\"}\n";
-    assert_eq!(docs(&Work::new().run_with("dedup-blot", &[], lines.as_bytes()).ok()), ["a", "b"]);
+    assert_eq!(
+        docs(
+            &Work::new()
+                .run_with("dedup-blot", &[], lines.as_bytes())
+                .ok()
+        ),
+        ["a", "b"]
+    );
     let ran = Work::new().run_with("dedup-blot", &[], &TOKENS.as_bytes()[..30]);
     assert_eq!(ran.code(), 2);
-    assert!(ran.stderr().starts_with("dedup-blot: stdin:1: not the header of a dedup stream"), "{}", ran.stderr());
+    assert!(
+        ran.stderr()
+            .starts_with("dedup-blot: stdin:1: not the header of a dedup stream"),
+        "{}",
+        ran.stderr()
+    );
 }
 
 #[test]
 fn a_dead_upstream_is_an_error() {
     let work = Work::with(&[("a", "some words")]);
     for form in ["", "--binary"] {
-        let ran = work.shell(&format!("dedup-tokenize {form} a | head -c 80 | dedup-blot"));
+        let ran = work.shell(&format!(
+            "dedup-tokenize {form} a | head -c 80 | dedup-blot"
+        ));
         assert_eq!(ran.code(), 2);
         assert!(ran.stderr().contains("did not finish"), "{}", ran.stderr());
     }
@@ -187,5 +325,9 @@ fn absurd_lengths_do_not_allocate() {
     altered.extend_from_slice(b"short");
     let ran = work.run_with("dedup-blot", &[], &altered);
     assert_eq!(ran.code(), 2);
-    assert!(ran.stderr().contains("the stream ends within a block"), "{}", ran.stderr());
+    assert!(
+        ran.stderr().contains("the stream ends within a block"),
+        "{}",
+        ran.stderr()
+    );
 }

@@ -27,17 +27,26 @@ const IDS: [&str; 16] = [
 /// The shell blocks of the README that call a program: the first loads a table, the second applies changes.
 fn recipes(program: &str) -> Vec<String> {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let blocks = readme.split("\n```sh\n").skip(1).map(|rest| rest.split("\n```").next().unwrap().to_owned());
-    blocks.filter(|block| block.contains(&format!("\n{program} "))).collect()
+    let blocks = readme
+        .split("\n```sh\n")
+        .skip(1)
+        .map(|rest| rest.split("\n```").next().unwrap().to_owned());
+    blocks
+        .filter(|block| block.contains(&format!("\n{program} ")))
+        .collect()
 }
 
 /// Documents that share text, each with one of the ids; `from` and `to` say which of them.
 fn write(work: &Work, name: &str, from: usize, to: usize, turn: usize) {
     let text = |number: usize| {
         let own = (0..10 + number).map(|word| format!("own{turn}x{number}x{word} "));
-        (0..150 + number).map(|word| format!("shared{word} ")).chain(own).collect::<String>()
+        (0..150 + number)
+            .map(|word| format!("shared{word} "))
+            .chain(own)
+            .collect::<String>()
     };
-    let lines = (from..to).map(|number| format!("{}\n", json!({ "id": IDS[number], "text": text(number) })));
+    let lines = (from..to)
+        .map(|number| format!("{}\n", json!({ "id": IDS[number], "text": text(number) })));
     work.write(name, lines.collect::<String>());
 }
 
@@ -47,15 +56,26 @@ fn ensure_recipes_work(program: &str, query: &dyn Fn(&Work, &str) -> Vec<Value>)
     if work.shell(&format!("command -v {program}")).code() != 0 {
         return eprintln!("no {program} here: its recipes were not run");
     }
-    let [load, update] = &recipes(program)[..] else { panic!("the README has other recipes for {program} than it had") };
+    let [load, update] = &recipes(program)[..] else {
+        panic!("the README has other recipes for {program} than it had")
+    };
     write(&work, "first.jsonl", 0, 12, 1);
-    work.run("dedup-index", &["build", "-q", "-o", "my.idx", "first.jsonl"]).ok();
+    work.run(
+        "dedup-index",
+        &["build", "-q", "-o", "my.idx", "first.jsonl"],
+    )
+    .ok();
     work.shell(&format!("set -e; {load}")).ok();
     ensure_same(&work, query);
     // Some documents change, some go, some come.
     write(&work, "more.jsonl", 9, 16, 2);
-    work.run("dedup-index", &["add", "-q", "my.idx", "more.jsonl"]).ok();
-    work.run("dedup-index", &["remove", "-q", "my.idx", IDS[0], IDS[5], IDS[8]]).ok();
+    work.run("dedup-index", &["add", "-q", "my.idx", "more.jsonl"])
+        .ok();
+    work.run(
+        "dedup-index",
+        &["remove", "-q", "my.idx", IDS[0], IDS[5], IDS[8]],
+    )
+    .ok();
     for _ in 0..2 {
         work.shell(&format!("set -e; {update}")).ok();
         ensure_same(&work, query);
@@ -63,40 +83,77 @@ fn ensure_recipes_work(program: &str, query: &dyn Fn(&Work, &str) -> Vec<Value>)
 }
 
 fn ensure_same(work: &Work, query: &dyn Fn(&Work, &str) -> Vec<Value>) {
-    let key = |row: &Value| (row["a"].as_str().unwrap().to_owned(), row["b"].as_str().unwrap().to_owned());
+    let key = |row: &Value| {
+        (
+            row["a"].as_str().unwrap().to_owned(),
+            row["b"].as_str().unwrap().to_owned(),
+        )
+    };
     let mut expected = records(&work.run("dedup-extract", &["my.idx", "--as", "table"]).ok());
     assert!(expected.len() > 100);
     let mut found = query(work, "select a, b, shared, a_in_b, b_in_a from alike");
     expected.sort_by_key(key);
     found.sort_by_key(key);
     let numbers = |row: &Value| ["shared", "a_in_b", "b_in_a"].map(|name| number(&row[name]));
-    let rows = |rows: &[Value]| rows.iter().map(|row| (key(row), numbers(row))).collect::<Vec<_>>();
+    let rows = |rows: &[Value]| {
+        rows.iter()
+            .map(|row| (key(row), numbers(row)))
+            .collect::<Vec<_>>()
+    };
     assert_eq!(rows(&found), rows(&expected));
     // Columns have types, so that numbers compare as numbers; and ids are as they are, so that joins find them.
-    let count = expected.iter().filter(|row| row["shared"].as_u64().unwrap() > 99).count();
-    assert_eq!(number(&query(work, "select count(*) as n from alike where shared > 99")[0]["n"]), count as f64);
+    let count = expected
+        .iter()
+        .filter(|row| row["shared"].as_u64().unwrap() > 99)
+        .count();
+    assert_eq!(
+        number(&query(work, "select count(*) as n from alike where shared > 99")[0]["n"]),
+        count as f64
+    );
     let quoted = |id: &str| format!("('{}')", id.replace('\'', "''"));
     let names = IDS.map(quoted).join(", ");
-    let joined = format!("with ids(id) as (values {names}) select count(*) as n from alike join ids on ids.id = alike.a");
+    let joined = format!(
+        "with ids(id) as (values {names}) select count(*) as n from alike join ids on ids.id = alike.a"
+    );
     assert_eq!(number(&query(work, &joined)[0]["n"]), expected.len() as f64);
 }
 
 /// DuckDB writes integers of 64 bits without a sign as strings.
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| value.as_str().unwrap().parse().unwrap())
+    value
+        .as_f64()
+        .unwrap_or_else(|| value.as_str().unwrap().parse().unwrap())
 }
 
 /// The rows that a database answers with.
 fn answer(command: &mut Command, work: &Work) -> Vec<Value> {
-    serde_json::from_slice(&command.env("PATH", search_path()).current_dir(work.dir.path()).output().unwrap().stdout).unwrap()
+    serde_json::from_slice(
+        &command
+            .env("PATH", search_path())
+            .current_dir(work.dir.path())
+            .output()
+            .unwrap()
+            .stdout,
+    )
+    .unwrap()
 }
 
 #[test]
 fn a_table_and_its_changes_go_into_sqlite() {
-    ensure_recipes_work("sqlite3", &|work, sql| answer(Command::new("sqlite3").args(["-json", "alike.db", sql]), work));
+    ensure_recipes_work("sqlite3", &|work, sql| {
+        answer(
+            Command::new("sqlite3").args(["-json", "alike.db", sql]),
+            work,
+        )
+    });
 }
 
 #[test]
 fn a_table_and_its_changes_go_into_duckdb() {
-    ensure_recipes_work("duckdb", &|work, sql| answer(Command::new("duckdb").args(["-json", "alike.duckdb", sql]), work));
+    ensure_recipes_work("duckdb", &|work, sql| {
+        answer(
+            Command::new("duckdb").args(["-json", "alike.duckdb", sql]),
+            work,
+        )
+    });
 }

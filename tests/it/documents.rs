@@ -24,9 +24,18 @@ fn directories_are_walked_in_order() {
         ("c/.git/x", "six"),
         ("c/bin", "\0\x01\x02"),
     ]);
-    assert_eq!(work.run("dedup-tokenize", &["c"]).docs(), ["c/B.txt", "c/a.txt", "c/b/z.txt", "c/b.txt"]);
-    assert_eq!(work.run("dedup-tokenize", &["c/"]).docs(), ["c/B.txt", "c/a.txt", "c/b/z.txt", "c/b.txt"]);
-    assert_eq!(work.run("dedup-tokenize", &["--relative", "c"]).docs(), ["B.txt", "a.txt", "b/z.txt", "b.txt"]);
+    assert_eq!(
+        work.run("dedup-tokenize", &["c"]).docs(),
+        ["c/B.txt", "c/a.txt", "c/b/z.txt", "c/b.txt"]
+    );
+    assert_eq!(
+        work.run("dedup-tokenize", &["c/"]).docs(),
+        ["c/B.txt", "c/a.txt", "c/b/z.txt", "c/b.txt"]
+    );
+    assert_eq!(
+        work.run("dedup-tokenize", &["--relative", "c"]).docs(),
+        ["B.txt", "a.txt", "b/z.txt", "b.txt"]
+    );
     let ran = work.run("dedup-tokenize", &["c/.hidden", "c/bin", "c/a.txt"]);
     assert_eq!(ran.ok_text().lines().count(), 5);
     assert_eq!(ran.docs(), ["c/.hidden", "c/bin", "c/a.txt"]);
@@ -47,18 +56,30 @@ fn a_stray_nul_does_not_make_a_text_binary() {
 #[test]
 fn files_that_do_not_tell_their_size_are_read_to_the_end() {
     let work = Work::new();
-    for file in ["/proc/kallsyms", "/proc/self/status", "/sys/kernel/mm/transparent_hugepage/enabled"] {
-        let Ok(bytes) = std::fs::read(file) else { continue };
+    for file in [
+        "/proc/kallsyms",
+        "/proc/self/status",
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+    ] {
+        let Ok(bytes) = std::fs::read(file) else {
+            continue;
+        };
         let ran = work.run("dedup-tokenize", &["--tokenizer", "line", file]);
         let size = records(&ran.ok())[1]["bytes"].as_u64().unwrap();
-        assert!(size.abs_diff(bytes.len() as u64) < 200 && size > 0, "{file}: {size}");
+        assert!(
+            size.abs_diff(bytes.len() as u64) < 200 && size > 0,
+            "{file}: {size}"
+        );
     }
 }
 
 #[test]
 fn what_is_too_large_is_not_read() {
     let work = Work::with(&[("c/a", "x")]);
-    std::fs::File::create(work.path("large")).unwrap().set_len(5 << 30).unwrap();
+    std::fs::File::create(work.path("large"))
+        .unwrap()
+        .set_len(5 << 30)
+        .unwrap();
     let ran = work.run("dedup-tokenize", &["large", "c/a"]);
     assert_eq!((ran.code(), ran.docs()), (2, vec!["c/a".to_owned()]));
     assert_eq!(
@@ -76,7 +97,10 @@ fn links_are_followed_only_when_named() {
     std::os::unix::fs::symlink(work.path("d"), work.path("c/d")).unwrap();
     std::os::unix::fs::symlink(work.path("d/b"), work.path("c/e")).unwrap();
     assert_eq!(work.run("dedup-tokenize", &["c"]).docs(), ["c/a"]);
-    assert_eq!(work.run("dedup-tokenize", &["c/e", "c/d"]).docs(), ["c/e", "c/d/b"]);
+    assert_eq!(
+        work.run("dedup-tokenize", &["c/e", "c/d"]).docs(),
+        ["c/e", "c/d/b"]
+    );
 }
 
 #[test]
@@ -94,15 +118,33 @@ fn packed_files_are_what_is_inside() {
     work.write("g.zst", [zst("some "), zst("words")].concat());
     work.write("unnamed", gz("some words"));
     let ran = work.run("dedup-tokenize", &["."]);
-    assert_eq!(ran.docs(), ["./a.txt.gz", "./b.zst", "c", "d", "e", "./f.gz", "./g.zst", "./unnamed"]);
+    assert_eq!(
+        ran.docs(),
+        [
+            "./a.txt.gz",
+            "./b.zst",
+            "c",
+            "d",
+            "e",
+            "./f.gz",
+            "./g.zst",
+            "./unnamed"
+        ]
+    );
     assert!(
         records(&ran.ok())
             .iter()
             .filter(|record| record["doc"].is_string())
-            .all(|record| record["tokens"] == serde_json::json!(["some", "words"]) && record["bytes"] == 10)
+            .all(
+                |record| record["tokens"] == serde_json::json!(["some", "words"])
+                    && record["bytes"] == 10
+            )
     );
     for packed in [gz(&line("x")), zst(&line("x"))] {
-        assert_eq!(docs(&work.run_with("dedup-tokenize", &[], &packed).ok()), ["x"]);
+        assert_eq!(
+            docs(&work.run_with("dedup-tokenize", &[], &packed).ok()),
+            ["x"]
+        );
     }
 }
 
@@ -119,24 +161,55 @@ fn damaged_packing_is_named_and_the_rest_read() {
     assert_eq!((ran.code(), ran.docs()), (2, vec!["./d.txt".to_owned()]));
     let errors = ran.stderr();
     assert!(errors.contains("dedup-tokenize: ./a.gz: "), "{errors}");
-    assert!(errors.contains("dedup-tokenize: ./b.zst: its name promises zstd, its first bytes are not that\n"), "{errors}");
-    assert!(errors.contains("dedup-tokenize: ./c.jsonl.zst: "), "{errors}");
+    assert!(
+        errors.contains(
+            "dedup-tokenize: ./b.zst: its name promises zstd, its first bytes are not that\n"
+        ),
+        "{errors}"
+    );
+    assert!(
+        errors.contains("dedup-tokenize: ./c.jsonl.zst: "),
+        "{errors}"
+    );
 }
 
 #[test]
 fn a_damaged_file_of_many_records_is_named_and_the_rest_read() {
-    let lines: String = (0..20_000).map(|n| format!("{{\"id\":{n},\"text\":\"number {}\"}}\n", n * 7919 % 10_007)).collect();
+    let lines: String = (0..20_000)
+        .map(|n| format!("{{\"id\":{n},\"text\":\"number {}\"}}\n", n * 7919 % 10_007))
+        .collect();
     let whole = gz(&lines);
-    let work = Work::with(&[("cut.jsonl.gz", &whole[..whole.len() / 2]), ("ok.jsonl", b"{\"id\":\"ok\",\"text\":\"x\"}\n")]);
-    let ran = work.run("dedup-tokenize", &["--threads", "1", "cut.jsonl.gz", "ok.jsonl"]);
+    let work = Work::with(&[
+        ("cut.jsonl.gz", &whole[..whole.len() / 2]),
+        ("ok.jsonl", b"{\"id\":\"ok\",\"text\":\"x\"}\n"),
+    ]);
+    let ran = work.run(
+        "dedup-tokenize",
+        &["--threads", "1", "cut.jsonl.gz", "ok.jsonl"],
+    );
     let docs = ran.docs();
     assert_eq!((ran.code(), docs.last().unwrap().as_str()), (2, "ok"));
-    assert!(docs.len() > 5000, "what came before the damage is read: {}", docs.len());
+    assert!(
+        docs.len() > 5000,
+        "what came before the damage is read: {}",
+        docs.len()
+    );
     assert_eq!(
         ran.stderr(),
-        format!("dedup-tokenize: cut.jsonl.gz:{}: incomplete deflate stream; the file is left out from here on\n", docs.len())
+        format!(
+            "dedup-tokenize: cut.jsonl.gz:{}: incomplete deflate stream; the file is left out from here on\n",
+            docs.len()
+        )
     );
-    assert!(ran.0 == work.run("dedup-tokenize", &["--threads", "4", "cut.jsonl.gz", "ok.jsonl"]).0);
+    assert!(
+        ran.0
+            == work
+                .run(
+                    "dedup-tokenize",
+                    &["--threads", "4", "cut.jsonl.gz", "ok.jsonl"]
+                )
+                .0
+    );
 }
 
 #[test]
@@ -144,11 +217,23 @@ fn lists_of_files() {
     let work = Work::with(&[("a", "x"), ("b\nb", "y"), ("c/d", "z")]);
     work.write("list", "c\n\na\n");
     work.write("list0", "b\nb\0a\0");
-    assert_eq!(work.run("dedup-tokenize", &["--files-from", "list"]).docs(), ["c/d", "a"]);
-    assert_eq!(work.run("dedup-tokenize", &["--files-from", "list0", "-0"]).docs(), ["b\nb", "a"]);
-    assert_eq!(work.run_with("dedup-tokenize", &["--files-from", "-"], b"a\n").docs(), ["a"]);
     assert_eq!(
-        work.run("dedup-tokenize", &["a", "--files-from", "nolist"]).stderr(),
+        work.run("dedup-tokenize", &["--files-from", "list"]).docs(),
+        ["c/d", "a"]
+    );
+    assert_eq!(
+        work.run("dedup-tokenize", &["--files-from", "list0", "-0"])
+            .docs(),
+        ["b\nb", "a"]
+    );
+    assert_eq!(
+        work.run_with("dedup-tokenize", &["--files-from", "-"], b"a\n")
+            .docs(),
+        ["a"]
+    );
+    assert_eq!(
+        work.run("dedup-tokenize", &["a", "--files-from", "nolist"])
+            .stderr(),
         "dedup-tokenize: nolist: No such file or directory (os error 2)\n"
     );
 }
@@ -157,43 +242,105 @@ fn lists_of_files() {
 fn a_list_that_cannot_be_read_ends_the_run() {
     let work = Work::with(&[("a", "x"), ("c/d", "z")]);
     let ran = work.shell("timeout 20 dedup-tokenize a --files-from c");
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-tokenize: c: Is a directory (os error 21)\n"));
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (2, "dedup-tokenize: c: Is a directory (os error 21)\n")
+    );
 }
 
 #[test]
 fn stdin_is_a_list_or_a_document() {
     let work = Work::with(&[("a", "x")]);
-    let what = "stdin is the list of files, it cannot be a document as well; give the list as a file";
+    let what =
+        "stdin is the list of files, it cannot be a document as well; give the list as a file";
     let ran = work.run_with("dedup-tokenize", &["--files-from", "-", "-"], b"a\n");
-    assert_eq!((ran.code(), ran.stdout().as_str(), ran.stderr()), (2, "", format!("dedup-tokenize: {what}\n")));
+    assert_eq!(
+        (ran.code(), ran.stdout().as_str(), ran.stderr()),
+        (2, "", format!("dedup-tokenize: {what}\n"))
+    );
     let ran = work.run_with("dedup-tokenize", &["--files-from", "-"], b"-\na\n");
-    assert_eq!((ran.code(), ran.docs(), ran.stderr()), (2, vec!["a".to_owned()], format!("dedup-tokenize: -: {what}\n")));
+    assert_eq!(
+        (ran.code(), ran.docs(), ran.stderr()),
+        (
+            2,
+            vec!["a".to_owned()],
+            format!("dedup-tokenize: -: {what}\n")
+        )
+    );
 }
 
 #[test]
 fn stdin_is_a_document_or_many() {
     let work = Work::with(&[("a", "x")]);
-    assert_eq!(work.run_with("dedup-tokenize", &[], b"some text").docs(), ["-"]);
-    assert_eq!(work.run_with("dedup-tokenize", &["a", "-"], b"some text").docs(), ["a", "-"]);
-    assert_eq!(work.run_with("dedup-tokenize", &[], b"{\"id\":1,\"text\":\"x\"}\n{\"text\":\"y\"}").docs(), ["1", "-:2"]);
-    assert_eq!(work.run_with("dedup-tokenize", &[], b"{ not json }\n").docs(), ["-"]);
-    assert_eq!(work.run_with("dedup-tokenize", &["--records", "text"], b"{\"id\":1,\"text\":\"x\"}").docs(), ["-"]);
-    assert_eq!(work.run_with("dedup-tokenize", &["--records", "lines"], b"one\n\r\ntwo\r\n").docs(), ["-:1", "-:3"]);
+    assert_eq!(
+        work.run_with("dedup-tokenize", &[], b"some text").docs(),
+        ["-"]
+    );
+    assert_eq!(
+        work.run_with("dedup-tokenize", &["a", "-"], b"some text")
+            .docs(),
+        ["a", "-"]
+    );
+    assert_eq!(
+        work.run_with(
+            "dedup-tokenize",
+            &[],
+            b"{\"id\":1,\"text\":\"x\"}\n{\"text\":\"y\"}"
+        )
+        .docs(),
+        ["1", "-:2"]
+    );
+    assert_eq!(
+        work.run_with("dedup-tokenize", &[], b"{ not json }\n")
+            .docs(),
+        ["-"]
+    );
+    assert_eq!(
+        work.run_with(
+            "dedup-tokenize",
+            &["--records", "text"],
+            b"{\"id\":1,\"text\":\"x\"}"
+        )
+        .docs(),
+        ["-"]
+    );
+    assert_eq!(
+        work.run_with(
+            "dedup-tokenize",
+            &["--records", "lines"],
+            b"one\n\r\ntwo\r\n"
+        )
+        .docs(),
+        ["-:1", "-:3"]
+    );
 }
 
 /// A program before us that failed has written nothing; an empty file is a document.
 #[test]
 fn an_empty_stdin_is_no_document() {
     let work = Work::with(&[("empty", "")]);
-    let what = "no document was read; name files or directories that hold some, or write some to stdin";
+    let what =
+        "no document was read; name files or directories that hold some, or write some to stdin";
     for (tool, arguments) in [("dedup-tokenize", &[][..]), ("dedup-blot", &["--binary"])] {
         let ran = work.run(tool, arguments);
         assert_eq!((ran.code(), ran.stderr()), (2, format!("{tool}: {what}\n")));
-        assert_eq!(ran.accounts(), [format!("{tool}: read 0 documents in 0 files (0 bytes)")]);
-        assert!(!ran.stdout().contains("\"end\""), "what reads on must not take it for whole");
+        assert_eq!(
+            ran.accounts(),
+            [format!("{tool}: read 0 documents in 0 files (0 bytes)")]
+        );
+        assert!(
+            !ran.stdout().contains("\"end\""),
+            "what reads on must not take it for whole"
+        );
     }
-    assert_eq!(docs(&work.run("dedup-tokenize", &["--records", "text"]).ok()), ["-"]);
-    assert_eq!(docs(&work.run("dedup-tokenize", &["-", "empty"]).ok()), ["empty"]);
+    assert_eq!(
+        docs(&work.run("dedup-tokenize", &["--records", "text"]).ok()),
+        ["-"]
+    );
+    assert_eq!(
+        docs(&work.run("dedup-tokenize", &["-", "empty"]).ok()),
+        ["empty"]
+    );
 }
 
 #[test]
@@ -201,15 +348,38 @@ fn a_byte_order_mark_is_no_part_of_a_record() {
     let mark = |text: &str| [b"\xef\xbb\xbf", text.as_bytes()].concat();
     let work = Work::with(&[("a.fa", mark(">one\nAC\n>two\nG\n"))]);
     let line = "{\"id\":1,\"text\":\"x\"}\n";
-    assert_eq!(docs(&work.run_with("dedup-tokenize", &[], &mark(line)).ok()), ["1"]);
-    assert_eq!(docs(&work.run("dedup-tokenize", &["--tokenizer", "dna", "a.fa"]).ok()), ["one", "two"]);
-    let lines = work.run_with("dedup-tokenize", &["--records", "lines"], &mark("one\ntwo\n"));
+    assert_eq!(
+        docs(&work.run_with("dedup-tokenize", &[], &mark(line)).ok()),
+        ["1"]
+    );
+    assert_eq!(
+        docs(
+            &work
+                .run("dedup-tokenize", &["--tokenizer", "dna", "a.fa"])
+                .ok()
+        ),
+        ["one", "two"]
+    );
+    let lines = work.run_with(
+        "dedup-tokenize",
+        &["--records", "lines"],
+        &mark("one\ntwo\n"),
+    );
     assert_eq!(records(&lines.ok())[1]["bytes"], 3);
-    let tokens = work.run_with("dedup-tokenize", &[], line.as_bytes()).ok_text();
-    assert_eq!(work.run_with("dedup-tokenize", &[], &mark(&tokens)).ok_text(), tokens);
+    let tokens = work
+        .run_with("dedup-tokenize", &[], line.as_bytes())
+        .ok_text();
+    assert_eq!(
+        work.run_with("dedup-tokenize", &[], &mark(&tokens))
+            .ok_text(),
+        tokens
+    );
     // A text is what its bytes are, wherever it comes from.
     work.write("a.txt", mark("word"));
-    for ran in [work.run("dedup-tokenize", &["a.txt"]), work.run_with("dedup-tokenize", &[], &mark("word"))] {
+    for ran in [
+        work.run("dedup-tokenize", &["a.txt"]),
+        work.run_with("dedup-tokenize", &[], &mark("word")),
+    ] {
         assert_eq!(records(&ran.ok())[1]["bytes"], 7);
     }
 }
@@ -221,7 +391,11 @@ fn pipes_are_read_one_after_the_other() {
         "mkfifo p q; (yes '{\"text\":\"x\"}' | head -n 300000 > p; echo '{\"id\":\"last\",\"text\":\"y\"}' > q) & \
          timeout 60 dedup-tokenize --threads 4 p q | tail -n 2",
     );
-    assert!(ran.ok_text().ends_with("{\"end\":{\"records\":300001}}\n"), "{}", ran.stdout());
+    assert!(
+        ran.ok_text().ends_with("{\"end\":{\"records\":300001}}\n"),
+        "{}",
+        ran.stdout()
+    );
     assert_eq!(ran.docs(), ["last"]);
 }
 
@@ -237,8 +411,14 @@ fn ids_may_be_any_number() {
 
 #[test]
 fn fields_of_ndjson() {
-    let work = Work::with(&[("a.jsonl", "{\"name\":\"n\",\"body\":\"some words\",\"text\":1}\n\n{\"body\":\"\\u017eluť\"}\n")]);
-    let ran = work.run("dedup-tokenize", &["--id-field", "name", "--text-field", "body", "a.jsonl"]);
+    let work = Work::with(&[(
+        "a.jsonl",
+        "{\"name\":\"n\",\"body\":\"some words\",\"text\":1}\n\n{\"body\":\"\\u017eluť\"}\n",
+    )]);
+    let ran = work.run(
+        "dedup-tokenize",
+        &["--id-field", "name", "--text-field", "body", "a.jsonl"],
+    );
     assert_eq!(ran.docs(), ["n", "a.jsonl:3"]);
     assert_eq!(records(&ran.ok())[2]["tokens"].to_string(), "[\"žluť\"]");
 }
@@ -257,7 +437,10 @@ fn bad_lines_are_named_and_the_rest_read() {
     ];
     let work = Work::with(&[("a.jsonl", lines.join(&b'\n'))]);
     let ran = work.run("dedup-tokenize", &["a.jsonl"]);
-    assert_eq!((ran.code(), ran.docs()), (2, vec!["a".to_owned(), "e".to_owned()]));
+    assert_eq!(
+        (ran.code(), ran.docs()),
+        (2, vec!["a".to_owned(), "e".to_owned()])
+    );
     let errors = ran.stderr();
     let expected = [
         "a.jsonl:2: not JSON: EOF while parsing a value at column 17",
@@ -267,16 +450,34 @@ fn bad_lines_are_named_and_the_rest_read() {
         "a.jsonl:6: not UTF-8 at byte 18; convert it with iconv, or read it as it is with --lossy",
         "a.jsonl:8: not JSON: unexpected end of hex escape at column 25",
     ];
-    assert_eq!(errors.lines().collect::<Vec<_>>(), expected.map(|line| format!("dedup-tokenize: {line}")));
-    assert_eq!(work.run("dedup-tokenize", &["--skip-bad", "a.jsonl"]).code(), 0);
-    assert!(work.run("dedup-tokenize", &["--skip-bad", "a.jsonl"]).stderr().starts_with("dedup-tokenize: warning: a.jsonl:2: "));
+    assert_eq!(
+        errors.lines().collect::<Vec<_>>(),
+        expected.map(|line| format!("dedup-tokenize: {line}"))
+    );
+    assert_eq!(
+        work.run("dedup-tokenize", &["--skip-bad", "a.jsonl"])
+            .code(),
+        0
+    );
+    assert!(
+        work.run("dedup-tokenize", &["--skip-bad", "a.jsonl"])
+            .stderr()
+            .starts_with("dedup-tokenize: warning: a.jsonl:2: ")
+    );
     let quiet = work.run("dedup-tokenize", &["-q", "a.jsonl"]);
-    assert_eq!((quiet.code(), quiet.stderr(), quiet.accounts().len()), (2, errors, 0));
+    assert_eq!(
+        (quiet.code(), quiet.stderr(), quiet.accounts().len()),
+        (2, errors, 0)
+    );
 }
 
 #[test]
 fn text_that_is_not_utf8() {
-    let work = Work::with(&[("a.txt", b"caf\xe9 au lait".as_slice()), ("b.txt", b"\xff\xfex\0".as_slice()), ("c.txt", b"fine".as_slice())]);
+    let work = Work::with(&[
+        ("a.txt", b"caf\xe9 au lait".as_slice()),
+        ("b.txt", b"\xff\xfex\0".as_slice()),
+        ("c.txt", b"fine".as_slice()),
+    ]);
     let ran = work.run("dedup-tokenize", &["a.txt", "b.txt", "c.txt"]);
     assert_eq!((ran.code(), ran.docs()), (2, vec!["c.txt".to_owned()]));
     assert_eq!(
@@ -288,7 +489,10 @@ fn text_that_is_not_utf8() {
     let record = &records(&ran.ok())[1];
     assert_eq!(
         (record["tokens"].to_string(), record["spans"].to_string()),
-        (r#"["caf","au","lait"]"#.to_owned(), "[[0,3],[5,7],[8,12]]".to_owned())
+        (
+            r#"["caf","au","lait"]"#.to_owned(),
+            "[[0,3],[5,7],[8,12]]".to_owned()
+        )
     );
 }
 
@@ -298,34 +502,76 @@ fn what_is_not_there_or_not_readable() {
     let ran = work.run("dedup-tokenize", &["nothing", "a"]);
     assert_eq!(
         (ran.code(), ran.docs(), ran.stderr().as_str()),
-        (2, vec!["a".to_owned()], "dedup-tokenize: nothing: No such file or directory (os error 2)\n")
+        (
+            2,
+            vec!["a".to_owned()],
+            "dedup-tokenize: nothing: No such file or directory (os error 2)\n"
+        )
     );
     let ran = work.run("dedup-tokenize", &["a", "./a", "a"]);
-    assert_eq!((ran.code(), ran.docs()), (2, vec!["a".to_owned(), "./a".to_owned()]));
-    assert_eq!(ran.stderr(), "dedup-tokenize: a: a document with the id 'a' came before; the first one is kept\n");
+    assert_eq!(
+        (ran.code(), ran.docs()),
+        (2, vec!["a".to_owned(), "./a".to_owned()])
+    );
+    assert_eq!(
+        ran.stderr(),
+        "dedup-tokenize: a: a document with the id 'a' came before; the first one is kept\n"
+    );
 }
 
 #[test]
 fn names_that_are_not_utf8_are_reported() {
     use std::os::unix::ffi::OsStrExt;
     let work = Work::with(&[("c/a", "x")]);
-    std::fs::write(work.path("c").join(std::ffi::OsStr::from_bytes(b"b\xff")), "y").unwrap();
+    std::fs::write(
+        work.path("c").join(std::ffi::OsStr::from_bytes(b"b\xff")),
+        "y",
+    )
+    .unwrap();
     let ran = work.run("dedup-tokenize", &["c"]);
     assert_eq!((ran.code(), ran.docs()), (2, vec!["c/a".to_owned()]));
-    assert!(ran.stderr().contains("the file's name is not UTF-8"), "{}", ran.stderr());
+    assert!(
+        ran.stderr().contains("the file's name is not UTF-8"),
+        "{}",
+        ran.stderr()
+    );
 }
 
 #[test]
 fn fasta_records() {
-    let work = Work::with(&[("a.fa", ">one first\nACGT\nAC\n>two\n\n>\nGG"), ("b.fa.gz", "")]);
+    let work = Work::with(&[
+        ("a.fa", ">one first\nACGT\nAC\n>two\n\n>\nGG"),
+        ("b.fa.gz", ""),
+    ]);
     work.write("b.fa.gz", gz(">three\nTT\n"));
-    let ran = work.run("dedup-tokenize", &["--records", "fasta", "--tokenizer", "dna", "--spans", "a.fa", "b.fa.gz"]);
+    let ran = work.run(
+        "dedup-tokenize",
+        &[
+            "--records",
+            "fasta",
+            "--tokenizer",
+            "dna",
+            "--spans",
+            "a.fa",
+            "b.fa.gz",
+        ],
+    );
     assert_eq!(ran.docs(), ["one", "two", "a.fa:6", "three"]);
-    assert_eq!(records(&ran.ok())[1]["spans"].to_string(), "[[0,1],[1,2],[2,3],[3,4],[5,6],[6,7]]");
-    assert_eq!(work.run("dedup-tokenize", &["--tokenizer", "dna", "a.fa"]).docs(), ["one", "two", "a.fa:6"]);
+    assert_eq!(
+        records(&ran.ok())[1]["spans"].to_string(),
+        "[[0,1],[1,2],[2,3],[3,4],[5,6],[6,7]]"
+    );
+    assert_eq!(
+        work.run("dedup-tokenize", &["--tokenizer", "dna", "a.fa"])
+            .docs(),
+        ["one", "two", "a.fa:6"]
+    );
     let ran = work.run_with("dedup-tokenize", &["--records", "fasta"], b"ACGT\n>x\nA\n");
     assert_eq!((ran.code(), ran.docs()), (2, vec!["x".to_owned()]));
-    assert_eq!(ran.stderr(), "dedup-tokenize: stdin:1: text before the first '>'; for plain sequences use --records text\n");
+    assert_eq!(
+        ran.stderr(),
+        "dedup-tokenize: stdin:1: text before the first '>'; for plain sequences use --records text\n"
+    );
 }
 
 #[test]
@@ -333,17 +579,44 @@ fn fasta_names_obey_the_rule_for_what_is_not_utf8() {
     let work = Work::with(&[("a.fa", b">caf\xe9 x\nAC\n>two\nGG\n")]);
     let ran = work.run("dedup-tokenize", &["--records", "fasta", "a.fa"]);
     assert_eq!((ran.code(), ran.docs()), (2, vec!["two".to_owned()]));
-    assert_eq!(ran.stderr(), "dedup-tokenize: a.fa:1: not UTF-8 at byte 4; convert it with iconv, or read it as it is with --lossy\n");
-    assert_eq!(docs(&work.run("dedup-tokenize", &["--records", "fasta", "--lossy", "a.fa"]).ok()), ["caf?", "two"]);
+    assert_eq!(
+        ran.stderr(),
+        "dedup-tokenize: a.fa:1: not UTF-8 at byte 4; convert it with iconv, or read it as it is with --lossy\n"
+    );
+    assert_eq!(
+        docs(
+            &work
+                .run("dedup-tokenize", &["--records", "fasta", "--lossy", "a.fa"])
+                .ok()
+        ),
+        ["caf?", "two"]
+    );
 }
 
 #[test]
 fn large_documents_and_many_lines() {
     let text = "The quick brown fox jumps over the lazy dog. ".repeat(300_000);
     let work = Work::with(&[("large.txt", &text)]);
-    assert_eq!(records(&work.run("dedup-blot", &["--select", "mod:1000000", "large.txt"]).ok())[1]["tokens"], 2_700_000);
-    let lines: String = (0..50_000).map(|n| format!("{{\"id\":{n},\"text\":\"document number {n} {}\"}}\n", "x".repeat(n % 40))).collect();
+    assert_eq!(
+        records(
+            &work
+                .run("dedup-blot", &["--select", "mod:1000000", "large.txt"])
+                .ok()
+        )[1]["tokens"],
+        2_700_000
+    );
+    let lines: String = (0..50_000)
+        .map(|n| {
+            format!(
+                "{{\"id\":{n},\"text\":\"document number {n} {}\"}}\n",
+                "x".repeat(n % 40)
+            )
+        })
+        .collect();
     work.write("many.jsonl", &lines);
     let ran = work.run("dedup-tokenize", &["many.jsonl"]);
-    assert_eq!(ran.docs(), (0..50_000).map(|n| n.to_string()).collect::<Vec<_>>());
+    assert_eq!(
+        ran.docs(),
+        (0..50_000).map(|n| n.to_string()).collect::<Vec<_>>()
+    );
 }

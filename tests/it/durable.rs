@@ -29,7 +29,9 @@ impl Prints {
     fn new(count: usize) -> Self {
         let mut state = 7_u64;
         let mut next = || {
-            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            state = state
+                .wrapping_mul(0x5851_f42d_4c95_7f2d)
+                .wrapping_add(0x1405_7b7e_f767_814f);
             (state ^ state >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd)
         };
         let mut prints: Vec<[u64; 4]> = Vec::new();
@@ -42,16 +44,37 @@ impl Prints {
             prints.push(print);
         }
         let bits = |one: &[u64; 4], two: &[u64; 4], both: fn(u64, u64) -> u64| {
-            one.iter().zip(two).map(|(one, two)| both(*one, *two).count_ones()).sum::<u32>()
+            one.iter()
+                .zip(two)
+                .map(|(one, two)| both(*one, *two).count_ones())
+                .sum::<u32>()
         };
         let near = |one: &[u64; 4]| {
-            let all = prints.iter().enumerate().map(|(at, two)| (bits(one, two, |a, b| a & b), bits(one, two, |a, b| a | b), at));
-            all.filter(|(shared, union, _)| shared * 10 >= union * 9).collect()
+            let all = prints.iter().enumerate().map(|(at, two)| {
+                (
+                    bits(one, two, |a, b| a & b),
+                    bits(one, two, |a, b| a | b),
+                    at,
+                )
+            });
+            all.filter(|(shared, union, _)| shared * 10 >= union * 9)
+                .collect()
         };
         // Of a print, its words are written from the first byte on.
-        let hex = |print: &[u64; 4]| print.iter().flat_map(|word| word.to_le_bytes()).map(|byte| format!("{byte:02x}")).collect::<String>();
-        let line = |(at, print): (usize, &[u64; 4])| format!("{{\"doc\":\"p{at}\",\"print\":\"{}\"}}\n", hex(print));
-        Self { lines: prints.iter().enumerate().map(line).collect(), near: prints.iter().map(near).collect() }
+        let hex = |print: &[u64; 4]| {
+            print
+                .iter()
+                .flat_map(|word| word.to_le_bytes())
+                .map(|byte| format!("{byte:02x}"))
+                .collect::<String>()
+        };
+        let line = |(at, print): (usize, &[u64; 4])| {
+            format!("{{\"doc\":\"p{at}\",\"print\":\"{}\"}}\n", hex(print))
+        };
+        Self {
+            lines: prints.iter().enumerate().map(line).collect(),
+            near: prints.iter().map(near).collect(),
+        }
     }
 
     fn text(&self) -> String {
@@ -62,15 +85,28 @@ impl Prints {
     fn best(&self, of: usize, is_there: impl Fn(usize) -> bool) -> Option<usize> {
         let near = self.near[of].iter().filter(|(_, _, at)| is_there(*at));
         // The first of the best.
-        near.min_by(|one, two| (two.0 * one.1).cmp(&(one.0 * two.1)).then(one.2.cmp(&two.2))).map(|found| found.2)
+        near.min_by(|one, two| {
+            (two.0 * one.1)
+                .cmp(&(one.0 * two.1))
+                .then(one.2.cmp(&two.2))
+        })
+        .map(|found| found.2)
     }
 
     /// Asks for all under other names, so that each finds itself, without adding them.
     #[track_caller]
     fn found(&self, work: &Work, more: &[&str]) -> Vec<Option<usize>> {
         let asked = self.text().replace("{\"doc\":\"p", "{\"doc\":\"q");
-        let ran = work.run_with("dedup-query", &[&ASK, &["--no-add"][..], more].concat(), asked.as_bytes());
-        assert!(ran.code() < 2 && ran.stderr().is_empty(), "{}", ran.stderr());
+        let ran = work.run_with(
+            "dedup-query",
+            &[&ASK, &["--no-add"][..], more].concat(),
+            asked.as_bytes(),
+        );
+        assert!(
+            ran.code() < 2 && ran.stderr().is_empty(),
+            "{}",
+            ran.stderr()
+        );
         found(&ran.stdout())
     }
 
@@ -78,26 +114,42 @@ impl Prints {
     #[track_caller]
     fn ensure_prefix(&self, work: &Work) -> usize {
         let found = self.found(work, &[]);
-        let count = (0..found.len()).rev().find(|&at| found[at] == Some(at)).map_or(0, |last| last + 1);
+        let count = (0..found.len())
+            .rev()
+            .find(|&at| found[at] == Some(at))
+            .map_or(0, |last| last + 1);
         self.ensure_has(&found, |at| at < count);
         count
     }
 
     #[track_caller]
     fn ensure_has(&self, found: &[Option<usize>], is_there: impl Fn(usize) -> bool) {
-        let expected: Vec<_> = (0..self.lines.len()).map(|of| self.best(of, &is_there)).collect();
+        let expected: Vec<_> = (0..self.lines.len())
+            .map(|of| self.best(of, &is_there))
+            .collect();
         assert_eq!(found, expected);
     }
 
     /// Adds all but the first so many.
     fn add(&self, work: &Work, skip: usize, more: &[&str]) -> Ran {
-        work.run_with("dedup-query", &[&ASK, &FILE[..], more].concat(), self.lines[skip..].concat().as_bytes())
+        work.run_with(
+            "dedup-query",
+            &[&ASK, &FILE[..], more].concat(),
+            self.lines[skip..].concat().as_bytes(),
+        )
     }
 }
 
 /// The documents that answers name.
 fn found(answers: &str) -> Vec<Option<usize>> {
-    records(answers.as_bytes()).iter().map(|answer| answer["best"]["doc"].as_str().map(|doc| doc[1..].parse().unwrap())).collect()
+    records(answers.as_bytes())
+        .iter()
+        .map(|answer| {
+            answer["best"]["doc"]
+                .as_str()
+                .map(|doc| doc[1..].parse().unwrap())
+        })
+        .collect()
 }
 
 fn is_soak() -> bool {
@@ -116,9 +168,16 @@ fn can_trace(work: &Work) -> bool {
 #[track_caller]
 fn ensure_swept(work: &Work) {
     let manifest = fs::read_to_string(work.path("h/manifest.json")).unwrap();
-    let names = fs::read_dir(work.path("h")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let extra: Vec<String> = names.filter(|name| name.ends_with(".prints") && !manifest.contains(name.as_str())).collect();
-    assert!(extra.is_empty() && !work.path("h/lock").exists(), "{extra:?}");
+    let names = fs::read_dir(work.path("h"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let extra: Vec<String> = names
+        .filter(|name| name.ends_with(".prints") && !manifest.contains(name.as_str()))
+        .collect();
+    assert!(
+        extra.is_empty() && !work.path("h/lock").exists(),
+        "{extra:?}"
+    );
 }
 
 /// Prints come in some at a time, so that there are answers before the end.
@@ -131,17 +190,40 @@ fn writer(sync: &str) -> String {
 #[test]
 fn small_files_are_made_and_merged() {
     let (work, prints) = (Work::new(), Prints::new(2000));
-    let ran = work.run_with("dedup-query", &[&ASK, &["--file-entries", "250"][..]].concat(), prints.text().as_bytes());
+    let ran = work.run_with(
+        "dedup-query",
+        &[&ASK, &["--file-entries", "250"][..]].concat(),
+        prints.text().as_bytes(),
+    );
     assert_eq!((ran.code(), ran.stderr().as_str()), (0, ""));
     let expected: Vec<_> = (0..2000).map(|of| prints.best(of, |at| at < of)).collect();
     assert_eq!(found(&ran.stdout()), expected);
     // Eight of one: two of three each, and two.
-    assert_eq!(work.shell("cd h; ls *.journal; ls *.prints | wc -l").ok_text(), "000009.journal\n4\n");
-    assert_eq!(fs::read_to_string(work.path("h/manifest.json")).unwrap().matches("\"level\": 1").count(), 2);
+    assert_eq!(
+        work.shell("cd h; ls *.journal; ls *.prints | wc -l")
+            .ok_text(),
+        "000009.journal\n4\n"
+    );
+    assert_eq!(
+        fs::read_to_string(work.path("h/manifest.json"))
+            .unwrap()
+            .matches("\"level\": 1")
+            .count(),
+        2
+    );
     assert_eq!(prints.ensure_prefix(&work), 2000);
     for wrong in ["0", "262145", "many"] {
-        let ran = work.shell(&format!("dedup-query --history h --min-similarity 1 --file-entries {wrong} x"));
-        assert!(ran.code() == 2 && ran.stderr().contains(&format!("invalid value '{wrong}' for '--file-entries <N>'")), "{}", ran.stderr());
+        let ran = work.shell(&format!(
+            "dedup-query --history h --min-similarity 1 --file-entries {wrong} x"
+        ));
+        assert!(
+            ran.code() == 2
+                && ran
+                    .stderr()
+                    .contains(&format!("invalid value '{wrong}' for '--file-entries <N>'")),
+            "{}",
+            ran.stderr()
+        );
     }
 }
 
@@ -162,15 +244,26 @@ fn a_writer_that_dies_at_a_call_leaves_right_answers() {
             writer("each")
         ));
         let answered = ran.stdout().lines().count();
-        let count = if work.path("h/manifest.json").exists() { prints.ensure_prefix(&work) } else { 0 };
-        assert!(count >= answered, "killed at call {number}: {answered} were answered, {count} are there");
+        let count = if work.path("h/manifest.json").exists() {
+            prints.ensure_prefix(&work)
+        } else {
+            0
+        };
+        assert!(
+            count >= answered,
+            "killed at call {number}: {answered} were answered, {count} are there"
+        );
         if ran.code() == 0 {
             assert_eq!(count, 450);
             break;
         }
         let rest = prints.add(&work, count, &[]);
         assert!(
-            rest.code() < 2 && rest.stderr().lines().all(|line| line.ends_with("everything that was synced is there")),
+            rest.code() < 2
+                && rest
+                    .stderr()
+                    .lines()
+                    .all(|line| line.ends_with("everything that was synced is there")),
             "{number}: {}",
             rest.stderr()
         );
@@ -186,7 +279,12 @@ fn a_call_that_fails_leaves_right_answers() {
         return;
     }
     work.write("p.jsonl", prints.text());
-    for (calls, error, step) in [("write", "ENOSPC", 61), ("fsync", "EIO", 17), ("fdatasync", "EIO", 17), ("rename", "EIO", 7)] {
+    for (calls, error, step) in [
+        ("write", "ENOSPC", 61),
+        ("fsync", "EIO", 17),
+        ("fdatasync", "EIO", 17),
+        ("rename", "EIO", 7),
+    ] {
         for number in (1..).step_by(if is_soak() { 1 } else { step }) {
             let _ = fs::remove_dir_all(work.path("h"));
             let ran = work.shell(&format!(
@@ -196,9 +294,19 @@ fn a_call_that_fails_leaves_right_answers() {
             let when = format!("{calls} {number}: {}", ran.stderr());
             assert!(!ran.stderr().contains("panicked"), "{when}");
             let answered = ran.stdout().lines().count();
-            let count = if work.path("h/manifest.json").exists() { prints.ensure_prefix(&work) } else { 0 };
-            assert!(count >= answered && (ran.code() == 2 || count == 450), "{when}: {answered} were answered, {count} are there");
-            if !fs::read_to_string(work.path("log")).unwrap().contains("(INJECTED)") {
+            let count = if work.path("h/manifest.json").exists() {
+                prints.ensure_prefix(&work)
+            } else {
+                0
+            };
+            assert!(
+                count >= answered && (ran.code() == 2 || count == 450),
+                "{when}: {answered} were answered, {count} are there"
+            );
+            if !fs::read_to_string(work.path("log"))
+                .unwrap()
+                .contains("(INJECTED)")
+            {
                 break;
             }
         }
@@ -214,10 +322,16 @@ fn a_file_that_cannot_be_made_is_made_later() {
     }
     work.write("p.jsonl", prints.text());
     let trace = "strace -f -qq -o log -P $PWD/h/000001.prints -e trace=write -e inject=write:error=ENOSPC:when=1";
-    let ran = work.shell(&format!("set -o pipefail; {FEED} {trace} {}", writer("100ms")));
+    let ran = work.shell(&format!(
+        "set -o pipefail; {FEED} {trace} {}",
+        writer("100ms")
+    ));
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
-        (0, "dedup-query: h/000001.prints: No space left on device (os error 28); nothing is lost, and it is tried again\n")
+        (
+            0,
+            "dedup-query: h/000001.prints: No space left on device (os error 28); nothing is lost, and it is tried again\n"
+        )
     );
     assert_eq!(prints.ensure_prefix(&work), 450);
     ensure_swept(&work);
@@ -234,23 +348,40 @@ fn the_journal_is_finished_before_files_are_waited_for() {
     work.write("p.jsonl", prints.text());
     let ran = work.shell(&format!("{trace} {} < p.jsonl", writer("never")));
     assert_eq!(ran.code(), 2);
-    assert!(ran.stderr().ends_with(".prints: No space left on device (os error 28)\n"), "{}", ran.stderr());
+    assert!(
+        ran.stderr()
+            .ends_with(".prints: No space left on device (os error 28)\n"),
+        "{}",
+        ran.stderr()
+    );
     // All of both journals is promised: not a byte may be missing.
     for journal in ["h/000001.journal", "h/000002.journal"] {
         let bytes = work.read(journal);
         work.write(journal, &bytes[..bytes.len() - 1]);
         let cut = work.run("dedup-query", &["history", "verify", "h"]);
-        assert!(cut.code() == 2 && cut.stderr().starts_with(&format!("dedup-query: {journal}: byte ")), "{}", cut.stderr());
+        assert!(
+            cut.code() == 2
+                && cut
+                    .stderr()
+                    .starts_with(&format!("dedup-query: {journal}: byte ")),
+            "{}",
+            cut.stderr()
+        );
         work.write(journal, &bytes);
     }
     // What follows it was never promised, in neither of them.
     for journal in ["h/000001.journal", "h/000002.journal"] {
-        work.shell(&format!("head -c 17 h/manifest.json >> {journal}")).ok();
+        work.shell(&format!("head -c 17 h/manifest.json >> {journal}"))
+            .ok();
     }
     assert_eq!(prints.ensure_prefix(&work), 70);
     let repaired = prints.add(&work, 70, &[]).stderr();
-    let dropped = |line: &str| line.contains(": dropped 17 bytes of an unfinished group from byte ");
-    assert!(repaired.lines().count() == 2 && repaired.lines().all(dropped), "{repaired}");
+    let dropped =
+        |line: &str| line.contains(": dropped 17 bytes of an unfinished group from byte ");
+    assert!(
+        repaired.lines().count() == 2 && repaired.lines().all(dropped),
+        "{repaired}"
+    );
     // There is room now: the files were made.
     assert_eq!(prints.add(&work, 70, &[]).stderr(), "");
     assert_eq!(prints.ensure_prefix(&work), 70);
@@ -284,16 +415,35 @@ fn what_is_promised_is_synced_in_time() {
     }
     for sync in ["each", "never", "50ms"] {
         let _ = fs::remove_dir_all(work.path("h"));
-        let command = format!("exec strace -f -qq -o log -e trace=fdatasync,write {}", writer(sync));
+        let command = format!(
+            "exec strace -f -qq -o log -e trace=fdatasync,write {}",
+            writer(sync)
+        );
         let mut command = {
-            let path =
-                format!("{}:{}", assert_cmd::cargo::cargo_bin("dedup-query").parent().unwrap().display(), std::env::var("PATH").unwrap());
+            let path = format!(
+                "{}:{}",
+                assert_cmd::cargo::cargo_bin("dedup-query")
+                    .parent()
+                    .unwrap()
+                    .display(),
+                std::env::var("PATH").unwrap()
+            );
             let mut shell = std::process::Command::new("bash");
-            shell.args(["-c", &command]).env("PATH", path).current_dir(work.dir.path());
+            shell
+                .args(["-c", &command])
+                .env("PATH", path)
+                .current_dir(work.dir.path());
             shell
         };
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (mut input, mut output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (mut input, mut output) = (
+            child.stdin.take().unwrap(),
+            BufReader::new(child.stdout.take().unwrap()),
+        );
         let log = || events(&fs::read_to_string(work.path("log")).unwrap());
         for (at, line) in prints.lines.iter().enumerate() {
             input.write_all(line.as_bytes()).unwrap();
@@ -321,18 +471,44 @@ fn files_shrink_as_entries_are_forgotten() {
     let newest = ["--max-entries", "300"];
     assert_eq!(prints.add(&work, 0, &newest).stderr(), "");
     prints.ensure_has(&prints.found(&work, &newest), |at| at >= 600);
-    let entries = || Server::start(&work, &[&ASK, &["--no-add", "--listen", "unix:s"][..]].concat()).entries;
+    let entries = || {
+        Server::start(
+            &work,
+            &[&ASK, &["--no-add", "--listen", "unix:s"][..]].concat(),
+        )
+        .entries
+    };
     assert!((300..=500).contains(&entries()), "{}", entries());
     // One file, of which the first 120 are forgotten.
     fs::remove_dir_all(work.path("h")).unwrap();
     let add = |more: &[&str], lines: &[String]| {
-        let ran = work.run_with("dedup-query", &[&ASK, &["--file-entries", "200"][..], more].concat(), lines.concat().as_bytes());
-        assert!(ran.code() < 2 && ran.stderr().is_empty(), "{}", ran.stderr());
+        let ran = work.run_with(
+            "dedup-query",
+            &[&ASK, &["--file-entries", "200"][..], more].concat(),
+            lines.concat().as_bytes(),
+        );
+        assert!(
+            ran.code() < 2 && ran.stderr().is_empty(),
+            "{}",
+            ran.stderr()
+        );
     };
     add(&[], &prints.lines[..200]);
-    assert_eq!((entries(), work.shell("cd h; ls *.prints").ok_text().as_str()), (200, "000001.prints\n"));
+    assert_eq!(
+        (
+            entries(),
+            work.shell("cd h; ls *.prints").ok_text().as_str()
+        ),
+        (200, "000001.prints\n")
+    );
     add(&["--max-entries", "80"], &[]);
-    assert_eq!((entries(), work.shell("cd h; ls *.prints").ok_text().as_str()), (80, "000002.prints\n"));
+    assert_eq!(
+        (
+            entries(),
+            work.shell("cd h; ls *.prints").ok_text().as_str()
+        ),
+        (80, "000002.prints\n")
+    );
     prints.ensure_has(&prints.found(&work, &[]), |at| (120..200).contains(&at));
 }
 
@@ -340,19 +516,54 @@ fn files_shrink_as_entries_are_forgotten() {
 #[test]
 fn files_shrink_as_entries_are_removed() {
     let (work, prints) = (Work::new(), Prints::new(200));
-    assert_eq!(work.run_with("dedup-query", &[&ASK, &["--file-entries", "100"][..]].concat(), prints.text().as_bytes()).stderr(), "");
-    let entries = || Server::start(&work, &[&ASK, &["--no-add", "--listen", "unix:s"][..]].concat()).entries;
+    assert_eq!(
+        work.run_with(
+            "dedup-query",
+            &[&ASK, &["--file-entries", "100"][..]].concat(),
+            prints.text().as_bytes()
+        )
+        .stderr(),
+        ""
+    );
+    let entries = || {
+        Server::start(
+            &work,
+            &[&ASK, &["--no-add", "--listen", "unix:s"][..]].concat(),
+        )
+        .entries
+    };
     let remove = |numbers: std::ops::Range<usize>| {
-        work.write("list", numbers.map(|number| format!("p{number}\n")).collect::<String>());
-        work.run("dedup-query", &["--history", "h", "--remove-from", "list"]).ok();
+        work.write(
+            "list",
+            numbers
+                .map(|number| format!("p{number}\n"))
+                .collect::<String>(),
+        );
+        work.run("dedup-query", &["--history", "h", "--remove-from", "list"])
+            .ok();
     };
     remove(0..50);
     assert_eq!(entries(), 200);
     remove(50..60);
-    assert_eq!((entries(), work.shell("cd h; ls *.prints").ok_text().as_str()), (149, "000002.prints\n000003.prints\n"));
+    assert_eq!(
+        (
+            entries(),
+            work.shell("cd h; ls *.prints").ok_text().as_str()
+        ),
+        (149, "000002.prints\n000003.prints\n")
+    );
     prints.ensure_has(&prints.found(&work, &[]), |at| at >= 60);
     remove(60..200);
     assert_eq!(prints.found(&work, &[]), vec![None; 200]);
-    assert_eq!((entries(), work.shell("ls h | grep -c prints").stdout().trim()), (0, "0"));
-    assert_eq!(records(&work.shell("jq -c .removed h/manifest.json").ok()), [serde_json::json!([])]);
+    assert_eq!(
+        (
+            entries(),
+            work.shell("ls h | grep -c prints").stdout().trim()
+        ),
+        (0, "0")
+    );
+    assert_eq!(
+        records(&work.shell("jq -c .removed h/manifest.json").ok()),
+        [serde_json::json!([])]
+    );
 }

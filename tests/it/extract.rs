@@ -6,7 +6,11 @@ use crate::work::{Work, records, root};
 fn demo(options: &str) -> Work {
     let work = Work::new();
     let corpus = root().join("testdata/corpus");
-    work.shell(&format!("dedup-index build -o i --relative {options} {}", corpus.display())).ok();
+    work.shell(&format!(
+        "dedup-index build -o i --relative {options} {}",
+        corpus.display()
+    ))
+    .ok();
     work
 }
 
@@ -14,7 +18,8 @@ fn demo(options: &str) -> Work {
 fn pairs_as_table_and_as_json() {
     let work = demo("");
     assert_eq!(
-        work.run("dedup-extract", &["i", "--format", "tsv"]).ok_text(),
+        work.run("dedup-extract", &["i", "--format", "tsv"])
+            .ok_text(),
         "a\tb\tshared\ta_in_b\tb_in_a\tscore\n\
          essays/gettysburg-telegram.txt\tessays/gettysburg.txt\t265\t1\t1\t1\n\
          essays/tides-revised.txt\tessays/tides.txt\t281\t0.72987\t0.745358\t0.745358\n\
@@ -22,11 +27,18 @@ fn pairs_as_table_and_as_json() {
          ferry-april\tferry-march-reprint\t62\t0.579439\t0.568807\t0.579439\n\
          ferry-march\tferry-march-reprint\t109\t1\t1\t1\n"
     );
-    let json = work.run("dedup-extract", &["i", "--score", "jaccard", "--threshold", "0.55"]).ok_text();
+    let json = work
+        .run(
+            "dedup-extract",
+            &["i", "--score", "jaccard", "--threshold", "0.55"],
+        )
+        .ok_text();
     assert_eq!(
         json.lines().nth(1),
         // 281 / (385 + 377 - 281)
-        Some(r#"{"a":"essays/tides-revised.txt","b":"essays/tides.txt","shared":281,"a_in_b":0.72987,"b_in_a":0.745358,"score":0.5842}"#)
+        Some(
+            r#"{"a":"essays/tides-revised.txt","b":"essays/tides.txt","shared":281,"a_in_b":0.72987,"b_in_a":0.745358,"score":0.5842}"#
+        )
     );
     assert_eq!(json.lines().count(), 3);
 }
@@ -34,7 +46,22 @@ fn pairs_as_table_and_as_json() {
 #[test]
 fn a_table_has_both_directions() {
     assert_eq!(
-        demo("").run("dedup-extract", &["i", "--as", "table", "--top", "1", "--threshold", "0.2", "--format", "tsv"]).ok_text(),
+        demo("")
+            .run(
+                "dedup-extract",
+                &[
+                    "i",
+                    "--as",
+                    "table",
+                    "--top",
+                    "1",
+                    "--threshold",
+                    "0.2",
+                    "--format",
+                    "tsv"
+                ]
+            )
+            .ok_text(),
         "a\tb\tshared\ta_in_b\tb_in_a\n\
          anthology-review\tlanguages/czech.txt\t53\t0.389706\t0.311765\n\
          essays/gettysburg-telegram.txt\tessays/gettysburg.txt\t265\t1\t1\n\
@@ -53,7 +80,13 @@ fn a_table_has_both_directions() {
 fn clusters_name_what_is_dropped_and_why() {
     let work = demo("");
     assert_eq!(
-        work.run("dedup-extract", &["i", "--as", "clusters", "--keep", "longest", "--format", "tsv"]).ok_text(),
+        work.run(
+            "dedup-extract",
+            &[
+                "i", "--as", "clusters", "--keep", "longest", "--format", "tsv"
+            ]
+        )
+        .ok_text(),
         "cluster\tdoc\tkept\tduplicate_of\tshared\tscore\n\
          1\tessays/gettysburg-telegram.txt\t1\t\t\t\n\
          1\tessays/gettysburg.txt\t0\tessays/gettysburg-telegram.txt\t265\t1\n\
@@ -63,7 +96,12 @@ fn clusters_name_what_is_dropped_and_why() {
          3\tferry-april\t0\tferry-march\t62\t0.579439\n\
          3\tferry-march-reprint\t0\tferry-march\t109\t1\n"
     );
-    let shortest = work.run("dedup-extract", &["i", "--as", "clusters", "--keep", "shortest"]).ok_text();
+    let shortest = work
+        .run(
+            "dedup-extract",
+            &["i", "--as", "clusters", "--keep", "shortest"],
+        )
+        .ok_text();
     assert_eq!(
         shortest.lines().nth(2),
         Some(
@@ -76,26 +114,43 @@ fn clusters_name_what_is_dropped_and_why() {
 fn exact_groups_and_blots() {
     let work = demo("");
     assert_eq!(
-        work.run("dedup-extract", &["i", "--as", "exact", "--format", "tsv"]).ok_text(),
+        work.run("dedup-extract", &["i", "--as", "exact", "--format", "tsv"])
+            .ok_text(),
         "group\tdoc\n1\tessays/gettysburg-telegram.txt\n1\tessays/gettysburg.txt\n2\tferry-march\n2\tferry-march-reprint\n"
     );
     assert_eq!(
-        work.run("dedup-extract", &["i", "--as", "exact"]).ok_text().lines().nth(1),
+        work.run("dedup-extract", &["i", "--as", "exact"])
+            .ok_text()
+            .lines()
+            .nth(1),
         Some(r#"{"group":2,"size":2,"tokens":116,"docs":["ferry-march","ferry-march-reprint"]}"#)
     );
-    let blots = work.run("dedup-extract", &["i", "--as", "blots", "--format", "tsv"]).ok_text();
+    let blots = work
+        .run("dedup-extract", &["i", "--as", "blots", "--format", "tsv"])
+        .ok_text();
     assert_eq!(
         blots.lines().take(2).collect::<Vec<_>>(),
-        ["blot\tdf\tdocs", "044f5700\t3\t[\"essays/harbour-inspection.txt\",\"essays/tides-revised.txt\",\"essays/tides.txt\"]"]
+        [
+            "blot\tdf\tdocs",
+            "044f5700\t3\t[\"essays/harbour-inspection.txt\",\"essays/tides-revised.txt\",\"essays/tides.txt\"]"
+        ]
     );
-    let few = work.run("dedup-extract", &["i", "--as", "blots", "--format", "tsv", "--memory", "1"]).ok_text();
+    let few = work
+        .run(
+            "dedup-extract",
+            &["i", "--as", "blots", "--format", "tsv", "--memory", "1"],
+        )
+        .ok_text();
     assert_eq!(few, blots);
 }
 
 #[test]
 fn graphs_are_well_formed() {
     let work = Work::with(&[
-        ("say \"hi\" & <bye>\\", "one two three four five six seven eight nine"),
+        (
+            "say \"hi\" & <bye>\\",
+            "one two three four five six seven eight nine",
+        ),
         ("b", "One two three four five six seven eight nine ten"),
     ]);
     work.shell("dedup-index build -o i b say*").ok();
@@ -104,8 +159,16 @@ fn graphs_are_well_formed() {
         "graph dedup {\n  d0 [label=\"b\" tokens=10];\n  d1 [label=\"say \\\"hi\\\" &amp; <bye>\\\\\" tokens=9];\n  \
          d0 -- d1 [shared=2 a_in_b=0.666667 b_in_a=1 score=1];\n}\n"
     );
-    let graphml = work.run("dedup-extract", &["i", "--as", "graph", "--format", "graphml"]).ok_text();
-    assert!(graphml.contains("<data key=\"label\">say &quot;hi&quot; &amp; &lt;bye&gt;\\</data>"), "{graphml}");
+    let graphml = work
+        .run(
+            "dedup-extract",
+            &["i", "--as", "graph", "--format", "graphml"],
+        )
+        .ok_text();
+    assert!(
+        graphml.contains("<data key=\"label\">say &quot;hi&quot; &amp; &lt;bye&gt;\\</data>"),
+        "{graphml}"
+    );
     work.write("g.xml", graphml);
     let checked = work.shell("python3 -c 'import sys, xml.dom.minidom as x; d = x.parse(\"g.xml\"); print(len(d.getElementsByTagName(\"node\")), len(d.getElementsByTagName(\"edge\")))'");
     assert_eq!(checked.ok_text(), "2 1\n");
@@ -115,36 +178,82 @@ fn graphs_are_well_formed() {
 fn ids_stay_in_their_column() {
     let text = "one two three four five six seven eight nine";
     let work = Work::new();
-    let line = |id: &str| format!("{{\"id\":{},\"text\":\"{text}\"}}\n", serde_json::to_string(id).unwrap());
+    let line = |id: &str| {
+        format!(
+            "{{\"id\":{},\"text\":\"{text}\"}}\n",
+            serde_json::to_string(id).unwrap()
+        )
+    };
     work.write("c.jsonl", line("a\tb\nc\\d\"e") + &line("\"quoted\""));
-    work.run("dedup-index", &["build", "-o", "i", "c.jsonl"]).ok();
-    let table = work.run("dedup-extract", &["i", "--format", "tsv"]).ok_text();
-    assert_eq!(table, "a\tb\tshared\ta_in_b\tb_in_a\tscore\n\\\"quoted\\\"\ta\\tb\\nc\\\\d\\\"e\t2\t1\t1\t1\n");
+    work.run("dedup-index", &["build", "-o", "i", "c.jsonl"])
+        .ok();
+    let table = work
+        .run("dedup-extract", &["i", "--format", "tsv"])
+        .ok_text();
+    assert_eq!(
+        table,
+        "a\tb\tshared\ta_in_b\tb_in_a\tscore\n\\\"quoted\\\"\ta\\tb\\nc\\\\d\\\"e\t2\t1\t1\t1\n"
+    );
     let pair = &records(&work.run("dedup-extract", &["i"]).ok())[0];
-    assert_eq!((pair["a"].as_str(), pair["b"].as_str()), (Some("\"quoted\""), Some("a\tb\nc\\d\"e")));
+    assert_eq!(
+        (pair["a"].as_str(), pair["b"].as_str()),
+        (Some("\"quoted\""), Some("a\tb\nc\\d\"e"))
+    );
 }
 
 #[test]
 fn selected_blots_give_estimates_that_say_so() {
     let work = demo("--select mod:2");
     let pairs = records(&work.run("dedup-extract", &["i"]).ok());
-    assert!(!pairs.is_empty() && pairs.iter().all(|pair| pair["estimate"] == true && pair["shared"].as_u64().unwrap() % 2 == 0));
-    let table = work.run("dedup-extract", &["i", "--as", "table", "--format", "tsv"]).ok_text();
-    assert!(table.starts_with("a\tb\tshared\ta_in_b\tb_in_a\testimate\n") && table.lines().skip(1).all(|line| line.ends_with("\ttrue")));
-    let scored = records(&work.run("dedup-extract", &["i", "--score", "s1", "--threshold", "250"]).ok());
-    assert!(scored.iter().any(|pair| pair["score"] == pair["shared"] && pair["score"].as_u64() > Some(250)), "{scored:?}");
+    assert!(
+        !pairs.is_empty()
+            && pairs
+                .iter()
+                .all(|pair| pair["estimate"] == true && pair["shared"].as_u64().unwrap() % 2 == 0)
+    );
+    let table = work
+        .run("dedup-extract", &["i", "--as", "table", "--format", "tsv"])
+        .ok_text();
+    assert!(
+        table.starts_with("a\tb\tshared\ta_in_b\tb_in_a\testimate\n")
+            && table.lines().skip(1).all(|line| line.ends_with("\ttrue"))
+    );
+    let scored = records(
+        &work
+            .run(
+                "dedup-extract",
+                &["i", "--score", "s1", "--threshold", "250"],
+            )
+            .ok(),
+    );
+    assert!(
+        scored
+            .iter()
+            .any(|pair| pair["score"] == pair["shared"] && pair["score"].as_u64() > Some(250)),
+        "{scored:?}"
+    );
 }
 
 #[test]
 fn documents_without_blots_are_exact_duplicates_and_nothing_else() {
-    let work = Work::with(&[("c/a", ""), ("c/b", "…"), ("c/c", "some words"), ("c/d", "Some words!")]);
+    let work = Work::with(&[
+        ("c/a", ""),
+        ("c/b", "…"),
+        ("c/c", "some words"),
+        ("c/d", "Some words!"),
+    ]);
     work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
     assert_eq!(
-        work.run("dedup-extract", &["i", "--threshold", "0", "--format", "tsv"]).ok_text(),
+        work.run(
+            "dedup-extract",
+            &["i", "--threshold", "0", "--format", "tsv"]
+        )
+        .ok_text(),
         "a\tb\tshared\ta_in_b\tb_in_a\tscore\nc/c\tc/d\t1\t1\t1\t1\n"
     );
     assert_eq!(
-        work.run("dedup-extract", &["i", "--as", "exact", "--format", "tsv"]).ok_text(),
+        work.run("dedup-extract", &["i", "--as", "exact", "--format", "tsv"])
+            .ok_text(),
         "group\tdoc\n1\tc/a\n1\tc/b\n2\tc/c\n2\tc/d\n"
     );
 }
@@ -157,9 +266,18 @@ fn damage_is_an_error_or_does_no_harm() {
         ("c/c", "Some words that are copied into another text!"),
     ]);
     work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
-    let commands = [&["i"][..], &["i", "--as", "clusters"], &["i", "--as", "blots"]];
+    let commands = [
+        &["i"][..],
+        &["i", "--as", "clusters"],
+        &["i", "--as", "blots"],
+    ];
     let whole = commands.map(|arguments| work.run("dedup-extract", arguments).ok());
-    for name in ["000001.000.part", "000001.docs", "000001.sets", "manifest.json"] {
+    for name in [
+        "000001.000.part",
+        "000001.docs",
+        "000001.sets",
+        "manifest.json",
+    ] {
         let bytes = work.read(&format!("i/{name}"));
         for at in (0..bytes.len()).step_by(23) {
             let mut altered = bytes.clone();
@@ -167,8 +285,15 @@ fn damage_is_an_error_or_does_no_harm() {
             for damage in [altered, bytes[..at].to_vec()] {
                 work.write(&format!("i/{name}"), damage);
                 let ran = work.run("dedup-extract", commands[at % 3]);
-                assert!(ran.code() == 2 || ran.0.stdout == whole[at % 3], "{name} {at}");
-                assert!(!ran.stderr().contains("panicked"), "{name} {at}: {}", ran.stderr());
+                assert!(
+                    ran.code() == 2 || ran.0.stdout == whole[at % 3],
+                    "{name} {at}"
+                );
+                assert!(
+                    !ran.stderr().contains("panicked"),
+                    "{name} {at}: {}",
+                    ran.stderr()
+                );
             }
         }
         work.write(&format!("i/{name}"), bytes);
@@ -180,43 +305,118 @@ fn what_makes_no_sense_is_refused() {
     let work = demo("");
     for (arguments, message) in [
         (&["none"][..], "none: there is no such index"),
-        (&["i", "--top", "3"], "--top has no meaning with --as pairs; leave it out"),
-        (&["i", "--as", "table", "--score", "s1"], "--score has no meaning with --as table; leave it out"),
-        (&["i", "--as", "graph", "--format", "tsv"], "--as graph is written as dot or graphml, not as tsv"),
-        (&["i", "--format", "dot"], "--as pairs is written as ndjson or tsv, not as dot"),
-        (&["i", "--threshold", "50"], "--threshold 50: containment ranges from 0 to 1; did you mean 50%?\n"),
-        (&["i", "--as", "table", "--threshold", "7"], "--threshold 7: a_in_b ranges from 0 to 1; did you mean 7%?\n"),
-        (&["i", "--score", "s1", "--threshold", "7%"], "--threshold 7%: s1 is a count, not a share; give a number such as 20\n"),
+        (
+            &["i", "--top", "3"],
+            "--top has no meaning with --as pairs; leave it out",
+        ),
+        (
+            &["i", "--as", "table", "--score", "s1"],
+            "--score has no meaning with --as table; leave it out",
+        ),
+        (
+            &["i", "--as", "graph", "--format", "tsv"],
+            "--as graph is written as dot or graphml, not as tsv",
+        ),
+        (
+            &["i", "--format", "dot"],
+            "--as pairs is written as ndjson or tsv, not as dot",
+        ),
+        (
+            &["i", "--threshold", "50"],
+            "--threshold 50: containment ranges from 0 to 1; did you mean 50%?\n",
+        ),
+        (
+            &["i", "--as", "table", "--threshold", "7"],
+            "--threshold 7: a_in_b ranges from 0 to 1; did you mean 7%?\n",
+        ),
+        (
+            &["i", "--score", "s1", "--threshold", "7%"],
+            "--threshold 7%: s1 is a count, not a share; give a number such as 20\n",
+        ),
     ] {
         let ran = work.run("dedup-extract", arguments);
-        assert_eq!((ran.code(), ran.stdout().as_str()), (2, ""), "{arguments:?}");
-        assert!(ran.stderr().starts_with(&format!("dedup-extract: {message}")), "{}", ran.stderr());
+        assert_eq!(
+            (ran.code(), ran.stdout().as_str()),
+            (2, ""),
+            "{arguments:?}"
+        );
+        assert!(
+            ran.stderr()
+                .starts_with(&format!("dedup-extract: {message}")),
+            "{}",
+            ran.stderr()
+        );
     }
     for (arguments, message) in [
-        (["--threshold", "NaN"], "'NaN' is not a number such as 0.5, or a percentage such as 50%"),
-        (["--threshold", "-0.5"], "-0.5 is negative; give a number such as 0.5, or a percentage such as 50%"),
-        (["--sigma", "NaN"], "'NaN' is not a number such as 0.5, or a percentage such as 50%"),
-        (["--sigma", "inf"], "'inf' is not a number such as 0.5, or a percentage such as 50%"),
-        (["--p-common", "2"], "2 is not a share from 0 to 1, or from 0% to 100%"),
+        (
+            ["--threshold", "NaN"],
+            "'NaN' is not a number such as 0.5, or a percentage such as 50%",
+        ),
+        (
+            ["--threshold", "-0.5"],
+            "-0.5 is negative; give a number such as 0.5, or a percentage such as 50%",
+        ),
+        (
+            ["--sigma", "NaN"],
+            "'NaN' is not a number such as 0.5, or a percentage such as 50%",
+        ),
+        (
+            ["--sigma", "inf"],
+            "'inf' is not a number such as 0.5, or a percentage such as 50%",
+        ),
+        (
+            ["--p-common", "2"],
+            "2 is not a share from 0 to 1, or from 0% to 100%",
+        ),
     ] {
         let ran = work.run("dedup-extract", &[&["i"], &arguments[..]].concat());
-        assert_eq!((ran.code(), ran.stdout().as_str()), (2, ""), "{arguments:?}");
+        assert_eq!(
+            (ran.code(), ran.stdout().as_str()),
+            (2, ""),
+            "{arguments:?}"
+        );
         assert!(ran.stderr().contains(message), "{}", ran.stderr());
     }
     work.write("hosts", "localhost slots=2\n");
     for tool in [
         &["dedup-query", "i", "--threshold", "50"][..],
-        &["dedup-shard", "plan", "-o", "r", "--hosts", "hosts", "--table", "--threshold", "50", "."],
+        &[
+            "dedup-shard",
+            "plan",
+            "-o",
+            "r",
+            "--hosts",
+            "hosts",
+            "--table",
+            "--threshold",
+            "50",
+            ".",
+        ],
     ] {
         let ran = work.run(tool[0], &tool[1..]);
         assert_eq!(ran.code(), 2);
-        assert!(ran.stderr().contains("ranges from 0 to 1; did you mean 50%?"), "{}", ran.stderr());
+        assert!(
+            ran.stderr()
+                .contains("ranges from 0 to 1; did you mean 50%?"),
+            "{}",
+            ran.stderr()
+        );
     }
-    let [share, percent] = ["0.58", "58%"].map(|threshold| work.run("dedup-extract", &["i", "--threshold", threshold]).ok_text());
+    let [share, percent] = ["0.58", "58%"].map(|threshold| {
+        work.run("dedup-extract", &["i", "--threshold", threshold])
+            .ok_text()
+    });
     assert_eq!((share.lines().count(), &share), (3, &percent));
     let ran = work.shell("dedup-extract i > /dev/full");
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-extract: stdout: No space left on device (os error 28)\n"));
-    let closed = work.shell("dedup-extract i --as blots | head -1 > /dev/null; echo ${PIPESTATUS[0]}");
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (
+            2,
+            "dedup-extract: stdout: No space left on device (os error 28)\n"
+        )
+    );
+    let closed =
+        work.shell("dedup-extract i --as blots | head -1 > /dev/null; echo ${PIPESTATUS[0]}");
     assert_eq!(closed.ok_text(), "0\n");
 }
 
@@ -224,17 +424,31 @@ fn what_makes_no_sense_is_refused() {
 fn the_examples_of_help_run_and_the_page_is_current() {
     let work = demo("");
     let articles = root().join("testdata/corpus/formats/articles.jsonl");
-    work.shell(&format!("mv i my.idx; zstd -q -c {} > articles.jsonl.zst", articles.display())).ok();
+    work.shell(&format!(
+        "mv i my.idx; zstd -q -c {} > articles.jsonl.zst",
+        articles.display()
+    ))
+    .ok();
     std::os::unix::fs::symlink(root().join("testdata/corpus"), work.path("corpus")).unwrap();
     work.write("template.txt", "some words");
     let help = work.run("dedup-extract", &["--help"]).ok_text();
-    let examples: Vec<_> = help.split("Examples:").nth(1).unwrap().lines().filter_map(|line| line.strip_prefix("    ")).collect();
+    let examples: Vec<_> = help
+        .split("Examples:")
+        .nth(1)
+        .unwrap()
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "))
+        .collect();
     assert!(examples.len() >= 6);
     for example in examples {
         let ran = work.shell(&format!("{example} > /dev/null"));
         assert_eq!(ran.code(), 0, "{example}: {}", ran.stderr());
         // Cleaning ends with an account.
-        assert!(ran.stderr().is_empty() || example.contains("--unique"), "{example}: {}", ran.stderr());
+        assert!(
+            ran.stderr().is_empty() || example.contains("--unique"),
+            "{example}: {}",
+            ran.stderr()
+        );
     }
     let page = work.run("dedup-extract", &["--generate", "man"]).ok_text();
     assert!(
@@ -251,10 +465,14 @@ pub type Rows = std::collections::BTreeMap<Key, Vec<String>>;
 
 /// The columns of a table in TSV and its rows, each by its ids.
 fn tsv_rows(text: &str) -> (Vec<String>, Vec<(Key, Vec<String>)>) {
-    let mut lines = text.lines().map(|line| line.split('\t').map(str::to_owned).collect::<Vec<_>>());
+    let mut lines = text
+        .lines()
+        .map(|line| line.split('\t').map(str::to_owned).collect::<Vec<_>>());
     let names = lines.next().unwrap();
     let at = |name: &str| names.iter().position(|column| column == name).unwrap();
-    let rows = lines.map(|row| ((row[at("a")].clone(), row[at("b")].clone()), row)).collect();
+    let rows = lines
+        .map(|row| ((row[at("a")].clone(), row[at("b")].clone()), row))
+        .collect();
     (names, rows)
 }
 
@@ -268,9 +486,17 @@ pub fn apply(changes: &str, table: &mut Rows) {
     assert_eq!(names[0], "change");
     for (key, row) in changes {
         let (change, row) = (&row[0], row[1..].to_vec());
-        let was = if change == "delete" { table.remove(&key) } else { table.insert(key, row.clone()) };
+        let was = if change == "delete" {
+            table.remove(&key)
+        } else {
+            table.insert(key, row.clone())
+        };
         assert_eq!(was.is_some(), change != "insert", "{change} {row:?}");
-        assert_eq!(was.as_ref() == Some(&row), change == "delete", "{change} {row:?}, was {was:?}");
+        assert_eq!(
+            was.as_ref() == Some(&row),
+            change == "delete",
+            "{change} {row:?}, was {was:?}"
+        );
     }
 }
 
@@ -324,11 +550,20 @@ proptest::proptest! {
 #[test]
 fn changes_name_a_row_that_only_moved_only_with_ranks() {
     let own = |of: &str, count: usize| (0..count).map(|n| format!("{of}{n} ")).collect::<String>();
-    let work = Work::with(&[("a", own("s", 40)), ("b", own("s", 20) + &own("b", 20)), ("c", own("s", 15) + &own("c", 15))]);
+    let work = Work::with(&[
+        ("a", own("s", 40)),
+        ("b", own("s", 20) + &own("b", 20)),
+        ("c", own("s", 15) + &own("c", 15)),
+    ]);
     work.shell("dedup-index build -q -o i a b c").ok();
     work.write("d", own("s", 30) + &own("d", 10));
     work.shell("dedup-index add -q i d").ok();
-    let changes = |more: &str| work.shell(&format!("dedup-extract i --as table --threshold 0.2 --since 1 --format tsv {more}")).ok_text();
+    let changes = |more: &str| {
+        work.shell(&format!(
+            "dedup-extract i --as table --threshold 0.2 --since 1 --format tsv {more}"
+        ))
+        .ok_text()
+    };
     assert_eq!(
         changes(""),
         "change\ta\tb\tshared\ta_in_b\tb_in_a\n\
@@ -340,17 +575,31 @@ fn changes_name_a_row_that_only_moved_only_with_ranks() {
          insert\td\tc\t8\t0.242424\t0.347826\n"
     );
     assert_eq!(
-        changes("--rank").lines().filter(|line| line.starts_with("update")).collect::<Vec<_>>(),
-        ["update\ta\t2\tb\t13\t0.393939\t0.393939", "update\ta\t3\tc\t8\t0.242424\t0.347826", "update\tb\t3\tc\t8\t0.242424\t0.347826"]
+        changes("--rank")
+            .lines()
+            .filter(|line| line.starts_with("update"))
+            .collect::<Vec<_>>(),
+        [
+            "update\ta\t2\tb\t13\t0.393939\t0.393939",
+            "update\ta\t3\tc\t8\t0.242424\t0.347826",
+            "update\tb\t3\tc\t8\t0.242424\t0.347826"
+        ]
     );
     let ran = work.run("dedup-extract", &["i", "--rank"]);
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-extract: --rank has no meaning with --as pairs; leave it out\n"));
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (
+            2,
+            "dedup-extract: --rank has no meaning with --as pairs; leave it out\n"
+        )
+    );
 }
 
 #[test]
 fn a_generation_that_is_not_there_is_refused() {
     let work = Work::with(&[("a", "one two three"), ("b", "four five six")]);
-    work.shell("dedup-index build -o i a; dedup-index add -q i b; dedup-index compact i").ok();
+    work.shell("dedup-index build -o i a; dedup-index add -q i b; dedup-index compact i")
+        .ok();
     let ran = work.run("dedup-extract", &["i", "--as", "table", "--since", "1"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
@@ -359,49 +608,109 @@ fn a_generation_that_is_not_there_is_refused() {
             "dedup-extract: i: generation 1 is not there any more: of earlier states the index has 2 to 3; dedup-index pin keeps one for as long as it is pinned\n"
         )
     );
-    assert_eq!(work.run("dedup-extract", &["i", "--as", "table", "--since", "2"]).ok_text(), "");
+    assert_eq!(
+        work.run("dedup-extract", &["i", "--as", "table", "--since", "2"])
+            .ok_text(),
+        ""
+    );
     let ran = work.run("dedup-extract", &["i", "--since", "2"]);
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-extract: --since has no meaning with --as pairs; leave it out\n"));
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (
+            2,
+            "dedup-extract: --since has no meaning with --as pairs; leave it out\n"
+        )
+    );
 }
 
 #[test]
 fn boilerplate_does_not_count() {
     let licence = "permission is hereby granted free of charge to any person obtaining a copy of this software";
-    let files: Vec<(String, String)> =
-        (0..6).map(|n| (format!("c/{n}"), format!("{licence} {}", (0..20).map(|w| format!("own{n}x{w} ")).collect::<String>()))).collect();
+    let files: Vec<(String, String)> = (0..6)
+        .map(|n| {
+            (
+                format!("c/{n}"),
+                format!(
+                    "{licence} {}",
+                    (0..20).map(|w| format!("own{n}x{w} ")).collect::<String>()
+                ),
+            )
+        })
+        .collect();
     let work = Work::new();
     files.iter().for_each(|(name, text)| work.write(name, text));
     work.write("c/copy", format!("{} and so on", files[0].1));
     work.write("licence", licence);
-    work.shell("dedup-index build -o i c && dedup-index build -o ref licence").ok();
-    let pairs = |more: &[&str]| work.run("dedup-extract", &[&["i", "--threshold", "0.1"], more].concat()).ok_text();
+    work.shell("dedup-index build -o i c && dedup-index build -o ref licence")
+        .ok();
+    let pairs = |more: &[&str]| {
+        work.run(
+            "dedup-extract",
+            &[&["i", "--threshold", "0.1"], more].concat(),
+        )
+        .ok_text()
+    };
     assert_eq!(pairs(&[]).lines().count(), 21);
     let pair = |shared: u32, part: &str| {
-        format!("{{\"a\":\"c/0\",\"b\":\"c/copy\",\"shared\":{shared},\"a_in_b\":1,\"b_in_a\":{part},\"score\":1}}\n")
+        format!(
+            "{{\"a\":\"c/0\",\"b\":\"c/copy\",\"shared\":{shared},\"a_in_b\":1,\"b_in_a\":{part},\"score\":1}}\n"
+        )
     };
-    assert_eq!(work.run("dedup-extract", &["i", "--threshold", "0.9"]).ok_text(), pair(29, "0.90625"));
+    assert_eq!(
+        work.run("dedup-extract", &["i", "--threshold", "0.9"])
+            .ok_text(),
+        pair(29, "0.90625")
+    );
     // Nine windows are the licence alone; those that reach beyond it count.
     let without = pair(20, "0.869565");
     for (more, header) in [
-        (["--exclude", "licence"], "\"exclude\":[\"licence\"],\"exclude_index\":[],\"max_df\":null"),
-        (["--exclude-index", "ref"], "\"exclude\":[],\"exclude_index\":[\"ref\"],\"max_df\":null"),
-        (["--ignore-df", "3"], "\"exclude\":[],\"exclude_index\":[],\"max_df\":3"),
+        (
+            ["--exclude", "licence"],
+            "\"exclude\":[\"licence\"],\"exclude_index\":[],\"max_df\":null",
+        ),
+        (
+            ["--exclude-index", "ref"],
+            "\"exclude\":[],\"exclude_index\":[\"ref\"],\"max_df\":null",
+        ),
+        (
+            ["--ignore-df", "3"],
+            "\"exclude\":[],\"exclude_index\":[],\"max_df\":3",
+        ),
     ] {
-        let head = format!("{{\"dedup\":\"extract\",{},\"scheme\":\"word@18.0 ordered:8:32 all\",\"version\":1}}\n", header);
+        let head = format!(
+            "{{\"dedup\":\"extract\",{},\"scheme\":\"word@18.0 ordered:8:32 all\",\"version\":1}}\n",
+            header
+        );
         assert_eq!(pairs(&more), head + &without, "{more:?}");
     }
     let ran = work.run("dedup-extract", &["i", "--exclude", "nothing"]);
     assert_eq!(ran.code(), 2);
-    assert!(ran.stderr().starts_with("dedup-extract: nothing: No such file"), "{}", ran.stderr());
+    assert!(
+        ran.stderr()
+            .starts_with("dedup-extract: nothing: No such file"),
+        "{}",
+        ran.stderr()
+    );
 }
 
 #[test]
 fn pairs_judged_by_groups_of_versions() {
     let work = Work::with(&[
         ("groups", "one\ta1\none\ta2\none\ta3\ntwo\tb1\ntwo\tb2\n"),
-        ("pairs", "a\tb\tshared\na1\ta2\t9\na1\ta3\t9\nb1\tother\t9\na1\tb1\t9\n"),
+        (
+            "pairs",
+            "a\tb\tshared\na1\ta2\t9\na1\ta3\t9\nb1\tother\t9\na1\tb1\t9\n",
+        ),
     ]);
     // 2 of 4 pairs of versions; 2 of 4 are right; of a1's pairs 2 in 3, all of a2's and a3's, none of b1's: (⅔ + 1 + 1 + 0) ÷ 4.
-    let judged = work.shell(&format!("{}/scripts/deco --judge groups pairs", root().display())).ok_text();
-    assert_eq!(judged, "4 pairs: coverage 50.0 %, average precision 66.7 %, density 50.0 %\n");
+    let judged = work
+        .shell(&format!(
+            "{}/scripts/deco --judge groups pairs",
+            root().display()
+        ))
+        .ok_text();
+    assert_eq!(
+        judged,
+        "4 pairs: coverage 50.0 %, average precision 66.7 %, density 50.0 %\n"
+    );
 }

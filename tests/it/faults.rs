@@ -17,7 +17,11 @@ fn is_soak() -> bool {
 /// Some documents, an index of them with several segments, and what would change it.
 fn prepared() -> Work {
     let work = Work::new();
-    let text = |from: usize, count: usize| (from..from + count).map(|n| format!("word{} ", n * n % 977)).collect::<String>();
+    let text = |from: usize, count: usize| {
+        (from..from + count)
+            .map(|n| format!("word{} ", n * n % 977))
+            .collect::<String>()
+    };
     for number in 0..40 {
         work.write(&format!("c/{number:02}.txt"), text(number * 13, 300));
     }
@@ -28,7 +32,8 @@ fn prepared() -> Work {
     work.shell("dedup-index build --dictionary -o old c && dedup-index remove -q old c/01.txt c/02.txt && dedup-index add -q old c/02.txt c/05.txt")
         .ok();
     work.shell("dedup-spex -q -o shared c").ok();
-    work.shell("cp -r c s; cp more/0* s; rm s/03.txt; echo changed > s/04.txt").ok();
+    work.shell("cp -r c s; cp more/0* s; rm s/03.txt; echo changed > s/04.txt")
+        .ok();
     work
 }
 
@@ -36,7 +41,10 @@ fn prepared() -> Work {
 const WRITERS: [(&str, Option<&str>); 7] = [
     ("dedup-index build --dictionary -o i c more", None),
     ("dedup-index add i more", Some("old")),
-    ("dedup-index sync i s --relative --max-remove 100%", Some("old")),
+    (
+        "dedup-index sync i s --relative --max-remove 100%",
+        Some("old"),
+    ),
     ("dedup-index compact i", Some("old")),
     ("dedup-index merge -o i old old", None),
     ("dedup-spex -q -o i c", None),
@@ -70,14 +78,21 @@ fn state(work: &Work) -> Option<Vec<u8>> {
     }
     work.run("dedup-index", &["verify", "i"]).ok();
     let mut dumped = work.run("dedup-index", &["dump", "i"]).ok();
-    if fs::read_to_string(work.path("i/manifest.json")).unwrap().contains("\"dictionary\": true") {
+    if fs::read_to_string(work.path("i/manifest.json"))
+        .unwrap()
+        .contains("\"dictionary\": true")
+    {
         dumped.extend(work.run("dedup-index", &["dump", "--dictionary", "i"]).ok());
     }
     Some(dumped)
 }
 
 /// What the index holds before and after a writer that nothing happens to.
-fn before_and_after(work: &Work, writer: &str, old: Option<&str>) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+fn before_and_after(
+    work: &Work,
+    writer: &str,
+    old: Option<&str>,
+) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     reset(work, old);
     let before = state(work);
     assert_eq!(run(work, writer).code(), 0, "{writer}");
@@ -87,21 +102,41 @@ fn before_and_after(work: &Work, writer: &str, old: Option<&str>) -> (Option<Vec
 /// Files that the manifest does not name.
 fn leftovers(work: &Work) -> BTreeSet<String> {
     let manifest = fs::read_to_string(work.path("i/manifest.json")).unwrap();
-    let names = fs::read_dir(work.path("i")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.filter(|name| name != "manifest.json" && !manifest.contains(name.as_str())).collect()
+    let names = fs::read_dir(work.path("i"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names
+        .filter(|name| name != "manifest.json" && !manifest.contains(name.as_str()))
+        .collect()
 }
 
 /// Whatever happened to the writer, the index is as it was or as it was to be; and the next writer finishes and sweeps.
-fn ensure_safe(work: &Work, writer: &str, before: &Option<Vec<u8>>, after: &Option<Vec<u8>>, when: &str) -> bool {
+fn ensure_safe(
+    work: &Work,
+    writer: &str,
+    before: &Option<Vec<u8>>,
+    after: &Option<Vec<u8>>,
+    when: &str,
+) -> bool {
     let now = state(work);
     assert!(now == *before || now == *after, "{writer}, {when}");
     let is_done = now == *after;
     if now.is_some() && before.is_none() {
-        assert_eq!(leftovers(work).into_iter().filter(|name| name != "lock").count(), 0);
+        assert_eq!(
+            leftovers(work)
+                .into_iter()
+                .filter(|name| name != "lock")
+                .count(),
+            0
+        );
         return is_done;
     }
     let again = run(work, writer);
-    assert_eq!((again.code(), again.stderr().as_str()), (0, ""), "{writer}, again, {when}");
+    assert_eq!(
+        (again.code(), again.stderr().as_str()),
+        (0, ""),
+        "{writer}, again, {when}"
+    );
     assert_eq!(state(work), *after, "{writer}, again, {when}");
     assert_eq!(leftovers(work), BTreeSet::new(), "{writer}, {when}");
     is_done
@@ -122,11 +157,24 @@ fn a_writer_that_is_killed_leaves_the_old_index_or_the_new_one() {
         let mut done = 0;
         for instant in 0..instants {
             reset(&work, old);
-            let mut child = work.command(tool, &arguments).stdout(std::process::Stdio::null()).spawn().unwrap();
-            std::thread::sleep(took.mul_f64(1.3 * f64::from(instant) / f64::from(instants)).max(Duration::from_micros(50)));
+            let mut child = work
+                .command(tool, &arguments)
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(
+                took.mul_f64(1.3 * f64::from(instant) / f64::from(instants))
+                    .max(Duration::from_micros(50)),
+            );
             child.kill().unwrap();
             child.wait().unwrap();
-            done += u32::from(ensure_safe(&work, writer, &before, &after, &format!("killed at instant {instant} of {instants}")));
+            done += u32::from(ensure_safe(
+                &work,
+                writer,
+                &before,
+                &after,
+                &format!("killed at instant {instant} of {instants}"),
+            ));
         }
         eprintln!("{writer}: of {instants}, {done} had committed");
     }
@@ -146,7 +194,8 @@ fn can_trace(work: &Work) -> bool {
 }
 
 /// The kinds of calls that change what is on disk.
-const CALLS: &str = "write,pwrite64,fsync,rename,renameat,renameat2,unlink,unlinkat,ftruncate,openat,mkdir";
+const CALLS: &str =
+    "write,pwrite64,fsync,rename,renameat,renameat2,unlink,unlinkat,ftruncate,openat,mkdir";
 
 #[test]
 fn a_writer_that_dies_at_a_system_call_leaves_the_old_index_or_the_new_one() {
@@ -161,7 +210,13 @@ fn a_writer_that_dies_at_a_system_call_leaves_the_old_index_or_the_new_one() {
             reset(&work, old);
             let ran = inject(&work, writer, CALLS, "signal=KILL", number);
             let died = ran.code() != 0;
-            ensure_safe(&work, writer, &before, &after, &format!("killed at call {number}"));
+            ensure_safe(
+                &work,
+                writer,
+                &before,
+                &after,
+                &format!("killed at call {number}"),
+            );
             if !died {
                 break;
             }
@@ -183,11 +238,20 @@ fn a_call_that_fails_is_an_error_and_the_index_is_as_it_was() {
                 let ran = inject(&work, writer, calls, &format!("error={error}"), number);
                 let now = state(&work);
                 assert!(now == before || now == after, "{writer}: {calls} {number}");
-                assert!(!ran.stderr().contains("panicked"), "{writer}: {calls} {number}: {}", ran.stderr());
+                assert!(
+                    !ran.stderr().contains("panicked"),
+                    "{writer}: {calls} {number}: {}",
+                    ran.stderr()
+                );
                 if ran.code() == 0 && now == after {
                     break;
                 }
-                assert_eq!(ran.code(), 2, "{writer}: {calls} {number}: {}", ran.stderr());
+                assert_eq!(
+                    ran.code(),
+                    2,
+                    "{writer}: {calls} {number}: {}",
+                    ran.stderr()
+                );
             }
         }
     }
@@ -207,7 +271,11 @@ fn limits_are_errors_and_the_index_is_as_it_was() {
     ] {
         let ran = work.shell(&format!("{limit}; exec dedup-index {writer}"));
         assert_eq!(ran.code(), 2, "{limit}: {writer}: {}", ran.stderr());
-        assert!(ran.stderr().starts_with("dedup-index: i") && ran.stderr().contains(message), "{limit}: {}", ran.stderr());
+        assert!(
+            ran.stderr().starts_with("dedup-index: i") && ran.stderr().contains(message),
+            "{limit}: {}",
+            ran.stderr()
+        );
         assert_eq!(state(&work), before, "{limit}: {writer}");
         assert_eq!(leftovers(&work), BTreeSet::new(), "{limit}: {writer}");
     }
@@ -215,7 +283,11 @@ fn limits_are_errors_and_the_index_is_as_it_was() {
 
 /// Mounts something for the time of a test, where that is allowed.
 fn with_mount(work: &Work, mount: &str, test: impl FnOnce()) {
-    if work.shell(&format!("mkdir -p disk && {mount} 2> /dev/null")).code() != 0 {
+    if work
+        .shell(&format!("mkdir -p disk && {mount} 2> /dev/null"))
+        .code()
+        != 0
+    {
         return eprintln!("no right to mount here: skipped");
     }
     test();
@@ -229,16 +301,28 @@ fn a_full_disk_leaves_the_index_as_it_was() {
         work.shell("cp -r old disk/i").ok();
         let before = bytes(&work.path("disk/i"));
         // Some room is left, or none, not even for the lock.
-        let writers = ["add disk/i more", "compact disk/i", "sync disk/i s --relative --max-remove 100%"];
-        for (ballast, writer) in ["250K", "400K"].iter().flat_map(|ballast| writers.map(|writer| (ballast, writer))) {
+        let writers = [
+            "add disk/i more",
+            "compact disk/i",
+            "sync disk/i s --relative --max-remove 100%",
+        ];
+        for (ballast, writer) in ["250K", "400K"]
+            .iter()
+            .flat_map(|ballast| writers.map(|writer| (ballast, writer)))
+        {
             work.shell(&format!("head -c {ballast} /dev/zero > disk/ballast; :"));
             let ran = work.run("dedup-index", &writer.split(' ').collect::<Vec<_>>());
             assert!(
-                ran.stderr().starts_with("dedup-index: disk/i") && ran.stderr().contains("No space left on device"),
+                ran.stderr().starts_with("dedup-index: disk/i")
+                    && ran.stderr().contains("No space left on device"),
                 "{}",
                 ran.stderr()
             );
-            assert_eq!((ran.code(), bytes(&work.path("disk/i")) == before), (2, true), "{writer}");
+            assert_eq!(
+                (ran.code(), bytes(&work.path("disk/i")) == before),
+                (2, true),
+                "{writer}"
+            );
         }
     });
 }
@@ -246,21 +330,40 @@ fn a_full_disk_leaves_the_index_as_it_was() {
 #[test]
 fn a_read_only_directory_is_an_error_for_writers_only() {
     let work = prepared();
-    with_mount(&work, "mount --bind old disk && mount -o remount,ro,bind disk", || {
-        for writer in ["add disk more", "remove disk c/00.txt", "compact disk", "sync disk s"] {
-            let ran = work.run("dedup-index", &writer.split(' ').collect::<Vec<_>>());
-            let expected = "dedup-index: disk/lock: Read-only file system (os error 30)\n";
-            assert_eq!((ran.code(), ran.stderr().as_str()), (2, expected), "{writer}");
-        }
-        work.shell("dedup-index verify disk && dedup-index stats disk > /dev/null").ok();
-    });
+    with_mount(
+        &work,
+        "mount --bind old disk && mount -o remount,ro,bind disk",
+        || {
+            for writer in [
+                "add disk more",
+                "remove disk c/00.txt",
+                "compact disk",
+                "sync disk s",
+            ] {
+                let ran = work.run("dedup-index", &writer.split(' ').collect::<Vec<_>>());
+                let expected = "dedup-index: disk/lock: Read-only file system (os error 30)\n";
+                assert_eq!(
+                    (ran.code(), ran.stderr().as_str()),
+                    (2, expected),
+                    "{writer}"
+                );
+            }
+            work.shell("dedup-index verify disk && dedup-index stats disk > /dev/null")
+                .ok();
+        },
+    );
 }
 
 fn bytes(directory: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all: Vec<_> = fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap()))
+        .map(|path| {
+            (
+                path.file_name().unwrap().to_str().unwrap().to_owned(),
+                fs::read(path).unwrap(),
+            )
+        })
         .collect();
     all.sort();
     all
@@ -280,8 +383,7 @@ fn readers_keep_their_snapshot() {
     work.shell(script).ok();
     assert!(work.read("seen") == one && work.read("now") != one);
     let writer = "for n in 1 2 3 4 5 6; do dedup-index add -q i more/00.txt; dedup-index compact i; dedup-index remove -q i more/00.txt; dedup-index compact i; done; touch done";
-    let readers =
-        "until [ -e done ]; do dedup-index verify i || echo bad >> bad; dedup-index dump i | jq -c 'select(.end)' >> seen-ends; done";
+    let readers = "until [ -e done ]; do dedup-index verify i || echo bad >> bad; dedup-index dump i | jq -c 'select(.end)' >> seen-ends; done";
     let ran = work
         .shell(&format!("rm -f seen-ends; ({readers}) & ({readers}) & {writer}; wait; cat bad 2> /dev/null; sort -u seen-ends | wc -l"));
     assert_eq!(ran.ok_text(), "2\n");

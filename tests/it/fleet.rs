@@ -18,7 +18,15 @@ fn status(work: &Work) -> Value {
 /// Of each kind of task, how many are done.
 fn done(status: &Value) -> Vec<(String, u64, u64)> {
     let kinds = status["kinds"].as_array().unwrap().iter();
-    kinds.map(|kind| (kind["kind"].as_str().unwrap().to_owned(), kind["done"].as_u64().unwrap(), kind["tasks"].as_u64().unwrap())).collect()
+    kinds
+        .map(|kind| {
+            (
+                kind["kind"].as_str().unwrap().to_owned(),
+                kind["done"].as_u64().unwrap(),
+                kind["tasks"].as_u64().unwrap(),
+            )
+        })
+        .collect()
 }
 
 #[test]
@@ -30,23 +38,58 @@ fn a_run_on_hosts_is_told_as_done_and_can_be_gathered_again() {
     hosts.set_fault("fail part");
     assert_eq!(hosts.run(&work, "-q").code(), 2);
     let half = status(&work);
-    let of = |name: &str| done(&half).into_iter().find(|(kind, ..)| kind == name).unwrap();
-    assert_eq!((of("map").1, of("map").2, of("reduce").1, of("reduce").2), (2, 2, 4, 4), "{half}");
-    assert_eq!((half["kinds"][0]["on_hosts"].as_u64(), &half["damaged"]), (Some(2), &serde_json::json!([])), "{half}");
-    assert!(half["missing"].as_array().unwrap().contains(&"map-0000".into()), "{half}");
+    let of = |name: &str| {
+        done(&half)
+            .into_iter()
+            .find(|(kind, ..)| kind == name)
+            .unwrap()
+    };
+    assert_eq!(
+        (of("map").1, of("map").2, of("reduce").1, of("reduce").2),
+        (2, 2, 4, 4),
+        "{half}"
+    );
+    assert_eq!(
+        (half["kinds"][0]["on_hosts"].as_u64(), &half["damaged"]),
+        (Some(2), &serde_json::json!([])),
+        "{half}"
+    );
+    assert!(
+        half["missing"]
+            .as_array()
+            .unwrap()
+            .contains(&"map-0000".into()),
+        "{half}"
+    );
     // make is not taken in by pieces.
-    assert_eq!(work.shell("ls r/map/*/built.json r/reduce/*/built.json 2> /dev/null").stdout(), "");
+    assert_eq!(
+        work.shell("ls r/map/*/built.json r/reduce/*/built.json 2> /dev/null")
+            .stdout(),
+        ""
+    );
     hosts.run(&work, "").ok();
     ensure_as_built(&work, "c");
     let whole = status(&work);
-    assert!(done(&whole).iter().all(|(_, done, all)| done == all), "{whole}");
-    assert_eq!((&whole["missing"], &whole["damaged"]), (&serde_json::json!([]), &serde_json::json!([])));
+    assert!(
+        done(&whole).iter().all(|(_, done, all)| done == all),
+        "{whole}"
+    );
+    assert_eq!(
+        (&whole["missing"], &whole["damaged"]),
+        (&serde_json::json!([]), &serde_json::json!([]))
+    );
     assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), "");
-    assert!(!work.shell("dedup-shard status r").ok_text().contains("made again"));
+    assert!(
+        !work
+            .shell("dedup-shard status r")
+            .ok_text()
+            .contains("made again")
+    );
     work.shell("dedup-shard gather r -o again").ok();
     assert_eq!(work.shell("diff -r again r/index").ok_text(), "");
     // Without the hosts it is all made here, once something is missing that they had.
-    work.shell("rm -r r/index r/table.ndjson r/part r/count && dedup-shard run r").ok();
+    work.shell("rm -r r/index r/table.ndjson r/part r/count && dedup-shard run r")
+        .ok();
     ensure_as_built(&work, "c");
 }
 
@@ -58,27 +101,56 @@ fn what_is_moved_is_told_by_kind() {
     hosts.run(&work, "").ok();
     let told = status(&work);
     let goods = told["moved_by_goods"].as_array().unwrap();
-    let bytes = |name: &str| goods.iter().find(|of| of["goods"] == name).map_or(0, |of| of["bytes"].as_u64().unwrap());
+    let bytes = |name: &str| {
+        goods
+            .iter()
+            .find(|of| of["goods"] == name)
+            .map_or(0, |of| of["bytes"].as_u64().unwrap())
+    };
     let of_files = |glob: &str| -> u64 {
-        let sizes = work.shell(&format!("find hosts.d -path '{glob}' -printf '%s\\n'")).ok_text();
+        let sizes = work
+            .shell(&format!("find hosts.d -path '{glob}' -printf '%s\\n'"))
+            .ok_text();
         sizes.lines().map(|size| size.parse::<u64>().unwrap()).sum()
     };
     // Each once: all documents, what lies where it was brought, and what the coordinator got.
-    let corpus = work.shell("find c -type f ! -name .hidden -printf '%s\\n'").ok_text();
-    assert_eq!(bytes("documents"), corpus.lines().map(|size| size.parse::<u64>().unwrap()).sum::<u64>(), "{told}");
+    let corpus = work
+        .shell("find c -type f ! -name .hidden -printf '%s\\n'")
+        .ok_text();
+    assert_eq!(
+        bytes("documents"),
+        corpus
+            .lines()
+            .map(|size| size.parse::<u64>().unwrap())
+            .sum::<u64>(),
+        "{told}"
+    );
     assert_eq!(bytes("runs"), of_files("*/in/map/*.runs"), "{told}");
     assert_eq!(bytes("numbers"), of_files("*/in/sets/*.numbers"), "{told}");
     let parts = of_files("*/out/part/*/part") + of_files("*/out/part/*/built.json");
     assert_eq!(bytes("parts"), parts, "{told}");
-    assert_eq!(bytes("index"), of_files("*/in/index/*") - of_files("*/in/index/*.items"), "{told}");
-    assert!(bytes("sets") > 0 && bytes("docs") > 0 && bytes("counts") > 0 && bytes("slices") > 0 && bytes("plan") > 0, "{told}");
+    assert_eq!(
+        bytes("index"),
+        of_files("*/in/index/*") - of_files("*/in/index/*.items"),
+        "{told}"
+    );
+    assert!(
+        bytes("sets") > 0
+            && bytes("docs") > 0
+            && bytes("counts") > 0
+            && bytes("slices") > 0
+            && bytes("plan") > 0,
+        "{told}"
+    );
     let sum: u64 = goods.iter().map(|of| of["bytes"].as_u64().unwrap()).sum();
     assert_eq!(told["moved"].as_u64(), Some(sum));
     assert!(goods.iter().all(|of| of["direct"] == 0), "{told}");
     let text = work.shell("dedup-shard status r").ok_text();
     assert!(text.lines().any(|line| line.starts_with("runs ")), "{text}");
     let report = String::from_utf8(work.read("r/report.html")).unwrap();
-    assert!(report.contains("<h2>What was moved</h2>") && report.contains("<rect class=\"move\" x="));
+    assert!(
+        report.contains("<h2>What was moved</h2>") && report.contains("<rect class=\"move\" x=")
+    );
 }
 
 #[test]
@@ -86,7 +158,9 @@ fn each_key_of_an_agent_is_tried() {
     let work = small_corpus();
     let hosts = Hosts::with_sshd(&work, 1);
     ["a", "b"].iter().for_each(|name| hosts.make_key(name));
-    let flags = hosts.flags().replace(&format!("--identity {}", hosts.file("id").display()), "");
+    let flags = hosts
+        .flags()
+        .replace(&format!("--identity {}", hosts.file("id").display()), "");
     let run = |keys: &[&str]| {
         plan(&work, &hosts.list(""), "c").ok();
         work.shell(&hosts.with_agent(keys, &format!("dedup-shard run r {flags}")))
@@ -94,7 +168,14 @@ fn each_key_of_an_agent_is_tried() {
     run(&["a", "b", "id"]).ok();
     ensure_as_built(&work, "c");
     let ran = run(&["a", "b"]);
-    assert!(ran.code() == 75 && ran.stderr().contains("was not let in (tried the agent and "), "{}", ran.stderr());
+    assert!(
+        ran.code() == 75
+            && ran
+                .stderr()
+                .contains("was not let in (tried the agent and "),
+        "{}",
+        ran.stderr()
+    );
 }
 
 #[test]
@@ -105,18 +186,43 @@ fn what_goes_from_host_to_host_does_not_come_here() {
     hosts.run(&work, "").ok();
     ensure_as_built(&work, "c");
     let told = status(&work);
-    let runs = told["moved_by_goods"].as_array().unwrap().iter().find(|of| of["goods"] == "runs").unwrap();
-    assert!(runs["bytes"].as_u64() > Some(0) && runs["direct"] == runs["bytes"], "{told}");
+    let runs = told["moved_by_goods"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|of| of["goods"] == "runs")
+        .unwrap();
+    assert!(
+        runs["bytes"].as_u64() > Some(0) && runs["direct"] == runs["bytes"],
+        "{told}"
+    );
     // If they do not reach each other it is told once, and goes through here.
     plan(&work, &hosts.list(""), "--parts 2 c").ok();
-    let flags = hosts.flags().replace("--peer-rsh 'ssh", "--peer-rsh 'false");
+    let flags = hosts
+        .flags()
+        .replace("--peer-rsh 'ssh", "--peer-rsh 'false");
     let ran = work.shell(&format!("dedup-shard run r {flags}"));
     assert_eq!(ran.code(), 0, "{}", ran.stderr());
     ensure_as_built(&work, "--parts 2 c");
-    let detours: Vec<String> = ran.stderr().lines().map(|line| line.replace(char::is_numeric, "")).collect();
-    assert!(ran.stderr().contains("; what goes between them goes through this machine"), "{}", ran.stderr());
+    let detours: Vec<String> = ran
+        .stderr()
+        .lines()
+        .map(|line| line.replace(char::is_numeric, ""))
+        .collect();
+    assert!(
+        ran.stderr()
+            .contains("; what goes between them goes through this machine"),
+        "{}",
+        ran.stderr()
+    );
     assert!((1..=2).contains(&detours.len()), "{}", ran.stderr());
-    assert!(status(&work)["moved_by_goods"].as_array().unwrap().iter().all(|of| of["direct"] == 0));
+    assert!(
+        status(&work)["moved_by_goods"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|of| of["direct"] == 0)
+    );
 }
 
 /// As OpenSSH does when many come at once: some are sent away.
@@ -134,7 +240,9 @@ echo "Welcome"#;
     plan(&work, &hosts.list("slots=12"), "--parts 32 c").ok();
     hosts.run(&work, "").ok();
     ensure_as_built(&work, "--parts 32 c");
-    assert!(hosts.home("node1").join("busy").exists() && !hosts.home("node1").join("crowd").exists());
+    assert!(
+        hosts.home("node1").join("busy").exists() && !hosts.home("node1").join("crowd").exists()
+    );
 }
 
 #[test]
@@ -143,9 +251,16 @@ fn two_runs_of_one_plan_do_not_meet_on_a_host() {
     let hosts = Hosts::behind_rsh(&work, 2);
     plan(&work, &hosts.list(""), "c").ok();
     let flags = hosts.flags();
-    work.shell(&format!("cp -r r r2; dedup-shard run r {flags} & dedup-shard run r2 {flags} && wait $!")).ok();
+    work.shell(&format!(
+        "cp -r r r2; dedup-shard run r {flags} & dedup-shard run r2 {flags} && wait $!"
+    ))
+    .ok();
     ensure_as_built(&work, "c");
-    assert_eq!(work.shell("diff -r r/index r2/index; ls hosts.d/node1/.cache/dedup-shard | grep -c -").ok_text(), "2\n");
+    assert_eq!(
+        work.shell("diff -r r/index r2/index; ls hosts.d/node1/.cache/dedup-shard | grep -c -")
+            .ok_text(),
+        "2\n"
+    );
 }
 
 #[test]
@@ -154,15 +269,28 @@ fn runs_that_nobody_comes_back_to_are_removed_from_hosts() {
     let hosts = Hosts::behind_rsh(&work, 1);
     let directory = hosts.home("node1").join(".cache/dedup-shard");
     let old = SystemTime::now() - Duration::from_secs(40 * 24 * 3600);
-    for (file, time) in [("0-1/plan.json", old), ("0-2/plan.json", SystemTime::now()), ("bin/1/dedup-shard", old), ("mine/file", old)] {
+    for (file, time) in [
+        ("0-1/plan.json", old),
+        ("0-2/plan.json", SystemTime::now()),
+        ("bin/1/dedup-shard", old),
+        ("mine/file", old),
+    ] {
         fs::create_dir_all(directory.join(file).parent().unwrap()).unwrap();
         fs::write(directory.join(file), "").unwrap();
-        fs::File::options().append(true).open(directory.join(file)).unwrap().set_modified(time).unwrap();
+        fs::File::options()
+            .append(true)
+            .open(directory.join(file))
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
     }
     plan(&work, &hosts.list(""), "c").ok();
     hosts.run(&work, "").ok();
     let left = |name: &str| directory.join(name).exists();
-    assert_eq!((left("0-1"), left("0-2"), left("bin/1"), left("mine/file")), (false, true, false, true));
+    assert_eq!(
+        (left("0-1"), left("0-2"), left("bin/1"), left("mine/file")),
+        (false, true, false, true)
+    );
     assert!(hosts.run_directory("node1").is_some());
 }
 
@@ -174,7 +302,10 @@ fn a_full_disk_of_the_coordinator_can_be_gone_on_from() {
     plan(&work, &hosts.list(""), "--parts 2 --table c").ok();
     // Less and less fits: a table, an index, what comes from hosts.
     for bytes in [6000, 3000, 1500] {
-        let ran = work.shell(&format!("prlimit --fsize={bytes} dedup-shard run r -q {}", hosts.flags()));
+        let ran = work.shell(&format!(
+            "prlimit --fsize={bytes} dedup-shard run r -q {}",
+            hosts.flags()
+        ));
         assert_eq!(ran.code(), 75, "{bytes}: {}", ran.stderr());
     }
     hosts.run(&work, "").ok();
@@ -184,7 +315,9 @@ fn a_full_disk_of_the_coordinator_can_be_gone_on_from() {
     let ran = work.shell("dedup-shard task s map-0000");
     assert_eq!(ran.code(), 75, "{}", ran.stderr());
     assert!(
-        ran.stderr().ends_with("/d: No such file or directory (os error 2); a machine that runs tasks must have it\n"),
+        ran.stderr().ends_with(
+            "/d: No such file or directory (os error 2); a machine that runs tasks must have it\n"
+        ),
         "{}",
         ran.stderr()
     );
@@ -200,7 +333,11 @@ fn a_frozen_host_is_not_waited_for_in_the_end() {
     let begin = Instant::now();
     let ran = hosts.run(&work, "--stall 3s --retries 9");
     assert_eq!(ran.code(), 0, "{}", ran.stderr());
-    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    assert!(
+        begin.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begin.elapsed()
+    );
     ensure_as_built(&work, "c");
     assert_eq!(hosts.orphans(), Vec::<String>::new());
 }
@@ -211,17 +348,35 @@ fn flags_of_another_engine_are_refused() {
     plan(&work, "a\n", "c").ok();
     for (flags, what) in [
         ("--print", "--print is for --engine slurm only"),
-        ("--engine ssh --requeues 1", "--requeues is for --engine slurm only"),
+        (
+            "--engine ssh --requeues 1",
+            "--requeues is for --engine slurm only",
+        ),
         ("--sbatch-arg=-x", "--sbatch-arg is for --engine slurm only"),
         ("--rsh ssh", "--rsh is for --engine ssh only"),
-        ("--engine slurm --ship-binaries", "--ship-binaries is for --engine ssh only"),
-        ("--engine slurm --retries 1", "--retries is not for --engine slurm, where --requeues says how often a job is run again"),
+        (
+            "--engine slurm --ship-binaries",
+            "--ship-binaries is for --engine ssh only",
+        ),
+        (
+            "--engine slurm --retries 1",
+            "--retries is not for --engine slurm, where --requeues says how often a job is run again",
+        ),
     ] {
         let ran = work.shell(&format!("dedup-shard run r {flags}"));
-        assert_eq!((ran.code(), ran.stderr()), (2, format!("dedup-shard: {what}\n")));
+        assert_eq!(
+            (ran.code(), ran.stderr()),
+            (2, format!("dedup-shard: {what}\n"))
+        );
     }
     let ran = work.shell("dedup-shard clean r --identity x");
-    assert_eq!((ran.code(), ran.stderr()), (2, "dedup-shard: --identity is for --engine ssh only\n".to_owned()));
+    assert_eq!(
+        (ran.code(), ran.stderr()),
+        (
+            2,
+            "dedup-shard: --identity is for --engine ssh only\n".to_owned()
+        )
+    );
     assert!(!work.path("r/index").exists());
     work.shell("dedup-shard run r -j 1 --retries 1").ok();
 }
@@ -235,10 +390,20 @@ fn each_attempt_has_a_log_and_what_it_says_stays_on_its_line() {
     for _ in 0..2 {
         assert_eq!(hosts.run(&work, "-j 1").code(), 2);
     }
-    assert_eq!(work.shell("ls r/logs | grep reduce | sed s/00.@/@/ | sort -u").ok_text(), "reduce-@node1.2.log\nreduce-@node1.log\n");
+    assert_eq!(
+        work.shell("ls r/logs | grep reduce | sed s/00.@/@/ | sort -u")
+            .ok_text(),
+        "reduce-@node1.2.log\nreduce-@node1.log\n"
+    );
     hosts.set_program("#!/bin/sh\nprintf 'no\\033[2Jluck\\n' >&2; exit 1\n");
     let ran = hosts.run(&work, "");
-    assert!(ran.stderr().contains("did not start there (no\\u001b[2Jluck)") && !ran.stderr().contains('\u{1b}'), "{}", ran.stderr());
+    assert!(
+        ran.stderr()
+            .contains("did not start there (no\\u001b[2Jluck)")
+            && !ran.stderr().contains('\u{1b}'),
+        "{}",
+        ran.stderr()
+    );
 }
 
 #[test]
@@ -255,9 +420,16 @@ fn an_index_follows_its_files_on_hosts_whatever_fails() {
     assert_eq!(ran.code(), 0, "{}", ran.stderr());
     assert_eq!(hosts.faults_left(), "");
     work.shell("dedup-index sync -q one c > said").ok();
-    assert_eq!(work.shell("rm -f two.owners; diff -r one two").ok_text(), "");
+    assert_eq!(
+        work.shell("rm -f two.owners; diff -r one two").ok_text(),
+        ""
+    );
     let table = "dedup-extract -q --as table --threshold 0.1 --top 100 --since 1 two | diff - r/table.ndjson";
     assert_eq!(work.shell(table).ok_text(), "");
-    assert!(done(&status(&work)).iter().all(|(_, done, all)| done == all));
+    assert!(
+        done(&status(&work))
+            .iter()
+            .all(|(_, done, all)| done == all)
+    );
     assert_eq!(hosts.orphans(), Vec::<String>::new());
 }

@@ -12,7 +12,21 @@ const WANTED: [&str; 4] = ["--min-similarity", "0.8", "--top", "3"];
 
 fn part(work: &Work, number: usize) -> Server {
     let (history, listen) = (format!("h{number}"), format!("unix:u{number}"));
-    Server::start(work, &[&["--history", &history, "--listen", &listen, "--buckets", RANGES[number]], &WANTED[..]].concat())
+    Server::start(
+        work,
+        &[
+            &[
+                "--history",
+                &history,
+                "--listen",
+                &listen,
+                "--buckets",
+                RANGES[number],
+            ],
+            &WANTED[..],
+        ]
+        .concat(),
+    )
 }
 
 fn parts(work: &Work) -> [Server; 3] {
@@ -20,17 +34,40 @@ fn parts(work: &Work) -> [Server; 3] {
 }
 
 /// In another order than that of their buckets.
-const FRONT: [&str; 6] = ["--upstream", "unix:u2", "--upstream", "unix:u0", "--upstream", "unix:u1"];
+const FRONT: [&str; 6] = [
+    "--upstream",
+    "unix:u2",
+    "--upstream",
+    "unix:u0",
+    "--upstream",
+    "unix:u1",
+];
 
 fn front(work: &Work, more: &[&str], lines: &str) -> Vec<Value> {
-    let ran = work.run_with("dedup-query", &[&FRONT, &WANTED[..], more].concat(), lines.as_bytes());
-    assert!(ran.code() < 2 && ran.stderr().is_empty(), "{}", ran.stderr());
+    let ran = work.run_with(
+        "dedup-query",
+        &[&FRONT, &WANTED[..], more].concat(),
+        lines.as_bytes(),
+    );
+    assert!(
+        ran.code() < 2 && ran.stderr().is_empty(),
+        "{}",
+        ran.stderr()
+    );
     records(ran.stdout().as_bytes())
 }
 
 fn whole(work: &Work, more: &[&str], lines: &str) -> Vec<Value> {
-    let ran = work.run_with("dedup-query", &[&["--history", "whole"], &WANTED[..], more].concat(), lines.as_bytes());
-    assert!(ran.code() < 2 && ran.stderr().is_empty(), "{}", ran.stderr());
+    let ran = work.run_with(
+        "dedup-query",
+        &[&["--history", "whole"], &WANTED[..], more].concat(),
+        lines.as_bytes(),
+    );
+    assert!(
+        ran.code() < 2 && ran.stderr().is_empty(),
+        "{}",
+        ran.stderr()
+    );
     records(ran.stdout().as_bytes())
 }
 
@@ -38,7 +75,9 @@ fn whole(work: &Work, more: &[&str], lines: &str) -> Vec<Value> {
 fn documents(seed: u64, count: usize) -> String {
     let mut state = seed;
     let mut random = |below: u64| {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        state = state
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
         (state >> 33) % below
     };
     let mut texts: Vec<Vec<u64>> = Vec::new();
@@ -53,7 +92,10 @@ fn documents(seed: u64, count: usize) -> String {
             words[at] = word;
         }
         let text: Vec<String> = words.iter().map(|word| format!("w{word}")).collect();
-        lines += &format!("{{\"id\":\"s{seed}-{number}\",\"text\":\"{}\"}}\n", text.join(" "));
+        lines += &format!(
+            "{{\"id\":\"s{seed}-{number}\",\"text\":\"{}\"}}\n",
+            text.join(" ")
+        );
         texts.push(words);
     }
     lines
@@ -64,16 +106,30 @@ fn documents(seed: u64, count: usize) -> String {
 fn ensure_same(found: &[Value], expected: &[Value]) {
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.iter().zip(expected) {
-        let similarities =
-            |answer: &Value| answer["matches"].as_array().unwrap().iter().map(|found| found["similarity"].to_string()).collect::<Vec<_>>();
+        let similarities = |answer: &Value| {
+            answer["matches"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|found| found["similarity"].to_string())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(
-            (similarities(found), &found["doc"], found.get("missing"), found.get("added")),
+            (
+                similarities(found),
+                &found["doc"],
+                found.get("missing"),
+                found.get("added")
+            ),
             (similarities(expected), &expected["doc"], None, None)
         );
         let groups = |answer: &Value| {
             let mut groups = BTreeMap::<String, Vec<String>>::new();
             for found in answer["matches"].as_array().unwrap() {
-                groups.entry(found["similarity"].to_string()).or_default().push(found["doc"].to_string());
+                groups
+                    .entry(found["similarity"].to_string())
+                    .or_default()
+                    .push(found["doc"].to_string());
             }
             if groups.values().map(Vec::len).sum::<usize>() == 3 {
                 groups.pop_first();
@@ -82,7 +138,10 @@ fn ensure_same(found: &[Value], expected: &[Value]) {
             groups
         };
         assert_eq!(groups(found), groups(expected));
-        assert_eq!(found["best"], found["matches"].get(0).cloned().unwrap_or_default());
+        assert_eq!(
+            found["best"],
+            found["matches"].get(0).cloned().unwrap_or_default()
+        );
     }
 }
 
@@ -93,16 +152,32 @@ fn three_parts_answer_as_one_history() {
         let servers = parts(&work);
         let lines = documents(seed, 1500);
         let expected = whole(&work, &[], &lines);
-        assert!(expected.iter().filter(|answer| !answer["best"].is_null()).count() > 500);
+        assert!(
+            expected
+                .iter()
+                .filter(|answer| !answer["best"].is_null())
+                .count()
+                > 500
+        );
         ensure_same(&front(&work, &[], &lines), &expected);
         // Now all are there, and nothing more comes.
         let other = documents(seed + 100, 300) + &lines.replace("{\"id\":\"s", "{\"id\":\"q");
-        ensure_same(&front(&work, &["--no-add"], &other), &whole(&work, &["--no-add"], &other));
+        ensure_same(
+            &front(&work, &["--no-add"], &other),
+            &whole(&work, &["--no-add"], &other),
+        );
         let entries: Vec<u64> = servers
             .iter()
-            .map(|server| records(server.connect(&work).ask("{\"hello\":1}").as_bytes())[0]["entries"].as_u64().unwrap())
+            .map(|server| {
+                records(server.connect(&work).ask("{\"hello\":1}").as_bytes())[0]["entries"]
+                    .as_u64()
+                    .unwrap()
+            })
             .collect();
-        assert!(entries.iter().sum::<u64>() == 1500 && entries.iter().all(|&count| count > 100), "{entries:?}");
+        assert!(
+            entries.iter().sum::<u64>() == 1500 && entries.iter().all(|&count| count > 100),
+            "{entries:?}"
+        );
     }
 }
 
@@ -110,15 +185,26 @@ fn three_parts_answer_as_one_history() {
 fn a_front_serves_and_removes() {
     let work = Work::new();
     let _servers = parts(&work);
-    let front = Server::start(&work, &[&FRONT, &WANTED[..], &["--listen", "tcp:127.0.0.1:0"]].concat());
+    let front = Server::start(
+        &work,
+        &[&FRONT, &WANTED[..], &["--listen", "tcp:127.0.0.1:0"]].concat(),
+    );
     let mut client = front.connect(&work);
     let lines = documents(9, 200);
-    let found: Vec<Value> = lines.lines().flat_map(|line| records(client.ask(line).as_bytes())).collect();
+    let found: Vec<Value> = lines
+        .lines()
+        .flat_map(|line| records(client.ask(line).as_bytes()))
+        .collect();
     ensure_same(&found, &whole(&work, &[], &lines));
     assert_eq!(client.ask(r#"{"remove":"s9-0"}"#), "{\"removed\":1}\n");
     assert_eq!(client.ask(r#"{"remove":"s9-0"}"#), "{\"removed\":0}\n");
     let hello = client.ask("{\"hello\":1}");
-    assert!(hello.starts_with("{\"hello\":1,\"scheme\":\"word@18.0 minhash:256@2\",\"buckets\":[0,256],"), "{hello}");
+    assert!(
+        hello.starts_with(
+            "{\"hello\":1,\"scheme\":\"word@18.0 minhash:256@2\",\"buckets\":[0,256],"
+        ),
+        "{hello}"
+    );
     assert_eq!(front.end("TERM").0, Some(0));
 }
 
@@ -126,15 +212,27 @@ fn a_front_serves_and_removes() {
 fn who_is_lost_is_named_and_comes_back() {
     let work = Work::new();
     let [low, middle, high] = parts(&work);
-    let mut front = Server::start(&work, &[&FRONT, &WANTED[..], &["--listen", "unix:f"]].concat());
+    let mut front = Server::start(
+        &work,
+        &[&FRONT, &WANTED[..], &["--listen", "unix:f"]].concat(),
+    );
     let mut client = front.connect(&work);
     let lines = documents(5, 60);
     // Asked again, a document is the same one; so each time it has another name.
     let mut times = 0;
     let mut all = |add: bool| -> Vec<Value> {
         times += 1;
-        let line = |line: &str| line.replacen("\"s", &format!("\"{times}s"), 1).replacen('}', &format!(",\"add\":{add}}}"), 1);
-        lines.lines().flat_map(|text| records(client.ask(&line(text)).as_bytes())).collect()
+        let line = |line: &str| {
+            line.replacen("\"s", &format!("\"{times}s"), 1).replacen(
+                '}',
+                &format!(",\"add\":{add}}}"),
+                1,
+            )
+        };
+        lines
+            .lines()
+            .flat_map(|text| records(client.ask(&line(text)).as_bytes()))
+            .collect()
     };
     let before = all(true);
     assert!(before.iter().all(|answer| answer.get("missing").is_none()));
@@ -143,16 +241,39 @@ fn who_is_lost_is_named_and_comes_back() {
     assert_eq!(middle.end("KILL").0, None);
     let without = all(true);
     let is_missing = |answer: &&Value| answer.get("missing").is_some();
-    assert!(without.iter().filter(is_missing).all(|answer| answer["missing"] == serde_json::json!(["unix:u1"])));
-    let (lost, left): (Vec<&Value>, Vec<&Value>) = without.iter().partition(|answer| answer["added"] == false);
-    assert!(lost.len() > 5 && left.len() > 5 && lost.iter().all(is_missing), "{} {}", lost.len(), left.len());
+    assert!(
+        without
+            .iter()
+            .filter(is_missing)
+            .all(|answer| answer["missing"] == serde_json::json!(["unix:u1"]))
+    );
+    let (lost, left): (Vec<&Value>, Vec<&Value>) =
+        without.iter().partition(|answer| answer["added"] == false);
+    assert!(
+        lost.len() > 5 && left.len() > 5 && lost.iter().all(is_missing),
+        "{} {}",
+        lost.len(),
+        left.len()
+    );
     assert!(left.iter().all(|answer| answer["best"]["similarity"] == 1));
     assert!(front.told().starts_with("dedup-query: unix:u1: lost: "));
     // It is started again, with its buckets.
     let _middle = part(&work, 1);
-    while all(false).iter().any(|answer| answer.get("missing").is_some()) {}
-    assert!(front.told().starts_with("dedup-query: unix:u1: is there, with "));
-    assert!(all(false).iter().zip(&known).all(|(now, then)| now["best"]["similarity"] == then["best"]["similarity"]));
+    while all(false)
+        .iter()
+        .any(|answer| answer.get("missing").is_some())
+    {}
+    assert!(
+        front
+            .told()
+            .starts_with("dedup-query: unix:u1: is there, with ")
+    );
+    assert!(
+        all(false)
+            .iter()
+            .zip(&known)
+            .all(|(now, then)| now["best"]["similarity"] == then["best"]["similarity"])
+    );
     drop((low, high));
 }
 
@@ -161,28 +282,72 @@ fn who_is_lost_is_named_and_comes_back() {
 fn who_hangs_is_not_waited_for() {
     let work = Work::new();
     let [_low, middle, _high] = parts(&work);
-    let front = Server::start(&work, &[&FRONT, &WANTED[..], &["--listen", "unix:f"]].concat());
+    let front = Server::start(
+        &work,
+        &[&FRONT, &WANTED[..], &["--listen", "unix:f"]].concat(),
+    );
     let (mut client, lines) = (front.connect(&work), documents(6, 60));
     lines.lines().for_each(|line| drop(client.ask(line)));
     middle.signal("STOP");
     let start = Instant::now();
-    let answers: Vec<Value> = lines.lines().flat_map(|line| records(client.ask(line).as_bytes())).collect();
-    assert!(answers.iter().any(|answer| answer["missing"] == serde_json::json!(["unix:u1"])));
-    assert!((2.0..5.0).contains(&start.elapsed().as_secs_f64()), "{:?}", start.elapsed());
+    let answers: Vec<Value> = lines
+        .lines()
+        .flat_map(|line| records(client.ask(line).as_bytes()))
+        .collect();
+    assert!(
+        answers
+            .iter()
+            .any(|answer| answer["missing"] == serde_json::json!(["unix:u1"]))
+    );
+    assert!(
+        (2.0..5.0).contains(&start.elapsed().as_secs_f64()),
+        "{:?}",
+        start.elapsed()
+    );
     middle.signal("CONT");
-    while lines.lines().any(|line| client.ask(line).contains("\"missing\"")) {}
+    while lines
+        .lines()
+        .any(|line| client.ask(line).contains("\"missing\""))
+    {}
 }
 
 #[test]
 fn what_does_not_go_together_is_refused() {
     let work = Work::new();
     let _low = part(&work, 0);
-    let serve =
-        |history: &str, listen: &str, more: &[&str]| Server::start(&work, &[&["--history", history, "--listen", listen], more].concat());
+    let serve = |history: &str, listen: &str, more: &[&str]| {
+        Server::start(
+            &work,
+            &[&["--history", history, "--listen", listen], more].concat(),
+        )
+    };
     let _all = serve("a", "unix:all", &WANTED);
-    let _other = serve("b", "unix:other", &["--min-similarity", "0.9", "--top", "3", "--buckets", "200..256"]);
-    let _one = serve("c", "unix:one", &["--min-similarity", "0.8", "--buckets", "200..256"]);
-    let _lines = serve("d", "unix:lines", &[&WANTED[..], &["--tokenizer", "line", "--buckets", "200..256"]].concat());
+    let _other = serve(
+        "b",
+        "unix:other",
+        &[
+            "--min-similarity",
+            "0.9",
+            "--top",
+            "3",
+            "--buckets",
+            "200..256",
+        ],
+    );
+    let _one = serve(
+        "c",
+        "unix:one",
+        &["--min-similarity", "0.8", "--buckets", "200..256"],
+    );
+    let _lines = serve(
+        "d",
+        "unix:lines",
+        &[
+            &WANTED[..],
+            &["--tokenizer", "line", "--buckets", "200..256"],
+        ]
+        .concat(),
+    );
     for (second, told) in [
         (
             "unix:all",
@@ -192,25 +357,53 @@ fn what_does_not_go_together_is_refused() {
             "unix:other",
             "dedup-query: unix:other: it answers from a similarity of 0.9 on, expected 0.8; give both the same --min-similarity",
         ),
-        ("unix:one", "dedup-query: unix:one: it gives the best 1, expected 3 or more; start it with --top 3"),
+        (
+            "unix:one",
+            "dedup-query: unix:one: it gives the best 1, expected 3 or more; start it with --top 3",
+        ),
         ("unix:lines", "dedup-query: unix:lines: scheme is 'line"),
     ] {
-        let ran = work.run("dedup-query", &[&["--upstream", "unix:u0", "--upstream", second], &WANTED[..]].concat());
-        assert!(ran.code() == 2 && ran.stderr().starts_with(told), "{}", ran.stderr());
+        let ran = work.run(
+            "dedup-query",
+            &[
+                &["--upstream", "unix:u0", "--upstream", second],
+                &WANTED[..],
+            ]
+            .concat(),
+        );
+        assert!(
+            ran.code() == 2 && ran.stderr().starts_with(told),
+            "{}",
+            ran.stderr()
+        );
     }
     // What nobody keeps is told, and one that is not there yet.
-    let ran = work.run_with("dedup-query", &[&["--upstream", "unix:u0"], &WANTED[..]].concat(), b"");
+    let ran = work.run_with(
+        "dedup-query",
+        &[&["--upstream", "unix:u0"], &WANTED[..]].concat(),
+        b"",
+    );
     assert_eq!(
         ran.stderr(),
         "dedup-query: --upstream: no upstream keeps cardinalities 125..256; such documents are compared with others, but not added\n"
     );
     let ran = work.run_with(
         "dedup-query",
-        &[&["--upstream", "unix:u0", "--upstream", "unix:u1"], &WANTED[..]].concat(),
+        &[
+            &["--upstream", "unix:u0", "--upstream", "unix:u1"],
+            &WANTED[..],
+        ]
+        .concat(),
         documents(7, 1).as_bytes(),
     );
-    assert_eq!(ran.stderr(), "dedup-query: unix:u1: No such file or directory (os error 2); it is left out until it is there\n");
-    assert_eq!(records(ran.stdout().as_bytes())[0]["missing"].to_string(), "[\"unix:u1\"]");
+    assert_eq!(
+        ran.stderr(),
+        "dedup-query: unix:u1: No such file or directory (os error 2); it is left out until it is there\n"
+    );
+    assert_eq!(
+        records(ran.stdout().as_bytes())[0]["missing"].to_string(),
+        "[\"unix:u1\"]"
+    );
 }
 
 /// In a stream, too, a part keeps only its own.
@@ -219,8 +412,22 @@ fn a_part_says_what_it_does_not_keep() {
     let work = Work::new();
     let lines = documents(8, 50);
     let part = |buckets: &str| {
-        let ran = work.run_with("dedup-query", &["--history", buckets, "--min-similarity", "0.9", "--buckets", buckets], lines.as_bytes());
-        records(ran.stdout().as_bytes()).iter().filter(|answer| answer["added"] == false).count()
+        let ran = work.run_with(
+            "dedup-query",
+            &[
+                "--history",
+                buckets,
+                "--min-similarity",
+                "0.9",
+                "--buckets",
+                buckets,
+            ],
+            lines.as_bytes(),
+        );
+        records(ran.stdout().as_bytes())
+            .iter()
+            .filter(|answer| answer["added"] == false)
+            .count()
     };
     let [low, high] = ["0..127", "128..256"].map(part);
     assert!(low + high == 50 && low > 5 && high > 5, "{low} {high}");
@@ -237,30 +444,85 @@ fn upstreams_on_ports_are_lost_and_come_back() {
         let work = Work::new();
         let start = |number: usize, address: &str| {
             let history = format!("h{number}");
-            Server::start(&work, &[&["--history", &history, "--listen", address, "--buckets", RANGES[number]], &WANTED[..]].concat())
+            Server::start(
+                &work,
+                &[
+                    &[
+                        "--history",
+                        &history,
+                        "--listen",
+                        address,
+                        "--buckets",
+                        RANGES[number],
+                    ],
+                    &WANTED[..],
+                ]
+                .concat(),
+            )
         };
         let [low, middle, high] = [0, 1, 2].map(|number| start(number, &format!("tcp:{host}:0")));
-        let addresses = [low.address.clone(), middle.address.clone(), high.address.clone()];
-        let upstreams: Vec<&str> = addresses.iter().flat_map(|address| ["--upstream", address]).collect();
-        let front = Server::start(&work, &[&upstreams, &WANTED[..], &["--listen", "unix:f"]].concat());
+        let addresses = [
+            low.address.clone(),
+            middle.address.clone(),
+            high.address.clone(),
+        ];
+        let upstreams: Vec<&str> = addresses
+            .iter()
+            .flat_map(|address| ["--upstream", address])
+            .collect();
+        let front = Server::start(
+            &work,
+            &[&upstreams, &WANTED[..], &["--listen", "unix:f"]].concat(),
+        );
         let mut client = front.connect(&work);
         let lines = documents(5, 40);
         let mut all = |add: bool| -> Vec<Value> {
-            let line = |line: &str| line.replacen('}', if add { ",\"add\":true}" } else { ",\"add\":false}" }, 1);
-            lines.lines().flat_map(|text| records(client.ask(&line(text)).as_bytes())).collect()
+            let line = |line: &str| {
+                line.replacen(
+                    '}',
+                    if add {
+                        ",\"add\":true}"
+                    } else {
+                        ",\"add\":false}"
+                    },
+                    1,
+                )
+            };
+            lines
+                .lines()
+                .flat_map(|text| records(client.ask(&line(text)).as_bytes()))
+                .collect()
         };
-        assert!(all(true).iter().all(|answer| answer.get("missing").is_none()));
+        assert!(
+            all(true)
+                .iter()
+                .all(|answer| answer.get("missing").is_none())
+        );
         let known = all(false);
         drop((middle, high));
         let without = all(false);
         let named: std::collections::BTreeSet<&str> = without
             .iter()
-            .flat_map(|answer| answer["missing"].as_array().into_iter().flatten().map(|name| name.as_str().unwrap()))
+            .flat_map(|answer| {
+                answer["missing"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(|name| name.as_str().unwrap())
+            })
             .collect();
         assert_eq!(named, addresses[1..].iter().map(String::as_str).collect());
         let _back = [1, 2].map(|number| start(number, &addresses[number]));
-        while all(false).iter().any(|answer| answer.get("missing").is_some()) {}
-        assert!(all(false).iter().zip(&known).all(|(now, then)| now["best"]["similarity"] == then["best"]["similarity"]));
+        while all(false)
+            .iter()
+            .any(|answer| answer.get("missing").is_some())
+        {}
+        assert!(
+            all(false)
+                .iter()
+                .zip(&known)
+                .all(|(now, then)| now["best"]["similarity"] == then["best"]["similarity"])
+        );
         drop(low);
     }
 }
@@ -272,15 +534,33 @@ fn who_accepts_nothing_is_not_waited_for() {
     let [low, _middle, _] = parts(&work);
     let stuck = std::os::unix::net::UnixListener::bind(work.path("stuck")).unwrap();
     // SAFETY: a call without pointers, on a socket that listens already.
-    assert_eq!(unsafe { libc::listen(std::os::fd::AsRawFd::as_raw_fd(&stuck), 0) }, 0);
+    assert_eq!(
+        unsafe { libc::listen(std::os::fd::AsRawFd::as_raw_fd(&stuck), 0) },
+        0
+    );
     let _first = std::os::unix::net::UnixStream::connect(work.path("stuck")).unwrap();
-    let upstreams = ["--upstream", "unix:u0", "--upstream", "unix:u1", "--upstream", "unix:stuck"];
-    let front = Server::start(&work, &[&upstreams, &WANTED[..], &["--listen", "unix:f"]].concat());
+    let upstreams = [
+        "--upstream",
+        "unix:u0",
+        "--upstream",
+        "unix:u1",
+        "--upstream",
+        "unix:stuck",
+    ];
+    let front = Server::start(
+        &work,
+        &[&upstreams, &WANTED[..], &["--listen", "unix:f"]].concat(),
+    );
     let mut client = front.connect(&work);
     let lines = documents(5, 40);
     let mut missing = || {
-        let answers: Vec<Value> = lines.lines().flat_map(|text| records(client.ask(text).as_bytes())).collect();
-        answers.iter().any(|answer| answer["missing"].to_string().contains("unix:u0"))
+        let answers: Vec<Value> = lines
+            .lines()
+            .flat_map(|text| records(client.ask(text).as_bytes()))
+            .collect();
+        answers
+            .iter()
+            .any(|answer| answer["missing"].to_string().contains("unix:u0"))
     };
     assert!(!missing());
     drop(low);
@@ -289,10 +569,23 @@ fn who_accepts_nothing_is_not_waited_for() {
     while missing() {}
     assert_eq!(front.end("TERM").0, Some(0));
     // A socket of somebody who is stuck is not taken over.
-    let ran = work.run("dedup-query", &["--history", "x", "--min-similarity", "1", "--listen", "unix:stuck"]);
+    let ran = work.run(
+        "dedup-query",
+        &[
+            "--history",
+            "x",
+            "--min-similarity",
+            "1",
+            "--listen",
+            "unix:stuck",
+        ],
+    );
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
-        (2, "dedup-query: stuck: another process listens on it; stop that one, or choose another name\n")
+        (
+            2,
+            "dedup-query: stuck: another process listens on it; stop that one, or choose another name\n"
+        )
     );
 }
 
@@ -302,21 +595,47 @@ fn what_cannot_be_removed_is_named() {
     let work = Work::new();
     let [low, middle, high] = parts(&work);
     drop(low.end("TERM"));
-    let read_only = ["--history", "h0", "--listen", "unix:u0", "--buckets", RANGES[0], "--no-add"];
+    let read_only = [
+        "--history",
+        "h0",
+        "--listen",
+        "unix:u0",
+        "--buckets",
+        RANGES[0],
+        "--no-add",
+    ];
     let _low = Server::start(&work, &[&read_only, &WANTED[..]].concat());
-    let front = Server::start(&work, &[&FRONT, &WANTED[..], &["--listen", "unix:f"]].concat());
-    let above = Server::start(&work, &[&["--upstream", "unix:f", "--listen", "unix:g"], &WANTED[..]].concat());
+    let front = Server::start(
+        &work,
+        &[&FRONT, &WANTED[..], &["--listen", "unix:f"]].concat(),
+    );
+    let above = Server::start(
+        &work,
+        &[&["--upstream", "unix:f", "--listen", "unix:g"], &WANTED[..]].concat(),
+    );
     let mut clients = [front.connect(&work), above.connect(&work)];
     for client in &mut clients {
-        assert_eq!(client.ask(r#"{"remove":"x"}"#), "{\"removed\":0,\"missing\":[\"unix:u0\"]}\n");
+        assert_eq!(
+            client.ask(r#"{"remove":"x"}"#),
+            "{\"removed\":0,\"missing\":[\"unix:u0\"]}\n"
+        );
     }
     // It was not lost: prints that it keeps are still compared with its own.
-    let answers: Vec<Value> = documents(5, 40).lines().flat_map(|text| records(clients[0].ask(text).as_bytes())).collect();
-    assert!(answers.iter().all(|answer| answer.get("missing").is_none()), "{answers:?}");
+    let answers: Vec<Value> = documents(5, 40)
+        .lines()
+        .flat_map(|text| records(clients[0].ask(text).as_bytes()))
+        .collect();
+    assert!(
+        answers.iter().all(|answer| answer.get("missing").is_none()),
+        "{answers:?}"
+    );
     drop(middle);
     let [mut below, mut above_it] = clients;
     for client in [&mut below, &mut above_it] {
-        assert_eq!(client.ask(r#"{"remove":"x"}"#), "{\"removed\":0,\"missing\":[\"unix:u0\",\"unix:u1\"]}\n");
+        assert_eq!(
+            client.ask(r#"{"remove":"x"}"#),
+            "{\"removed\":0,\"missing\":[\"unix:u0\",\"unix:u1\"]}\n"
+        );
     }
     drop(high);
 }

@@ -4,15 +4,35 @@ use crate::work::{Work, records};
 
 /// The two documents of the paper, and an exact duplicate of the second.
 fn example() -> Work {
-    let work = Work::with(&[("c/da", "A B C C G C E D F"), ("c/db", "F D E C C F A G G H"), ("c/dc", "f, d, e; c c f a g g h.")]);
-    work.run("dedup-index", &["build", "--dictionary", "--relative", "-o", "i", "c"]).ok();
+    let work = Work::with(&[
+        ("c/da", "A B C C G C E D F"),
+        ("c/db", "F D E C C F A G G H"),
+        ("c/dc", "f, d, e; c c f a g g h."),
+    ]);
+    work.run(
+        "dedup-index",
+        &["build", "--dictionary", "--relative", "-o", "i", "c"],
+    )
+    .ok();
     work
 }
 
 /// Lines of words, sorted.
 fn words(work: &Work, index: &str) -> Vec<String> {
-    let word = |record: serde_json::Value| format!("{} {} {} {}", record["word"], record["df"], record["docs"], record["times"]);
-    let mut words: Vec<_> = records(&work.run("dedup-index", &["dump", "--dictionary", index]).ok()).into_iter().map(word).collect();
+    let word = |record: serde_json::Value| {
+        format!(
+            "{} {} {} {}",
+            record["word"], record["df"], record["docs"], record["times"]
+        )
+    };
+    let mut words: Vec<_> = records(
+        &work
+            .run("dedup-index", &["dump", "--dictionary", index])
+            .ok(),
+    )
+    .into_iter()
+    .map(word)
+    .collect();
     words.sort();
     words
 }
@@ -31,38 +51,84 @@ fn the_tables_of_the_paper() {
         r#""h" 2 ["db","dc"] [1,1]"#,
     ];
     assert_eq!(words(&work, "i"), expected);
-    assert_eq!(work.shell("dedup-index stats --json i | jq -c .dictionary").ok_text(), "{\"words\":8,\"pairs\":21,\"singletons\":1}\n");
+    assert_eq!(
+        work.shell("dedup-index stats --json i | jq -c .dictionary")
+            .ok_text(),
+        "{\"words\":8,\"pairs\":21,\"singletons\":1}\n"
+    );
     let table = work.run("dedup-index", &["stats", "i"]).ok_text();
-    assert!(table.contains("\nwords                                  8\n") && table.contains("\n  dictionary "), "{table}");
+    assert!(
+        table.contains("\nwords                                  8\n")
+            && table.contains("\n  dictionary "),
+        "{table}"
+    );
     // Documents come and go; a representative leaves its words to its duplicate.
     work.shell("dedup-index remove i db da && echo 'a x' > dd && dedup-index add i dd && dedup-index verify i").ok();
-    let expected = [r#""a" 2 ["dd","dc"] [1,1]"#, r#""c" 1 ["dc"] [2]"#, r#""d" 1 ["dc"] [1]"#, r#""e" 1 ["dc"] [1]"#];
+    let expected = [
+        r#""a" 2 ["dd","dc"] [1,1]"#,
+        r#""c" 1 ["dc"] [2]"#,
+        r#""d" 1 ["dc"] [1]"#,
+        r#""e" 1 ["dc"] [1]"#,
+    ];
     assert_eq!(words(&work, "i")[..4], expected);
     let before = words(&work, "i");
     work.shell("dedup-index split i --parts 3 -o parts && dedup-index merge -o joined parts/* && dedup-index compact i && dedup-index verify joined").ok();
-    assert_eq!([words(&work, "i"), words(&work, "joined")], [before.clone(), before]);
+    assert_eq!(
+        [words(&work, "i"), words(&work, "joined")],
+        [before.clone(), before]
+    );
     // The least bytes of the manual page: c, three times at place 0 and twice at place 2.
     let work = Work::with(&[("a", "c c c"), ("b", "x"), ("d", "c c")]);
-    work.run("dedup-index", &["build", "--dictionary", "-o", "i", "a", "b", "d"]).ok();
+    work.run(
+        "dedup-index",
+        &["build", "--dictionary", "-o", "i", "a", "b", "d"],
+    )
+    .ok();
     let bytes = std::fs::read(work.path("i/000001.words")).unwrap();
-    assert!(bytes.windows(5).any(|window| window == [0x01, 0x63, 0x01, 0x02, 0x05]), "{bytes:02x?}");
+    assert!(
+        bytes
+            .windows(5)
+            .any(|window| window == [0x01, 0x63, 0x01, 0x02, 0x05]),
+        "{bytes:02x?}"
+    );
 }
 
 #[test]
 fn any_way_gives_the_same_dictionary() {
     let work = Work::new();
     for number in 0..60 {
-        work.write(&format!("c/{number}"), (0..200).map(|n| format!("w{} ", (n * n * number) % 701)).collect::<String>());
+        work.write(
+            &format!("c/{number}"),
+            (0..200)
+                .map(|n| format!("w{} ", (n * n * number) % 701))
+                .collect::<String>(),
+        );
     }
-    work.run("dedup-index", &["build", "--dictionary", "-o", "i", "c"]).ok();
+    work.run("dedup-index", &["build", "--dictionary", "-o", "i", "c"])
+        .ok();
     for (name, build) in [
-        ("threads", "dedup-index build --dictionary --threads 1 -o {} c"),
-        ("many", "dedup-index build --dictionary --threads 8 --memory 1 -o {} c"),
-        ("tokens", "dedup-tokenize c | dedup-index build --dictionary -o {}"),
-        ("binary", "dedup-tokenize --binary c | dedup-index build --dictionary -o {}"),
+        (
+            "threads",
+            "dedup-index build --dictionary --threads 1 -o {} c",
+        ),
+        (
+            "many",
+            "dedup-index build --dictionary --threads 8 --memory 1 -o {} c",
+        ),
+        (
+            "tokens",
+            "dedup-tokenize c | dedup-index build --dictionary -o {}",
+        ),
+        (
+            "binary",
+            "dedup-tokenize --binary c | dedup-index build --dictionary -o {}",
+        ),
     ] {
         work.shell(&build.replace("{}", name)).ok();
-        work.shell(&format!("cmp i/000001.words {name}/000001.words && cmp i/manifest.json {name}/manifest.json")).ok();
+        work.shell(&format!(
+            "cmp i/000001.words {name}/000001.words && cmp i/manifest.json {name}/manifest.json"
+        ))
+        .ok();
     }
 }
 
@@ -72,7 +138,10 @@ fn what_has_no_words_is_refused() {
     let ran = work.shell("dedup-blot c/da | dedup-index build --dictionary -o j");
     let expected = "dedup-index: stdin:2: a blot stream has no words for the dictionary; start from documents or tokens\n";
     let nothing = "dedup-index: no document could be read, so no index was made\n";
-    assert_eq!((ran.code(), ran.stderr()), (2, format!("{expected}{nothing}")));
+    assert_eq!(
+        (ran.code(), ran.stderr()),
+        (2, format!("{expected}{nothing}"))
+    );
     let ran = work.shell("dedup-blot c/da | sed 's/c.da/new/' | dedup-index add i");
     assert_eq!(ran.code(), 2);
     assert!(ran.stderr().starts_with(expected), "{}", ran.stderr());
@@ -80,10 +149,16 @@ fn what_has_no_words_is_refused() {
     let ran = work.run("dedup-index", &["dump", "--dictionary", "plain"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
-        (2, "dedup-index: plain: has no dictionary; build it with dedup-index build --dictionary\n")
+        (
+            2,
+            "dedup-index: plain: has no dictionary; build it with dedup-index build --dictionary\n"
+        )
     );
     let ran = work.run("dedup-index", &["merge", "-o", "m", "i", "plain"]);
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: plain: has no dictionary, and i has one\n"));
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (2, "dedup-index: plain: has no dictionary, and i has one\n")
+    );
 }
 
 #[test]
@@ -98,19 +173,36 @@ fn a_dictionary_that_lies_is_found_out() {
         assert_eq!(work.run("dedup-index", &["verify", "i"]).code(), 2, "{at}");
     }
     std::fs::remove_file(&path).unwrap();
-    assert!(work.run("dedup-index", &["verify", "i"]).stderr().contains("000001.words"));
+    assert!(
+        work.run("dedup-index", &["verify", "i"])
+            .stderr()
+            .contains("000001.words")
+    );
 }
 
 /// So many words that stand nowhere else, but for every `step`th, which is another one.
 fn text(of: &str, step: usize) -> String {
-    (0..120).map(|number| if number % step == step - 1 { format!("{of}{number} ") } else { format!("word{number} ") }).collect()
+    (0..120)
+        .map(|number| {
+            if number % step == step - 1 {
+                format!("{of}{number} ")
+            } else {
+                format!("word{number} ")
+            }
+        })
+        .collect()
 }
 
 /// Copies that no window of eight words survives in, a verbatim copy, and others.
 fn library() -> Work {
     let work = Work::new();
-    let line = |id: &str, text: String| format!("{}\n", serde_json::json!({ "id": id, "text": text }));
-    let other = |of: &str| (0..50).map(|number| format!("{of}{number} ")).collect::<String>();
+    let line =
+        |id: &str, text: String| format!("{}\n", serde_json::json!({ "id": id, "text": text }));
+    let other = |of: &str| {
+        (0..50)
+            .map(|number| format!("{of}{number} "))
+            .collect::<String>()
+    };
     let documents = [
         line("original", text("o", 1000)),
         line("edited", text("e", 7)),
@@ -122,32 +214,69 @@ fn library() -> Work {
         line("two", "word word".to_owned()),
     ];
     work.write("c.jsonl", documents.concat());
-    work.run("dedup-index", &["build", "--dictionary", "-o", "i", "c.jsonl"]).ok();
+    work.run(
+        "dedup-index",
+        &["build", "--dictionary", "-o", "i", "c.jsonl"],
+    )
+    .ok();
     work
 }
 
 /// Pairs and what is said of them.
 fn pairs(work: &Work, options: &str, field: &str) -> Vec<String> {
     let lines = work.shell(&format!("dedup-extract i {options}")).ok();
-    records(&lines).iter().map(|record| format!("{} {} {}", record["a"], record["b"], record[field]).replace('"', "")).collect()
+    records(&lines)
+        .iter()
+        .map(|record| format!("{} {} {}", record["a"], record["b"], record[field]).replace('"', ""))
+        .collect()
 }
 
 #[test]
 fn words_find_what_blots_miss() {
     let work = library();
-    assert_eq!(pairs(&work, "--areas c.jsonl", "similarity"), ["copy original 600", "copy of other other 250"]);
-    let all = ["copy edited 350", "copy original 600", "copy of other other 250", "edited original 350"];
-    assert_eq!(pairs(&work, "--method exhaustive c.jsonl", "similarity"), all);
+    assert_eq!(
+        pairs(&work, "--areas c.jsonl", "similarity"),
+        ["copy original 600", "copy of other other 250"]
+    );
+    let all = [
+        "copy edited 350",
+        "copy original 600",
+        "copy of other other 250",
+        "edited original 350",
+    ];
+    assert_eq!(
+        pairs(&work, "--method exhaustive c.jsonl", "similarity"),
+        all
+    );
     assert_eq!(pairs(&work, "--method gdic c.jsonl", "similarity"), all);
-    assert_eq!(pairs(&work, "--method gdic,blots c.jsonl", "similarity"), all);
+    assert_eq!(
+        pairs(&work, "--method gdic,blots c.jsonl", "similarity"),
+        all
+    );
     // One word is all that two documents have, and it is common.
-    let found = ["copy edited gdic", "copy original blots,gdic", "copy of other other exact", "edited original gdic", "one two gdic"];
-    assert_eq!(pairs(&work, "--method blots,gdic --candidates", "by"), found);
+    let found = [
+        "copy edited gdic",
+        "copy original blots,gdic",
+        "copy of other other exact",
+        "edited original gdic",
+        "one two gdic",
+    ];
+    assert_eq!(
+        pairs(&work, "--method blots,gdic --candidates", "by"),
+        found
+    );
     for threads in 1..4 {
         let options = format!("--method gdic --candidates --memory 1 --threads {threads}");
         assert_eq!(pairs(&work, &options, "by").len(), found.len());
-        let slices: Vec<String> =
-            (1..=3).flat_map(|slice| pairs(&work, &format!("--method blots,gdic --candidates --slice {slice}/3"), "by")).collect();
+        let slices: Vec<String> = (1..=3)
+            .flat_map(|slice| {
+                pairs(
+                    &work,
+                    &format!("--method blots,gdic --candidates --slice {slice}/3"),
+                    "by",
+                )
+            })
+            .collect();
         assert_eq!(slices, found);
     }
 }
@@ -155,35 +284,100 @@ fn words_find_what_blots_miss() {
 #[test]
 fn parameters_say_what_is_common() {
     let work = library();
-    let found = |options: &str| pairs(&work, &format!("--method gdic --candidates {options}"), "by").len() - 1;
+    let found = |options: &str| {
+        pairs(
+            &work,
+            &format!("--method gdic --candidates {options}"),
+            "by",
+        )
+        .len()
+            - 1
+    };
     assert_eq!(found(""), 4);
     // Words of three documents of eight, and of two.
-    assert_eq!([found("--p-stop 0.375"), found("--p-stop 0.374"), found("--p-stop 0.24")], [4, 2, 0]);
+    assert_eq!(
+        [
+            found("--p-stop 0.375"),
+            found("--p-stop 0.374"),
+            found("--p-stop 0.24")
+        ],
+        [4, 2, 0]
+    );
     // 120 words, 17 of them replaced, are 103 of 120 in common.
-    assert_eq!([found("--p-common 0.858"), found("--p-common 0.859"), found("--p-common 1")], [4, 2, 2]);
-    assert_eq!([found("--p-common 1 --n-match 1 --s-match 2"), found("--p-common 1 --n-match 1 --s-match 3")], [4, 2]);
+    assert_eq!(
+        [
+            found("--p-common 0.858"),
+            found("--p-common 0.859"),
+            found("--p-common 1")
+        ],
+        [4, 2, 2]
+    );
+    assert_eq!(
+        [
+            found("--p-common 1 --n-match 1 --s-match 2"),
+            found("--p-common 1 --n-match 1 --s-match 3")
+        ],
+        [4, 2]
+    );
     // 103 words of three documents, and 68 of two: of 238.
     let of_vocabulary = |share: &str| found(&format!("--p-stop-of vocabulary --p-stop {share}"));
-    assert_eq!([of_vocabulary("0"), of_vocabulary("0.43"), of_vocabulary("0.44"), of_vocabulary("1")], [4, 4, 2, 0]);
+    assert_eq!(
+        [
+            of_vocabulary("0"),
+            of_vocabulary("0.43"),
+            of_vocabulary("0.44"),
+            of_vocabulary("1")
+        ],
+        [4, 4, 2, 0]
+    );
 }
 
 #[test]
 fn what_cannot_be_is_said() {
     let work = library();
-    work.run("dedup-index", &["build", "-o", "plain", "c.jsonl"]).ok();
+    work.run("dedup-index", &["build", "-o", "plain", "c.jsonl"])
+        .ok();
     for (line, expected) in [
-        ("plain --method gdic", "plain: has no dictionary, which --method gdic needs; build it with dedup-index build --dictionary"),
-        ("i --p-stop 0.5", "--p-stop is about words in common; add --method gdic"),
-        ("i --method exhaustive --n-match 2", "--n-match is about words in common; add --method gdic"),
-        ("i --method gdic --p-common 0", "--p-common 0 would take all pairs; for that there is --method exhaustive"),
-        ("i --method gdic --p-common 2", "2 is not a share from 0 to 1"),
-        ("i --method gdic --p-stop x", "'x' is not a number such as 0.5, or a percentage such as 50%"),
+        (
+            "plain --method gdic",
+            "plain: has no dictionary, which --method gdic needs; build it with dedup-index build --dictionary",
+        ),
+        (
+            "i --p-stop 0.5",
+            "--p-stop is about words in common; add --method gdic",
+        ),
+        (
+            "i --method exhaustive --n-match 2",
+            "--n-match is about words in common; add --method gdic",
+        ),
+        (
+            "i --method gdic --p-common 0",
+            "--p-common 0 would take all pairs; for that there is --method exhaustive",
+        ),
+        (
+            "i --method gdic --p-common 2",
+            "2 is not a share from 0 to 1",
+        ),
+        (
+            "i --method gdic --p-stop x",
+            "'x' is not a number such as 0.5, or a percentage such as 50%",
+        ),
         ("i --method gdic --n-match 0", "0 is not in 1.."),
-        ("i --method gdic,exhaustive", "exhaustive compares all pairs; leave out the other methods"),
-        ("i --method gdic --as table", "--method gdic has no meaning with --as table"),
+        (
+            "i --method gdic,exhaustive",
+            "exhaustive compares all pairs; leave out the other methods",
+        ),
+        (
+            "i --method gdic --as table",
+            "--method gdic has no meaning with --as table",
+        ),
     ] {
         let ran = work.shell(&format!("dedup-extract {line}"));
-        assert!(ran.code() == 2 && ran.stderr().contains(expected), "{line}: {}", ran.stderr());
+        assert!(
+            ran.code() == 2 && ran.stderr().contains(expected),
+            "{line}: {}",
+            ran.stderr()
+        );
     }
     // Nothing in, nothing out.
     work.write("none", "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}\n{\"end\":{\"records\":0}}\n");

@@ -9,7 +9,11 @@ use std::{
 
 /// Documents of some hundred words; every third is one before it with a word changed, every tenth the same again.
 fn documents(count: usize) -> String {
-    let text = |seed: usize| (0..150).map(|n| format!("w{} ", (seed * 7919 + n * n * 31) % 5000)).collect::<String>();
+    let text = |seed: usize| {
+        (0..150)
+            .map(|n| format!("w{} ", (seed * 7919 + n * n * 31) % 5000))
+            .collect::<String>()
+    };
     let line = |number: usize| {
         let body = match number {
             n if n % 10 == 9 => text(n - 4),
@@ -25,7 +29,9 @@ const ASK: [&str; 4] = ["--history", "h", "--min-similarity", "0.9"];
 
 /// The same documents under other names: so each is compared with itself.
 fn renamed(input: &str) -> String {
-    input.replace("{\"id\":\"d", "{\"id\":\"q").replace("{\"doc\":\"p", "{\"doc\":\"q")
+    input
+        .replace("{\"id\":\"d", "{\"id\":\"q")
+        .replace("{\"doc\":\"p", "{\"doc\":\"q")
 }
 
 fn ask(work: &Work, more: &[&str], input: &str) -> Ran {
@@ -34,7 +40,11 @@ fn ask(work: &Work, more: &[&str], input: &str) -> Ran {
 
 #[test]
 fn a_print_is_made_of_the_tokens() {
-    let work = Work::with(&[("a", "Lorem, ipsum!"), ("b", "..."), ("c", "ipsum IPSUM lorem")]);
+    let work = Work::with(&[
+        ("a", "Lorem, ipsum!"),
+        ("b", "..."),
+        ("c", "ipsum IPSUM lorem"),
+    ]);
     let made = work.run("dedup-blot", &["--scheme", "minhash:256", "a", "b", "c"]);
     let print = "4d1a679fed514ebcdc9270513610a7c6a081a7711de5f013564be2bdd1c2c821";
     assert_eq!(
@@ -49,10 +59,22 @@ fn a_print_is_made_of_the_tokens() {
             records(made.ok().as_slice())[3]["hash"].as_str().unwrap()
         )
     );
-    let binary = work.run("dedup-blot", &["--scheme", "minhash:256", "--binary", "a", "b", "c"]).ok();
+    let binary = work
+        .run(
+            "dedup-blot",
+            &["--scheme", "minhash:256", "--binary", "a", "b", "c"],
+        )
+        .ok();
     assert_eq!(work.run_with("dedup-blot", &[], &binary).ok(), made.ok());
-    assert_eq!(work.run_with("dedup-blot", &["--binary"], &made.ok()).ok(), binary);
-    assert_eq!(work.shell("dedup-tokenize a b c | dedup-blot --scheme minhash:256").ok(), made.ok());
+    assert_eq!(
+        work.run_with("dedup-blot", &["--binary"], &made.ok()).ok(),
+        binary
+    );
+    assert_eq!(
+        work.shell("dedup-tokenize a b c | dedup-blot --scheme minhash:256")
+            .ok(),
+        made.ok()
+    );
 }
 
 /// The definition in dedup-stream(5), computed by another program in another language.
@@ -63,11 +85,21 @@ fn prints_are_what_another_program_makes_of_the_manual() {
         return eprintln!("no xxhsum or python3 here: skipped");
     }
     let script = root().join("tests/it/prints.py");
-    for words in ["lorem", "lorem ipsum", "lorem ipsum dolor sit amet", "příliš žluťoučký kůň úpěl ďábelské ódy a b c d e f g h 1 2 3 4"]
-    {
+    for words in [
+        "lorem",
+        "lorem ipsum",
+        "lorem ipsum dolor sit amet",
+        "příliš žluťoučký kůň úpěl ďábelské ódy a b c d e f g h 1 2 3 4",
+    ] {
         work.write("words", words);
-        let made = records(&work.run("dedup-blot", &["--scheme", "minhash:256", "words"]).ok());
-        let other = work.shell(&format!("python3 {} {words}", script.display())).ok_text();
+        let made = records(
+            &work
+                .run("dedup-blot", &["--scheme", "minhash:256", "words"])
+                .ok(),
+        );
+        let other = work
+            .shell(&format!("python3 {} {words}", script.display()))
+            .ok_text();
         assert_eq!(made[1]["print"], other.trim_end(), "{words}");
     }
 }
@@ -76,9 +108,19 @@ fn prints_are_what_another_program_makes_of_the_manual() {
 #[test]
 fn different_single_words_are_all_new() {
     let work = Work::new();
-    let input: String = (0..20_000).map(|n| format!("{{\"id\":\"{n}\",\"text\":\"word{n}\"}}\n")).collect();
-    let ran = work.run_with("dedup-query", &["--history", "h", "--min-similarity", "94%", "--only-new"], input.as_bytes());
-    assert!(ran.ok_text() == input, "{} of 20000 pass", ran.stdout().lines().count());
+    let input: String = (0..20_000)
+        .map(|n| format!("{{\"id\":\"{n}\",\"text\":\"word{n}\"}}\n"))
+        .collect();
+    let ran = work.run_with(
+        "dedup-query",
+        &["--history", "h", "--min-similarity", "94%", "--only-new"],
+        input.as_bytes(),
+    );
+    assert!(
+        ran.ok_text() == input,
+        "{} of 20000 pass",
+        ran.stdout().lines().count()
+    );
 }
 
 #[test]
@@ -88,18 +130,37 @@ fn what_makes_no_sense_of_prints_is_refused() {
         "dedup-blot --scheme minhash:256 a > prints; dedup-blot a > blots; dedup-blot --scheme minhash:256 --tokenizer char:3 a > other",
     )
     .ok();
-    work.shell("dedup-index build -q -o idx a; dedup-query --history h --min-similarity 1 a").stdout();
+    work.shell("dedup-index build -q -o idx a; dedup-query --history h --min-similarity 1 a")
+        .stdout();
     for (command, told) in [
         (
             "dedup-blot --scheme minhash:256 -k 3 a",
             "dedup-blot: -k has no meaning with --scheme minhash:256, which is one print of the whole document",
         ),
-        ("dedup-blot --scheme minhash:256 --tokenizer dna a", "dedup-blot: of sequences there are no prints"),
-        ("dedup-blot --scheme ordered,minhash:256 a", "dedup-blot: minhash:256: a print of the whole document, which has no blots"),
-        ("dedup-index build -o x --scheme minhash:256 a", "dedup-index: minhash:256: a print of the whole document, which has no blots"),
-        ("dedup-index build -o x prints", "dedup-index: prints: a stream of prints, which has no blots to index"),
-        ("dedup-tokenize prints", "dedup-tokenize: prints: a stream of prints, which has no blots to index or tokens to read"),
-        ("dedup-query --history h --min-similarity 0.9 blots", "dedup-query: blots: a stream of blots, which this program does not read"),
+        (
+            "dedup-blot --scheme minhash:256 --tokenizer dna a",
+            "dedup-blot: of sequences there are no prints",
+        ),
+        (
+            "dedup-blot --scheme ordered,minhash:256 a",
+            "dedup-blot: minhash:256: a print of the whole document, which has no blots",
+        ),
+        (
+            "dedup-index build -o x --scheme minhash:256 a",
+            "dedup-index: minhash:256: a print of the whole document, which has no blots",
+        ),
+        (
+            "dedup-index build -o x prints",
+            "dedup-index: prints: a stream of prints, which has no blots to index",
+        ),
+        (
+            "dedup-tokenize prints",
+            "dedup-tokenize: prints: a stream of prints, which has no blots to index or tokens to read",
+        ),
+        (
+            "dedup-query --history h --min-similarity 0.9 blots",
+            "dedup-query: blots: a stream of blots, which this program does not read",
+        ),
         (
             "dedup-query --history h --min-similarity 0.9 other",
             "dedup-query: h: scheme is 'word@18.0 minhash:256@2', expected 'char:3@18.0 minhash:256@2'; prints of two schemes cannot be compared",
@@ -108,8 +169,14 @@ fn what_makes_no_sense_of_prints_is_refused() {
             "dedup-query --history h --min-similarity 0.9 --tokenizer line a",
             "dedup-query: h: scheme is 'word@18.0 minhash:256@2', expected 'line",
         ),
-        ("dedup-query --history h a", "dedup-query: say from which similarity on documents are alike: --min-similarity 0.94"),
-        ("dedup-query --history h --min-similarity 94 a", "error: invalid value '94' for '--min-similarity <X>'"),
+        (
+            "dedup-query --history h a",
+            "dedup-query: say from which similarity on documents are alike: --min-similarity 0.94",
+        ),
+        (
+            "dedup-query --history h --min-similarity 94 a",
+            "error: invalid value '94' for '--min-similarity <X>'",
+        ),
         (
             "dedup-query --history h --min-similarity 1 --score s1 a",
             "error: the argument '--history <DIR>' cannot be used with '--score <SCORE>'",
@@ -118,19 +185,42 @@ fn what_makes_no_sense_of_prints_is_refused() {
             "dedup-query idx --min-similarity 1 a",
             "error: the following required arguments were not provided:\n  <--history <DIR>|--upstream <ADDRESS>>",
         ),
-        ("dedup-query --history i --min-similarity 1 a", "dedup-query: i: holds 'foreign' and no history; choose another name"),
-        ("dedup-query --history idx --min-similarity 1 a", "dedup-query: idx/manifest.json: not the manifest of a history"),
-        ("dedup-query --history none --min-similarity 1 --no-add a", "dedup-query: none: no history is here"),
-        ("dedup-query --history none --remove x", "dedup-query: none: no history is here"),
-        ("dedup-query h a", "dedup-query: h/manifest.json: not the manifest of an index"),
+        (
+            "dedup-query --history i --min-similarity 1 a",
+            "dedup-query: i: holds 'foreign' and no history; choose another name",
+        ),
+        (
+            "dedup-query --history idx --min-similarity 1 a",
+            "dedup-query: idx/manifest.json: not the manifest of a history",
+        ),
+        (
+            "dedup-query --history none --min-similarity 1 --no-add a",
+            "dedup-query: none: no history is here",
+        ),
+        (
+            "dedup-query --history none --remove x",
+            "dedup-query: none: no history is here",
+        ),
+        (
+            "dedup-query h a",
+            "dedup-query: h/manifest.json: not the manifest of an index",
+        ),
         (
             "dedup-query --history h --min-similarity 1 --only-new prints",
             "dedup-query: prints: a stream of tokens or prints; only documents",
         ),
-        ("dedup-query --history h --min-similarity 1 --only-new a", "dedup-query: a: not a document a line; --records ndjson"),
+        (
+            "dedup-query --history h --min-similarity 1 --only-new a",
+            "dedup-query: a: not a document a line; --records ndjson",
+        ),
     ] {
         let ran = work.shell(command);
-        assert!(ran.code() == 2 && ran.stderr().starts_with(told), "{command}: {} {}", ran.code(), ran.stderr());
+        assert!(
+            ran.code() == 2 && ran.stderr().starts_with(told),
+            "{command}: {} {}",
+            ran.code(),
+            ran.stderr()
+        );
     }
 }
 
@@ -141,31 +231,72 @@ fn each_document_is_compared_with_those_before_it() {
     assert_eq!((ran.code(), ran.stderr().as_str()), (0, ""));
     let answers = records(ran.stdout().as_bytes());
     assert_eq!(
-        answers.iter().map(|answer| answer["doc"].as_str().unwrap().to_owned()).collect::<Vec<_>>(),
+        answers
+            .iter()
+            .map(|answer| answer["doc"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>(),
         (0..40).map(|n| format!("d{n}")).collect::<Vec<_>>()
     );
     assert!(answers[0]["best"].is_null() && answers[1]["best"].is_null());
     assert_eq!(answers[2]["best"]["doc"], "d1");
     assert!((0.9..1.0).contains(&answers[2]["best"]["similarity"].as_f64().unwrap()));
-    assert_eq!(answers[19]["best"].to_string(), r#"{"doc":"d15","similarity":1}"#);
+    assert_eq!(
+        answers[19]["best"].to_string(),
+        r#"{"doc":"d15","similarity":1}"#
+    );
     // Under other names each is found, by the first that had its text; and nothing is added.
     let again = ask(&work, &["--no-add", "--top", "2"], &renamed(&input));
     let answers = records(again.stdout().as_bytes());
-    assert!(answers.iter().all(|answer| answer["best"]["similarity"] == 1.0 && answer["best"] == answer["matches"][0]));
-    assert_eq!(answers[19]["matches"].to_string(), r#"[{"doc":"d15","similarity":1},{"doc":"d19","similarity":1}]"#);
-    assert_eq!(ask(&work, &["--no-add", "--top", "2"], &renamed(&input)).stdout(), again.stdout());
+    assert!(answers.iter().all(
+        |answer| answer["best"]["similarity"] == 1.0 && answer["best"] == answer["matches"][0]
+    ));
+    assert_eq!(
+        answers[19]["matches"].to_string(),
+        r#"[{"doc":"d15","similarity":1},{"doc":"d19","similarity":1}]"#
+    );
+    assert_eq!(
+        ask(&work, &["--no-add", "--top", "2"], &renamed(&input)).stdout(),
+        again.stdout()
+    );
     // Under its own name each is the same document as before, and gets the same answer: whether it is added or not, which makes no difference.
     for more in [&["--no-add"][..], &[], &["--threads", "2"]] {
         assert_eq!(ask(&work, more, &input).stdout(), ran.stdout());
     }
-    assert_eq!(records(&work.run("dedup-query", &["history", "stats", "--json", "h"]).ok())[0]["entries"], 40);
+    assert_eq!(
+        records(
+            &work
+                .run("dedup-query", &["history", "stats", "--json", "h"])
+                .ok()
+        )[0]["entries"],
+        40
+    );
     // Another text under a known name is another version: both are kept.
     let changed = input.lines().nth(10).unwrap().replace("\"d10\"", "\"d0\"") + "\n";
-    assert_eq!(ask(&work, &[], &changed).stdout(), "{\"doc\":\"d0\",\"best\":{\"doc\":\"d10\",\"similarity\":1}}\n");
-    assert_eq!(records(&work.run("dedup-query", &["history", "stats", "--json", "h"]).ok())[0]["entries"], 41);
+    assert_eq!(
+        ask(&work, &[], &changed).stdout(),
+        "{\"doc\":\"d0\",\"best\":{\"doc\":\"d10\",\"similarity\":1}}\n"
+    );
+    assert_eq!(
+        records(
+            &work
+                .run("dedup-query", &["history", "stats", "--json", "h"])
+                .ok()
+        )[0]["entries"],
+        41
+    );
     // Nothing is like a document without words, or of other words.
-    let none = ask(&work, &[], "{\"id\":\"e\",\"text\":\"...\"}\n{\"id\":\"f\",\"text\":\"...\"}\n");
-    assert_eq!((none.code(), none.stdout().as_str()), (1, "{\"doc\":\"e\",\"best\":null}\n{\"doc\":\"f\",\"best\":null}\n"));
+    let none = ask(
+        &work,
+        &[],
+        "{\"id\":\"e\",\"text\":\"...\"}\n{\"id\":\"f\",\"text\":\"...\"}\n",
+    );
+    assert_eq!(
+        (none.code(), none.stdout().as_str()),
+        (
+            1,
+            "{\"doc\":\"e\",\"best\":null}\n{\"doc\":\"f\",\"best\":null}\n"
+        )
+    );
 }
 
 #[test]
@@ -173,33 +304,72 @@ fn threads_forms_and_batches_make_no_difference() {
     let (work, input) = (Work::new(), documents(3000));
     work.write("d.jsonl", &input);
     work.shell("dedup-blot --scheme minhash:256 d.jsonl > n; dedup-blot --scheme minhash:256 --binary d.jsonl > b").ok();
-    let expected = work.run("dedup-query", &["--history", "h1", "--min-similarity", "90%", "--threads", "1", "d.jsonl"]).ok();
-    for (name, arguments) in
-        [("h2", "--threads 8 d.jsonl"), ("h3", "--threads 2 n"), ("h4", "--add --sync-every each b"), ("h5", "--sync-every never d.jsonl")]
-    {
-        let ran = work.shell(&format!("dedup-query --history {name} --min-similarity 0.9 {arguments}"));
+    let expected = work
+        .run(
+            "dedup-query",
+            &[
+                "--history",
+                "h1",
+                "--min-similarity",
+                "90%",
+                "--threads",
+                "1",
+                "d.jsonl",
+            ],
+        )
+        .ok();
+    for (name, arguments) in [
+        ("h2", "--threads 8 d.jsonl"),
+        ("h3", "--threads 2 n"),
+        ("h4", "--add --sync-every each b"),
+        ("h5", "--sync-every never d.jsonl"),
+    ] {
+        let ran = work.shell(&format!(
+            "dedup-query --history {name} --min-similarity 0.9 {arguments}"
+        ));
         assert!(ran.ok() == expected, "{arguments}");
     }
     let in_pieces =
         work.shell("split -l 170 d.jsonl part.; for part in part.*; do dedup-query --history h6 --min-similarity 0.9 < $part; done");
-    assert!(in_pieces.stdout().into_bytes() == expected, "{}", in_pieces.stderr());
+    assert!(
+        in_pieces.stdout().into_bytes() == expected,
+        "{}",
+        in_pieces.stderr()
+    );
 }
 
 #[test]
 fn only_what_is_new_passes_unchanged() {
     let (work, input) = (Work::new(), documents(40));
     let answers = records(ask(&Work::new(), &[], &input).stdout().as_bytes());
-    let new: Vec<&str> =
-        input.split_inclusive('\n').zip(&answers).filter(|(_, answer)| answer["best"].is_null()).map(|(line, _)| line).collect();
+    let new: Vec<&str> = input
+        .split_inclusive('\n')
+        .zip(&answers)
+        .filter(|(_, answer)| answer["best"].is_null())
+        .map(|(line, _)| line)
+        .collect();
     let ran = ask(&work, &["--only-new"], &input);
     assert_eq!(ran.ok_text(), new.concat());
     // Once more: these are the same documents, and still new. The same texts of others are not.
     assert_eq!(ask(&work, &["--only-new"], &input).ok_text(), new.concat());
     assert_eq!(ask(&work, &["--only-new"], &renamed(&input)).ok_text(), "");
     // A line that is no document is told and kept, one without a line feed gets it.
-    let odd = ask(&work, &["--only-new"], "{\"id\":\"x\",\"text\":\"all new\"}\r\n\nno JSON\n{\"id\":\"y\",\"text\":\"some more words\"}");
-    assert_eq!(odd.stdout(), "{\"id\":\"x\",\"text\":\"all new\"}\r\n\nno JSON\n{\"id\":\"y\",\"text\":\"some more words\"}\n");
-    assert_eq!((odd.code(), odd.stderr().as_str()), (2, "dedup-query: stdin:3: not JSON: expected ident at column 2; the line is kept\n"));
+    let odd = ask(
+        &work,
+        &["--only-new"],
+        "{\"id\":\"x\",\"text\":\"all new\"}\r\n\nno JSON\n{\"id\":\"y\",\"text\":\"some more words\"}",
+    );
+    assert_eq!(
+        odd.stdout(),
+        "{\"id\":\"x\",\"text\":\"all new\"}\r\n\nno JSON\n{\"id\":\"y\",\"text\":\"some more words\"}\n"
+    );
+    assert_eq!(
+        (odd.code(), odd.stderr().as_str()),
+        (
+            2,
+            "dedup-query: stdin:3: not JSON: expected ident at column 2; the line is kept\n"
+        )
+    );
 }
 
 /// A service takes orders by these fields; a corpus may call anything by their names, and must not lose a document by it.
@@ -207,43 +377,109 @@ fn only_what_is_new_passes_unchanged() {
 fn fields_of_a_corpus_give_no_orders() {
     let work = Work::new();
     let text = "a text of some words that comes again and again";
-    let fields = [r#""add":false"#, r#""add":"false""#, r#""min_similarity":7"#, r#""top":"shelf""#, r#""top":9,"add":null"#];
-    let lines: String =
-        fields.iter().enumerate().map(|(number, field)| format!("{{\"id\":\"{number}\",\"text\":\"{text}\",{field}}}\n")).collect();
+    let fields = [
+        r#""add":false"#,
+        r#""add":"false""#,
+        r#""min_similarity":7"#,
+        r#""top":"shelf""#,
+        r#""top":9,"add":null"#,
+    ];
+    let lines: String = fields
+        .iter()
+        .enumerate()
+        .map(|(number, field)| format!("{{\"id\":\"{number}\",\"text\":\"{text}\",{field}}}\n"))
+        .collect();
     work.write("c.jsonl", &lines);
     let first = "{\"doc\":\"0\",\"best\":null}\n".to_owned();
-    let others = (1..5).map(|number| format!("{{\"doc\":\"{number}\",\"best\":{{\"doc\":\"0\",\"similarity\":1}}}}\n"));
+    let others = (1..5).map(|number| {
+        format!("{{\"doc\":\"{number}\",\"best\":{{\"doc\":\"0\",\"similarity\":1}}}}\n")
+    });
     let expected = first + &others.collect::<String>();
-    assert_eq!(work.run_with("dedup-query", &["--history", "h", "--min-similarity", "0.9"], lines.as_bytes()).ok_text(), expected);
-    assert_eq!(work.run("dedup-query", &["--history", "i", "--min-similarity", "0.9", "c.jsonl"]).ok_text(), expected);
-    let passed = work.run("dedup-query", &["--history", "j", "--min-similarity", "0.9", "--only-new", "c.jsonl"]).ok_text();
+    assert_eq!(
+        work.run_with(
+            "dedup-query",
+            &["--history", "h", "--min-similarity", "0.9"],
+            lines.as_bytes()
+        )
+        .ok_text(),
+        expected
+    );
+    assert_eq!(
+        work.run(
+            "dedup-query",
+            &["--history", "i", "--min-similarity", "0.9", "c.jsonl"]
+        )
+        .ok_text(),
+        expected
+    );
+    let passed = work
+        .run(
+            "dedup-query",
+            &[
+                "--history",
+                "j",
+                "--min-similarity",
+                "0.9",
+                "--only-new",
+                "c.jsonl",
+            ],
+        )
+        .ok_text();
     assert_eq!(passed, lines.split_inclusive('\n').next().unwrap());
     // All were added.
     for history in ["h", "i", "j"] {
-        let removed = work.run("dedup-query", &["--history", history, "--remove", "0", "1", "2", "3", "4"]);
-        assert_eq!((removed.code(), removed.stderr()), (0, String::new()), "{history}");
+        let removed = work.run(
+            "dedup-query",
+            &["--history", history, "--remove", "0", "1", "2", "3", "4"],
+        );
+        assert_eq!(
+            (removed.code(), removed.stderr()),
+            (0, String::new()),
+            "{history}"
+        );
     }
 }
 
 #[test]
 fn who_waits_for_an_answer_gets_it() {
     let work = Work::new();
-    let mut child = work.command("dedup-query", &ASK).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut input, mut output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    let mut child = work
+        .command("dedup-query", &ASK)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut input, mut output) = (
+        child.stdin.take().unwrap(),
+        BufReader::new(child.stdout.take().unwrap()),
+    );
     for (line, expected) in documents(3).lines().zip(["null", "null", "\"d1\""]) {
         writeln!(input, "{line}").unwrap();
         let mut answer = String::new();
         output.read_line(&mut answer).unwrap();
-        assert!(answer.contains(&format!("\"best\":{expected}")) || answer.contains(&format!("\"best\":{{\"doc\":{expected}")), "{answer}");
+        assert!(
+            answer.contains(&format!("\"best\":{expected}"))
+                || answer.contains(&format!("\"best\":{{\"doc\":{expected}")),
+            "{answer}"
+        );
     }
     // Meanwhile nobody else writes, but anybody reads.
     let other = work.run_with("dedup-query", &ASK, b"{\"id\":\"x\",\"text\":\"y\"}\n");
     assert_eq!(
         (other.code(), other.stderr()),
-        (2, format!("dedup-query: h: process {} is writing this history; wait for it to end\n", child.id()))
+        (
+            2,
+            format!(
+                "dedup-query: h: process {} is writing this history; wait for it to end\n",
+                child.id()
+            )
+        )
     );
     let found = "{\"doc\":\"q0\",\"best\":{\"doc\":\"d0\",\"similarity\":1}}\n";
-    assert_eq!(ask(&work, &["--no-add"], &renamed(&documents(1))).stdout(), found);
+    assert_eq!(
+        ask(&work, &["--no-add"], &renamed(&documents(1))).stdout(),
+        found
+    );
     work.run("dedup-query", &["history", "verify", "h"]).ok();
     drop(input);
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -254,19 +490,34 @@ fn entries_are_removed_and_forgotten() {
     let (work, input) = (Work::new(), documents(20));
     ask(&work, &[], &input);
     work.write("list", "d4\n");
-    let removed = work.shell("dedup-query --history h --remove d0 d1 none; dedup-query --history h --remove-from list");
-    assert_eq!((removed.code(), removed.stderr().as_str()), (0, "dedup-query: h: no entry has the id 'none'\n"));
+    let removed = work.shell(
+        "dedup-query --history h --remove d0 d1 none; dedup-query --history h --remove-from list",
+    );
+    assert_eq!(
+        (removed.code(), removed.stderr().as_str()),
+        (0, "dedup-query: h: no entry has the id 'none'\n")
+    );
     let found = |more: &[&str], number: usize| {
         let line = renamed(input.lines().nth(number).unwrap());
-        records(ask(&work, &[&["--no-add"], more].concat(), &format!("{line}\n")).stdout().as_bytes())[0]["best"]["doc"]
+        records(
+            ask(&work, &[&["--no-add"], more].concat(), &format!("{line}\n"))
+                .stdout()
+                .as_bytes(),
+        )[0]["best"]["doc"]
             .as_str()
             .map(str::to_owned)
     };
-    assert_eq!([0, 3].map(|number| found(&[], number)), [None, Some("d3".to_owned())]);
+    assert_eq!(
+        [0, 3].map(|number| found(&[], number)),
+        [None, Some("d3".to_owned())]
+    );
     // Documents with one word changed are left.
     assert_eq!(found(&[], 4).as_deref(), Some("d5"));
     assert_eq!(found(&[], 1).as_deref(), Some("d2"));
-    assert_eq!([3, 15, 18].map(|number| found(&["--max-entries", "4"], number).is_some()), [false, true, true]);
+    assert_eq!(
+        [3, 15, 18].map(|number| found(&["--max-entries", "4"], number).is_some()),
+        [false, true, true]
+    );
     assert_eq!(found(&["--max-entries", "4"], 15).as_deref(), Some("d19"));
     assert!(found(&["--max-age", "1d"], 3).is_some());
 }
@@ -281,7 +532,11 @@ fn what_was_answered_before_a_kill_is_there() {
     }
     let whole = ask(&Work::new(), &[], &input).stdout();
     let calls = "write,pwrite64,fsync,fdatasync,rename,unlink,ftruncate,openat,mkdir";
-    let step = if std::env::var_os("DEDUP_SOAK").is_some() { 1 } else { 5 };
+    let step = if std::env::var_os("DEDUP_SOAK").is_some() {
+        1
+    } else {
+        5
+    };
     for number in (1..).step_by(step) {
         let _ = fs::remove_dir_all(work.path("h"));
         let feed = "while read -r line; do printf '%s\\n' \"$line\"; done < d.jsonl";
@@ -294,19 +549,32 @@ fn what_was_answered_before_a_kill_is_there() {
         let count = answered.lines().count();
         // Whatever is there now goes on as if nothing had happened; what was answered is not asked again.
         let rest: String = input.split_inclusive('\n').skip(count).collect();
-        let known =
-            if work.path("h/manifest.json").exists() { ask(&work, &["--no-add"], &renamed(&input)).stdout() } else { String::new() };
+        let known = if work.path("h/manifest.json").exists() {
+            ask(&work, &["--no-add"], &renamed(&input)).stdout()
+        } else {
+            String::new()
+        };
         let is_known = |line: &str| !line.contains("\"best\":null");
-        assert!(known.lines().take(count).all(is_known), "killed at call {number}: an entry that was answered is lost");
+        assert!(
+            known.lines().take(count).all(is_known),
+            "killed at call {number}: an entry that was answered is lost"
+        );
         let again = ask(&work, &["--no-add"], &rest);
-        assert!(count == 0 || again.code() != 2, "killed at call {number}: {}", again.stderr());
+        assert!(
+            count == 0 || again.code() != 2,
+            "killed at call {number}: {}",
+            again.stderr()
+        );
         if ran.code() == 0 {
             assert_eq!(answered, whole);
             break;
         }
         // Asked again from the start, each gets the answer that it got, or would have got.
         let last = ask(&work, &[], &input);
-        let is_repaired = last.stderr().is_empty() || last.stderr().ends_with("everything that was synced is there\n");
+        let is_repaired = last.stderr().is_empty()
+            || last
+                .stderr()
+                .ends_with("everything that was synced is there\n");
         assert!(is_repaired, "killed at call {number}: {}", last.stderr());
         assert_eq!(last.stdout(), whole, "killed at call {number}");
         work.run("dedup-query", &["history", "verify", "h"]).ok();
@@ -317,11 +585,21 @@ fn what_was_answered_before_a_kill_is_there() {
 fn prints(count: u64) -> String {
     let mut state = 7_u64;
     let mut next = || {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        state = state
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
         (state ^ state >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd)
     };
     (0..count)
-        .map(|n| format!("{{\"doc\":\"p{n}\",\"print\":\"{:016x}{:016x}{:016x}{:016x}\"}}\n", next(), next(), next(), next()))
+        .map(|n| {
+            format!(
+                "{{\"doc\":\"p{n}\",\"print\":\"{:016x}{:016x}{:016x}{:016x}\"}}\n",
+                next(),
+                next(),
+                next(),
+                next()
+            )
+        })
         .collect()
 }
 
@@ -332,39 +610,92 @@ fn files_are_used_and_checked() {
     let input = prints(140_000);
     work.write("p.jsonl", &input);
     let exact = ["--history", "h", "--min-similarity", "1"];
-    let first = work.run("dedup-query", &[&exact[..], &["--sync-every", "never", "--file-entries", "131072", "p.jsonl"]].concat());
+    let first = work.run(
+        "dedup-query",
+        &[
+            &exact[..],
+            &[
+                "--sync-every",
+                "never",
+                "--file-entries",
+                "131072",
+                "p.jsonl",
+            ],
+        ]
+        .concat(),
+    );
     assert_eq!((first.code(), first.stderr().as_str()), (1, ""));
-    assert_eq!(work.shell("ls h | grep -v json").ok_text(), "000001.prints\n000002.journal\nsynced\n");
+    assert_eq!(
+        work.shell("ls h | grep -v json").ok_text(),
+        "000001.prints\n000002.journal\nsynced\n"
+    );
     work.run("dedup-query", &["history", "verify", "h"]).ok();
     work.write("q.jsonl", renamed(&input));
-    let again = work.run("dedup-query", &[&exact[..], &["--no-add", "q.jsonl"]].concat()).ok_text();
-    assert!(
-        again.lines().enumerate().all(|(n, line)| line == format!("{{\"doc\":\"q{n}\",\"best\":{{\"doc\":\"p{n}\",\"similarity\":1}}}}"))
-    );
+    let again = work
+        .run(
+            "dedup-query",
+            &[&exact[..], &["--no-add", "q.jsonl"]].concat(),
+        )
+        .ok_text();
+    assert!(again.lines().enumerate().all(|(n, line)| line
+        == format!("{{\"doc\":\"q{n}\",\"best\":{{\"doc\":\"p{n}\",\"similarity\":1}}}}")));
     // What is removed from a file stays removed.
-    work.run("dedup-query", &["--history", "h", "--remove", "p5", "p139999"]).ok();
+    work.run(
+        "dedup-query",
+        &["--history", "h", "--remove", "p5", "p139999"],
+    )
+    .ok();
     let lines: Vec<&str> = input.lines().collect();
     let asked = [lines[5], lines[6], lines[139_999], ""].join("\n");
-    let some = work.run_with("dedup-query", &[&exact[..], &["--no-add"]].concat(), renamed(&asked).as_bytes()).stdout();
-    assert_eq!(some.lines().map(|line| line.contains("\"best\":null")).collect::<Vec<_>>(), [true, false, true]);
-    for (file, at) in [("000001.prints", 300_000_u64), ("000002.journal", 5000), ("manifest.json", 60)] {
+    let some = work
+        .run_with(
+            "dedup-query",
+            &[&exact[..], &["--no-add"]].concat(),
+            renamed(&asked).as_bytes(),
+        )
+        .stdout();
+    assert_eq!(
+        some.lines()
+            .map(|line| line.contains("\"best\":null"))
+            .collect::<Vec<_>>(),
+        [true, false, true]
+    );
+    for (file, at) in [
+        ("000001.prints", 300_000_u64),
+        ("000002.journal", 5000),
+        ("manifest.json", 60),
+    ] {
         let path = work.path("h").join(file);
         let bytes = fs::read(&path).unwrap();
         let mut altered = bytes.clone();
         altered[at as usize] ^= 4;
         for damaged in [&altered, &bytes[..bytes.len() / 2].to_vec()] {
             fs::write(&path, damaged).unwrap();
-            for arguments in [&[&exact[..], &["--no-add", "q.jsonl"]].concat()[..], &["history", "verify", "h"]] {
+            for arguments in [
+                &[&exact[..], &["--no-add", "q.jsonl"]].concat()[..],
+                &["history", "verify", "h"],
+            ] {
                 let ran = work.run("dedup-query", arguments);
                 assert_eq!(ran.code(), 2, "{file}: {}", ran.stderr());
-                assert!(ran.stderr().starts_with(&format!("dedup-query: h/{file}: ")), "{file}: {}", ran.stderr());
+                assert!(
+                    ran.stderr()
+                        .starts_with(&format!("dedup-query: h/{file}: ")),
+                    "{file}: {}",
+                    ran.stderr()
+                );
             }
         }
         fs::write(&path, bytes).unwrap();
     }
     fs::remove_file(work.path("h/000001.prints")).unwrap();
     let gone = work.run("dedup-query", &[&exact[..], &["p.jsonl"]].concat());
-    assert_eq!((gone.code(), gone.stderr().as_str()), (2, "dedup-query: h/000001.prints: No such file or directory (os error 2)\n"));
+    assert_eq!(
+        (gone.code(), gone.stderr().as_str()),
+        (
+            2,
+            "dedup-query: h/000001.prints: No such file or directory (os error 2)\n"
+        )
+    );
 }
 
 /// A journal that was cut looks like one that was never written to its end; but what was synced is noted.
@@ -374,25 +705,55 @@ fn a_cut_journal_is_refused_with_its_place() {
     assert_eq!(ask(&work, &[], &input).code(), 0);
     let bytes = fs::metadata(work.path("h/000001.journal")).unwrap().len();
     work.shell("truncate -s 32 h/000001.journal").ok();
-    let told = format!("dedup-query: h/000001.journal: byte 32: the journal ends here, but {bytes} bytes of it were on disk; it was cut\n");
-    for command in ["history verify h", "history stats h", "--history h --min-similarity 0.9 --no-add", "--history h --min-similarity 0.9"]
-    {
+    let told = format!(
+        "dedup-query: h/000001.journal: byte 32: the journal ends here, but {bytes} bytes of it were on disk; it was cut\n"
+    );
+    for command in [
+        "history verify h",
+        "history stats h",
+        "--history h --min-similarity 0.9 --no-add",
+        "--history h --min-similarity 0.9",
+    ] {
         let ran = work.run("dedup-query", &command.split(' ').collect::<Vec<_>>());
-        assert_eq!((ran.code(), ran.stdout(), ran.stderr()), (2, String::new(), told.clone()), "{command}");
+        assert_eq!(
+            (ran.code(), ran.stdout(), ran.stderr()),
+            (2, String::new(), told.clone()),
+            "{command}"
+        );
     }
     // Nothing was done to it.
-    assert_eq!(fs::metadata(work.path("h/000001.journal")).unwrap().len(), 32);
+    assert_eq!(
+        fs::metadata(work.path("h/000001.journal")).unwrap().len(),
+        32
+    );
 }
 
 #[test]
 fn a_history_says_what_it_holds() {
     let work = Work::new();
-    let wanted = ["--history", "h", "--min-similarity", "1", "--file-entries", "100"];
+    let wanted = [
+        "--history",
+        "h",
+        "--min-similarity",
+        "1",
+        "--file-entries",
+        "100",
+    ];
     work.run_with("dedup-query", &wanted, prints(250).as_bytes());
-    work.run("dedup-query", &["--history", "h", "--remove", "p3", "p249"]).ok();
-    let stats = &records(&work.run("dedup-query", &["history", "stats", "h", "--json"]).ok())[0];
+    work.run("dedup-query", &["--history", "h", "--remove", "p3", "p249"])
+        .ok();
+    let stats = &records(
+        &work
+            .run("dedup-query", &["history", "stats", "h", "--json"])
+            .ok(),
+    )[0];
     assert_eq!(
-        (&stats["entries"], &stats["removed"], &stats["arrived"], &stats["version"]),
+        (
+            &stats["entries"],
+            &stats["removed"],
+            &stats["arrived"],
+            &stats["version"]
+        ),
         (&248.into(), &2.into(), &250.into(), &2.into()),
         "{stats}"
     );
@@ -403,14 +764,38 @@ fn a_history_says_what_it_holds() {
         stats["segments"][1],
         serde_json::json!({"file": "000002.prints", "level": 0, "entries": 100, "bytes": bytes("h/000002.prints")})
     );
-    let table = work.run("dedup-query", &["history", "stats", "h"]).ok_text();
-    let rows: Vec<Vec<&str>> =
-        table.lines().map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()).collect();
-    assert_eq!(rows[..2], [vec!["scheme", "word@18.0 minhash:256@2"], vec!["entries", "248"]], "{table}");
-    assert!(table.contains("\n  000002.prints ") && table.ends_with(" 50 entries\n"), "{table}");
+    let table = work
+        .run("dedup-query", &["history", "stats", "h"])
+        .ok_text();
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| {
+            line.split("  ")
+                .map(str::trim)
+                .filter(|cell| !cell.is_empty())
+                .collect()
+        })
+        .collect();
+    assert_eq!(
+        rows[..2],
+        [
+            vec!["scheme", "word@18.0 minhash:256@2"],
+            vec!["entries", "248"]
+        ],
+        "{table}"
+    );
+    assert!(
+        table.contains("\n  000002.prints ") && table.ends_with(" 50 entries\n"),
+        "{table}"
+    );
     // What a writer that died left behind is told, and dropped by the next one.
-    work.shell("head -c 49 h/000003.journal | tail -c 17 >> h/000003.journal").ok();
-    let unfinished = &records(&work.run("dedup-query", &["history", "stats", "--json", "h"]).ok())[0]["journals"][0]["unfinished_bytes"];
+    work.shell("head -c 49 h/000003.journal | tail -c 17 >> h/000003.journal")
+        .ok();
+    let unfinished = &records(
+        &work
+            .run("dedup-query", &["history", "stats", "--json", "h"])
+            .ok(),
+    )[0]["journals"][0]["unfinished_bytes"];
     assert_eq!(*unfinished, 17);
     work.run("dedup-query", &["history", "verify", "h"]).ok();
     let ran = work.run("dedup-query", &["--history", "h", "--remove", "p4"]);
@@ -419,13 +804,25 @@ fn a_history_says_what_it_holds() {
         journal[0]["bytes"]
     );
     assert_eq!((ran.code(), ran.stderr()), (0, told));
-    for (command, told) in
-        [("history verify none", "dedup-query: none: no history is here"), ("history stats none", "dedup-query: none: no history is here")]
-    {
+    for (command, told) in [
+        (
+            "history verify none",
+            "dedup-query: none: no history is here",
+        ),
+        (
+            "history stats none",
+            "dedup-query: none: no history is here",
+        ),
+    ] {
         let ran = work.run("dedup-query", &command.split(' ').collect::<Vec<_>>());
-        assert!(ran.code() == 2 && ran.stderr().starts_with(told), "{command}: {}", ran.stderr());
+        assert!(
+            ran.code() == 2 && ran.stderr().starts_with(told),
+            "{command}: {}",
+            ran.stderr()
+        );
     }
-    work.shell("sed -i 's/\"version\": 2/\"version\": 1/' h/manifest.json").ok();
+    work.shell("sed -i 's/\"version\": 2/\"version\": 1/' h/manifest.json")
+        .ok();
     let old = work.run("dedup-query", &["history", "verify", "h"]);
     let told = "dedup-query: h/manifest.json: a history of version 1, with prints whose bits depend on one another; \
                 this program reads version 2: make it again from the documents, in a new directory\n";
@@ -436,10 +833,22 @@ fn a_history_says_what_it_holds() {
 #[test]
 fn every_flip_in_a_history_is_found_by_verify() {
     let work = Work::new();
-    let wanted = ["--history", "h", "--min-similarity", "1", "--file-entries", "100"];
+    let wanted = [
+        "--history",
+        "h",
+        "--min-similarity",
+        "1",
+        "--file-entries",
+        "100",
+    ];
     work.run_with("dedup-query", &wanted, prints(230).as_bytes());
-    work.run("dedup-query", &["--history", "h", "--remove", "p3"]).ok();
-    let step = if std::env::var_os("DEDUP_SOAK").is_some() { 1 } else { 331 };
+    work.run("dedup-query", &["--history", "h", "--remove", "p3"])
+        .ok();
+    let step = if std::env::var_os("DEDUP_SOAK").is_some() {
+        1
+    } else {
+        331
+    };
     for file in ["000001.prints", "000003.journal", "manifest.json"] {
         let path = work.path("h").join(file);
         let bytes = fs::read(&path).unwrap();
@@ -448,7 +857,14 @@ fn every_flip_in_a_history_is_found_by_verify() {
             altered[at] ^= 4;
             fs::write(&path, &altered).unwrap();
             let ran = work.run("dedup-query", &["history", "verify", "h"]);
-            assert!(ran.code() == 2 && ran.stderr().starts_with(&format!("dedup-query: h/{file}: ")), "{file} {at}: {}", ran.stderr());
+            assert!(
+                ran.code() == 2
+                    && ran
+                        .stderr()
+                        .starts_with(&format!("dedup-query: h/{file}: ")),
+                "{file} {at}: {}",
+                ran.stderr()
+            );
         }
         fs::write(&path, &bytes).unwrap();
     }

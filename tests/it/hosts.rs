@@ -44,22 +44,37 @@ impl Hosts {
         fs::write(&rsh, RSH.replace("HOMES", root.to_str().unwrap())).unwrap();
         fs::set_permissions(&rsh, fs::Permissions::from_mode(0o700)).unwrap();
         let names = (1..=count).map(|number| format!("node{number}")).collect();
-        let hosts = Self { names, sshd: Vec::new(), root, is_ssh: false, program: cargo_bin("dedup-shard"), tag: None };
-        hosts.names.iter().for_each(|name| fs::create_dir_all(hosts.home(name)).unwrap());
+        let hosts = Self {
+            names,
+            sshd: Vec::new(),
+            root,
+            is_ssh: false,
+            program: cargo_bin("dedup-shard"),
+            tag: None,
+        };
+        hosts
+            .names
+            .iter()
+            .for_each(|name| fs::create_dir_all(hosts.home(name)).unwrap());
         hosts
     }
 
     /// Hosts that run sshd.
     pub fn with_sshd(work: &Work, count: usize) -> Self {
         let process = std::process::id();
-        let addresses = (1..=count).map(|number| format!("127.{}.{}.{number}", 64 + process / 256 % 64, process % 256)).collect();
+        let addresses = (1..=count)
+            .map(|number| format!("127.{}.{}.{number}", 64 + process / 256 % 64, process % 256))
+            .collect();
         Self::start(work, addresses, None)
     }
 
     /// Hosts with a network, processes and a home of their own, which nobody else sees. For root only.
     pub fn in_namespaces(work: &Work, count: usize) -> Self {
         let process = std::process::id();
-        let (tag, net) = (format!("dd{:04x}", process % 65536), format!("198.18.{}", process % 256));
+        let (tag, net) = (
+            format!("dd{:04x}", process % 65536),
+            format!("198.18.{}", process % 256),
+        );
         work.shell(&format!("ip link add {tag}br type bridge && ip addr add {net}.254/24 dev {tag}br && ip link set {tag}br up")).ok();
         for number in 1..=count {
             let (space, link) = (format!("{tag}-{number}"), format!("{tag}v{number}"));
@@ -69,13 +84,25 @@ impl Hosts {
             ))
             .ok();
         }
-        Self::start(work, (1..=count).map(|number| format!("{net}.{number}")).collect(), Some(tag))
+        Self::start(
+            work,
+            (1..=count)
+                .map(|number| format!("{net}.{number}"))
+                .collect(),
+            Some(tag),
+        )
     }
 
     /// Nothing reaches the host any more, and nothing comes from it.
     pub fn cut_off(&self, number: usize) {
         let link = format!("{}v{number}", self.tag.as_deref().unwrap());
-        assert!(Command::new("ip").args(["link", "set", &link, "down"]).status().unwrap().success());
+        assert!(
+            Command::new("ip")
+                .args(["link", "set", &link, "down"])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 
     fn start(work: &Work, addresses: Vec<String>, tag: Option<String>) -> Self {
@@ -85,8 +112,18 @@ impl Hosts {
         let _ = fs::create_dir_all("/run/sshd");
         keygen(&root.join("id"), "ed25519");
         let port = 20_000 + PORT.fetch_add(1, Ordering::Relaxed);
-        let names = addresses.iter().map(|address| format!("{address}:{port}")).collect();
-        let mut hosts = Self { names, sshd: Vec::new(), root, is_ssh: true, program: cargo_bin("dedup-shard"), tag };
+        let names = addresses
+            .iter()
+            .map(|address| format!("{address}:{port}"))
+            .collect();
+        let mut hosts = Self {
+            names,
+            sshd: Vec::new(),
+            root,
+            is_ssh: true,
+            program: cargo_bin("dedup-shard"),
+            tag,
+        };
         let mut known = String::new();
         for (number, address) in (1..).zip(&addresses) {
             let directory = hosts.root.join(format!("sshd{number}"));
@@ -109,7 +146,10 @@ impl Hosts {
     }
 
     fn start_sshd(&self, number: usize, address: &str, port: u16) -> Child {
-        let (name, directory) = (format!("{address}:{port}"), self.root.join(format!("sshd{number}")));
+        let (name, directory) = (
+            format!("{address}:{port}"),
+            self.root.join(format!("sshd{number}")),
+        );
         let home = self.home(&name);
         fs::create_dir_all(&home).unwrap();
         let config = [
@@ -126,17 +166,41 @@ impl Hosts {
             None => Command::new("/usr/sbin/sshd"),
             Some(tag) => {
                 let mut command = Command::new("ip");
-                command.args(["netns", "exec", &format!("{tag}-{number}"), "unshare", "--uts", "--mount", "--pid", "--fork"]);
-                command.args(["--kill-child", "--mount-proc", "sh", "-c", "mount -t tmpfs tmpfs \"$0\" && exec /usr/sbin/sshd \"$@\""]);
+                command.args([
+                    "netns",
+                    "exec",
+                    &format!("{tag}-{number}"),
+                    "unshare",
+                    "--uts",
+                    "--mount",
+                    "--pid",
+                    "--fork",
+                ]);
+                command.args([
+                    "--kill-child",
+                    "--mount-proc",
+                    "sh",
+                    "-c",
+                    "mount -t tmpfs tmpfs \"$0\" && exec /usr/sbin/sshd \"$@\"",
+                ]);
                 command.arg(&home);
                 command
             }
         };
-        command.args(["-D", "-e", "-f"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command
+            .args(["-D", "-e", "-f"])
+            .arg(file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
         let child = command.spawn().unwrap();
         let begin = Instant::now();
         while TcpStream::connect(&name).is_err() {
-            assert!(begin.elapsed() < Duration::from_secs(20), "{}", fs::read_to_string(directory.join("log")).unwrap());
+            assert!(
+                begin.elapsed() < Duration::from_secs(20),
+                "{}",
+                fs::read_to_string(directory.join("log")).unwrap()
+            );
             thread::sleep(Duration::from_millis(20));
         }
         child
@@ -153,8 +217,13 @@ impl Hosts {
 
     /// The keys of an agent that has these, in this order, for a line of shell. The agent ends with it.
     pub fn with_agent(&self, keys: &[&str], line: &str) -> String {
-        let add: String = keys.iter().map(|key| format!("ssh-add -q {}/{key} && ", self.root.display())).collect();
-        format!("eval $(ssh-agent -s) > /dev/null; ( {add}{line} ); code=$?; kill $SSH_AGENT_PID; exit $code")
+        let add: String = keys
+            .iter()
+            .map(|key| format!("ssh-add -q {}/{key} && ", self.root.display()))
+            .collect();
+        format!(
+            "eval $(ssh-agent -s) > /dev/null; ( {add}{line} ); code=$?; kill $SSH_AGENT_PID; exit $code"
+        )
     }
 
     /// A key that opens nothing.
@@ -164,7 +233,10 @@ impl Hosts {
 
     /// The list of hosts, each with these words.
     pub fn list(&self, words: &str) -> String {
-        self.names.iter().map(|name| format!("{name} {words}\n")).collect()
+        self.names
+            .iter()
+            .map(|name| format!("{name} {words}\n"))
+            .collect()
     }
 
     /// How run reaches them.
@@ -188,7 +260,11 @@ impl Hosts {
         self.program = self.root.join("faulty.py");
         fs::copy(root().join("tests/it/faulty.py"), &self.program).unwrap();
         fs::set_permissions(&self.program, fs::Permissions::from_mode(0o700)).unwrap();
-        fs::write(self.root.join("real"), cargo_bin("dedup-shard").to_str().unwrap()).unwrap();
+        fs::write(
+            self.root.join("real"),
+            cargo_bin("dedup-shard").to_str().unwrap(),
+        )
+        .unwrap();
         fs::write(self.root.join("fault"), format!("{fault}\n")).unwrap();
     }
 
@@ -207,7 +283,10 @@ impl Hosts {
     /// Where the files of the run are on a host.
     pub fn run_directory(&self, name: &str) -> Option<PathBuf> {
         let entries = fs::read_dir(self.home(name).join(".cache/dedup-shard")).ok()?;
-        entries.flatten().map(|entry| entry.path()).find(|path| path.join("plan.json").exists())
+        entries
+            .flatten()
+            .map(|entry| entry.path())
+            .find(|path| path.join("plan.json").exists())
     }
 
     /// Processes of workers and tasks that are still there: none after a second.
@@ -228,15 +307,26 @@ fn processes(root: &Path) -> Vec<String> {
     let mark = format!("HOME={}", root.display());
     let line = |process: PathBuf| {
         let environment = fs::read(process.join("environ")).ok()?;
-        let is_ours = String::from_utf8_lossy(&environment).split('\0').any(|word| word.starts_with(&mark));
-        let line = String::from_utf8_lossy(&fs::read(process.join("cmdline")).ok()?).replace('\0', " ");
+        let is_ours = String::from_utf8_lossy(&environment)
+            .split('\0')
+            .any(|word| word.starts_with(&mark));
+        let line =
+            String::from_utf8_lossy(&fs::read(process.join("cmdline")).ok()?).replace('\0', " ");
         (is_ours && line.contains("dedup-shard")).then_some(line)
     };
-    fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| line(entry.path())).collect()
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| line(entry.path()))
+        .collect()
 }
 
 fn keygen(path: &Path, kind: &str) {
-    let made = Command::new("ssh-keygen").args(["-q", "-N", "", "-t", kind, "-f"]).arg(path).status().unwrap();
+    let made = Command::new("ssh-keygen")
+        .args(["-q", "-N", "", "-t", kind, "-f"])
+        .arg(path)
+        .status()
+        .unwrap();
     assert!(made.success());
 }
 
@@ -245,15 +335,21 @@ impl Drop for Hosts {
         for child in &mut self.sshd {
             // Sessions first: they outlive the one that listens.
             let parent = child.id().to_string();
-            let _ = Command::new("pkill").args(["-KILL", "-P", &parent]).status();
+            let _ = Command::new("pkill")
+                .args(["-KILL", "-P", &parent])
+                .status();
             let _ = child.kill();
             let _ = child.wait();
         }
         if let Some(tag) = &self.tag {
             for number in 1..=self.names.len() {
-                let _ = Command::new("ip").args(["netns", "del", &format!("{tag}-{number}")]).status();
+                let _ = Command::new("ip")
+                    .args(["netns", "del", &format!("{tag}-{number}")])
+                    .status();
             }
-            let _ = Command::new("ip").args(["link", "del", &format!("{tag}br")]).status();
+            let _ = Command::new("ip")
+                .args(["link", "del", &format!("{tag}br")])
+                .status();
         }
     }
 }

@@ -16,7 +16,9 @@ use std::{
 fn prose(seed: u64, words: usize) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut random = move |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     };
     let mut text = String::new();
@@ -41,11 +43,24 @@ fn work() -> Work {
     let [one, two, three] = [1, 2, 3].map(|seed| prose(seed, 60));
     let far = |seed| prose(seed, 900);
     Work::with(&[
-        ("essay.txt", [&far(11), &one, &far(12), &two, &far(13), &three, &far(14)].map(|part| part.as_str()).join("\n\n")),
-        ("source.txt", [&far(21), &three, &far(22), &one, &far(23), &two, &far(24)].map(|part| part.as_str()).join("\n\n")),
+        (
+            "essay.txt",
+            [&far(11), &one, &far(12), &two, &far(13), &three, &far(14)]
+                .map(|part| part.as_str())
+                .join("\n\n"),
+        ),
+        (
+            "source.txt",
+            [&far(21), &three, &far(22), &one, &far(23), &two, &far(24)]
+                .map(|part| part.as_str())
+                .join("\n\n"),
+        ),
         ("short.txt", format!("{} {two}", prose(31, 20))),
         ("other.txt", prose(41, 300)),
-        ("pairs", "essay.txt\tsource.txt\nessay.txt\tother.txt\nshort.txt\tessay.txt\n".to_owned()),
+        (
+            "pairs",
+            "essay.txt\tsource.txt\nessay.txt\tother.txt\nshort.txt\tessay.txt\n".to_owned(),
+        ),
     ])
 }
 
@@ -54,9 +69,22 @@ fn work() -> Work {
 fn browse(work: &Work, page: &str, script: &str) -> Option<(Value, Value)> {
     let url = format!("file://{}", work.path(page).display());
     let mut command = Command::new("python3");
-    command.arg(root().join("tests/it/browser.py")).args([&url, "1200", "800", "light"]).current_dir(work.dir.path());
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    command
+        .arg(root().join("tests/it/browser.py"))
+        .args([&url, "1200", "800", "light"])
+        .current_dir(work.dir.path());
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(script.as_bytes())
+        .unwrap();
     let output = child.wait_with_output().unwrap();
     if output.status.code() == Some(77) {
         eprintln!("skipped: no browser; scripts/install-deps installs chromium");
@@ -91,21 +119,51 @@ const TOOLS: &str = "
 fn a_page_a_pair_and_an_overview() {
     let work = work();
     let ran = work.run("dedup-query", &["--pairs", "pairs", "--html", "new/report"]);
-    assert_eq!((ran.code(), ran.stderr().as_str(), ran.stdout().as_str()), (0, "", ""));
-    let mut names: Vec<_> = fs::read_dir(work.path("new/report")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str(), ran.stdout().as_str()),
+        (0, "", "")
+    );
+    let mut names: Vec<_> = fs::read_dir(work.path("new/report"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     names.sort();
-    assert_eq!(names, ["index.html", "pair-000001.html", "pair-000002.html", "pair-000003.html"]);
+    assert_eq!(
+        names,
+        [
+            "index.html",
+            "pair-000001.html",
+            "pair-000002.html",
+            "pair-000003.html"
+        ]
+    );
     for threads in ["1", "8"] {
-        work.run_with("dedup-query", &["--pairs", "pairs", "--html", threads, "--threads", threads], b"").ok();
+        work.run_with(
+            "dedup-query",
+            &["--pairs", "pairs", "--html", threads, "--threads", threads],
+            b"",
+        )
+        .ok();
         for name in ["index.html", "pair-000003.html"] {
-            assert_eq!(work.read(&format!("{threads}/{name}")), work.read(&format!("new/report/{name}")), "{threads} threads");
+            assert_eq!(
+                work.read(&format!("{threads}/{name}")),
+                work.read(&format!("new/report/{name}")),
+                "{threads} threads"
+            );
         }
     }
     let page = String::from_utf8(work.read("new/report/pair-000001.html")).unwrap();
     for address in ["http:", "https:", "src=", "url(", "@import"] {
-        assert!(!page.contains(address), "a page must not fetch anything, but has {address}");
+        assert!(
+            !page.contains(address),
+            "a page must not fetch anything, but has {address}"
+        );
     }
-    let none = work.run_with("dedup-query", &["--pairs", "-", "--html", "none"], b"essay.txt\tother.txt\n");
+    let none = work.run_with(
+        "dedup-query",
+        &["--pairs", "-", "--html", "none"],
+        b"essay.txt\tother.txt\n",
+    );
     assert_eq!((none.code(), none.stderr().as_str()), (1, ""));
     assert!(work.path("none/pair-000001.html").exists());
 }
@@ -115,20 +173,48 @@ fn what_cannot_be_written_is_named() {
     let work = work();
     work.write("file", "");
     let ran = work.run("dedup-query", &["--pairs", "pairs", "--html", "file"]);
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-query: file: File exists (os error 17)\n"));
-    for arguments in [&["--html", "x", "-o", "y"][..], &["--html", "x", "--format", "pan-xml"], &["--html", "x", "--chars"]] {
-        assert_eq!(work.run("dedup-query", &[&["--pairs", "pairs"], arguments].concat()).code(), 2, "{arguments:?}");
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (2, "dedup-query: file: File exists (os error 17)\n")
+    );
+    for arguments in [
+        &["--html", "x", "-o", "y"][..],
+        &["--html", "x", "--format", "pan-xml"],
+        &["--html", "x", "--chars"],
+    ] {
+        assert_eq!(
+            work.run("dedup-query", &[&["--pairs", "pairs"], arguments].concat())
+                .code(),
+            2,
+            "{arguments:?}"
+        );
     }
-    assert_eq!(work.run("dedup-query", &["my.idx", "--html", "x"]).code(), 2);
-    let ran = work.run_with("dedup-query", &["--pairs", "-", "--html", "part"], b"essay.txt\tgone.txt\nshort.txt\tessay.txt\n");
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-query: gone.txt: No such file or directory (os error 2)\n"));
-    assert!(work.path("part/pair-000001.html").exists() && !work.path("part/pair-000002.html").exists());
+    assert_eq!(
+        work.run("dedup-query", &["my.idx", "--html", "x"]).code(),
+        2
+    );
+    let ran = work.run_with(
+        "dedup-query",
+        &["--pairs", "-", "--html", "part"],
+        b"essay.txt\tgone.txt\nshort.txt\tessay.txt\n",
+    );
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (
+            2,
+            "dedup-query: gone.txt: No such file or directory (os error 2)\n"
+        )
+    );
+    assert!(
+        work.path("part/pair-000001.html").exists() && !work.path("part/pair-000002.html").exists()
+    );
 }
 
 #[test]
 fn a_click_goes_to_the_other_side() {
     let work = work();
-    work.run("dedup-query", &["--pairs", "pairs", "--html", "report"]).ok();
+    work.run("dedup-query", &["--pairs", "pairs", "--html", "report"])
+        .ok();
     let script = "await settled();
         const seen = [];
         const note = () => seen.push(['left', 'right'].map((id) => [1, 2, 3].map((number) => {
@@ -149,16 +235,28 @@ fn a_click_goes_to_the_other_side() {
         const tick = document.querySelector('#right .map i:nth-child(2)'), clientY = tick.getBoundingClientRect().top + 1;
         tick.dispatchEvent(new MouseEvent('click', { clientY, bubbles: true })); await settled(); note();
         return { seen, level, line: document.getElementById('passage').textContent, hash: location.hash };";
-    let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else { return };
-    assert_eq!(value["seen"], json!([[1, 1], [2, 2], [3, 3], [1, 1], [3, 3], [2, 2]]));
-    assert_eq!((&value["level"], &value["hash"]), (&json!(true), &json!("#2")));
-    assert_eq!(value["line"], "2 of 3 · verbatim · 60 words in common · 100% alike");
+    let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else {
+        return;
+    };
+    assert_eq!(
+        value["seen"],
+        json!([[1, 1], [2, 2], [3, 3], [1, 1], [3, 3], [2, 2]])
+    );
+    assert_eq!(
+        (&value["level"], &value["hash"]),
+        (&json!(true), &json!("#2"))
+    );
+    assert_eq!(
+        value["line"],
+        "2 of 3 · verbatim · 60 words in common · 100% alike"
+    );
 }
 
 #[test]
 fn sides_scroll_together_and_folds_open() {
     let work = work();
-    work.run("dedup-query", &["--pairs", "pairs", "--html", "report"]).ok();
+    work.run("dedup-query", &["--pairs", "pairs", "--html", "report"])
+        .ok();
     let script = "await settled();
         const folds = [...document.querySelectorAll('#left .fold')].map((fold) => fold.textContent);
         // A reader moves the left side until the second passage is at eye level.
@@ -178,13 +276,37 @@ fn sides_scroll_together_and_folds_open() {
         close.click();
         key('t');
         return { folds, tops, isTogether, isOpen, left, help: isHelp && !help.open, theme: document.documentElement.dataset.theme, blocks: side('left').querySelectorAll('.block').length };";
-    let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else { return };
-    let words: Vec<u32> =
-        value["folds"].as_array().unwrap().iter().map(|fold| fold.as_str().unwrap().split(' ').next().unwrap().parse().unwrap()).collect();
+    let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else {
+        return;
+    };
+    let words: Vec<u32> = value["folds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|fold| {
+            fold.as_str()
+                .unwrap()
+                .split(' ')
+                .next()
+                .unwrap()
+                .parse()
+                .unwrap()
+        })
+        .collect();
     assert_eq!(words.len(), 4);
-    assert!(words.iter().all(|words| (750..900).contains(words)), "{words:?}");
-    assert_eq!([&value["isTogether"], &value["isOpen"], &value["help"]], [&json!(true); 3], "{value}");
-    assert_eq!((&value["left"], &value["theme"]), (&json!(0), &json!("dark")));
+    assert!(
+        words.iter().all(|words| (750..900).contains(words)),
+        "{words:?}"
+    );
+    assert_eq!(
+        [&value["isTogether"], &value["isOpen"], &value["help"]],
+        [&json!(true); 3],
+        "{value}"
+    );
+    assert_eq!(
+        (&value["left"], &value["theme"]),
+        (&json!(0), &json!("dark"))
+    );
 }
 
 /// The page of a document and many sources, made by the library.
@@ -192,13 +314,24 @@ fn sides_scroll_together_and_folds_open() {
 fn sources_are_chosen_from_a_list() {
     let (work, options) = (Work::new(), Options::default());
     let [one, two] = [1, 2].map(|seed| prose(seed, 60));
-    let document = Prepared::of(format!("{} {one} {} {two} {}", prose(11, 400), prose(12, 400), prose(13, 400)), &options);
+    let document = Prepared::of(
+        format!(
+            "{} {one} {} {two} {}",
+            prose(11, 400),
+            prose(12, 400),
+            prose(13, 400)
+        ),
+        &options,
+    );
     let mut page = DocumentPage::new("essay", &document);
-    for (id, text) in
-        [("first", prose(1, 30)), ("second", format!("{} {two}", prose(22, 100))), ("third", format!("{one} {}", prose(23, 9)))]
-    {
+    for (id, text) in [
+        ("first", prose(1, 30)),
+        ("second", format!("{} {two}", prose(22, 100))),
+        ("third", format!("{one} {}", prose(23, 9))),
+    ] {
         let source = Prepared::of(text, &options);
-        page.add_source(id, &source, &align(&document, &source, &options)).unwrap();
+        page.add_source(id, &source, &align(&document, &source, &options))
+            .unwrap();
     }
     let mut html = Vec::new();
     page.write(&mut html).unwrap();
@@ -215,18 +348,37 @@ fn sources_are_chosen_from_a_list() {
         const names = [...document.querySelectorAll('.sources .name')].map((name) => name.textContent);
         dispatchEvent(new Event('beforeprint'));
         return { seen, names, printed: document.querySelectorAll('#printed .both p').length };";
-    let Some(value) = browse_quietly(&work, "page.html", script) else { return };
-    assert_eq!(value["names"], json!(["second", "third", "first"]), "what the first has, the third has as well");
-    let seen: Vec<&str> = value["seen"].as_array().unwrap().iter().map(|state| state[0].as_str().unwrap()).collect();
+    let Some(value) = browse_quietly(&work, "page.html", script) else {
+        return;
+    };
+    assert_eq!(
+        value["names"],
+        json!(["second", "third", "first"]),
+        "what the first has, the third has as well"
+    );
+    let seen: Vec<&str> = value["seen"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|state| state[0].as_str().unwrap())
+        .collect();
     assert_eq!(seen, ["second", "third", "second", "third", "first"]);
-    assert!(value["seen"].as_array().unwrap().iter().all(|state| state[1].as_u64() > Some(0) && state[2] == "1 · verbatim"), "{value}");
+    assert!(
+        value["seen"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|state| state[1].as_u64() > Some(0) && state[2] == "1 · verbatim"),
+        "{value}"
+    );
     assert_eq!(value["printed"], 2);
 }
 
 #[test]
 fn the_table_sorts_and_filters() {
     let work = work();
-    work.run("dedup-query", &["--pairs", "pairs", "--html", "report"]).ok();
+    work.run("dedup-query", &["--pairs", "pairs", "--html", "report"])
+        .ok();
     let script = "const rows = () => [...document.querySelectorAll('tbody tr')].map((row) => row.cells[0].textContent + ' ' + row.cells[1].textContent);
         const sort = (name) => [...document.querySelectorAll('th button')].find((button) => button.textContent === name).click();
         const seen = [rows()];
@@ -241,8 +393,14 @@ fn the_table_sorts_and_filters() {
         name.value = 'SOUR'; name.dispatchEvent(new Event('input')); seen.push(rows());
         return { seen, shown: document.getElementById('shown').textContent, nodes: document.querySelectorAll('.node').length,
                  link: document.querySelector('tbody a').getAttribute('href') };";
-    let Some(value) = browse_quietly(&work, "report/index.html", script) else { return };
-    let (source, other, short) = ("essay.txt source.txt", "essay.txt other.txt", "short.txt essay.txt");
+    let Some(value) = browse_quietly(&work, "report/index.html", script) else {
+        return;
+    };
+    let (source, other, short) = (
+        "essay.txt source.txt",
+        "essay.txt other.txt",
+        "short.txt essay.txt",
+    );
     assert_eq!(
         value["seen"],
         json!([
@@ -255,17 +413,35 @@ fn the_table_sorts_and_filters() {
             [source]
         ])
     );
-    assert_eq!((&value["shown"], &value["nodes"], &value["link"]), (&json!("1 of 3 pairs"), &json!(2), &json!("pair-000001.html")));
+    assert_eq!(
+        (&value["shown"], &value["nodes"], &value["link"]),
+        (
+            &json!("1 of 3 pairs"),
+            &json!(2),
+            &json!("pair-000001.html")
+        )
+    );
 }
 
 #[test]
 fn a_hostile_document_is_only_text() {
     let attack = "</script><script>window.owned = 1</script><!--<script><img src=x onerror='window.owned = 2'>\"'><svg onload=alert(3)> ]]> \u{2028} \0 \u{202e}";
     let text = format!("{attack} {} {attack}", prose(7, 40));
-    let (one, two) = ("x</script><script>window.owned=4<!--<img src=x onerror=alert(5)>\"'.txt", "\u{202e}txt.b<svg onload=alert(6)>");
-    let work = Work::with(&[(one, &text), (two, &text), ("pairs", &format!("{one}\t{two}\n"))]);
-    work.run("dedup-query", &["--pairs", "pairs", "--html", "report"]).ok();
-    let names: Vec<_> = fs::read_dir(work.path("report")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let (one, two) = (
+        "x</script><script>window.owned=4<!--<img src=x onerror=alert(5)>\"'.txt",
+        "\u{202e}txt.b<svg onload=alert(6)>",
+    );
+    let work = Work::with(&[
+        (one, &text),
+        (two, &text),
+        ("pairs", &format!("{one}\t{two}\n")),
+    ]);
+    work.run("dedup-query", &["--pairs", "pairs", "--html", "report"])
+        .ok();
+    let names: Vec<_> = fs::read_dir(work.path("report"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(names.len(), 2, "{names:?}");
     for page in ["report/pair-000001.html", "report/index.html"] {
         let script = "await settled();
@@ -274,11 +450,22 @@ fn a_hostile_document_is_only_text() {
             const count = (name) => document.querySelectorAll(name).length;
             return { owned: window.owned ?? 0, images: count('img'), loads: count('[onload], [onerror]'), scripts: count('script:not([type])'),
                      text: document.querySelector('#left .text, tbody').textContent };";
-        let Some(value) = browse_quietly(&work, page, script) else { return };
+        let Some(value) = browse_quietly(&work, page, script) else {
+            return;
+        };
         assert_eq!(value["scripts"], 1, "our own");
-        assert_eq!([&value["owned"], &value["images"], &value["loads"]], [&json!(0); 3], "{page}");
+        assert_eq!(
+            [&value["owned"], &value["images"], &value["loads"]],
+            [&json!(0); 3],
+            "{page}"
+        );
         let shown = value["text"].as_str().unwrap();
-        assert!(shown.contains("<script>window.owned") && shown.contains("⟦RLO⟧") && !shown.contains('\u{202e}'), "{shown}");
+        assert!(
+            shown.contains("<script>window.owned")
+                && shown.contains("⟦RLO⟧")
+                && !shown.contains('\u{202e}'),
+            "{shown}"
+        );
     }
     // Had it got through, the policy would have stopped it.
     let script = "const script = document.createElement('script');
@@ -288,55 +475,129 @@ fn a_hostile_document_is_only_text() {
         document.body.lastChild.click();
         const fetched = await fetch('index.html').then(() => true, () => false);
         return [window.owned ?? 0, fetched];";
-    let Some((value, said)) = browse(&work, "report/pair-000001.html", script) else { return };
+    let Some((value, said)) = browse(&work, "report/pair-000001.html", script) else {
+        return;
+    };
     assert_eq!(value, json!([0, false]));
-    assert!(!said.as_array().unwrap().is_empty(), "a script was not refused");
+    assert!(
+        !said.as_array().unwrap().is_empty(),
+        "a script was not refused"
+    );
 }
 
 #[test]
 fn a_query_makes_a_page_of_one_document() {
     let work = work();
-    work.shell("dedup-index build -q -o my.idx source.txt short.txt other.txt").ok();
-    work.run("dedup-query", &["my.idx", "essay.txt", "--html", "essay.html"]).ok();
+    work.shell("dedup-index build -q -o my.idx source.txt short.txt other.txt")
+        .ok();
+    work.run(
+        "dedup-query",
+        &["my.idx", "essay.txt", "--html", "essay.html"],
+    )
+    .ok();
     let page = fs::read_to_string(work.path("essay.html")).unwrap();
-    assert!(["essay.txt", "source.txt", "short.txt"].iter().all(|id| page.contains(id)) && !page.contains("other.txt"));
-    let ran = work.run("dedup-query", &["my.idx", "essay.txt", "short.txt", "--html", "two.html"]);
-    assert_eq!((ran.code(), ran.stderr().contains("a page is of one document")), (2, true), "{}", ran.stderr());
+    assert!(
+        ["essay.txt", "source.txt", "short.txt"]
+            .iter()
+            .all(|id| page.contains(id))
+            && !page.contains("other.txt")
+    );
+    let ran = work.run(
+        "dedup-query",
+        &["my.idx", "essay.txt", "short.txt", "--html", "two.html"],
+    );
+    assert_eq!(
+        (
+            ran.code(),
+            ran.stderr().contains("a page is of one document")
+        ),
+        (2, true),
+        "{}",
+        ran.stderr()
+    );
     assert!(!work.path("two.html").exists());
 }
 
 #[test]
 fn pairs_of_an_index_are_pages() {
     let work = work();
-    work.shell("dedup-index build -q -o my.idx essay.txt source.txt short.txt other.txt").ok();
-    let extract = |arguments: &[&str]| work.run("dedup-extract", &[&["my.idx", "--threshold", "0.01"], arguments].concat());
+    work.shell("dedup-index build -q -o my.idx essay.txt source.txt short.txt other.txt")
+        .ok();
+    let extract = |arguments: &[&str]| {
+        work.run(
+            "dedup-extract",
+            &[&["my.idx", "--threshold", "0.01"], arguments].concat(),
+        )
+    };
     let ran = extract(&["--html", "report"]);
-    assert_eq!((ran.code(), ran.stderr().as_str(), ran.stdout().as_str()), (0, "", ""));
-    let mut names: Vec<_> = fs::read_dir(work.path("report")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str(), ran.stdout().as_str()),
+        (0, "", "")
+    );
+    let mut names: Vec<_> = fs::read_dir(work.path("report"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     names.sort();
-    assert_eq!(names, ["index.html", "pair-000001.html", "pair-000002.html", "pair-000003.html"]);
+    assert_eq!(
+        names,
+        [
+            "index.html",
+            "pair-000001.html",
+            "pair-000002.html",
+            "pair-000003.html"
+        ]
+    );
     for threads in ["1", "8"] {
         extract(&["--html", threads, "--threads", threads]).ok();
         for name in ["index.html", "pair-000002.html"] {
-            assert_eq!(work.read(&format!("{threads}/{name}")), work.read(&format!("report/{name}")), "{threads} threads");
+            assert_eq!(
+                work.read(&format!("{threads}/{name}")),
+                work.read(&format!("report/{name}")),
+                "{threads} threads"
+            );
         }
     }
     let script = "await settled();
         const rows = [...document.querySelectorAll('tbody tr')].map((row) => row.cells[0].textContent + ' ' + row.cells[1].textContent);
         return { rows, notice: document.getElementById('notice')?.textContent ?? null, nodes: document.querySelectorAll('.node').length,
                  title: document.querySelector('h1').textContent, bars: document.querySelectorAll('.bin').length };";
-    let Some(value) = browse_quietly(&work, "report/index.html", script) else { return };
-    assert_eq!(value["rows"], json!(["essay.txt short.txt", "short.txt source.txt", "essay.txt source.txt"]));
-    assert_eq!((&value["notice"], &value["nodes"], &value["bars"]), (&json!(null), &json!(3), &json!(20)));
+    let Some(value) = browse_quietly(&work, "report/index.html", script) else {
+        return;
+    };
+    assert_eq!(
+        value["rows"],
+        json!([
+            "essay.txt short.txt",
+            "short.txt source.txt",
+            "essay.txt source.txt"
+        ])
+    );
+    assert_eq!(
+        (&value["notice"], &value["nodes"], &value["bars"]),
+        (&json!(null), &json!(3), &json!(20))
+    );
     assert_eq!(value["title"], "Shared passages in my.idx");
     // The first page is that of the pair with the highest score.
     let script = "await settled(); return [document.title, [...document.querySelectorAll('h2 bdi')].map((name) => name.textContent), document.querySelector('.back').getAttribute('href')];";
-    let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else { return };
-    assert_eq!(value, json!(["essay.txt and short.txt", ["essay.txt", "short.txt"], "index.html"]));
+    let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else {
+        return;
+    };
+    assert_eq!(
+        value,
+        json!([
+            "essay.txt and short.txt",
+            ["essay.txt", "short.txt"],
+            "index.html"
+        ])
+    );
     let cut = extract(&["--html", "cut", "--top", "1"]);
     assert_eq!(
         (cut.code(), cut.stderr().as_str()),
-        (0, "dedup-extract: pages for the 1 pairs with the highest scores; there are 3 in all, --top N gives more\n")
+        (
+            0,
+            "dedup-extract: pages for the 1 pairs with the highest scores; there are 3 in all, --top N gives more\n"
+        )
     );
     assert!(!work.path("cut/pair-000002.html").exists());
     let Some(value) = browse_quietly(
@@ -346,22 +607,46 @@ fn pairs_of_an_index_are_pages() {
     ) else {
         return;
     };
-    assert!(value.as_str().unwrap().starts_with("Only the pairs with the highest scores are here: 1 of 3."), "{value}");
+    assert!(
+        value
+            .as_str()
+            .unwrap()
+            .starts_with("Only the pairs with the highest scores are here: 1 of 3."),
+        "{value}"
+    );
 }
 
 #[test]
 fn an_index_of_hostile_documents_is_only_text() {
     let attack = "</script><script>window.owned = 1</script><!--<script><img src=x onerror='window.owned = 2'>\"'>";
     let text = format!("{attack} {} “{} {attack}”", prose(7, 40), prose(8, 12));
-    let (one, two) = ("x<svg onload=alert(6)>\"'.txt", "\u{202e}txt.b<img src=x onerror=alert(5)>");
+    let (one, two) = (
+        "x<svg onload=alert(6)>\"'.txt",
+        "\u{202e}txt.b<img src=x onerror=alert(5)>",
+    );
     let work = Work::with(&[(one, &text), (two, &text)]);
-    work.run("dedup-index", &["build", "-q", "-o", "<script>alert(7)<!--.idx", one, two]).ok();
-    work.run("dedup-extract", &["<script>alert(7)<!--.idx", "--html", "report", "--exclude-quotes"]).ok();
+    work.run(
+        "dedup-index",
+        &["build", "-q", "-o", "<script>alert(7)<!--.idx", one, two],
+    )
+    .ok();
+    work.run(
+        "dedup-extract",
+        &[
+            "<script>alert(7)<!--.idx",
+            "--html",
+            "report",
+            "--exclude-quotes",
+        ],
+    )
+    .ok();
     for page in ["report/index.html", "report/pair-000001.html"] {
         let script = "await settled();
             const count = (name) => document.querySelectorAll(name).length;
             return [window.owned ?? 0, count('img'), count('[onload], [onerror]'), count('script:not([type])')];";
-        let Some(value) = browse_quietly(&work, page, script) else { return };
+        let Some(value) = browse_quietly(&work, page, script) else {
+            return;
+        };
         assert_eq!(value, json!([0, 0, 0, 1]), "{page}");
     }
 }
@@ -370,19 +655,38 @@ fn an_index_of_hostile_documents_is_only_text() {
 fn what_does_not_count_is_grey_and_says_why() {
     let (quoted, copied) = (prose(1, 30), prose(2, 40));
     let work = Work::with(&[
-        ("a.txt", format!("{} “{}” {copied}", prose(11, 20), quoted.trim())),
+        (
+            "a.txt",
+            format!("{} “{}” {copied}", prose(11, 20), quoted.trim()),
+        ),
         ("b.txt", format!("{} {quoted} {copied}", prose(12, 20))),
         ("pairs", "a.txt\tb.txt\n".to_owned()),
     ]);
-    work.run("dedup-query", &["--pairs", "pairs", "--html", "report", "--exclude-quotes"]).ok();
+    work.run(
+        "dedup-query",
+        &["--pairs", "pairs", "--html", "report", "--exclude-quotes"],
+    )
+    .ok();
     let script = "await settled();
         const out = [...document.querySelectorAll('#left .out')];
         const colour = (element) => getComputedStyle(element).color;
         return { text: out.map((part) => part.textContent).join(''), why: out[0].title, right: document.querySelectorAll('#right .out').length,
                  isGrey: colour(out[0]) !== colour(document.querySelector('#left .text')), tiles: [...document.querySelectorAll('.numbers dd')].map((tile) => tile.textContent), words: [...document.querySelectorAll('h2 small')].map((words) => words.textContent) };";
-    let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else { return };
-    assert_eq!(value["text"].as_str().unwrap().split_whitespace().count(), 30);
-    assert_eq!((&value["why"], &value["right"], &value["isGrey"]), (&json!("Not counted: in quotations"), &json!(0), &json!(true)));
+    let Some(value) = browse_quietly(&work, "report/pair-000001.html", script) else {
+        return;
+    };
+    assert_eq!(
+        value["text"].as_str().unwrap().split_whitespace().count(),
+        30
+    );
+    assert_eq!(
+        (&value["why"], &value["right"], &value["isGrey"]),
+        (
+            &json!("Not counted: in quotations"),
+            &json!(0),
+            &json!(true)
+        )
+    );
     // 40 of the 60 words that are left; 40 of 90; one passage of 40 words.
     assert_eq!(value["tiles"], json!(["67%", "44%", "1", "40"]));
     assert_eq!(value["words"], json!(["60 of 90 words count", "90 words"]));

@@ -4,8 +4,8 @@ use crate::work::Work;
 use dedup::{
     base::{error::Problem, files::TempDir, parallel::Limits},
     commands::{
-        self, BlotOptions, BuildOptions, ChangeOptions, Extract, ExtractOptions, LeaveOut, MaxRemove, PartFiles, RowFormat, RunsOptions,
-        Settings, StepOptions, SyncOptions, Watch,
+        self, BlotOptions, BuildOptions, ChangeOptions, Extract, ExtractOptions, LeaveOut,
+        MaxRemove, PartFiles, RowFormat, RunsOptions, Settings, StepOptions, SyncOptions, Watch,
     },
     index::{At, Index, Manifest, Means, SegmentFiles, View, sweep, verify},
     report::Format,
@@ -42,15 +42,29 @@ pub enum Step {
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     let add = prop::collection::vec((0_u8..14, 0_u8..12), 0..6).prop_map(Step::Add);
     let remove = prop::collection::vec(0_u8..14, 0..5).prop_map(Step::Remove);
-    let sync = (prop::collection::vec(0_u8..14, 0..5), prop::collection::vec((0_u8..14, 0_u8..12), 0..6));
+    let sync = (
+        prop::collection::vec(0_u8..14, 0..5),
+        prop::collection::vec((0_u8..14, 0_u8..12), 0..6),
+    );
     let sync = sync.prop_map(|(gone, come)| Step::Sync(gone, come));
-    let other = prop_oneof![(0_u8..100).prop_map(Step::Compact), Just(Step::Merge), (1_u32..6).prop_map(Step::SplitAndMerge)];
-    prop::collection::vec(prop_oneof![5 => add, 4 => remove, 2 => other, 3 => sync], 1..14)
+    let other = prop_oneof![
+        (0_u8..100).prop_map(Step::Compact),
+        Just(Step::Merge),
+        (1_u32..6).prop_map(Step::SplitAndMerge)
+    ];
+    prop::collection::vec(
+        prop_oneof![5 => add, 4 => remove, 2 => other, 3 => sync],
+        1..14,
+    )
 }
 
 /// Few texts, which share passages; some differ in nothing but the commas, some are too short to have a blot.
 pub fn text(number: u8) -> String {
-    let words = |from: u32, count: u32| (from..from + count).map(|n| format!("w{n}")).collect::<Vec<_>>();
+    let words = |from: u32, count: u32| {
+        (from..from + count)
+            .map(|n| format!("w{n}"))
+            .collect::<Vec<_>>()
+    };
     let number = u32::from(number);
     let separator = if number % 4 == 3 { ", " } else { " " };
     let all = match number / 2 {
@@ -62,23 +76,41 @@ pub fn text(number: u8) -> String {
 }
 
 pub fn means(memory_bytes: u64) -> Means {
-    Means { memory_bytes, threads: 2, tmp_dir: TempDir(None) }
+    Means {
+        memory_bytes,
+        threads: 2,
+        tmp_dir: TempDir(None),
+    }
 }
 
 pub fn settings(paths: Vec<PathBuf>) -> Settings {
-    Settings { form: Form::Binary, limits: Limits::new(2, 1 << 16), corpus: corpus::Options::of_files(paths) }
+    Settings {
+        form: Form::Binary,
+        limits: Limits::new(2, 1 << 16),
+        corpus: corpus::Options::of_files(paths),
+    }
 }
 
 fn blots() -> BlotOptions {
-    BlotOptions { k: Some(4), bits: Some(24), ..BlotOptions::default() }
+    BlotOptions {
+        k: Some(4),
+        bits: Some(24),
+        ..BlotOptions::default()
+    }
 }
 
 pub fn change() -> ChangeOptions {
-    ChangeOptions { blots: BlotOptions::default(), means: means(1 << 20), compacts: false }
+    ChangeOptions {
+        blots: BlotOptions::default(),
+        means: means(1 << 20),
+        compacts: false,
+    }
 }
 
 pub fn write_documents(path: &Path, documents: impl Iterator<Item = (String, String)>) {
-    let lines: Vec<_> = documents.map(|(id, text)| format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n")).collect();
+    let lines: Vec<_> = documents
+        .map(|(id, text)| format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n"))
+        .collect();
     fs::write(path, lines.concat()).unwrap();
 }
 
@@ -87,7 +119,12 @@ pub fn build(work: &Work, name: &str, documents: &[(String, String)]) -> PathBuf
     let (file, directory) = (work.path(&format!("{name}.jsonl")), work.path(name));
     write_documents(&file, documents.iter().cloned());
     let _ = fs::remove_dir_all(&directory);
-    let options = BuildOptions { blots: blots(), parts: 3, dictionary: true, means: means(1) };
+    let options = BuildOptions {
+        blots: blots(),
+        parts: 3,
+        dictionary: true,
+        means: means(1),
+    };
     commands::build(&options, &settings(vec![file]), &directory, &mut Silent).unwrap();
     directory
 }
@@ -101,8 +138,15 @@ pub fn dump(index: &Index) -> Vec<u8> {
 
 /// The files of an index by their endings, but for the manifest.
 fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
-    let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let files = names.filter(|name| !name.contains("json")).map(|name| (name[6..].to_owned(), fs::read(directory.join(&name)).unwrap()));
+    let names = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let files = names.filter(|name| !name.contains("json")).map(|name| {
+        (
+            name[6..].to_owned(),
+            fs::read(directory.join(&name)).unwrap(),
+        )
+    });
     files.collect()
 }
 
@@ -120,7 +164,8 @@ fn write_tree(directory: &Path, model: &Model) {
         if number.is_multiple_of(2) {
             files.insert(id.clone(), text.clone());
         } else {
-            *files.entry(format!("{}.jsonl", number % 3)).or_default() += &format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n");
+            *files.entry(format!("{}.jsonl", number % 3)).or_default() +=
+                &format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n");
         }
     }
     fs::create_dir_all(directory).unwrap();
@@ -138,17 +183,33 @@ fn write_tree(directory: &Path, model: &Model) {
 /// Brings an index up to date with a directory of what it holds, but for what goes and comes.
 fn follow(work: &Work, index: &Path, model: &mut Model, gone: &[u8], come: &[(u8, u8)]) {
     let before = model.clone();
-    gone.iter().for_each(|&number| drop(model.remove(&id(number))));
+    gone.iter()
+        .for_each(|&number| drop(model.remove(&id(number))));
     model.extend(come.iter().map(|&(number, of)| (id(number), text(of))));
     let tree = work.path("tree");
     write_tree(&tree, model);
     let mut settings = settings(vec![tree]);
     settings.corpus.relative = true;
-    let options = SyncOptions { change: change(), checksum: false, dry_run: false, max_remove: MaxRemove::Percent(100.0) };
+    let options = SyncOptions {
+        change: change(),
+        checksum: false,
+        dry_run: false,
+        max_remove: MaxRemove::Percent(100.0),
+    };
     let changed = commands::sync(&options, &settings, index, &mut Silent).unwrap();
-    let added = model.iter().filter(|(id, text)| before.get(*id) != Some(text)).count();
+    let added = model
+        .iter()
+        .filter(|(id, text)| before.get(*id) != Some(text))
+        .count();
     let removed = before.keys().filter(|id| !model.contains_key(*id)).count();
-    assert_eq!((changed.added as usize, changed.removed as usize, changed.problems), (added, removed, 0));
+    assert_eq!(
+        (
+            changed.added as usize,
+            changed.removed as usize,
+            changed.problems
+        ),
+        (added, removed, 0)
+    );
 }
 
 pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Step) {
@@ -160,32 +221,73 @@ pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Ste
                 added.entry(id(number)).or_insert_with(|| text(of));
             }
             let file = work.path("add.jsonl");
-            write_documents(&file, documents.iter().map(|&(number, of)| (id(number), text(of))));
-            let known = added.iter().filter(|(id, text)| model.get(*id) == Some(text)).count();
-            let changed = commands::add(&change(), &settings(vec![file]), index, &mut Silent).unwrap();
-            assert_eq!((changed.added as usize, changed.known as usize), (added.len() - known, known));
+            write_documents(
+                &file,
+                documents.iter().map(|&(number, of)| (id(number), text(of))),
+            );
+            let known = added
+                .iter()
+                .filter(|(id, text)| model.get(*id) == Some(text))
+                .count();
+            let changed =
+                commands::add(&change(), &settings(vec![file]), index, &mut Silent).unwrap();
+            assert_eq!(
+                (changed.added as usize, changed.known as usize),
+                (added.len() - known, known)
+            );
             model.extend(added);
         }
         Step::Remove(numbers) => {
-            let there: Vec<_> = numbers.iter().filter_map(|&number| model.remove(&id(number))).collect();
-            let changed = commands::remove(&change(), numbers.iter().map(|&number| Ok(id(number))), index, &mut Silent).unwrap();
+            let there: Vec<_> = numbers
+                .iter()
+                .filter_map(|&number| model.remove(&id(number)))
+                .collect();
+            let changed = commands::remove(
+                &change(),
+                numbers.iter().map(|&number| Ok(id(number))),
+                index,
+                &mut Silent,
+            )
+            .unwrap();
             assert_eq!(changed.removed as usize, there.len());
         }
         Step::Compact(share) => {
             let open = Index::open(index).unwrap();
             let from = open.segments.len() * usize::from(*share) / 100;
-            let manifest = open.compacted(from..open.segments.len(), &means(u64::from(*share))).unwrap();
+            let manifest = open
+                .compacted(from..open.segments.len(), &means(u64::from(*share)))
+                .unwrap();
             manifest.commit(index).unwrap();
             sweep(index, Some(&manifest)).unwrap();
         }
         Step::Merge => {
             // With another index, that holds a document of this one under another name, one under the same name, and a new one.
-            let same = model.first_key_value().map(|(id, text)| (id.clone(), text.clone()));
-            let other: Vec<_> = [("doc90".to_owned(), text(11)), ("doc91".to_owned(), text(9))].into_iter().chain(same).collect();
-            let (other, target) = (build(work, "other", &other), work.path(&format!("{}m", index.display())));
-            let summary = commands::merge(&[index.clone(), other], None, &target, &means(1 << 20), &mut Silent).unwrap();
-            let refused =
-                [("doc90", 11), ("doc91", 9)].iter().filter(|(id, of)| model.get(*id).is_some_and(|known| *known != text(*of))).count();
+            let same = model
+                .first_key_value()
+                .map(|(id, text)| (id.clone(), text.clone()));
+            let other: Vec<_> = [
+                ("doc90".to_owned(), text(11)),
+                ("doc91".to_owned(), text(9)),
+            ]
+            .into_iter()
+            .chain(same)
+            .collect();
+            let (other, target) = (
+                build(work, "other", &other),
+                work.path(&format!("{}m", index.display())),
+            );
+            let summary = commands::merge(
+                &[index.clone(), other],
+                None,
+                &target,
+                &means(1 << 20),
+                &mut Silent,
+            )
+            .unwrap();
+            let refused = [("doc90", 11), ("doc91", 9)]
+                .iter()
+                .filter(|(id, of)| model.get(*id).is_some_and(|known| *known != text(*of)))
+                .count();
             assert_eq!(summary.problems as usize, refused);
             for (id, of) in [("doc90", 11), ("doc91", 9)] {
                 model.entry(id.to_owned()).or_insert_with(|| text(of));
@@ -193,14 +295,25 @@ pub fn take_step(work: &Work, index: &mut PathBuf, model: &mut Model, step: &Ste
             *index = target;
         }
         Step::SplitAndMerge(parts) => {
-            let (pieces, target) = (work.path(&format!("{}p", index.display())), work.path(&format!("{}s", index.display())));
+            let (pieces, target) = (
+                work.path(&format!("{}p", index.display())),
+                work.path(&format!("{}s", index.display())),
+            );
             commands::split(index, *parts, &pieces, &means(1 << 20)).unwrap();
-            let inputs: Vec<_> = (0..*parts).rev().map(|part| pieces.join(format!("{part:03}"))).collect();
-            inputs.iter().for_each(|input| verify(&Index::open(input).unwrap()).unwrap());
+            let inputs: Vec<_> = (0..*parts)
+                .rev()
+                .map(|part| pieces.join(format!("{part:03}")))
+                .collect();
+            inputs
+                .iter()
+                .for_each(|input| verify(&Index::open(input).unwrap()).unwrap());
             commands::merge(&inputs, None, &target, &means(1), &mut Silent).unwrap();
             if Index::open(index).unwrap().is_compact() {
                 assert_eq!(files(index), files(&target));
-                assert_eq!(fs::read(index.join("manifest.json")).unwrap(), fs::read(target.join("manifest.json")).unwrap());
+                assert_eq!(
+                    fs::read(index.join("manifest.json")).unwrap(),
+                    fs::read(target.join("manifest.json")).unwrap()
+                );
             }
             *index = target;
         }
@@ -213,11 +326,19 @@ fn ensure_right(work: &Work, directory: &Path, model: &Model) {
     let index = Index::open(directory).unwrap();
     verify(&index).unwrap();
     let view = View::of(&index).unwrap();
-    let ids: Vec<String> = (0..view.documents()).map(|document| view.id(document).unwrap()).collect();
-    let documents: Vec<_> = ids.iter().map(|id| (id.clone(), model[id].clone())).collect();
+    let ids: Vec<String> = (0..view.documents())
+        .map(|document| view.id(document).unwrap())
+        .collect();
+    let documents: Vec<_> = ids
+        .iter()
+        .map(|id| (id.clone(), model[id].clone()))
+        .collect();
     assert_eq!(documents.len(), model.len());
     let fresh = build(work, "fresh", &documents);
-    assert_eq!(String::from_utf8(dump(&index)).unwrap(), String::from_utf8(dump(&Index::open(&fresh).unwrap())).unwrap());
+    assert_eq!(
+        String::from_utf8(dump(&index)).unwrap(),
+        String::from_utf8(dump(&Index::open(&fresh).unwrap())).unwrap()
+    );
     ensure_lookups(&index, &view);
     if index.is_compact() {
         assert_eq!(files(directory), files(&fresh));
@@ -232,19 +353,41 @@ fn ensure_lookups(index: &Index, view: &View<'_>) {
         assert_eq!(index.row(at).unwrap(), row);
         let content = index.find_content(row.hash.unwrap()).unwrap().unwrap();
         let name = |at: &At| index.id(*at).unwrap();
-        let same: Vec<String> = index.documents_of(content).unwrap().iter().map(name).collect();
-        let expected = view.documents_of(view.content_of(document)).iter().map(|&document| view.id(document as usize).unwrap());
+        let same: Vec<String> = index
+            .documents_of(content)
+            .unwrap()
+            .iter()
+            .map(name)
+            .collect();
+        let expected = view
+            .documents_of(view.content_of(document))
+            .iter()
+            .map(|&document| view.id(document as usize).unwrap());
         assert_eq!(same, expected.collect::<Vec<_>>());
     }
     let (mut found, mut seen) = (Vec::new(), 0);
     view.for_each_blot(|blot, contents| {
         index.find(blot, &mut found)?;
-        let mut owners: Vec<_> =
-            found.iter().map(|&at| index.documents_of(at).unwrap().iter().map(|&at| index.id(at).unwrap()).collect::<Vec<_>>()).collect();
+        let mut owners: Vec<_> = found
+            .iter()
+            .map(|&at| {
+                index
+                    .documents_of(at)
+                    .unwrap()
+                    .iter()
+                    .map(|&at| index.id(at).unwrap())
+                    .collect::<Vec<_>>()
+            })
+            .collect();
         owners.sort();
         let mut expected: Vec<_> = contents
             .iter()
-            .map(|&content| view.documents_of(content).iter().map(|&of| view.id(of as usize).unwrap()).collect::<Vec<_>>())
+            .map(|&content| {
+                view.documents_of(content)
+                    .iter()
+                    .map(|&of| view.id(of as usize).unwrap())
+                    .collect::<Vec<_>>()
+            })
             .collect();
         expected.sort();
         assert_eq!(owners, expected);
@@ -254,7 +397,9 @@ fn ensure_lookups(index: &Index, view: &View<'_>) {
     .unwrap();
     assert_eq!(seen, view.postings());
     let sets = view.sets(Limits::new(2, 4)).unwrap();
-    let shared: u64 = (0..sets.len()).map(|set| sets.uses()[set] * sets.get(set).len() as u64).sum();
+    let shared: u64 = (0..sets.len())
+        .map(|set| sets.uses()[set] * sets.get(set).len() as u64)
+        .sum();
     assert!(shared <= seen);
 }
 
@@ -370,9 +515,18 @@ proptest! {
 
 fn small() -> Work {
     Work::with(&[
-        ("c/a.txt", "one passage of quite some words that is copied here and there"),
-        ("c/b.txt", "see: one passage of quite some words that is copied here and there, too"),
-        ("c/sub/c.txt", "One passage of quite some words that is copied here and there!"),
+        (
+            "c/a.txt",
+            "one passage of quite some words that is copied here and there",
+        ),
+        (
+            "c/b.txt",
+            "see: one passage of quite some words that is copied here and there, too",
+        ),
+        (
+            "c/sub/c.txt",
+            "One passage of quite some words that is copied here and there!",
+        ),
         (
             "c/lines.jsonl",
             "{\"id\":\"l1\",\"text\":\"a document of a few words in a line of its own\"}\n{\"id\":\"l2\",\"text\":\"another one\"}\n",
@@ -382,11 +536,14 @@ fn small() -> Work {
 
 /// Makes all files old enough to be believed.
 fn age(work: &Work) {
-    work.shell("find c -exec touch -d '2020-01-01 00:00:00' {} +; sleep 2.1").ok();
+    work.shell("find c -exec touch -d '2020-01-01 00:00:00' {} +; sleep 2.1")
+        .ok();
 }
 
 fn sync(work: &Work, more: &str) -> String {
-    let ran = work.shell(&format!("dedup-index sync i c {more} && dedup-index verify i"));
+    let ran = work.shell(&format!(
+        "dedup-index sync i c {more} && dedup-index verify i"
+    ));
     ran.ok_text()
 }
 
@@ -394,7 +551,10 @@ fn sync(work: &Work, more: &str) -> String {
 fn ensure_follows(work: &Work) {
     let ids = "dedup-index dump {} | jq -rc 'select(.doc) | [.doc, .bytes, .hash, .blots]' | LC_ALL=C sort";
     work.shell("rm -rf new; dedup-index build -o new c").ok();
-    assert_eq!(work.shell(&ids.replace("{}", "i")).ok_text(), work.shell(&ids.replace("{}", "new")).ok_text());
+    assert_eq!(
+        work.shell(&ids.replace("{}", "i")).ok_text(),
+        work.shell(&ids.replace("{}", "new")).ok_text()
+    );
 }
 
 #[test]
@@ -408,16 +568,32 @@ fn sync_follows_the_files() {
     assert_eq!(sync(&work, ""), "i: nothing to do; generation 1\n");
     // Not opened any more: a file that nobody may read is no problem.
     let traced = work.shell("strace -f -e trace=openat -o trace dedup-index sync i c > /dev/null && ! grep -q '\"c/a.txt\"' trace");
-    assert!(traced.code() == 0 || traced.stderr().contains("strace: command not found"), "{}", traced.stderr());
+    assert!(
+        traced.code() == 0 || traced.stderr().contains("strace: command not found"),
+        "{}",
+        traced.stderr()
+    );
 
     work.write("c/a.txt", "another text altogether");
-    work.write("c/lines.jsonl", "{\"id\":\"l2\",\"text\":\"another one\"}\n{\"id\":\"l3\",\"text\":\"a third\"}\n");
+    work.write(
+        "c/lines.jsonl",
+        "{\"id\":\"l2\",\"text\":\"another one\"}\n{\"id\":\"l3\",\"text\":\"a third\"}\n",
+    );
     work.write("c/new.txt", "something new");
     fs::remove_file(work.path("c/sub/c.txt")).unwrap();
-    assert_eq!(sync(&work, "--dry-run"), "i: 3 added or replaced, 2 removed, 1 known already; nothing was written\n");
-    assert_eq!(sync(&work, ""), "i: 3 added or replaced, 2 removed, 1 known already; generation 2\n");
+    assert_eq!(
+        sync(&work, "--dry-run"),
+        "i: 3 added or replaced, 2 removed, 1 known already; nothing was written\n"
+    );
+    assert_eq!(
+        sync(&work, ""),
+        "i: 3 added or replaced, 2 removed, 1 known already; generation 2\n"
+    );
     ensure_follows(&work);
-    assert_eq!(sync(&work, "--checksum"), "i: 6 known already; generation 2\n".replace('6', "5"));
+    assert_eq!(
+        sync(&work, "--checksum"),
+        "i: 6 known already; generation 2\n".replace('6', "5")
+    );
 
     // Changed by other means: what is known is not believed blindly.
     work.shell("dedup-index remove i c/new.txt && dedup-index add i /dev/stdin <<< '{\"id\":\"c/b.txt\",\"text\":\"forged\"}' && dedup-index compact i").ok_text();
@@ -425,7 +601,8 @@ fn sync_follows_the_files() {
     assert_eq!(sync(&work, "-q"), "");
     ensure_follows(&work);
     // An index that was made anew under the same name.
-    work.shell("rm -r i; mkdir d; echo x > d/x; dedup-index build -o i d").ok();
+    work.shell("rm -r i; mkdir d; echo x > d/x; dedup-index build -o i d")
+        .ok();
     assert_eq!(sync(&work, "-q --max-remove 1"), "");
     ensure_follows(&work);
 }
@@ -440,7 +617,10 @@ fn sync_sees_what_size_and_time_do_not_tell() {
     work.shell("printf 'One' | dd of=c/a.txt conv=notrunc status=none; touch -d '2020-01-01 00:00:00' c/a.txt").ok();
     assert_eq!(sync(&work, ""), "i: 1 known already; generation 1\n");
     work.shell("printf 'Two' | dd of=c/a.txt conv=notrunc status=none; touch -d '2020-01-01 00:00:00' c/a.txt").ok();
-    assert_eq!(sync(&work, "--checksum"), "i: 1 added or replaced, 4 known already; generation 2\n");
+    assert_eq!(
+        sync(&work, "--checksum"),
+        "i: 1 added or replaced, 4 known already; generation 2\n"
+    );
     ensure_follows(&work);
 }
 
@@ -449,37 +629,66 @@ fn sync_removes_nothing_that_it_could_not_look_for() {
     let work = small();
     work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
     sync(&work, "");
-    let documents = |work: &Work| work.shell("dedup-index stats --json i | jq .documents").ok_text();
+    let documents = |work: &Work| {
+        work.shell("dedup-index stats --json i | jq .documents")
+            .ok_text()
+    };
     let ran = work.run("dedup-index", &["sync", "i", "c", "not-there"]);
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: not-there: No such file or directory (os error 2)\n"));
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (
+            2,
+            "dedup-index: not-there: No such file or directory (os error 2)\n"
+        )
+    );
     work.shell("rm c/b.txt; mv c/sub away").ok();
     work.run("dedup-index", &["sync", "i", "c", "not-there"]);
     assert_eq!(documents(&work), "5\n");
     // A file that is not text any more, and a line that is not JSON: what they had is kept, until they can be read again.
     fs::write(work.path("c/a.txt"), b"one \xff passage").unwrap();
-    work.write("c/lines.jsonl", "{\"id\":\"l2\",\"text\":\"another one\"}\n{\"id\":\"l1\",\"te\n");
+    work.write(
+        "c/lines.jsonl",
+        "{\"id\":\"l2\",\"text\":\"another one\"}\n{\"id\":\"l1\",\"te\n",
+    );
     for _ in 0..2 {
         let ran = work.run("dedup-index", &["sync", "i", "c"]);
         assert_eq!(ran.code(), 2);
         assert_eq!(ran.stderr().lines().count(), 2, "{}", ran.stderr());
         assert_eq!(documents(&work), "3\n");
     }
-    work.write("c/lines.jsonl", "{\"id\":\"l2\",\"text\":\"another one\"}\n");
+    work.write(
+        "c/lines.jsonl",
+        "{\"id\":\"l2\",\"text\":\"another one\"}\n",
+    );
     work.write("c/a.txt", "now it is");
-    assert_eq!(sync(&work, ""), "i: 1 added or replaced, 1 removed, 1 known already; generation 3\n");
+    assert_eq!(
+        sync(&work, ""),
+        "i: 1 added or replaced, 1 removed, 1 known already; generation 3\n"
+    );
     ensure_follows(&work);
     let ran = work.run("dedup-index", &["sync", "i"]);
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: say which files and directories the index is to follow\n"));
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (
+            2,
+            "dedup-index: say which files and directories the index is to follow\n"
+        )
+    );
 }
 
 #[test]
 fn of_one_id_in_two_files_one_is_kept() {
-    let work =
-        Work::with(&[("c/one.jsonl", "{\"id\":\"x\",\"text\":\"first\"}\n"), ("c/two.jsonl", "{\"id\":\"y\",\"text\":\"second\"}\n")]);
+    let work = Work::with(&[
+        ("c/one.jsonl", "{\"id\":\"x\",\"text\":\"first\"}\n"),
+        ("c/two.jsonl", "{\"id\":\"y\",\"text\":\"second\"}\n"),
+    ]);
     work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
     age(&work);
     sync(&work, "");
-    work.write("c/two.jsonl", "{\"id\":\"x\",\"text\":\"third\"}\n{\"id\":\"y\",\"text\":\"second\"}\n");
+    work.write(
+        "c/two.jsonl",
+        "{\"id\":\"x\",\"text\":\"third\"}\n{\"id\":\"y\",\"text\":\"second\"}\n",
+    );
     let ran = work.run("dedup-index", &["sync", "i", "c"]);
     let expected = "dedup-index: c/two.jsonl:1: a document with the id 'x' is in another file, which did not change; that one is kept\n";
     assert_eq!((ran.code(), ran.stderr().as_str()), (2, expected));
@@ -496,11 +705,28 @@ fn segments_that_pile_up_are_made_into_one() {
         );
         work.shell(&line).ok();
     }
-    let segments = |name: &str| work.shell(&format!("dedup-index verify {name}; dedup-index stats --json {name} | jq .segments")).ok_text();
-    assert_eq!((segments("loose").as_str(), segments("i").trim().parse::<u32>().unwrap() < 8), ("13\n", true));
-    work.shell("dedup-index compact i; dedup-index compact loose").ok();
-    assert_eq!((segments("loose"), files(&work.path("i"))), ("1\n".to_owned(), files(&work.path("loose"))));
-    let sizes = work.shell("ls i loose; dedup-index stats --json i | jq .generation").ok_text();
+    let segments = |name: &str| {
+        work.shell(&format!(
+            "dedup-index verify {name}; dedup-index stats --json {name} | jq .segments"
+        ))
+        .ok_text()
+    };
+    assert_eq!(
+        (
+            segments("loose").as_str(),
+            segments("i").trim().parse::<u32>().unwrap() < 8
+        ),
+        ("13\n", true)
+    );
+    work.shell("dedup-index compact i; dedup-index compact loose")
+        .ok();
+    assert_eq!(
+        (segments("loose"), files(&work.path("i"))),
+        ("1\n".to_owned(), files(&work.path("loose")))
+    );
+    let sizes = work
+        .shell("ls i loose; dedup-index stats --json i | jq .generation")
+        .ok_text();
     assert!(sizes.contains("000014.docs\n"), "{sizes}");
 }
 
@@ -508,20 +734,34 @@ fn segments_that_pile_up_are_made_into_one() {
 fn numbers_are_recycled_and_an_alias_takes_over() {
     let work = small();
     work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
-    let blot = work.shell("dedup-blot c/a.txt | jq -r 'select(.doc) | .blots[0]'").ok_text();
-    let holders = |work: &Work| work.shell(&format!("dedup-index dump --blot {} i | jq -r .doc", blot.trim())).ok_text();
+    let blot = work
+        .shell("dedup-blot c/a.txt | jq -r 'select(.doc) | .blots[0]'")
+        .ok_text();
+    let holders = |work: &Work| {
+        work.shell(&format!(
+            "dedup-index dump --blot {} i | jq -r .doc",
+            blot.trim()
+        ))
+        .ok_text()
+    };
     assert_eq!(holders(&work), "c/a.txt\nc/b.txt\nc/sub/c.txt\n");
     // Nothing of the files is read for it: they are not there any more.
-    work.shell("rm -r c; dedup-index remove i c/a.txt").ok_text();
+    work.shell("rm -r c; dedup-index remove i c/a.txt")
+        .ok_text();
     assert_eq!(holders(&work), "c/b.txt\nc/sub/c.txt\n");
-    work.shell("dedup-index remove i l1 l2 && dedup-index verify i").ok_text();
-    let numbers =
-        |work: &Work| work.shell("dedup-index stats --json i | jq -c '[.documents, .free_numbers]'; jq .numbers i/manifest.json").ok_text();
+    work.shell("dedup-index remove i l1 l2 && dedup-index verify i")
+        .ok_text();
+    let numbers = |work: &Work| {
+        work.shell("dedup-index stats --json i | jq -c '[.documents, .free_numbers]'; jq .numbers i/manifest.json").ok_text()
+    };
     assert_eq!(numbers(&work), "[2,2]\n5\n");
     work.shell("for n in 1 2 3; do echo \"text number $n\" > n$n; done; dedup-index add i n1 n2 n3 && dedup-index verify i").ok_text();
     assert_eq!(numbers(&work), "[5,0]\n6\n");
     let ran = work.run("dedup-index", &["remove", "i", "n1", "nobody"]);
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: i: has no document 'nobody'\n"));
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (2, "dedup-index: i: has no document 'nobody'\n")
+    );
     assert_eq!(ran.stdout(), "i: 1 removed; generation 5\n");
     let ran = work.shell("printf 'n2\\0n3\\0' | dedup-index remove i --files-from - -0");
     assert_eq!(ran.ok_text(), "i: 2 removed; generation 6\n");
@@ -532,9 +772,18 @@ fn parts_that_do_not_fit_are_refused() {
     let work = small();
     work.shell("dedup-index build -o i c && dedup-index build -o other -k 5 c && dedup-index split i --parts 3 -o p").ok();
     for (inputs, message) in [
-        ("p/000 p/002", "p/002: the blots that begin with 55 to a9 are missing: no part before this one has them"),
-        ("p/000 p/001", "p/001: the blots that begin with aa to ff are missing: no part after this one has them"),
-        ("p/000 p/001 p/001 p/002", "p/001: blots that begin with 55 are in another part already"),
+        (
+            "p/000 p/002",
+            "p/002: the blots that begin with 55 to a9 are missing: no part before this one has them",
+        ),
+        (
+            "p/000 p/001",
+            "p/001: the blots that begin with aa to ff are missing: no part after this one has them",
+        ),
+        (
+            "p/000 p/001 p/001 p/002",
+            "p/001: blots that begin with 55 are in another part already",
+        ),
         ("p/000 i", "p/000: a part of an index, and i a whole one"),
         (
             "i other",
@@ -542,8 +791,13 @@ fn parts_that_do_not_fit_are_refused() {
         ),
     ] {
         let ran = work.shell(&format!("dedup-index merge -o m {inputs}"));
-        assert_eq!((ran.code(), ran.stderr()), (2, format!("dedup-index: {message}\n")), "{inputs}");
+        assert_eq!(
+            (ran.code(), ran.stderr()),
+            (2, format!("dedup-index: {message}\n")),
+            "{inputs}"
+        );
         assert!(!work.path("m").exists());
     }
-    work.shell("dedup-index merge -o m p/002 p/000 p/001 && diff -r i m").ok();
+    work.shell("dedup-index merge -o m p/002 p/000 p/001 && diff -r i m")
+        .ok();
 }

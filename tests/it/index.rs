@@ -12,12 +12,16 @@ fn corpus() -> Work {
     let work = Work::new();
     let mut seed = 11_u64;
     let mut number = |below: u64| {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        seed = seed
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         (seed >> 33) % below
     };
     let passage: String = (0..60).map(|n| format!("copied{n} ")).collect();
     for n in 0..60 {
-        let words: String = (0..number(400)).map(|_| format!("w{} ", number(300))).collect();
+        let words: String = (0..number(400))
+            .map(|_| format!("w{} ", number(300)))
+            .collect();
         let copy = if n % 3 == 0 { passage.as_str() } else { "" };
         work.write(&format!("c/{n:02}.txt"), format!("{words}{copy}{words}"));
     }
@@ -34,7 +38,12 @@ fn bytes_of(index: &Path) -> BTreeMap<String, Vec<u8>> {
     fs::read_dir(index)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap()))
+        .map(|path| {
+            (
+                path.file_name().unwrap().to_str().unwrap().to_owned(),
+                fs::read(path).unwrap(),
+            )
+        })
         .collect()
 }
 
@@ -43,23 +52,58 @@ fn every_way_gives_the_same_bytes() {
     let work = corpus();
     work.run("dedup-index", &["build", "-o", "fused", "c"]).ok();
     let expected = bytes_of(&work.path("fused"));
-    assert_eq!(expected.keys().collect::<Vec<_>>(), ["000001.000.part", "000001.docs", "000001.sets", "manifest.json"]);
+    assert_eq!(
+        expected.keys().collect::<Vec<_>>(),
+        [
+            "000001.000.part",
+            "000001.docs",
+            "000001.sets",
+            "manifest.json"
+        ]
+    );
     for (name, line) in [
-        ("one-thread", "dedup-index build -o one-thread --threads 1 c"),
-        ("eight-threads", "dedup-index build -o eight-threads --threads 8 c"),
-        ("no-memory", "dedup-index build -o no-memory --memory 1 --tmp-dir . c"),
-        ("little-memory", "dedup-index build -o little-memory --memory 40K --threads 3 c"),
+        (
+            "one-thread",
+            "dedup-index build -o one-thread --threads 1 c",
+        ),
+        (
+            "eight-threads",
+            "dedup-index build -o eight-threads --threads 8 c",
+        ),
+        (
+            "no-memory",
+            "dedup-index build -o no-memory --memory 1 --tmp-dir . c",
+        ),
+        (
+            "little-memory",
+            "dedup-index build -o little-memory --memory 40K --threads 3 c",
+        ),
         ("tokens", "dedup-tokenize c | dedup-index build -o tokens"),
-        ("binary-tokens", "dedup-tokenize --binary c | dedup-index build -o binary-tokens"),
+        (
+            "binary-tokens",
+            "dedup-tokenize --binary c | dedup-index build -o binary-tokens",
+        ),
         ("blots", "dedup-blot c | dedup-index build -o blots"),
-        ("binary-blots", "dedup-blot --binary --positions c | dedup-index build -o binary-blots --memory 1"),
-        ("dumped", "dedup-index dump fused | dedup-index build -o dumped"),
-        ("dumped-by-lots", "dedup-index dump --memory 1K fused | dedup-index build -o dumped-by-lots"),
+        (
+            "binary-blots",
+            "dedup-blot --binary --positions c | dedup-index build -o binary-blots --memory 1",
+        ),
+        (
+            "dumped",
+            "dedup-index dump fused | dedup-index build -o dumped",
+        ),
+        (
+            "dumped-by-lots",
+            "dedup-index dump --memory 1K fused | dedup-index build -o dumped-by-lots",
+        ),
     ] {
         work.shell(&format!("set -o pipefail; {line}")).ok();
         assert!(bytes_of(&work.path(name)) == expected, "{name}");
     }
-    assert_eq!(work.shell("ls -A | grep -v '^c$' | wc -l").ok_text(), "11\n");
+    assert_eq!(
+        work.shell("ls -A | grep -v '^c$' | wc -l").ok_text(),
+        "11\n"
+    );
 }
 
 /// What dump says of each document: its blots as a set.
@@ -68,10 +112,17 @@ fn dumped(work: &Work, index: &str) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 fn blots(stream: &[u8]) -> BTreeMap<String, BTreeSet<String>> {
-    let found = records(stream).into_iter().filter(|record| record["doc"].is_string());
+    let found = records(stream)
+        .into_iter()
+        .filter(|record| record["doc"].is_string());
     found
         .map(|record| {
-            let blots = record["blots"].as_array().unwrap().iter().map(|blot| blot.as_str().unwrap().to_owned()).collect();
+            let blots = record["blots"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|blot| blot.as_str().unwrap().to_owned())
+                .collect();
             (record["doc"].as_str().unwrap().to_owned(), blots)
         })
         .collect()
@@ -80,18 +131,35 @@ fn blots(stream: &[u8]) -> BTreeMap<String, BTreeSet<String>> {
 #[test]
 fn an_index_holds_what_the_stream_holds() {
     let work = corpus();
-    for (number, options) in
-        ["", "--parts 7", "--parts 256 --bits 16", "--bits 64 --parts 3", "--bits 33 -k 2", "--select winnow:4", "--tokenizer char:5 -k 1"]
-            .iter()
-            .enumerate()
+    for (number, options) in [
+        "",
+        "--parts 7",
+        "--parts 256 --bits 16",
+        "--bits 64 --parts 3",
+        "--bits 33 -k 2",
+        "--select winnow:4",
+        "--tokenizer char:5 -k 1",
+    ]
+    .iter()
+    .enumerate()
     {
         let stream = work.shell(&format!(
             "dedup-blot {} c",
             options.split("--parts").next().unwrap().to_owned()
-                + options.split("--parts").nth(1).map_or("", |rest| rest.trim_start().split_once(' ').map_or("", |(_, more)| more))
+                + options.split("--parts").nth(1).map_or("", |rest| rest
+                    .trim_start()
+                    .split_once(' ')
+                    .map_or("", |(_, more)| more))
         ));
-        work.shell(&format!("dedup-index build -o i{number} {options} c && dedup-index verify i{number}")).ok();
-        assert_eq!(dumped(&work, &format!("i{number}")), blots(&stream.ok()), "{options}");
+        work.shell(&format!(
+            "dedup-index build -o i{number} {options} c && dedup-index verify i{number}"
+        ))
+        .ok();
+        assert_eq!(
+            dumped(&work, &format!("i{number}")),
+            blots(&stream.ok()),
+            "{options}"
+        );
     }
 }
 
@@ -99,14 +167,27 @@ fn an_index_holds_what_the_stream_holds() {
 fn stats_count_aliases_as_documents() {
     let work = corpus();
     work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
-    let stats: serde_json::Value = serde_json::from_slice(&work.run("dedup-index", &["stats", "--json", "i"]).ok()).unwrap();
+    let stats: serde_json::Value =
+        serde_json::from_slice(&work.run("dedup-index", &["stats", "--json", "i"]).ok()).unwrap();
     let truth = blots(&work.run("dedup-blot", &["c"]).ok());
     let mut df: BTreeMap<&String, u64> = BTreeMap::new();
-    truth.values().flatten().for_each(|blot| *df.entry(blot).or_default() += 1);
-    assert_eq!((stats["documents"].as_u64(), stats["aliases"].as_u64()), (Some(65), Some(2)));
-    assert_eq!(stats["postings"], truth.values().map(|blots| blots.len() as u64).sum::<u64>());
+    truth
+        .values()
+        .flatten()
+        .for_each(|blot| *df.entry(blot).or_default() += 1);
+    assert_eq!(
+        (stats["documents"].as_u64(), stats["aliases"].as_u64()),
+        (Some(65), Some(2))
+    );
+    assert_eq!(
+        stats["postings"],
+        truth.values().map(|blots| blots.len() as u64).sum::<u64>()
+    );
     assert_eq!(stats["blots"], df.len());
-    assert_eq!(stats["singletons"], df.values().filter(|&&df| df == 1).count());
+    assert_eq!(
+        stats["singletons"],
+        df.values().filter(|&&df| df == 1).count()
+    );
     assert_eq!(stats["df"]["top"][0][0], *df.values().max().unwrap());
     let table = work.run("dedup-index", &["stats", "i"]).ok_text();
     assert!(
@@ -119,16 +200,38 @@ fn stats_count_aliases_as_documents() {
 #[test]
 fn one_blot_leads_to_its_documents() {
     let work = corpus();
-    work.run("dedup-index", &["build", "-o", "i", "--parts", "5", "c"]).ok();
+    work.run("dedup-index", &["build", "-o", "i", "--parts", "5", "c"])
+        .ok();
     let truth = blots(&work.run("dedup-blot", &["c"]).ok());
     for blot in truth.values().flatten().step_by(397) {
-        let expected: Vec<_> = truth.iter().filter(|(_, blots)| blots.contains(blot)).map(|(doc, _)| doc.clone()).collect();
+        let expected: Vec<_> = truth
+            .iter()
+            .filter(|(_, blots)| blots.contains(blot))
+            .map(|(doc, _)| doc.clone())
+            .collect();
         let found = records(&work.run("dedup-index", &["dump", "--blot", blot, "i"]).ok());
-        assert_eq!(found.iter().map(|record| record["doc"].as_str().unwrap().to_owned()).collect::<Vec<_>>(), expected, "{blot}");
+        assert_eq!(
+            found
+                .iter()
+                .map(|record| record["doc"].as_str().unwrap().to_owned())
+                .collect::<Vec<_>>(),
+            expected,
+            "{blot}"
+        );
     }
-    assert_eq!(work.run("dedup-index", &["dump", "--blot", "00000000", "i"]).ok(), b"");
+    assert_eq!(
+        work.run("dedup-index", &["dump", "--blot", "00000000", "i"])
+            .ok(),
+        b""
+    );
     let ran = work.run("dedup-index", &["dump", "--blot", "123456789", "i"]);
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: '123456789' is not a blot of 32 bits in hex\n"));
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (
+            2,
+            "dedup-index: '123456789' is not a blot of 32 bits in hex\n"
+        )
+    );
 }
 
 #[test]
@@ -140,9 +243,14 @@ fn every_flip_and_every_cut_is_reported() {
     ]);
     // Two segments: a document is replaced, a representative is gone, an alias is added.
     work.run("dedup-index", &["build", "-o", "i", "c"]).ok();
-    work.shell("cp c/b c/d; echo other words > c/b; rm c/a; dedup-index sync -q i c").ok();
+    work.shell("cp c/b c/d; echo other words > c/b; rm c/a; dedup-index sync -q i c")
+        .ok();
     let truth = dumped(&work, "i");
-    let step = if std::env::var_os("DEDUP_SOAK").is_some() { 1 } else { 13 };
+    let step = if std::env::var_os("DEDUP_SOAK").is_some() {
+        1
+    } else {
+        13
+    };
     for (name, bytes) in bytes_of(&work.path("i")) {
         let path = work.path("i").join(&name);
         for at in (0..bytes.len()).step_by(step) {
@@ -152,14 +260,23 @@ fn every_flip_and_every_cut_is_reported() {
                 fs::write(&path, damage).unwrap();
                 let ran = work.run("dedup-index", &["verify", "i"]);
                 // White space of JSON may be this or that.
-                let is_harmless = name == "manifest.json" && ran.code() == 0 && dumped(&work, "i") == truth;
+                let is_harmless =
+                    name == "manifest.json" && ran.code() == 0 && dumped(&work, "i") == truth;
                 if is_harmless {
                     continue;
                 }
                 assert_eq!(ran.code(), 2, "{name} {at}");
-                assert!(ran.stderr().starts_with("dedup-index: i") && !ran.stderr().contains("panicked"), "{name} {at}: {}", ran.stderr());
+                assert!(
+                    ran.stderr().starts_with("dedup-index: i")
+                        && !ran.stderr().contains("panicked"),
+                    "{name} {at}: {}",
+                    ran.stderr()
+                );
                 let dump = work.run("dedup-index", &["dump", "i"]);
-                assert!(dump.code() == 2 || blots(&dump.0.stdout) == truth, "{name} {at}");
+                assert!(
+                    dump.code() == 2 || blots(&dump.0.stdout) == truth,
+                    "{name} {at}"
+                );
             }
         }
         fs::write(&path, bytes).unwrap();
@@ -179,18 +296,38 @@ fn what_is_not_an_index_or_in_the_way() {
         )
     );
     let ran = work.run("dedup-index", &["build", "-o", "full", "c"]);
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: full: holds 'x', which is not of an index; choose another name\n"));
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (
+            2,
+            "dedup-index: full: holds 'x', which is not of an index; choose another name\n"
+        )
+    );
     work.run("dedup-index", &["build", "-o", "there", "c"]).ok();
     let ran = work.run("dedup-index", &["build", "-o", "there", "c"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
-        (2, "dedup-index: there: holds an index already; choose another name, or remove it first\n")
+        (
+            2,
+            "dedup-index: there: holds an index already; choose another name, or remove it first\n"
+        )
     );
-    let ran = work.run_with("dedup-index", &["build", "-o", "i", "-k", "4"], &work.run("dedup-blot", &["c"]).ok());
+    let ran = work.run_with(
+        "dedup-index",
+        &["build", "-o", "i", "-k", "4"],
+        &work.run("dedup-blot", &["c"]).ok(),
+    );
     assert_eq!(ran.code(), 2);
-    assert!(ran.stderr().contains("scheme is 'word@18.0 ordered:8:32 all', expected 'word@18.0 ordered:4:32 all'"), "{}", ran.stderr());
+    assert!(
+        ran.stderr().contains(
+            "scheme is 'word@18.0 ordered:8:32 all', expected 'word@18.0 ordered:4:32 all'"
+        ),
+        "{}",
+        ran.stderr()
+    );
     assert!(!work.path("i").exists());
-    work.run("dedup-index", &["build", "-o", "empty", "-q", "/dev/null"]).ok();
+    work.run("dedup-index", &["build", "-o", "empty", "-q", "/dev/null"])
+        .ok();
     work.run("dedup-index", &["verify", "empty"]).ok();
 }
 
@@ -202,7 +339,10 @@ fn a_killed_build_leaves_no_index_and_the_next_one_sweeps() {
     let (mut died, mut done) = (0, 0);
     // The instants to die at, from the first system call to well after the end.
     for instant in 0..40 {
-        let mut child = work.command("dedup-index", &["build", "-o", "i", "c"]).spawn().unwrap();
+        let mut child = work
+            .command("dedup-index", &["build", "-o", "i", "c"])
+            .spawn()
+            .unwrap();
         std::thread::sleep(std::time::Duration::from_micros(instant * 1500));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -247,6 +387,11 @@ fn a_full_disk_is_an_error_and_leaves_nothing() {
     let left = work.shell("ls -A small");
     work.shell("umount small").ok();
     assert_eq!(ran.code(), 2);
-    assert!(ran.stderr().starts_with("dedup-index: small/i/") && ran.stderr().contains("No space left on device"), "{}", ran.stderr());
+    assert!(
+        ran.stderr().starts_with("dedup-index: small/i/")
+            && ran.stderr().contains("No space left on device"),
+        "{}",
+        ran.stderr()
+    );
     assert_eq!(left.ok_text(), "");
 }

@@ -5,16 +5,28 @@ use std::{fs, path::Path};
 
 /// A folder of what people hand in, made by the programs that make such files.
 fn folder() -> Work {
-    let work = Work::with(&[("c/a.txt", "A text that can be read."), ("c/b.md", "# Another one")]);
-    work.write("c/essay.pdf", "%PDF-1.4\n1 0 obj\n<< /Type /Catalog >>\nendobj\ntrailer\n<< /Root 1 0 R >>\n%%EOF\n");
+    let work = Work::with(&[
+        ("c/a.txt", "A text that can be read."),
+        ("c/b.md", "# Another one"),
+    ]);
+    work.write(
+        "c/essay.pdf",
+        "%PDF-1.4\n1 0 obj\n<< /Type /Catalog >>\nendobj\ntrailer\n<< /Root 1 0 R >>\n%%EOF\n",
+    );
     work.write("c/old.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0\0\0");
     work.write("c/data.parquet", b"PAR1\x15\0\x15\x0c\0PAR1");
     work.write("c/picture.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
     work.write("c/photo.jpg", b"\xff\xd8\xff\xe0\0\x10JFIF\0");
-    work.write("c/crawl.warc", "WARC/1.0\r\nWARC-Type: response\r\n\r\ntext");
+    work.write(
+        "c/crawl.warc",
+        "WARC/1.0\r\nWARC-Type: response\r\n\r\ntext",
+    );
     work.write("c/note.rtf", "{\\rtf1\\ansi some words}");
     work.write("c/table.csv", "id,text\n1,some words\n");
-    work.write("c/list.json", "[\n  {\"id\": 1, \"text\": \"some words\"}\n]\n");
+    work.write(
+        "c/list.json",
+        "[\n  {\"id\": 1, \"text\": \"some words\"}\n]\n",
+    );
     work.write("c/book.ipynb", "{\"cells\": [], \"nbformat\": 4}");
     work.write("c/blob", b"\0\x01\x02\x03\xff\xfe\0\0");
     work.write("c/.hidden", "not looked at");
@@ -62,18 +74,37 @@ fn every_file_of_a_folder_is_read_or_accounted_for() {
     let work = folder();
     for (threads, paths) in [("1", "c"), ("4", "c")] {
         let ran = work.run("dedup-tokenize", &["--threads", threads, paths]);
-        assert_eq!((ran.code(), ran.docs()), (2, vec!["c/a.txt".to_owned(), "c/b.md".to_owned()]));
+        assert_eq!(
+            (ran.code(), ran.docs()),
+            (2, vec!["c/a.txt".to_owned(), "c/b.md".to_owned()])
+        );
         assert_eq!(ran.accounts(), [format!("dedup-tokenize: {ACCOUNT}")]);
         // Those that may be documents are named, each with a way out.
         assert_eq!(ran.stderr().lines().count(), 25);
         for line in ran.stderr().lines() {
-            assert!(line.starts_with("dedup-tokenize: c/") && line.contains(": left out: ") && line.contains("; "), "{line}");
+            assert!(
+                line.starts_with("dedup-tokenize: c/")
+                    && line.contains(": left out: ")
+                    && line.contains("; "),
+                "{line}"
+            );
         }
-        assert!(ran.stderr().contains("dedup-tokenize: c/some.tar.gz: left out: tar in gzip; unpack it first\n"));
+        assert!(
+            ran.stderr().contains(
+                "dedup-tokenize: c/some.tar.gz: left out: tar in gzip; unpack it first\n"
+            )
+        );
     }
     assert_eq!(work.run("dedup-tokenize", &["--skip-bad", "c"]).code(), 0);
     let quiet = work.run("dedup-tokenize", &["-q", "c"]);
-    assert_eq!((quiet.code(), quiet.accounts().len(), quiet.stderr().lines().count()), (2, 0, 25));
+    assert_eq!(
+        (
+            quiet.code(),
+            quiet.accounts().len(),
+            quiet.stderr().lines().count()
+        ),
+        (2, 0, 25)
+    );
 }
 
 #[test]
@@ -90,46 +121,82 @@ fn every_program_that_reads_documents_gives_the_account() {
         "dedup-query --history h --min-similarity 94% c",
         "dedup-extract --as spans idx c",
     ] {
-        let (tool, ran) = (line.split(' ').next().unwrap(), work.shell(&format!("{line} > /dev/null")));
-        assert_eq!((ran.code(), ran.accounts()), (2, vec![format!("{tool}: {ACCOUNT}")]), "{line}: {}", ran.stderr());
+        let (tool, ran) = (
+            line.split(' ').next().unwrap(),
+            work.shell(&format!("{line} > /dev/null")),
+        );
+        assert_eq!(
+            (ran.code(), ran.accounts()),
+            (2, vec![format!("{tool}: {ACCOUNT}")]),
+            "{line}: {}",
+            ran.stderr()
+        );
     }
 }
 
 #[test]
 fn an_index_that_follows_its_files_counts_those_that_did_not_change() {
-    let work = Work::with(&[("c/a.txt", "one"), ("c/b.txt", "two"), ("c/d.pdf", "%PDF-1.4")]);
+    let work = Work::with(&[
+        ("c/a.txt", "one"),
+        ("c/b.txt", "two"),
+        ("c/d.pdf", "%PDF-1.4"),
+    ]);
     work.shell("dedup-index build -q -o idx c/a.txt").ok();
     let sync = || {
         let ran = work.run("dedup-index", &["sync", "idx", "c"]);
-        assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: c/d.pdf: left out: pdf; convert it with pdftotext\n"));
+        assert_eq!(
+            (ran.code(), ran.stderr().as_str()),
+            (
+                2,
+                "dedup-index: c/d.pdf: left out: pdf; convert it with pdftotext\n"
+            )
+        );
         ran.accounts().concat()
     };
     let pdf = "left out 1 file: pdf 1 (convert it with pdftotext)";
-    assert_eq!(sync(), format!("dedup-index: read 2 documents in 2 files (6 bytes); {pdf}"));
+    assert_eq!(
+        sync(),
+        format!("dedup-index: read 2 documents in 2 files (6 bytes); {pdf}")
+    );
     // What was written within the last two seconds may be written again, so it is read again.
-    let settled = format!("dedup-index: read 0 documents in 0 files (0 bytes); 2 files unchanged; {pdf}");
+    let settled =
+        format!("dedup-index: read 0 documents in 0 files (0 bytes); 2 files unchanged; {pdf}");
     let start = std::time::Instant::now();
     while sync() != settled {
         assert!(start.elapsed().as_secs() < 60);
     }
     work.write("c/b.txt", "two and three");
-    assert_eq!(sync(), format!("dedup-index: read 1 document in 1 file (13 bytes); 1 file unchanged; {pdf}"));
+    assert_eq!(
+        sync(),
+        format!("dedup-index: read 1 document in 1 file (13 bytes); 1 file unchanged; {pdf}")
+    );
 }
 
 #[test]
 fn a_sharded_build_gives_the_same_account_and_index() {
     let work = folder();
     for number in 0..40 {
-        work.write(&format!("c/more/{number}.txt"), format!("text number {number} of many that are cut into slices"));
+        work.write(
+            &format!("c/more/{number}.txt"),
+            format!("text number {number} of many that are cut into slices"),
+        );
     }
-    work.write("c/more/a.jsonl", "{\"id\":\"c/a.txt\",\"text\":\"came before\"}\n{\"id\":\"x\",\"body\":\"no text\"}\n");
+    work.write(
+        "c/more/a.jsonl",
+        "{\"id\":\"c/a.txt\",\"text\":\"came before\"}\n{\"id\":\"x\",\"body\":\"no text\"}\n",
+    );
     fs::remove_file(work.path("c/pipe")).unwrap();
     work.write("hosts", "one slots=2\ntwo\n");
     let one = work.shell("dedup-index build --parts 2 -o one.idx c");
     let many = work.shell(
         "dedup-shard plan -o run --hosts hosts --parts 2 c && { dedup-shard run run; code=$?; diff -r one.idx run/index; exit $code; }",
     );
-    assert_eq!((one.code(), many.code(), many.stdout().as_str()), (2, 2, ""), "{}", many.stderr());
+    assert_eq!(
+        (one.code(), many.code(), many.stdout().as_str()),
+        (2, 2, ""),
+        "{}",
+        many.stderr()
+    );
     let said = |text: String| text.replace("dedup-shard:", "dedup-index:");
     assert_eq!(said(many.accounts().join("\n")), one.accounts().join("\n"));
     // Documents whose id came before in another slice are reported after the other flaws of their slice.
@@ -146,17 +213,45 @@ fn a_file_that_was_named_must_be_read() {
     let work = folder();
     for name in ["c/essay.docx", "c/some.tar.gz", "c/wide.txt", "c/table.csv"] {
         let ran = work.run("dedup-tokenize", &["c/a.txt", name]);
-        assert_eq!((ran.code(), ran.docs()), (2, vec!["c/a.txt".to_owned()]), "{name}");
-        assert!(ran.stderr().starts_with(&format!("dedup-tokenize: {name}: left out: ")), "{}", ran.stderr());
+        assert_eq!(
+            (ran.code(), ran.docs()),
+            (2, vec!["c/a.txt".to_owned()]),
+            "{name}"
+        );
+        assert!(
+            ran.stderr()
+                .starts_with(&format!("dedup-tokenize: {name}: left out: ")),
+            "{}",
+            ran.stderr()
+        );
     }
     // Unless the user says what it is.
-    assert_eq!(docs(&work.run("dedup-tokenize", &["--records", "text", "c/table.csv"]).ok()), ["c/table.csv"]);
-    assert_eq!(docs(&work.run("dedup-tokenize", &["--records", "lines", "c/table.csv"]).ok()), ["c/table.csv:1", "c/table.csv:2"]);
+    assert_eq!(
+        docs(
+            &work
+                .run("dedup-tokenize", &["--records", "text", "c/table.csv"])
+                .ok()
+        ),
+        ["c/table.csv"]
+    );
+    assert_eq!(
+        docs(
+            &work
+                .run("dedup-tokenize", &["--records", "lines", "c/table.csv"])
+                .ok()
+        ),
+        ["c/table.csv:1", "c/table.csv:2"]
+    );
     // From a pipe it is the same.
     for name in ["c/essay.docx", "c/essay.pdf", "c/wide.txt"] {
         let ran = work.run_with("dedup-tokenize", &[], &work.read(name));
         assert_eq!(ran.code(), 2);
-        assert!(ran.stderr().starts_with("dedup-tokenize: stdin: left out: "), "{}", ran.stderr());
+        assert!(
+            ran.stderr()
+                .starts_with("dedup-tokenize: stdin: left out: "),
+            "{}",
+            ran.stderr()
+        );
     }
 }
 
@@ -165,11 +260,16 @@ fn five_files_of_a_kind_are_named_unless_all_are_wanted() {
     let work = Work::with(&[("c/a.txt", "some words")]);
     (0..9).for_each(|number| work.write(&format!("c/{number}.pdf"), "%PDF-1.4"));
     let named = |lines: usize| {
-        let line = |number| format!("dedup-tokenize: c/{number}.pdf: left out: pdf; convert it with pdftotext\n");
+        let line = |number| {
+            format!("dedup-tokenize: c/{number}.pdf: left out: pdf; convert it with pdftotext\n")
+        };
         (0..lines).map(line).collect::<String>()
     };
     let others = "dedup-tokenize: left out: pdf: and 4 more files; -v names them\n";
-    assert_eq!(work.run("dedup-tokenize", &["c"]).stderr(), named(5) + others);
+    assert_eq!(
+        work.run("dedup-tokenize", &["c"]).stderr(),
+        named(5) + others
+    );
     assert_eq!(work.run("dedup-tokenize", &["-v", "c"]).stderr(), named(9));
 }
 
@@ -178,76 +278,160 @@ fn reading_no_document_is_an_error_and_leaves_nothing() {
     let work = Work::with(&[("empty/.keep", ""), ("only/a.pdf", "%PDF-1.4")]);
     work.write("some.txt", "some words");
     work.shell("dedup-index build -q -o idx some.txt").ok();
-    let what = "no document was read; name files or directories that hold some, or write some to stdin";
+    let what =
+        "no document was read; name files or directories that hold some, or write some to stdin";
     for path in ["empty", "only", "nosuchdir"] {
-        for line in
-            ["dedup-index build -o new.idx", "dedup-tokenize -o new.idx", "dedup-index add idx", "dedup-query idx", "dedup-spex -o new.idx"]
-        {
+        for line in [
+            "dedup-index build -o new.idx",
+            "dedup-tokenize -o new.idx",
+            "dedup-index add idx",
+            "dedup-query idx",
+            "dedup-spex -o new.idx",
+        ] {
             let ran = work.shell(&format!("{line} {path}"));
             let last = format!("{}: {what}", line.split(' ').next().unwrap());
-            assert_eq!((ran.code(), ran.stderr().lines().last().unwrap_or_default()), (2, last.as_str()), "{line} {path}");
+            assert_eq!(
+                (ran.code(), ran.stderr().lines().last().unwrap_or_default()),
+                (2, last.as_str()),
+                "{line} {path}"
+            );
             assert!(!work.path("new.idx").exists(), "{line} {path}");
         }
     }
     let ran = work.shell("dedup-index build -o new.idx empty");
-    assert_eq!(ran.accounts(), ["dedup-index: read 0 documents in 0 files (0 bytes); left out 1 file: hidden 1"]);
+    assert_eq!(
+        ran.accounts(),
+        ["dedup-index: read 0 documents in 0 files (0 bytes); left out 1 file: hidden 1"]
+    );
 }
 
 fn eight_lines() -> String {
-    (0..8).map(|number| format!("{{\"id\":{number},\"text\":\"document {number}\"}}\n")).collect()
+    (0..8)
+        .map(|number| format!("{{\"id\":{number},\"text\":\"document {number}\"}}\n"))
+        .collect()
 }
 
 /// The names of C4 and Dolma.
 #[test]
 fn objects_a_line_are_documents_whatever_the_file_is_called() {
-    let work = Work::with(&[("c4.json", eight_lines()), ("part-00000", eight_lines()), ("lines.dat", eight_lines())]);
-    work.shell("gzip -k c4.json; zstd -q c4.json -o dolma.json.zst").ok();
+    let work = Work::with(&[
+        ("c4.json", eight_lines()),
+        ("part-00000", eight_lines()),
+        ("lines.dat", eight_lines()),
+    ]);
+    work.shell("gzip -k c4.json; zstd -q c4.json -o dolma.json.zst")
+        .ok();
     let expected: Vec<String> = (0..8).map(|number| number.to_string()).collect();
-    for name in ["c4.json", "c4.json.gz", "dolma.json.zst", "part-00000", "lines.dat"] {
-        assert_eq!(docs(&work.run("dedup-tokenize", &[name]).ok()), expected, "{name}");
+    for name in [
+        "c4.json",
+        "c4.json.gz",
+        "dolma.json.zst",
+        "part-00000",
+        "lines.dat",
+    ] {
         assert_eq!(
-            docs(&work.shell(&format!("mkdir -p d && cp {name} d && dedup-tokenize d && rm d/*")).ok()),
+            docs(&work.run("dedup-tokenize", &[name]).ok()),
+            expected,
+            "{name}"
+        );
+        assert_eq!(
+            docs(
+                &work
+                    .shell(&format!(
+                        "mkdir -p d && cp {name} d && dedup-tokenize d && rm d/*"
+                    ))
+                    .ok()
+            ),
             expected,
             "{name} in a directory"
         );
-        assert_eq!(docs(&work.run_with("dedup-tokenize", &[], &work.read(name)).ok()), expected, "{name} from a pipe");
+        assert_eq!(
+            docs(&work.run_with("dedup-tokenize", &[], &work.read(name)).ok()),
+            expected,
+            "{name} from a pipe"
+        );
     }
     // A text stays a text, and settings stay one document.
     work.write("c/a.txt", eight_lines().replace("text", "body"));
     work.write("c/a.md", eight_lines() + "and then some text\n");
-    work.write("c/b.json", "{\n  \"name\": \"settings\",\n  \"text\": \"a field\"\n}\n");
+    work.write(
+        "c/b.json",
+        "{\n  \"name\": \"settings\",\n  \"text\": \"a field\"\n}\n",
+    );
     work.write("c/c.json", "{\"name\":\"settings in one line\"}\n");
     work.write("c/d.json", "{\"name\":1}\nand then some text\n");
-    assert_eq!(docs(&work.run("dedup-tokenize", &["c"]).ok()), ["c/a.md", "c/a.txt", "c/b.json", "c/c.json", "c/d.json"]);
+    assert_eq!(
+        docs(&work.run("dedup-tokenize", &["c"]).ok()),
+        ["c/a.md", "c/a.txt", "c/b.json", "c/c.json", "c/d.json"]
+    );
 }
 
 /// What a file holds does not depend on whether it is named or found.
 #[test]
 fn a_name_of_a_text_is_refuted_by_each_line_also_in_a_directory() {
-    let work =
-        Work::with(&[("d/x.txt", eight_lines()), ("d/y.md", "\u{feff}\n\n".to_owned() + &eight_lines().replace("\"id\":", "\"id\":1"))]);
+    let work = Work::with(&[
+        ("d/x.txt", eight_lines()),
+        (
+            "d/y.md",
+            "\u{feff}\n\n".to_owned() + &eight_lines().replace("\"id\":", "\"id\":1"),
+        ),
+    ]);
     work.write("d/z.txt", "a text {in braces}");
     work.write("d/{.txt", "{in braces} a text");
-    work.write("d/spaces.txt", " ".repeat(200) + &eight_lines().replace("\"id\":", "\"id\":2"));
-    work.shell("sed 's/:/:3/' d/x.txt | gzip > d/packed.txt.gz").ok();
-    let named = work.shell("cd d && dedup-tokenize packed.txt.gz spaces.txt x.txt y.md z.txt {.txt");
+    work.write(
+        "d/spaces.txt",
+        " ".repeat(200) + &eight_lines().replace("\"id\":", "\"id\":2"),
+    );
+    work.shell("sed 's/:/:3/' d/x.txt | gzip > d/packed.txt.gz")
+        .ok();
+    let named =
+        work.shell("cd d && dedup-tokenize packed.txt.gz spaces.txt x.txt y.md z.txt {.txt");
     let found = work.shell("cd d && dedup-tokenize --relative .");
-    assert_eq!((found.ok_text(), found.accounts()), (named.ok_text(), named.accounts()));
-    assert_eq!((found.docs().len(), found.accounts()), (34, vec!["dedup-tokenize: read 34 documents in 6 files (356 bytes)".to_owned()]));
+    assert_eq!(
+        (found.ok_text(), found.accounts()),
+        (named.ok_text(), named.accounts())
+    );
+    assert_eq!(
+        (found.docs().len(), found.accounts()),
+        (
+            34,
+            vec!["dedup-tokenize: read 34 documents in 6 files (356 bytes)".to_owned()]
+        )
+    );
     let text = work.shell("dedup-tokenize --records text d");
     assert_eq!((docs(&text.ok()).len(), text.accounts().len()), (6, 1));
     // An index that follows them has the same documents.
-    work.shell("dedup-index build -q -o i d && dedup-index sync -q i d && dedup-index verify i").ok();
-    assert_eq!(work.shell("dedup-index stats --json i | jq .documents").ok_text(), "34\n");
+    work.shell("dedup-index build -q -o i d && dedup-index sync -q i d && dedup-index verify i")
+        .ok();
+    assert_eq!(
+        work.shell("dedup-index stats --json i | jq .documents")
+            .ok_text(),
+        "34\n"
+    );
 }
 
 #[test]
 fn a_wrong_text_field_is_explained_once_a_file() {
-    let lines: String = (0..2000).map(|number| format!("{{\"id\":{number},\"body\":\"words\",\"lang\":\"en\"}}\n")).collect();
-    let work = Work::with(&[("a.jsonl", lines.as_str()), ("b.jsonl", &(lines.clone() + "{\"id\":\"ok\",\"text\":\"some words\"}\n"))]);
+    let lines: String = (0..2000)
+        .map(|number| format!("{{\"id\":{number},\"body\":\"words\",\"lang\":\"en\"}}\n"))
+        .collect();
+    let work = Work::with(&[
+        ("a.jsonl", lines.as_str()),
+        (
+            "b.jsonl",
+            &(lines.clone() + "{\"id\":\"ok\",\"text\":\"some words\"}\n"),
+        ),
+    ]);
     for threads in ["1", "4"] {
-        let ran = work.run("dedup-tokenize", &["--threads", threads, "a.jsonl", "b.jsonl"]);
-        let line = |place: &str| format!("dedup-tokenize: {place}: no field 'text' with a text; it has 'id', 'body', 'lang'\n");
+        let ran = work.run(
+            "dedup-tokenize",
+            &["--threads", threads, "a.jsonl", "b.jsonl"],
+        );
+        let line = |place: &str| {
+            format!(
+                "dedup-tokenize: {place}: no field 'text' with a text; it has 'id', 'body', 'lang'\n"
+            )
+        };
         let expected = [
             line("a.jsonl:1") + &line("a.jsonl:2") + &line("a.jsonl:3"),
             "dedup-tokenize: a.jsonl: no document: each of its 2000 records has no field 'text' with a text, but 'body', 'id', 'lang'; \
@@ -258,8 +442,14 @@ fn a_wrong_text_field_is_explained_once_a_file() {
              --text-field names the right one\n"
                 .to_owned(),
         ];
-        assert_eq!((ran.code(), ran.stderr(), ran.docs()), (2, expected.concat(), vec!["ok".to_owned()]));
-        assert_eq!(ran.accounts(), ["dedup-tokenize: read 1 document in 2 files (10 bytes); left out 4000 records"]);
+        assert_eq!(
+            (ran.code(), ran.stderr(), ran.docs()),
+            (2, expected.concat(), vec!["ok".to_owned()])
+        );
+        assert_eq!(
+            ran.accounts(),
+            ["dedup-tokenize: read 1 document in 2 files (10 bytes); left out 4000 records"]
+        );
     }
 }
 
@@ -268,24 +458,57 @@ fn a_document_that_is_too_large_is_left_out() {
     let long = "word ".repeat(100_000);
     let line = |id: &str, text: &str| format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n");
     let work = Work::with(&[("a.txt", "short"), ("b.txt", &long)]);
-    work.write("c.jsonl", line("c1", "short") + &line("c2", &long) + &line("c3", "short"));
-    work.write("d.fa", format!(">d1\nACGT\n>d2\n{}\n>d3\nACGT\n", "ACGT".repeat(100_000)));
+    work.write(
+        "c.jsonl",
+        line("c1", "short") + &line("c2", &long) + &line("c3", "short"),
+    );
+    work.write(
+        "d.fa",
+        format!(">d1\nACGT\n>d2\n{}\n>d3\nACGT\n", "ACGT".repeat(100_000)),
+    );
     work.shell("gzip -k b.txt; gzip -k c.jsonl").ok();
-    let too_large = "a document of more than 307200 bytes; raise --max-document (4G is the most), or split it";
+    let too_large =
+        "a document of more than 307200 bytes; raise --max-document (4G is the most), or split it";
     for (arguments, expected, errors) in [
         (&["a.txt", "b.txt"][..], &["a.txt"][..], &["b.txt"][..]),
         (&["b.txt.gz", "a.txt"], &["a.txt"], &["b.txt.gz"]),
-        (&["c.jsonl", "c.jsonl.gz", "a.txt"], &["c1", "c3", "a.txt"], &["c.jsonl:2", "c.jsonl.gz:2"]),
+        (
+            &["c.jsonl", "c.jsonl.gz", "a.txt"],
+            &["c1", "c3", "a.txt"],
+            &["c.jsonl:2", "c.jsonl.gz:2"],
+        ),
         (&["--records", "fasta", "d.fa"], &["d1", "d3"], &["d.fa:3"]),
     ] {
-        let ran = work.run("dedup-tokenize", &[&["--max-document", "300K"], arguments].concat());
-        assert_eq!((ran.code(), ran.docs()), (2, expected.iter().map(|&id| id.to_owned()).collect()), "{arguments:?}");
-        let errors: Vec<_> = errors.iter().map(|place| format!("dedup-tokenize: {place}: {too_large}")).collect();
+        let ran = work.run(
+            "dedup-tokenize",
+            &[&["--max-document", "300K"], arguments].concat(),
+        );
+        assert_eq!(
+            (ran.code(), ran.docs()),
+            (2, expected.iter().map(|&id| id.to_owned()).collect()),
+            "{arguments:?}"
+        );
+        let errors: Vec<_> = errors
+            .iter()
+            .map(|place| format!("dedup-tokenize: {place}: {too_large}"))
+            .collect();
         let said = ran.stderr();
-        assert_eq!(said.lines().filter(|line| !line.contains("came before")).collect::<Vec<_>>(), errors);
+        assert_eq!(
+            said.lines()
+                .filter(|line| !line.contains("came before"))
+                .collect::<Vec<_>>(),
+            errors
+        );
     }
-    let ran = work.run_with("dedup-tokenize", &["--max-document", "300K", "-", "a.txt"], long.as_bytes());
-    assert_eq!(ran.stderr(), format!("dedup-tokenize: stdin: {too_large}\n"));
+    let ran = work.run_with(
+        "dedup-tokenize",
+        &["--max-document", "300K", "-", "a.txt"],
+        long.as_bytes(),
+    );
+    assert_eq!(
+        ran.stderr(),
+        format!("dedup-tokenize: stdin: {too_large}\n")
+    );
     let account = "read 1 document in 1 file (5 bytes); left out 1 file: too large 1 (raise --max-document, or split it)";
     assert_eq!(ran.accounts(), [format!("dedup-tokenize: {account}")]);
 }
@@ -294,7 +517,10 @@ fn a_document_that_is_too_large_is_left_out() {
 fn peak(work: &Work, line: &str) -> (u64, String) {
     let ran = work.shell(&format!("/usr/bin/time -f %M -o peak {line} > /dev/null"));
     let peak = String::from_utf8(work.read("peak")).unwrap();
-    (peak.lines().last().unwrap().trim().parse().unwrap(), ran.stderr())
+    (
+        peak.lines().last().unwrap().trim().parse().unwrap(),
+        ran.stderr(),
+    )
 }
 
 #[test]
@@ -304,7 +530,9 @@ fn memory_is_bounded_by_the_budget_and_the_largest_document() {
     let mut number = 1_u64;
     let mut text = String::new();
     while (text.len() as u64) < BYTES {
-        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        number = number
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         text += &format!("{:x} ", number >> (36 + (number >> 60)));
     }
     work.write("large.txt", &text);
@@ -324,17 +552,32 @@ fn memory_is_bounded_by_the_budget_and_the_largest_document() {
         "dedup-index build --memory 64M -o large.idx large.txt c",
         "dedup-query large.idx large.txt",
     ] {
-        let most = most(if line.contains("16M") { 16 << 20 } else { 64 << 20 });
+        let most = most(if line.contains("16M") {
+            16 << 20
+        } else {
+            64 << 20
+        });
         let (peak, said) = peak(&work, line);
-        assert!(peak < most && said.is_empty(), "{line}: {peak} of {most} kB; {said}");
+        assert!(
+            peak < most && said.is_empty(),
+            "{line}: {peak} of {most} kB; {said}"
+        );
     }
 }
 
 /// A document that is larger than what may be under way is encoded as it is written: that must not show.
 #[test]
 fn the_bytes_of_a_stream_do_not_depend_on_the_memory() {
-    let words = |from: u32, count: u32| (from..from + count).map(|number| format!("w{} ", number % 70_001)).collect::<String>();
-    let work = Work::with(&[("a.txt", "a few words \u{1b}[0m"), ("c.txt", ""), ("f.txt", "the last words")]);
+    let words = |from: u32, count: u32| {
+        (from..from + count)
+            .map(|number| format!("w{} ", number % 70_001))
+            .collect::<String>()
+    };
+    let work = Work::with(&[
+        ("a.txt", "a few words \u{1b}[0m"),
+        ("c.txt", ""),
+        ("f.txt", "the last words"),
+    ]);
     for (name, count) in [("b.txt", 90_000), ("d.txt", 200_000), ("e.txt", 2_000)] {
         work.write(name, words(count, count));
     }
@@ -342,7 +585,10 @@ fn the_bytes_of_a_stream_do_not_depend_on_the_memory() {
     // The id of a large document that came before, one that is left out for it, and large ones in one chunk with small ones.
     work.write(
         "g.jsonl",
-        line("d.txt", &words(5, 90_000)) + &line("g1", "some words") + &line("g2", &words(9, 90_000)) + &line("g1", &words(1, 9_000)),
+        line("d.txt", &words(5, 90_000))
+            + &line("g1", "some words")
+            + &line("g2", &words(9, 90_000))
+            + &line("g1", &words(1, 9_000)),
     );
     for line in [
         "dedup-tokenize",
@@ -355,13 +601,21 @@ fn the_bytes_of_a_stream_do_not_depend_on_the_memory() {
     ] {
         for form in ["", "--binary"] {
             let made = |memory: &str, threads: u32| {
-                let ran = work.shell(&format!("{line} {form} --memory {memory} --threads {threads} ?.txt g.jsonl"));
+                let ran = work.shell(&format!(
+                    "{line} {form} --memory {memory} --threads {threads} ?.txt g.jsonl"
+                ));
                 (ran.code(), ran.0.stdout)
             };
             let expected = made("1G", 1);
-            assert!(expected.0 == 2 && expected.1.len() > 1 << 16, "{line} {form}");
+            assert!(
+                expected.0 == 2 && expected.1.len() > 1 << 16,
+                "{line} {form}"
+            );
             for (memory, threads) in [("64K", 1), ("64K", 3), ("4M", 2)] {
-                assert!(made(memory, threads) == expected, "{line} {form} --memory {memory} --threads {threads}");
+                assert!(
+                    made(memory, threads) == expected,
+                    "{line} {form} --memory {memory} --threads {threads}"
+                );
             }
         }
     }
@@ -372,10 +626,23 @@ fn the_bytes_of_a_stream_do_not_depend_on_the_memory() {
 fn a_bomb_is_left_out_in_little_memory() {
     let work = Work::new();
     let a_gigabyte = |byte: &str| format!("head -c 1G /dev/zero | tr '\\0' '{byte}' | gzip -1");
-    work.shell(&format!("{} > text.gz; {} > zero.gz; {} > line.jsonl.gz", a_gigabyte("a"), a_gigabyte("\\0"), a_gigabyte("{"))).ok();
-    for (file, most) in [("text.gz", 100 << 10), ("zero.gz", 48 << 10), ("line.jsonl.gz", 120 << 10)] {
+    work.shell(&format!(
+        "{} > text.gz; {} > zero.gz; {} > line.jsonl.gz",
+        a_gigabyte("a"),
+        a_gigabyte("\\0"),
+        a_gigabyte("{")
+    ))
+    .ok();
+    for (file, most) in [
+        ("text.gz", 100 << 10),
+        ("zero.gz", 48 << 10),
+        ("line.jsonl.gz", 120 << 10),
+    ] {
         let (peak, said) = peak(&work, &format!("dedup-tokenize --max-document 32M {file}"));
         assert!(peak < most, "{file}: {peak} of {most} kB");
-        assert!(said.contains("raise --max-document") || Path::new(file) == Path::new("zero.gz"), "{file}: {said}");
+        assert!(
+            said.contains("raise --max-document") || Path::new(file) == Path::new("zero.gz"),
+            "{file}: {said}"
+        );
     }
 }

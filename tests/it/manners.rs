@@ -8,9 +8,19 @@ fn a_closed_pipe_is_quiet() {
     for n in 0..40 {
         work.write(&format!("c/{n}"), "word ".repeat(50_000));
     }
-    for line in ["dedup-tokenize c | head -c 100", "dedup-blot --binary c | head -c 1", "dedup-tokenize a | dedup-blot | true"] {
-        let ran = work.shell(&format!("set -o pipefail; {line} > /dev/null; echo ${{PIPESTATUS[0]}}"));
-        assert_eq!((ran.stdout().as_str(), ran.stderr().as_str()), ("0\n", ""), "{line}");
+    for line in [
+        "dedup-tokenize c | head -c 100",
+        "dedup-blot --binary c | head -c 1",
+        "dedup-tokenize a | dedup-blot | true",
+    ] {
+        let ran = work.shell(&format!(
+            "set -o pipefail; {line} > /dev/null; echo ${{PIPESTATUS[0]}}"
+        ));
+        assert_eq!(
+            (ran.stdout().as_str(), ran.stderr().as_str()),
+            ("0\n", ""),
+            "{line}"
+        );
     }
 }
 
@@ -19,10 +29,16 @@ fn output_files_appear_whole_or_not_at_all() {
     let work = Work::with(&[("a", "some words")]);
     work.run("dedup-tokenize", &["-o", "t", "a"]).ok();
     assert_eq!(work.read("t"), work.run("dedup-tokenize", &["a"]).ok());
-    work.write("bad", "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}\n");
+    work.write(
+        "bad",
+        "{\"dedup\":\"tokens\",\"version\":1,\"scheme\":\"word@18.0\"}\n",
+    );
     assert_eq!(work.run("dedup-tokenize", &["-o", "t", "bad"]).code(), 2);
     assert_eq!(work.read("t"), work.run("dedup-tokenize", &["a"]).ok());
-    let mut names: Vec<_> = std::fs::read_dir(work.dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let mut names: Vec<_> = std::fs::read_dir(work.dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     names.sort();
     assert_eq!(names, ["a", "bad", "t"]);
     let umask = work.shell("umask 022; dedup-tokenize -o u a; stat -c %a u");
@@ -34,16 +50,31 @@ fn output_that_cannot_be_written() {
     let work = Work::with(&[("a", "some words")]);
     for (output, what) in [
         ("no/t", "dedup-tokenize: no/t: No such file or directory"),
-        ("/dev/full", "dedup-tokenize: /dev/full: No space left on device"),
-        (".", "dedup-tokenize: .: is a directory; give -o the name of a file"),
+        (
+            "/dev/full",
+            "dedup-tokenize: /dev/full: No space left on device",
+        ),
+        (
+            ".",
+            "dedup-tokenize: .: is a directory; give -o the name of a file",
+        ),
     ] {
         let ran = work.run("dedup-tokenize", &["-o", output, "a"]);
         assert_eq!(ran.code(), 2);
         assert!(ran.stderr().starts_with(what), "{}", ran.stderr());
     }
     let ran = work.shell("dedup-blot a > /dev/full");
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-blot: stdout: No space left on device (os error 28)\n"));
-    assert_eq!(work.run("dedup-tokenize", &["-o", "/dev/null", "a"]).ok(), b"");
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (
+            2,
+            "dedup-blot: stdout: No space left on device (os error 28)\n"
+        )
+    );
+    assert_eq!(
+        work.run("dedup-tokenize", &["-o", "/dev/null", "a"]).ok(),
+        b""
+    );
 }
 
 #[test]
@@ -54,7 +85,12 @@ fn an_interrupted_run_leaves_nothing_behind() {
          exec 3> p; until ls -A | grep -q '^[.]dedup-'; do :; done
          kill -INT $tool; kill -TERM $tool; wait $tool; echo $?; ls -A",
     );
-    assert!(["143\na\np\n", "130\na\np\n"].contains(&ran.stdout().as_str()), "{}{}", ran.stdout(), ran.stderr());
+    assert!(
+        ["143\na\np\n", "130\na\np\n"].contains(&ran.stdout().as_str()),
+        "{}{}",
+        ran.stdout(),
+        ran.stderr()
+    );
 }
 
 #[test]
@@ -62,10 +98,21 @@ fn help_is_a_page_to_work_from() {
     for tool in ["dedup-tokenize", "dedup-blot"] {
         for flag in ["-h", "--help"] {
             let help = Work::new().run(tool, &[flag]).ok_text();
-            for part in ["Usage: ", "Examples:", "--files-from", "--threads", "--binary", "dedup-tokenize corpus/ | dedup-blot"] {
+            for part in [
+                "Usage: ",
+                "Examples:",
+                "--files-from",
+                "--threads",
+                "--binary",
+                "dedup-tokenize corpus/ | dedup-blot",
+            ] {
                 assert!(help.contains(part), "{tool} {flag}: {part}");
             }
-            assert!(!help.contains("--generate") && help.lines().all(|line| line.chars().count() <= 110), "{tool} {flag}");
+            assert!(
+                !help.contains("--generate")
+                    && help.lines().all(|line| line.chars().count() <= 110),
+                "{tool} {flag}"
+            );
         }
         let version = Work::new().run(tool, &["--version"]).ok_text();
         assert_eq!(version, format!("{tool} {}\n", env!("CARGO_PKG_VERSION")));
@@ -76,9 +123,16 @@ fn help_is_a_page_to_work_from() {
 #[test]
 fn completions_are_made_for_three_shells() {
     for tool in ["dedup-tokenize", "dedup-blot"] {
-        for (shell, part) in [("bash", "complete -F"), ("zsh", "#compdef"), ("fish", "complete -c")] {
+        for (shell, part) in [
+            ("bash", "complete -F"),
+            ("zsh", "#compdef"),
+            ("fish", "complete -c"),
+        ] {
             let script = Work::new().run(tool, &["--generate", shell]).ok_text();
-            assert!(script.contains(part) && script.contains("files-from"), "{tool} {shell}");
+            assert!(
+                script.contains(part) && script.contains("files-from"),
+                "{tool} {shell}"
+            );
         }
     }
 }
@@ -96,7 +150,9 @@ fn a_closed_pipe_ends_a_tool_that_waits_for_input() {
 #[test]
 fn a_closed_stderr_is_no_panic() {
     for redirect in ["2>/dev/full", "2>&-"] {
-        let ran = Work::new().shell(&format!("dedup-tokenize /nonexistent {redirect} > /dev/null; echo $?"));
+        let ran = Work::new().shell(&format!(
+            "dedup-tokenize /nonexistent {redirect} > /dev/null; echo $?"
+        ));
         assert_eq!(ran.stdout(), "2\n", "{redirect}");
     }
 }

@@ -11,32 +11,76 @@ fn read(name: &str) -> String {
 fn literals(page: &str) -> Vec<String> {
     page.split("\n.Bd -literal")
         .skip(1)
-        .map(|rest| rest.split_once('\n').unwrap().1.split("\n.Ed").next().unwrap().to_owned() + "\n")
+        .map(|rest| {
+            rest.split_once('\n')
+                .unwrap()
+                .1
+                .split("\n.Ed")
+                .next()
+                .unwrap()
+                .to_owned()
+                + "\n"
+        })
         .collect()
 }
 
 /// The bytes of a block such as `hexdump -C` prints.
 fn bytes_of(dump: &str) -> Vec<u8> {
-    dump.lines().flat_map(|line| line.split_whitespace().skip(1).map(|byte| u8::from_str_radix(byte, 16).unwrap())).collect()
+    dump.lines()
+        .flat_map(|line| {
+            line.split_whitespace()
+                .skip(1)
+                .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        })
+        .collect()
 }
 
 #[test]
 fn the_streams_of_the_format_page_are_what_the_tools_write_and_read() {
     let page = read("man/dedup-stream.5");
-    let [_, tokens, blots, prints, token_bytes, blot_bytes, print_bytes] = &literals(&page)[..] else {
+    let [
+        _,
+        tokens,
+        blots,
+        prints,
+        token_bytes,
+        blot_bytes,
+        print_bytes,
+    ] = &literals(&page)[..]
+    else {
         panic!("other blocks than there were")
     };
     let work = Work::with(&[("a", "Lorem, ipsum!")]);
     let scheme = ["--scheme", "minhash:256"];
-    assert_eq!(work.run("dedup-blot", &[&scheme[..], &["a"]].concat()).ok_text(), *prints);
-    assert_eq!(work.run("dedup-blot", &[&scheme[..], &["--binary", "a"]].concat()).ok(), bytes_of(print_bytes));
-    assert_eq!(work.run_with("dedup-blot", &[], &bytes_of(print_bytes)).ok_text(), *prints);
-    for (tool, options, text, dump) in
-        [("dedup-tokenize", &["--spans"][..], tokens, token_bytes), ("dedup-blot", &["-k", "1", "--positions"], blots, blot_bytes)]
-    {
+    assert_eq!(
+        work.run("dedup-blot", &[&scheme[..], &["a"]].concat())
+            .ok_text(),
+        *prints
+    );
+    assert_eq!(
+        work.run("dedup-blot", &[&scheme[..], &["--binary", "a"]].concat())
+            .ok(),
+        bytes_of(print_bytes)
+    );
+    assert_eq!(
+        work.run_with("dedup-blot", &[], &bytes_of(print_bytes))
+            .ok_text(),
+        *prints
+    );
+    for (tool, options, text, dump) in [
+        ("dedup-tokenize", &["--spans"][..], tokens, token_bytes),
+        ("dedup-blot", &["-k", "1", "--positions"], blots, blot_bytes),
+    ] {
         assert_eq!(work.run(tool, &[options, &["a"]].concat()).ok_text(), *text);
-        assert_eq!(work.run(tool, &[options, &["--binary", "a"]].concat()).ok(), bytes_of(dump));
-        assert_eq!(work.run_with(tool, &options[options.len() - 1..], &bytes_of(dump)).ok_text(), *text);
+        assert_eq!(
+            work.run(tool, &[options, &["--binary", "a"]].concat()).ok(),
+            bytes_of(dump)
+        );
+        assert_eq!(
+            work.run_with(tool, &options[options.len() - 1..], &bytes_of(dump))
+                .ok_text(),
+            *text
+        );
     }
 }
 
@@ -46,29 +90,78 @@ fn golden_streams_are_read_and_written_as_ever() {
     symlink(root().join("testdata"), work.path("testdata")).unwrap();
     for (tool, name, options) in [
         ("dedup-tokenize", "word-spans.tokens", &["--spans"][..]),
-        ("dedup-tokenize", "char-16.tokens", &["--tokenizer", "char:16"]),
-        ("dedup-tokenize", "code-norm.tokens", &["--tokenizer", "code-norm"]),
-        ("dedup-tokenize", "html.tokens", &["--strip-html", "--spans"]),
+        (
+            "dedup-tokenize",
+            "char-16.tokens",
+            &["--tokenizer", "char:16"],
+        ),
+        (
+            "dedup-tokenize",
+            "code-norm.tokens",
+            &["--tokenizer", "code-norm"],
+        ),
+        (
+            "dedup-tokenize",
+            "html.tokens",
+            &["--strip-html", "--spans"],
+        ),
         ("dedup-blot", "ordered-8-32.blots", &["--positions"]),
         (
             "dedup-blot",
             "xor-10x2-18-winnow.blots",
-            &["--scheme", "xor", "-k", "10", "--interleave", "2", "--bits", "18", "--select", "winnow:4"],
+            &[
+                "--scheme",
+                "xor",
+                "-k",
+                "10",
+                "--interleave",
+                "2",
+                "--bits",
+                "18",
+                "--select",
+                "winnow:4",
+            ],
         ),
-        ("dedup-blot", "minhash-256-2.prints", &["--scheme", "minhash:256"]),
-        ("dedup-blot", "dna-31-64.blots", &["--tokenizer", "dna", "--records", "fasta", "--bits", "64"]),
+        (
+            "dedup-blot",
+            "minhash-256-2.prints",
+            &["--scheme", "minhash:256"],
+        ),
+        (
+            "dedup-blot",
+            "dna-31-64.blots",
+            &["--tokenizer", "dna", "--records", "fasta", "--bits", "64"],
+        ),
     ] {
-        let corpus = if name.starts_with("dna") { "testdata/corpus/formats/strands.fa" } else { "testdata/corpus" };
+        let corpus = if name.starts_with("dna") {
+            "testdata/corpus/formats/strands.fa"
+        } else {
+            "testdata/corpus"
+        };
         let golden = root().join("testdata/golden/v1").join(name);
-        let made = work.run(tool, &[options, &["--binary", corpus]].concat()).ok();
+        let made = work
+            .run(tool, &[options, &["--binary", corpus]].concat())
+            .ok();
         if std::env::var_os("UPDATE_GOLDEN").is_some() && !golden.exists() {
             fs::create_dir_all(golden.parent().unwrap()).unwrap();
             fs::write(&golden, &made).unwrap();
         }
-        assert!(made == fs::read(&golden).unwrap(), "{name} is not what it was; golden files are never edited");
-        let detail = options.iter().filter(|option| ["--spans", "--positions"].contains(option)).copied().collect::<Vec<_>>();
+        assert!(
+            made == fs::read(&golden).unwrap(),
+            "{name} is not what it was; golden files are never edited"
+        );
+        let detail = options
+            .iter()
+            .filter(|option| ["--spans", "--positions"].contains(option))
+            .copied()
+            .collect::<Vec<_>>();
         let text = work.run(tool, &[options, &[corpus]].concat()).ok();
-        assert!(work.run(tool, &[detail, vec![golden.to_str().unwrap()]].concat()).ok() == text, "{name}");
+        assert!(
+            work.run(tool, &[detail, vec![golden.to_str().unwrap()]].concat())
+                .ok()
+                == text,
+            "{name}"
+        );
     }
 }
 
@@ -80,9 +173,13 @@ fn prints_of_version_1_are_refused_with_what_to_do() {
     fs::copy(golden, work.path("old.prints")).unwrap();
     let told = "old.prints: scheme is 'word@18.0 minhash:256', version 1 of the prints, whose bits depend on one another; \
                 this program reads version 2 (minhash:256@2): make the prints again from the documents\n";
-    for (tool, arguments) in
-        [("dedup-blot", &["old.prints"][..]), ("dedup-query", &["--history", "h", "--min-similarity", "1", "old.prints"])]
-    {
+    for (tool, arguments) in [
+        ("dedup-blot", &["old.prints"][..]),
+        (
+            "dedup-query",
+            &["--history", "h", "--min-similarity", "1", "old.prints"],
+        ),
+    ] {
         let ran = work.run(tool, arguments);
         assert_eq!((ran.code(), ran.stderr()), (2, format!("{tool}: {told}")));
     }
@@ -94,11 +191,23 @@ fn prints_of_version_1_are_refused_with_what_to_do() {
 fn the_golden_index_is_read_and_made_again() {
     let (work, golden) = (Work::new(), root().join("testdata/golden/v3/corpus.idx"));
     symlink(root().join("testdata/corpus"), work.path("corpus")).unwrap();
-    work.run("dedup-index", &["build", "-o", "made.idx", "--parts", "2", "corpus/"]).ok();
+    work.run(
+        "dedup-index",
+        &["build", "-o", "made.idx", "--parts", "2", "corpus/"],
+    )
+    .ok();
     if std::env::var_os("UPDATE_GOLDEN").is_some() && !golden.exists() {
-        work.shell(&format!("mkdir -p {0} && rmdir {0} && cp -r made.idx {0}", golden.display())).ok();
+        work.shell(&format!(
+            "mkdir -p {0} && rmdir {0} && cp -r made.idx {0}",
+            golden.display()
+        ))
+        .ok();
     }
-    work.shell(&format!("diff -r made.idx {0} && dedup-index verify {0}", golden.display())).ok();
+    work.shell(&format!(
+        "diff -r made.idx {0} && dedup-index verify {0}",
+        golden.display()
+    ))
+    .ok();
     work.shell(&format!("dedup-index dump {0} | dedup-index build -o again.idx --parts 2 && diff -r made.idx again.idx", golden.display()))
         .ok();
 }
@@ -106,20 +215,36 @@ fn the_golden_index_is_read_and_made_again() {
 #[test]
 fn an_index_of_an_older_version_is_refused_with_the_remedy() {
     let old = root().join("testdata/golden/v2/corpus.idx");
-    for (tool, arguments) in [("dedup-index", &["verify"][..]), ("dedup-extract", &[]), ("dedup-query", &["--stream"])] {
+    for (tool, arguments) in [
+        ("dedup-index", &["verify"][..]),
+        ("dedup-extract", &[]),
+        ("dedup-query", &["--stream"]),
+    ] {
         let ran = Work::new().run(tool, &[arguments, &[old.to_str().unwrap()]].concat());
         let expected = "manifest.json: an index of version 2, this program reads version 3; build it again with dedup-index build";
-        assert!(ran.code() == 2 && ran.stderr().contains(expected), "{tool}: {}", ran.stderr());
+        assert!(
+            ran.code() == 2 && ran.stderr().contains(expected),
+            "{tool}: {}",
+            ran.stderr()
+        );
     }
 }
 
 #[test]
 fn damaged_files_are_refused_for_their_flaw() {
-    let mut names: Vec<_> = fs::read_dir(root().join("testdata/damaged")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut names: Vec<_> = fs::read_dir(root().join("testdata/damaged"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     names.sort();
     assert!(names.len() >= 6);
     for path in names {
-        let flaw = path.file_stem().unwrap().to_str().unwrap().replace('-', " ");
+        let flaw = path
+            .file_stem()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .replace('-', " ");
         let ran = Work::new().run("dedup-blot", &[path.to_str().unwrap()]);
         assert_eq!(ran.code(), 2, "{flaw}");
         assert!(ran.stderr().contains(&flaw), "{flaw}: {}", ran.stderr());
@@ -128,12 +253,21 @@ fn damaged_files_are_refused_for_their_flaw() {
 
 /// Commands and their output in ```console blocks: `$ ` starts a command, what follows is what it prints.
 fn sessions(page: &str) -> Vec<(String, String)> {
-    let blocks = page.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let blocks = page
+        .split("```console\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap());
     let mut found: Vec<(String, String)> = Vec::new();
     for line in blocks.flat_map(str::lines) {
-        match (line.strip_prefix("$ "), line.strip_prefix("> "), found.last_mut()) {
+        match (
+            line.strip_prefix("$ "),
+            line.strip_prefix("> "),
+            found.last_mut(),
+        ) {
             (Some(command), ..) => found.push((command.to_owned(), String::new())),
-            (None, Some(more), Some((command, output))) if output.is_empty() => *command += &format!("\n{more}"),
+            (None, Some(more), Some((command, output))) if output.is_empty() => {
+                *command += &format!("\n{more}")
+            }
             (None, _, Some((_, output))) => *output += &format!("{line}\n"),
             _ => panic!("output before a command: {line}"),
         }
@@ -168,21 +302,43 @@ fn the_examples_of_help_and_manual_run() {
         ("new/old.txt", "new words"),
         ("template.txt", "some words"),
     ];
-    for tool in ["dedup-tokenize", "dedup-blot", "dedup-index", "dedup-query", "dedup-shard"] {
+    for tool in [
+        "dedup-tokenize",
+        "dedup-blot",
+        "dedup-index",
+        "dedup-query",
+        "dedup-shard",
+    ] {
         let work = Work::with(&files);
-        work.shell("echo '{\"text\":\"x\"}' | zstd -q > articles.jsonl.zst; gzip genomes.fa").ok();
+        work.shell("echo '{\"text\":\"x\"}' | zstd -q > articles.jsonl.zst; gzip genomes.fa")
+            .ok();
         if tool == "dedup-query" {
             work.shell("dedup-index build -o my.idx corpus").ok();
-            work.shell("dedup-spex -q -o shared.idx essay.txt source.txt").ok();
+            work.shell("dedup-spex -q -o shared.idx essay.txt source.txt")
+                .ok();
         }
         let help = work.run(tool, &["--help"]).ok_text();
-        let examples: Vec<_> = help.split("Examples:").nth(1).unwrap().lines().filter_map(|line| line.strip_prefix("    ")).collect();
+        let examples: Vec<_> = help
+            .split("Examples:")
+            .nth(1)
+            .unwrap()
+            .lines()
+            .filter_map(|line| line.strip_prefix("    "))
+            .collect();
         assert!(examples.len() >= 4);
         for example in examples {
-            assert_eq!(work.shell(&format!("set -o pipefail; {example} > /dev/null")).stderr(), "", "{example}");
+            assert_eq!(
+                work.shell(&format!("set -o pipefail; {example} > /dev/null"))
+                    .stderr(),
+                "",
+                "{example}"
+            );
         }
         let page = work.run(tool, &["--generate", "man"]).ok_text();
-        assert!(page == read(&format!("man/{tool}.1")), "man/{tool}.1 is not current; run make man");
+        assert!(
+            page == read(&format!("man/{tool}.1")),
+            "man/{tool}.1 is not current; run make man"
+        );
     }
 }
 
@@ -192,10 +348,15 @@ fn every_page_that_is_named_exists() {
         let page = fs::read_to_string(entry.unwrap().path()).unwrap();
         for word in page.split(|c: char| !(c.is_alphanumeric() || "-()\\".contains(c))) {
             let word = word.replace('\\', "");
-            if let Some((name, section)) =
-                word.strip_suffix(')').and_then(|word| word.split_once('(')).filter(|(name, _)| name.starts_with("dedup"))
+            if let Some((name, section)) = word
+                .strip_suffix(')')
+                .and_then(|word| word.split_once('('))
+                .filter(|(name, _)| name.starts_with("dedup"))
             {
-                assert!(Path::new(&root().join(format!("man/{name}.{section}"))).exists(), "{word}");
+                assert!(
+                    Path::new(&root().join(format!("man/{name}.{section}"))).exists(),
+                    "{word}"
+                );
             }
         }
     }

@@ -17,8 +17,14 @@ fn outside(work: &Work, name: &str) -> String {
 
 /// A secret beside a corpus, an essay, and an index of documents that share text with it and have the ids.
 fn work(ids: &[&str]) -> Work {
-    let work = Work::with(&[("secret.txt", SECRET), ("corpus/essay.txt", &format!("{COPY} {SECRET}"))]);
-    let lines: String = ids.iter().map(|id| line(id, &format!("{COPY} {SECRET}"))).collect();
+    let work = Work::with(&[
+        ("secret.txt", SECRET),
+        ("corpus/essay.txt", &format!("{COPY} {SECRET}")),
+    ]);
+    let lines: String = ids
+        .iter()
+        .map(|id| line(id, &format!("{COPY} {SECRET}")))
+        .collect();
     work.write("evil.jsonl", lines);
     work.shell("dedup-index build -q -o idx evil.jsonl").ok();
     work
@@ -29,7 +35,14 @@ fn an_id_opens_nothing_outside_of_the_corpus() {
     let work = Work::new();
     let absolute = outside(&work, "secret.txt");
     drop(work);
-    for id in ["../secret.txt", "corpus/../secret.txt", "out", "up/secret.txt", "/etc/passwd", &absolute] {
+    for id in [
+        "../secret.txt",
+        "corpus/../secret.txt",
+        "out",
+        "up/secret.txt",
+        "/etc/passwd",
+        &absolute,
+    ] {
         let work = self::work(&[id]);
         let absolute = outside(&work, "secret.txt");
         symlink("../secret.txt", work.path("corpus/out")).unwrap();
@@ -38,7 +51,10 @@ fn an_id_opens_nothing_outside_of_the_corpus() {
             ("dedup-query", "../idx essay.txt --passages"),
             ("dedup-query", "../idx essay.txt --passages --corpus ."),
             ("dedup-query", "../idx essay.txt --html page.html"),
-            ("dedup-query", "../idx essay.txt --html page.html --corpus ."),
+            (
+                "dedup-query",
+                "../idx essay.txt --html page.html --corpus .",
+            ),
             ("dedup-extract", "../idx --as passages"),
             ("dedup-extract", "../idx --as passages --corpus ."),
             ("dedup-extract", "../idx --areas --corpus ."),
@@ -46,39 +62,89 @@ fn an_id_opens_nothing_outside_of_the_corpus() {
             let ran =
                 work.shell(&format!("cd corpus && {tool} {arguments}; echo $? > ../status; cat page.html 2> /dev/null; rm -f page.html"));
             let shown = ran.stdout().replace(&format!("{COPY} {SECRET}"), "");
-            assert!(!shown.contains("swordfish"), "{tool} {arguments} {id}: {shown}");
+            assert!(
+                !shown.contains("swordfish"),
+                "{tool} {arguments} {id}: {shown}"
+            );
             let status = String::from_utf8(work.read("status")).unwrap();
-            assert_eq!(status.trim(), "2", "{tool} {arguments} {id} ({absolute}): {}", ran.stderr());
+            assert_eq!(
+                status.trim(),
+                "2",
+                "{tool} {arguments} {id} ({absolute}): {}",
+                ran.stderr()
+            );
             let said = ran.stderr();
-            assert!(said.contains("leads out of the directory") || said.contains("No such file"), "{tool} {arguments} {id}: {said}");
+            assert!(
+                said.contains("leads out of the directory") || said.contains("No such file"),
+                "{tool} {arguments} {id}: {said}"
+            );
         }
     }
 }
 
 #[test]
 fn the_remedy_for_absolute_ids_works() {
-    let work = Work::with(&[("c/a.txt", format!("One. {COPY}")), ("essay.txt", format!("Two. {COPY}"))]);
+    let work = Work::with(&[
+        ("c/a.txt", format!("One. {COPY}")),
+        ("essay.txt", format!("Two. {COPY}")),
+    ]);
     let root = outside(&work, "c");
-    work.run("dedup-index", &["build", "-q", "-o", "idx", &root]).ok();
+    work.run("dedup-index", &["build", "-q", "-o", "idx", &root])
+        .ok();
     let ran = work.run("dedup-query", &["idx", "essay.txt", "--passages"]);
-    let expected = format!("dedup-query: {root}/a.txt: leads out of the directory; say where the documents are with --corpus PATH\n");
+    let expected = format!(
+        "dedup-query: {root}/a.txt: leads out of the directory; say where the documents are with --corpus PATH\n"
+    );
     assert_eq!((ran.code(), ran.stderr()), (2, expected));
-    let found = records(&work.run("dedup-query", &["idx", "essay.txt", "--passages", "--corpus", &root]).ok());
+    let found = records(
+        &work
+            .run(
+                "dedup-query",
+                &["idx", "essay.txt", "--passages", "--corpus", &root],
+            )
+            .ok(),
+    );
     assert_eq!(found[0]["passages"][0]["tokens"], json!(22));
     // Paths from the current directory on, without a flag; and through a link that was given.
-    work.run("dedup-index", &["build", "-q", "-o", "near", "c"]).ok();
-    assert_eq!(records(&work.run("dedup-query", &["near", "essay.txt", "--passages"]).ok())[0]["passages"][0]["tokens"], json!(22));
+    work.run("dedup-index", &["build", "-q", "-o", "near", "c"])
+        .ok();
+    assert_eq!(
+        records(
+            &work
+                .run("dedup-query", &["near", "essay.txt", "--passages"])
+                .ok()
+        )[0]["passages"][0]["tokens"],
+        json!(22)
+    );
     symlink("c", work.path("link")).unwrap();
     assert_eq!(
-        records(&work.run("dedup-query", &["near", "essay.txt", "--passages", "--corpus", "."]).ok())[0]["passages"]
+        records(
+            &work
+                .run(
+                    "dedup-query",
+                    &["near", "essay.txt", "--passages", "--corpus", "."]
+                )
+                .ok()
+        )[0]["passages"]
             .as_array()
             .unwrap()
             .len(),
         1
     );
-    work.run("dedup-index", &["build", "-q", "-o", "relative", "--relative", "c"]).ok();
+    work.run(
+        "dedup-index",
+        &["build", "-q", "-o", "relative", "--relative", "c"],
+    )
+    .ok();
     assert_eq!(
-        records(&work.run("dedup-query", &["relative", "essay.txt", "--passages", "--corpus", "link"]).ok())[0]["passages"][0]["tokens"],
+        records(
+            &work
+                .run(
+                    "dedup-query",
+                    &["relative", "essay.txt", "--passages", "--corpus", "link"]
+                )
+                .ok()
+        )[0]["passages"][0]["tokens"],
         json!(22)
     );
 }
@@ -97,38 +163,83 @@ fn only_regular_files_are_opened() {
         let ran = work.shell(&format!("timeout 60 {arguments}"));
         assert_eq!(ran.code(), 2, "{}", ran.stderr());
         let said = ran.stderr();
-        assert!(said.contains("pipe: not a regular file") && said.contains("corpus: not a regular file"), "{said}");
-        assert!(said.contains("device: leads out of the directory"), "{said}");
+        assert!(
+            said.contains("pipe: not a regular file")
+                && said.contains("corpus: not a regular file"),
+            "{said}"
+        );
+        assert!(
+            said.contains("device: leads out of the directory"),
+            "{said}"
+        );
     }
 }
 
 #[test]
 fn a_text_that_is_not_the_one_that_was_indexed_is_not_shown() {
-    let work = Work::with(&[("a.txt", format!("One. {COPY}")), ("b.txt", format!("Two. {COPY}")), ("c.txt", format!("Three. {COPY}"))]);
+    let work = Work::with(&[
+        ("a.txt", format!("One. {COPY}")),
+        ("b.txt", format!("Two. {COPY}")),
+        ("c.txt", format!("Three. {COPY}")),
+    ]);
     work.shell("dedup-index build -q -o idx a.txt b.txt").ok();
     work.write("b.txt", format!("{COPY} {SECRET}"));
     let said = |tool: &str| {
-        format!("{tool}: b.txt: the text is not the one that was indexed, and is left out; dedup-index sync brings the index up to date\n")
+        format!(
+            "{tool}: b.txt: the text is not the one that was indexed, and is left out; dedup-index sync brings the index up to date\n"
+        )
     };
     let ran = work.run("dedup-query", &["idx", "c.txt", "--passages"]);
     assert_eq!((ran.code(), ran.stderr()), (2, said("dedup-query")));
-    let of = |doc: &str| records(&ran.0.stdout).into_iter().find(|record| record["doc"] == doc).unwrap();
-    assert_eq!((of("a.txt")["passages"].as_array().unwrap().len(), of("b.txt").get("passages").is_some()), (1, false));
+    let of = |doc: &str| {
+        records(&ran.0.stdout)
+            .into_iter()
+            .find(|record| record["doc"] == doc)
+            .unwrap()
+    };
+    assert_eq!(
+        (
+            of("a.txt")["passages"].as_array().unwrap().len(),
+            of("b.txt").get("passages").is_some()
+        ),
+        (1, false)
+    );
     let ran = work.run("dedup-query", &["idx", "c.txt", "--html", "page.html"]);
     assert_eq!((ran.code(), ran.stderr()), (2, said("dedup-query")));
     let page = String::from_utf8(work.read("page.html")).unwrap();
     assert!(page.contains("One. ") && !page.contains("swordfish"));
     let ran = work.run("dedup-extract", &["idx", "--html", "report"]);
-    assert_eq!((ran.code(), ran.stderr(), work.path("report/pair-000001.html").exists()), (2, said("dedup-extract"), false));
-    assert!(String::from_utf8(work.read("report/index.html")).unwrap().contains("or is not the one that was indexed"));
-    let blot = records(&work.run("dedup-blot", &["c.txt"]).ok())[1]["blots"][4].as_str().unwrap().to_owned();
+    assert_eq!(
+        (
+            ran.code(),
+            ran.stderr(),
+            work.path("report/pair-000001.html").exists()
+        ),
+        (2, said("dedup-extract"), false)
+    );
+    assert!(
+        String::from_utf8(work.read("report/index.html"))
+            .unwrap()
+            .contains("or is not the one that was indexed")
+    );
+    let blot = records(&work.run("dedup-blot", &["c.txt"]).ok())[1]["blots"][4]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let ran = work.run("dedup-query", &["idx", "--blot", &blot]);
     assert_eq!((ran.code(), ran.stderr()), (2, said("dedup-query")));
-    assert_eq!(records(&ran.0.stdout).iter().map(|record| record.get("text").is_some()).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(
+        records(&ran.0.stdout)
+            .iter()
+            .map(|record| record.get("text").is_some())
+            .collect::<Vec<_>>(),
+        [true, false]
+    );
 }
 
 /// A window title, a C1 control, a carriage return, a reversal of direction, and what tables and JSON have escapes for.
-const HOSTILE: &str = "\u{1b}]0;owned\u{7}\u{9b}2J\r\n\tfake row\u{202e}gpj.exe\u{2066}\u{61c}\u{7f}\\\"'<&>";
+const HOSTILE: &str =
+    "\u{1b}]0;owned\u{7}\u{9b}2J\r\n\tfake row\u{202e}gpj.exe\u{2066}\u{61c}\u{7f}\\\"'<&>";
 
 fn acts(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\t')
@@ -139,11 +250,18 @@ fn acts(c: char) -> bool {
 fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
     let [one, two] = ["1", "2"].map(|end| format!("{HOSTILE}{end}"));
     let work = Work::with(&[
-        ("evil.jsonl", line(&one, COPY) + &line(&two, &format!("{COPY} Indeed.")) + &line("plain", COPY)),
+        (
+            "evil.jsonl",
+            line(&one, COPY) + &line(&two, &format!("{COPY} Indeed.")) + &line("plain", COPY),
+        ),
         ("doc.txt", COPY.to_owned()),
     ]);
-    work.shell("dedup-index build -q -o idx --dictionary evil.jsonl").ok();
-    let blot = records(&work.run("dedup-blot", &["doc.txt"]).ok())[1]["blots"][0].as_str().unwrap().to_owned();
+    work.shell("dedup-index build -q -o idx --dictionary evil.jsonl")
+        .ok();
+    let blot = records(&work.run("dedup-blot", &["doc.txt"]).ok())[1]["blots"][0]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let queries = [
         "idx doc.txt",
         "idx doc.txt --format tsv",
@@ -173,8 +291,14 @@ fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
         "--passages --corpus evil.jsonl",
         "--exclude doc.txt --threshold 0",
     ];
-    let commands = queries.iter().map(|arguments| format!("dedup-query {arguments}"));
-    let commands = commands.chain(extracts.iter().map(|arguments| format!("dedup-extract idx {arguments}")));
+    let commands = queries
+        .iter()
+        .map(|arguments| format!("dedup-query {arguments}"));
+    let commands = commands.chain(
+        extracts
+            .iter()
+            .map(|arguments| format!("dedup-extract idx {arguments}")),
+    );
     let others = [
         "dedup-tokenize evil.jsonl",
         "dedup-blot evil.jsonl",
@@ -185,24 +309,51 @@ fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
         let ran = work.shell(&command);
         assert_eq!(ran.stderr(), "", "{command}");
         let shown = ran.stdout();
-        assert!(!shown.is_empty() && !shown.contains(acts), "{command}: {shown:?}");
+        assert!(
+            !shown.is_empty() && !shown.contains(acts),
+            "{command}: {shown:?}"
+        );
         if command.contains("--format tsv") {
             let columns = shown.lines().next().unwrap().split('\t').count();
-            assert!(shown.lines().all(|row| row.split('\t').count() == columns), "{command}: {shown}");
+            assert!(
+                shown.lines().all(|row| row.split('\t').count() == columns),
+                "{command}: {shown}"
+            );
         } else if !command.contains("graph") {
             // The same values as ever.
             let ids = |value: &Value| value.to_string();
-            let found = records(shown.as_bytes()).iter().map(ids).collect::<String>();
-            assert!(found.contains(&json!(one).to_string()) || command.contains("--exclude"), "{command}: {shown}");
+            let found = records(shown.as_bytes())
+                .iter()
+                .map(ids)
+                .collect::<String>();
+            assert!(
+                found.contains(&json!(one).to_string()) || command.contains("--exclude"),
+                "{command}: {shown}"
+            );
         }
     }
     // A cell is the inside of a JSON string.
-    let table = work.run("dedup-extract", &["idx", "--as", "exact", "--format", "tsv"]).ok_text();
-    let cells: Vec<String> =
-        table.lines().skip(1).map(|row| serde_json::from_str(&format!("\"{}\"", row.split('\t').nth(1).unwrap())).unwrap()).collect();
+    let table = work
+        .run(
+            "dedup-extract",
+            &["idx", "--as", "exact", "--format", "tsv"],
+        )
+        .ok_text();
+    let cells: Vec<String> = table
+        .lines()
+        .skip(1)
+        .map(|row| {
+            serde_json::from_str(&format!("\"{}\"", row.split('\t').nth(1).unwrap())).unwrap()
+        })
+        .collect();
     assert_eq!(cells, [one.clone(), "plain".to_owned()]);
     // In XML all but most control characters of ASCII can be written, and none of it acts.
-    let graph = work.run("dedup-extract", &["idx", "--as", "graph", "--format", "graphml"]).ok_text();
+    let graph = work
+        .run(
+            "dedup-extract",
+            &["idx", "--as", "graph", "--format", "graphml"],
+        )
+        .ok_text();
     assert!(
         graph
             .contains("\u{fffd}]0;owned\u{fffd}&#x9b;2J&#13;&#10;&#9;fake row&#x202e;gpj.exe&#x2066;&#x61c;&#x7f;\\&quot;'&lt;&amp;&gt;1<"),
@@ -231,8 +382,14 @@ fn messages_name_hostile_ids_without_obeying_them() {
     ] {
         let ran = work.shell(command);
         let said = ran.stderr();
-        assert!(ran.code() == 2 && !said.contains(acts), "{command}: {said:?}");
-        assert!(said.lines().all(|line| line.starts_with("dedup-")), "{command}: {said}");
+        assert!(
+            ran.code() == 2 && !said.contains(acts),
+            "{command}: {said:?}"
+        );
+        assert!(
+            said.lines().all(|line| line.starts_with("dedup-")),
+            "{command}: {said}"
+        );
     }
 }
 
@@ -242,17 +399,52 @@ fn pairs_of_files_of_one_name_have_files_of_their_own() {
     let work = Work::with(&names.map(|name| (name, format!("{name} says. {COPY}"))));
     work.write("pairs", "ann/essay.txt\tben/essay.txt\nann/essay.txt\tcid/essay.txt\nben/essay.txt\tcid/essay.txt\n");
     work.shell("dedup-index build -q -o idx ann ben cid").ok();
-    work.run("dedup-query", &["--pairs", "pairs", "--format", "pan-xml", "-o", "query"]).ok();
-    work.run("dedup-extract", &["idx", "--passages", "--threshold", "0", "--format", "pan-xml", "-o", "extract"]).ok();
+    work.run(
+        "dedup-query",
+        &["--pairs", "pairs", "--format", "pan-xml", "-o", "query"],
+    )
+    .ok();
+    work.run(
+        "dedup-extract",
+        &[
+            "idx",
+            "--passages",
+            "--threshold",
+            "0",
+            "--format",
+            "pan-xml",
+            "-o",
+            "extract",
+        ],
+    )
+    .ok();
     for directory in ["query", "extract"] {
         let mut ids = Vec::new();
         for name in ["essay-essay.xml", "essay-essay~2.xml", "essay-essay~3.xml"] {
             let xml = String::from_utf8(work.read(&format!("{directory}/{name}"))).unwrap();
-            let attribute = |name: &str| xml.split_once(&format!(" {name}=\"")).unwrap().1.split_once('"').unwrap().0.to_owned();
-            assert_eq!((attribute("reference"), attribute("source_reference")), ("essay.txt".to_owned(), "essay.txt".to_owned()));
+            let attribute = |name: &str| {
+                xml.split_once(&format!(" {name}=\""))
+                    .unwrap()
+                    .1
+                    .split_once('"')
+                    .unwrap()
+                    .0
+                    .to_owned()
+            };
+            assert_eq!(
+                (attribute("reference"), attribute("source_reference")),
+                ("essay.txt".to_owned(), "essay.txt".to_owned())
+            );
             ids.push([attribute("id"), attribute("source_id")]);
         }
-        assert_eq!(ids, [[names[0], names[1]], [names[0], names[2]], [names[1], names[2]]]);
+        assert_eq!(
+            ids,
+            [
+                [names[0], names[1]],
+                [names[0], names[2]],
+                [names[1], names[2]]
+            ]
+        );
         assert_eq!(std::fs::read_dir(work.path(directory)).unwrap().count(), 3);
     }
 }
@@ -262,10 +454,28 @@ fn files_of_pairs_stay_in_their_directory() {
     let evil = "../../x/..\u{1b}[2J\u{202e}\n.txt";
     let work = Work::with(&[(
         "evil.jsonl",
-        line(evil, COPY) + &line("..", &format!("{COPY} So.")) + &line("/etc/passwd", &format!("{COPY} No.")),
+        line(evil, COPY)
+            + &line("..", &format!("{COPY} So."))
+            + &line("/etc/passwd", &format!("{COPY} No.")),
     )]);
     work.shell("dedup-index build -q -o idx evil.jsonl").ok();
-    work.run("dedup-extract", &["idx", "--passages", "--corpus", "evil.jsonl", "--format", "pan-xml", "-o", "deep/xml"]).ok();
+    work.run(
+        "dedup-extract",
+        &[
+            "idx",
+            "--passages",
+            "--corpus",
+            "evil.jsonl",
+            "--format",
+            "pan-xml",
+            "-o",
+            "deep/xml",
+        ],
+    )
+    .ok();
     let files = work.shell("find . -name '*.xml' | LC_ALL=C sort").ok_text();
-    assert_eq!(files, "./deep/xml/%2E.%1B[2J%E2%80%AE%0A-passwd.xml\n./deep/xml/--%2E.%1B[2J%E2%80%AE%0A.xml\n./deep/xml/--passwd.xml\n");
+    assert_eq!(
+        files,
+        "./deep/xml/%2E.%1B[2J%E2%80%AE%0A-passwd.xml\n./deep/xml/--%2E.%1B[2J%E2%80%AE%0A.xml\n./deep/xml/--passwd.xml\n"
+    );
 }

@@ -15,7 +15,10 @@ fn work() -> Work {
         ("essay.txt", format!("{ESSAY}{COPY} That much is known.\n")),
         ("source.txt", format!("{SOURCE}{COPY}\n\nNothing more.\n")),
         ("other.txt", other.to_owned()),
-        ("pairs", "essay.txt\tsource.txt\n\nessay.txt\tother.txt\r\nsource.txt\tessay.txt\n".to_owned()),
+        (
+            "pairs",
+            "essay.txt\tsource.txt\n\nessay.txt\tother.txt\r\nsource.txt\tessay.txt\n".to_owned(),
+        ),
     ])
 }
 
@@ -37,22 +40,47 @@ fn nothing(a: &str, b: &str) -> Value {
 #[test]
 fn each_pair_gives_a_line_in_order() {
     let work = work();
-    for (options, essay) in [(&[][..], ESSAY.len()), (&["--chars"], ESSAY.chars().count())] {
+    for (options, essay) in [
+        (&[][..], ESSAY.len()),
+        (&["--chars"], ESSAY.chars().count()),
+    ] {
         let (in_essay, in_source) = (span(essay, COPY.len()), span(SOURCE.len(), COPY.len()));
         let (of_essay, of_source) = (0.611_111, 0.846_154);
         let lines = [
-            expected("essay.txt", "source.txt", [in_essay.clone(), in_source.clone()], [of_essay, of_source]),
+            expected(
+                "essay.txt",
+                "source.txt",
+                [in_essay.clone(), in_source.clone()],
+                [of_essay, of_source],
+            ),
             nothing("essay.txt", "other.txt"),
-            expected("source.txt", "essay.txt", [in_source, in_essay], [of_source, of_essay]),
+            expected(
+                "source.txt",
+                "essay.txt",
+                [in_source, in_essay],
+                [of_source, of_essay],
+            ),
         ];
-        let found = work.run("dedup-query", &[&["--pairs", "pairs"], options].concat()).ok();
+        let found = work
+            .run("dedup-query", &[&["--pairs", "pairs"], options].concat())
+            .ok();
         assert_eq!(records(&found), lines);
         let list = work.read("pairs");
         for threads in ["1", "8"] {
-            let piped = work.run_with("dedup-query", &[&["--pairs", "-", "--threads", threads], options].concat(), &list).ok();
+            let piped = work
+                .run_with(
+                    "dedup-query",
+                    &[&["--pairs", "-", "--threads", threads], options].concat(),
+                    &list,
+                )
+                .ok();
             assert_eq!(piped, found, "{threads} threads");
         }
-        work.run("dedup-query", &[&["--pairs", "pairs", "-o", "out"], options].concat()).ok();
+        work.run(
+            "dedup-query",
+            &[&["--pairs", "pairs", "-o", "out"], options].concat(),
+        )
+        .ok();
         assert_eq!(work.read("out"), found);
     }
 }
@@ -61,7 +89,10 @@ fn each_pair_gives_a_line_in_order() {
 fn what_cannot_be_used_is_named() {
     let work = work();
     work.write("latin.txt", b"caf\xe9 ");
-    work.write("bad", "essay.txt\nessay.txt\tnone.txt\nlatin.txt\tgone.txt\na\tb\tc\nessay.txt\tsource.txt\n");
+    work.write(
+        "bad",
+        "essay.txt\nessay.txt\tnone.txt\nlatin.txt\tgone.txt\na\tb\tc\nessay.txt\tsource.txt\n",
+    );
     let ran = work.run("dedup-query", &["--pairs", "bad"]);
     assert_eq!((ran.code(), records(&ran.0.stdout).len()), (2, 1));
     assert_eq!(
@@ -74,10 +105,27 @@ fn what_cannot_be_used_is_named() {
     );
     let ran = work.run("dedup-query", &["--pairs", "bad", "--skip-bad", "-q"]);
     assert_eq!((ran.code(), ran.stderr().as_str()), (0, ""));
-    let lossy = work.run_with("dedup-query", &["--pairs", "-", "--lossy"], b"latin.txt\tlatin.txt\n");
-    assert_eq!((lossy.code(), lossy.stderr().as_str(), records(&lossy.0.stdout)), (1, "", vec![nothing("latin.txt", "latin.txt")]));
+    let lossy = work.run_with(
+        "dedup-query",
+        &["--pairs", "-", "--lossy"],
+        b"latin.txt\tlatin.txt\n",
+    );
+    assert_eq!(
+        (
+            lossy.code(),
+            lossy.stderr().as_str(),
+            records(&lossy.0.stdout)
+        ),
+        (1, "", vec![nothing("latin.txt", "latin.txt")])
+    );
     let missing = work.run("dedup-query", &["--pairs", "none"]);
-    assert_eq!((missing.code(), missing.stderr().as_str()), (2, "dedup-query: none: No such file or directory (os error 2)\n"));
+    assert_eq!(
+        (missing.code(), missing.stderr().as_str()),
+        (
+            2,
+            "dedup-query: none: No such file or directory (os error 2)\n"
+        )
+    );
 }
 
 #[test]
@@ -96,18 +144,45 @@ fn packed_documents_and_another_window() {
     let few = "one two three four five six";
     work.write("few-a", format!("alpha {few} beta"));
     work.write("few-b", format!("gamma {few} delta"));
-    let found = records(&work.run_with("dedup-query", &["--pairs", "-"], b"essay.txt.gz\tsource.txt\n").ok());
+    let found = records(
+        &work
+            .run_with(
+                "dedup-query",
+                &["--pairs", "-"],
+                b"essay.txt.gz\tsource.txt\n",
+            )
+            .ok(),
+    );
     assert_eq!(found[0]["passages"][0]["a"], span(ESSAY.len(), COPY.len()));
-    let found = records(&work.run_with("dedup-query", &["--pairs", "-", "-k", "3"], b"few-a\tfew-b\n").ok());
-    assert_eq!(found[0]["passages"][0], json!({"a": [6, 33], "b": [6, 33], "tokens": 6, "score": 1, "kind": "verbatim"}));
+    let found = records(
+        &work
+            .run_with(
+                "dedup-query",
+                &["--pairs", "-", "-k", "3"],
+                b"few-a\tfew-b\n",
+            )
+            .ok(),
+    );
+    assert_eq!(
+        found[0]["passages"][0],
+        json!({"a": [6, 33], "b": [6, 33], "tokens": 6, "score": 1, "kind": "verbatim"})
+    );
 }
 
 #[test]
 fn pan_xml_is_a_file_a_pair() {
     let work = work();
-    work.run("dedup-query", &["--pairs", "pairs", "--format", "pan-xml", "-o", "xml/new"]).ok();
+    work.run(
+        "dedup-query",
+        &["--pairs", "pairs", "--format", "pan-xml", "-o", "xml/new"],
+    )
+    .ok();
     let text = |name: &str| String::from_utf8(work.read(name)).unwrap();
-    let (head, start, length) = ("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n", ESSAY.chars().count(), COPY.len());
+    let (head, start, length) = (
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n",
+        ESSAY.chars().count(),
+        COPY.len(),
+    );
     assert_eq!(
         text("xml/new/essay-source.xml"),
         format!(
@@ -116,26 +191,56 @@ fn pan_xml_is_a_file_a_pair() {
             SOURCE.len()
         )
     );
-    assert_eq!(text("xml/new/essay-other.xml"), format!("{head}<document reference=\"essay.txt\" id=\"essay.txt\">\n</document>\n"));
+    assert_eq!(
+        text("xml/new/essay-other.xml"),
+        format!("{head}<document reference=\"essay.txt\" id=\"essay.txt\">\n</document>\n")
+    );
     assert_eq!(std::fs::read_dir(work.path("xml/new")).unwrap().count(), 3);
     work.write("twice", "essay.txt\tsource.txt\n./essay.txt\tsource.txt\n");
-    work.run("dedup-query", &["--pairs", "twice", "--format", "pan-xml", "-o", "x"]).ok();
-    assert_eq!(text("x/essay-source.xml").replace("id=\"essay", "id=\"./essay"), text("x/essay-source~2.xml"));
+    work.run(
+        "dedup-query",
+        &["--pairs", "twice", "--format", "pan-xml", "-o", "x"],
+    )
+    .ok();
+    assert_eq!(
+        text("x/essay-source.xml").replace("id=\"essay", "id=\"./essay"),
+        text("x/essay-source~2.xml")
+    );
 }
 
 #[test]
 fn what_does_not_go_together_is_refused() {
     let work = work();
     for (arguments, message) in [
-        (&["--pairs", "pairs", "--format", "pan-xml"][..], "pan-xml is a file for each pair; say where with -o DIR"),
-        (&["--pairs", "pairs", "--format", "tsv"], "--pairs gives ndjson or pan-xml, not tsv"),
-        (&["my.idx", "--format", "pan-xml"], "pan-xml is for --pairs; a query gives ndjson or tsv"),
+        (
+            &["--pairs", "pairs", "--format", "pan-xml"][..],
+            "pan-xml is a file for each pair; say where with -o DIR",
+        ),
+        (
+            &["--pairs", "pairs", "--format", "tsv"],
+            "--pairs gives ndjson or pan-xml, not tsv",
+        ),
+        (
+            &["my.idx", "--format", "pan-xml"],
+            "pan-xml is for --pairs; a query gives ndjson or tsv",
+        ),
     ] {
         let ran = work.run("dedup-query", arguments);
-        assert_eq!((ran.code(), ran.stderr()), (2, format!("dedup-query: {message}\n")));
+        assert_eq!(
+            (ran.code(), ran.stderr()),
+            (2, format!("dedup-query: {message}\n"))
+        );
     }
-    for arguments in [&["my.idx", "--pairs", "pairs"][..], &["my.idx", "--chars"], &["--pairs", "pairs", "--scheme", "xor"]] {
-        assert_eq!(work.run("dedup-query", arguments).code(), 2, "{arguments:?}");
+    for arguments in [
+        &["my.idx", "--pairs", "pairs"][..],
+        &["my.idx", "--chars"],
+        &["--pairs", "pairs", "--scheme", "xor"],
+    ] {
+        assert_eq!(
+            work.run("dedup-query", arguments).code(),
+            2,
+            "{arguments:?}"
+        );
     }
 }
 
@@ -150,40 +255,115 @@ fn indexed() -> Work {
 fn a_query_shows_what_was_copied() {
     let work = indexed();
     let passage = |in_essay: usize| json!([{"a": span(in_essay, COPY.len()), "b": span(SOURCE.len(), COPY.len()), "tokens": 22, "score": 1, "kind": "verbatim"}]);
-    for (options, essay) in [(&[][..], ESSAY.len()), (&["--chars"], ESSAY.chars().count()), (&["--corpus", "moved"], ESSAY.len())] {
-        let found = records(&work.run("dedup-query", &[&["my.idx", "essay.txt", "--passages"], options].concat()).ok());
+    for (options, essay) in [
+        (&[][..], ESSAY.len()),
+        (&["--chars"], ESSAY.chars().count()),
+        (&["--corpus", "moved"], ESSAY.len()),
+    ] {
+        let found = records(
+            &work
+                .run(
+                    "dedup-query",
+                    &[&["my.idx", "essay.txt", "--passages"], options].concat(),
+                )
+                .ok(),
+        );
         assert_eq!(found.len(), 1);
-        assert_eq!((&found[0]["doc"], &found[0]["passages"]), (&json!("source.txt"), &passage(essay)), "{options:?}");
+        assert_eq!(
+            (&found[0]["doc"], &found[0]["passages"]),
+            (&json!("source.txt"), &passage(essay)),
+            "{options:?}"
+        );
     }
-    let piped = records(&work.run_with("dedup-query", &["my.idx", "--passages"], &work.read("essay.txt")).ok());
-    assert_eq!((&piped[0]["query"], &piped[0]["passages"]), (&json!("-"), &passage(ESSAY.len())));
+    let piped = records(
+        &work
+            .run_with(
+                "dedup-query",
+                &["my.idx", "--passages"],
+                &work.read("essay.txt"),
+            )
+            .ok(),
+    );
+    assert_eq!(
+        (&piped[0]["query"], &piped[0]["passages"]),
+        (&json!("-"), &passage(ESSAY.len()))
+    );
 }
 
 #[test]
 fn pairs_of_an_index_show_what_they_share() {
     let work = indexed();
     work.shell("dedup-index add -q my.idx essay.txt").ok();
-    let found = records(&work.run("dedup-extract", &["my.idx", "--passages", "--threshold", "0.1"]).ok());
-    let shown = [&found[0]["a"], &found[0]["b"], &found[0]["passages"][0]["a"], &found[0]["passages"][0]["b"]];
-    assert_eq!(shown, [&json!("essay.txt"), &json!("source.txt"), &span(ESSAY.len(), COPY.len()), &span(SOURCE.len(), COPY.len())]);
-    let without = records(&work.run("dedup-extract", &["my.idx", "--passages", "--threshold", "0.1", "--exclude", "other.txt"]).ok());
-    assert_eq!((&without[0]["exclude"], &without[1]), (&json!(["other.txt"]), &found[0]));
+    let found = records(
+        &work
+            .run(
+                "dedup-extract",
+                &["my.idx", "--passages", "--threshold", "0.1"],
+            )
+            .ok(),
+    );
+    let shown = [
+        &found[0]["a"],
+        &found[0]["b"],
+        &found[0]["passages"][0]["a"],
+        &found[0]["passages"][0]["b"],
+    ];
+    assert_eq!(
+        shown,
+        [
+            &json!("essay.txt"),
+            &json!("source.txt"),
+            &span(ESSAY.len(), COPY.len()),
+            &span(SOURCE.len(), COPY.len())
+        ]
+    );
+    let without = records(
+        &work
+            .run(
+                "dedup-extract",
+                &[
+                    "my.idx",
+                    "--passages",
+                    "--threshold",
+                    "0.1",
+                    "--exclude",
+                    "other.txt",
+                ],
+            )
+            .ok(),
+    );
+    assert_eq!(
+        (&without[0]["exclude"], &without[1]),
+        (&json!(["other.txt"]), &found[0])
+    );
 }
 
 #[test]
 fn documents_that_are_not_there_any_more_have_no_passages() {
     let work = indexed();
-    work.shell("dedup-index add -q my.idx essay.txt && rm source.txt").ok();
-    for (tool, arguments) in
-        [("dedup-query", &["my.idx", "essay.txt", "--passages"][..]), ("dedup-extract", &["my.idx", "--passages", "--threshold", "0.1"])]
-    {
+    work.shell("dedup-index add -q my.idx essay.txt && rm source.txt")
+        .ok();
+    for (tool, arguments) in [
+        ("dedup-query", &["my.idx", "essay.txt", "--passages"][..]),
+        (
+            "dedup-extract",
+            &["my.idx", "--passages", "--threshold", "0.1"],
+        ),
+    ] {
         let ran = work.run(tool, arguments);
-        let complaint =
-            format!("{tool}: source.txt: No such file or directory (os error 2); say where the documents are with --corpus PATH\n");
+        let complaint = format!(
+            "{tool}: source.txt: No such file or directory (os error 2); say where the documents are with --corpus PATH\n"
+        );
         assert_eq!((ran.code(), ran.stderr()), (2, complaint));
         let found = records(ran.stdout().as_bytes());
-        let of_source = found.iter().find(|record| [&record["doc"], &record["b"]].contains(&&json!("source.txt"))).unwrap();
-        assert!(of_source["passages"].is_null() && of_source["shared"].as_u64() > Some(0), "{of_source}");
+        let of_source = found
+            .iter()
+            .find(|record| [&record["doc"], &record["b"]].contains(&&json!("source.txt")))
+            .unwrap();
+        assert!(
+            of_source["passages"].is_null() && of_source["shared"].as_u64() > Some(0),
+            "{of_source}"
+        );
     }
 }
 
@@ -192,23 +372,41 @@ fn a_terminal_gets_excerpts() {
     let work = indexed();
     let shown = |environment: &str| {
         // Offsets in characters are for records; what is shown is the same.
-        let command = format!("{environment} script -qec 'dedup-query -q my.idx essay.txt --passages --chars' /dev/null");
-        String::from_utf8(work.shell(&command).ok()).unwrap().replace('\r', "")
+        let command = format!(
+            "{environment} script -qec 'dedup-query -q my.idx essay.txt --passages --chars' /dev/null"
+        );
+        String::from_utf8(work.shell(&command).ok())
+            .unwrap()
+            .replace('\r', "")
     };
     let plain = shown("NO_COLOR=1");
     let lines: Vec<&str> = plain.lines().collect();
     assert_eq!(
         lines[..2],
-        ["essay.txt and source.txt: 61 % of the first, 85 % of the second", "  verbatim, 22 words: essay.txt:1 from source.txt:3"]
+        [
+            "essay.txt and source.txt: 61 % of the first, 85 % of the second",
+            "  verbatim, 22 words: essay.txt:1 from source.txt:3"
+        ]
     );
-    assert!(lines.len() == 3 && lines[2].starts_with("       1  …") && lines[2].contains(COPY), "{plain}");
+    assert!(
+        lines.len() == 3 && lines[2].starts_with("       1  …") && lines[2].contains(COPY),
+        "{plain}"
+    );
     let colored = shown("NO_COLOR=");
     assert!(colored.contains(&format!("\x1b[1;31m{COPY}")), "{colored}");
-    assert_eq!(work.shell("dedup-query -q my.idx essay.txt --passages --format tsv").code(), 2);
+    assert_eq!(
+        work.shell("dedup-query -q my.idx essay.txt --passages --format tsv")
+            .code(),
+        2
+    );
 }
 
 fn plagdet(work: &Work, arguments: &[&str]) -> Ran {
-    Ran(Command::new(root().join("scripts/plagdet")).args(arguments).current_dir(work.dir.path()).output().unwrap())
+    Ran(Command::new(root().join("scripts/plagdet"))
+        .args(arguments)
+        .current_dir(work.dir.path())
+        .output()
+        .unwrap())
 }
 
 /// A file of truth or of detections: this offset and length, source offset and length.
@@ -220,33 +418,72 @@ fn xml(name: &str, passages: &[[u32; 4]]) -> String {
         )
     };
     let features: Vec<_> = passages.iter().map(feature).collect();
-    format!("<document reference=\"susp.txt\"><feature name=\"about\" />{}</document>", features.concat())
+    format!(
+        "<document reference=\"susp.txt\"><feature name=\"about\" />{}</document>",
+        features.concat()
+    )
 }
 
 /// The cells of a row, without the first.
 fn row(table: &str, class: &str) -> Vec<String> {
-    let line = table.lines().find(|line| line.split_whitespace().nth(1) == Some(class)).unwrap();
-    line.split('|').skip(2).map(|cell| cell.trim().to_owned()).filter(|cell| !cell.is_empty()).collect()
+    let line = table
+        .lines()
+        .find(|line| line.split_whitespace().nth(1) == Some(class))
+        .unwrap();
+    line.split('|')
+        .skip(2)
+        .map(|cell| cell.trim().to_owned())
+        .filter(|cell| !cell.is_empty())
+        .collect()
 }
 
 #[test]
 fn plagdet_of_cases_worked_out_by_hand() {
     let work = Work::new();
-    let truth = |name: &str, passages: &[[u32; 4]]| work.write(&format!("truth/{name}.xml"), xml("plagiarism", passages));
+    let truth = |name: &str, passages: &[[u32; 4]]| {
+        work.write(&format!("truth/{name}.xml"), xml("plagiarism", passages))
+    };
     let named = |text: String, other: &str| text.replace("susp.txt", &format!("{other}.txt"));
     // half: of the case 50 of 100 and 100 of 100 are detected, of the detection as much is right: ¾ each.
     truth("half/susp-src", &[[0, 100, 0, 100]]);
-    work.write("found/susp-src.xml", xml("detected-plagiarism", &[[50, 100, 0, 100]]));
+    work.write(
+        "found/susp-src.xml",
+        xml("detected-plagiarism", &[[50, 100, 0, 100]]),
+    );
     // twice: in two pieces, and another detection where there is no case: recall 1, precision ⅔, granularity 2: 0.8 ÷ log2 3.
-    work.write("truth/twice/two-src.xml", named(xml("plagiarism", &[[0, 100, 0, 100]]), "two"));
-    work.write("found/two-src.xml", named(xml("detected-plagiarism", &[[0, 50, 0, 50], [50, 50, 50, 50]]), "two"));
-    work.write("truth/twice/clean-src.xml", named(xml("plagiarism", &[]), "clean"));
-    work.write("found/clean-src.xml", named(xml("detected-plagiarism", &[[5, 9, 5, 9]]), "clean"));
+    work.write(
+        "truth/twice/two-src.xml",
+        named(xml("plagiarism", &[[0, 100, 0, 100]]), "two"),
+    );
+    work.write(
+        "found/two-src.xml",
+        named(
+            xml("detected-plagiarism", &[[0, 50, 0, 50], [50, 50, 50, 50]]),
+            "two",
+        ),
+    );
+    work.write(
+        "truth/twice/clean-src.xml",
+        named(xml("plagiarism", &[]), "clean"),
+    );
+    work.write(
+        "found/clean-src.xml",
+        named(xml("detected-plagiarism", &[[5, 9, 5, 9]]), "clean"),
+    );
     // wrong: only one side overlaps.
-    work.write("truth/wrong/three-src.xml", named(xml("plagiarism", &[[0, 100, 0, 100]]), "three"));
-    work.write("found/three-src.xml", named(xml("detected-plagiarism", &[[0, 100, 100, 100]]), "three"));
+    work.write(
+        "truth/wrong/three-src.xml",
+        named(xml("plagiarism", &[[0, 100, 0, 100]]), "three"),
+    );
+    work.write(
+        "found/three-src.xml",
+        named(xml("detected-plagiarism", &[[0, 100, 100, 100]]), "three"),
+    );
     // none: nothing to find, nothing found.
-    work.write("truth/none/four-src.xml", named(xml("plagiarism", &[]), "four"));
+    work.write(
+        "truth/none/four-src.xml",
+        named(xml("plagiarism", &[]), "four"),
+    );
     let table = plagdet(&work, &["truth", "found"]).ok_text();
     for (class, expected) in [
         ("half", "1 1 0.7500 0.7500 0.7500 1.0000 0 in 0"),
@@ -264,15 +501,28 @@ fn plagdet_of_cases_worked_out_by_hand() {
 fn plagdet_reads_lines_and_complains() {
     let work = Work::new();
     work.write("truth/susp-src.xml", xml("plagiarism", &[[10, 20, 0, 20]]));
-    let line = json!({"a": "x/susp.txt", "b": "y/src.txt", "passages": [{"a": [10, 30], "b": [0, 20]}]});
+    let line =
+        json!({"a": "x/susp.txt", "b": "y/src.txt", "passages": [{"a": [10, 30], "b": [0, 20]}]});
     work.write("found.jsonl", format!("{line}\n"));
     let table = plagdet(&work, &["truth", "found.jsonl"]).ok_text();
-    assert_eq!(row(&table, "truth").join(" "), "1 1 1.0000 1.0000 1.0000 1.0000 0 in 0");
-    work.write("other.jsonl", format!("{}\n", line.to_string().replace("susp", "else")));
+    assert_eq!(
+        row(&table, "truth").join(" "),
+        "1 1 1.0000 1.0000 1.0000 1.0000 0 in 0"
+    );
+    work.write(
+        "other.jsonl",
+        format!("{}\n", line.to_string().replace("susp", "else")),
+    );
     work.write("bad.jsonl", "{}\n");
     for (found, message) in [
-        ("other.jsonl", "plagdet: other.jsonl: else.txt and src.txt are no pair of truth\n"),
-        ("bad.jsonl", "plagdet: bad.jsonl:1: not a record with a, b and passages\n"),
+        (
+            "other.jsonl",
+            "plagdet: other.jsonl: else.txt and src.txt are no pair of truth\n",
+        ),
+        (
+            "bad.jsonl",
+            "plagdet: bad.jsonl:1: not a record with a, b and passages\n",
+        ),
         ("none", "plagdet: none: no such file or directory\n"),
     ] {
         let ran = plagdet(&work, &["truth", found]);
@@ -292,19 +542,56 @@ fn pairs_of_an_index_as_xml() {
         ("c/two.txt", text("Something else entirely.")),
         ("d/two.txt", text("Never.")),
     ]);
-    work.run("dedup-index", &["build", "-q", "-o", "i", "c"]).ok();
-    let xml = ["i", "--passages", "--format", "pan-xml", "-o", "out", "--threshold", "0.1"];
+    work.run("dedup-index", &["build", "-q", "-o", "i", "c"])
+        .ok();
+    let xml = [
+        "i",
+        "--passages",
+        "--format",
+        "pan-xml",
+        "-o",
+        "out",
+        "--threshold",
+        "0.1",
+    ];
     work.run("dedup-extract", &xml).ok();
     let found = String::from_utf8(work.read("out/one-two.xml")).unwrap();
-    let lines = crate::work::records(&work.run("dedup-extract", &["i", "--passages", "--chars", "--threshold", "0.1"]).ok());
+    let lines = crate::work::records(
+        &work
+            .run(
+                "dedup-extract",
+                &["i", "--passages", "--chars", "--threshold", "0.1"],
+            )
+            .ok(),
+    );
     let passage = &lines[0]["passages"][0];
-    let (start, end) = (passage["a"][0].as_u64().unwrap(), passage["a"][1].as_u64().unwrap());
-    assert!(found.contains(&format!("this_offset=\"{start}\" this_length=\"{}\" source_reference=\"two.txt\"", end - start)), "{found}");
-    assert!(found.starts_with("<?xml") && found.contains("<document reference=\"one.txt\" id=\"c/one.txt\">"), "{found}");
+    let (start, end) = (
+        passage["a"][0].as_u64().unwrap(),
+        passage["a"][1].as_u64().unwrap(),
+    );
+    assert!(
+        found.contains(&format!(
+            "this_offset=\"{start}\" this_length=\"{}\" source_reference=\"two.txt\"",
+            end - start
+        )),
+        "{found}"
+    );
+    assert!(
+        found.starts_with("<?xml")
+            && found.contains("<document reference=\"one.txt\" id=\"c/one.txt\">"),
+        "{found}"
+    );
     // Without a directory nothing is guessed.
-    assert!(work.run("dedup-extract", &["i", "--passages", "--format", "pan-xml"]).stderr().contains("say where with -o DIR"));
+    assert!(
+        work.run("dedup-extract", &["i", "--passages", "--format", "pan-xml"])
+            .stderr()
+            .contains("say where with -o DIR")
+    );
     work.run("dedup-index", &["add", "-q", "i", "d"]).ok();
     work.run("dedup-extract", &xml).ok();
     let other = String::from_utf8(work.read("out/one-two~2.xml")).unwrap();
-    assert!(other.contains("id=\"c/one.txt\"") && other.contains("source_id=\"d/two.txt\""), "{other}");
+    assert!(
+        other.contains("id=\"c/one.txt\"") && other.contains("source_id=\"d/two.txt\""),
+        "{other}"
+    );
 }

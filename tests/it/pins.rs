@@ -36,17 +36,39 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// The table, or what changed in it.
 fn table(directory: &Path, since: Option<u64>) -> String {
     let rows = RowFormat::new(Format::Tsv);
-    let what = since.map_or(Extract::Table { top: 3, rows }, |generation| Extract::TableSince { top: 3, rows, generation });
-    let options = ExtractOptions { what, score: Score::Inclusion, threshold: 0.1, max_df: None, limits: Limits::new(2, 1 << 20) };
+    let what = since.map_or(Extract::Table { top: 3, rows }, |generation| {
+        Extract::TableSince {
+            top: 3,
+            rows,
+            generation,
+        }
+    });
+    let options = ExtractOptions {
+        what,
+        score: Score::Inclusion,
+        threshold: 0.1,
+        max_df: None,
+        limits: Limits::new(2, 1 << 20),
+    };
     let mut out = Vec::new();
-    commands::extract(&options, &Index::open(directory).unwrap(), &mut out, &mut |_, _| {}).unwrap();
+    commands::extract(
+        &options,
+        &Index::open(directory).unwrap(),
+        &mut out,
+        &mut |_, _| {},
+    )
+    .unwrap();
     String::from_utf8(out).unwrap()
 }
 
 /// The documents and what they have, in the order of their ids.
 fn sorted_dump(index: &Index) -> Vec<String> {
     let text = String::from_utf8(dump(index)).unwrap();
-    let mut lines: Vec<String> = text.lines().filter(|line| line.starts_with("{\"doc\"")).map(str::to_owned).collect();
+    let mut lines: Vec<String> = text
+        .lines()
+        .filter(|line| line.starts_with("{\"doc\""))
+        .map(str::to_owned)
+        .collect();
     lines.sort();
     lines
 }
@@ -126,7 +148,10 @@ fn grown(count: usize) -> Work {
     let work = Work::with(&[("a", letters("s"))]);
     work.shell("dedup-index build -q -o i a").ok();
     for number in 0..count {
-        work.write(&format!("d{number}"), letters("s") + &letters(&format!("d{number}x")));
+        work.write(
+            &format!("d{number}"),
+            letters("s") + &letters(&format!("d{number}x")),
+        );
         work.shell(&format!("dedup-index add -q i d{number}")).ok();
     }
     work
@@ -135,27 +160,65 @@ fn grown(count: usize) -> Work {
 #[test]
 fn a_pinned_generation_outlives_automatic_merges_and_compaction() {
     let work = grown(2);
-    assert_eq!(work.run("dedup-index", &["pin", "i", "monday"]).ok_text(), "i: generation 3 is pinned as monday\n");
-    let before = work.shell("dedup-extract i --as table --format tsv").ok_text();
+    assert_eq!(
+        work.run("dedup-index", &["pin", "i", "monday"]).ok_text(),
+        "i: generation 3 is pinned as monday\n"
+    );
+    let before = work
+        .shell("dedup-extract i --as table --format tsv")
+        .ok_text();
     for number in 2..20 {
-        work.write(&format!("d{number}"), letters("s") + &letters(&format!("d{number}x")));
+        work.write(
+            &format!("d{number}"),
+            letters("s") + &letters(&format!("d{number}x")),
+        );
         work.shell(&format!("dedup-index add -q i d{number}")).ok();
     }
     work.shell("dedup-index remove -q i d0").ok();
     for command in ["dedup-index verify i", "dedup-index compact i"] {
         work.shell(command).ok();
         let mut rows = table_rows(&before);
-        apply(&work.shell("dedup-extract i --as table --format tsv --since monday").ok_text(), &mut rows);
-        assert_eq!(rows, table_rows(&work.shell("dedup-extract i --as table --format tsv").ok_text()));
+        apply(
+            &work
+                .shell("dedup-extract i --as table --format tsv --since monday")
+                .ok_text(),
+            &mut rows,
+        );
+        assert_eq!(
+            rows,
+            table_rows(
+                &work
+                    .shell("dedup-extract i --as table --format tsv")
+                    .ok_text()
+            )
+        );
     }
-    let stats: serde_json::Value = serde_json::from_str(&work.shell("dedup-index stats --json i").ok_text()).unwrap();
-    assert_eq!((&stats["pins"], &stats["segments"]), (&serde_json::json!({"monday": 3}), &serde_json::json!(2)));
+    let stats: serde_json::Value =
+        serde_json::from_str(&work.shell("dedup-index stats --json i").ok_text()).unwrap();
+    assert_eq!(
+        (&stats["pins"], &stats["segments"]),
+        (&serde_json::json!({"monday": 3}), &serde_json::json!(2))
+    );
     assert_eq!(stats["generations"][0][0], 3);
     let table = work.shell("dedup-index stats i").ok_text();
-    let line = |name: &str| table.lines().find(|line| line.starts_with(name)).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = |name: &str| {
+        table
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     assert_eq!(line("pins"), "pins monday 3");
-    assert!(line("generations kept").starts_with("generations kept 3, "), "{table}");
-    assert_eq!(work.run("dedup-index", &["unpin", "i", "monday"]).ok_text(), "i: generation 3 is not pinned as monday any more\n");
+    assert!(
+        line("generations kept").starts_with("generations kept 3, "),
+        "{table}"
+    );
+    assert_eq!(
+        work.run("dedup-index", &["unpin", "i", "monday"]).ok_text(),
+        "i: generation 3 is not pinned as monday any more\n"
+    );
     work.shell("dedup-index compact i").ok();
     assert_eq!(work.shell("ls i | grep -c docs").ok_text(), "1\n");
 }
@@ -163,26 +226,59 @@ fn a_pinned_generation_outlives_automatic_merges_and_compaction() {
 #[test]
 fn what_cannot_be_pinned_or_compared_says_what_can() {
     let work = grown(2);
-    work.shell("dedup-index pin -q i base --generation 1 && dedup-index compact i").ok();
+    work.shell("dedup-index pin -q i base --generation 1 && dedup-index compact i")
+        .ok();
     let refused = |tool: &str, words: &[&str], what: &str| {
         let ran = work.run(tool, words);
-        assert_eq!((ran.code(), ran.stdout().as_str(), ran.stderr()), (2, "", format!("{tool}: {what}\n")), "{words:?}");
+        assert_eq!(
+            (ran.code(), ran.stdout().as_str(), ran.stderr()),
+            (2, "", format!("{tool}: {what}\n")),
+            "{words:?}"
+        );
     };
     let gone = "i: generation 2 is not there any more: of earlier states the index has 1, 3 to 4; dedup-index pin keeps one for as long as it is pinned";
-    refused("dedup-extract", &["i", "--as", "table", "--since", "2"], gone);
+    refused(
+        "dedup-extract",
+        &["i", "--as", "table", "--since", "2"],
+        gone,
+    );
     refused("dedup-extract", &["i", "--new-since", "2"], gone);
     refused("dedup-index", &["pin", "i", "x", "--generation", "2"], gone);
     let not_yet = "i: generation 9 is not there yet: the index is at generation 4";
-    refused("dedup-extract", &["i", "--as", "table", "--since", "9"], not_yet);
-    refused("dedup-index", &["pin", "i", "x", "--generation", "9"], not_yet);
+    refused(
+        "dedup-extract",
+        &["i", "--as", "table", "--since", "9"],
+        not_yet,
+    );
+    refused(
+        "dedup-index",
+        &["pin", "i", "x", "--generation", "9"],
+        not_yet,
+    );
     let unknown = "i: has no pin 'week': it has base (generation 1); dedup-index pin makes one";
-    refused("dedup-extract", &["i", "--as", "table", "--since", "week"], unknown);
+    refused(
+        "dedup-extract",
+        &["i", "--as", "table", "--since", "week"],
+        unknown,
+    );
     refused("dedup-index", &["unpin", "i", "week"], unknown);
     let rule = "the name of a pin has 1 to 64 ASCII letters, digits, '.', '_' and '-', and a letter among them";
-    refused("dedup-index", &["pin", "i", "17"], &format!("{rule}; '17' could be taken for a generation"));
-    refused("dedup-index", &["pin", "i", "../x"], &format!("{rule}; '../x' has other characters than letters, digits, '.', '_' and '-'"));
+    refused(
+        "dedup-index",
+        &["pin", "i", "17"],
+        &format!("{rule}; '17' could be taken for a generation"),
+    );
+    refused(
+        "dedup-index",
+        &["pin", "i", "../x"],
+        &format!("{rule}; '../x' has other characters than letters, digits, '.', '_' and '-'"),
+    );
     work.shell("dedup-index unpin -q i base").ok();
-    refused("dedup-index", &["unpin", "i", "base"], "i: has no pin 'base': it has none; dedup-index pin makes one");
+    refused(
+        "dedup-index",
+        &["unpin", "i", "base"],
+        "i: has no pin 'base': it has none; dedup-index pin makes one",
+    );
     work.shell("dedup-spex a d0 d1 -q -o s").ok();
     refused(
         "dedup-index",
@@ -198,6 +294,9 @@ fn a_pin_changes_no_file_but_the_manifest_and_moves() {
         "ls i > before && cp -r i j && dedup-index pin -q i x --generation 1 && dedup-index pin i x > moved && ls i | diff before -",
     )
     .ok();
-    assert_eq!(String::from_utf8(work.read("moved")).unwrap(), "i: generation 2 is pinned as x\n");
+    assert_eq!(
+        String::from_utf8(work.read("moved")).unwrap(),
+        "i: generation 2 is pinned as x\n"
+    );
     work.shell("dedup-index unpin -q i x && diff -r i j").ok();
 }

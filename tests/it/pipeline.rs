@@ -8,8 +8,20 @@ fn corpus() -> Work {
     let work = Work::new();
     let mut seed = 7_u64;
     let mut word = || {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ["the", "Straße", "doesn’t", "中文", "of", "x", "naïve", "42", "quick"][(seed >> 40) as usize % 9]
+        seed = seed
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        [
+            "the",
+            "Straße",
+            "doesn’t",
+            "中文",
+            "of",
+            "x",
+            "naïve",
+            "42",
+            "quick",
+        ][(seed >> 40) as usize % 9]
     };
     let mut text = |words: usize| (0..words).map(|_| word()).collect::<Vec<_>>().join(" ");
     for n in 0..150 {
@@ -17,10 +29,19 @@ fn corpus() -> Work {
     }
     for n in 0..6 {
         let lines = (0..200).fold(String::new(), |mut lines, line| {
-            writeln!(lines, "{{\"id\":\"{n}-{}\",\"text\":\"{}\"}}", line % 190, text(line * 3)).unwrap();
+            writeln!(
+                lines,
+                "{{\"id\":\"{n}-{}\",\"text\":\"{}\"}}",
+                line % 190,
+                text(line * 3)
+            )
+            .unwrap();
             lines
         });
-        work.write(&format!("c/{n}.jsonl.zst"), zstd::encode_all(lines.as_bytes(), 1).unwrap());
+        work.write(
+            &format!("c/{n}.jsonl.zst"),
+            zstd::encode_all(lines.as_bytes(), 1).unwrap(),
+        );
     }
     work.write("c/large.txt", text(200_000));
     work.write("c/bad.txt", b"\xff");
@@ -32,7 +53,8 @@ fn any_number_of_threads_gives_the_same_bytes() {
     let work = corpus();
     for tool in ["dedup-tokenize", "dedup-blot"] {
         for form in [&["c"][..], &["--binary", "c"]] {
-            let [one, two, eight] = ["1", "2", "8"].map(|threads| work.run(tool, &[form, &["--threads", threads]].concat()));
+            let [one, two, eight] = ["1", "2", "8"]
+                .map(|threads| work.run(tool, &[form, &["--threads", threads]].concat()));
             assert_eq!(one.code(), 2);
             assert!(one.stderr().contains("came before"));
             for many in [two, eight] {
@@ -59,7 +81,8 @@ fn fused_and_piped_give_the_same_bytes() {
 fn the_two_forms_are_twins() {
     let work = corpus();
     for (tool, detail) in [("dedup-tokenize", "--spans"), ("dedup-blot", "--positions")] {
-        let [text, binary] = [vec![detail, "c"], vec![detail, "--binary", "c"]].map(|arguments| work.run(tool, &arguments).0.stdout);
+        let [text, binary] = [vec![detail, "c"], vec![detail, "--binary", "c"]]
+            .map(|arguments| work.run(tool, &arguments).0.stdout);
         assert!(work.run_with(tool, &[detail], &binary).ok() == text);
         assert!(work.run_with(tool, &[detail, "--binary"], &binary).ok() == binary);
         assert!(work.run_with(tool, &[detail, "--binary"], &text).ok() == binary);
@@ -73,11 +96,19 @@ fn streams_can_be_joined_with_cat() {
     let work = Work::with(&[("a", "some words"), ("b", "other words")]);
     let both = work.run("dedup-tokenize", &["a", "b"]).ok();
     for form in ["", "--binary"] {
-        let joined = work.shell(&format!("(dedup-tokenize {form} a; dedup-tokenize {form} b) | dedup-tokenize"));
+        let joined = work.shell(&format!(
+            "(dedup-tokenize {form} a; dedup-tokenize {form} b) | dedup-tokenize"
+        ));
         assert_eq!(joined.ok_text(), String::from_utf8_lossy(&both));
-        let joined = work.shell(&format!("(dedup-tokenize {form} a; dedup-tokenize {form} --tokenizer line b) | dedup-tokenize"));
+        let joined = work.shell(&format!(
+            "(dedup-tokenize {form} a; dedup-tokenize {form} --tokenizer line b) | dedup-tokenize"
+        ));
         assert_eq!(joined.code(), 2);
-        assert!(joined.stderr().contains("'line@18.0'") && joined.stderr().contains("'word@18.0'"), "{}", joined.stderr());
+        assert!(
+            joined.stderr().contains("'line@18.0'") && joined.stderr().contains("'word@18.0'"),
+            "{}",
+            joined.stderr()
+        );
     }
 }
 

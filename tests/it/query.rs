@@ -15,22 +15,50 @@ fn documents(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Documen
 
 fn line(id: &str, document: &Document) -> String {
     let (blots, tokens) = document;
-    let hex: Vec<_> = blots.iter().map(|blot| format!("{:08x}", blot.wrapping_mul(0x9e37_79b9))).collect();
-    let hash = blots.iter().fold(u64::from(*tokens), |hash, blot| hash.wrapping_mul(1_000_003) + u64::from(*blot) + 1);
-    json!({"doc": id, "hash": format!("{hash:032x}"), "tokens": tokens, "blots": hex}).to_string() + "\n"
+    let hex: Vec<_> = blots
+        .iter()
+        .map(|blot| format!("{:08x}", blot.wrapping_mul(0x9e37_79b9)))
+        .collect();
+    let hash = blots.iter().fold(u64::from(*tokens), |hash, blot| {
+        hash.wrapping_mul(1_000_003) + u64::from(*blot) + 1
+    });
+    json!({"doc": id, "hash": format!("{hash:032x}"), "tokens": tokens, "blots": hex}).to_string()
+        + "\n"
 }
 
 fn stream<'d>(prefix: &str, documents: impl Iterator<Item = (usize, &'d Document)>) -> String {
-    let head = "{\"dedup\":\"blots\",\"version\":1,\"scheme\":\"word@18.0 ordered:8:32 all\"}\n".to_owned();
-    let lines: Vec<_> = documents.map(|(at, document)| line(&format!("{prefix}{at:03}"), document)).collect();
-    format!("{head}{}{{\"end\":{{\"records\":{}}}}}\n", lines.concat(), lines.len())
+    let head = "{\"dedup\":\"blots\",\"version\":1,\"scheme\":\"word@18.0 ordered:8:32 all\"}\n"
+        .to_owned();
+    let lines: Vec<_> = documents
+        .map(|(at, document)| line(&format!("{prefix}{at:03}"), document))
+        .collect();
+    format!(
+        "{head}{}{{\"end\":{{\"records\":{}}}}}\n",
+        lines.concat(),
+        lines.len()
+    )
 }
 
 /// Matches of a query by brute force: id, shared, a_in_b, b_in_a, score; the best first.
-fn truth(all: &BTreeMap<usize, Document>, query: &Document, score: &str, max_df: usize) -> Vec<(usize, usize, f64, f64, f64)> {
-    let df = |blot: &u32| all.values().filter(|(blots, _)| blots.contains(blot)).count();
-    let rarity = |blots: &BTreeSet<u32>| blots.iter().map(|blot| 1.0 / df(blot) as f64).sum::<f64>();
-    let query_blots: BTreeSet<u32> = query.0.iter().copied().filter(|blot| df(blot) <= max_df).collect();
+fn truth(
+    all: &BTreeMap<usize, Document>,
+    query: &Document,
+    score: &str,
+    max_df: usize,
+) -> Vec<(usize, usize, f64, f64, f64)> {
+    let df = |blot: &u32| {
+        all.values()
+            .filter(|(blots, _)| blots.contains(blot))
+            .count()
+    };
+    let rarity =
+        |blots: &BTreeSet<u32>| blots.iter().map(|blot| 1.0 / df(blot) as f64).sum::<f64>();
+    let query_blots: BTreeSet<u32> = query
+        .0
+        .iter()
+        .copied()
+        .filter(|blot| df(blot) <= max_df)
+        .collect();
     let mut found = Vec::new();
     for (&id, (blots, _)) in all {
         let common: BTreeSet<u32> = &query_blots & blots;
@@ -135,41 +163,100 @@ fn copies_are_found_whatever_the_line_breaks_case_and_punctuation() {
         "query\trank\tdoc\tshared\ta_in_b\tb_in_a\tscore\nessay.txt\t1\tc/copy.txt\t7\t0.538462\t1\t1\nessay.txt\t2\tc/garden.txt\t7\t0.538462\t0.259259\t0.538462\n"
     );
     assert_eq!(
-        (work.run("dedup-query", &["i", "other.txt"]).code(), work.run("dedup-query", &["i", "other.txt"]).stdout()),
+        (
+            work.run("dedup-query", &["i", "other.txt"]).code(),
+            work.run("dedup-query", &["i", "other.txt"]).stdout()
+        ),
         (1, String::new())
     );
-    let ran = work.run("dedup-query", &["i", "missing.txt", "essay.txt", "--top", "1"]);
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-query: missing.txt: No such file or directory (os error 2)\n"));
+    let ran = work.run(
+        "dedup-query",
+        &["i", "missing.txt", "essay.txt", "--top", "1"],
+    );
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (
+            2,
+            "dedup-query: missing.txt: No such file or directory (os error 2)\n"
+        )
+    );
     assert_eq!(records(&ran.0.stdout).len(), 1);
 }
 
 #[test]
 fn what_is_left_out_does_not_count() {
     let work = library();
-    let query = |more: &[&str]| work.run("dedup-query", &[&["i", "licence.txt", "--format", "tsv"], more].concat());
+    let query = |more: &[&str]| {
+        work.run(
+            "dedup-query",
+            &[&["i", "licence.txt", "--format", "tsv"], more].concat(),
+        )
+    };
     assert_eq!(query(&[]).ok_text().lines().count(), 3);
     assert_eq!(query(&["--exclude", "licence.txt"]).code(), 1);
     assert_eq!(query(&["--ignore-df", "1"]).code(), 1);
-    work.run("dedup-index", &["build", "-o", "ref", "licence.txt"]).ok();
+    work.run("dedup-index", &["build", "-o", "ref", "licence.txt"])
+        .ok();
     assert_eq!(query(&["--exclude-index", "ref"]).code(), 1);
     // What is left of a document is the whole: it is in the copy to a hundred per cent.
-    let ran = work.run("dedup-query", &["i", "c/garden.txt", "--exclude", "licence.txt", "--format", "tsv", "--top", "3"]).ok_text();
-    assert_eq!(ran.lines().nth(2), Some("c/garden.txt\t2\tc/garden.txt\t14\t1\t1\t1"), "{ran}");
-    work.run("dedup-index", &["build", "-o", "other", "-k", "5", "licence.txt"]).ok();
+    let ran = work
+        .run(
+            "dedup-query",
+            &[
+                "i",
+                "c/garden.txt",
+                "--exclude",
+                "licence.txt",
+                "--format",
+                "tsv",
+                "--top",
+                "3",
+            ],
+        )
+        .ok_text();
+    assert_eq!(
+        ran.lines().nth(2),
+        Some("c/garden.txt\t2\tc/garden.txt\t14\t1\t1\t1"),
+        "{ran}"
+    );
+    work.run(
+        "dedup-index",
+        &["build", "-o", "other", "-k", "5", "licence.txt"],
+    )
+    .ok();
     let ran = query(&["--exclude-index", "other"]);
     assert_eq!(ran.code(), 2);
-    assert!(ran.stderr().contains("scheme is 'word@18.0 ordered:5:32 all', expected 'word@18.0 ordered:8:32 all'"), "{}", ran.stderr());
+    assert!(
+        ran.stderr().contains(
+            "scheme is 'word@18.0 ordered:5:32 all', expected 'word@18.0 ordered:8:32 all'"
+        ),
+        "{}",
+        ran.stderr()
+    );
 }
 
 #[test]
 fn a_stream_is_answered_in_order_as_it_comes() {
     let work = library();
     let line = |id: &str, text: &str| format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n");
-    let asked = [line("a", LICENCE), line("b", "nothing of the kind"), line("a", LICENCE)].concat();
-    let ran = work.run_with("dedup-query", &["i", "--stream", "--top", "1", "--threads", "3"], asked.as_bytes());
-    let expected = "{\"doc\":\"c/ferry.txt\",\"shared\":13,\"a_in_b\":1,\"b_in_a\":0.481481,\"score\":1}";
+    let asked = [
+        line("a", LICENCE),
+        line("b", "nothing of the kind"),
+        line("a", LICENCE),
+    ]
+    .concat();
+    let ran = work.run_with(
+        "dedup-query",
+        &["i", "--stream", "--top", "1", "--threads", "3"],
+        asked.as_bytes(),
+    );
+    let expected =
+        "{\"doc\":\"c/ferry.txt\",\"shared\":13,\"a_in_b\":1,\"b_in_a\":0.481481,\"score\":1}";
     let found = format!("{{\"doc\":\"a\",\"matches\":[{expected}]}}\n");
-    assert_eq!(ran.ok_text(), format!("{found}{{\"doc\":\"b\",\"matches\":[]}}\n{found}"));
+    assert_eq!(
+        ran.ok_text(),
+        format!("{found}{{\"doc\":\"b\",\"matches\":[]}}\n{found}")
+    );
     // The answer to a line is there before the next line is.
     let script = "mkfifo in out; dedup-query i --stream --top 1 < in > out & exec 3> in 4< out
         for n in 1 2 3; do echo '{\"id\":\"x\",\"text\":\"nothing grows in this garden but thistles and a single\"}' >&3; read -t 20 -r answer <&4; echo \"$answer\" | jq -r '.matches[0].doc'; done
@@ -180,25 +267,50 @@ fn a_stream_is_answered_in_order_as_it_comes() {
 #[test]
 fn a_blot_leads_to_its_text() {
     let work = library();
-    let blot = work.shell("dedup-blot c/copy.txt | jq -r 'select(.doc) | .blots[0]'").ok_text();
+    let blot = work
+        .shell("dedup-blot c/copy.txt | jq -r 'select(.doc) | .blots[0]'")
+        .ok_text();
     let ran = work.run("dedup-query", &["i", "--blot", blot.trim()]);
     let found = records(&ran.ok());
     let text = |at: usize| found[at]["text"].as_str().unwrap().to_owned();
-    assert_eq!((text(0).as_str(), found[0]["bytes"].clone()), ("NOTHING grows in this garden — but thistles,\nand", json!([0, 50])));
-    assert_eq!((found[1]["doc"].as_str(), text(1).as_str()), (Some("c/garden.txt"), "Nothing grows in this garden but thistles and"));
+    assert_eq!(
+        (text(0).as_str(), found[0]["bytes"].clone()),
+        (
+            "NOTHING grows in this garden — but thistles,\nand",
+            json!([0, 50])
+        )
+    );
+    assert_eq!(
+        (found[1]["doc"].as_str(), text(1).as_str()),
+        (
+            Some("c/garden.txt"),
+            "Nothing grows in this garden but thistles and"
+        )
+    );
     work.shell("mv c d").ok();
-    assert!(!work.run("dedup-query", &["i", "--blot", blot.trim()]).ok_text().contains("\"text\""));
+    assert!(
+        !work
+            .run("dedup-query", &["i", "--blot", blot.trim()])
+            .ok_text()
+            .contains("\"text\"")
+    );
     assert_eq!(work.run("dedup-query", &["i", "--blot", "0"]).code(), 1);
 }
 
 #[test]
 fn estimates_say_so_and_parts_are_refused() {
     let work = library();
-    work.run("dedup-index", &["build", "-o", "few", "--select", "mod:2", "c"]).ok();
+    work.run(
+        "dedup-index",
+        &["build", "-o", "few", "--select", "mod:2", "c"],
+    )
+    .ok();
     let ran = work.run("dedup-query", &["few", "licence.txt", "--top", "1"]);
     assert_eq!(records(&ran.ok())[0]["estimate"], true);
-    work.run("dedup-index", &["split", "i", "--parts", "2", "-o", "p"]).ok();
+    work.run("dedup-index", &["split", "i", "--parts", "2", "-o", "p"])
+        .ok();
     let ran = work.run("dedup-query", &["p/000", "essay.txt"]);
-    let expected = "dedup-query: p/000: a part of an index; join all of them with dedup-index merge first\n";
+    let expected =
+        "dedup-query: p/000: a part of an index; join all of them with dedup-index merge first\n";
     assert_eq!((ran.code(), ran.stderr().as_str()), (2, expected));
 }

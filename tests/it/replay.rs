@@ -10,9 +10,17 @@ const COUNT: usize = 60;
 
 /// Documents of which every third is one before it with a word changed: it is not new, as long as that one is known.
 fn documents(name: &str) -> String {
-    let text = |seed: usize| (0..80).map(|n| format!("w{} ", (seed * 7919 + n * n * 31) % 5000)).collect::<String>();
+    let text = |seed: usize| {
+        (0..80)
+            .map(|n| format!("w{} ", (seed * 7919 + n * n * 31) % 5000))
+            .collect::<String>()
+    };
     let line = |number: usize| {
-        let body = if number % 3 == 2 { text(number - 1).replacen('w', "changed", 1) } else { text(number) };
+        let body = if number % 3 == 2 {
+            text(number - 1).replacen('w', "changed", 1)
+        } else {
+            text(number)
+        };
         format!("{{\"id\":\"{name}{number}\",\"text\":\"{body}\"}}\n")
     };
     (0..COUNT).map(line).collect()
@@ -20,8 +28,10 @@ fn documents(name: &str) -> String {
 
 /// Lines come some at a time, so that there are several writes.
 const FEED: &str = "while mapfile -n 7 -t lines && ((${#lines[@]})); do printf '%s\\n' \"${lines[@]}\"; done < d.jsonl";
-const SIFT: &str = "dedup-query --history h --min-similarity 0.9 --only-new --file-entries 20 --sync-every 1ms";
-const CALLS: &str = "read,write,pwrite64,fsync,fdatasync,rename,unlink,ftruncate,openat,mkdir,futex";
+const SIFT: &str =
+    "dedup-query --history h --min-similarity 0.9 --only-new --file-entries 20 --sync-every 1ms";
+const CALLS: &str =
+    "read,write,pwrite64,fsync,fdatasync,rename,unlink,ftruncate,openat,mkdir,futex";
 
 /// Takes a few bytes at a time from a pipe that holds 4 KiB (F_SETPIPE_SZ), so that the writer waits for it again and again.
 const SLOW: &str = "python3 -c '
@@ -33,11 +43,17 @@ while block := os.read(0, 300): sys.stdout.buffer.write(block)' > out";
 /// Whole lines of what a reader got.
 fn whole_lines(work: &Work) -> String {
     let got = fs::read_to_string(work.path("out")).unwrap_or_default();
-    got.split_inclusive('\n').filter(|line| line.ends_with('\n')).collect()
+    got.split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+        .collect()
 }
 
 fn texts(lines: &str) -> BTreeSet<&str> {
-    lines.lines().filter_map(|line| line.split_once(",\"text\"")).map(|(_, text)| text).collect()
+    lines
+        .lines()
+        .filter_map(|line| line.split_once(",\"text\""))
+        .map(|(_, text)| text)
+        .collect()
 }
 
 /// Kills the pipe at its calls, one after the other, and each time looks at what a reader got and what another run passes.
@@ -48,14 +64,22 @@ fn kill_at_calls(reader: &str, check: impl Fn(&Work, &str, u32)) {
     }
     let whole = work.shell(&format!("{SIFT} < d.jsonl; rm -r h")).ok_text();
     assert_eq!(whole.lines().count(), COUNT - COUNT / 3);
-    let step = if std::env::var_os("DEDUP_SOAK").is_some() { 1 } else { 17 };
+    let step = if std::env::var_os("DEDUP_SOAK").is_some() {
+        1
+    } else {
+        17
+    };
     for number in (1..).step_by(step) {
         work.shell("rm -rf h out ready").ok();
         if !reader.contains(SLOW) {
             work.write("ready", "");
         }
-        let trace = format!("strace -f -qq -o /dev/null -e trace={CALLS} -e inject={CALLS}:signal=KILL:when={number} {SIFT} 2> /dev/null");
-        work.shell(&format!("{FEED} | (until [ -e ready ]; do :; done; {trace}; echo $? > status) {reader}"));
+        let trace = format!(
+            "strace -f -qq -o /dev/null -e trace={CALLS} -e inject={CALLS}:signal=KILL:when={number} {SIFT} 2> /dev/null"
+        );
+        work.shell(&format!(
+            "{FEED} | (until [ -e ready ]; do :; done; {trace}; echo $? > status) {reader}"
+        ));
         check(&work, &whole, number);
         work.run("dedup-query", &["history", "verify", "h"]).ok();
         if work.read("status") != b"137\n" {
@@ -67,11 +91,25 @@ fn kill_at_calls(reader: &str, check: impl Fn(&Work, &str, u32)) {
 /// The same input again passes exactly what one run that nothing happened to would have passed, whatever the reader got; and nothing is stored twice.
 fn ensure_replay_is_whole(work: &Work, whole: &str, number: u32) {
     let again = work.shell(&format!("{SIFT} < d.jsonl"));
-    assert_eq!((again.code(), again.stdout().as_str()), (0, whole), "killed at call {number}: {}", again.stderr());
+    assert_eq!(
+        (again.code(), again.stdout().as_str()),
+        (0, whole),
+        "killed at call {number}: {}",
+        again.stderr()
+    );
     let told = again.stderr();
-    assert!(told.lines().all(|line| line.ends_with("everything that was synced is there")), "killed at call {number}: {told}");
-    let stats = work.run("dedup-query", &["history", "stats", "--json", "h"]).ok_text();
-    assert!(stats.contains(&format!("\"entries\":{COUNT},")), "killed at call {number}: {stats}");
+    assert!(
+        told.lines()
+            .all(|line| line.ends_with("everything that was synced is there")),
+        "killed at call {number}: {told}"
+    );
+    let stats = work
+        .run("dedup-query", &["history", "stats", "--json", "h"])
+        .ok_text();
+    assert!(
+        stats.contains(&format!("\"entries\":{COUNT},")),
+        "killed at call {number}: {stats}"
+    );
 }
 
 #[test]
@@ -104,6 +142,10 @@ fn what_is_stored_has_passed() {
         let first = whole_lines(work);
         let both: BTreeSet<&str> = texts(&first).union(&texts(&again)).copied().collect();
         let lost: Vec<_> = texts(whole).difference(&both).copied().collect();
-        assert!(lost.is_empty(), "killed at call {number}: {} were stored and never passed", lost.len());
+        assert!(
+            lost.is_empty(),
+            "killed at call {number}: {} were stored and never passed",
+            lost.len()
+        );
     });
 }

@@ -16,7 +16,10 @@ fn a_request_that_is_sent_again_gets_the_same_answer() {
         let again: Vec<String> = lines.lines().map(|line| client.ask(line)).collect();
         assert_eq!(again, first);
         // Together, too, and twice in a batch.
-        let twice: String = lines.lines().map(|line| format!("{line}\n{line}\n")).collect();
+        let twice: String = lines
+            .lines()
+            .map(|line| format!("{line}\n{line}\n"))
+            .collect();
         let expected: String = first.iter().map(|answer| answer.repeat(2)).collect();
         assert_eq!(server.connect(&work).ask_all(&twice), expected);
     }
@@ -24,7 +27,10 @@ fn a_request_that_is_sent_again_gets_the_same_answer() {
     assert_eq!(server.end("TERM").0, Some(0));
     // After a new start as well.
     let server = Server::unix(&work, &["--top", "2"]);
-    assert_eq!((server.entries, server.connect(&work).ask_all(&lines)), (30, first.concat()));
+    assert_eq!(
+        (server.entries, server.connect(&work).ask_all(&lines)),
+        (30, first.concat())
+    );
 }
 
 #[test]
@@ -34,14 +40,25 @@ fn a_request_may_ask_for_less_but_not_for_more() {
     let mut client = server.connect(&work);
     let print = |ones: u32| format!("{:0<64}", "f".repeat(ones as usize / 4));
     for (id, ones) in [("a", 100), ("b", 96), ("c", 92)] {
-        client.ask(&format!("{{\"doc\":\"{id}\",\"print\":\"{}\"}}", print(ones)));
+        client.ask(&format!(
+            "{{\"doc\":\"{id}\",\"print\":\"{}\"}}",
+            print(ones)
+        ));
     }
     let mut matches = |fields: &str| {
-        let answer = client.ask(&format!("{{\"doc\":\"x\",\"print\":\"{}\",\"add\":false{fields}}}", print(100)));
+        let answer = client.ask(&format!(
+            "{{\"doc\":\"x\",\"print\":\"{}\",\"add\":false{fields}}}",
+            print(100)
+        ));
         let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
         match answer["error"].as_str() {
             Some(error) => error.split_once(": ").unwrap().1.to_owned(),
-            None => answer["matches"].as_array().unwrap().iter().map(|found| found["doc"].as_str().unwrap()).collect::<String>(),
+            None => answer["matches"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|found| found["doc"].as_str().unwrap())
+                .collect::<String>(),
         }
     };
     assert_eq!(matches(""), "abc");
@@ -52,16 +69,31 @@ fn a_request_may_ask_for_less_but_not_for_more() {
         (",\"min_similarity\":\"96.1%\"", "a"),
         (",\"min_similarity\":1", "a"),
         (",\"min_similarity\":0.92,\"top\":1", "a"),
-        (",\"min_similarity\":0.5", "the field 'min_similarity' is 0.5, the service answers from 0.9 on (--min-similarity)"),
-        (",\"top\":4", "the field 'top' is 4, the service gives the best 3 (--top)"),
-        (",\"top\":\"all\"", "the field 'top' is \"all\", it must be a whole number from 1 on"),
+        (
+            ",\"min_similarity\":0.5",
+            "the field 'min_similarity' is 0.5, the service answers from 0.9 on (--min-similarity)",
+        ),
+        (
+            ",\"top\":4",
+            "the field 'top' is 4, the service gives the best 3 (--top)",
+        ),
+        (
+            ",\"top\":\"all\"",
+            "the field 'top' is \"all\", it must be a whole number from 1 on",
+        ),
     ] {
         assert_eq!(matches(fields), expected, "{fields}");
     }
     // A wrong add adds nothing.
     for add in ["\"false\"", "0", "null"] {
-        let answer = client.ask(&format!("{{\"id\":\"y\",\"text\":\"some words\",\"add\":{add}}}"));
-        assert!(answer.contains("the field 'add' is ") && answer.ends_with(", it must be true or false\"}\n"), "{answer}");
+        let answer = client.ask(&format!(
+            "{{\"id\":\"y\",\"text\":\"some words\",\"add\":{add}}}"
+        ));
+        assert!(
+            answer.contains("the field 'add' is ")
+                && answer.ends_with(", it must be true or false\"}\n"),
+            "{answer}"
+        );
     }
     assert!(client.ask("{\"hello\":1}").contains("\"entries\":3,"));
 }

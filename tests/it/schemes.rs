@@ -4,16 +4,23 @@ use crate::work::{Work, records};
 use proptest::prelude::*;
 use std::{collections::BTreeMap, fs, path::Path};
 
-const SOURCE: &str =
-    "The old lighthouse keeper climbed the narrow stairs every evening to light the lamp that guided fishing boats safely into the harbour";
+const SOURCE: &str = "The old lighthouse keeper climbed the narrow stairs every evening to light the lamp that guided fishing boats safely into the harbour";
 const REWORDED: &str = "Each evening, to guide boats of fishermen into their safe harbour, a lamp was lit: the keeper of that old lighthouse climbed its narrow stair";
 const MISREAD: &str = "Tbe old Iighthouse kceper cl1mbed the narrow sta irs eve ry evening to l ight thelamp thatguided fishing boat5 safely into tbe harb0ur";
-const OTHER: &str =
-    "Nothing grows in this garden but thistles, nettles and a single apple tree which has not borne any fruit for twenty years";
+const OTHER: &str = "Nothing grows in this garden but thistles, nettles and a single apple tree which has not borne any fruit for twenty years";
 
 fn library(scheme: &str) -> Work {
-    let work = Work::with(&[("c/source.txt", SOURCE), ("c/other.txt", OTHER), ("reworded.txt", REWORDED), ("misread.txt", MISREAD)]);
-    work.run("dedup-index", &["build", "-q", "-o", "i", "--scheme", scheme, "c"]).ok();
+    let work = Work::with(&[
+        ("c/source.txt", SOURCE),
+        ("c/other.txt", OTHER),
+        ("reworded.txt", REWORDED),
+        ("misread.txt", MISREAD),
+    ]);
+    work.run(
+        "dedup-index",
+        &["build", "-q", "-o", "i", "--scheme", scheme, "c"],
+    )
+    .ok();
     work.run("dedup-index", &["verify", "i"]).ok();
     work
 }
@@ -21,7 +28,15 @@ fn library(scheme: &str) -> Work {
 /// The documents that are found for another, and how many blots they share.
 fn found(work: &Work, document: &str) -> Vec<(String, u64)> {
     let ran = work.run("dedup-query", &["i", document]);
-    records(&ran.0.stdout).iter().map(|found| (found["doc"].as_str().unwrap().to_owned(), found["shared"].as_u64().unwrap())).collect()
+    records(&ran.0.stdout)
+        .iter()
+        .map(|found| {
+            (
+                found["doc"].as_str().unwrap().to_owned(),
+                found["shared"].as_u64().unwrap(),
+            )
+        })
+        .collect()
 }
 
 #[test]
@@ -36,43 +51,107 @@ fn each_scheme_has_its_strength() {
         ("ordered:8,letters:14/winnow:3", false, true),
     ] {
         let work = library(scheme);
-        let is_found = |document: &str| found(&work, document).iter().map(|found| found.0.clone()).collect::<Vec<_>>() == ["c/source.txt"];
-        assert_eq!((is_found("reworded.txt"), is_found("misread.txt")), (finds_reworded, finds_misread), "{scheme}");
+        let is_found = |document: &str| {
+            found(&work, document)
+                .iter()
+                .map(|found| found.0.clone())
+                .collect::<Vec<_>>()
+                == ["c/source.txt"]
+        };
+        assert_eq!(
+            (is_found("reworded.txt"), is_found("misread.txt")),
+            (finds_reworded, finds_misread),
+            "{scheme}"
+        );
         assert!(is_found("c/source.txt"), "{scheme}");
     }
 }
 
 #[test]
 fn a_query_uses_all_schemes() {
-    let alone = ["ordered:5", "context:3", "letters:10"].map(|scheme| found(&library(scheme), "misread.txt"));
+    let alone = ["ordered:5", "context:3", "letters:10"]
+        .map(|scheme| found(&library(scheme), "misread.txt"));
     let together = found(&library("ordered:5,context:3,letters:10"), "misread.txt");
     let shared = |found: &[(String, u64)]| found.iter().map(|found| found.1).sum::<u64>();
-    assert_eq!(shared(&together), alone.iter().map(|found| shared(found)).sum::<u64>());
+    assert_eq!(
+        shared(&together),
+        alone.iter().map(|found| shared(found)).sum::<u64>()
+    );
     assert!(shared(&together) > 0);
 }
 
 #[test]
 fn the_text_behind_a_blot_is_shown_whatever_its_scheme() {
     let work = library("ordered:4,spaced:1101,context:2,letters:12");
-    let lines =
-        records(&work.run("dedup-blot", &["--scheme", "ordered:4,spaced:1101,context:2,letters:12", "--positions", "c/source.txt"]).ok());
-    let (blots, positions) = (lines[1]["blots"].as_array().unwrap(), lines[1]["positions"].as_array().unwrap());
+    let lines = records(
+        &work
+            .run(
+                "dedup-blot",
+                &[
+                    "--scheme",
+                    "ordered:4,spaced:1101,context:2,letters:12",
+                    "--positions",
+                    "c/source.txt",
+                ],
+            )
+            .ok(),
+    );
+    let (blots, positions) = (
+        lines[1]["blots"].as_array().unwrap(),
+        lines[1]["positions"].as_array().unwrap(),
+    );
     assert!(positions.is_sorted_by_key(|position| position.as_u64()));
     let mut texts: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for (blot, position) in blots.iter().zip(positions) {
-        let shown = records(&work.run("dedup-query", &["i", "--blot", blot.as_str().unwrap()]).ok());
-        let text = shown.iter().find(|line| line["doc"] == "c/source.txt").unwrap()["text"].as_str().unwrap_or_else(|| panic!("{blot}"));
-        texts.entry(position.as_u64().unwrap()).or_default().push(text.to_owned());
+        let shown = records(
+            &work
+                .run("dedup-query", &["i", "--blot", blot.as_str().unwrap()])
+                .ok(),
+        );
+        let text = shown
+            .iter()
+            .find(|line| line["doc"] == "c/source.txt")
+            .unwrap()["text"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{blot}"));
+        texts
+            .entry(position.as_u64().unwrap())
+            .or_default()
+            .push(text.to_owned());
     }
     let of_old = &texts[&1];
-    assert_eq!(of_old[..2], ["old lighthouse keeper climbed", "old lighthouse keeper climbed"]);
-    assert!(of_old[2..].iter().all(|text| text.starts_with("old lighthouse")), "{of_old:?}");
-    assert!(texts[&2].contains(&"lighthouse keeper climbed".to_owned()), "{:?}", texts[&2]);
+    assert_eq!(
+        of_old[..2],
+        [
+            "old lighthouse keeper climbed",
+            "old lighthouse keeper climbed"
+        ]
+    );
+    assert!(
+        of_old[2..]
+            .iter()
+            .all(|text| text.starts_with("old lighthouse")),
+        "{of_old:?}"
+    );
+    assert!(
+        texts[&2].contains(&"lighthouse keeper climbed".to_owned()),
+        "{:?}",
+        texts[&2]
+    );
 }
 
 fn bytes_of(index: &Path) -> BTreeMap<String, Vec<u8>> {
-    let files = fs::read_dir(index).unwrap().map(|entry| entry.unwrap().path());
-    files.map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap())).collect()
+    let files = fs::read_dir(index)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    files
+        .map(|path| {
+            (
+                path.file_name().unwrap().to_str().unwrap().to_owned(),
+                fs::read(path).unwrap(),
+            )
+        })
+        .collect()
 }
 
 #[test]
@@ -80,21 +159,54 @@ fn every_way_gives_the_same_index_of_several_schemes() {
     let work = library("ordered:3,sorted,context,letters:8/winnow:4");
     let expected = bytes_of(&work.path("i"));
     for (name, line) in [
-        ("tokens", "dedup-tokenize c | dedup-index build -o tokens --scheme ordered:3,sorted:8,context:3,letters:8/winnow:4"),
-        ("blots", "dedup-blot --scheme ordered:3,sorted,context,letters:8/winnow:4 c | dedup-index build -o blots"),
-        ("binary", "dedup-blot --binary --positions --scheme ordered:3,sorted,context,letters:8/winnow:4 c | dedup-index build -o binary"),
-        ("dumped", "dedup-index dump i | dedup-index build -o dumped --memory 1"),
-        ("threads", "dedup-index build -o threads --threads 8 --memory 1 --scheme ordered:3,sorted,context,letters:8/winnow:4 c"),
+        (
+            "tokens",
+            "dedup-tokenize c | dedup-index build -o tokens --scheme ordered:3,sorted:8,context:3,letters:8/winnow:4",
+        ),
+        (
+            "blots",
+            "dedup-blot --scheme ordered:3,sorted,context,letters:8/winnow:4 c | dedup-index build -o blots",
+        ),
+        (
+            "binary",
+            "dedup-blot --binary --positions --scheme ordered:3,sorted,context,letters:8/winnow:4 c | dedup-index build -o binary",
+        ),
+        (
+            "dumped",
+            "dedup-index dump i | dedup-index build -o dumped --memory 1",
+        ),
+        (
+            "threads",
+            "dedup-index build -o threads --threads 8 --memory 1 --scheme ordered:3,sorted,context,letters:8/winnow:4 c",
+        ),
     ] {
         work.shell(&format!("set -o pipefail; {line}")).ok();
         assert!(bytes_of(&work.path(name)) == expected, "{name}");
     }
     // What is added, and what is asked about, is made as the index was.
     work.write("c/third.txt", SOURCE.replace("lamp", "lantern"));
-    work.run("dedup-index", &["add", "-q", "i", "c/third.txt"]).ok();
-    work.run("dedup-index", &["build", "-q", "-o", "all", "--scheme", "ordered:3,sorted,context,letters:8/winnow:4", "c"]).ok();
+    work.run("dedup-index", &["add", "-q", "i", "c/third.txt"])
+        .ok();
+    work.run(
+        "dedup-index",
+        &[
+            "build",
+            "-q",
+            "-o",
+            "all",
+            "--scheme",
+            "ordered:3,sorted,context,letters:8/winnow:4",
+            "c",
+        ],
+    )
+    .ok();
     let dumps = ["i", "all"].map(|index| {
-        let mut lines: Vec<_> = work.run("dedup-index", &["dump", index]).ok_text().lines().map(str::to_owned).collect();
+        let mut lines: Vec<_> = work
+            .run("dedup-index", &["dump", index])
+            .ok_text()
+            .lines()
+            .map(str::to_owned)
+            .collect();
         lines.sort();
         lines
     });
@@ -105,15 +217,25 @@ fn every_way_gives_the_same_index_of_several_schemes() {
 fn spans_are_of_text_that_stands_word_for_word() {
     let work = library("context:3,ordered:8");
     let spans = |index: &str| work.run("dedup-extract", &[index, "--as", "spans", "c"]);
-    work.run("dedup-index", &["build", "-q", "-o", "plain", "c"]).ok();
+    work.run("dedup-index", &["build", "-q", "-o", "plain", "c"])
+        .ok();
     work.write("c/copy.txt", format!("{SOURCE}. {REWORDED}"));
     for index in ["i", "plain"] {
-        work.run("dedup-index", &["add", "-q", index, "c/copy.txt"]).ok();
+        work.run("dedup-index", &["add", "-q", index, "c/copy.txt"])
+            .ok();
     }
     assert_eq!(spans("i").ok_text(), spans("plain").ok_text());
-    work.run("dedup-index", &["build", "-q", "-o", "reworded", "--scheme", "context", "c"]).ok();
+    work.run(
+        "dedup-index",
+        &["build", "-q", "-o", "reworded", "--scheme", "context", "c"],
+    )
+    .ok();
     let refused = spans("reworded");
-    assert!(refused.stderr().contains("build with --scheme ordered"), "{}", refused.stderr());
+    assert!(
+        refused.stderr().contains("build with --scheme ordered"),
+        "{}",
+        refused.stderr()
+    );
 }
 
 #[test]
@@ -124,16 +246,31 @@ fn what_makes_no_sense_is_refused() {
             "dedup-blot --scheme contxt c",
             "no scheme 'contxt'; there are ordered[:K], xor[:K], sorted[:K], spaced[:MASK], context[:N], letters[:N]",
         ),
-        ("dedup-blot --scheme context -k 3 c", "-k has no meaning with --scheme context, which says it all"),
-        ("dedup-blot --scheme ordered:8 --interleave 2 c", "--interleave has no meaning with --scheme ordered:8"),
-        ("dedup-blot --scheme ordered,ordered:8 c", "ordered:8: named twice"),
+        (
+            "dedup-blot --scheme context -k 3 c",
+            "-k has no meaning with --scheme context, which says it all",
+        ),
+        (
+            "dedup-blot --scheme ordered:8 --interleave 2 c",
+            "--interleave has no meaning with --scheme ordered:8",
+        ),
+        (
+            "dedup-blot --scheme ordered,ordered:8 c",
+            "ordered:8: named twice",
+        ),
         ("dedup-blot --scheme spaced:0110 c", "'0110' is not a mask"),
-        ("dedup-blot --scheme letters/winow:3 c", "no selection 'winow:3'"),
+        (
+            "dedup-blot --scheme letters/winow:3 c",
+            "no selection 'winow:3'",
+        ),
         (
             "dedup-blot --tokenizer dna --scheme context c",
             "context:3: of both strands of a sequence there are ordered, xor and sorted windows",
         ),
-        ("dedup-query i --scheme ordered c/source.txt", "word@18.0 ordered:8:32 all"),
+        (
+            "dedup-query i --scheme ordered c/source.txt",
+            "word@18.0 ordered:8:32 all",
+        ),
     ] {
         let ran = work.shell(line);
         assert_eq!(ran.code(), 2, "{line}");

@@ -5,8 +5,7 @@ use assert_cmd::cargo::cargo_bin;
 use std::{fs, process::Command};
 
 /// A sentence that both documents of the corpus have, and what is around it.
-const COPY: &str =
-    "The keeper of the light wrote every evening into a large black book what ships had passed and how the wind had turned since noon.";
+const COPY: &str = "The keeper of the light wrote every evening into a large black book what ships had passed and how the wind had turned since noon.";
 
 /// A script with a cache and a shared directory of its own.
 fn script(work: &Work, name: &str, arguments: &[&str]) -> Ran {
@@ -21,8 +20,10 @@ fn script(work: &Work, name: &str, arguments: &[&str]) -> Ran {
 
 /// A plagiarism corpus of one pair with one passage, packed as shared/corpora has it.
 fn with_archive() -> Work {
-    let source = format!("Nobody remembers the name of that island. {COPY} In spring the boats came back.");
-    let suspicious = format!("An essay begins with something else altogether. {COPY} Then it ends.");
+    let source =
+        format!("Nobody remembers the name of that island. {COPY} In spring the boats came back.");
+    let suspicious =
+        format!("An essay begins with something else altogether. {COPY} Then it ends.");
     let (this, from) = (suspicious.find(COPY).unwrap(), source.find(COPY).unwrap());
     let case = format!(
         "<document reference=\"suspicious-document1.txt\"><feature name=\"plagiarism\" this_offset=\"{this}\" this_length=\"{length}\" \
@@ -30,13 +31,25 @@ fn with_archive() -> Work {
         length = COPY.len()
     );
     let work = Work::with(&[
-        ("pan-13-train/susp/suspicious-document1.txt", suspicious.as_str()),
+        (
+            "pan-13-train/susp/suspicious-document1.txt",
+            suspicious.as_str(),
+        ),
         ("pan-13-train/src/source-document1.txt", &source),
-        ("pan-13-train/02-no-obfuscation/pairs", "suspicious-document1.txt source-document1.txt\n"),
-        ("pan-13-train/02-no-obfuscation/suspicious-document1-source-document1.xml", &case),
+        (
+            "pan-13-train/02-no-obfuscation/pairs",
+            "suspicious-document1.txt source-document1.txt\n",
+        ),
+        (
+            "pan-13-train/02-no-obfuscation/suspicious-document1-source-document1.xml",
+            &case,
+        ),
         ("shared/corpora/README", ""),
     ]);
-    work.shell("tar --zstd -cf shared/corpora/pan13-train.tar.zst pan-13-train && rm -r pan-13-train").ok();
+    work.shell(
+        "tar --zstd -cf shared/corpora/pan13-train.tar.zst pan-13-train && rm -r pan-13-train",
+    )
+    .ok();
     work
 }
 
@@ -45,18 +58,38 @@ fn a_section_without_its_corpus_is_left_out_with_a_word() {
     let work = Work::new();
     let sections = ["lengths", "damaged", "passages", "sources", "calibrate"];
     let ran = script(&work, "evaluate", &sections);
-    assert_eq!((ran.code(), ran.stdout().as_str()), (0, ""), "{}", ran.stderr());
-    let looked_at = (work.path("cache/pan13/pan-13-train"), work.path("shared/corpora/pan13-train.tar.zst"));
-    let why = format!("no plagiarism corpus in {}, nor {};", looked_at.0.display(), looked_at.1.display());
+    assert_eq!(
+        (ran.code(), ran.stdout().as_str()),
+        (0, ""),
+        "{}",
+        ran.stderr()
+    );
+    let looked_at = (
+        work.path("cache/pan13/pan-13-train"),
+        work.path("shared/corpora/pan13-train.tar.zst"),
+    );
+    let why = format!(
+        "no plagiarism corpus in {}, nor {};",
+        looked_at.0.display(),
+        looked_at.1.display()
+    );
     let stderr = ran.stderr();
     assert_eq!(stderr.lines().count(), sections.len(), "{stderr}");
     for (line, section) in stderr.lines().zip(sections) {
-        assert!(line.starts_with(&format!("evaluate: {section}: left out: {why}")), "{line}");
+        assert!(
+            line.starts_with(&format!("evaluate: {section}: left out: {why}")),
+            "{line}"
+        );
     }
     for name in ["noise", "pan13", "retrieval", "calibrate"] {
         let ran = script(&work, name, &[]);
         assert_eq!((ran.code(), ran.stdout().as_str()), (0, ""), "{name}");
-        assert!(ran.stderr().starts_with(&format!("{name}: nothing is measured: {why}")), "{}", ran.stderr());
+        assert!(
+            ran.stderr()
+                .starts_with(&format!("{name}: nothing is measured: {why}")),
+            "{}",
+            ran.stderr()
+        );
     }
 }
 
@@ -64,14 +97,24 @@ fn a_section_without_its_corpus_is_left_out_with_a_word() {
 fn the_plagiarism_corpus_is_unpacked_into_the_cache() {
     let work = with_archive();
     let table = script(&work, "evaluate", &["passages"]).ok_text();
-    let row = table.lines().find(|line| line.starts_with("| 02-no-obfuscation | 1 | 1 | 1.0000 |")).unwrap_or_else(|| panic!("{table}"));
+    let row = table
+        .lines()
+        .find(|line| line.starts_with("| 02-no-obfuscation | 1 | 1 | 1.0000 |"))
+        .unwrap_or_else(|| panic!("{table}"));
     assert!(row.ends_with("| 0.962 (Glinos) |"), "{row}");
-    assert!(table.contains("\n## passages\n\nMachine: ") && table.contains("Command: `scripts/pan13`, "), "{table}");
+    assert!(
+        table.contains("\n## passages\n\nMachine: ")
+            && table.contains("Command: `scripts/pan13`, "),
+        "{table}"
+    );
     // Once it is there, nothing else is needed, and nothing else was left in the cache.
     fs::remove_dir_all(work.path("shared")).unwrap();
     let again = script(&work, "pan13", &[]).ok_text();
     assert!(again.contains("1 pairs in "), "{again}");
-    let names: Vec<_> = fs::read_dir(work.path("cache/pan13")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> = fs::read_dir(work.path("cache/pan13"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(names, ["pan-13-train"]);
 }
 
@@ -79,8 +122,16 @@ fn the_plagiarism_corpus_is_unpacked_into_the_cache() {
 fn nothing_never_replaces_a_table() {
     let before = fs::read(root().join("BENCHMARKS.md")).unwrap();
     let line = "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, sys.argv[1]); import measure; measure.write('deco', ' \\n')";
-    let ran = Ran(Command::new("python3").args(["-c", line]).arg(root().join("scripts")).output().unwrap());
-    assert!(ran.code() == 1 && ran.stderr().contains("nothing to write to section 'deco'"), "{}", ran.stderr());
+    let ran = Ran(Command::new("python3")
+        .args(["-c", line])
+        .arg(root().join("scripts"))
+        .output()
+        .unwrap());
+    assert!(
+        ran.code() == 1 && ran.stderr().contains("nothing to write to section 'deco'"),
+        "{}",
+        ran.stderr()
+    );
     assert_eq!(fs::read(root().join("BENCHMARKS.md")).unwrap(), before);
 }
 
@@ -89,11 +140,18 @@ fn nothing_never_replaces_a_table() {
 fn every_section_has_its_marks() {
     let page = fs::read_to_string(root().join("BENCHMARKS.md")).unwrap();
     let marks = |kind: &str| -> Vec<String> {
-        page.split(&format!("<!-- {kind} ")).skip(1).map(|rest| rest.split(" -->").next().unwrap().to_owned()).collect()
+        page.split(&format!("<!-- {kind} "))
+            .skip(1)
+            .map(|rest| rest.split(" -->").next().unwrap().to_owned())
+            .collect()
     };
     let (starts, ends) = (marks("bench"), marks("end"));
     assert_eq!(starts, ends);
-    let help = Ran(Command::new(root().join("scripts/evaluate")).arg("--help").output().unwrap()).ok_text();
+    let help = Ran(Command::new(root().join("scripts/evaluate"))
+        .arg("--help")
+        .output()
+        .unwrap())
+    .ok_text();
     let sections = help
         .lines()
         .filter_map(|line| line.strip_prefix("    "))
@@ -101,7 +159,14 @@ fn every_section_has_its_marks() {
         .filter(|name| !name.is_empty() && !name.contains(' '));
     let sections: Vec<&str> = sections.filter(|&name| name != "plots").collect();
     assert!(sections.len() >= 13, "{sections:?}");
-    for name in sections.into_iter().chain(["history", "service", "spex", "pages", "peers"]) {
-        assert_eq!(starts.iter().filter(|start| *start == name).count(), 1, "{name}");
+    for name in sections
+        .into_iter()
+        .chain(["history", "service", "spex", "pages", "peers"])
+    {
+        assert_eq!(
+            starts.iter().filter(|start| *start == name).count(),
+            1,
+            "{name}"
+        );
     }
 }

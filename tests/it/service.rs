@@ -29,9 +29,18 @@ impl Server {
     }
 
     fn of(mut command: Command) -> Self {
-        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let told = BufReader::new(child.stderr.take().unwrap());
-        let mut server = Self { child, address: String::new(), entries: 0, told };
+        let mut server = Self {
+            child,
+            address: String::new(),
+            entries: 0,
+            told,
+        };
         loop {
             let line = server.told();
             assert!(!line.is_empty(), "{command:?} ended");
@@ -46,7 +55,21 @@ impl Server {
 
     /// The usual one, on a Unix socket.
     pub fn unix(work: &Work, more: &[&str]) -> Self {
-        Self::start(work, &[&["--history", "h", "--min-similarity", "0.9", "--listen", "unix:s"], more].concat())
+        Self::start(
+            work,
+            &[
+                &[
+                    "--history",
+                    "h",
+                    "--min-similarity",
+                    "0.9",
+                    "--listen",
+                    "unix:s",
+                ],
+                more,
+            ]
+            .concat(),
+        )
     }
 
     pub fn connect(&self, work: &Work) -> Client {
@@ -55,13 +78,22 @@ impl Server {
             (_, host) => {
                 let stream = TcpStream::connect(host).unwrap();
                 stream.set_nodelay(true).unwrap();
-                Client { input: BufReader::new(Box::new(stream.try_clone().unwrap())), output: Box::new(stream) }
+                Client {
+                    input: BufReader::new(Box::new(stream.try_clone().unwrap())),
+                    output: Box::new(stream),
+                }
             }
         }
     }
 
     pub fn signal(&self, name: &str) {
-        assert!(Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args(["-s", name, &self.child.id().to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 
     /// Its status, and what else it said.
@@ -114,7 +146,10 @@ impl WriteHalf for TcpStream {
 
 impl Client {
     fn over(stream: UnixStream) -> Self {
-        Self { input: BufReader::new(Box::new(stream.try_clone().unwrap())), output: Box::new(stream) }
+        Self {
+            input: BufReader::new(Box::new(stream.try_clone().unwrap())),
+            output: Box::new(stream),
+        }
     }
 
     pub fn send(&mut self, lines: &str) {
@@ -157,9 +192,17 @@ impl Client {
 
 /// Documents whose words no other `who` has; some of them alike.
 pub fn documents(who: usize, count: usize) -> String {
-    let text = |seed: usize| (0..60).map(|n| format!("w{who}x{} ", (seed * 7919 + n * n * 31) % 5000)).collect::<String>();
+    let text = |seed: usize| {
+        (0..60)
+            .map(|n| format!("w{who}x{} ", (seed * 7919 + n * n * 31) % 5000))
+            .collect::<String>()
+    };
     let line = |n: usize| {
-        let body = if n % 3 == 2 { text(n - 1).replacen('w', "changed", 1) } else { text(n) };
+        let body = if n % 3 == 2 {
+            text(n - 1).replacen('w', "changed", 1)
+        } else {
+            text(n)
+        };
         format!("{{\"id\":\"c{who}-{n}\",\"text\":\"{body}\"}}\n")
     };
     (0..count).map(line).collect()
@@ -167,19 +210,33 @@ pub fn documents(who: usize, count: usize) -> String {
 
 fn alone(lines: &str, more: &[&str]) -> String {
     let arguments = [&["--history", "h", "--min-similarity", "0.9"], more].concat();
-    Work::new().run_with("dedup-query", &arguments, lines.as_bytes()).stdout()
+    Work::new()
+        .run_with("dedup-query", &arguments, lines.as_bytes())
+        .stdout()
 }
 
 #[test]
 fn many_clients_get_what_each_would_get_alone() {
     for listen in ["unix:s", "tcp:127.0.0.1:0"] {
         let work = Work::new();
-        let server = Server::start(&work, &["--history", "h", "--min-similarity", "0.9", "--listen", listen]);
+        let server = Server::start(
+            &work,
+            &[
+                "--history",
+                "h",
+                "--min-similarity",
+                "0.9",
+                "--listen",
+                listen,
+            ],
+        );
         let idle: Vec<_> = (0..20).map(|_| server.connect(&work)).collect();
         thread::scope(|scope| {
             for who in 0..8 {
                 let (client, lines) = (server.connect(&work), documents(who, 600));
-                scope.spawn(move || assert!(client.ask_all(&lines) == alone(&lines, &[]), "client {who}"));
+                scope.spawn(move || {
+                    assert!(client.ask_all(&lines) == alone(&lines, &[]), "client {who}")
+                });
             }
         });
         drop(idle);
@@ -198,15 +255,24 @@ fn long_and_short_documents_are_answered_in_their_order() {
     let work = Work::new();
     let server = Server::unix(&work, &["--threads", "3"]);
     let lengthen = |who: usize, number: usize, line: &str| {
-        let more = (0..[0, 3, 400, 0, 20_000][number % 5]).map(|n| format!("more{who}x{number}x{n} ")).collect::<String>();
+        let more = (0..[0, 3, 400, 0, 20_000][number % 5])
+            .map(|n| format!("more{who}x{number}x{n} "))
+            .collect::<String>();
         line.replace("\"}", &format!("{more}\"}}\n"))
     };
-    let lines =
-        move |who: usize| documents(who, 150).lines().enumerate().map(|(number, line)| lengthen(who, number, line)).collect::<String>();
+    let lines = move |who: usize| {
+        documents(who, 150)
+            .lines()
+            .enumerate()
+            .map(|(number, line)| lengthen(who, number, line))
+            .collect::<String>()
+    };
     thread::scope(|scope| {
         for who in 0..3 {
             let (client, lines) = (server.connect(&work), lines(who));
-            scope.spawn(move || assert!(client.ask_all(&lines) == alone(&lines, &[]), "client {who}"));
+            scope.spawn(move || {
+                assert!(client.ask_all(&lines) == alone(&lines, &[]), "client {who}")
+            });
         }
     });
     let mut client = server.connect(&work);
@@ -219,14 +285,20 @@ fn long_and_short_documents_are_answered_in_their_order() {
     sender.join().unwrap();
     assert!(expected.starts_with(&answers) && answers.ends_with('\n'));
     assert_eq!(server.wait(), (Some(0), String::new()));
-    assert_eq!(Server::unix(&work, &["--no-add"]).entries as usize, 3 * 150 + answers.lines().count());
+    assert_eq!(
+        Server::unix(&work, &["--no-add"]).entries as usize,
+        3 * 150 + answers.lines().count()
+    );
 }
 
 #[test]
 fn prints_streams_and_other_requests() {
     let work = Work::with(&[("a", "Lorem, ipsum!"), ("b", "...")]);
     let server = Server::unix(&work, &["--top", "2"]);
-    assert_eq!(fs::metadata(work.path("s")).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(work.path("s")).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     let mut client = server.connect(&work);
     let hello = |entries: u64| {
         format!(
@@ -235,28 +307,53 @@ fn prints_streams_and_other_requests() {
     };
     assert_eq!(client.ask("{\"hello\":1}"), hello(0));
     // A whole stream of prints: its header and its end need no answer.
-    let stream = work.run("dedup-blot", &["--scheme", "minhash:256", "a", "b"]).ok_text();
+    let stream = work
+        .run("dedup-blot", &["--scheme", "minhash:256", "a", "b"])
+        .ok_text();
     assert_eq!(
         server.connect(&work).ask_all(&stream),
         "{\"doc\":\"a\",\"best\":null,\"matches\":[]}\n{\"doc\":\"b\",\"best\":null,\"matches\":[]}\n"
     );
     let found = |id: &str| {
-        format!("{{\"doc\":\"{id}\",\"best\":{{\"doc\":\"a\",\"similarity\":1}},\"matches\":[{{\"doc\":\"a\",\"similarity\":1}}]}}\n")
+        format!(
+            "{{\"doc\":\"{id}\",\"best\":{{\"doc\":\"a\",\"similarity\":1}},\"matches\":[{{\"doc\":\"a\",\"similarity\":1}}]}}\n"
+        )
     };
-    assert_eq!(client.ask(r#"{"id":"x","text":"ipsum lorem","add":false}"#), found("x"));
-    assert_eq!(client.ask(r#"{"text":"lorem ipsum","add":false}"#), found("-:3"));
+    assert_eq!(
+        client.ask(r#"{"id":"x","text":"ipsum lorem","add":false}"#),
+        found("x")
+    );
+    assert_eq!(
+        client.ask(r#"{"text":"lorem ipsum","add":false}"#),
+        found("-:3")
+    );
     assert_eq!(client.ask("{\"hello\":1}"), hello(1));
     assert_eq!(client.ask(r#"{"remove":"a"}"#), "{\"removed\":1}\n");
     assert_eq!(client.ask(r#"{"remove":"a"}"#), "{\"removed\":0}\n");
-    assert_eq!(client.ask(r#"{"id":"x","text":"lorem ipsum","remove":"x"}"#), "{\"doc\":\"x\",\"best\":null,\"matches\":[]}\n");
-    assert_eq!(client.ask(r#"{"id":"y","text":"lorem ipsum"}"#), found("y").replace("\"doc\":\"a\"", "\"doc\":\"x\""));
+    assert_eq!(
+        client.ask(r#"{"id":"x","text":"lorem ipsum","remove":"x"}"#),
+        "{\"doc\":\"x\",\"best\":null,\"matches\":[]}\n"
+    );
+    assert_eq!(
+        client.ask(r#"{"id":"y","text":"lorem ipsum"}"#),
+        found("y").replace("\"doc\":\"a\"", "\"doc\":\"x\"")
+    );
     assert_eq!(server.end("TERM").0, Some(0));
     // Only read: nothing is added, whatever is asked for.
     let server = Server::unix(&work, &["--no-add"]);
     let mut client = server.connect(&work);
-    assert_eq!(client.ask(r#"{"id":"n","text":"some other"}"#), "{\"doc\":\"n\",\"best\":null}\n");
-    assert_eq!(client.ask(r#"{"id":"n","text":"some other","add":true}"#), "{\"doc\":\"n\",\"best\":null,\"added\":false}\n");
-    assert_eq!(client.ask(r#"{"remove":"x"}"#), "{\"error\":\"nothing can be removed: the history is only read (--no-add)\"}\n");
+    assert_eq!(
+        client.ask(r#"{"id":"n","text":"some other"}"#),
+        "{\"doc\":\"n\",\"best\":null}\n"
+    );
+    assert_eq!(
+        client.ask(r#"{"id":"n","text":"some other","add":true}"#),
+        "{\"doc\":\"n\",\"best\":null,\"added\":false}\n"
+    );
+    assert_eq!(
+        client.ask(r#"{"remove":"x"}"#),
+        "{\"error\":\"nothing can be removed: the history is only read (--no-add)\"}\n"
+    );
 }
 
 #[test]
@@ -273,9 +370,19 @@ fn wrong_lines_are_answered_in_their_place() {
 "#;
     assert_eq!(answers, expected);
     let mut client = server.connect(&work);
-    client.output.write_all(b"{\"id\":\"x\",\"text\":\"\xff\"}\n").unwrap();
-    assert!(client.line().starts_with("{\"error\":\"line 1: not UTF-8 at byte 18; "));
-    assert_eq!(client.ask(r#"{"id":"e","text":"three"}"#), "{\"doc\":\"e\",\"best\":null}\n");
+    client
+        .output
+        .write_all(b"{\"id\":\"x\",\"text\":\"\xff\"}\n")
+        .unwrap();
+    assert!(
+        client
+            .line()
+            .starts_with("{\"error\":\"line 1: not UTF-8 at byte 18; ")
+    );
+    assert_eq!(
+        client.ask(r#"{"id":"e","text":"three"}"#),
+        "{\"doc\":\"e\",\"best\":null}\n"
+    );
 }
 
 #[test]
@@ -283,19 +390,38 @@ fn a_line_without_an_end_ends_the_connection() {
     let work = Work::new();
     let server = Server::unix(&work, &[]);
     let mut client = server.connect(&work);
-    assert_eq!(client.ask(r#"{"id":"a","text":"one"}"#), "{\"doc\":\"a\",\"best\":null}\n");
+    assert_eq!(
+        client.ask(r#"{"id":"a","text":"one"}"#),
+        "{\"doc\":\"a\",\"best\":null}\n"
+    );
     let block = vec![b'x'; 1 << 20];
     // It hangs up when it has seen enough.
     while client.output.write_all(&block).is_ok() {}
-    assert_eq!(client.line(), "{\"error\":\"line 2: more than 67108864 bytes in a line; the connection is closed\"}\n");
-    assert_eq!(server.connect(&work).ask(r#"{"id":"b","text":"two"}"#), "{\"doc\":\"b\",\"best\":null}\n");
+    assert_eq!(
+        client.line(),
+        "{\"error\":\"line 2: more than 67108864 bytes in a line; the connection is closed\"}\n"
+    );
+    assert_eq!(
+        server.connect(&work).ask(r#"{"id":"b","text":"two"}"#),
+        "{\"doc\":\"b\",\"best\":null}\n"
+    );
 }
 
 #[test]
 fn who_never_reads_stops_only_itself() {
     for listen in ["unix:s", "tcp:127.0.0.1:0"] {
         let work = Work::new();
-        let server = Server::start(&work, &["--history", "h", "--min-similarity", "0.9", "--listen", listen]);
+        let server = Server::start(
+            &work,
+            &[
+                "--history",
+                "h",
+                "--min-similarity",
+                "0.9",
+                "--listen",
+                listen,
+            ],
+        );
         let mut slow: Box<dyn Write> = match server.address.split_once(':').unwrap() {
             ("unix", path) => {
                 let slow = UnixStream::connect(work.path(path)).unwrap();
@@ -308,7 +434,10 @@ fn who_never_reads_stops_only_itself() {
                 Box::new(slow)
             }
         };
-        let line = format!("{{\"id\":\"{}\",\"text\":\"same words\",\"add\":false}}\n", "long".repeat(50));
+        let line = format!(
+            "{{\"id\":\"{}\",\"text\":\"same words\",\"add\":false}}\n",
+            "long".repeat(50)
+        );
         // Sends until it is not read from any more. Meanwhile and after it others are served at once.
         let (mut sent, mut waits) = (0, 0);
         let mut other = server.connect(&work);
@@ -324,7 +453,10 @@ fn who_never_reads_stops_only_itself() {
                     );
                 }
             }
-            assert!(sent < 64 << 20, "everything is read, and nothing is taken back");
+            assert!(
+                sent < 64 << 20,
+                "everything is read, and nothing is taken back"
+            );
         }
         // At the end it is not waited for, not for ever.
         assert_eq!(server.end("TERM"), (Some(0), String::new()));
@@ -340,15 +472,23 @@ fn half_a_line_stops_only_who_sent_it() {
     idle.send("{\"id\":\"i\",\"text\":\"some");
     // Another one has most of what there is for long lines.
     let mut long = server.connect(&work);
-    long.send(&format!("{{\"id\":\"l\",\"text\":\"{}", "long ".repeat(120_000)));
+    long.send(&format!(
+        "{{\"id\":\"l\",\"text\":\"{}",
+        "long ".repeat(120_000)
+    ));
     let mut other = server.connect(&work);
     for number in 0..50 {
         let id = format!("o{number}");
-        assert_eq!(other.ask(&format!("{{\"id\":\"{id}\",\"text\":\"...\"}}")), format!("{{\"doc\":\"{id}\",\"best\":null}}\n"));
+        assert_eq!(
+            other.ask(&format!("{{\"id\":\"{id}\",\"text\":\"...\"}}")),
+            format!("{{\"doc\":\"{id}\",\"best\":null}}\n")
+        );
     }
     // A third finds no room for its own.
     let mut more = server.connect(&work);
-    let _ = more.output.write_all(format!("{{\"id\":\"m\",\"text\":\"{}", "more ".repeat(200_000)).as_bytes());
+    let _ = more
+        .output
+        .write_all(format!("{{\"id\":\"m\",\"text\":\"{}", "more ".repeat(200_000)).as_bytes());
     assert_eq!(
         more.line(),
         "{\"error\":\"line 1: all clients together have 1048576 bytes, which is the most (--client-memory); try again later; the connection is closed\"}\n"
@@ -357,7 +497,10 @@ fn half_a_line_stops_only_who_sent_it() {
     assert_eq!(long.ask("\"}"), "{\"doc\":\"l\",\"best\":null}\n");
     // Now there is room.
     let line = format!("{{\"id\":\"m\",\"text\":\"{}\"}}", "more ".repeat(120_000));
-    assert_eq!(server.connect(&work).ask(&line), "{\"doc\":\"m\",\"best\":null}\n");
+    assert_eq!(
+        server.connect(&work).ask(&line),
+        "{\"doc\":\"m\",\"best\":null}\n"
+    );
     assert_eq!(server.end("TERM").0, Some(0));
 }
 
@@ -368,14 +511,34 @@ fn ids_have_a_length_that_can_be_kept() {
     let (id, longer) = ("i".repeat(65_536), "i".repeat(65_537));
     let mut client = server.connect(&work);
     let told = "an id of 65537 bytes, 65536 is the most; give it a shorter one";
-    assert_eq!(client.ask(&format!("{{\"id\":\"{longer}\",\"text\":\"one\"}}")), format!("{{\"error\":\"line 1: {told}\"}}\n"));
-    assert_eq!(client.ask(&format!("{{\"remove\":\"{longer}\"}}")), format!("{{\"error\":\"line 2: {told}\"}}\n"));
-    assert_eq!(client.ask(&format!("{{\"id\":\"{id}\",\"text\":\"one\"}}")), format!("{{\"doc\":\"{id}\",\"best\":null}}\n"));
-    assert_eq!(client.ask(&format!("{{\"remove\":\"{id}\"}}")), "{\"removed\":1}\n");
+    assert_eq!(
+        client.ask(&format!("{{\"id\":\"{longer}\",\"text\":\"one\"}}")),
+        format!("{{\"error\":\"line 1: {told}\"}}\n")
+    );
+    assert_eq!(
+        client.ask(&format!("{{\"remove\":\"{longer}\"}}")),
+        format!("{{\"error\":\"line 2: {told}\"}}\n")
+    );
+    assert_eq!(
+        client.ask(&format!("{{\"id\":\"{id}\",\"text\":\"one\"}}")),
+        format!("{{\"doc\":\"{id}\",\"best\":null}}\n")
+    );
+    assert_eq!(
+        client.ask(&format!("{{\"remove\":\"{id}\"}}")),
+        "{\"removed\":1}\n"
+    );
     assert_eq!(server.end("TERM").0, Some(0));
-    let lines = format!("{{\"id\":\"{longer}\",\"text\":\"one\"}}\n{{\"id\":\"b\",\"text\":\"two\"}}\n");
-    let ran = work.run_with("dedup-query", &["--history", "h", "--min-similarity", "1"], lines.as_bytes());
-    assert_eq!((ran.code(), ran.stdout().as_str()), (2, "{\"doc\":\"b\",\"best\":null}\n"));
+    let lines =
+        format!("{{\"id\":\"{longer}\",\"text\":\"one\"}}\n{{\"id\":\"b\",\"text\":\"two\"}}\n");
+    let ran = work.run_with(
+        "dedup-query",
+        &["--history", "h", "--min-similarity", "1"],
+        lines.as_bytes(),
+    );
+    assert_eq!(
+        (ran.code(), ran.stdout().as_str()),
+        (2, "{\"doc\":\"b\",\"best\":null}\n")
+    );
     assert_eq!(ran.stderr(), format!("dedup-query: stdin:1: {told}\n"));
 }
 
@@ -383,16 +546,39 @@ fn ids_have_a_length_that_can_be_kept() {
 #[test]
 fn peers_on_tcp_are_asked_whether_they_are_there() {
     let work = Work::new();
-    let server = Server::start(&work, &["--history", "h", "--min-similarity", "1", "--listen", "tcp:127.0.0.1:0"]);
+    let server = Server::start(
+        &work,
+        &[
+            "--history",
+            "h",
+            "--min-similarity",
+            "1",
+            "--listen",
+            "tcp:127.0.0.1:0",
+        ],
+    );
     let mut client = server.connect(&work);
     assert!(client.ask("{\"hello\":1}").starts_with("{\"hello\":1,"));
-    let Ok(table) = fs::read_to_string("/proc/net/tcp") else { return eprintln!("no table of connections here: skipped") };
+    let Ok(table) = fs::read_to_string("/proc/net/tcp") else {
+        return eprintln!("no table of connections here: skipped");
+    };
     let port: u16 = server.address.rsplit_once(':').unwrap().1.parse().unwrap();
     // Its own end of an open connection, with a timer of kind 2 that ends in at most 60 seconds.
-    let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let own = table.lines().map(fields).find(|fields| fields[1].ends_with(&format!(":{port:04X}")) && fields[3] == "01").unwrap();
+    let fields = |line: &str| {
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let own = table
+        .lines()
+        .map(fields)
+        .find(|fields| fields[1].ends_with(&format!(":{port:04X}")) && fields[3] == "01")
+        .unwrap();
     let (kind, hundredths) = own[5].split_once(':').unwrap();
-    assert!(kind == "02" && u64::from_str_radix(hundredths, 16).unwrap() <= 6000, "{own:?}");
+    assert!(
+        kind == "02" && u64::from_str_radix(hundredths, 16).unwrap() <= 6000,
+        "{own:?}"
+    );
 }
 
 /// Files are being made and merged when it is told to end: it does not wait for them, and all that was answered is there.
@@ -445,7 +631,10 @@ fn nothing_that_was_answered_is_lost_and_nothing_else_is_there() {
     sender.join().unwrap();
     assert_eq!(server.end("TERM").0, Some(0));
     let answered = records(rest.as_bytes());
-    assert!(rest.ends_with('\n') && answered.iter().all(|answer| answer["error"].is_null()), "{rest}");
+    assert!(
+        rest.ends_with('\n') && answered.iter().all(|answer| answer["error"].is_null()),
+        "{rest}"
+    );
     let server = Server::unix(&work, &["--no-add"]);
     assert_eq!(server.entries, (first.len() + answered.len()) as u64);
 }
@@ -458,13 +647,22 @@ fn a_kill_loses_nothing_that_was_answered() {
         let _ = fs::remove_dir_all(work.path("h"));
         let server = Server::unix(&work, &["--sync-every", sync]);
         let mut client = server.connect(&work);
-        let answered = documents(1, 90).lines().map(|line| client.ask(line)).count() as u64;
+        let answered = documents(1, 90)
+            .lines()
+            .map(|line| client.ask(line))
+            .count() as u64;
         assert_eq!(server.end("KILL").0, None);
         assert!(work.path("s").exists());
         let server = Server::unix(&work, &["--sync-every", sync]);
         assert_eq!(server.entries, answered);
-        let again = server.connect(&work).ask_all(&documents(1, 90).replace("{\"id\":\"c", "{\"id\":\"again"));
-        assert!(records(again.as_bytes()).iter().all(|answer| answer["best"]["similarity"] == 1));
+        let again = server
+            .connect(&work)
+            .ask_all(&documents(1, 90).replace("{\"id\":\"c", "{\"id\":\"again"));
+        assert!(
+            records(again.as_bytes())
+                .iter()
+                .all(|answer| answer["best"]["similarity"] == 1)
+        );
         assert_eq!(server.end("TERM").0, Some(0));
     }
 }
@@ -476,34 +674,69 @@ fn who_cannot_write_says_so_and_ends() {
     let mut command = Command::new("bash");
     let program = work.command("dedup-query", &[]).get_program().to_owned();
     command
-        .args(["-c", "ulimit -f 32; exec \"$0\" --history h --min-similarity 0.9 --listen unix:s"])
+        .args([
+            "-c",
+            "ulimit -f 32; exec \"$0\" --history h --min-similarity 0.9 --listen unix:s",
+        ])
         .arg(program)
         .current_dir(work.dir.path());
     let server = Server::of(command);
     let mut client = server.connect(&work);
     let lines = documents(1, 2000);
-    let answers: Vec<String> = lines.lines().map(|line| client.ask(line)).take_while(|answer| !answer.contains("error")).collect();
+    let answers: Vec<String> = lines
+        .lines()
+        .map(|line| client.ask(line))
+        .take_while(|answer| !answer.contains("error"))
+        .collect();
     assert!((100..1000).contains(&answers.len()), "{}", answers.len());
     assert_eq!(client.rest(), "");
-    assert_eq!(server.wait(), (Some(2), "dedup-query: h/000001.journal: File too large (os error 27)\n".to_owned()));
-    assert_eq!(Server::unix(&work, &["--no-add"]).entries, answers.len() as u64);
+    assert_eq!(
+        server.wait(),
+        (
+            Some(2),
+            "dedup-query: h/000001.journal: File too large (os error 27)\n".to_owned()
+        )
+    );
+    assert_eq!(
+        Server::unix(&work, &["--no-add"]).entries,
+        answers.len() as u64
+    );
 }
 
 #[test]
 fn sockets_of_others_are_left_alone() {
     let work = Work::with(&[("file", "x")]);
     let serve = |history: &str, listen: &str| {
-        let ran = work.run("dedup-query", &["--history", history, "--min-similarity", "1", "--listen", listen]);
+        let ran = work.run(
+            "dedup-query",
+            &[
+                "--history",
+                history,
+                "--min-similarity",
+                "1",
+                "--listen",
+                listen,
+            ],
+        );
         (ran.code(), ran.stderr())
     };
     let server = Server::unix(&work, &[]);
     let live = serve("h2", "unix:s");
     assert_eq!(live, (2, "dedup-query: s: another process listens on it; stop that one, or choose another name\n".to_owned()));
-    assert_eq!(serve("h2", "unix:file"), (2, "dedup-query: file: is no socket; choose another name\n".to_owned()));
+    assert_eq!(
+        serve("h2", "unix:file"),
+        (
+            2,
+            "dedup-query: file: is no socket; choose another name\n".to_owned()
+        )
+    );
     assert!(serve("h", "unix:t").1.contains("is writing this history"));
     let remote = "other machines could ask, and nobody is asked for a password; use 127.0.0.1, or add --allow-remote";
     for address in ["tcp:0.0.0.0:0", "tcp:[::]:0", "tcp:192.0.2.1:7"] {
-        assert_eq!(serve("h2", address), (2, format!("dedup-query: {address}: {remote}\n")));
+        assert_eq!(
+            serve("h2", address),
+            (2, format!("dedup-query: {address}: {remote}\n"))
+        );
     }
     drop(server);
     // Another process has put its own there: it stays.
@@ -512,7 +745,18 @@ fn sockets_of_others_are_left_alone() {
     let _other = UnixListener::bind(work.path("s")).unwrap();
     assert_eq!(server.end("TERM").0, Some(0));
     assert!(work.path("s").exists());
-    let allowed = Server::start(&work, &["--history", "h3", "--min-similarity", "1", "--listen", "tcp:0.0.0.0:0", "--allow-remote"]);
+    let allowed = Server::start(
+        &work,
+        &[
+            "--history",
+            "h3",
+            "--min-similarity",
+            "1",
+            "--listen",
+            "tcp:0.0.0.0:0",
+            "--allow-remote",
+        ],
+    );
     assert_eq!(allowed.end("TERM").0, Some(0));
 }
 
@@ -532,7 +776,11 @@ fn no_more_clients_than_allowed() {
     let [mut first, second] = two;
     second.ask_all("");
     // Its place is free as soon as its end was seen.
-    while !server.connect(&work).ask("{\"hello\":1}").starts_with("{\"hello\":1,") {}
+    while !server
+        .connect(&work)
+        .ask("{\"hello\":1}")
+        .starts_with("{\"hello\":1,")
+    {}
     assert!(first.ask("{\"hello\":1}").starts_with("{\"hello\":1,"));
 }
 
@@ -540,8 +788,14 @@ fn no_more_clients_than_allowed() {
 fn what_makes_no_sense_of_a_service_is_refused() {
     let work = Work::new();
     for (command, told) in [
-        ("dedup-query --listen unix:s", "error: the following required arguments were not provided:"),
-        ("dedup-query --history h --listen unix:s", "dedup-query: say from which similarity on documents are alike: --min-similarity 0.94"),
+        (
+            "dedup-query --listen unix:s",
+            "error: the following required arguments were not provided:",
+        ),
+        (
+            "dedup-query --history h --listen unix:s",
+            "dedup-query: say from which similarity on documents are alike: --min-similarity 0.94",
+        ),
         (
             "dedup-query --history h --min-similarity 1 --listen s",
             "error: invalid value 's' for '--listen <ADDRESS>': 's' is neither unix:PATH nor tcp:HOST:PORT",
@@ -566,10 +820,21 @@ fn what_makes_no_sense_of_a_service_is_refused() {
             "dedup-query --history h --upstream unix:s --min-similarity 1",
             "error: the argument '--history <DIR>' cannot be used with '--upstream <ADDRESS>'",
         ),
-        ("dedup-query --upstream unix:none --min-similarity 1", "dedup-query: unix:none: No such file or directory"),
-        ("dedup-query --history h --min-similarity 1 --listen unix:none/s", "dedup-query: none/s: No such file or directory"),
+        (
+            "dedup-query --upstream unix:none --min-similarity 1",
+            "dedup-query: unix:none: No such file or directory",
+        ),
+        (
+            "dedup-query --history h --min-similarity 1 --listen unix:none/s",
+            "dedup-query: none/s: No such file or directory",
+        ),
     ] {
         let ran = work.shell(command);
-        assert!(ran.code() == 2 && ran.stderr().starts_with(told), "{command}: {} {}", ran.code(), ran.stderr());
+        assert!(
+            ran.code() == 2 && ran.stderr().starts_with(told),
+            "{command}: {} {}",
+            ran.code(),
+            ran.stderr()
+        );
     }
 }

@@ -10,13 +10,35 @@ use std::{
 /// Files of all kinds; some are copies of others, some share passages, some are binary, hidden or odd.
 pub fn corpus() -> Work {
     let work = Work::new();
-    let words = |from: usize, count: usize| (from..from + count).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ");
+    let words = |from: usize, count: usize| {
+        (from..from + count)
+            .map(|n| format!("w{n}"))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     for n in 0..24 {
-        work.write(&format!("c/{n:02}.txt"), format!("{} {}", words(n * 7 % 50, 20), words(1000 * (n % 9), 15 + n)));
+        work.write(
+            &format!("c/{n:02}.txt"),
+            format!(
+                "{} {}",
+                words(n * 7 % 50, 20),
+                words(1000 * (n % 9), 15 + n)
+            ),
+        );
     }
-    let line = |n: usize| format!("{{\"id\":\"line {n}\",\"text\":\"{}\"}}\n", words(n * 11 % 60, 14));
+    let line = |n: usize| {
+        format!(
+            "{{\"id\":\"line {n}\",\"text\":\"{}\"}}\n",
+            words(n * 11 % 60, 14)
+        )
+    };
     work.write("c/lines.jsonl", (0..20).map(line).collect::<String>());
-    work.write("c/more.ndjson", (10..30).map(|n| format!("{{\"id\":\"more {n}\",\"text\":\"{}\"}}\n", words(n, 12))).collect::<String>());
+    work.write(
+        "c/more.ndjson",
+        (10..30)
+            .map(|n| format!("{{\"id\":\"more {n}\",\"text\":\"{}\"}}\n", words(n, 12)))
+            .collect::<String>(),
+    );
     work.write("c/binary", [0; 100]);
     work.write("c/.hidden", "not to be read");
     work.write("c/empty", "");
@@ -26,27 +48,55 @@ pub fn corpus() -> Work {
 /// The same kinds of things, in less time.
 pub fn small_corpus() -> Work {
     let work = Work::new();
-    let words = |from: usize, count: usize| (from..from + count).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ");
+    let words = |from: usize, count: usize| {
+        (from..from + count)
+            .map(|n| format!("w{n}"))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     for n in 0..9 {
-        work.write(&format!("c/{n}.txt"), format!("{} {}", words(n * 7 % 50, 20), words(1000 * (n % 4), 15 + n)));
+        work.write(
+            &format!("c/{n}.txt"),
+            format!(
+                "{} {}",
+                words(n * 7 % 50, 20),
+                words(1000 * (n % 4), 15 + n)
+            ),
+        );
     }
     work.write(
         "c/lines.jsonl",
-        (0..9).map(|n| format!("{{\"id\":\"line {n}\",\"text\":\"{}\"}}\n", words(n * 11 % 60, 14))).collect::<String>(),
+        (0..9)
+            .map(|n| {
+                format!(
+                    "{{\"id\":\"line {n}\",\"text\":\"{}\"}}\n",
+                    words(n * 11 % 60, 14)
+                )
+            })
+            .collect::<String>(),
     );
     work
 }
 
 pub fn plan(work: &Work, hosts: &str, more: &str) -> Ran {
     work.write("hosts", hosts);
-    work.shell(&format!("rm -rf r && dedup-shard plan -o r --hosts hosts {more}"))
+    work.shell(&format!(
+        "rm -rf r && dedup-shard plan -o r --hosts hosts {more}"
+    ))
 }
 
 #[track_caller]
 pub fn ensure_as_built(work: &Work, more: &str) {
     let plan: serde_json::Value = serde_json::from_slice(&work.read("r/plan.json")).unwrap();
-    let parts = if more.contains("--parts") { String::new() } else { format!("--parts {}", plan["parts"]) };
-    work.shell(&format!("rm -rf i && dedup-index build -q --skip-bad -o i {parts} {more}")).ok();
+    let parts = if more.contains("--parts") {
+        String::new()
+    } else {
+        format!("--parts {}", plan["parts"])
+    };
+    work.shell(&format!(
+        "rm -rf i && dedup-index build -q --skip-bad -o i {parts} {more}"
+    ))
+    .ok();
     assert_eq!(work.shell("diff -r i r/index").ok_text(), "");
 }
 
@@ -58,11 +108,23 @@ fn any_hosts_slots_and_parts_give_the_same_bytes() {
         ("a slots=2\n", "--parts 2 --dictionary c"),
         ("a\nb slots=2\n", "--parts 7 c"),
         ("a\nb\nc\n", "--dictionary --relative c"),
-        ("a\nb\nc\nd slots=2\ne\n", "--parts 7 --dictionary --tokenizer char:5 -k 12 --bits 48 c"),
-        ("a slots=3\n", "--scheme xor --select winnow:3 --strip-html --parts 2 c"),
-        ("a slots=2\n", "--scheme ordered,context:2 c/binary c/05.txt c/empty c/more.ndjson"),
+        (
+            "a\nb\nc\nd slots=2\ne\n",
+            "--parts 7 --dictionary --tokenizer char:5 -k 12 --bits 48 c",
+        ),
+        (
+            "a slots=3\n",
+            "--scheme xor --select winnow:3 --strip-html --parts 2 c",
+        ),
+        (
+            "a slots=2\n",
+            "--scheme ordered,context:2 c/binary c/05.txt c/empty c/more.ndjson",
+        ),
         ("a slots=12\n", "--tokenizer code-norm --records lines c"),
-        ("a slots=2\n", "--records ndjson --text-field id c/lines.jsonl c/more.ndjson"),
+        (
+            "a slots=2\n",
+            "--records ndjson --text-field id c/lines.jsonl c/more.ndjson",
+        ),
     ] {
         plan(&work, hosts, more).ok();
         work.shell("dedup-shard run r -j 3").ok();
@@ -81,7 +143,11 @@ fn streams_and_lists_pass_and_an_empty_corpus_is_refused() {
     }
     plan(&work, "a slots=3\n", "none").ok();
     let ran = work.shell("dedup-shard run r");
-    assert!(ran.code() == 2 && ran.stderr().contains("no document was read"), "{}", ran.stderr());
+    assert!(
+        ran.code() == 2 && ran.stderr().contains("no document was read"),
+        "{}",
+        ran.stderr()
+    );
     assert!(!work.path("r/index").exists());
 }
 
@@ -90,22 +156,53 @@ fn make_and_tasks_by_hand_do_the_same() {
     let work = corpus();
     plan(&work, "a slots=3\n", "--parts 2 c").ok();
     let ran = work.shell("make -s -C r -j2");
-    assert_eq!((ran.code(), ran.stdout(), ran.stderr()), (0, String::new(), String::new()));
+    assert_eq!(
+        (ran.code(), ran.stdout(), ran.stderr()),
+        (0, String::new(), String::new())
+    );
     ensure_as_built(&work, "--parts 2 c");
-    assert_eq!(work.shell("make -C r -j2 2>&1 | grep -c 'up to date'").stdout(), "1\n");
-    work.shell("dedup-shard clean r && make -s -C r && test ! -e r/map && rm -r r/index").ok();
+    assert_eq!(
+        work.shell("make -C r -j2 2>&1 | grep -c 'up to date'")
+            .stdout(),
+        "1\n"
+    );
+    work.shell("dedup-shard clean r && make -s -C r && test ! -e r/map && rm -r r/index")
+        .ok();
     let missing = "map-0000\nmap-0001\nmap-0002\nnumber\nreduce-000\nreduce-001\nsets\npart-000\npart-001\ngather\n";
-    assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), missing);
+    assert_eq!(
+        work.shell("dedup-shard status r --missing").ok_text(),
+        missing
+    );
     let ran = work.shell("dedup-shard task r reduce-001");
     assert_eq!(ran.code(), 1);
-    assert!(ran.stderr().contains("reduce-001 needs it, and it is not there; run task number first"), "{}", ran.stderr());
-    work.shell("dedup-shard status r --missing | xargs dedup-shard task r").ok();
+    assert!(
+        ran.stderr()
+            .contains("reduce-001 needs it, and it is not there; run task number first"),
+        "{}",
+        ran.stderr()
+    );
+    work.shell("dedup-shard status r --missing | xargs dedup-shard task r")
+        .ok();
     ensure_as_built(&work, "--parts 2 c");
     assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), "");
     let status = work.shell("dedup-shard status r").ok_text();
     assert_eq!(
-        status.lines().map(|line| line.split_whitespace().take(4).collect::<Vec<_>>().join(" ")).collect::<Vec<_>>(),
-        ["map 3 of 3", "number 1 of 1", "reduce 2 of 2", "sets 1 of 1", "part 2 of 2", "gather 1 of 1"]
+        status
+            .lines()
+            .map(|line| line
+                .split_whitespace()
+                .take(4)
+                .collect::<Vec<_>>()
+                .join(" "))
+            .collect::<Vec<_>>(),
+        [
+            "map 3 of 3",
+            "number 1 of 1",
+            "reduce 2 of 2",
+            "sets 1 of 1",
+            "part 2 of 2",
+            "gather 1 of 1"
+        ]
     );
     work.shell("dedup-shard gather r -o elsewhere && diff -r i elsewhere && dedup-shard clean r && dedup-shard run r && diff -r i r/index")
         .ok();
@@ -136,33 +233,68 @@ fn names_are_nothing_but_names() {
     for (n, name) in odd.iter().enumerate() {
         work.write(
             &format!("{directory}/{name}"),
-            format!("some words of document number {n} that nobody else has, and some that all have"),
+            format!(
+                "some words of document number {n} that nobody else has, and some that all have"
+            ),
         );
     }
     let inner = work.path(directory);
     let run = |line: &str| {
-        let bin = assert_cmd::cargo::cargo_bin("dedup-shard").parent().unwrap().to_owned();
+        let bin = assert_cmd::cargo::cargo_bin("dedup-shard")
+            .parent()
+            .unwrap()
+            .to_owned();
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-        let output = std::process::Command::new("bash").args(["-c", line]).env("PATH", path).current_dir(&inner).output().unwrap();
+        let output = std::process::Command::new("bash")
+            .args(["-c", line])
+            .env("PATH", path)
+            .current_dir(&inner)
+            .output()
+            .unwrap();
         Ran(output).ok();
     };
     run("echo 'a slots=4' > ../hosts; dedup-index build -o ../i --parts 8 ./*");
-    for line in ["dedup-shard run '../the run'", "make -s -C '../the run' -j2"] {
-        run("rm -rf '../the run'; dedup-shard plan -o '../the run' --hosts ../hosts --id-field \"\\$(touch pwned)'#\" ./*");
+    for line in [
+        "dedup-shard run '../the run'",
+        "make -s -C '../the run' -j2",
+    ] {
+        run(
+            "rm -rf '../the run'; dedup-shard plan -o '../the run' --hosts ../hosts --id-field \"\\$(touch pwned)'#\" ./*",
+        );
         run(line);
         run("diff -r ../i '../the run/index'");
     }
     let text = String::from_utf8(work.read("the run/Makefile")).unwrap();
-    assert!(odd.iter().skip(4).take(4).all(|name| !text.contains(name)), "{text}");
-    assert!(!inner.join("pwned").exists() && !work.path("the run/pwned").exists() && !work.path("pwned").exists());
-    assert_eq!(fs::metadata(work.path("the run")).unwrap().permissions().mode() & 0o777, 0o700);
+    assert!(
+        odd.iter().skip(4).take(4).all(|name| !text.contains(name)),
+        "{text}"
+    );
+    assert!(
+        !inner.join("pwned").exists()
+            && !work.path("the run/pwned").exists()
+            && !work.path("pwned").exists()
+    );
+    assert_eq!(
+        fs::metadata(work.path("the run"))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777,
+        0o700
+    );
 }
 
 /// What build says, with another name in front.
 pub fn told_by_build(work: &Work, more: &str) -> Vec<String> {
-    let ran = work.shell(&format!("rm -rf i && dedup-index build -o i --parts 8 {more}"));
+    let ran = work.shell(&format!(
+        "rm -rf i && dedup-index build -o i --parts 8 {more}"
+    ));
     assert_eq!(ran.code(), 2);
-    let mut lines: Vec<String> = ran.stderr().lines().map(|line| line.replace("dedup-index", "dedup-shard")).collect();
+    let mut lines: Vec<String> = ran
+        .stderr()
+        .lines()
+        .map(|line| line.replace("dedup-index", "dedup-shard"))
+        .collect();
     lines.sort();
     lines
 }
@@ -176,7 +308,11 @@ fn what_cannot_be_used_is_told_and_the_rest_is_built() {
     let expected = told_by_build(&work, more);
     assert!(expected.len() >= 7, "{expected:?}");
     plan(&work, "a slots=4\n", more).ok();
-    for line in ["dedup-shard run r", "dedup-shard run r", "dedup-shard clean r && dedup-shard run r"] {
+    for line in [
+        "dedup-shard run r",
+        "dedup-shard run r",
+        "dedup-shard clean r && dedup-shard run r",
+    ] {
         let ran = work.shell(line);
         let mut told: Vec<String> = ran.stderr().lines().map(str::to_owned).collect();
         told.sort();
@@ -185,7 +321,16 @@ fn what_cannot_be_used_is_told_and_the_rest_is_built() {
     }
     plan(&work, "a slots=4\n", &format!("--skip-bad {more}")).ok();
     let ran = work.shell("dedup-shard run r");
-    assert_eq!((ran.code(), ran.stderr().lines().filter(|line| line.starts_with("dedup-shard: warning: ")).count()), (0, expected.len()));
+    assert_eq!(
+        (
+            ran.code(),
+            ran.stderr()
+                .lines()
+                .filter(|line| line.starts_with("dedup-shard: warning: "))
+                .count()
+        ),
+        (0, expected.len())
+    );
     assert_eq!(work.shell("diff -r i r/index").ok_text(), "");
 }
 
@@ -194,23 +339,42 @@ fn a_plan_is_a_plan_of_what_was_there() {
     let work = corpus();
     plan(&work, "a slots=2\n", "c").ok();
     let before = work.read("r/plan.json");
-    work.shell("dedup-shard plan -o r --hosts hosts c && rm -r r && dedup-shard plan -o r --hosts hosts c").ok();
+    work.shell(
+        "dedup-shard plan -o r --hosts hosts c && rm -r r && dedup-shard plan -o r --hosts hosts c",
+    )
+    .ok();
     assert_eq!(work.read("r/plan.json"), before);
     let ran = work.shell("dedup-shard plan -o r --hosts hosts --parts 3 c");
-    assert_eq!((ran.code(), ran.stderr()), (2, "dedup-shard: r: holds another plan; choose another name, or remove it first\n".to_owned()));
+    assert_eq!(
+        (ran.code(), ran.stderr()),
+        (
+            2,
+            "dedup-shard: r: holds another plan; choose another name, or remove it first\n"
+                .to_owned()
+        )
+    );
     work.write("c/03.txt", "changed");
     let ran = work.shell("dedup-shard task r map-0000");
     let what = "dedup-shard: map-0000: c/03.txt: changed since the plan was made (it is another); plan anew\n";
     assert_eq!((ran.code(), ran.stderr().as_str()), (1, what));
     let ran = work.shell("dedup-shard run r");
     assert_eq!(ran.code(), 2);
-    assert!(ran.stderr().contains("c/03.txt: changed since the plan was made") && !work.path("r/index").exists(), "{}", ran.stderr());
+    assert!(
+        ran.stderr()
+            .contains("c/03.txt: changed since the plan was made")
+            && !work.path("r/index").exists(),
+        "{}",
+        ran.stderr()
+    );
     for (line, what) in [
         (
             "dedup-shard plan -o x --hosts hosts < /dev/null",
             "dedup-shard: say which files and directories to read; stdin cannot be cut into slices\n",
         ),
-        ("dedup-shard run c", "dedup-shard: c: no plan is here (there is no plan.json); make one with dedup-shard plan\n"),
+        (
+            "dedup-shard run c",
+            "dedup-shard: c: no plan is here (there is no plan.json); make one with dedup-shard plan\n",
+        ),
         (
             "sed -i s/map-0000/map-0009/ r/plan.json; dedup-shard run r",
             "dedup-shard: r/plan.json: the plan does not match its checksum; it was altered\n",
@@ -225,7 +389,11 @@ fn a_plan_is_a_plan_of_what_was_there() {
 fn files(directory: &Path, out: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() { files(&path, out) } else { out.push(path) }
+        if path.is_dir() {
+            files(&path, out)
+        } else {
+            out.push(path)
+        }
     }
 }
 
@@ -236,7 +404,11 @@ fn what_is_cut_or_altered_is_made_again() {
     work.shell("dedup-shard run r").ok();
     ensure_as_built(&work, "--dictionary --parts 2 c");
     let mut made = Vec::new();
-    ["r/map", "r/number", "r/reduce", "r/sets", "r/part", "r/index"].iter().for_each(|part| files(&work.path(part), &mut made));
+    [
+        "r/map", "r/number", "r/reduce", "r/sets", "r/part", "r/index",
+    ]
+    .iter()
+    .for_each(|part| files(&work.path(part), &mut made));
     assert!(made.len() > 20);
     for (n, path) in made.iter().enumerate() {
         let whole = fs::read(path).unwrap();
@@ -250,7 +422,11 @@ fn what_is_cut_or_altered_is_made_again() {
         fs::write(path, &altered).unwrap();
         let is_index = path.starts_with(work.path("r/index"));
         let damaged = work.shell("dedup-shard status r").ok_text();
-        assert!(damaged.contains("it will be made again"), "{}: {damaged}", path.display());
+        assert!(
+            damaged.contains("it will be made again"),
+            "{}: {damaged}",
+            path.display()
+        );
         if !is_index {
             fs::remove_dir_all(work.path("r/index")).unwrap();
         }
@@ -278,7 +454,10 @@ fn a_run_that_is_killed_goes_on() {
         ensure_as_built(&work, "--dictionary c");
     }
     // What the dead left goes with the next run.
-    work.shell("sleep 0.5; rm -r r/index; dedup-shard run r; find r -name '*.tmp-*' | grep . && exit 1; :").ok();
+    work.shell(
+        "sleep 0.5; rm -r r/index; dedup-shard run r; find r -name '*.tmp-*' | grep . && exit 1; :",
+    )
+    .ok();
 }
 
 #[test]
@@ -287,7 +466,11 @@ fn a_full_disk_is_told_from_a_failure() {
     plan(&work, "a slots=2\n", "c").ok();
     let ran = work.shell("ulimit -f 1; dedup-shard task r map-0000");
     assert_eq!(ran.code(), 75, "{}", ran.stderr());
-    assert!(ran.stderr().contains("File too large") && !work.path("r/map/0000").exists(), "{}", ran.stderr());
+    assert!(
+        ran.stderr().contains("File too large") && !work.path("r/map/0000").exists(),
+        "{}",
+        ran.stderr()
+    );
     let ran = work.shell("ulimit -f 1; dedup-shard run r");
     assert_eq!(ran.code(), 75, "{}", ran.stderr());
     work.shell("dedup-shard run r").ok();
@@ -303,7 +486,10 @@ fn two_runs_do_not_meet() {
     assert_eq!(ran.code(), 2);
     assert!(ran.stderr().ends_with(what), "{}", ran.stderr());
     // Two copies of a task are harmless.
-    work.shell("for n in 1 2 3 4; do dedup-shard task r map-0000 map-0001 & done; wait; dedup-shard run r").ok();
+    work.shell(
+        "for n in 1 2 3 4; do dedup-shard task r map-0000 map-0001 & done; wait; dedup-shard run r",
+    )
+    .ok();
     ensure_as_built(&work, "c");
 }
 
@@ -312,21 +498,63 @@ fn status_tells_who_did_what_and_what_is_missing() {
     let work = corpus();
     plan(&work, "a slots=3\n", "c").ok();
     assert_eq!(
-        work.shell("dedup-shard status r --missing --as array").ok_text(),
+        work.shell("dedup-shard status r --missing --as array")
+            .ok_text(),
         "map 0-2\nnumber 0\nreduce 0-7\nsets 0\npart 0-7\ngather 0\n"
     );
-    assert!(!work.shell("dedup-shard status r").ok_text().contains("host"));
-    work.shell("dedup-shard run r -j 2 && test -s r/report.html && rm -r r/index r/report.html r/map/0001").ok();
-    assert_eq!(work.shell("dedup-shard status r --missing --as array").ok_text(), "map 1\ngather 0\n");
-    let told: serde_json::Value = serde_json::from_slice(&work.shell("dedup-shard status r --json --report").ok()).unwrap();
-    assert_eq!((&told["missing"], &told["moved"]), (&serde_json::json!(["map-0001", "gather"]), &serde_json::json!(0)));
-    assert_eq!((&told["hosts"][0]["host"], &told["hosts"][0]["tasks"]), (&serde_json::json!("here"), &serde_json::json!(22)));
-    assert_eq!((&told["kinds"][0]["kind"], &told["kinds"][0]["done"]), (&serde_json::json!("map"), &serde_json::json!(2)));
+    assert!(
+        !work
+            .shell("dedup-shard status r")
+            .ok_text()
+            .contains("host")
+    );
+    work.shell(
+        "dedup-shard run r -j 2 && test -s r/report.html && rm -r r/index r/report.html r/map/0001",
+    )
+    .ok();
+    assert_eq!(
+        work.shell("dedup-shard status r --missing --as array")
+            .ok_text(),
+        "map 1\ngather 0\n"
+    );
+    let told: serde_json::Value =
+        serde_json::from_slice(&work.shell("dedup-shard status r --json --report").ok()).unwrap();
+    assert_eq!(
+        (&told["missing"], &told["moved"]),
+        (
+            &serde_json::json!(["map-0001", "gather"]),
+            &serde_json::json!(0)
+        )
+    );
+    assert_eq!(
+        (&told["hosts"][0]["host"], &told["hosts"][0]["tasks"]),
+        (&serde_json::json!("here"), &serde_json::json!(22))
+    );
+    assert_eq!(
+        (&told["kinds"][0]["kind"], &told["kinds"][0]["done"]),
+        (&serde_json::json!("map"), &serde_json::json!(2))
+    );
     let page = String::from_utf8(work.read("r/report.html")).unwrap();
-    assert_eq!((page.matches("<rect class=\"k0\" x=").count(), page.contains("<script")), (3, false));
+    assert_eq!(
+        (
+            page.matches("<rect class=\"k0\" x=").count(),
+            page.contains("<script")
+        ),
+        (3, false)
+    );
     let status = work.shell("dedup-shard status r").ok_text();
-    assert!(status.contains("\nhere ") && status.ends_with(" left, at the rates so far\n"), "{status}");
-    assert_eq!(fs::metadata(work.path("r/events.jsonl")).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(
+        status.contains("\nhere ") && status.ends_with(" left, at the rates so far\n"),
+        "{status}"
+    );
+    assert_eq!(
+        fs::metadata(work.path("r/events.jsonl"))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777,
+        0o600
+    );
 }
 
 /// The table of a run is that of one machine, for any hosts, slots and parts.
@@ -337,17 +565,28 @@ fn a_table_is_the_table_of_one_machine() {
     for (hosts, more, table) in [
         ("a\n", "c", ""),
         ("a slots=2\n", "--parts 7 c", "--threshold 0"),
-        ("a\nb slots=2\n", "c", "--top 3 --threshold 0.3 --format tsv"),
-        ("a slots=3\n", "--parts 5 --select winnow:3 c", "--ignore-df 4"),
+        (
+            "a\nb slots=2\n",
+            "c",
+            "--top 3 --threshold 0.3 --format tsv",
+        ),
+        (
+            "a slots=3\n",
+            "--parts 5 --select winnow:3 c",
+            "--ignore-df 4",
+        ),
         ("a slots=2\n", "--bits 48 c", "--max-df 1 --threshold 0"),
     ] {
         plan(&work, hosts, &format!("--table {table} {more}")).ok();
         work.shell("dedup-shard run r -j 2").ok();
-        let one = work.shell(&format!("dedup-extract --as table {table} r/index")).ok_text();
+        let one = work
+            .shell(&format!("dedup-extract --as table {table} r/index"))
+            .ok_text();
         assert_eq!(work.shell("cat r/table.*").ok_text(), one, "{more} {table}");
         work.shell("dedup-shard clean r && test ! -e r/count && mv r/table.* before && dedup-shard run r && cmp before r/table.*").ok();
         assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), "");
-        work.shell("rm -r r/index r/table.*; make -s -C r -j2 && cmp before r/table.*").ok();
+        work.shell("rm -r r/index r/table.*; make -s -C r -j2 && cmp before r/table.*")
+            .ok();
     }
 }
 
@@ -356,23 +595,53 @@ fn counts_are_of_one_index_and_all_ranges() {
     let work = corpus();
     work.shell("dedup-index build -o i --parts 3 c/0*.txt; for n in 0 1 2 3 4; do dedup-index step count --range $n/5 -o n$n i; done").ok();
     let table = |counts: &str| work.shell(&format!("dedup-extract --as table {counts} i"));
-    let flags = |of: &[usize]| of.iter().map(|n| format!("--counts n{n}/counts ")).collect::<String>();
-    work.shell(&format!("dedup-extract --as table i > one && dedup-extract --as table {} i > all && cmp one all", flags(&[3, 4, 0, 1, 2])))
-        .ok();
+    let flags = |of: &[usize]| {
+        of.iter()
+            .map(|n| format!("--counts n{n}/counts "))
+            .collect::<String>()
+    };
+    work.shell(&format!(
+        "dedup-extract --as table i > one && dedup-extract --as table {} i > all && cmp one all",
+        flags(&[3, 4, 0, 1, 2])
+    ))
+    .ok();
     for (counts, what) in [
-        (flags(&[0, 1, 2, 3]), "the counts of blots that begin with cc to ff are missing"),
-        (flags(&[0, 1, 3, 4]), "n3/counts: byte 0: counts from 99 on; those from 66 on are expected"),
-        (format!("{} --max-df 9", flags(&[0, 1, 2, 3, 4])), "n0/counts: byte 0: counted with another --max-df"),
+        (
+            flags(&[0, 1, 2, 3]),
+            "the counts of blots that begin with cc to ff are missing",
+        ),
+        (
+            flags(&[0, 1, 3, 4]),
+            "n3/counts: byte 0: counts from 99 on; those from 66 on are expected",
+        ),
+        (
+            format!("{} --max-df 9", flags(&[0, 1, 2, 3, 4])),
+            "n0/counts: byte 0: counted with another --max-df",
+        ),
     ] {
         let ran = table(&counts);
-        assert_eq!((ran.code(), ran.stderr()), (2, format!("dedup-extract: {what}\n")), "{counts}");
+        assert_eq!(
+            (ran.code(), ran.stderr()),
+            (2, format!("dedup-extract: {what}\n")),
+            "{counts}"
+        );
     }
     work.shell("dedup-index remove -q i c/01.txt").ok();
     let ran = table(&flags(&[0, 1, 2, 3, 4]));
-    assert_eq!(ran.stderr(), "dedup-extract: n0/counts: byte 0: the counts of another index, or of an earlier state of it\n");
+    assert_eq!(
+        ran.stderr(),
+        "dedup-extract: n0/counts: byte 0: the counts of another index, or of an earlier state of it\n"
+    );
     // Only the documents, the sets and the parts of the range are needed.
-    work.shell("cp -r i some; rm some/000001.00[02].part; dedup-index step count --range 1/3 -o n some").ok();
-    assert_eq!(work.shell("dedup-index step count --range 1/2 -o m some").code(), 2);
+    work.shell(
+        "cp -r i some; rm some/000001.00[02].part; dedup-index step count --range 1/3 -o n some",
+    )
+    .ok();
+    assert_eq!(
+        work.shell("dedup-index step count --range 1/2 -o m some")
+            .code(),
+        2
+    );
 }
 
 /// A directory and its copy, each with an index: one is synced, the other follows in tasks.
@@ -386,13 +655,20 @@ pub fn followed() -> Work {
 #[track_caller]
 fn ensure_synced(work: &Work, hosts: &str, run: &str) {
     work.write("hosts", hosts);
-    work.shell("rm -rf r && dedup-shard plan -o r --hosts hosts --base two c && cp -r two before").ok();
+    work.shell("rm -rf r && dedup-shard plan -o r --hosts hosts --base two c && cp -r two before")
+        .ok();
     work.shell(run).ok();
-    work.shell("dedup-index sync -q one c > said || [ $? = 2 ]").ok();
+    work.shell("dedup-index sync -q one c > said || [ $? = 2 ]")
+        .ok();
     assert_eq!(work.shell("diff -r one two && rm -rf before").ok_text(), "");
     // There is nothing left to do; files that changed a moment ago may be read once more.
-    let said = work.shell("dedup-shard status r --missing && dedup-shard run r && dedup-index sync -n two c").ok_text();
-    assert!(!said.contains("added") && !said.contains("removed") && said.lines().count() == 1, "{said}");
+    let said = work
+        .shell("dedup-shard status r --missing && dedup-shard run r && dedup-index sync -n two c")
+        .ok_text();
+    assert!(
+        !said.contains("added") && !said.contains("removed") && said.lines().count() == 1,
+        "{said}"
+    );
 }
 
 #[test]
@@ -452,7 +728,14 @@ fn many_small_changes_are_compacted_as_sync_does() {
         .ok();
         ensure_synced(&work, "a slots=2\n", "dedup-shard run r -j 2");
     }
-    assert!(work.shell("jq '.segments | length' two/manifest.json").ok_text().trim().parse::<u32>().unwrap() < 8);
+    assert!(
+        work.shell("jq '.segments | length' two/manifest.json")
+            .ok_text()
+            .trim()
+            .parse::<u32>()
+            .unwrap()
+            < 8
+    );
 }
 
 #[test]
@@ -461,20 +744,39 @@ fn a_base_that_changed_is_left_alone() {
     work.write("c/new", "some words that are new to all of them");
     plan(&work, "a slots=2\n", "--base two --table c").ok();
     let before = work.read("two/manifest.json");
-    work.shell("dedup-shard task r base map-0000; cp -r r part-done").ok();
+    work.shell("dedup-shard task r base map-0000; cp -r r part-done")
+        .ok();
     assert_eq!(work.read("two/manifest.json"), before);
     work.shell("dedup-shard run r").ok();
-    assert_eq!(work.shell("dedup-extract --as table --since 1 two").ok_text(), work.shell("cat r/table.ndjson").ok_text());
-    let ran = work.shell("rm -r r; mv part-done r; dedup-index remove -q two c/new && dedup-shard run r");
+    assert_eq!(
+        work.shell("dedup-extract --as table --since 1 two")
+            .ok_text(),
+        work.shell("cat r/table.ndjson").ok_text()
+    );
+    let ran =
+        work.shell("rm -r r; mv part-done r; dedup-index remove -q two c/new && dedup-shard run r");
     assert_eq!(ran.code(), 2, "{}", ran.stderr());
-    assert!(ran.stderr().contains("changed since the plan was made"), "{}", ran.stderr());
+    assert!(
+        ran.stderr().contains("changed since the plan was made"),
+        "{}",
+        ran.stderr()
+    );
     let ran = work.shell("dedup-shard plan -o x --hosts hosts --base nowhere c");
     assert_eq!(ran.code(), 2);
-    assert!(ran.stderr().contains("/nowhere: there is no such index; dedup-index build -o "), "{}", ran.stderr());
+    assert!(
+        ran.stderr()
+            .contains("/nowhere: there is no such index; dedup-index build -o "),
+        "{}",
+        ran.stderr()
+    );
     let ran =
         work.shell("echo more >> c/new; dedup-shard plan -o y --hosts hosts --base two c && echo more >> c/05.txt && dedup-shard run y");
     assert_eq!(ran.code(), 2);
-    assert!(ran.stderr().contains("changed since the plan was made"), "{}", ran.stderr());
+    assert!(
+        ran.stderr().contains("changed since the plan was made"),
+        "{}",
+        ran.stderr()
+    );
 }
 
 /// The commit waits for the table, and a table that is gone is made again as long as what was gathered is there.
@@ -483,14 +785,33 @@ fn a_table_comes_before_the_commit_and_is_not_forgotten() {
     let work = followed();
     work.write("c/new", "w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12 w13 w14");
     plan(&work, "a slots=2\n", "--base two --table c").ok();
-    work.shell("dedup-shard status r --missing | grep -vx -e table -e commit | xargs dedup-shard task r").ok();
+    work.shell(
+        "dedup-shard status r --missing | grep -vx -e table -e commit | xargs dedup-shard task r",
+    )
+    .ok();
     let before = work.read("two/manifest.json");
     let ran = work.shell("dedup-shard task r commit");
-    assert!(ran.code() == 1 && ran.stderr().contains("commit needs it, and it is not there; run task table first"), "{}", ran.stderr());
+    assert!(
+        ran.code() == 1
+            && ran
+                .stderr()
+                .contains("commit needs it, and it is not there; run task table first"),
+        "{}",
+        ran.stderr()
+    );
     assert_eq!(work.read("two/manifest.json"), before);
-    work.shell("dedup-shard run r && mv r/table.ndjson kept").ok();
-    assert_eq!(work.shell("dedup-shard status r --missing").ok_text(), "table\n");
-    work.shell("dedup-shard run r && cmp kept r/table.ndjson && test -s kept").ok();
+    work.shell("dedup-shard run r && mv r/table.ndjson kept")
+        .ok();
+    assert_eq!(
+        work.shell("dedup-shard status r --missing").ok_text(),
+        "table\n"
+    );
+    work.shell("dedup-shard run r && cmp kept r/table.ndjson && test -s kept")
+        .ok();
     // With the table there, nothing that led to the commit is missed.
-    assert_eq!(work.shell("dedup-shard clean r; rm -r r/index; dedup-shard status r --missing").ok_text(), "");
+    assert_eq!(
+        work.shell("dedup-shard clean r; rm -r r/index; dedup-shard status r --missing")
+            .ok_text(),
+        ""
+    );
 }

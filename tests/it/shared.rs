@@ -10,10 +10,29 @@ fn words(of: &str, count: usize) -> String {
 
 /// How long each passage is, and where it stands.
 fn shown(stream: &[u8]) -> Vec<(u64, String)> {
-    let place = |place: &Value| format!("{}:{}-{}", place["doc"].as_str().unwrap(), place["start"], place["end"]);
-    let places = |record: &Value| record["places"].as_array().unwrap().iter().map(place).collect::<Vec<_>>().join(" ");
-    let passages = records(stream).into_iter().filter(|record| record["dedup"].is_null());
-    passages.map(|record| (record["tokens"].as_u64().unwrap(), places(&record))).collect()
+    let place = |place: &Value| {
+        format!(
+            "{}:{}-{}",
+            place["doc"].as_str().unwrap(),
+            place["start"],
+            place["end"]
+        )
+    };
+    let places = |record: &Value| {
+        record["places"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(place)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let passages = records(stream)
+        .into_iter()
+        .filter(|record| record["dedup"].is_null());
+    passages
+        .map(|record| (record["tokens"].as_u64().unwrap(), places(&record)))
+        .collect()
 }
 
 /// Three documents: b has the end of a, and all of c; c is there twice, the second time in other clothes.
@@ -28,7 +47,8 @@ fn small() -> Work {
             + &line("c", &two)
             + &line("d", &format!("({})", two.to_uppercase())),
     );
-    work.run("dedup-index", &["build", "-o", "i", "c.jsonl"]).ok();
+    work.run("dedup-index", &["build", "-o", "i", "c.jsonl"])
+        .ok();
     work
 }
 
@@ -39,69 +59,136 @@ fn a_licence_in_five_thousand_files_is_one_line() {
     for number in 0..5000 {
         work.write(
             &format!("files/{number:04}"),
-            format!("{}{licence}{}", words(&format!("a{number}x"), 3), words(&format!("b{number}x"), 2)),
+            format!(
+                "{}{licence}{}",
+                words(&format!("a{number}x"), 3),
+                words(&format!("b{number}x"), 2)
+            ),
         );
     }
     work.run("dedup-index", &["build", "-o", "i", "files"]).ok();
     let found = records(&work.run("dedup-extract", &["i", "--as", "passages"]).ok());
-    let [passage] = &found[..] else { panic!("{} lines", found.len()) };
-    assert_eq!([&passage["tokens"], &passage["count"], &passage["documents"], &passage["new"]], [200, 5000, 5000, 1_000_000]);
-    assert!(passage["text"].as_str().unwrap().starts_with("licence0 licence1 ") && passage["text"].as_str().unwrap().ends_with('…'));
+    let [passage] = &found[..] else {
+        panic!("{} lines", found.len())
+    };
+    assert_eq!(
+        [
+            &passage["tokens"],
+            &passage["count"],
+            &passage["documents"],
+            &passage["new"]
+        ],
+        [200, 5000, 5000, 1_000_000]
+    );
+    assert!(
+        passage["text"]
+            .as_str()
+            .unwrap()
+            .starts_with("licence0 licence1 ")
+            && passage["text"].as_str().unwrap().ends_with('…')
+    );
     assert_eq!(passage["text"].as_str().unwrap().chars().count(), 301);
-    assert_eq!(passage["places"][4999], json!({ "doc": "files/4999", "start": 24, "end": 24 + licence.trim_end().len() }));
+    assert_eq!(
+        passage["places"][4999],
+        json!({ "doc": "files/4999", "start": 24, "end": 24 + licence.trim_end().len() })
+    );
 }
 
 #[test]
 fn passages_of_ndjson() {
     let work = small();
     assert_eq!(
-        work.run("dedup-extract", &["i", "--as", "passages", "c.jsonl"]).ok_text(),
+        work.run("dedup-extract", &["i", "--as", "passages", "c.jsonl"])
+            .ok_text(),
         "{\"passage\":1,\"tokens\":9,\"count\":3,\"documents\":3,\"new\":27,\"text\":\"two0 two1 two2 two3 two4 two5 two6 two7 two8\",\
          \"places\":[{\"doc\":\"b\",\"start\":52,\"end\":96},{\"doc\":\"c\",\"start\":0,\"end\":44},{\"doc\":\"d\",\"start\":1,\"end\":45}]}\n\
          {\"passage\":2,\"tokens\":10,\"count\":2,\"documents\":2,\"new\":20,\"text\":\"one0 one1 one2 one3 one4 one5 one6 one7 one8 one9\",\
          \"places\":[{\"doc\":\"a\",\"start\":2,\"end\":51},{\"doc\":\"b\",\"start\":0,\"end\":49}]}\n"
     );
-    let all = work.run("dedup-extract", &["i", "--as", "passages", "c.jsonl"]).ok();
+    let all = work
+        .run("dedup-extract", &["i", "--as", "passages", "c.jsonl"])
+        .ok();
     for options in ["--threads 3", "--threads 1 --memory 1"] {
-        assert_eq!(work.shell(&format!("dedup-extract i --as passages c.jsonl {options}")).ok(), all);
+        assert_eq!(
+            work.shell(&format!("dedup-extract i --as passages c.jsonl {options}"))
+                .ok(),
+            all
+        );
     }
     assert_eq!(
-        work.run("dedup-extract", &["i", "--as", "passages", "c.jsonl", "--top", "1", "--format", "tsv"]).ok_text(),
+        work.run(
+            "dedup-extract",
+            &[
+                "i", "--as", "passages", "c.jsonl", "--top", "1", "--format", "tsv"
+            ]
+        )
+        .ok_text(),
         "passage\ttokens\tcount\tdocuments\tnew\ttext\tplaces\n1\t9\t3\t3\t27\ttwo0 two1 two2 two3 two4 two5 two6 two7 two8\t\
          [{\"doc\":\"b\",\"start\":52,\"end\":96},{\"doc\":\"c\",\"start\":0,\"end\":44},{\"doc\":\"d\",\"start\":1,\"end\":45}]\n"
     );
     let piped = work.shell("dedup-tokenize --spans c.jsonl | dedup-extract i --as passages -");
     assert_eq!(shown(&piped.ok()), shown(&all));
-    assert!(records(&piped.ok()).iter().all(|record| record["text"].is_null()));
+    assert!(
+        records(&piped.ok())
+            .iter()
+            .all(|record| record["text"].is_null())
+    );
     let ran = work.shell("dedup-blot c.jsonl | dedup-extract i --as passages -");
     assert_eq!((ran.code(), ran.stdout().as_str()), (2, ""));
-    assert!(ran.stderr().contains("it came without the places of its tokens in the text; start from the documents"), "{}", ran.stderr());
+    assert!(
+        ran.stderr().contains(
+            "it came without the places of its tokens in the text; start from the documents"
+        ),
+        "{}",
+        ran.stderr()
+    );
 }
 
 #[test]
 fn some_of_the_documents_are_enough() {
     let work = small();
-    let some = work.shell("grep -v '\"b\"' c.jsonl | dedup-extract i --as passages -").ok();
+    let some = work
+        .shell("grep -v '\"b\"' c.jsonl | dedup-extract i --as passages -")
+        .ok();
     assert_eq!(shown(&some), [(9, "c:0-44 d:1-45".to_owned())]);
-    assert_eq!(work.shell("head -n 1 c.jsonl | dedup-extract i --as passages -").ok(), b"");
+    assert_eq!(
+        work.shell("head -n 1 c.jsonl | dedup-extract i --as passages -")
+            .ok(),
+        b""
+    );
 }
 
 #[test]
 fn min_tokens_and_taboo() {
     let work = small();
-    let run = |options: &str| work.shell(&format!("dedup-extract i --as passages c.jsonl {options}"));
+    let run =
+        |options: &str| work.shell(&format!("dedup-extract i --as passages c.jsonl {options}"));
     let long = run("--min-tokens 10").ok();
     assert_eq!(shown(&long), [(10, "a:2-51 b:0-49".to_owned())]);
     let header = json!({ "dedup": "extract", "version": 1, "scheme": "word@18.0 ordered:8:32 all", "min_tokens": 10, "taboo": [] });
     assert_eq!(records(&long)[0], header);
     work.write("taboo/all", format!("before {} after", words("TWO", 9)));
     work.write("part", words("one", 9));
-    assert_eq!(shown(&run("--taboo taboo").ok()), [(10, "a:2-51 b:0-49".to_owned())]);
+    assert_eq!(
+        shown(&run("--taboo taboo").ok()),
+        [(10, "a:2-51 b:0-49".to_owned())]
+    );
     assert_eq!(shown(&run("--taboo part").ok()), shown(&run("").ok()));
-    assert_eq!(run("--taboo part --taboo taboo --taboo c.jsonl").ok_text().lines().count(), 1);
+    assert_eq!(
+        run("--taboo part --taboo taboo --taboo c.jsonl")
+            .ok_text()
+            .lines()
+            .count(),
+        1
+    );
     let ran = run("--taboo nowhere");
     assert_eq!((ran.code(), ran.stdout().as_str()), (2, ""));
-    assert!(ran.stderr().ends_with("dedup-extract: some of what is taboo could not be read: see above\n"), "{}", ran.stderr());
+    assert!(
+        ran.stderr()
+            .ends_with("dedup-extract: some of what is taboo could not be read: see above\n"),
+        "{}",
+        ran.stderr()
+    );
 }
 
 #[test]
@@ -112,16 +199,42 @@ fn documents_are_found_by_their_ids() {
         corpus.display()
     ))
     .ok();
-    let found = work.run("dedup-extract", &["i", "--as", "passages", "--corpus", "essays"]).ok();
-    assert_eq!(work.run("dedup-extract", &["i", "--as", "passages", "--relative", "essays"]).ok(), found);
-    assert_eq!(shown(&found)[0], (272, "gettysburg-telegram.txt:0-1440 gettysburg.txt:0-1474".to_owned()));
-    let whole = work.run("dedup-extract", &["whole", "--as", "passages"]).ok_text();
-    assert_eq!(whole.replace("essays/", ""), String::from_utf8(found).unwrap());
+    let found = work
+        .run(
+            "dedup-extract",
+            &["i", "--as", "passages", "--corpus", "essays"],
+        )
+        .ok();
+    assert_eq!(
+        work.run(
+            "dedup-extract",
+            &["i", "--as", "passages", "--relative", "essays"]
+        )
+        .ok(),
+        found
+    );
+    assert_eq!(
+        shown(&found)[0],
+        (
+            272,
+            "gettysburg-telegram.txt:0-1440 gettysburg.txt:0-1474".to_owned()
+        )
+    );
+    let whole = work
+        .run("dedup-extract", &["whole", "--as", "passages"])
+        .ok_text();
+    assert_eq!(
+        whole.replace("essays/", ""),
+        String::from_utf8(found).unwrap()
+    );
 
     // What cannot be read, or is not what was indexed, is named; the rest is done.
     work.write("essays/gettysburg.txt", "Four score and eight years ago");
     work.shell("rm essays/tides-revised.txt").ok();
-    let ran = work.run("dedup-extract", &["i", "--as", "passages", "--corpus", "essays"]);
+    let ran = work.run(
+        "dedup-extract",
+        &["i", "--as", "passages", "--corpus", "essays"],
+    );
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -130,14 +243,27 @@ fn documents_are_found_by_their_ids() {
              dedup-extract: essays/tides-revised.txt: No such file or directory (os error 2); if ids are no paths, say where the documents are with PATH\n"
         )
     );
-    assert_eq!(shown(&ran.0.stdout)[0], (76, "harbour-inspection.txt:889-1284 tides.txt:796-1191".to_owned()));
+    assert_eq!(
+        shown(&ran.0.stdout)[0],
+        (
+            76,
+            "harbour-inspection.txt:889-1284 tides.txt:796-1191".to_owned()
+        )
+    );
 }
 
 #[test]
 fn passages_follow_the_index() {
     let work = small();
-    work.write("e.jsonl", format!("{}\n", json!({ "id": "e", "text": format!("{}z", words("two", 9)) })));
-    work.run("dedup-index", &["add", "--no-compact", "i", "e.jsonl"]).ok();
+    work.write(
+        "e.jsonl",
+        format!(
+            "{}\n",
+            json!({ "id": "e", "text": format!("{}z", words("two", 9)) })
+        ),
+    );
+    work.run("dedup-index", &["add", "--no-compact", "i", "e.jsonl"])
+        .ok();
     work.run("dedup-index", &["remove", "i", "a", "c"]).ok();
     let found = work.shell("grep -v -e '\"a\"' -e '\"c\"' c.jsonl | cat - e.jsonl | dedup-extract i --as passages -").ok();
     assert_eq!(shown(&found), [(9, "b:52-96 d:1-45 e:0-44".to_owned())]);
@@ -147,15 +273,28 @@ fn passages_follow_the_index() {
 fn unknown_bases_are_not_shared() {
     let bases = "acgttgcaacgtgatccagtnnnnnnnnnnnnnnnnacgatcgatgcatgcatcgatt";
     let work = Work::with(&[("s.fa", format!(">one\ntttt{bases}\n>two\ngggg{bases}\n"))]);
-    work.shell("dedup-index build -o i --tokenizer dna -k 8 --records fasta s.fa").ok();
-    let found = work.shell("dedup-extract i --as passages --records fasta s.fa").ok();
-    assert_eq!(shown(&found).iter().map(|passage| passage.0).collect::<Vec<_>>(), [22, 20]);
+    work.shell("dedup-index build -o i --tokenizer dna -k 8 --records fasta s.fa")
+        .ok();
+    let found = work
+        .shell("dedup-extract i --as passages --records fasta s.fa")
+        .ok();
+    assert_eq!(
+        shown(&found)
+            .iter()
+            .map(|passage| passage.0)
+            .collect::<Vec<_>>(),
+        [22, 20]
+    );
 }
 
 #[test]
 fn what_makes_no_sense_is_refused() {
     let work = small();
-    work.run("dedup-index", &["build", "-o", "m", "--select", "mod:2", "c.jsonl"]).ok();
+    work.run(
+        "dedup-index",
+        &["build", "-o", "m", "--select", "mod:2", "c.jsonl"],
+    )
+    .ok();
     for (line, expected) in [
         (
             "i --min-tokens 7 c.jsonl",
@@ -165,30 +304,69 @@ fn what_makes_no_sense_is_refused() {
             "m c.jsonl",
             "m: the index has selected blots (mod:2), so that most windows are not in it; passages need one that was built with --select all",
         ),
-        ("i c.jsonl --threshold 1", "--threshold has no meaning with --as passages; leave it out"),
-        ("i c.jsonl --exclude c.jsonl", "--exclude has no meaning with --as passages; leave it out"),
-        ("i c.jsonl --format dot", "--as passages is written as ndjson or tsv, not as dot"),
-        ("i --as pairs --taboo c.jsonl", "--taboo has no meaning with --as pairs; leave it out"),
-        ("i --as pairs --corpus .", "--corpus says where the texts are, for passages; add --passages, --as passages, --areas or --html"),
+        (
+            "i c.jsonl --threshold 1",
+            "--threshold has no meaning with --as passages; leave it out",
+        ),
+        (
+            "i c.jsonl --exclude c.jsonl",
+            "--exclude has no meaning with --as passages; leave it out",
+        ),
+        (
+            "i c.jsonl --format dot",
+            "--as passages is written as ndjson or tsv, not as dot",
+        ),
+        (
+            "i --as pairs --taboo c.jsonl",
+            "--taboo has no meaning with --as pairs; leave it out",
+        ),
+        (
+            "i --as pairs --corpus .",
+            "--corpus says where the texts are, for passages; add --passages, --as passages, --areas or --html",
+        ),
     ] {
-        let what = if line.contains("--as") { "" } else { "--as passages" };
+        let what = if line.contains("--as") {
+            ""
+        } else {
+            "--as passages"
+        };
         let ran = work.shell(&format!("dedup-extract {what} {line}"));
-        assert_eq!((ran.code(), ran.stderr()), (2, format!("dedup-extract: {expected}\n")));
+        assert_eq!(
+            (ran.code(), ran.stderr()),
+            (2, format!("dedup-extract: {expected}\n"))
+        );
     }
 }
 
 /// Each of its places goes on for as long as any other: that must cost no more than reading it.
 #[test]
 fn a_word_said_half_a_million_times_is_no_work() {
-    let (work, run, rows) = (Work::new(), "a ".repeat(500_000), "one row of ten words that are the same ever ".repeat(50_000));
+    let (work, run, rows) = (
+        Work::new(),
+        "a ".repeat(500_000),
+        "one row of ten words that are the same ever ".repeat(50_000),
+    );
     let tail = words("tail", 8);
-    let texts =
-        [format!("x {run}"), format!("y {run}a {tail}"), format!("{}z {tail}", &run[..500_000]), rows.clone(), format!("{rows}one row")];
-    let lines: Vec<_> =
-        texts.iter().enumerate().map(|(number, text)| format!("{}\n", json!({ "id": number.to_string(), "text": text }))).collect();
+    let texts = [
+        format!("x {run}"),
+        format!("y {run}a {tail}"),
+        format!("{}z {tail}", &run[..500_000]),
+        rows.clone(),
+        format!("{rows}one row"),
+    ];
+    let lines: Vec<_> = texts
+        .iter()
+        .enumerate()
+        .map(|(number, text)| format!("{}\n", json!({ "id": number.to_string(), "text": text })))
+        .collect();
     work.write("c.jsonl", lines.concat());
-    work.run("dedup-index", &["build", "-o", "i", "c.jsonl"]).ok();
-    let found = shown(&work.run("dedup-extract", &["i", "--as", "passages", "c.jsonl"]).ok());
+    work.run("dedup-index", &["build", "-o", "i", "c.jsonl"])
+        .ok();
+    let found = shown(
+        &work
+            .run("dedup-extract", &["i", "--as", "passages", "c.jsonl"])
+            .ok(),
+    );
     let lengths: Vec<_> = found.iter().map(|passage| passage.0).collect();
     // All but one of the places of 250,000 are in those of 500,000; of its first and last eight words there are two more.
     assert_eq!(lengths, [500_000, 500_000, 8, 8]);

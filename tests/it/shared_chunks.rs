@@ -6,17 +6,35 @@ use serde_json::{Value, json};
 
 /// Documents of few words, with passages in common, and some copies.
 fn corpora() -> impl Strategy<Value = Vec<String>> {
-    let passage = prop::sample::select(vec!["a b c d e f", "c d e f g", "a a a a a a a", "x y", "b b a b b a b b a"]);
+    let passage = prop::sample::select(vec![
+        "a b c d e f",
+        "c d e f g",
+        "a a a a a a a",
+        "x y",
+        "b b a b b a b b a",
+    ]);
     let part = prop_oneof![passage.prop_map(str::to_owned), "([a-p] ){0,6}"];
     let text = prop::collection::vec(part, 0..5).prop_map(|parts| parts.join(" "));
-    (prop::collection::vec(text, 2..10), prop::collection::vec(any::<prop::sample::Index>(), 0..3)).prop_map(|(texts, copies)| {
-        let copied: Vec<String> = copies.iter().map(|copy| copy.get(&texts).to_uppercase()).collect();
-        texts.into_iter().chain(copied).collect()
-    })
+    (
+        prop::collection::vec(text, 2..10),
+        prop::collection::vec(any::<prop::sample::Index>(), 0..3),
+    )
+        .prop_map(|(texts, copies)| {
+            let copied: Vec<String> = copies
+                .iter()
+                .map(|copy| copy.get(&texts).to_uppercase())
+                .collect();
+            texts.into_iter().chain(copied).collect()
+        })
 }
 
 fn lines(texts: &[String], from: usize) -> String {
-    let line = |(number, text): (usize, &String)| format!("{}\n", json!({"id": format!("d{}", from + number), "text": text}));
+    let line = |(number, text): (usize, &String)| {
+        format!(
+            "{}\n",
+            json!({"id": format!("d{}", from + number), "text": text})
+        )
+    };
     texts.iter().enumerate().map(line).collect()
 }
 
@@ -40,7 +58,11 @@ const ANSWERS: [&str; 16] = [
     "--as spans c.jsonl",
 ];
 
-fn assert_equal_answers(work: &Work, indexes: &[&str], answers: &[&str]) -> Result<(), TestCaseError> {
+fn assert_equal_answers(
+    work: &Work,
+    indexes: &[&str],
+    answers: &[&str],
+) -> Result<(), TestCaseError> {
     for answer in answers {
         // But for the header, which names the scheme.
         let run = |index: &str| {
@@ -117,7 +139,14 @@ fn words(of: &str, count: usize) -> String {
 
 /// Two texts of 500 words that have nothing in common but nine of them.
 fn phrase() -> Work {
-    let text = |of: &str| format!("{}{}{}", words(of, 250), words("phrase", 9), words(&format!("{of}x"), 241));
+    let text = |of: &str| {
+        format!(
+            "{}{}{}",
+            words(of, 250),
+            words("phrase", 9),
+            words(&format!("{of}x"), 241)
+        )
+    };
     Work::with(&[("c/a.txt", text("a")), ("c/b.txt", text("b"))])
 }
 
@@ -128,17 +157,36 @@ fn a_phrase_of_nine_words_is_no_copy() {
     for index in ["full", "spex", "filtered"] {
         assert_eq!(work.run("dedup-extract", &[index]).ok(), b"", "{index}");
         assert_eq!(
-            work.run("dedup-extract", &[index, "--threshold", "0"]).ok_text(),
+            work.run("dedup-extract", &[index, "--threshold", "0"])
+                .ok_text(),
             "{\"a\":\"c/a.txt\",\"b\":\"c/b.txt\",\"shared\":2,\"a_in_b\":0.004057,\"b_in_a\":0.004057,\"score\":0.004057}\n"
         );
         // What is asked about is measured by all it has, whatever of it can be found.
-        let asked = records(&work.run("dedup-query", &["-q", index, "c/a.txt", "--top", "2"]).ok());
-        let shares = |record: &Value| (record["doc"].clone(), record["a_in_b"].clone(), record["b_in_a"].clone());
-        assert_eq!(shares(asked.last().unwrap()), (json!("c/b.txt"), json!(0.004057), json!(0.004057)), "{index}");
+        let asked = records(
+            &work
+                .run("dedup-query", &["-q", index, "c/a.txt", "--top", "2"])
+                .ok(),
+        );
+        let shares = |record: &Value| {
+            (
+                record["doc"].clone(),
+                record["a_in_b"].clone(),
+                record["b_in_a"].clone(),
+            )
+        };
+        assert_eq!(
+            shares(asked.last().unwrap()),
+            (json!("c/b.txt"), json!(0.004057), json!(0.004057)),
+            "{index}"
+        );
     }
-    let stream = work.shell("dedup-blot --bits 64 --select spex:f c/a.txt").ok();
+    let stream = work
+        .shell("dedup-blot --bits 64 --select spex:f c/a.txt")
+        .ok();
     assert_eq!(records(&stream)[1]["distinct"], 493);
-    let piped = work.shell("dedup-blot --bits 64 --select spex:f c/a.txt | dedup-query -q filtered -").ok();
+    let piped = work
+        .shell("dedup-blot --bits 64 --select spex:f c/a.txt | dedup-query -q filtered -")
+        .ok();
     assert_eq!(records(&piped)[1]["a_in_b"], 0.004057);
 }
 
@@ -150,27 +198,45 @@ fn a_query_says_what_an_index_of_shared_chunks_cannot_see() {
     )
     .ok();
     work.write("q.txt", words("a", 120));
-    work.write("q.jsonl", format!("{}\n", json!({"id": "q", "text": words("a", 120)})));
+    work.write(
+        "q.jsonl",
+        format!("{}\n", json!({"id": "q", "text": words("a", 120)})),
+    );
     let limits = |index: &str| {
         format!(
             "dedup-query: {index}: holds only chunks that at least two of its 2 documents share: 4 of 986 distinct chunks of its documents (0.4 %); \
              text copied from a single document is not found; build a full index with dedup-index build\n"
         )
     };
-    assert_eq!(work.run("dedup-query", &["full", "q.txt"]).docs(), ["c/a.txt"]);
+    assert_eq!(
+        work.run("dedup-query", &["full", "q.txt"]).docs(),
+        ["c/a.txt"]
+    );
     for index in ["spex", "filtered"] {
-        for arguments in [&[index, "q.txt"][..], &[index, "--stream", "q.jsonl"], &[index, "q.txt", "--passages"]] {
+        for arguments in [
+            &[index, "q.txt"][..],
+            &[index, "--stream", "q.jsonl"],
+            &[index, "q.txt", "--passages"],
+        ] {
             let ran = work.run("dedup-query", arguments);
-            assert_eq!((ran.code(), ran.stderr()), (1, limits(index)), "{arguments:?}");
+            assert_eq!(
+                (ran.code(), ran.stderr()),
+                (1, limits(index)),
+                "{arguments:?}"
+            );
         }
-        assert_eq!(work.run("dedup-query", &["-q", index, "q.txt"]).stderr(), "");
+        assert_eq!(
+            work.run("dedup-query", &["-q", index, "q.txt"]).stderr(),
+            ""
+        );
     }
 }
 
 #[test]
 fn what_would_not_be_whole_is_refused() {
     let work = phrase();
-    work.shell("dedup-spex -q --filter-out f -o a c/a.txt && dedup-spex -q -o b c/b.txt").ok();
+    work.shell("dedup-spex -q --filter-out f -o a c/a.txt && dedup-spex -q -o b c/b.txt")
+        .ok();
     work.shell("dedup-blot --select spex:f c | sed 's/\"distinct\":[0-9]*,//' > old.blots; dedup-blot c | sed 's/\"blots\":\\[/\"distinct\":9,&/' > odd.blots").ok();
     for (line, expected) in [
         (
@@ -181,10 +247,17 @@ fn what_would_not_be_whole_is_refused() {
             "dedup-index build -o m old.blots",
             "its record lacks 'distinct', the number of all its distinct blots, which a record of scheme 'word@18.0 ordered:8:32 spex:",
         ),
-        ("dedup-index build -o m odd.blots", "'distinct' has no meaning in scheme 'word@18.0 ordered:8:32 all', which leaves no blots out"),
+        (
+            "dedup-index build -o m odd.blots",
+            "'distinct' has no meaning in scheme 'word@18.0 ordered:8:32 all', which leaves no blots out",
+        ),
     ] {
         let ran = work.shell(line);
-        assert!(ran.code() == 2 && ran.stderr().contains(expected), "{line}: {}", ran.stderr());
+        assert!(
+            ran.code() == 2 && ran.stderr().contains(expected),
+            "{line}: {}",
+            ran.stderr()
+        );
         work.shell("rm -rf m").ok();
     }
 }
@@ -192,13 +265,34 @@ fn what_would_not_be_whole_is_refused() {
 #[test]
 fn what_cannot_be_left_out_is_said() {
     let work = phrase();
-    work.shell("dedup-spex -q -o spex c && dedup-index build -q -o full c").ok();
+    work.shell("dedup-spex -q -o spex c && dedup-index build -q -o full c")
+        .ok();
     work.write("template.txt", words("phrase", 9));
     let said = "spex: holds no text that a single document has, so where --exclude, --exclude-index or --base name such text, the document is still measured with it; \
                 for exact shares build a full index with dedup-index build\n";
-    let ran = work.run("dedup-extract", &["spex", "--threshold", "0", "--exclude", "template.txt"]);
-    assert_eq!((ran.code(), ran.stderr()), (0, format!("dedup-extract: {said}")));
-    let ran = work.run("dedup-query", &["spex", "c/a.txt", "--exclude", "template.txt"]);
-    assert!(ran.stderr().ends_with(&format!("dedup-query: {said}")), "{}", ran.stderr());
-    assert_eq!(work.run("dedup-extract", &["full", "--threshold", "0", "--exclude", "template.txt"]).stderr(), "");
+    let ran = work.run(
+        "dedup-extract",
+        &["spex", "--threshold", "0", "--exclude", "template.txt"],
+    );
+    assert_eq!(
+        (ran.code(), ran.stderr()),
+        (0, format!("dedup-extract: {said}"))
+    );
+    let ran = work.run(
+        "dedup-query",
+        &["spex", "c/a.txt", "--exclude", "template.txt"],
+    );
+    assert!(
+        ran.stderr().ends_with(&format!("dedup-query: {said}")),
+        "{}",
+        ran.stderr()
+    );
+    assert_eq!(
+        work.run(
+            "dedup-extract",
+            &["full", "--threshold", "0", "--exclude", "template.txt"]
+        )
+        .stderr(),
+        ""
+    );
 }

@@ -26,22 +26,38 @@ impl Cluster {
         }
         let parent = TempDir::new().unwrap();
         let directory = parent.path().join("s");
-        let is_root = fs::metadata("/proc/self").is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);
+        let is_root = fs::metadata("/proc/self")
+            .is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);
         let mode = if is_root { "netns" } else { "loopback" };
-        let up = Command::new(root().join("tests/cluster/slurm-up")).args(["-m", mode]).arg(&directory).output().unwrap();
-        assert!(up.status.success(), "{}", String::from_utf8_lossy(&up.stderr));
-        Some(Self { _parent: parent, directory, work: Work::new() })
+        let up = Command::new(root().join("tests/cluster/slurm-up"))
+            .args(["-m", mode])
+            .arg(&directory)
+            .output()
+            .unwrap();
+        assert!(
+            up.status.success(),
+            "{}",
+            String::from_utf8_lossy(&up.stderr)
+        );
+        Some(Self {
+            _parent: parent,
+            directory,
+            work: Work::new(),
+        })
     }
 
     /// Runs a line of shell that has this cluster.
     fn shell(&self, line: &str) -> Ran {
-        self.work.shell(&format!(". {}/env.sh\n{line}", self.directory.display()))
+        self.work
+            .shell(&format!(". {}/env.sh\n{line}", self.directory.display()))
     }
 
     /// Some documents, planned for six slots, and the index that they make.
     fn plan(&self, bytes_each: usize) {
         for n in 0..12_usize {
-            let words = (0..bytes_each / 8).map(|at| format!("w{} ", (at * (n % 5 + 3)) % 40_009 + at / 700)).collect::<String>();
+            let words = (0..bytes_each / 8)
+                .map(|at| format!("w{} ", (at * (n % 5 + 3)) % 40_009 + at / 700))
+                .collect::<String>();
             self.work.write(&format!("it's $(c)/{n:02}.txt"), words);
         }
         self.work.write("hosts", "a slots=6\n");
@@ -59,7 +75,10 @@ impl Cluster {
     fn until(&self, line: &str) {
         let begun = Instant::now();
         while self.shell(line).code() != 0 {
-            assert!(begun.elapsed() < Duration::from_secs(60), "not within a minute: {line}");
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "not within a minute: {line}"
+            );
             thread::sleep(Duration::from_millis(50));
         }
     }
@@ -67,22 +86,32 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        let _ = Command::new(root().join("tests/cluster/slurm-down")).arg(&self.directory).status();
+        let _ = Command::new(root().join("tests/cluster/slurm-down"))
+            .arg(&self.directory)
+            .status();
     }
 }
 
 #[test]
 fn the_bytes_are_those_of_a_build() {
-    let Some(cluster) = Cluster::start() else { return };
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
     cluster.plan(4000);
     cluster.shell("dedup-shard run r --engine slurm -j 4").ok();
     cluster.ensure_as_built();
     // Nothing is left to do, and nothing is submitted.
-    cluster.shell("cp r/slurm.json before && dedup-shard run r --engine slurm && cmp before r/slurm.json").ok();
+    cluster
+        .shell(
+            "cp r/slurm.json before && dedup-shard run r --engine slurm && cmp before r/slurm.json",
+        )
+        .ok();
     // What is missing, and no more, packed.
     cluster.shell("rm -r r/index r/map/0001 r/map/0004 && dedup-shard run r --engine slurm --tasks-per-job 2").ok();
     cluster.ensure_as_built();
-    let arrays = cluster.shell("jq -c '.jobs[-2:][] | [.stage, .indices, .each]' r/slurm.json").ok_text();
+    let arrays = cluster
+        .shell("jq -c '.jobs[-2:][] | [.stage, .indices, .each]' r/slurm.json")
+        .ok_text();
     assert_eq!(arrays, "[0,[0,2],2]\n[5,[0],2]\n");
     // The script does the same.
     cluster.shell("rm -r r/index r/reduce && dedup-shard run r --engine slurm --print > submit && sh submit").ok();
@@ -92,7 +121,9 @@ fn the_bytes_are_those_of_a_build() {
 
 #[test]
 fn a_node_that_dies_takes_nothing_with_it() {
-    let Some(cluster) = Cluster::start() else { return };
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
     cluster.plan(1_500_000);
     let nodes = cluster.directory.join("nodes");
     let ran = cluster.shell(&format!(
@@ -109,34 +140,57 @@ fn a_node_that_dies_takes_nothing_with_it() {
 
 #[test]
 fn a_task_that_fails_is_named() {
-    let Some(cluster) = Cluster::start() else { return };
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
     cluster.plan(4000);
     cluster.work.write("it's $(c)/07.txt", "another text");
     let ran = cluster.shell("dedup-shard run r --engine slurm");
     assert_eq!(ran.code(), 2, "{}", ran.stderr());
     let said = ran.stderr();
-    for part in ["dedup-shard: map-0003: job ", "on node", "/logs/slurm-map-", "07.txt: changed since the plan was made"] {
+    for part in [
+        "dedup-shard: map-0003: job ",
+        "on node",
+        "/logs/slurm-map-",
+        "07.txt: changed since the plan was made",
+    ] {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert_eq!(cluster.shell("squeue -h").ok_text(), "");
-    assert_eq!(cluster.shell("dedup-shard status r --missing | grep -c map").stdout(), "1\n");
+    assert_eq!(
+        cluster
+            .shell("dedup-shard status r --missing | grep -c map")
+            .stdout(),
+        "1\n"
+    );
 }
 
 #[test]
 fn a_job_that_lost_its_disk_is_run_again_and_not_for_ever() {
-    let Some(cluster) = Cluster::start() else { return };
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
     cluster.plan(4000);
-    let ran = cluster.shell("ulimit -f 1; dedup-shard run r --engine slurm --requeues 1 --sbatch-arg=--propagate=FSIZE");
+    let ran = cluster.shell(
+        "ulimit -f 1; dedup-shard run r --engine slurm --requeues 1 --sbatch-arg=--propagate=FSIZE",
+    );
     assert_eq!(ran.code(), 75, "{}", ran.stderr());
     assert!(ran.stderr().contains("File too large"), "{}", ran.stderr());
-    assert_eq!(cluster.shell("grep -h -o 'attempt .' r/logs/slurm-map-*_0.log").ok_text(), "attempt 1\nattempt 2\n");
+    assert_eq!(
+        cluster
+            .shell("grep -h -o 'attempt .' r/logs/slurm-map-*_0.log")
+            .ok_text(),
+        "attempt 1\nattempt 2\n"
+    );
     cluster.shell("dedup-shard run r --engine slurm").ok();
     cluster.ensure_as_built();
 }
 
 #[test]
 fn who_waits_may_be_killed_or_stopped() {
-    let Some(cluster) = Cluster::start() else { return };
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
     cluster.plan(400_000);
     // Killed: the jobs go on, and whoever comes next waits for them.
     let ran = cluster.shell(
@@ -144,14 +198,22 @@ fn who_waits_may_be_killed_or_stopped() {
          cp r/slurm.json before; dedup-shard run r --engine slurm; code=$?; cmp before r/slurm.json && exit $code",
     );
     assert_eq!(ran.code(), 0, "{}", ran.stderr());
-    assert!(ran.stderr().contains("jobs of this run are in the queue already; waiting for them"), "{}", ran.stderr());
+    assert!(
+        ran.stderr()
+            .contains("jobs of this run are in the queue already; waiting for them"),
+        "{}",
+        ran.stderr()
+    );
     cluster.ensure_as_built();
     // Stopped: the jobs end, and it can go on.
     let ran = cluster.shell(
         "rm -r r/index r/map r/reduce; dedup-shard run r --engine slurm & run=$!; until test -e r/map || ! kill -0 $run; do sleep 0.05; done; kill -INT $run; wait $run",
     );
     assert_eq!(ran.code(), 75, "{}", ran.stderr());
-    assert_eq!(ran.stderr(), "dedup-shard: stopped; the jobs are cancelled, and run goes on where it was\n");
+    assert_eq!(
+        ran.stderr(),
+        "dedup-shard: stopped; the jobs are cancelled, and run goes on where it was\n"
+    );
     cluster.until("test -z \"$(squeue -h)\"");
     cluster.shell("dedup-shard run r --engine slurm").ok();
     cluster.ensure_as_built();
@@ -160,32 +222,66 @@ fn who_waits_may_be_killed_or_stopped() {
 /// Without a cluster.
 #[test]
 fn the_script_is_printed_anywhere() {
-    let work = Work::with(&[("c/a.txt", "some words of a text"), ("c/b.txt", "and some of another"), ("hosts", "a slots=2\n")]);
+    let work = Work::with(&[
+        ("c/a.txt", "some words of a text"),
+        ("c/b.txt", "and some of another"),
+        ("hosts", "a slots=2\n"),
+    ]);
     work.shell("dedup-shard plan -o r --hosts hosts c").ok();
-    let printed = work.shell("dedup-shard run r --engine slurm --print --sbatch-arg '--comment=a; touch x'").ok_text();
-    assert_eq!(printed.matches("=$(sbatch --parsable ").count(), 6, "{printed}");
-    assert!(printed.contains(" --array=0-1 ") && printed.contains("'--comment=a; touch x' --dependency=\"afterok:$job_0\""), "{printed}");
+    let printed = work
+        .shell("dedup-shard run r --engine slurm --print --sbatch-arg '--comment=a; touch x'")
+        .ok_text();
+    assert_eq!(
+        printed.matches("=$(sbatch --parsable ").count(),
+        6,
+        "{printed}"
+    );
+    assert!(
+        printed.contains(" --array=0-1 ")
+            && printed.contains("'--comment=a; touch x' --dependency=\"afterok:$job_0\""),
+        "{printed}"
+    );
     // The scripts are ones: with an sbatch that runs what it is given, they do the work.
-    let sbatch =
-        "#!/bin/sh\ncat > job\nfor SLURM_ARRAY_TASK_ID in 0 1 2 3; do export SLURM_ARRAY_TASK_ID; sh job >> said 2>&1; done; echo 7\n";
+    let sbatch = "#!/bin/sh\ncat > job\nfor SLURM_ARRAY_TASK_ID in 0 1 2 3; do export SLURM_ARRAY_TASK_ID; sh job >> said 2>&1; done; echo 7\n";
     work.write("bin/sbatch", sbatch);
     work.write("submit", printed);
     work.shell(
         "chmod +x bin/sbatch && PATH=$PWD/bin:$PATH sh submit && dedup-index build --parts 4 -o i c && diff -r i r/index && test ! -e x",
     )
     .ok();
-    assert_eq!(work.shell("dedup-shard run r --engine slurm --print").ok_text().matches("sbatch --parsable").count(), 0);
+    assert_eq!(
+        work.shell("dedup-shard run r --engine slurm --print")
+            .ok_text()
+            .matches("sbatch --parsable")
+            .count(),
+        0
+    );
     assert_eq!(work.shell("dedup-shard task r --stage map --element 1 && dedup-shard task r --stage map --element 0 --each 9").code(), 0);
     for (line, what) in [
-        ("--stage map --element 2", "dedup-shard: map has 2 tasks: with 1 each there is no element 2\n"),
-        ("--stage m --element 2", "dedup-shard: the plan has no tasks of the kind 'm'; it has map, number, reduce, sets, part, gather\n"),
+        (
+            "--stage map --element 2",
+            "dedup-shard: map has 2 tasks: with 1 each there is no element 2\n",
+        ),
+        (
+            "--stage m --element 2",
+            "dedup-shard: the plan has no tasks of the kind 'm'; it has map, number, reduce, sets, part, gather\n",
+        ),
     ] {
         let ran = work.shell(&format!("dedup-shard task r {line}"));
         assert_eq!((ran.code(), ran.stderr().as_str()), (2, what));
     }
     let ran = work.shell("cp -r r 'r%a' && dedup-shard run r%a --engine slurm --print");
-    assert!(ran.code() == 2 && ran.stderr().ends_with("which Slurm would misread; rename it\n"), "{}", ran.stderr());
-    let ran = work.shell("rm -r r/index; PATH=$(dirname $(command -v dedup-shard)) dedup-shard run r --engine slurm");
+    assert!(
+        ran.code() == 2
+            && ran
+                .stderr()
+                .ends_with("which Slurm would misread; rename it\n"),
+        "{}",
+        ran.stderr()
+    );
+    let ran = work.shell(
+        "rm -r r/index; PATH=$(dirname $(command -v dedup-shard)) dedup-shard run r --engine slurm",
+    );
     let what = "dedup-shard: squeue is not on the PATH; is this a machine of a Slurm cluster?\n";
     assert_eq!((ran.code(), ran.stderr().as_str()), (2, what));
 }

@@ -9,14 +9,33 @@ use std::{collections::BTreeMap, fs};
 type Texts = Vec<Vec<String>>;
 
 fn texts() -> impl Strategy<Value = Texts> {
-    let passage = prop::sample::select(vec!["a b c d e f", "c d e f g", "a a a a a a a", "x y", "b b a b b a b b a"]);
+    let passage = prop::sample::select(vec![
+        "a b c d e f",
+        "c d e f g",
+        "a a a a a a a",
+        "x y",
+        "b b a b b a b b a",
+    ]);
     let part = prop_oneof![passage.prop_map(str::to_owned), "([a-h] ){0,6}"];
-    let text = prop::collection::vec(part, 0..5).prop_map(|parts| parts.join(" ").split_whitespace().map(str::to_owned).collect());
+    let text = prop::collection::vec(part, 0..5).prop_map(|parts| {
+        parts
+            .join(" ")
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect()
+    });
     prop::collection::vec(text, 1..9).prop_flat_map(|texts: Texts| {
         let copies = prop::collection::vec(any::<prop::sample::Index>(), 0..3);
         copies.prop_map(move |copies| {
-            let copied = copies.iter().filter(|_| !texts.is_empty()).map(|copy| copy.get(&texts).clone());
-            texts.iter().cloned().chain(copied.collect::<Vec<_>>()).collect()
+            let copied = copies
+                .iter()
+                .filter(|_| !texts.is_empty())
+                .map(|copy| copy.get(&texts).clone());
+            texts
+                .iter()
+                .cloned()
+                .chain(copied.collect::<Vec<_>>())
+                .collect()
         })
     })
 }
@@ -24,13 +43,22 @@ fn texts() -> impl Strategy<Value = Texts> {
 /// By brute force: the chunks that are shared, with how often each document has them.
 fn truth(texts: &Texts, length: usize, within: bool) -> BTreeMap<String, BTreeMap<String, u64>> {
     let mut all: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
-    for (number, words) in texts.iter().enumerate().filter(|(_, words)| !words.is_empty()) {
+    for (number, words) in texts
+        .iter()
+        .enumerate()
+        .filter(|(_, words)| !words.is_empty())
+    {
         for chunk in words.windows(length.min(words.len())) {
-            *all.entry(chunk.join(" ")).or_default().entry(format!("d{number}")).or_default() += 1;
+            *all.entry(chunk.join(" "))
+                .or_default()
+                .entry(format!("d{number}"))
+                .or_default() += 1;
         }
     }
     // A short text is a chunk of all it has, which is none of a longer text.
-    let is_whole = |chunk: &str, documents: &BTreeMap<String, u64>| chunk.split(' ').count() < length && documents.len() == 1;
+    let is_whole = |chunk: &str, documents: &BTreeMap<String, u64>| {
+        chunk.split(' ').count() < length && documents.len() == 1
+    };
     all.retain(|chunk, documents| {
         let places: u64 = documents.values().sum();
         documents.len() > 1 || (within && places > 1 && !is_whole(chunk, documents))
@@ -40,24 +68,52 @@ fn truth(texts: &Texts, length: usize, within: bool) -> BTreeMap<String, BTreeMa
 
 fn corpus(texts: &Texts) -> Work {
     let work = Work::new();
-    let line = |(number, words): (usize, &Vec<String>)| format!("{}\n", json!({"id": format!("d{number}"), "text": words.join(" ")}));
-    work.write("c.jsonl", texts.iter().enumerate().map(line).collect::<String>());
+    let line = |(number, words): (usize, &Vec<String>)| {
+        format!(
+            "{}\n",
+            json!({"id": format!("d{number}"), "text": words.join(" ")})
+        )
+    };
+    work.write(
+        "c.jsonl",
+        texts.iter().enumerate().map(line).collect::<String>(),
+    );
     work
 }
 
 fn found(lines: &[Value]) -> BTreeMap<String, BTreeMap<String, u64>> {
-    let count = |document: &Value| (document["doc"].as_str().unwrap().to_owned(), document["count"].as_u64().unwrap());
-    let chunk =
-        |line: &Value| (line["text"].as_str().unwrap().to_owned(), line["documents"].as_array().unwrap().iter().map(count).collect());
+    let count = |document: &Value| {
+        (
+            document["doc"].as_str().unwrap().to_owned(),
+            document["count"].as_u64().unwrap(),
+        )
+    };
+    let chunk = |line: &Value| {
+        (
+            line["text"].as_str().unwrap().to_owned(),
+            line["documents"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(count)
+                .collect(),
+        )
+    };
     lines.iter().map(chunk).collect()
 }
 
 /// The lines of an index that say which blot which documents have.
 fn dumped(work: &Work, index: &str) -> BTreeMap<String, Vec<String>> {
     let mut blots: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for line in records(&work.run("dedup-index", &["dump", index]).ok()).iter().filter(|line| line.get("doc").is_some()) {
+    for line in records(&work.run("dedup-index", &["dump", index]).ok())
+        .iter()
+        .filter(|line| line.get("doc").is_some())
+    {
         for blot in line["blots"].as_array().unwrap() {
-            blots.entry(blot.as_str().unwrap().to_owned()).or_default().push(line["doc"].as_str().unwrap().to_owned());
+            blots
+                .entry(blot.as_str().unwrap().to_owned())
+                .or_default()
+                .push(line["doc"].as_str().unwrap().to_owned());
         }
     }
     blots
@@ -166,8 +222,14 @@ const LICENCE: &str = "permission is hereby granted free of charge to any person
 fn library() -> Work {
     Work::with(&[
         ("c/one.txt", format!("Nothing grows here. {LICENCE}")),
-        ("c/two.txt", format!("The ferry leaves at nine, the ferry leaves at nine. {LICENCE}")),
-        ("c/three.txt", "Something else altogether, and longer than a chunk of eight words".to_owned()),
+        (
+            "c/two.txt",
+            format!("The ferry leaves at nine, the ferry leaves at nine. {LICENCE}"),
+        ),
+        (
+            "c/three.txt",
+            "Something else altogether, and longer than a chunk of eight words".to_owned(),
+        ),
     ])
 }
 
@@ -175,20 +237,45 @@ fn library() -> Work {
 fn lines_say_what_is_shared_and_by_whom() {
     let work = library();
     let lines = records(&work.run("dedup-spex", &["-l", "12", "c"]).ok());
-    let shown: Vec<_> = lines.iter().map(|line| (line["text"].as_str().unwrap(), line["documents"].clone())).collect();
+    let shown: Vec<_> = lines
+        .iter()
+        .map(|line| (line["text"].as_str().unwrap(), line["documents"].clone()))
+        .collect();
     let documents = json!([{"doc": "c/one.txt", "count": 1}, {"doc": "c/two.txt", "count": 1}]);
     let mut expected = vec![
-        ("permission is hereby granted free of charge to any person obtaining a", documents.clone()),
-        ("is hereby granted free of charge to any person obtaining a copy", documents),
+        (
+            "permission is hereby granted free of charge to any person obtaining a",
+            documents.clone(),
+        ),
+        (
+            "is hereby granted free of charge to any person obtaining a copy",
+            documents,
+        ),
     ];
     expected.sort_by_key(|(text, _)| lines.iter().position(|line| line["text"] == *text));
     assert_eq!(shown, expected);
     // The same blots as any other program of this collection makes.
-    let blots = records(&work.run("dedup-blot", &["-k", "12", "--bits", "64", "c/one.txt"]).ok());
-    assert!(lines.iter().all(|line| blots[1]["blots"].as_array().unwrap().contains(&line["blot"])));
-    let twice = records(&work.run("dedup-spex", &["-l", "5", "--within", "c/two.txt"]).ok());
+    let blots = records(
+        &work
+            .run("dedup-blot", &["-k", "12", "--bits", "64", "c/one.txt"])
+            .ok(),
+    );
+    assert!(lines.iter().all(|line| {
+        blots[1]["blots"]
+            .as_array()
+            .unwrap()
+            .contains(&line["blot"])
+    }));
+    let twice = records(
+        &work
+            .run("dedup-spex", &["-l", "5", "--within", "c/two.txt"])
+            .ok(),
+    );
     assert_eq!(twice[0]["text"], "the ferry leaves at nine");
-    assert_eq!(twice[0]["documents"], json!([{"doc": "c/two.txt", "count": 2}]));
+    assert_eq!(
+        twice[0]["documents"],
+        json!([{"doc": "c/two.txt", "count": 2}])
+    );
 }
 
 #[test]
@@ -196,53 +283,142 @@ fn the_index_answers_like_any_other() {
     let work = library();
     work.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
     let pairs = records(&work.run("dedup-extract", &["i", "--threshold", "0.1"]).ok());
-    assert_eq!((pairs.len(), pairs[0]["a"].as_str(), pairs[0]["b"].as_str()), (1, Some("c/one.txt"), Some("c/two.txt")));
+    assert_eq!(
+        (pairs.len(), pairs[0]["a"].as_str(), pairs[0]["b"].as_str()),
+        (1, Some("c/one.txt"), Some("c/two.txt"))
+    );
     assert!(pairs[0].get("estimate").is_none(), "{}", pairs[0]);
-    let matches = records(&work.run_with("dedup-query", &["-q", "i"], LICENCE.to_uppercase().as_bytes()).ok());
+    let matches = records(
+        &work
+            .run_with(
+                "dedup-query",
+                &["-q", "i"],
+                LICENCE.to_uppercase().as_bytes(),
+            )
+            .ok(),
+    );
     assert_eq!(matches.len(), 2);
-    assert_eq!(work.run_with("dedup-query", &["i"], b"Something else altogether, and longer than a chunk").code(), 1);
-    let stats: Value = serde_json::from_slice(&work.run("dedup-index", &["stats", "--json", "i"]).ok()).unwrap();
+    assert_eq!(
+        work.run_with(
+            "dedup-query",
+            &["i"],
+            b"Something else altogether, and longer than a chunk"
+        )
+        .code(),
+        1
+    );
+    let stats: Value =
+        serde_json::from_slice(&work.run("dedup-index", &["stats", "--json", "i"]).ok()).unwrap();
     assert_eq!(stats["scheme"], "word@18.0 ordered:8:64 spex");
-    work.run("dedup-spex", &["-q", "--select", "spex,mod:2", "-o", "fewer", "c"]).ok();
+    work.run(
+        "dedup-spex",
+        &["-q", "--select", "spex,mod:2", "-o", "fewer", "c"],
+    )
+    .ok();
     let [some, all] = ["fewer", "i"].map(|index| dumped(&work, index));
-    assert_eq!(some, all.into_iter().filter(|(blot, _)| u64::from_str_radix(blot, 16).unwrap() % 2 == 0).collect());
+    assert_eq!(
+        some,
+        all.into_iter()
+            .filter(|(blot, _)| u64::from_str_radix(blot, 16).unwrap() % 2 == 0)
+            .collect()
+    );
 }
 
 #[test]
 fn any_number_of_threads_gives_the_same_bytes() {
     let work = library();
     for n in 0..40 {
-        work.write(&format!("c/{n}.txt"), (0..400).map(|word| format!("w{} ", (word * (n % 7 + 1)) % 97)).collect::<String>());
+        work.write(
+            &format!("c/{n}.txt"),
+            (0..400)
+                .map(|word| format!("w{} ", (word * (n % 7 + 1)) % 97))
+                .collect::<String>(),
+        );
     }
-    let lines = |threads: &str, memory: &str| work.run("dedup-spex", &["--threads", threads, "--memory", memory, "c"]).ok_text();
+    let lines = |threads: &str, memory: &str| {
+        work.run(
+            "dedup-spex",
+            &["--threads", threads, "--memory", memory, "c"],
+        )
+        .ok_text()
+    };
     let expected = lines("1", "64M");
     assert!(expected.lines().count() > 100);
-    assert!([("2", "1K"), ("8", "1"), ("3", "1M")].iter().all(|(threads, memory)| lines(threads, memory) == expected));
+    assert!(
+        [("2", "1K"), ("8", "1"), ("3", "1M")]
+            .iter()
+            .all(|(threads, memory)| lines(threads, memory) == expected)
+    );
     let index = |name: &str, threads: &str, memory: &str| {
-        work.run("dedup-spex", &["-q", "--threads", threads, "--memory", memory, "-o", name, "c"]).ok();
-        ["manifest.json", "000001.docs", "000001.sets", "000001.000.part"].map(|file| work.read(&format!("{name}/{file}")))
+        work.run(
+            "dedup-spex",
+            &[
+                "-q",
+                "--threads",
+                threads,
+                "--memory",
+                memory,
+                "-o",
+                name,
+                "c",
+            ],
+        )
+        .ok();
+        [
+            "manifest.json",
+            "000001.docs",
+            "000001.sets",
+            "000001.000.part",
+        ]
+        .map(|file| work.read(&format!("{name}/{file}")))
     };
     assert_eq!(index("a", "1", "64M"), index("b", "8", "1"));
     // From tokens as from text.
-    let from_tokens = work.shell("dedup-tokenize --binary c | dedup-spex").ok_text();
+    let from_tokens = work
+        .shell("dedup-tokenize --binary c | dedup-spex")
+        .ok_text();
     assert_eq!(from_tokens, expected);
 }
 
 #[test]
 fn chunks_can_be_read_without_the_corpus() {
     let work = library();
-    work.write("c/copy.txt", format!("{LICENCE}. Something else altogether, and longer than a chunk of eight words"));
+    work.write(
+        "c/copy.txt",
+        format!("{LICENCE}. Something else altogether, and longer than a chunk of eight words"),
+    );
     let lines = records(&work.run("dedup-spex", &["c"]).ok());
-    work.run("dedup-spex", &["-q", "--with-text", "-o", "i", "c"]).ok();
+    work.run("dedup-spex", &["-q", "--with-text", "-o", "i", "c"])
+        .ok();
     work.run("dedup-index", &["verify", "i"]).ok();
     fs::remove_dir_all(work.path("c")).unwrap();
-    let between = |a: &str, b: &str| records(&work.run("dedup-query", &["i", "--between", a, b]).0.stdout);
-    let shares = |line: &&Value, id: &str| line["documents"].as_array().unwrap().iter().any(|document| document["doc"] == id);
-    for (a, b) in [("c/one.txt", "c/two.txt"), ("c/copy.txt", "c/three.txt"), ("c/one.txt", "c/three.txt"), ("c/one.txt", "c/one.txt")] {
-        let expected = lines.iter().filter(|line| shares(line, a) && shares(line, b));
-        let expected: Vec<_> = expected.map(|line| json!({"blot": line["blot"], "text": line["text"]})).collect();
+    let between =
+        |a: &str, b: &str| records(&work.run("dedup-query", &["i", "--between", a, b]).0.stdout);
+    let shares = |line: &&Value, id: &str| {
+        line["documents"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|document| document["doc"] == id)
+    };
+    for (a, b) in [
+        ("c/one.txt", "c/two.txt"),
+        ("c/copy.txt", "c/three.txt"),
+        ("c/one.txt", "c/three.txt"),
+        ("c/one.txt", "c/one.txt"),
+    ] {
+        let expected = lines
+            .iter()
+            .filter(|line| shares(line, a) && shares(line, b));
+        let expected: Vec<_> = expected
+            .map(|line| json!({"blot": line["blot"], "text": line["text"]}))
+            .collect();
         assert_eq!(between(a, b), expected, "{a} {b}");
-        assert_eq!(work.run("dedup-query", &["i", "--between", a, b]).code(), i32::from(expected.is_empty()), "{a} {b}");
+        assert_eq!(
+            work.run("dedup-query", &["i", "--between", a, b]).code(),
+            i32::from(expected.is_empty()),
+            "{a} {b}"
+        );
     }
     let blot = lines[0]["blot"].as_str().unwrap();
     let shown = records(&work.run("dedup-query", &["i", "--blot", blot]).ok());
@@ -254,7 +430,12 @@ fn chunks_can_be_read_without_the_corpus() {
         flipped[at] ^= 1;
         work.write("i/000001.text", flipped);
         assert_eq!(work.run("dedup-index", &["verify", "i"]).code(), 2, "{at}");
-        assert_eq!(work.run("dedup-query", &["i", "--between", "c/one.txt", "c/two.txt"]).code(), 2, "{at}");
+        assert_eq!(
+            work.run("dedup-query", &["i", "--between", "c/one.txt", "c/two.txt"])
+                .code(),
+            2,
+            "{at}"
+        );
     }
 }
 
@@ -268,7 +449,11 @@ fn damage_to_what_is_kept_is_seen() {
         flipped[at] ^= 1;
         work.write("i/000001.spex", flipped);
         let ran = work.run("dedup-spex", &["--add", "i", "c"]);
-        assert!(ran.code() == 2 && ran.stderr().contains("i/000001.spex"), "{at}: {}", ran.stderr());
+        assert!(
+            ran.code() == 2 && ran.stderr().contains("i/000001.spex"),
+            "{at}: {}",
+            ran.stderr()
+        );
         assert_eq!(work.run("dedup-index", &["verify", "i"]).code(), 2, "{at}");
     }
     work.write("i/000001.spex", &whole[..whole.len() / 2]);
@@ -281,12 +466,31 @@ fn damage_to_what_is_kept_is_seen() {
 #[test]
 fn passes_are_told_and_drawn() {
     let work = library();
-    let ran = work.run("dedup-spex", &["-q", "-v", "--schedule", "1,2,8", "--plot", "p.svg", "-o", "i", "c"]);
+    let ran = work.run(
+        "dedup-spex",
+        &[
+            "-q",
+            "-v",
+            "--schedule",
+            "1,2,8",
+            "--plot",
+            "p.svg",
+            "-o",
+            "i",
+            "c",
+        ],
+    );
     assert_eq!(ran.code(), 0);
     let told = ran.stderr();
-    let rows: Vec<Vec<&str>> = told.lines().map(|line| line.split_whitespace().collect()).collect();
+    let rows: Vec<Vec<&str>> = told
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
     assert_eq!(rows[0][..2], ["length", "tokens"]);
-    assert_eq!(rows[1..4].iter().map(|row| row[0]).collect::<Vec<_>>(), ["1", "2", "8"]);
+    assert_eq!(
+        rows[1..4].iter().map(|row| row[0]).collect::<Vec<_>>(),
+        ["1", "2", "8"]
+    );
     assert_eq!((rows[1][1], rows[1][2]), ("50", "50"), "{told}");
     assert!(told.contains("12 of 29 chunks are left"), "{told}");
     let checked = work.shell("python3 -c 'import xml.dom.minidom as x; print(len(x.parse(\"p.svg\").getElementsByTagName(\"circle\")))'");
@@ -296,32 +500,73 @@ fn passes_are_told_and_drawn() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     let work = library();
-    let ran = work.run("dedup-spex", &["-q", "-v", "--memory", "1K", "--filter-out", "f", "c"]);
-    assert!(ran.code() == 0 && ran.stderr().contains("length") && !ran.stderr().contains("are left"), "{}", ran.stderr());
+    let ran = work.run(
+        "dedup-spex",
+        &["-q", "-v", "--memory", "1K", "--filter-out", "f", "c"],
+    );
+    assert!(
+        ran.code() == 0 && ran.stderr().contains("length") && !ran.stderr().contains("are left"),
+        "{}",
+        ran.stderr()
+    );
     work.run("dedup-spex", &["-q", "-o", "i", "c"]).ok();
-    work.run("dedup-spex", &["-q", "-o", "final", "--final", "c"]).ok();
+    work.run("dedup-spex", &["-q", "-o", "final", "--final", "c"])
+        .ok();
     let state = work.read("i/manifest.json");
     for (line, expected) in [
-        ("dedup-spex --schedule 2,4 c", "the schedule ends with 4, but chunks are of 8 tokens"),
-        ("dedup-spex --schedule 4,2,8 c", "the lengths of a schedule must rise"),
-        ("dedup-spex --schedule 0,8 c", "the lengths of a schedule must rise"),
-        ("dedup-spex --select winnow:4 c", "--select winnow:4: here there are spex and mod:N"),
+        (
+            "dedup-spex --schedule 2,4 c",
+            "the schedule ends with 4, but chunks are of 8 tokens",
+        ),
+        (
+            "dedup-spex --schedule 4,2,8 c",
+            "the lengths of a schedule must rise",
+        ),
+        (
+            "dedup-spex --schedule 0,8 c",
+            "the lengths of a schedule must rise",
+        ),
+        (
+            "dedup-spex --select winnow:4 c",
+            "--select winnow:4: here there are spex and mod:N",
+        ),
         ("dedup-spex --within --add i c", "cannot be used with"),
         ("dedup-spex --with-text --add i c", "cannot be used with"),
         ("dedup-spex --with-text c", "required"),
-        ("dedup-query i --between c/one.txt c/four.txt", "i: no document 'c/four.txt'"),
+        (
+            "dedup-query i --between c/one.txt c/four.txt",
+            "i: no document 'c/four.txt'",
+        ),
         ("dedup-spex -o i c", "holds an index already"),
         ("dedup-spex --tokenizer dna c", "both strands"),
         ("dedup-blot c | dedup-spex", "dedup-spex"),
         ("dedup-blot --select spex c", "--select spex needs a file"),
-        ("dedup-blot -k 5 --select spex:f c", "a filter for 'word@18.0 ordered:8', where 'word@18.0 ordered:5' is made"),
+        (
+            "dedup-blot -k 5 --select spex:f c",
+            "a filter for 'word@18.0 ordered:8', where 'word@18.0 ordered:5' is made",
+        ),
         ("dedup-blot --bits 11 --select spex:f c", "11"),
-        ("dedup-blot --select spex:c/one.txt c", "c/one.txt: not a filter of dedup-spex, or damaged"),
-        ("dedup-spex --add i -l 9 c", "an index of 'word@18.0 ordered:8:64 spex', where chunks of 9 tokens are asked for"),
-        ("dedup-spex --add i --tokenizer line c", "the index has tokens of 'word@18.0'"),
-        ("dedup-spex --add final c", "no index that dedup-spex can add to"),
+        (
+            "dedup-blot --select spex:c/one.txt c",
+            "c/one.txt: not a filter of dedup-spex, or damaged",
+        ),
+        (
+            "dedup-spex --add i -l 9 c",
+            "an index of 'word@18.0 ordered:8:64 spex', where chunks of 9 tokens are asked for",
+        ),
+        (
+            "dedup-spex --add i --tokenizer line c",
+            "the index has tokens of 'word@18.0'",
+        ),
+        (
+            "dedup-spex --add final c",
+            "no index that dedup-spex can add to",
+        ),
         ("dedup-spex --add none c", "none"),
-        ("echo other >>c/two.txt; dedup-spex --add i c", "the index has a document 'c/two.txt' with another text"),
+        (
+            "echo other >>c/two.txt; dedup-spex --add i c",
+            "the index has a document 'c/two.txt' with another text",
+        ),
         ("dedup-index add i c/one.txt", "dedup-spex"),
         ("dedup-index remove i c/one.txt", "dedup-spex"),
         ("dedup-index sync i c", "dedup-spex"),
@@ -334,10 +579,18 @@ fn what_makes_no_sense_is_refused() {
     let whole = work.read("f");
     for cut in (0..whole.len()).step_by(37) {
         work.write("cut", &whole[..cut]);
-        assert_eq!(work.run("dedup-blot", &["--select", "spex:cut", "c"]).code(), 2);
+        assert_eq!(
+            work.run("dedup-blot", &["--select", "spex:cut", "c"])
+                .code(),
+            2
+        );
         let mut flipped = whole.clone();
         flipped[cut] ^= 4;
         work.write("cut", flipped);
-        assert_eq!(work.run("dedup-blot", &["--select", "spex:cut", "c"]).code(), 2);
+        assert_eq!(
+            work.run("dedup-blot", &["--select", "spex:cut", "c"])
+                .code(),
+            2
+        );
     }
 }

@@ -21,9 +21,12 @@ fn ensure_done(ran: &Ran) {
 #[test]
 fn any_number_of_hosts_gives_the_same_bytes() {
     let work = corpus();
-    for (count, words, more) in
-        [(1, "", "--dictionary c"), (2, "slots=2", "c"), (3, "", "--parts 7 --dictionary --relative c"), (5, "", "--tokenizer char:5 c")]
-    {
+    for (count, words, more) in [
+        (1, "", "--dictionary c"),
+        (2, "slots=2", "c"),
+        (3, "", "--parts 7 --dictionary --relative c"),
+        (5, "", "--tokenizer char:5 c"),
+    ] {
         let hosts = Hosts::behind_rsh(&work, count);
         plan(&work, &hosts.list(words), more).ok();
         hosts.run(&work, "").ok();
@@ -51,9 +54,16 @@ fn the_program_ssh_does_the_same() {
     let work = corpus();
     let hosts = Hosts::with_sshd(&work, 2);
     plan(&work, &hosts.list("slots=2"), "c").ok();
-    let (config, program) = (hosts.file("ssh_config"), assert_cmd::cargo::cargo_bin("dedup-shard"));
+    let (config, program) = (
+        hosts.file("ssh_config"),
+        assert_cmd::cargo::cargo_bin("dedup-shard"),
+    );
     let rsh = format!("ssh -F {}", config.display());
-    work.shell(&format!("dedup-shard run r --engine ssh --rsh '{rsh}' --peer-rsh '{rsh}' --program {}", program.display())).ok();
+    work.shell(&format!(
+        "dedup-shard run r --engine ssh --rsh '{rsh}' --peer-rsh '{rsh}' --program {}",
+        program.display()
+    ))
+    .ok();
     ensure_as_built(&work, "c");
 }
 
@@ -64,47 +74,108 @@ fn a_host_whose_key_is_not_known_is_refused() {
     plan(&work, &hosts.list(""), "c").ok();
     let known = fs::read_to_string(hosts.file("known_hosts")).unwrap();
     let print = |name: &str| {
-        let output = Command::new("ssh-keygen").arg("-lf").arg(hosts.file(name)).output().unwrap();
-        String::from_utf8(output.stdout).unwrap().split_whitespace().nth(1).unwrap().to_owned()
+        let output = Command::new("ssh-keygen")
+            .arg("-lf")
+            .arg(hosts.file(name))
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .split_whitespace()
+            .nth(1)
+            .unwrap()
+            .to_owned()
     };
     // Nobody is known.
     fs::write(hosts.file("known_hosts"), "").unwrap();
     let ran = hosts.run(&work, "");
     assert_eq!(ran.code(), 75, "{}", ran.stderr());
-    assert!(ran.stderr().contains("the host is not known: its ") && ran.stderr().contains("no host is left"), "{}", ran.stderr());
+    assert!(
+        ran.stderr().contains("the host is not known: its ")
+            && ran.stderr().contains("no host is left"),
+        "{}",
+        ran.stderr()
+    );
     // The first has another key, the second is known: it does all.
     let lines: Vec<&str> = known.lines().collect();
     let key = |line: &str| line.split_once(' ').unwrap().1.to_owned();
     let name = lines[0].split(' ').next().unwrap();
-    fs::write(hosts.file("known_hosts"), format!("{name} {}\n{}\n", key(lines[1]), lines[1])).unwrap();
+    fs::write(
+        hosts.file("known_hosts"),
+        format!("{name} {}\n{}\n", key(lines[1]), lines[1]),
+    )
+    .unwrap();
     let ran = hosts.run(&work, "");
     ensure_done(&ran);
-    let what = format!("the key of the host is not the one that is known: its ED25519 key is {}", print("sshd1/ed25519.pub"));
+    let what = format!(
+        "the key of the host is not the one that is known: its ED25519 key is {}",
+        print("sshd1/ed25519.pub")
+    );
     assert!(ran.stderr().contains(&what), "{}", ran.stderr());
-    assert!(hosts.run_directory(&hosts.names[0]).is_none() && hosts.run_directory(&hosts.names[1]).is_some());
+    assert!(
+        hosts.run_directory(&hosts.names[0]).is_none()
+            && hosts.run_directory(&hosts.names[1]).is_some()
+    );
     ensure_as_built(&work, "c");
     // Names may be hashed, a key may be revoked, and who has no key is not let in.
     plan(&work, &hosts.list(""), "--parts 2 c").ok();
-    fs::write(hosts.file("known_hosts"), format!("{known}@revoked * {}\n", key(lines[0]))).unwrap();
-    let hashed = Command::new("ssh-keygen").args(["-q", "-H", "-f"]).arg(hosts.file("known_hosts")).output().unwrap();
+    fs::write(
+        hosts.file("known_hosts"),
+        format!("{known}@revoked * {}\n", key(lines[0])),
+    )
+    .unwrap();
+    let hashed = Command::new("ssh-keygen")
+        .args(["-q", "-H", "-f"])
+        .arg(hosts.file("known_hosts"))
+        .output()
+        .unwrap();
     assert!(hashed.status.success());
     let ran = hosts.run(&work, "");
     ensure_done(&ran);
-    assert!(ran.stderr().contains("the key of the host is revoked"), "{}", ran.stderr());
+    assert!(
+        ran.stderr().contains("the key of the host is revoked"),
+        "{}",
+        ran.stderr()
+    );
     plan(&work, &hosts.list(""), "--parts 4 c").ok();
     work.shell("rm hosts.d/id hosts.d/id.pub; ssh-keygen -q -t ed25519 -N '' -f hosts.d/id; echo none > hosts.d/id.pub").ok();
     let ran = hosts.run(&work, "");
-    assert!(ran.code() == 75 && ran.stderr().contains("was not let in (tried the agent and "), "{}", ran.stderr());
+    assert!(
+        ran.code() == 75
+            && ran
+                .stderr()
+                .contains("was not let in (tried the agent and "),
+        "{}",
+        ran.stderr()
+    );
 }
 
 #[test]
 fn names_of_documents_and_directories_are_nothing_but_names() {
     let work = Work::new();
     let hosts = Hosts::behind_rsh(&work, 2);
-    for (n, name) in
-        ["a b", "it's", "$(touch pwned)", "`touch pwned`", "-rf", "new\nline", "#x", "$HOME", ";touch pwned", "é", "*"].iter().enumerate()
+    for (n, name) in [
+        "a b",
+        "it's",
+        "$(touch pwned)",
+        "`touch pwned`",
+        "-rf",
+        "new\nline",
+        "#x",
+        "$HOME",
+        ";touch pwned",
+        "é",
+        "*",
+    ]
+    .iter()
+    .enumerate()
     {
-        work.write(&format!("c/{name}"), format!("some words of document number {n} that nobody else has, and some that all have"));
+        work.write(
+            &format!("c/{name}"),
+            format!(
+                "some words of document number {n} that nobody else has, and some that all have"
+            ),
+        );
     }
     work.shell("mkdir 'x $(touch pwned)'; echo 'words of one that lies elsewhere, as others do' > 'x $(touch pwned)/../outside'").ok();
     let absolute = work.path("c").display().to_string();
@@ -112,9 +183,13 @@ fn names_of_documents_and_directories_are_nothing_but_names() {
     plan(&work, &hosts.list("dir=~/it's$(touch${IFS}pwned)"), &more).ok();
     hosts.run(&work, "").ok();
     ensure_as_built(&work, &more);
-    let found = work.shell("find . -name 'pwned*'; find hosts.d -type d -name \"it's*\" | wc -l").ok_text();
+    let found = work
+        .shell("find . -name 'pwned*'; find hosts.d -type d -name \"it's*\" | wc -l")
+        .ok_text();
     assert_eq!(found, "2\n");
-    let modes = work.shell("find hosts.d/node1/it* -type f -perm /077 -o -type d -perm /077").ok_text();
+    let modes = work
+        .shell("find hosts.d/node1/it* -type f -perm /077 -o -type d -perm /077")
+        .ok_text();
     assert_eq!(modes, "");
 }
 
@@ -145,7 +220,12 @@ fn a_document_that_has_changed_is_told() {
     work.write("c/03.txt", "changed");
     let ran = hosts.run(&work, "");
     assert_eq!(ran.code(), 2, "{}", ran.stderr());
-    assert!(ran.stderr().contains("c/03.txt: changed since the plan was made (it is another); plan anew"), "{}", ran.stderr());
+    assert!(
+        ran.stderr()
+            .contains("c/03.txt: changed since the plan was made (it is another); plan anew"),
+        "{}",
+        ran.stderr()
+    );
     assert!(!work.path("r/index").exists());
 }
 
@@ -158,13 +238,22 @@ fn ensure_survives(kind: &str, runs: &[&str]) {
     for phases in runs {
         let mut hosts = Hosts::behind_rsh(&work, 3);
         plan(&work, &hosts.list(""), "--table c").ok();
-        let faults: Vec<String> = phases.split_whitespace().map(|phase| format!("{kind} {phase}")).collect();
+        let faults: Vec<String> = phases
+            .split_whitespace()
+            .map(|phase| format!("{kind} {phase}"))
+            .collect();
         hosts.set_fault(&faults.join("\n"));
         let ran = hosts.run(&work, "--stall 1500ms --retries 9");
         assert_eq!(ran.code(), 0, "{kind} {phases}: {}", ran.stderr());
         assert_eq!(hosts.faults_left(), "", "{kind} {phases}");
         ensure_as_built(&work, "c");
-        assert_eq!(work.shell("dedup-extract -q --as table --threshold 0.1 --top 100 i | diff - r/table.ndjson").ok_text(), "");
+        assert_eq!(
+            work.shell(
+                "dedup-extract -q --as table --threshold 0.1 --top 100 i | diff - r/table.ndjson"
+            )
+            .ok_text(),
+            ""
+        );
         assert_eq!(hosts.orphans(), Vec::<String>::new(), "{kind} {phases}");
         fs::remove_dir_all(work.path("hosts.d")).unwrap();
     }
@@ -172,28 +261,57 @@ fn ensure_survives(kind: &str, runs: &[&str]) {
 
 #[test]
 fn a_worker_that_is_killed_is_done_without() {
-    ensure_survives("kill", &["stage map move targets", "reduce sets numbers part", "gather index count counts"]);
+    ensure_survives(
+        "kill",
+        &[
+            "stage map move targets",
+            "reduce sets numbers part",
+            "gather index count counts",
+        ],
+    );
 }
 
 #[test]
 fn a_host_whose_disk_is_full_is_done_without() {
     // What only goes needs no room.
-    ensure_survives("full", &["stage reduce", "map part", "move count", "targets numbers", "index"]);
+    ensure_survives(
+        "full",
+        &[
+            "stage reduce",
+            "map part",
+            "move count",
+            "targets numbers",
+            "index",
+        ],
+    );
 }
 
 #[test]
 fn a_worker_that_freezes_is_done_without() {
-    ensure_survives("freeze", &["stage move sets gather", "map reduce part count", "targets numbers index counts"]);
+    ensure_survives(
+        "freeze",
+        &[
+            "stage move sets gather",
+            "map reduce part count",
+            "targets numbers index counts",
+        ],
+    );
 }
 
 #[test]
 fn files_that_come_cut_are_not_taken() {
-    ensure_survives("cut", &["stage move targets sets", "numbers gather index counts"]);
+    ensure_survives(
+        "cut",
+        &["stage move targets sets", "numbers gather index counts"],
+    );
 }
 
 #[test]
 fn files_that_come_altered_are_not_taken() {
-    ensure_survives("flip", &["stage move targets sets", "numbers gather index counts"]);
+    ensure_survives(
+        "flip",
+        &["stage move targets sets", "numbers gather index counts"],
+    );
 }
 
 /// What rots on a host is made again: what it sends, and what a task there reads.
@@ -231,10 +349,19 @@ fn hosts_that_are_down_are_left_out() {
     ensure_as_built(&work, "c");
     // If all are down, it can be gone on with later.
     plan(&work, &hosts.list(""), "--parts 2 c").ok();
-    hosts.names.iter().for_each(|name| fs::write(hosts.home(name).join("down"), "").unwrap());
+    hosts
+        .names
+        .iter()
+        .for_each(|name| fs::write(hosts.home(name).join("down"), "").unwrap());
     let ran = hosts.run(&work, "-q");
     assert_eq!(ran.code(), 75);
-    assert!(ran.stderr().starts_with("dedup-shard: run: no host is left; run it again when one is back (node1: "), "{}", ran.stderr());
+    assert!(
+        ran.stderr().starts_with(
+            "dedup-shard: run: no host is left; run it again when one is back (node1: "
+        ),
+        "{}",
+        ran.stderr()
+    );
     fs::remove_file(hosts.home("node3").join("down")).unwrap();
     ensure_done(&hosts.run(&work, "-q"));
     ensure_as_built(&work, "--parts 2 c");
@@ -247,9 +374,23 @@ fn a_task_that_fails_stops_the_run() {
     plan(&work, &hosts.list(""), "c").ok();
     hosts.set_fault("fail reduce");
     let ran = hosts.run(&work, "");
-    assert!(ran.code() == 2 && !work.path("r/index").exists(), "{}", ran.stderr());
-    let (before, log) = ran.stderr().trim_end().rsplit_once("; see ").map(|(before, log)| (before.to_owned(), log.to_owned())).unwrap();
-    assert!(before.starts_with("dedup-shard: reduce-00") && before.contains(": on node") && before.ends_with(": no luck"), "{before}");
+    assert!(
+        ran.code() == 2 && !work.path("r/index").exists(),
+        "{}",
+        ran.stderr()
+    );
+    let (before, log) = ran
+        .stderr()
+        .trim_end()
+        .rsplit_once("; see ")
+        .map(|(before, log)| (before.to_owned(), log.to_owned()))
+        .unwrap();
+    assert!(
+        before.starts_with("dedup-shard: reduce-00")
+            && before.contains(": on node")
+            && before.ends_with(": no luck"),
+        "{before}"
+    );
     assert_eq!(fs::read_to_string(log).unwrap(), "first\nno luck");
     ensure_done(&hosts.run(&work, ""));
     ensure_as_built(&work, "c");
@@ -259,18 +400,29 @@ fn a_task_that_fails_stops_the_run() {
 fn the_coordinator_may_be_killed_at_any_moment() {
     let work = corpus();
     let hosts = Hosts::behind_rsh(&work, 2);
-    let made = || work.shell("ls -i hosts.d/node?/.cache/dedup-shard/*/out/*/*/built.json 2> /dev/null | sort; :").ok_text();
+    let made = || {
+        work.shell(
+            "ls -i hosts.d/node?/.cache/dedup-shard/*/out/*/*/built.json 2> /dev/null | sort; :",
+        )
+        .ok_text()
+    };
     for delay in [0.15, 0.3, 0.5, 0.8, 1.2] {
         plan(&work, &hosts.list(""), "c").ok();
         work.shell("rm -rf hosts.d/node?/.cache").ok();
-        work.shell(&format!("timeout -s KILL {delay} dedup-shard run r {}; :", hosts.flags()));
+        work.shell(&format!(
+            "timeout -s KILL {delay} dedup-shard run r {}; :",
+            hosts.flags()
+        ));
         assert_eq!(hosts.orphans(), Vec::<String>::new());
         let before = made();
         ensure_done(&hosts.run(&work, ""));
         let after = made();
         // What was done is not done again.
         let is_there = |line: &&str| !after.lines().any(|other| other == *line);
-        assert_eq!(before.lines().filter(is_there).collect::<Vec<_>>(), Vec::<&str>::new());
+        assert_eq!(
+            before.lines().filter(is_there).collect::<Vec<_>>(),
+            Vec::<&str>::new()
+        );
         ensure_as_built(&work, "c");
     }
 }
@@ -280,11 +432,23 @@ fn hosts_that_share_the_directory_copy_nothing() {
     let work = corpus();
     let hosts = Hosts::behind_rsh(&work, 2);
     let shared = work.path("").canonicalize().unwrap();
-    plan(&work, &hosts.list(&format!("shared={}", shared.display())), "--dictionary c").ok();
+    plan(
+        &work,
+        &hosts.list(&format!("shared={}", shared.display())),
+        "--dictionary c",
+    )
+    .ok();
     hosts.run(&work, "").ok();
     ensure_as_built(&work, "--dictionary c");
-    assert_eq!(work.shell("find hosts.d -name dedup-shard -o -name documents").ok_text(), "");
-    assert_eq!(work.shell("grep '\"moved\"' r/events.jsonl; :").ok_text(), "");
+    assert_eq!(
+        work.shell("find hosts.d -name dedup-shard -o -name documents")
+            .ok_text(),
+        ""
+    );
+    assert_eq!(
+        work.shell("grep '\"moved\"' r/events.jsonl; :").ok_text(),
+        ""
+    );
     // One that shares and one that does not.
     let list = format!("node1 shared={}\nnode2\n", shared.display());
     plan(&work, &list, "c").ok();
@@ -299,9 +463,14 @@ fn a_run_is_removed_from_hosts_and_what_is_kept_stays() {
     plan(&work, &hosts.list(""), "c").ok();
     hosts.run(&work, "").ok();
     assert!(hosts.run_directory("node1").is_some());
-    work.shell(&format!("dedup-shard clean r {}", hosts.flags())).ok();
+    work.shell(&format!("dedup-shard clean r {}", hosts.flags()))
+        .ok();
     assert!(hosts.run_directory("node1").is_none() && hosts.run_directory("node2").is_none());
-    assert_eq!(work.shell("ls r/map 2>/dev/null; test -e r/index && echo there").stdout(), "there\n");
+    assert_eq!(
+        work.shell("ls r/map 2>/dev/null; test -e r/index && echo there")
+            .stdout(),
+        "there\n"
+    );
 }
 
 #[test]
@@ -315,19 +484,39 @@ fn the_program_is_checked_or_shipped() {
         "node1: dedup-shard there is of protocol and version '2 9.9.9', here of '2 {}'; install the same",
         env!("CARGO_PKG_VERSION")
     );
-    assert!(ran.code() == 75 && ran.stderr().contains(&what), "{}", ran.stderr());
-    let ran = work.shell(&format!("dedup-shard run r --engine ssh --rsh {} --ship-binaries", hosts.file("rsh").display()));
+    assert!(
+        ran.code() == 75 && ran.stderr().contains(&what),
+        "{}",
+        ran.stderr()
+    );
+    let ran = work.shell(&format!(
+        "dedup-shard run r --engine ssh --rsh {} --ship-binaries",
+        hosts.file("rsh").display()
+    ));
     ran.ok();
     ensure_as_built(&work, "c");
-    let shipped = work.shell("find hosts.d/node1/.cache/dedup-shard/bin -type f").ok_text();
-    let mode = fs::metadata(work.path(shipped.trim())).unwrap().permissions().mode();
+    let shipped = work
+        .shell("find hosts.d/node1/.cache/dedup-shard/bin -type f")
+        .ok_text();
+    let mode = fs::metadata(work.path(shipped.trim()))
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!((shipped.lines().count(), mode & 0o777), (1, 0o700));
     // One that is not what was sent is sent again, and what was cut off on its way leaves nothing.
     fs::write(work.path(shipped.trim()), "#!/bin/sh\n").unwrap();
     plan(&work, &hosts.list("slots=2"), "--parts 2 c").ok();
-    work.shell(&format!("dedup-shard run r --engine ssh --rsh {} --ship-binaries", hosts.file("rsh").display())).ok();
+    work.shell(&format!(
+        "dedup-shard run r --engine ssh --rsh {} --ship-binaries",
+        hosts.file("rsh").display()
+    ))
+    .ok();
     ensure_as_built(&work, "--parts 2 c");
-    assert_eq!(work.shell("find hosts.d/node1/.cache/dedup-shard/bin -type f").ok_text(), shipped);
+    assert_eq!(
+        work.shell("find hosts.d/node1/.cache/dedup-shard/bin -type f")
+            .ok_text(),
+        shipped
+    );
 }
 
 #[test]
@@ -337,13 +526,18 @@ fn a_program_that_says_something_else_is_given_up() {
     plan(&work, &hosts.list(""), "c").ok();
     hosts.set_program("#!/bin/sh\nyes | head -c 100000; sleep 100\n");
     let ran = hosts.run(&work, "-q");
-    assert!(ran.code() == 75 && ran.stderr().contains("something else answers there"), "{}", ran.stderr());
+    assert!(
+        ran.code() == 75 && ran.stderr().contains("something else answers there"),
+        "{}",
+        ran.stderr()
+    );
 }
 
 /// For root, by `make test-cluster`: hosts that share nothing, one of which is cut off in the middle.
 #[test]
 fn a_cluster_goes_on_without_a_host_that_is_cut_off() {
-    let is_root = fs::metadata("/proc/self").is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);
+    let is_root =
+        fs::metadata("/proc/self").is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);
     if std::env::var_os("DEDUP_CLUSTER").is_none() || !is_root {
         eprintln!("skipped: make test-cluster does it, for root, who alone can make networks");
         return;
@@ -354,7 +548,10 @@ fn a_cluster_goes_on_without_a_host_that_is_cut_off() {
     thread::scope(|scope| {
         let running = scope.spawn(|| hosts.run(&work, "--stall 3s --connect-timeout 2s"));
         // As soon as something was done.
-        let is_begun = || fs::read_to_string(work.path("r/events.jsonl")).is_ok_and(|events| events.contains("done"));
+        let is_begun = || {
+            fs::read_to_string(work.path("r/events.jsonl"))
+                .is_ok_and(|events| events.contains("done"))
+        };
         let begin = Instant::now();
         while !is_begun() && begin.elapsed() < Duration::from_secs(30) {
             thread::sleep(Duration::from_millis(1));

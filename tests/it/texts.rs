@@ -6,55 +6,174 @@ use serde_json::{Value, json};
 const COPY: &str = "Ice that is pressed by its own weight begins to flow downhill, slowly, and carries the stones of the valley with it.";
 
 fn line(id_field: &str, id: &str, text_field: &str, text: &str) -> String {
-    format!("{}\n", json!({ id_field: id, text_field: text, "more": [1, "é"] }))
+    format!(
+        "{}\n",
+        json!({ id_field: id, text_field: text, "more": [1, "é"] })
+    )
 }
 
 /// Articles of which two share a sentence, and as many others as make several chunks.
 fn articles(id_field: &str, text_field: &str) -> String {
-    let mut lines: String =
-        (0..6000).map(|n| line(id_field, &format!("n{n}"), text_field, &format!("Žlutý kůň {n} about nothing but {n}."))).collect();
-    lines.insert_str(0, &line(id_field, "first", text_field, &format!("On ice. {COPY} Indeed.")));
-    lines += &line(id_field, "last", text_field, &format!("So it is said: {COPY}"));
+    let mut lines: String = (0..6000)
+        .map(|n| {
+            line(
+                id_field,
+                &format!("n{n}"),
+                text_field,
+                &format!("Žlutý kůň {n} about nothing but {n}."),
+            )
+        })
+        .collect();
+    lines.insert_str(
+        0,
+        &line(
+            id_field,
+            "first",
+            text_field,
+            &format!("On ice. {COPY} Indeed."),
+        ),
+    );
+    lines += &line(
+        id_field,
+        "last",
+        text_field,
+        &format!("So it is said: {COPY}"),
+    );
     lines
 }
 
 fn passages(work: &Work, arguments: &[&str]) -> Vec<Value> {
-    let found = records(&work.run("dedup-extract", &[&["my.idx", "--passages"], arguments].concat()).ok());
+    let found = records(
+        &work
+            .run(
+                "dedup-extract",
+                &[&["my.idx", "--passages"], arguments].concat(),
+            )
+            .ok(),
+    );
     assert_eq!(found.len(), 1, "{arguments:?}");
-    assert_eq!((&found[0]["a"], &found[0]["b"]), (&json!("first"), &json!("last")));
+    assert_eq!(
+        (&found[0]["a"], &found[0]["b"]),
+        (&json!("first"), &json!("last"))
+    );
     found[0]["passages"].as_array().unwrap().clone()
 }
 
 #[test]
 fn documents_of_ndjson_are_aligned() {
-    let work = Work::with(&[("corpus/articles.jsonl", articles("id", "text")), ("essay.txt", format!("Mine: {COPY}"))]);
+    let work = Work::with(&[
+        ("corpus/articles.jsonl", articles("id", "text")),
+        ("essay.txt", format!("Mine: {COPY}")),
+    ]);
     work.shell("dedup-index build -q -o my.idx corpus && mkdir -p packed gz && zstd -q -o packed/a.jsonl.zst corpus/articles.jsonl && gzip -c corpus/articles.jsonl > gz/a.jsonl.gz && cp corpus/articles.jsonl plain").ok();
-    let expected = [json!({"a": [8, 8 + COPY.len()], "b": [15, 15 + COPY.len()], "tokens": 22, "score": 1, "kind": "verbatim"})];
-    for corpus in [&["corpus"][..], &["corpus/articles.jsonl"], &["packed"], &["packed/a.jsonl.zst"], &["gz/a.jsonl.gz"]] {
-        assert_eq!(passages(&work, &[&["--corpus"], corpus].concat()), expected, "{corpus:?}");
+    let expected = [
+        json!({"a": [8, 8 + COPY.len()], "b": [15, 15 + COPY.len()], "tokens": 22, "score": 1, "kind": "verbatim"}),
+    ];
+    for corpus in [
+        &["corpus"][..],
+        &["corpus/articles.jsonl"],
+        &["packed"],
+        &["packed/a.jsonl.zst"],
+        &["gz/a.jsonl.gz"],
+    ] {
+        assert_eq!(
+            passages(&work, &[&["--corpus"], corpus].concat()),
+            expected,
+            "{corpus:?}"
+        );
     }
-    assert_eq!(passages(&work, &["--corpus", "plain", "--records", "ndjson"]), expected);
-    work.shell("head -n 3000 plain > one.jsonl; tail -n +3001 plain > two.jsonl").ok();
-    assert_eq!(passages(&work, &["--corpus", "one.jsonl", "--corpus", "two.jsonl"]), expected);
-    let found = records(&work.run("dedup-query", &["my.idx", "essay.txt", "--passages", "--corpus", "packed"]).ok());
     assert_eq!(
-        found.iter().map(|record| (record["doc"].clone(), record["passages"].as_array().unwrap().len())).collect::<Vec<_>>(),
+        passages(&work, &["--corpus", "plain", "--records", "ndjson"]),
+        expected
+    );
+    work.shell("head -n 3000 plain > one.jsonl; tail -n +3001 plain > two.jsonl")
+        .ok();
+    assert_eq!(
+        passages(&work, &["--corpus", "one.jsonl", "--corpus", "two.jsonl"]),
+        expected
+    );
+    let found = records(
+        &work
+            .run(
+                "dedup-query",
+                &["my.idx", "essay.txt", "--passages", "--corpus", "packed"],
+            )
+            .ok(),
+    );
+    assert_eq!(
+        found
+            .iter()
+            .map(|record| (
+                record["doc"].clone(),
+                record["passages"].as_array().unwrap().len()
+            ))
+            .collect::<Vec<_>>(),
         [(json!("first"), 1), (json!("last"), 1)]
     );
-    work.run("dedup-query", &["my.idx", "essay.txt", "--html", "essay.html", "--corpus", "corpus"]).ok();
-    assert!(String::from_utf8(work.read("essay.html")).unwrap().contains("So it is said: "));
-    work.run("dedup-extract", &["my.idx", "--html", "report", "--corpus", "gz"]).ok();
+    work.run(
+        "dedup-query",
+        &[
+            "my.idx",
+            "essay.txt",
+            "--html",
+            "essay.html",
+            "--corpus",
+            "corpus",
+        ],
+    )
+    .ok();
+    assert!(
+        String::from_utf8(work.read("essay.html"))
+            .unwrap()
+            .contains("So it is said: ")
+    );
+    work.run(
+        "dedup-extract",
+        &["my.idx", "--html", "report", "--corpus", "gz"],
+    )
+    .ok();
     assert!(work.path("report/pair-000001.html").exists());
-    let blot = records(&work.run("dedup-blot", &["essay.txt"]).ok())[1]["blots"][3].as_str().unwrap().to_owned();
-    let shown = records(&work.run("dedup-query", &["my.idx", "--blot", &blot, "--corpus", "corpus"]).ok());
-    assert!(shown.len() == 2 && shown.iter().all(|record| record["text"].as_str().unwrap().starts_with("is pressed")), "{shown:?}");
+    let blot = records(&work.run("dedup-blot", &["essay.txt"]).ok())[1]["blots"][3]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let shown = records(
+        &work
+            .run(
+                "dedup-query",
+                &["my.idx", "--blot", &blot, "--corpus", "corpus"],
+            )
+            .ok(),
+    );
+    assert!(
+        shown.len() == 2
+            && shown
+                .iter()
+                .all(|record| record["text"].as_str().unwrap().starts_with("is pressed")),
+        "{shown:?}"
+    );
 }
 
 #[test]
 fn fields_are_those_that_are_asked_for() {
     let work = Work::with(&[("a.jsonl", articles("key", "body"))]);
-    work.shell("dedup-index build -q -o my.idx --id-field key --text-field body a.jsonl").ok();
-    assert_eq!(passages(&work, &["--corpus", "a.jsonl", "--id-field", "key", "--text-field", "body"]).len(), 1);
+    work.shell("dedup-index build -q -o my.idx --id-field key --text-field body a.jsonl")
+        .ok();
+    assert_eq!(
+        passages(
+            &work,
+            &[
+                "--corpus",
+                "a.jsonl",
+                "--id-field",
+                "key",
+                "--text-field",
+                "body"
+            ]
+        )
+        .len(),
+        1
+    );
 }
 
 #[test]
@@ -62,7 +181,10 @@ fn what_is_missing_or_changed_is_named() {
     let work = Work::with(&[("a.jsonl", articles("id", "text"))]);
     work.shell("dedup-index build -q -o my.idx a.jsonl").ok();
     work.write("less.jsonl", line("id", "first", "text", COPY));
-    let ran = work.run("dedup-extract", &["my.idx", "--passages", "--corpus", "less.jsonl"]);
+    let ran = work.run(
+        "dedup-extract",
+        &["my.idx", "--passages", "--corpus", "less.jsonl"],
+    );
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -74,13 +196,37 @@ fn what_is_missing_or_changed_is_named() {
     assert!(records(&ran.0.stdout)[0].get("passages").is_none());
     work.write(
         "other.jsonl",
-        [line("id", "first", "text", &format!("Now more. {COPY}")), line("id", "last", "text", &format!("So it is said: {COPY}"))].concat(),
+        [
+            line("id", "first", "text", &format!("Now more. {COPY}")),
+            line("id", "last", "text", &format!("So it is said: {COPY}")),
+        ]
+        .concat(),
     );
-    let ran = work.run("dedup-extract", &["my.idx", "--passages", "--corpus", "other.jsonl", "--skip-bad"]);
+    let ran = work.run(
+        "dedup-extract",
+        &[
+            "my.idx",
+            "--passages",
+            "--corpus",
+            "other.jsonl",
+            "--skip-bad",
+        ],
+    );
     assert_eq!(ran.code(), 0);
     assert!(records(&ran.0.stdout)[0].get("passages").is_none());
-    let none = work.run("dedup-extract", &["my.idx", "--passages", "--corpus", "none.jsonl"]);
-    assert!(none.code() == 2 && none.stderr().contains("none.jsonl: No such file"), "{}", none.stderr());
+    let none = work.run(
+        "dedup-extract",
+        &["my.idx", "--passages", "--corpus", "none.jsonl"],
+    );
+    assert!(
+        none.code() == 2 && none.stderr().contains("none.jsonl: No such file"),
+        "{}",
+        none.stderr()
+    );
     let idle = work.run("dedup-extract", &["my.idx", "--corpus", "a.jsonl"]);
-    assert!(idle.code() == 2 && idle.stderr().contains("--corpus says where the texts are"), "{}", idle.stderr());
+    assert!(
+        idle.code() == 2 && idle.stderr().contains("--corpus says where the texts are"),
+        "{}",
+        idle.stderr()
+    );
 }

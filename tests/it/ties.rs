@@ -19,7 +19,13 @@ use std::{
 };
 
 fn answer(index: &Index, what: Extract, score: Score, threshold: f64) -> String {
-    let options = ExtractOptions { what, score, threshold, max_df: None, limits: Limits::new(2, 1 << 20) };
+    let options = ExtractOptions {
+        what,
+        score,
+        threshold,
+        max_df: None,
+        limits: Limits::new(2, 1 << 20),
+    };
     let mut out = Vec::new();
     extract(&options, index, &mut out, &mut |_, _| {}).unwrap();
     String::from_utf8(out).unwrap()
@@ -33,18 +39,59 @@ fn answers(work: &Work, directory: &Path) -> Vec<String> {
         answers.push(answer(&index, Extract::Pairs(Format::Tsv), score, 0.0));
     }
     for top in [1, 2, 100] {
-        answers.push(answer(&index, Extract::Table { top, rows: RowFormat::new(Format::Ndjson) }, Score::Inclusion, 0.0));
+        answers.push(answer(
+            &index,
+            Extract::Table {
+                top,
+                rows: RowFormat::new(Format::Ndjson),
+            },
+            Score::Inclusion,
+            0.0,
+        ));
     }
     for (_, keep) in Keep::NAMES {
-        answers.push(answer(&index, Extract::Clusters { keep, format: Format::Ndjson }, Score::Jaccard, 0.3));
+        answers.push(answer(
+            &index,
+            Extract::Clusters {
+                keep,
+                format: Format::Ndjson,
+            },
+            Score::Jaccard,
+            0.3,
+        ));
     }
-    answers.push(answer(&index, Extract::Exact(Format::Ndjson), Score::Containment, 0.0));
-    answers.push(answer(&index, Extract::Blots { sigma: None, format: Format::Tsv }, Score::Containment, 0.0));
-    answers.push(answer(&index, Extract::Graph(GraphFormat::Dot), Score::Containment, 0.2));
+    answers.push(answer(
+        &index,
+        Extract::Exact(Format::Ndjson),
+        Score::Containment,
+        0.0,
+    ));
+    answers.push(answer(
+        &index,
+        Extract::Blots {
+            sigma: None,
+            format: Format::Tsv,
+        },
+        Score::Containment,
+        0.0,
+    ));
+    answers.push(answer(
+        &index,
+        Extract::Graph(GraphFormat::Dot),
+        Score::Containment,
+        0.2,
+    ));
     let asked = format!("{{\"id\":\"q\",\"text\":\"{}\"}}\n", incremental::text(7));
     let directory = directory.to_str().unwrap();
     for top in ["1", "3"] {
-        answers.push(work.run_with("dedup-query", &[directory, "--stream", "--top", top, "--score", "s1"], asked.as_bytes()).stdout());
+        answers.push(
+            work.run_with(
+                "dedup-query",
+                &[directory, "--stream", "--top", top, "--score", "s1"],
+                asked.as_bytes(),
+            )
+            .stdout(),
+        );
     }
     answers
 }
@@ -69,7 +116,10 @@ proptest! {
 fn rows_at_the_cut_are_the_first_by_id_after_build_and_after_add() {
     let work = Work::new();
     let line = |number: u32| {
-        format!("{{\"id\":\"{:03}\",\"text\":\"one two three four five six seven eight nine w{number}\"}}\n", 7 * number % 50)
+        format!(
+            "{{\"id\":\"{:03}\",\"text\":\"one two three four five six seven eight nine w{number}\"}}\n",
+            7 * number % 50
+        )
     };
     let lines: Vec<String> = (0..50).map(line).collect();
     work.write("all.jsonl", lines.concat());
@@ -77,7 +127,13 @@ fn rows_at_the_cut_are_the_first_by_id_after_build_and_after_add() {
     work.write("second.jsonl", lines[..20].concat());
     work.shell("dedup-index build -q -o all all.jsonl && dedup-index build -q -o two first.jsonl && dedup-index add -q two second.jsonl")
         .ok();
-    let table = |index: &str| work.run("dedup-extract", &[index, "--as", "table", "--top", "2", "--format", "tsv"]).ok_text();
+    let table = |index: &str| {
+        work.run(
+            "dedup-extract",
+            &[index, "--as", "table", "--top", "2", "--format", "tsv"],
+        )
+        .ok_text()
+    };
     let mut expected = "a\tb\tshared\ta_in_b\tb_in_a\n".to_owned();
     for a in 0..50 {
         for b in (0..50).filter(|&b| b != a).take(2) {
@@ -85,13 +141,19 @@ fn rows_at_the_cut_are_the_first_by_id_after_build_and_after_add() {
         }
     }
     assert_eq!((table("all"), table("two")), (expected.clone(), expected));
-    let clusters = |index: &str| work.run("dedup-extract", &[index, "--as", "clusters"]).ok_text();
+    let clusters = |index: &str| {
+        work.run("dedup-extract", &[index, "--as", "clusters"])
+            .ok_text()
+    };
     assert_eq!(clusters("all"), clusters("two"));
 }
 
 /// A document that repeats itself: 2,213 words, 110 distinct windows of eight.
 fn repeating() -> String {
-    (0..2213).map(|word| format!("w{}", word % 110)).collect::<Vec<_>>().join(" ")
+    (0..2213)
+        .map(|word| format!("w{}", word % 110))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[test]
@@ -100,17 +162,53 @@ fn documents_that_repeat_themselves_score_one_with_their_copies() {
     work.write("a.txt", &text);
     work.write("b.txt", &text);
     // The same words are said another time: other tokens, the same windows.
-    work.write("c.txt", format!("{text} {}", (13..113).map(|word| format!("w{}", word % 110)).collect::<Vec<_>>().join(" ")));
-    work.shell("dedup-index build -q -o i a.txt b.txt c.txt").ok();
-    for (score, expected) in [("s1", "110"), ("s2", "1"), ("s3", "1"), ("containment", "1"), ("jaccard", "1"), ("s4", "0.333333")] {
-        let pairs = work.run("dedup-extract", &["i", "--score", score, "--threshold", "0", "--format", "tsv"]).ok_text();
+    work.write(
+        "c.txt",
+        format!(
+            "{text} {}",
+            (13..113)
+                .map(|word| format!("w{}", word % 110))
+                .collect::<Vec<_>>()
+                .join(" ")
+        ),
+    );
+    work.shell("dedup-index build -q -o i a.txt b.txt c.txt")
+        .ok();
+    for (score, expected) in [
+        ("s1", "110"),
+        ("s2", "1"),
+        ("s3", "1"),
+        ("containment", "1"),
+        ("jaccard", "1"),
+        ("s4", "0.333333"),
+    ] {
+        let pairs = work
+            .run(
+                "dedup-extract",
+                &["i", "--score", score, "--threshold", "0", "--format", "tsv"],
+            )
+            .ok_text();
         let line = |a: &str, b: &str| format!("{a}.txt\t{b}.txt\t110\t1\t1\t{expected}\n");
         let head = "a\tb\tshared\ta_in_b\tb_in_a\tscore\n";
-        assert_eq!(pairs, [head, &line("a", "b"), &line("a", "c"), &line("b", "c")].concat(), "{score}");
-        let found = work.run("dedup-query", &["i", "c.txt", "--score", score, "--format", "tsv"]).ok_text();
-        let line = |rank: usize, id: &str| format!("c.txt\t{rank}\t{id}.txt\t110\t1\t1\t{expected}\n");
+        assert_eq!(
+            pairs,
+            [head, &line("a", "b"), &line("a", "c"), &line("b", "c")].concat(),
+            "{score}"
+        );
+        let found = work
+            .run(
+                "dedup-query",
+                &["i", "c.txt", "--score", score, "--format", "tsv"],
+            )
+            .ok_text();
+        let line =
+            |rank: usize, id: &str| format!("c.txt\t{rank}\t{id}.txt\t110\t1\t1\t{expected}\n");
         let head = "query\trank\tdoc\tshared\ta_in_b\tb_in_a\tscore\n";
-        assert_eq!(found, [head, &line(1, "a"), &line(2, "b"), &line(3, "c")].concat(), "{score}");
+        assert_eq!(
+            found,
+            [head, &line(1, "a"), &line(2, "b"), &line(3, "c")].concat(),
+            "{score}"
+        );
     }
 }
 
@@ -118,27 +216,48 @@ fn documents_that_repeat_themselves_score_one_with_their_copies() {
 fn rows(discovery: &Discovery<'_>, count: usize, from_best: bool) -> Vec<Vec<(u32, u32)>> {
     type Made = Vec<Vec<(u32, u32)>>;
     let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
-        made.push(discovery.top(document, neighbours, count).into_iter().map(|(other, neighbour)| (other, neighbour.shared)).collect());
+        made.push(
+            discovery
+                .top(document, neighbours, count)
+                .into_iter()
+                .map(|(other, neighbour)| (other, neighbour.shared))
+                .collect(),
+        );
     };
     let mut all = Vec::new();
     let sink = |made: Made| {
         all.extend(made);
         Ok(())
     };
-    if from_best { discovery.for_each_best(count, work, |_| 1, sink) } else { discovery.for_each_document(work, |_| 1, sink) }.unwrap();
+    if from_best {
+        discovery.for_each_best(count, work, |_| 1, sink)
+    } else {
+        discovery.for_each_document(work, |_| 1, sink)
+    }
+    .unwrap();
     all
 }
 
 /// Documents put together of a few sentences that many have and a few words of their own.
 fn documents() -> impl Strategy<Value = Vec<(BTreeSet<u32>, u32)>> {
     let sentences = prop::collection::vec(1_u32..5, 1..8);
-    let document = (prop::collection::vec(prop::bool::weighted(0.6), 8), prop::collection::btree_set(1000_u32..1030, 0..4), 0_u32..3);
+    let document = (
+        prop::collection::vec(prop::bool::weighted(0.6), 8),
+        prop::collection::btree_set(1000_u32..1030, 0..4),
+        0_u32..3,
+    );
     (sentences, prop::collection::vec(document, 0..60)).prop_map(|(sentences, documents)| {
         let blots = |picks: Vec<bool>, own: BTreeSet<u32>| {
             let picked = sentences.iter().enumerate().filter(|(at, _)| picks[*at]);
-            picked.flat_map(|(at, &length)| (0..length).map(move |blot| 10 * at as u32 + blot)).chain(own).collect::<BTreeSet<u32>>()
+            picked
+                .flat_map(|(at, &length)| (0..length).map(move |blot| 10 * at as u32 + blot))
+                .chain(own)
+                .collect::<BTreeSet<u32>>()
         };
-        documents.into_iter().map(|(picks, own, extra)| (blots(picks, own), 10 + extra)).collect()
+        documents
+            .into_iter()
+            .map(|(picks, own, extra)| (blots(picks, own), 10 + extra))
+            .collect()
     })
 }
 
@@ -163,7 +282,12 @@ proptest! {
 
 /// 700 documents: all have one sentence, 600 another, 13 a third; some are copies. Every set of the first two is long.
 fn long_corpus() -> Vec<String> {
-    let words = |name: &str, count: u32| (0..count).map(|word| format!("{name}{word}")).collect::<Vec<_>>().join(" ");
+    let words = |name: &str, count: u32| {
+        (0..count)
+            .map(|word| format!("{name}{word}"))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     let document = |number: u32| {
         let mut text = vec![words("a", 14)];
         if number % 7 != 3 {
@@ -175,7 +299,11 @@ fn long_corpus() -> Vec<String> {
         // Every 31st is a copy of the one before it.
         let own = if number % 31 == 5 { number - 1 } else { number };
         text.push(words(&format!("own{own}x"), 5 + own % 9));
-        format!("{{\"id\":\"{:03}\",\"text\":\"{}\"}}\n", 389 * number % 701, text.join(" "))
+        format!(
+            "{{\"id\":\"{:03}\",\"text\":\"{}\"}}\n",
+            389 * number % 701,
+            text.join(" ")
+        )
     };
     (0..700).map(document).collect()
 }
@@ -187,8 +315,18 @@ fn table_of_pairs(pairs: &str, top: usize, threshold: f64) -> String {
         let fields: Vec<&str> = line.split('\t').collect();
         let [a_in_b, b_in_a] = [fields[3], fields[4]].map(|number| number.parse::<f64>().unwrap());
         let shared: i64 = fields[2].parse().unwrap();
-        rows.entry(fields[0].to_owned()).or_default().push((-shared, fields[1].to_owned(), a_in_b, b_in_a));
-        rows.entry(fields[1].to_owned()).or_default().push((-shared, fields[0].to_owned(), b_in_a, a_in_b));
+        rows.entry(fields[0].to_owned()).or_default().push((
+            -shared,
+            fields[1].to_owned(),
+            a_in_b,
+            b_in_a,
+        ));
+        rows.entry(fields[1].to_owned()).or_default().push((
+            -shared,
+            fields[0].to_owned(),
+            b_in_a,
+            a_in_b,
+        ));
     }
     let mut table = "a\tb\tshared\ta_in_b\tb_in_a\n".to_owned();
     for (a, mut rows) in rows {
@@ -208,24 +346,68 @@ fn long_sets_give_the_table_of_all_pairs_also_by_counts_and_since() {
     work.write("new.jsonl", lines[600..].concat());
     work.shell("dedup-index build -q -o i old.jsonl").ok();
     let table = |top: &str, threshold: &str, more: &[&str]| {
-        let arguments = [&["i", "--as", "table", "--format", "tsv", "--top", top, "--threshold", threshold], more].concat();
+        let arguments = [
+            &[
+                "i",
+                "--as",
+                "table",
+                "--format",
+                "tsv",
+                "--top",
+                top,
+                "--threshold",
+                threshold,
+            ],
+            more,
+        ]
+        .concat();
         work.run("dedup-extract", &arguments).ok_text()
     };
     let old = [("7", "0.3"), ("200", "0.1")].map(|(top, threshold)| table(top, threshold, &[]));
     work.shell("dedup-index add -q --no-compact i new.jsonl && dedup-index remove -q --no-compact i 000 389").ok();
-    let pairs = work.run("dedup-extract", &["i", "--threshold", "0", "--format", "tsv"]).ok_text();
+    let pairs = work
+        .run(
+            "dedup-extract",
+            &["i", "--threshold", "0", "--format", "tsv"],
+        )
+        .ok_text();
     work.shell("for part in 0 1; do dedup-index step count i --range $part/2 -o n$part && dedup-index step count i --range $part/2 --since 1 -o s$part; done").ok();
     for ((top, threshold), old) in [("7", "0.3"), ("200", "0.1")].iter().zip(old) {
         let new = table(top, threshold, &[]);
-        assert!(new == table_of_pairs(&pairs, top.parse().unwrap(), threshold.parse().unwrap()), "--top {top}");
-        assert!(new == table(top, threshold, &["--counts", "n0/counts", "--counts", "n1/counts"]), "--top {top}, by counts");
+        assert!(
+            new == table_of_pairs(&pairs, top.parse().unwrap(), threshold.parse().unwrap()),
+            "--top {top}"
+        );
+        assert!(
+            new == table(
+                top,
+                threshold,
+                &["--counts", "n0/counts", "--counts", "n1/counts"]
+            ),
+            "--top {top}, by counts"
+        );
         let changes = table(top, threshold, &["--since", "1"]);
         assert!(
-            changes == table(top, threshold, &["--since", "1", "--counts", "s0/counts", "--counts", "s1/counts"]),
+            changes
+                == table(
+                    top,
+                    threshold,
+                    &[
+                        "--since",
+                        "1",
+                        "--counts",
+                        "s0/counts",
+                        "--counts",
+                        "s1/counts"
+                    ]
+                ),
             "--top {top}, changes by counts"
         );
         let changed = apply(&old, &changes);
-        assert!(changed == new.lines().skip(1).map(str::to_owned).collect(), "--top {top}, by changes");
+        assert!(
+            changed == new.lines().skip(1).map(str::to_owned).collect(),
+            "--top {top}, by changes"
+        );
     }
 }
 
@@ -235,13 +417,21 @@ fn apply(table: &str, changes: &str) -> BTreeSet<String> {
         let fields: Vec<&str> = line.split('\t').collect();
         (fields[0].to_owned(), fields[1].to_owned())
     };
-    let mut rows: BTreeMap<(String, String), String> = table.lines().skip(1).map(|line| (key(line), line.to_owned())).collect();
+    let mut rows: BTreeMap<(String, String), String> = table
+        .lines()
+        .skip(1)
+        .map(|line| (key(line), line.to_owned()))
+        .collect();
     for line in changes.lines().skip(1) {
         let (change, row) = line.split_once('\t').unwrap();
         if change == "delete" {
             rows.remove(&key(row)).unwrap();
         } else {
-            assert_eq!(rows.insert(key(row), row.to_owned()).is_some(), change == "update", "{line}");
+            assert_eq!(
+                rows.insert(key(row), row.to_owned()).is_some(),
+                change == "update",
+                "{line}"
+            );
         }
     }
     rows.into_values().collect()

@@ -4,12 +4,18 @@ use crate::work::{Work, records};
 
 fn tokens(arguments: &[&str], text: &str) -> Vec<String> {
     let ran = Work::new().run_with("dedup-tokenize", arguments, text.as_bytes());
-    records(&ran.ok())[1]["tokens"].as_array().unwrap().iter().map(|token| token.as_str().unwrap().to_owned()).collect()
+    records(&ran.ok())[1]["tokens"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|token| token.as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
 fn a_whole_stream() {
-    let ran = Work::with(&[("a.txt", "Lorem IPSUM, lorem."), ("b.txt", "")]).run("dedup-tokenize", &["--spans", "a.txt", "b.txt"]);
+    let ran = Work::with(&[("a.txt", "Lorem IPSUM, lorem."), ("b.txt", "")])
+        .run("dedup-tokenize", &["--spans", "a.txt", "b.txt"]);
     assert_eq!(
         ran.ok_text(),
         r#"{"dedup":"tokens","version":1,"scheme":"word@18.0"}
@@ -22,24 +28,42 @@ fn a_whole_stream() {
 
 #[test]
 fn every_tokenizer() {
-    assert_eq!(tokens(&["--tokenizer", "word"], "Don't PANIC"), ["dont", "panic"]);
-    assert_eq!(tokens(&["--tokenizer", "char:4"], "On TV, a"), ["ontv", "ntva"]);
-    assert_eq!(tokens(&["--tokenizer", "line"], " One  two\n\nThree"), ["One two", "Three"]);
     assert_eq!(
-        tokens(&["--tokenizer", "code"], "if (x1 >= 0xff) s = \"a b\"; // why"),
+        tokens(&["--tokenizer", "word"], "Don't PANIC"),
+        ["dont", "panic"]
+    );
+    assert_eq!(
+        tokens(&["--tokenizer", "char:4"], "On TV, a"),
+        ["ontv", "ntva"]
+    );
+    assert_eq!(
+        tokens(&["--tokenizer", "line"], " One  two\n\nThree"),
+        ["One two", "Three"]
+    );
+    assert_eq!(
+        tokens(
+            &["--tokenizer", "code"],
+            "if (x1 >= 0xff) s = \"a b\"; // why"
+        ),
         ["if", "(", "x1", ">=", "0xff", ")", "s", "=", "\"a b\"", ";"]
     );
     assert_eq!(
         tokens(&["--tokenizer", "code-norm"], "if (x1 >= 0xff) s = 'a b';"),
         ["if", "(", "ID", ">=", "NUM", ")", "ID", "=", "STR", ";"]
     );
-    assert_eq!(tokens(&["--tokenizer", "dna"], ">seq1 some words\nACGU\nnR\n"), ["a", "c", "g", "t", "n", "n"]);
+    assert_eq!(
+        tokens(&["--tokenizer", "dna"], ">seq1 some words\nACGU\nnR\n"),
+        ["a", "c", "g", "t", "n", "n"]
+    );
 }
 
 #[test]
 fn schemes_name_the_tokenizer() {
     let scheme = |arguments: &[&str]| {
-        records(&Work::new().run_with("dedup-tokenize", arguments, b"x").ok())[0]["scheme"].as_str().unwrap().to_owned()
+        records(&Work::new().run_with("dedup-tokenize", arguments, b"x").ok())[0]["scheme"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     assert_eq!(scheme(&["--tokenizer", "char:16"]), "char:16@18.0");
     assert_eq!(scheme(&["--strip-html"]), "word+html@18.0");
@@ -47,9 +71,9 @@ fn schemes_name_the_tokenizer() {
 
 #[test]
 fn html_is_stripped_and_spans_stay() {
-    let page =
-        "<html><head><title>A&amp;B</title><style>p {x}</style></head><p class='>'>caf&eacute; <b>bo</b>ld<script>no()</script> &lt;end";
-    let ran = Work::with(&[("page.html", page)]).run("dedup-tokenize", &["--strip-html", "--spans", "page.html"]);
+    let page = "<html><head><title>A&amp;B</title><style>p {x}</style></head><p class='>'>caf&eacute; <b>bo</b>ld<script>no()</script> &lt;end";
+    let ran = Work::with(&[("page.html", page)])
+        .run("dedup-tokenize", &["--strip-html", "--spans", "page.html"]);
     let record = &records(&ran.ok())[1];
     let slices: Vec<_> = record["spans"]
         .as_array()
@@ -57,15 +81,25 @@ fn html_is_stripped_and_spans_stay() {
         .iter()
         .map(|span| &page[span[0].as_u64().unwrap() as usize..span[1].as_u64().unwrap() as usize])
         .collect();
-    assert_eq!(record["tokens"].to_string(), r#"["a","b","café","bold","end"]"#);
+    assert_eq!(
+        record["tokens"].to_string(),
+        r#"["a","b","café","bold","end"]"#
+    );
     assert_eq!(slices, ["A", "B", "caf&eacute;", "bo</b>ld", "end"]);
 }
 
 #[test]
 fn exact_duplicates_have_one_hash() {
-    let ran = Work::with(&[("a", "It's The same\ntext."), ("b", "its THE same – text"), ("c", "its the other text")])
-        .run("dedup-tokenize", &["a", "b", "c"]);
-    let hashes: Vec<_> = records(&ran.ok()).iter().filter_map(|record| record["hash"].as_str().map(str::to_owned)).collect();
+    let ran = Work::with(&[
+        ("a", "It's The same\ntext."),
+        ("b", "its THE same – text"),
+        ("c", "its the other text"),
+    ])
+    .run("dedup-tokenize", &["a", "b", "c"]);
+    let hashes: Vec<_> = records(&ran.ok())
+        .iter()
+        .filter_map(|record| record["hash"].as_str().map(str::to_owned))
+        .collect();
     assert_eq!(hashes[0], hashes[1]);
     assert_ne!(hashes[0], hashes[2]);
 }
@@ -77,12 +111,20 @@ fn the_hash_is_that_of_xxhsum() {
     if found.code() == 77 {
         return eprintln!("no xxhsum here: skipped");
     }
-    assert_eq!(records(&work.run("dedup-tokenize", &["a.txt"]).ok())[1]["hash"], found.ok_text().trim());
+    assert_eq!(
+        records(&work.run("dedup-tokenize", &["a.txt"]).ok())[1]["hash"],
+        found.ok_text().trim()
+    );
 }
 
 #[test]
 fn an_unknown_tokenizer_is_explained() {
     let ran = Work::new().run("dedup-tokenize", &["--tokenizer", "words"]);
     assert_eq!(ran.code(), 2);
-    assert!(ran.stderr().contains("no tokenizer 'words'; there are word, char:N, line, code, code-norm, dna"), "{}", ran.stderr());
+    assert!(
+        ran.stderr()
+            .contains("no tokenizer 'words'; there are word, char:N, line, code, code-norm, dna"),
+        "{}",
+        ran.stderr()
+    );
 }

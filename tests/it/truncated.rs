@@ -10,7 +10,9 @@ use std::{
 
 /// A document that shares text with some others.
 fn document(number: usize) -> String {
-    let text: String = (0..400).map(|n| format!("word{} ", (number / 10 * 13 + n).pow(2) % 977)).collect();
+    let text: String = (0..400)
+        .map(|n| format!("word{} ", (number / 10 * 13 + n).pow(2) % 977))
+        .collect();
     format!("{{\"id\":\"d{number}\",\"text\":\"{text}\"}}\n")
 }
 
@@ -20,17 +22,29 @@ fn documents() -> String {
 
 fn index() -> Work {
     let work = Work::with(&[("c.jsonl", documents())]);
-    work.run("dedup-index", &["build", "-q", "-o", "i", "c.jsonl"]).ok();
+    work.run("dedup-index", &["build", "-q", "-o", "i", "c.jsonl"])
+        .ok();
     work
 }
 
 /// Truncates all files of a directory that end so; gives the length of the last one.
 fn truncate(work: &Work, directory: &str, endings: &[&str]) -> u64 {
     let mut length = 0;
-    for entry in fs::read_dir(work.path(directory)).unwrap().map(Result::unwrap) {
-        if endings.iter().any(|ending| entry.file_name().to_str().unwrap().ends_with(ending)) {
+    for entry in fs::read_dir(work.path(directory))
+        .unwrap()
+        .map(Result::unwrap)
+    {
+        if endings
+            .iter()
+            .any(|ending| entry.file_name().to_str().unwrap().ends_with(ending))
+        {
             length = entry.metadata().unwrap().len();
-            File::options().write(true).open(entry.path()).unwrap().set_len(0).unwrap();
+            File::options()
+                .write(true)
+                .open(entry.path())
+                .unwrap()
+                .set_len(0)
+                .unwrap();
         }
     }
     assert!(length > 0);
@@ -39,7 +53,9 @@ fn truncate(work: &Work, directory: &str, endings: &[&str]) -> u64 {
 
 /// What a program says that finds a file truncated.
 fn message(tool: &str, file: &str, length: u64) -> String {
-    format!("{tool}: {file}: file was truncated from {length} to 0 bytes while in use; restore it from a copy, or make it again\n")
+    format!(
+        "{tool}: {file}: file was truncated from {length} to 0 bytes while in use; restore it from a copy, or make it again\n"
+    )
 }
 
 struct Running {
@@ -50,14 +66,21 @@ struct Running {
 impl Running {
     fn start(work: &Work, tool: &str, arguments: &[&str]) -> Self {
         let mut command = work.command(tool, arguments);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let input = child.stdin.take().unwrap();
         Self { child, input }
     }
 
     fn line(&mut self) -> String {
         let mut line = String::new();
-        BufReader::with_capacity(1, self.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        BufReader::with_capacity(1, self.child.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         line
     }
 
@@ -67,7 +90,10 @@ impl Running {
         let _ = self.input.write_all(last.as_bytes());
         drop(self.input);
         let output = self.child.wait_with_output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     }
 }
 
@@ -76,9 +102,16 @@ fn a_stream_of_queries_names_the_part_that_was_truncated() {
     let work = index();
     let mut running = Running::start(&work, "dedup-query", &["i", "--stream"]);
     running.input.write_all(document(1).as_bytes()).unwrap();
-    assert!(running.line().starts_with("{\"doc\":\"d1\",\"matches\":[{\"doc\":"));
+    assert!(
+        running
+            .line()
+            .starts_with("{\"doc\":\"d1\",\"matches\":[{\"doc\":")
+    );
     let length = truncate(&work, "i", &["part"]);
-    assert_eq!(running.end(&document(50)), (Some(2), message("dedup-query", "i/000001.000.part", length)));
+    assert_eq!(
+        running.end(&document(50)),
+        (Some(2), message("dedup-query", "i/000001.000.part", length))
+    );
 }
 
 /// Within the page where the file now ends, what was cut off reads as zeros, and no signal comes.
@@ -87,7 +120,11 @@ fn a_file_that_lost_its_last_bytes_is_named_before_the_next_answer() {
     let work = index();
     let mut running = Running::start(&work, "dedup-query", &["-q", "i", "--stream"]);
     running.input.write_all(document(1).as_bytes()).unwrap();
-    assert!(running.line().starts_with("{\"doc\":\"d1\",\"matches\":[{\"doc\":"));
+    assert!(
+        running
+            .line()
+            .starts_with("{\"doc\":\"d1\",\"matches\":[{\"doc\":")
+    );
     let part = work.path("i/000001.000.part");
     let file = File::options().write(true).open(&part).unwrap();
     file.set_len(file.metadata().unwrap().len() - 1).unwrap();
@@ -100,12 +137,22 @@ fn a_file_that_lost_its_last_bytes_is_named_before_the_next_answer() {
 #[test]
 fn an_extraction_names_the_file_that_was_truncated_and_leaves_no_half_output() {
     let work = index();
-    let mut running = Running::start(&work, "dedup-extract", &["i", "--unique", "-o", "kept.jsonl"]);
+    let mut running = Running::start(
+        &work,
+        "dedup-extract",
+        &["i", "--unique", "-o", "kept.jsonl"],
+    );
     // More than a pipe holds: when all of it is written, the index has been opened.
     running.input.write_all(documents().as_bytes()).unwrap();
     let length = truncate(&work, "i", &["docs"]);
-    assert_eq!(running.end(&document(201)), (Some(2), message("dedup-extract", "i/000001.docs", length)));
-    let mut names: Vec<_> = fs::read_dir(work.dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(
+        running.end(&document(201)),
+        (Some(2), message("dedup-extract", "i/000001.docs", length))
+    );
+    let mut names: Vec<_> = fs::read_dir(work.dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     names.sort();
     assert_eq!(names, ["c.jsonl", "i"]);
 }
@@ -116,28 +163,53 @@ fn a_dump_names_the_file_that_was_truncated() {
     let mut running = Running::start(&work, "dedup-index", &["dump", "i"]);
     assert!(running.line().starts_with("{\"dedup\":\"blots\""));
     let length = truncate(&work, "i", &["docs"]);
-    assert_eq!(running.end(""), (Some(2), message("dedup-index", "i/000001.docs", length)));
+    assert_eq!(
+        running.end(""),
+        (Some(2), message("dedup-index", "i/000001.docs", length))
+    );
 }
 
-const HISTORY: [&str; 6] = ["--history", "h", "--min-similarity", "0.9", "--file-entries", "50"];
+const HISTORY: [&str; 6] = [
+    "--history",
+    "h",
+    "--min-similarity",
+    "0.9",
+    "--file-entries",
+    "50",
+];
 
 /// A history with a file of prints.
 fn history() -> Work {
     let work = Work::new();
-    assert!(work.run_with("dedup-query", &HISTORY, documents().as_bytes()).code() < 2);
+    assert!(
+        work.run_with("dedup-query", &HISTORY, documents().as_bytes())
+            .code()
+            < 2
+    );
     work
 }
 
 #[test]
 fn a_history_names_the_file_that_was_truncated() {
     let work = history();
-    let mut running = Running::start(&work, "dedup-query", &[&HISTORY[..4], &["--no-add"]].concat());
+    let mut running = Running::start(
+        &work,
+        "dedup-query",
+        &[&HISTORY[..4], &["--no-add"]].concat(),
+    );
     running.input.write_all(document(1).as_bytes()).unwrap();
     assert!(running.line().starts_with("{\"doc\":\"d1\""));
     truncate(&work, "h", &["prints"]);
     let (code, said) = running.end(&document(150));
-    assert!(code == Some(2) && said.starts_with("dedup-query: h/") && said.contains(".prints: "), "{code:?} {said}");
-    assert!(said.contains("file was truncated") && said.ends_with("while in use; restore it from a copy, or make it again\n"), "{said}");
+    assert!(
+        code == Some(2) && said.starts_with("dedup-query: h/") && said.contains(".prints: "),
+        "{code:?} {said}"
+    );
+    assert!(
+        said.contains("file was truncated")
+            && said.ends_with("while in use; restore it from a copy, or make it again\n"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -151,7 +223,9 @@ fn a_service_names_the_file_that_was_truncated() {
     client.send(&document(150));
     let (code, said) = server.wait();
     assert!(
-        code == Some(2) && said.starts_with("dedup-query: h/") && said.contains(".prints: file was truncated from "),
+        code == Some(2)
+            && said.starts_with("dedup-query: h/")
+            && said.contains(".prints: file was truncated from "),
         "{code:?} {said}"
     );
 }
@@ -162,9 +236,21 @@ fn a_bus_error_of_another_cause_keeps_its_default_action() {
     let mut running = Running::start(&work, "dedup-query", &["i", "--stream"]);
     running.input.write_all(document(1).as_bytes()).unwrap();
     running.line();
-    assert!(Command::new("kill").args(["-s", "BUS", &running.child.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .args(["-s", "BUS", &running.child.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
     let status = running.child.wait().unwrap();
     let mut said = String::new();
-    running.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    running
+        .child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
     assert_eq!((status.signal(), said.as_str()), (Some(libc::SIGBUS), ""));
 }

@@ -18,18 +18,25 @@ const COPIES: [&str; 9] = [
 
 /// Joins lines of [`COPIES`].
 fn lines(of: &[usize]) -> String {
-    of.iter().map(|&line| format!("{}\n", COPIES[line])).collect()
+    of.iter()
+        .map(|&line| format!("{}\n", COPIES[line]))
+        .collect()
 }
 
 fn copies() -> Work {
     let work = Work::with(&[("c.jsonl", lines(&[0, 1, 2, 3, 4, 5, 6, 7, 8]))]);
-    work.run("dedup-index", &["build", "-o", "i", "c.jsonl"]).ok();
+    work.run("dedup-index", &["build", "-o", "i", "c.jsonl"])
+        .ok();
     work
 }
 
 /// What `dedup-extract i --unique` prints with some options, and what it writes to --dropped.
 fn unique(work: &Work, options: &str) -> (String, String) {
-    let kept = work.shell(&format!("dedup-extract i -q --unique --dropped gone {options}")).ok_text();
+    let kept = work
+        .shell(&format!(
+            "dedup-extract i -q --unique --dropped gone {options}"
+        ))
+        .ok_text();
     (kept, String::from_utf8(work.read("gone")).unwrap())
 }
 
@@ -38,9 +45,14 @@ fn lines_to_keep_are_printed_as_they_came() {
     let work = copies();
     // Three of the four windows of b are in a, which is less than four fifths.
     assert_eq!(unique(&work, "c.jsonl").0, lines(&[0, 1, 2, 4, 5, 8]));
-    assert_eq!(unique(&work, "c.jsonl --keep last").0, lines(&[1, 2, 3, 4, 7, 8]));
+    assert_eq!(
+        unique(&work, "c.jsonl --keep last").0,
+        lines(&[1, 2, 3, 4, 7, 8])
+    );
     let record = |doc: &str, of: &str, reason: &str, shared: u32, share: &str| {
-        format!("{{\"doc\":\"{doc}\",\"duplicate_of\":\"{of}\",\"reason\":\"{reason}\",\"shared\":{shared},\"share\":{share}}}\n")
+        format!(
+            "{{\"doc\":\"{doc}\",\"duplicate_of\":\"{of}\",\"reason\":\"{reason}\",\"shared\":{shared},\"share\":{share}}}\n"
+        )
     };
     let (kept, dropped) = unique(&work, "c.jsonl --threshold 0.75");
     assert_eq!(kept, lines(&[0, 2, 4, 5, 8]));
@@ -60,8 +72,22 @@ fn lines_to_keep_are_printed_as_they_came() {
             + &record("e", "5", "exact", 0, "1")
             + &record("f", "5", "exact", 0, "1")
     );
-    assert_eq!(unique(&work, "c.jsonl --score jaccard --threshold 0.75 --keep shortest").0, lines(&[0, 2, 4, 5, 8]));
-    assert_eq!(unique(&work, "c.jsonl --score jaccard --threshold 0.76 --keep longest").0, lines(&[0, 1, 2, 4, 5, 8]));
+    assert_eq!(
+        unique(
+            &work,
+            "c.jsonl --score jaccard --threshold 0.75 --keep shortest"
+        )
+        .0,
+        lines(&[0, 2, 4, 5, 8])
+    );
+    assert_eq!(
+        unique(
+            &work,
+            "c.jsonl --score jaccard --threshold 0.76 --keep longest"
+        )
+        .0,
+        lines(&[0, 1, 2, 4, 5, 8])
+    );
 }
 
 /// The first line of the account.
@@ -75,9 +101,20 @@ fn account(read: u64, kept: u64, [bytes, bytes_kept]: [usize; 2], exact: u64, ne
 fn the_account_says_what_became_of_all_documents() {
     let work = copies();
     let ran = work.shell("dedup-extract i --unique c.jsonl");
-    let bytes = [ran.stdout().len() + lines(&[3, 6, 7]).len(), ran.stdout().len()];
-    assert_eq!((ran.code(), ran.stderr()), (0, account(8, 5, bytes, 3, 0) + "dedup-extract: most were dropped for '5' (2), 'a' (1)\n"));
-    let many: String = (0..9).map(|number| format!("{{\"id\":\"{number}\",\"text\":\"one two three\"}}\n")).collect();
+    let bytes = [
+        ran.stdout().len() + lines(&[3, 6, 7]).len(),
+        ran.stdout().len(),
+    ];
+    assert_eq!(
+        (ran.code(), ran.stderr()),
+        (
+            0,
+            account(8, 5, bytes, 3, 0) + "dedup-extract: most were dropped for '5' (2), 'a' (1)\n"
+        )
+    );
+    let many: String = (0..9)
+        .map(|number| format!("{{\"id\":\"{number}\",\"text\":\"one two three\"}}\n"))
+        .collect();
     work.write("m.jsonl", &many);
     let ran = work.shell("dedup-index build -q -o m m.jsonl && dedup-extract m --unique m.jsonl");
     assert_eq!(
@@ -86,7 +123,10 @@ fn the_account_says_what_became_of_all_documents() {
             + "dedup-extract: most were dropped for '0' (8)\n\
          dedup-extract: warning: more than half of the documents were dropped; look at --dropped FILE before you throw the originals away; --threshold, --max-df or --exclude keep more\n"
     );
-    assert_eq!(work.shell("dedup-extract m -q --unique m.jsonl").ok_text(), many.lines().next().unwrap().to_owned() + "\n");
+    assert_eq!(
+        work.shell("dedup-extract m -q --unique m.jsonl").ok_text(),
+        many.lines().next().unwrap().to_owned() + "\n"
+    );
 }
 
 fn words(of: &str, count: usize) -> String {
@@ -105,12 +145,22 @@ fn articles_that_end_with_the_text_of_a_stub_stay() {
     work.write("c.jsonl", &corpus);
     work.shell("dedup-index build -q -o i c.jsonl").ok();
     for keep in ["first", "shortest"] {
-        assert_eq!(unique(&work, &format!("c.jsonl --keep {keep}")), (corpus.clone(), String::new()), "{keep}");
+        assert_eq!(
+            unique(&work, &format!("c.jsonl --keep {keep}")),
+            (corpus.clone(), String::new()),
+            "{keep}"
+        );
     }
     // Of the stub all is in an article, which is visited before it.
     for (keep, of) in [("longest", "a"), ("last", "c")] {
-        let dropped = format!("{{\"doc\":\"stub\",\"duplicate_of\":\"{of}\",\"reason\":\"near\",\"shared\":43,\"share\":1}}\n");
-        assert_eq!(unique(&work, &format!("c.jsonl --keep {keep}")), (article("a") + &article("b") + &article("c"), dropped), "{keep}");
+        let dropped = format!(
+            "{{\"doc\":\"stub\",\"duplicate_of\":\"{of}\",\"reason\":\"near\",\"shared\":43,\"share\":1}}\n"
+        );
+        assert_eq!(
+            unique(&work, &format!("c.jsonl --keep {keep}")),
+            (article("a") + &article("b") + &article("c"), dropped),
+            "{keep}"
+        );
     }
 }
 
@@ -119,37 +169,73 @@ fn articles_that_end_with_the_text_of_a_stub_stay() {
 fn no_article_of_a_crawl_is_dropped() {
     let (work, mut corpus, mut expected) = (Work::new(), String::new(), Vec::new());
     for page in 0..300 {
-        let (banner, article) = (words(&format!("banner{}x", page % 7), 60), words(&format!("page{page}x"), 40 + page % 11 * 60));
+        let (banner, article) = (
+            words(&format!("banner{}x", page % 7), 60),
+            words(&format!("page{page}x"), 40 + page % 11 * 60),
+        );
         corpus += &line(&format!("article{page}"), &format!("{banner}{article}"));
         expected.push(format!("article{page}"));
         if page % 10 == 0 {
             corpus += &line(&format!("stub{page}"), &banner);
         }
         if page % 6 == 0 {
-            corpus += &line(&format!("copy{page}"), &format!("{} {}", banner.to_uppercase(), article));
+            corpus += &line(
+                &format!("copy{page}"),
+                &format!("{} {}", banner.to_uppercase(), article),
+            );
         }
         if page % 5 == 0 && page % 11 > 8 {
-            corpus += &line(&format!("moved{page}"), &format!("{article}{}", words(&format!("banner{}x", (page + 1) % 7), 60)));
+            corpus += &line(
+                &format!("moved{page}"),
+                &format!(
+                    "{article}{}",
+                    words(&format!("banner{}x", (page + 1) % 7), 60)
+                ),
+            );
         }
     }
     work.write("c.jsonl", &corpus);
     work.shell("dedup-index build -q -o i c.jsonl").ok();
     for keep in ["first", "longest"] {
         let (kept, dropped) = unique(&work, &format!("c.jsonl --keep {keep}"));
-        let ids: Vec<String> = records(kept.as_bytes()).iter().map(|record| record["id"].as_str().unwrap().to_owned()).collect();
-        let (articles, others): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| id.starts_with("article"));
+        let ids: Vec<String> = records(kept.as_bytes())
+            .iter()
+            .map(|record| record["id"].as_str().unwrap().to_owned())
+            .collect();
+        let (articles, others): (Vec<_>, Vec<_>) =
+            ids.into_iter().partition(|id| id.starts_with("article"));
         assert_eq!(articles, expected, "{keep}");
-        assert!(others.iter().all(|id| id.starts_with("stub")), "{keep}: {others:?}");
-        assert!(records(dropped.as_bytes()).iter().all(|record| record["share"].as_f64().unwrap() >= 0.8));
+        assert!(
+            others.iter().all(|id| id.starts_with("stub")),
+            "{keep}: {others:?}"
+        );
+        assert!(
+            records(dropped.as_bytes())
+                .iter()
+                .all(|record| record["share"].as_f64().unwrap() >= 0.8)
+        );
     }
 }
 
 #[test]
 fn only_documents_of_the_input_are_a_reason_to_drop_one() {
     let work = copies();
-    assert_eq!(unique(&work, "--threshold 0.75 < <(sed -n 2p c.jsonl)").0, lines(&[1]));
-    assert_eq!(unique(&work, "--threshold 0.75 < <(sed -n 1,2p c.jsonl)").0, lines(&[0]));
-    assert_eq!(unique(&work, "--threshold 0.75 --keep last < <(sed -n 1,2p c.jsonl)").0, lines(&[1]));
+    assert_eq!(
+        unique(&work, "--threshold 0.75 < <(sed -n 2p c.jsonl)").0,
+        lines(&[1])
+    );
+    assert_eq!(
+        unique(&work, "--threshold 0.75 < <(sed -n 1,2p c.jsonl)").0,
+        lines(&[0])
+    );
+    assert_eq!(
+        unique(
+            &work,
+            "--threshold 0.75 --keep last < <(sed -n 1,2p c.jsonl)"
+        )
+        .0,
+        lines(&[1])
+    );
 }
 
 #[test]
@@ -157,20 +243,30 @@ fn a_document_that_is_not_what_was_indexed_stays() {
     let work = copies();
     let other = lines(&[0]).replace("nine ten", "nine and a half");
     work.write("c.jsonl", other.clone() + &lines(&[1, 2]));
-    let ran = work.run("dedup-extract", &["i", "--unique", "c.jsonl", "--threshold", "0.75"]);
+    let ran = work.run(
+        "dedup-extract",
+        &["i", "--unique", "c.jsonl", "--threshold", "0.75"],
+    );
     assert_eq!((ran.code(), ran.stdout()), (0, other + &lines(&[1, 2])));
     assert!(
         ran.stderr().ends_with("dedup-extract: 1 of 3 documents have another text than in i, and are kept; bring the index up to date\n")
     );
-    work.write("c.jsonl", lines(&[0]).replace("one two", "One... TWO!") + &lines(&[1]));
-    assert_eq!(unique(&work, "c.jsonl --threshold 0.75").0, lines(&[0]).replace("one two", "One... TWO!"));
+    work.write(
+        "c.jsonl",
+        lines(&[0]).replace("one two", "One... TWO!") + &lines(&[1]),
+    );
+    assert_eq!(
+        unique(&work, "c.jsonl --threshold 0.75").0,
+        lines(&[0]).replace("one two", "One... TWO!")
+    );
 }
 
 #[test]
 fn several_files_stdin_and_what_is_packed() {
     let work = copies();
     work.write("d.jsonl", lines(&[2, 3]).trim_end());
-    work.shell("zstd -q c.jsonl -o c.jsonl.zst; gzip -k d.jsonl").ok();
+    work.shell("zstd -q c.jsonl -o c.jsonl.zst; gzip -k d.jsonl")
+        .ok();
     for keep in ["first", "shortest"] {
         let line = format!(
             "dedup-extract i --unique --keep {keep} d.jsonl.gz c.jsonl.zst -o o.jsonl.zst; code=$?; zstd -t -q o.jsonl.zst && zstdcat o.jsonl.zst > o.jsonl; exit $code"
@@ -180,19 +276,30 @@ fn several_files_stdin_and_what_is_packed() {
         // The ids of lines without one are those of their files: these two are not in the index.
         assert_eq!(
             ran.stderr(),
-            "dedup-extract: c.jsonl.zst:3: a line with the id 'c' came before; this one is kept\n".to_owned()
+            "dedup-extract: c.jsonl.zst:3: a line with the id 'c' came before; this one is kept\n"
+                .to_owned()
                 + &account(10, 8, [bytes, bytes - lines(&[6, 7]).len()], 2, 0)
                 + "dedup-extract: most were dropped for '5' (2)\n\
              dedup-extract: 2 of 10 documents are not in i, and are kept\n"
         );
         assert_eq!(ran.code(), 2);
-        assert_eq!(String::from_utf8(work.read("o.jsonl")).unwrap(), lines(&[2, 3, 0, 1, 2, 3, 4, 5, 8]), "{keep}");
+        assert_eq!(
+            String::from_utf8(work.read("o.jsonl")).unwrap(),
+            lines(&[2, 3, 0, 1, 2, 3, 4, 5, 8]),
+            "{keep}"
+        );
     }
-    work.shell("dedup-extract i -q --unique < c.jsonl -o o.gz && gunzip -c o.gz > o").ok();
+    work.shell("dedup-extract i -q --unique < c.jsonl -o o.gz && gunzip -c o.gz > o")
+        .ok();
     assert_eq!(work.read("o"), lines(&[0, 1, 2, 3, 4, 5, 8]).as_bytes());
     let stdin = lines(&[0, 1]);
     assert_eq!(
-        work.run_with("dedup-extract", &["i", "--unique", "-q", "--threshold", "0.75", "-"], stdin.as_bytes()).ok_text(),
+        work.run_with(
+            "dedup-extract",
+            &["i", "--unique", "-q", "--threshold", "0.75", "-"],
+            stdin.as_bytes()
+        )
+        .ok_text(),
         lines(&[0])
     );
 }
@@ -204,8 +311,22 @@ fn nothing_else_is_lost() {
     work.write("c.jsonl", lines(&[0, 1]) + bad + &lines(&[1]));
     let bytes = work.read("c.jsonl").len();
     for keep in ["first", "shortest"] {
-        let ran = work.run("dedup-extract", &["i", "--unique", "c.jsonl", "--threshold", "0.75", "--keep", keep]);
-        assert_eq!((ran.code(), ran.stdout()), (2, lines(&[0]) + bad + &lines(&[1])));
+        let ran = work.run(
+            "dedup-extract",
+            &[
+                "i",
+                "--unique",
+                "c.jsonl",
+                "--threshold",
+                "0.75",
+                "--keep",
+                keep,
+            ],
+        );
+        assert_eq!(
+            (ran.code(), ran.stdout()),
+            (2, lines(&[0]) + bad + &lines(&[1]))
+        );
         assert_eq!(
             ran.stderr(),
             "dedup-extract: c.jsonl:3: not JSON: expected ident at column 2; the line is kept\n\
@@ -217,16 +338,47 @@ fn nothing_else_is_lost() {
                 + "dedup-extract: most were dropped for 'a' (1)\n\
              dedup-extract: 1 of 4 documents are not in i, and are kept\n"
         );
-        let ran = work.run("dedup-extract", &["i", "-q", "--skip-bad", "--unique", "c.jsonl", "--threshold", "0.75", "--keep", keep]);
+        let ran = work.run(
+            "dedup-extract",
+            &[
+                "i",
+                "-q",
+                "--skip-bad",
+                "--unique",
+                "c.jsonl",
+                "--threshold",
+                "0.75",
+                "--keep",
+                keep,
+            ],
+        );
         assert_eq!(ran.ok_text(), lines(&[0]) + bad + &lines(&[1]));
     }
     work.write("latin.jsonl", b"{\"id\":\"b\",\"text\":\"\xe9\"}\n");
     let ran = work.run("dedup-extract", &["i", "--unique", "latin.jsonl"]);
     assert_eq!((ran.code(), ran.0.stdout), (2, work.read("latin.jsonl")));
-    let ran = work.run("dedup-extract", &["i", "--unique", "--lossy", "latin.jsonl"]);
+    let ran = work.run(
+        "dedup-extract",
+        &["i", "--unique", "--lossy", "latin.jsonl"],
+    );
     assert_eq!((ran.code(), &ran.0.stdout), (0, &work.read("latin.jsonl")));
-    assert!(ran.stderr().contains("1 of 1 documents have another text than in i"), "{}", ran.stderr());
-    let ran = work.run("dedup-extract", &["i", "--unique", "--id-field", "no", "latin.jsonl", "--lossy"]);
+    assert!(
+        ran.stderr()
+            .contains("1 of 1 documents have another text than in i"),
+        "{}",
+        ran.stderr()
+    );
+    let ran = work.run(
+        "dedup-extract",
+        &[
+            "i",
+            "--unique",
+            "--id-field",
+            "no",
+            "latin.jsonl",
+            "--lossy",
+        ],
+    );
     assert!(
         ran.code() == 0
             && ran.stderr().ends_with(
@@ -238,16 +390,24 @@ fn nothing_else_is_lost() {
 #[test]
 fn boilerplate_makes_no_duplicate() {
     let notice = (0..40).map(|n| format!("notice{n} ")).collect::<String>();
-    let text = |n: usize| format!("{notice}{}", (0..20).map(|w| format!("own{n}x{w} ")).collect::<String>());
+    let text = |n: usize| {
+        format!(
+            "{notice}{}",
+            (0..20).map(|w| format!("own{n}x{w} ")).collect::<String>()
+        )
+    };
     let line = |n: usize| format!("{{\"id\":\"{n}\",\"text\":\"{}\"}}\n", text(n));
     let work = Work::new();
     work.write("c.jsonl", (0..3).map(line).collect::<String>());
     work.write("notice", &notice);
-    work.shell("dedup-index build -o i c.jsonl && dedup-index build -o ref notice").ok();
+    work.shell("dedup-index build -o i c.jsonl && dedup-index build -o ref notice")
+        .ok();
     let unique = ["i", "-q", "--unique", "c.jsonl", "--threshold", "0.6"];
     assert_eq!(work.run("dedup-extract", &unique).ok_text(), line(0));
     for flags in [["--exclude", "notice"], ["--exclude-index", "ref"]] {
-        let kept = work.run("dedup-extract", &[&unique, &flags[..]].concat()).ok_text();
+        let kept = work
+            .run("dedup-extract", &[&unique, &flags[..]].concat())
+            .ok_text();
         assert_eq!(kept, (0..3).map(line).collect::<String>(), "{flags:?}");
     }
 }
@@ -268,39 +428,83 @@ fn damage_leaves_no_output() {
             "note.txt: not a document a line; --records ndjson reads it as if it were, --as pairs says which whole files are alike",
         ),
     ] {
-        let ran = work.run("dedup-extract", &["i", "--unique", "c.jsonl", name, "-o", "out", "--dropped", "gone"]);
+        let ran = work.run(
+            "dedup-extract",
+            &[
+                "i",
+                "--unique",
+                "c.jsonl",
+                name,
+                "-o",
+                "out",
+                "--dropped",
+                "gone",
+            ],
+        );
         assert_eq!(ran.code(), 2, "{name}");
-        assert!(ran.stderr().contains(message) && !ran.stderr().contains("left out"), "{}", ran.stderr());
+        assert!(
+            ran.stderr().contains(message) && !ran.stderr().contains("left out"),
+            "{}",
+            ran.stderr()
+        );
         assert!(!work.path("out").exists() && !work.path("gone").exists());
     }
     assert_eq!(work.shell("ls -A | grep tmp").stdout(), "");
     for (arguments, message) in [
-        (&["i", "c.jsonl"][..], "PATH has no meaning with --as pairs; leave it out"),
-        (&["i", "--unique", "--top", "3"], "--top has no meaning with --unique; leave it out"),
+        (
+            &["i", "c.jsonl"][..],
+            "PATH has no meaning with --as pairs; leave it out",
+        ),
+        (
+            &["i", "--unique", "--top", "3"],
+            "--top has no meaning with --unique; leave it out",
+        ),
         (
             &["i", "--unique", "--score", "s3"],
             "--score s3 does not say how much of a document is in another one; --unique takes containment or jaccard",
         ),
-        (&["i", "--unique", "--threshold", "0"], "--threshold 0: with --unique it is the share of a document, above 0 and at most 1"),
-        (&["i", "--unique", "--dropped", "-"], "what is kept and what is dropped would go to one place; give -o and --dropped two files"),
+        (
+            &["i", "--unique", "--threshold", "0"],
+            "--threshold 0: with --unique it is the share of a document, above 0 and at most 1",
+        ),
+        (
+            &["i", "--unique", "--dropped", "-"],
+            "what is kept and what is dropped would go to one place; give -o and --dropped two files",
+        ),
     ] {
-        assert_eq!(work.run("dedup-extract", arguments).stderr(), format!("dedup-extract: {message}\n"));
+        assert_eq!(
+            work.run("dedup-extract", arguments).stderr(),
+            format!("dedup-extract: {message}\n")
+        );
     }
     assert_eq!(
-        work.shell("dedup-extract i --unique c.jsonl > /dev/full").stderr(),
+        work.shell("dedup-extract i --unique c.jsonl > /dev/full")
+            .stderr(),
         "dedup-extract: stdout: No space left on device (os error 28)\n"
     );
 }
 
 /// Small documents of few words, so that many are alike.
 fn corpora() -> impl Strategy<Value = Vec<String>> {
-    let text = prop::collection::vec(prop::sample::select(vec!["a", "b", "c", "Dé", "e-f"]), 0..14).prop_map(|words| words.join(" "));
+    let text = prop::collection::vec(
+        prop::sample::select(vec!["a", "b", "c", "Dé", "e-f"]),
+        0..14,
+    )
+    .prop_map(|words| words.join(" "));
     prop::collection::vec(text, 2..24)
 }
 
 fn write_corpus(work: &Work, texts: &[String]) {
-    let line = |(number, text): (usize, &String)| format!("{}\n", serde_json::json!({ "id": format!("d{number}"), "text": text }));
-    work.write("c.jsonl", texts.iter().enumerate().map(line).collect::<String>());
+    let line = |(number, text): (usize, &String)| {
+        format!(
+            "{}\n",
+            serde_json::json!({ "id": format!("d{number}"), "text": text })
+        )
+    };
+    work.write(
+        "c.jsonl",
+        texts.iter().enumerate().map(line).collect::<String>(),
+    );
 }
 
 proptest! {
@@ -336,10 +540,23 @@ proptest! {
 }
 
 /// The records of --dropped by the rule itself, with sets of windows.
-fn brute_unique(work: &Work, texts: &[String], keep: &str, (jaccard, threshold): (bool, f64), k: usize) -> Vec<serde_json::Value> {
+fn brute_unique(
+    work: &Work,
+    texts: &[String],
+    keep: &str,
+    (jaccard, threshold): (bool, f64),
+    k: usize,
+) -> Vec<serde_json::Value> {
     let tokens = records(&work.shell("dedup-tokenize c.jsonl").ok());
-    let words: Vec<Vec<String>> = (1..=texts.len()).map(|at| serde_json::from_value(tokens[at]["tokens"].clone()).unwrap()).collect();
-    let windows = |words: &Vec<String>| words.windows(k.min(words.len()).max(1)).map(|window| window.join("\n")).collect::<HashSet<_>>();
+    let words: Vec<Vec<String>> = (1..=texts.len())
+        .map(|at| serde_json::from_value(tokens[at]["tokens"].clone()).unwrap())
+        .collect();
+    let windows = |words: &Vec<String>| {
+        words
+            .windows(k.min(words.len()).max(1))
+            .map(|window| window.join("\n"))
+            .collect::<HashSet<_>>()
+    };
     let sets: Vec<HashSet<String>> = words.iter().map(windows).collect();
     let mut order: Vec<usize> = (0..texts.len()).collect();
     match keep {
@@ -348,11 +565,16 @@ fn brute_unique(work: &Work, texts: &[String], keep: &str, (jaccard, threshold):
         "shortest" => order.sort_by_key(|&at| words[at].len()),
         _ => {}
     }
-    let (mut stays, mut dropped): (Vec<usize>, HashMap<usize, serde_json::Value>) = (Vec::new(), HashMap::new());
+    let (mut stays, mut dropped): (Vec<usize>, HashMap<usize, serde_json::Value>) =
+        (Vec::new(), HashMap::new());
     for at in order {
         let row = |of: usize, reason: &str, shared: usize, share: f64| {
             let share = (share * 1e6).round() / 1e6;
-            let share = if share == 1.0 { serde_json::json!(1) } else { serde_json::json!(share) };
+            let share = if share == 1.0 {
+                serde_json::json!(1)
+            } else {
+                serde_json::json!(share)
+            };
             serde_json::json!({ "doc": format!("d{at}"), "duplicate_of": format!("d{of}"), "reason": reason, "shared": shared, "share": share })
         };
         if let Some(&of) = stays.iter().find(|&&of| words[of] == words[at]) {
@@ -362,33 +584,68 @@ fn brute_unique(work: &Work, texts: &[String], keep: &str, (jaccard, threshold):
         let mut best: Option<(usize, usize)> = None;
         for &of in &stays {
             let shared = sets[at].intersection(&sets[of]).count();
-            let whole = if jaccard { sets[at].union(&sets[of]).count() } else { sets[at].len() };
-            if shared > 0 && shared as f64 / whole as f64 >= threshold && best.is_none_or(|(most, _)| shared > most) {
+            let whole = if jaccard {
+                sets[at].union(&sets[of]).count()
+            } else {
+                sets[at].len()
+            };
+            if shared > 0
+                && shared as f64 / whole as f64 >= threshold
+                && best.is_none_or(|(most, _)| shared > most)
+            {
                 best = Some((shared, of));
             }
         }
         match best {
-            Some((shared, of)) => drop(dropped.insert(at, row(of, "near", shared, shared as f64 / sets[at].len() as f64))),
+            Some((shared, of)) => drop(dropped.insert(
+                at,
+                row(of, "near", shared, shared as f64 / sets[at].len() as f64),
+            )),
             None => stays.push(at),
         }
     }
-    (0..texts.len()).filter_map(|at| dropped.remove(&at)).collect()
+    (0..texts.len())
+        .filter_map(|at| dropped.remove(&at))
+        .collect()
 }
 
 #[test]
 fn many_lines_come_out_the_same_for_any_number_of_threads() {
     let work = Work::new();
     let line = |number: usize| {
-        format!("{{\"id\":{number},\"text\":\"{} some more words of a text that is long {}\"}}\n", number % 701, number % 701)
+        format!(
+            "{{\"id\":{number},\"text\":\"{} some more words of a text that is long {}\"}}\n",
+            number % 701,
+            number % 701
+        )
     };
     work.write("c.jsonl", (0..20_000).map(line).collect::<String>());
-    work.run("dedup-index", &["build", "-q", "-o", "i", "c.jsonl"]).ok();
+    work.run("dedup-index", &["build", "-q", "-o", "i", "c.jsonl"])
+        .ok();
     let [one, eight] = ["1", "8"].map(|threads| {
-        work.run("dedup-extract", &["i", "-q", "--unique", "c.jsonl", "--score", "jaccard", "--threshold", "1", "--threads", threads]).ok()
+        work.run(
+            "dedup-extract",
+            &[
+                "i",
+                "-q",
+                "--unique",
+                "c.jsonl",
+                "--score",
+                "jaccard",
+                "--threshold",
+                "1",
+                "--threads",
+                threads,
+            ],
+        )
+        .ok()
     });
     let expected: String = (0..701).map(line).collect();
     assert!(one == eight && one == expected.as_bytes());
-    let ids: HashSet<_> = records(&one).iter().map(|record| record["id"].clone()).collect();
+    let ids: HashSet<_> = records(&one)
+        .iter()
+        .map(|record| record["id"].clone())
+        .collect();
     assert_eq!(ids.len(), 701);
 }
 
@@ -399,7 +656,12 @@ fn brute_spans(tokens: &[serde_json::Value], k: usize) -> Vec<Vec<[u64; 2]>> {
     let mut order: Vec<usize> = (0..tokens.len()).collect();
     order.sort_by_key(|&at| tokens[at]["doc"].as_str());
     for (place, record) in order.into_iter().map(|at| (at, &tokens[at])) {
-        let words: Vec<_> = record["tokens"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+        let words: Vec<_> = record["tokens"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|word| word.as_str().unwrap())
+            .collect();
         let places: Vec<[u64; 2]> = serde_json::from_value(record["spans"].clone()).unwrap();
         let width = k.min(words.len()).max(1);
         let (mut found, mut own): (Vec<[u64; 2]>, _) = (Vec::new(), Vec::new());
@@ -421,12 +683,19 @@ fn brute_spans(tokens: &[serde_json::Value], k: usize) -> Vec<Vec<[u64; 2]>> {
 /// Windows of k tokens that no cut went through.
 fn uncut_windows(record: &serde_json::Value, cut: &[[u64; 2]], k: usize) -> HashSet<String> {
     let places: Vec<[u64; 2]> = serde_json::from_value(record["spans"].clone()).unwrap();
-    let words: Vec<_> = record["tokens"].as_array().unwrap().iter().zip(places).collect();
+    let words: Vec<_> = record["tokens"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(places)
+        .collect();
     let is_whole = |window: &&[(&serde_json::Value, [u64; 2])]| {
         let (start, end) = (window[0].1[0], window[k - 1].1[1]);
         cut.iter().all(|span| span[1] <= start || end <= span[0])
     };
-    let join = |window: &[(&serde_json::Value, [u64; 2])]| window.iter().map(|word| format!("{}\n", word.0)).collect();
+    let join = |window: &[(&serde_json::Value, [u64; 2])]| {
+        window.iter().map(|word| format!("{}\n", word.0)).collect()
+    };
     words.windows(k).filter(is_whole).map(join).collect()
 }
 
@@ -475,15 +744,30 @@ fn spans_do_not_depend_on_commits() {
     work.write("b.jsonl", line("b"));
     work.write("reversed.jsonl", ["b", "a", "c"].map(line).concat());
     work.shell("dedup-index build -q -o built c.jsonl && dedup-index build -q -o added b.jsonl && dedup-index add -q added ac.jsonl").ok();
-    work.shell("cp -r built back && dedup-index remove -q back a && dedup-index add -q back c.jsonl").ok();
+    work.shell(
+        "cp -r built back && dedup-index remove -q back a && dedup-index add -q back c.jsonl",
+    )
+    .ok();
     work.shell("cp -r built packed && dedup-index remove -q packed a && dedup-index compact packed && dedup-index add -q packed c.jsonl")
         .ok();
     // Too wide for the table of shared blots.
-    work.shell("dedup-index build -q --bits 64 -o wide b.jsonl && dedup-index add -q wide ac.jsonl").ok();
-    let record = |id: &str, spans: &str, seen: u32| format!("{{\"doc\":\"{id}\",\"bytes\":50,\"spans\":{spans},\"seen\":{seen}}}\n");
-    let [a, b, c] = [record("a", "[]", 0), record("b", "[[0,48]]", 48), record("c", "[[0,48]]", 48)];
+    work.shell(
+        "dedup-index build -q --bits 64 -o wide b.jsonl && dedup-index add -q wide ac.jsonl",
+    )
+    .ok();
+    let record = |id: &str, spans: &str, seen: u32| {
+        format!("{{\"doc\":\"{id}\",\"bytes\":50,\"spans\":{spans},\"seen\":{seen}}}\n")
+    };
+    let [a, b, c] = [
+        record("a", "[]", 0),
+        record("b", "[[0,48]]", 48),
+        record("c", "[[0,48]]", 48),
+    ];
     for index in ["built", "added", "back", "packed", "wide"] {
-        let spans = |file: &str| work.run("dedup-extract", &[index, "--as", "spans", file]).ok_text();
+        let spans = |file: &str| {
+            work.run("dedup-extract", &[index, "--as", "spans", file])
+                .ok_text()
+        };
         assert_eq!(spans("c.jsonl"), [&*c, &a, &b].concat(), "{index}");
         assert_eq!(spans("reversed.jsonl"), [&*b, &a, &c].concat(), "{index}");
         // A part of the documents is cut as it is cut among all.
@@ -495,7 +779,11 @@ fn spans_do_not_depend_on_commits() {
 fn spans_of_copies() {
     let work = copies();
     assert_eq!(
-        work.run("dedup-extract", &["i", "--as", "spans", "c.jsonl", "--format", "tsv"]).ok_text(),
+        work.run(
+            "dedup-extract",
+            &["i", "--as", "spans", "c.jsonl", "--format", "tsv"]
+        )
+        .ok_text(),
         "doc\tbytes\tspans\tseen\n\
          a\t48\t[]\t0\n\
          b\t57\t[[0,50]]\t50\n\
@@ -506,21 +794,48 @@ fn spans_of_copies() {
          f\t1\t[]\t0\n\
          g\t27\t[]\t0\n"
     );
-    work.write("new.jsonl", lines(&[1]) + "{\"id\":\"a\",\"text\":\"other\"}\n{\"id\":\"z\",\"text\":\"new\"}\n");
+    work.write(
+        "new.jsonl",
+        lines(&[1]) + "{\"id\":\"a\",\"text\":\"other\"}\n{\"id\":\"z\",\"text\":\"new\"}\n",
+    );
     let ran = work.run("dedup-extract", &["i", "--as", "spans", "new.jsonl"]);
-    assert_eq!((ran.code(), ran.stdout().as_str()), (2, "{\"doc\":\"b\",\"bytes\":57,\"spans\":[[0,50]],\"seen\":50}\n"));
+    assert_eq!(
+        (ran.code(), ran.stdout().as_str()),
+        (
+            2,
+            "{\"doc\":\"b\",\"bytes\":57,\"spans\":[[0,50]],\"seen\":50}\n"
+        )
+    );
     assert_eq!(
         ran.stderr(),
         "dedup-extract: new.jsonl:2: 'a' is not what the index has under this id; bring the index up to date first\n\
          dedup-extract: new.jsonl:3: no document 'z' is in the index; add it first\n"
     );
     let ran = work.shell("dedup-blot c.jsonl | dedup-extract i --as spans");
-    assert!(ran.code() == 2 && ran.stderr().contains("stdin:2: it came without the places of its tokens"), "{}", ran.stderr());
-    let piped = work.shell("dedup-tokenize --spans c.jsonl | dedup-extract i --as spans").ok();
-    assert_eq!(piped, work.run("dedup-extract", &["i", "--as", "spans", "c.jsonl"]).ok());
-    work.run("dedup-index", &["build", "-q", "-o", "m", "--select", "mod:2", "c.jsonl"]).ok();
+    assert!(
+        ran.code() == 2
+            && ran
+                .stderr()
+                .contains("stdin:2: it came without the places of its tokens"),
+        "{}",
+        ran.stderr()
+    );
+    let piped = work
+        .shell("dedup-tokenize --spans c.jsonl | dedup-extract i --as spans")
+        .ok();
     assert_eq!(
-        work.run("dedup-extract", &["m", "--as", "spans", "c.jsonl"]).stderr(),
+        piped,
+        work.run("dedup-extract", &["i", "--as", "spans", "c.jsonl"])
+            .ok()
+    );
+    work.run(
+        "dedup-index",
+        &["build", "-q", "-o", "m", "--select", "mod:2", "c.jsonl"],
+    )
+    .ok();
+    assert_eq!(
+        work.run("dedup-extract", &["m", "--as", "spans", "c.jsonl"])
+            .stderr(),
         "dedup-extract: m: the index has selected blots (mod:2), so that most windows are not in it; spans need one that was built with --select all\n"
     );
 }
@@ -530,13 +845,39 @@ fn spans_of_copies() {
 fn spans_follow_the_index() {
     let work = copies();
     work.run("dedup-index", &["remove", "-q", "i", "a"]);
-    work.write("rest.jsonl", lines(&[1, 2]) + &lines(&[3]).replace("{\"text", "{\"id\":\"c.jsonl:4\",\"text"));
+    work.write(
+        "rest.jsonl",
+        lines(&[1, 2]) + &lines(&[3]).replace("{\"text", "{\"id\":\"c.jsonl:4\",\"text"),
+    );
     let spans = |index: &str| {
-        let found = records(&work.run("dedup-extract", &[index, "--as", "spans", "rest.jsonl"]).ok());
-        found.into_iter().map(|record| record["spans"].to_string()).collect::<Vec<_>>()
+        let found = records(
+            &work
+                .run("dedup-extract", &[index, "--as", "spans", "rest.jsonl"])
+                .ok(),
+        );
+        found
+            .into_iter()
+            .map(|record| record["spans"].to_string())
+            .collect::<Vec<_>>()
     };
     // Now b is the first that has it.
     assert_eq!(spans("i"), ["[]", "[]", "[[0,48]]"]);
-    work.run("dedup-index", &["build", "-q", "-o", "x", "-k", "3", "--scheme", "xor", "--interleave", "2", "rest.jsonl"]).ok();
+    work.run(
+        "dedup-index",
+        &[
+            "build",
+            "-q",
+            "-o",
+            "x",
+            "-k",
+            "3",
+            "--scheme",
+            "xor",
+            "--interleave",
+            "2",
+            "rest.jsonl",
+        ],
+    )
+    .ok();
     assert_eq!(spans("x"), ["[]", "[]", "[[0,48]]"]);
 }

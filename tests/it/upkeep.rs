@@ -5,8 +5,15 @@ use crate::work::{Ran, Work};
 /// Five documents in two directories, and an index that follows them.
 fn synced() -> Work {
     let text = |of: &str| (0..20).map(|n| format!("{of}{n} ")).collect::<String>();
-    let work = Work::with(&[("c/a", text("a")), ("c/b", text("b")), ("c/c", text("c")), ("c/d", text("d")), ("e/e", text("e"))]);
-    work.shell("dedup-index build -q -o i c e && dedup-index sync -q i c e").ok();
+    let work = Work::with(&[
+        ("c/a", text("a")),
+        ("c/b", text("b")),
+        ("c/c", text("c")),
+        ("c/d", text("d")),
+        ("e/e", text("e")),
+    ]);
+    work.shell("dedup-index build -q -o i c e && dedup-index sync -q i c e")
+        .ok();
     work
 }
 
@@ -19,12 +26,19 @@ fn state(work: &Work) -> String {
 #[track_caller]
 fn said(ran: &Ran) -> String {
     let said = ran.ok_text();
-    said.split(", ").flat_map(|part| part.split("; ")).filter(|part| !part.ends_with(" known already")).collect::<Vec<_>>().join("; ")
+    said.split(", ")
+        .flat_map(|part| part.split("; "))
+        .filter(|part| !part.ends_with(" known already"))
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 #[track_caller]
 fn ensure_refused(ran: &Ran, what: &str) {
-    assert_eq!((ran.code(), ran.stdout().as_str(), ran.stderr()), (2, "", format!("{what}\n")));
+    assert_eq!(
+        (ran.code(), ran.stdout().as_str(), ran.stderr()),
+        (2, "", format!("{what}\n"))
+    );
 }
 
 const REMEDY: &str = "nothing was changed; see that all files are there and read as they were (--relative, --records, --id-field), or allow it with --max-remove";
@@ -34,26 +48,62 @@ fn sync_never_removes_more_than_half_of_an_index_unless_that_is_allowed() {
     let work = synced();
     work.shell("rm c/a c/b c/c").ok();
     let before = state(&work);
-    let refusal = format!("3 of 5 documents would be removed, as no file has them, and 50% may go; {REMEDY} 3");
-    ensure_refused(&work.run("dedup-index", &["sync", "i", "c", "e"]), &format!("dedup-index: i: {refusal}"));
+    let refusal = format!(
+        "3 of 5 documents would be removed, as no file has them, and 50% may go; {REMEDY} 3"
+    );
+    ensure_refused(
+        &work.run("dedup-index", &["sync", "i", "c", "e"]),
+        &format!("dedup-index: i: {refusal}"),
+    );
     ensure_refused(
         &work.run("dedup-index", &["sync", "i", "c", "e", "--max-remove", "2"]),
-        &format!("dedup-index: i: 3 of 5 documents would be removed, as no file has them, and 2 may go; {REMEDY} 3"),
+        &format!(
+            "dedup-index: i: 3 of 5 documents would be removed, as no file has them, and 2 may go; {REMEDY} 3"
+        ),
     );
     let ran = work.run("dedup-index", &["sync", "-n", "i", "c", "e"]);
     assert_eq!(ran.code(), 2);
-    assert!(ran.stdout().starts_with("i: 3 removed") && ran.stdout().ends_with("; nothing was written\n"), "{}", ran.stdout());
-    assert_eq!(ran.stderr(), format!("dedup-index: i: it would be refused: {refusal}\n"));
+    assert!(
+        ran.stdout().starts_with("i: 3 removed")
+            && ran.stdout().ends_with("; nothing was written\n"),
+        "{}",
+        ran.stdout()
+    );
+    assert_eq!(
+        ran.stderr(),
+        format!("dedup-index: i: it would be refused: {refusal}\n")
+    );
     let plan = ["plan", "-o", "r", "--hosts", "hosts", "--base", "i"];
     work.write("hosts", "localhost slots=2\n");
     let ran = work.run("dedup-shard", &[&plan[..], &["c", "e"]].concat());
-    assert_eq!((ran.code(), ran.stderr().ends_with(&format!("/i: {refusal}\n"))), (2, true), "{}", ran.stderr());
+    assert_eq!(
+        (
+            ran.code(),
+            ran.stderr().ends_with(&format!("/i: {refusal}\n"))
+        ),
+        (2, true),
+        "{}",
+        ran.stderr()
+    );
     assert_eq!((state(&work), work.path("r").exists()), (before, false));
-    work.run("dedup-shard", &[&plan[..], &["--max-remove", "60%", "c", "e"]].concat()).ok();
-    assert_eq!(said(&work.run("dedup-index", &["sync", "i", "c", "e", "--max-remove", "60%"])), "i: 3 removed; generation 2\n");
+    work.run(
+        "dedup-shard",
+        &[&plan[..], &["--max-remove", "60%", "c", "e"]].concat(),
+    )
+    .ok();
+    assert_eq!(
+        said(&work.run(
+            "dedup-index",
+            &["sync", "i", "c", "e", "--max-remove", "60%"]
+        )),
+        "i: 3 removed; generation 2\n"
+    );
     // One of two is half.
     work.shell("rm c/d && touch c/.hidden").ok();
-    assert_eq!(said(&work.run("dedup-index", &["sync", "i", "c", "e"])), "i: 1 removed; generation 3\n");
+    assert_eq!(
+        said(&work.run("dedup-index", &["sync", "i", "c", "e"])),
+        "i: 1 removed; generation 3\n"
+    );
 }
 
 #[test]
@@ -61,19 +111,46 @@ fn a_directory_that_is_empty_or_gone_is_not_taken_for_one_whose_files_were_remov
     let work = synced();
     let before = state(&work);
     work.shell("mv e away && mkdir e").ok();
-    let what = format!("1 of 5 documents would be removed, as no file has them, and e is empty: is it mounted?; {REMEDY} 1");
-    ensure_refused(&work.run("dedup-index", &["sync", "i", "c", "e"]), &format!("dedup-index: i: {what}"));
+    let what = format!(
+        "1 of 5 documents would be removed, as no file has them, and e is empty: is it mounted?; {REMEDY} 1"
+    );
+    ensure_refused(
+        &work.run("dedup-index", &["sync", "i", "c", "e"]),
+        &format!("dedup-index: i: {what}"),
+    );
     work.shell("rmdir e").ok();
     let ran = work.run("dedup-index", &["sync", "i", "c", "e"]);
-    assert_eq!((ran.code(), ran.stderr().as_str()), (2, "dedup-index: e: No such file or directory (os error 2)\n"));
+    assert_eq!(
+        (ran.code(), ran.stderr().as_str()),
+        (
+            2,
+            "dedup-index: e: No such file or directory (os error 2)\n"
+        )
+    );
     work.shell("mv c other && mkdir c && mv away e").ok();
-    let what = format!("4 of 5 documents would be removed, as no file has them, and c is empty: is it mounted?; {REMEDY} 4");
-    ensure_refused(&work.run("dedup-index", &["sync", "i", "c", "e"]), &format!("dedup-index: i: {what}"));
-    work.shell("rmdir c && mv other c && dedup-index sync -q i c e").ok();
-    assert_eq!(work.shell("cat i/* | xxhsum").ok_text(), work.shell("dedup-index build -q -o j c e; cat j/* | xxhsum").ok_text());
+    let what = format!(
+        "4 of 5 documents would be removed, as no file has them, and c is empty: is it mounted?; {REMEDY} 4"
+    );
+    ensure_refused(
+        &work.run("dedup-index", &["sync", "i", "c", "e"]),
+        &format!("dedup-index: i: {what}"),
+    );
+    work.shell("rmdir c && mv other c && dedup-index sync -q i c e")
+        .ok();
+    assert_eq!(
+        work.shell("cat i/* | xxhsum").ok_text(),
+        work.shell("dedup-index build -q -o j c e; cat j/* | xxhsum")
+            .ok_text()
+    );
     assert_ne!(before, "");
     work.shell("mv c other && mkdir c").ok();
-    assert_eq!(said(&work.run("dedup-index", &["sync", "i", "c", "e", "--max-remove", "100%"])), "i: 4 removed; generation 2\n");
+    assert_eq!(
+        said(&work.run(
+            "dedup-index",
+            &["sync", "i", "c", "e", "--max-remove", "100%"]
+        )),
+        "i: 4 removed; generation 2\n"
+    );
 }
 
 #[test]
@@ -81,62 +158,138 @@ fn sync_is_called_as_it_was_before_or_not_at_all() {
     let work = synced();
     let before = state(&work);
     let refused = |words: &[&str], what: &str| {
-        let rest = "call sync as before, or remove i.sync to follow files in another way from now on";
+        let rest =
+            "call sync as before, or remove i.sync to follow files in another way from now on";
         ensure_refused(
             &work.run("dedup-index", &[&["sync", "i"], words].concat()),
             &format!("dedup-index: i: synced in another way before: {what}; {rest}"),
         );
     };
-    refused(&["c", "e", "--relative"], "--relative was not given, and is given now");
-    refused(&["c", "e", "--records", "ndjson"], "--records was not given, and is ndjson now");
+    refused(
+        &["c", "e", "--relative"],
+        "--relative was not given, and is given now",
+    );
+    refused(
+        &["c", "e", "--records", "ndjson"],
+        "--records was not given, and is ndjson now",
+    );
     refused(
         &["c", "e", "--id-field", "key", "--text-field", "body"],
         "--id-field was id, and is key now; --text-field was text, and is body now",
     );
-    refused(&["c", "e", "--lossy"], "--lossy was not given, and is given now");
+    refused(
+        &["c", "e", "--lossy"],
+        "--lossy was not given, and is given now",
+    );
     refused(&["c"], "e was given, and is not now (c)");
     refused(&["./c", "e"], "c was given, and is not now (./c e)");
     work.write("hosts", "localhost slots=2\n");
-    let ran = work.run("dedup-shard", &["plan", "-o", "r", "--hosts", "hosts", "--base", "i", "--relative", "c", "e"]);
-    assert!(ran.code() == 2 && ran.stderr().contains("--relative was not given, and is given now"), "{}", ran.stderr());
+    let ran = work.run(
+        "dedup-shard",
+        &[
+            "plan",
+            "-o",
+            "r",
+            "--hosts",
+            "hosts",
+            "--base",
+            "i",
+            "--relative",
+            "c",
+            "e",
+        ],
+    );
+    assert!(
+        ran.code() == 2
+            && ran
+                .stderr()
+                .contains("--relative was not given, and is given now"),
+        "{}",
+        ran.stderr()
+    );
     assert_eq!(state(&work), before);
     // More is welcome, and remembered.
     work.write("f/f", "one more");
-    assert_eq!(said(&work.run("dedup-index", &["sync", "i", "c/", "e", "f"])), "i: 1 added or replaced; generation 2\n");
+    assert_eq!(
+        said(&work.run("dedup-index", &["sync", "i", "c/", "e", "f"])),
+        "i: 1 added or replaced; generation 2\n"
+    );
     refused(&["c", "e"], "f was given, and is not now (c e)");
     let ran = work.shell("rm i.sync; dedup-index sync i c --relative --max-remove 100%");
-    assert_eq!(said(&ran), "i: 4 added or replaced; 6 removed; generation 3\n");
+    assert_eq!(
+        said(&ran),
+        "i: 4 added or replaced; 6 removed; generation 3\n"
+    );
     work.shell("dedup-index sync -q i c --relative").ok();
-    assert_eq!(work.shell("dedup-index stats --json i | jq .generation").ok_text(), "3\n");
+    assert_eq!(
+        work.shell("dedup-index stats --json i | jq .generation")
+            .ok_text(),
+        "3\n"
+    );
 }
 
 #[test]
 fn a_dry_run_and_a_refusal_leave_segments_that_pile_up() {
     let work = synced();
     for number in 0..9 {
-        work.write("c/new", format!("text number {number} of a file that changes all the time, and of no other one"));
-        work.shell("dedup-index sync -q --no-compact --checksum i c e").ok();
+        work.write(
+            "c/new",
+            format!(
+                "text number {number} of a file that changes all the time, and of no other one"
+            ),
+        );
+        work.shell("dedup-index sync -q --no-compact --checksum i c e")
+            .ok();
     }
     let before = state(&work);
-    work.shell("dedup-index sync -n --checksum i c e > said").ok();
+    work.shell("dedup-index sync -n --checksum i c e > said")
+        .ok();
     work.shell("rm c/a c/b c/c c/d").ok();
     assert_eq!(work.run("dedup-index", &["sync", "i", "c", "e"]).code(), 2);
     assert_eq!(state(&work), before);
-    work.shell("dedup-index sync -q i c e --max-remove 4 && dedup-index verify i").ok();
-    assert_eq!(work.shell("dedup-index stats --json i | jq -c '[.documents, .segments]'").ok_text(), "[2,2]\n");
+    work.shell("dedup-index sync -q i c e --max-remove 4 && dedup-index verify i")
+        .ok();
+    assert_eq!(
+        work.shell("dedup-index stats --json i | jq -c '[.documents, .segments]'")
+            .ok_text(),
+        "[2,2]\n"
+    );
 }
 
 #[test]
 fn what_failed_leaves_nothing_and_the_corrected_command_works() {
-    let work = Work::with(&[("c/a", "one two three four five six seven eight nine"), ("hosts", "localhost slots=2\n")]);
+    let work = Work::with(&[
+        ("c/a", "one two three four five six seven eight nine"),
+        ("hosts", "localhost slots=2\n"),
+    ]);
     let not_there = "nosuchdir: No such file or directory (os error 2)";
     for (tool, wrong, right) in [
-        ("dedup-index", "build -o q.idx nosuchdir", "build -o q.idx c"),
+        (
+            "dedup-index",
+            "build -o q.idx nosuchdir",
+            "build -o q.idx c",
+        ),
         ("dedup-spex", "-o s.idx nosuchdir", "-o s.idx c"),
-        ("dedup-index", "merge -o m.idx q.idx nosuchdir", "merge -o m.idx q.idx"),
-        ("dedup-index", "split --parts 2 -o parts nosuchdir", "split --parts 2 -o parts q.idx"),
-        ("dedup-shard", "plan -o run --hosts hosts nosuchdir", "plan -o run --hosts hosts c"),
-        ("dedup-extract", "nosuchdir --html report", "q.idx --html report"),
+        (
+            "dedup-index",
+            "merge -o m.idx q.idx nosuchdir",
+            "merge -o m.idx q.idx",
+        ),
+        (
+            "dedup-index",
+            "split --parts 2 -o parts nosuchdir",
+            "split --parts 2 -o parts q.idx",
+        ),
+        (
+            "dedup-shard",
+            "plan -o run --hosts hosts nosuchdir",
+            "plan -o run --hosts hosts c",
+        ),
+        (
+            "dedup-extract",
+            "nosuchdir --html report",
+            "q.idx --html report",
+        ),
     ] {
         let before = work.shell("ls").ok_text();
         let ran = work.shell(&format!("{tool} {wrong}"));
@@ -148,21 +301,32 @@ fn what_failed_leaves_nothing_and_the_corrected_command_works() {
                     "{tool}: {not_there}\n{tool}: no document was read; name files or directories that hold some, or write some to stdin\n"
                 )
             }
-            _ => format!("{tool}: nosuchdir: there is no such index; dedup-index build -o nosuchdir PATH makes one\n"),
+            _ => format!(
+                "{tool}: nosuchdir: there is no such index; dedup-index build -o nosuchdir PATH makes one\n"
+            ),
         };
         assert_eq!(ran.stderr(), expected);
         assert_eq!(work.shell("ls").ok_text(), before, "{tool} {wrong}");
-        assert_eq!(work.shell(&format!("{tool} {right}")).code(), 0, "{tool} {right}");
+        assert_eq!(
+            work.shell(&format!("{tool} {right}")).code(),
+            0,
+            "{tool} {right}"
+        );
     }
 }
 
 #[test]
 fn what_is_not_an_index_is_named_as_what_it_is() {
-    let work = Work::with(&[("doc.txt", "one two three four five six seven eight nine"), ("dir/a", "ten"), ("empty/x", "")]);
+    let work = Work::with(&[
+        ("doc.txt", "one two three four five six seven eight nine"),
+        ("dir/a", "ten"),
+        ("empty/x", ""),
+    ]);
     work.shell("rm empty/x").ok();
     let file = "doc.txt: a file, not an index: the index comes first, then documents; dedup-index build -o IDX doc.txt makes one";
     let documents = "dir: a directory of documents or of something else, not an index (it has no manifest.json); dedup-index build -o IDX dir makes one";
-    let empty = "empty: an empty directory, not an index; dedup-index build -o empty PATH makes one";
+    let empty =
+        "empty: an empty directory, not an index; dedup-index build -o empty PATH makes one";
     let none = "none: there is no such index; dedup-index build -o none PATH makes one";
     for (tool, words, what) in [
         (
@@ -182,7 +346,10 @@ fn what_is_not_an_index_is_named_as_what_it_is() {
     ] {
         ensure_refused(&work.run(tool, words), &format!("{tool}: {what}"));
     }
-    assert_eq!(work.shell("ls -A . dir empty | xargs").ok_text(), ".: dir doc.txt empty dir: a empty:\n");
+    assert_eq!(
+        work.shell("ls -A . dir empty | xargs").ok_text(),
+        ".: dir doc.txt empty dir: a empty:\n"
+    );
 }
 
 #[test]
@@ -190,21 +357,41 @@ fn documents_that_are_not_found_point_to_corpus() {
     let text = "one two three four five six seven eight nine ten";
     let work = Work::with(&[("c/a", text), ("c/b", text), ("elsewhere/x", "")]);
     work.shell("dedup-index build -q -o i --relative c").ok();
-    let hint = "No such file or directory (os error 2); say where the documents are with --corpus PATH";
+    let hint =
+        "No such file or directory (os error 2); say where the documents are with --corpus PATH";
     let ran = work.shell("cd elsewhere && dedup-extract ../i --passages > /dev/null");
-    assert_eq!((ran.code(), ran.stderr()), (2, format!("dedup-extract: a: {hint}\ndedup-extract: b: {hint}\n")));
-    work.shell("cd elsewhere && dedup-extract ../i --passages --corpus ../c > /dev/null").ok();
+    assert_eq!(
+        (ran.code(), ran.stderr()),
+        (
+            2,
+            format!("dedup-extract: a: {hint}\ndedup-extract: b: {hint}\n")
+        )
+    );
+    work.shell("cd elsewhere && dedup-extract ../i --passages --corpus ../c > /dev/null")
+        .ok();
 }
 
 #[test]
 fn quiet_is_accepted_by_every_verb() {
     let work = Work::new();
-    let mut verbs: Vec<Vec<String>> = ["tokenize", "blot", "extract", "query", "spex"].map(|tool| vec![format!("dedup-{tool}")]).to_vec();
+    let mut verbs: Vec<Vec<String>> = ["tokenize", "blot", "extract", "query", "spex"]
+        .map(|tool| vec![format!("dedup-{tool}")])
+        .to_vec();
     for words in ["dedup-index", "dedup-shard", "dedup-index step"] {
         let help = work.shell(&format!("{words} --help")).ok_text();
-        let commands = help.split("\nCommands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-        let names = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-        let names = names.map(|line| line.split_whitespace().next().unwrap()).filter(|name| !["help", "step"].contains(name));
+        let commands = help
+            .split("\nCommands:\n")
+            .nth(1)
+            .unwrap()
+            .split("\n\n")
+            .next()
+            .unwrap();
+        let names = commands
+            .lines()
+            .filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+        let names = names
+            .map(|line| line.split_whitespace().next().unwrap())
+            .filter(|name| !["help", "step"].contains(name));
         verbs.extend(names.map(|name| words.split(' ').chain([name]).map(str::to_owned).collect()));
     }
     assert!(verbs.len() > 30, "{verbs:?}");

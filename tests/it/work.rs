@@ -15,7 +15,9 @@ pub struct Work {
 
 impl Work {
     pub fn new() -> Self {
-        Self { dir: TempDir::new().unwrap() }
+        Self {
+            dir: TempDir::new().unwrap(),
+        }
     }
 
     /// A directory with these files.
@@ -54,7 +56,12 @@ impl Work {
     /// Runs a tool with something on stdin.
     pub fn run_with(&self, tool: &str, arguments: &[&str], stdin: &[u8]) -> Ran {
         let mut command = self.command(tool, arguments);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let (mut input, bytes) = (child.stdin.take().unwrap(), stdin.to_vec());
         // A tool that ends early closes the pipe: that is its right.
         let writer = std::thread::spawn(move || drop(input.write_all(&bytes)));
@@ -77,8 +84,18 @@ impl Work {
 
 /// Where programs are looked for: our own, those of the machine, and those that scripts/install-deps put into the target directory.
 pub fn search_path() -> String {
-    let (bin, tools) = (cargo_bin("dedup-blot"), Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("tools").join("bin"));
-    format!("{}:{}:{}", bin.parent().unwrap().display(), std::env::var("PATH").unwrap(), tools.display())
+    let (bin, tools) = (
+        cargo_bin("dedup-blot"),
+        Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .with_file_name("tools")
+            .join("bin"),
+    );
+    format!(
+        "{}:{}:{}",
+        bin.parent().unwrap().display(),
+        std::env::var("PATH").unwrap(),
+        tools.display()
+    )
 }
 
 pub struct Ran(pub Output);
@@ -87,7 +104,12 @@ impl Ran {
     /// What it wrote, once it ended well and without a word.
     #[track_caller]
     pub fn ok(&self) -> Vec<u8> {
-        assert_eq!((self.code(), self.stderr().as_str()), (0, ""), "{}", self.stdout());
+        assert_eq!(
+            (self.code(), self.stderr().as_str()),
+            (0, ""),
+            "{}",
+            self.stdout()
+        );
         self.0.stdout.clone()
     }
 
@@ -106,12 +128,19 @@ impl Ran {
 
     /// What it said, but for the account of the input: see [`Ran::accounts`].
     pub fn stderr(&self) -> String {
-        String::from_utf8_lossy(&self.0.stderr).split_inclusive('\n').filter(|line| !is_account(line)).collect()
+        String::from_utf8_lossy(&self.0.stderr)
+            .split_inclusive('\n')
+            .filter(|line| !is_account(line))
+            .collect()
     }
 
     /// The lines that say what was read.
     pub fn accounts(&self) -> Vec<String> {
-        String::from_utf8_lossy(&self.0.stderr).lines().filter(|line| is_account(line)).map(str::to_owned).collect()
+        String::from_utf8_lossy(&self.0.stderr)
+            .lines()
+            .filter(|line| is_account(line))
+            .map(str::to_owned)
+            .collect()
     }
 
     /// The ids of the documents that came out, in order.
@@ -122,17 +151,29 @@ impl Ran {
 
 /// `dedup-tokenize: read 12 documents in …`
 fn is_account(line: &str) -> bool {
-    let said = line.strip_prefix("dedup-").and_then(|line| line.split_once(": read ")).map(|(_, said)| said);
-    said.is_some_and(|said| said.starts_with(|c: char| c.is_ascii_digit()) && said.contains(" document"))
+    let said = line
+        .strip_prefix("dedup-")
+        .and_then(|line| line.split_once(": read "))
+        .map(|(_, said)| said);
+    said.is_some_and(|said| {
+        said.starts_with(|c: char| c.is_ascii_digit()) && said.contains(" document")
+    })
 }
 
 /// The records of an NDJSON stream.
 pub fn records(stream: &[u8]) -> Vec<serde_json::Value> {
-    stream.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(|line| serde_json::from_slice(line).unwrap()).collect()
+    stream
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect()
 }
 
 pub fn docs(stream: &[u8]) -> Vec<String> {
-    records(stream).iter().filter_map(|record| record["doc"].as_str().map(str::to_owned)).collect()
+    records(stream)
+        .iter()
+        .filter_map(|record| record["doc"].as_str().map(str::to_owned))
+        .collect()
 }
 
 /// The project's root.

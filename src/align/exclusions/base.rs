@@ -21,7 +21,11 @@ pub struct Base {
 impl Base {
     /// The documents must be read by the same tokenizer.
     pub fn new(tokenization: Tokenization, window_words: u32) -> Self {
-        Self { tokenization, window_words: window_words.max(1) as usize, ..Self::default() }
+        Self {
+            tokenization,
+            window_words: window_words.max(1) as usize,
+            ..Self::default()
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -33,8 +37,13 @@ impl Base {
         let plain = self.tokenization.plain(text.to_owned());
         let tokens = self.tokenization.tokens(&plain);
         let words: Vec<u64> = tokens.iter().map(xxh3_64).collect();
-        self.windows.extend(words.windows(self.window_words).map(hash));
-        let short = short_lines(plain.text(), tokens.spans().unwrap_or_default(), self.window_words);
+        self.windows
+            .extend(words.windows(self.window_words).map(hash));
+        let short = short_lines(
+            plain.text(),
+            tokens.spans().unwrap_or_default(),
+            self.window_words,
+        );
         self.lines.extend(short.map(|line| hash(&words[line])));
     }
 
@@ -45,7 +54,13 @@ impl Base {
     }
 
     /// Marks the words of a document that are of these texts.
-    pub(super) fn mark(&self, text: &str, words: &[u64], spans: &[Span], reasons: &mut [Option<Reason>]) {
+    pub(super) fn mark(
+        &self,
+        text: &str,
+        words: &[u64],
+        spans: &[Span],
+        reasons: &mut [Option<Reason>],
+    ) {
         if self.is_empty() {
             return;
         }
@@ -66,17 +81,26 @@ impl Base {
 
 fn hash(words: &[u64]) -> u64 {
     let mut state = Xxh3::new();
-    words.iter().for_each(|word| state.update(&word.to_le_bytes()));
+    words
+        .iter()
+        .for_each(|word| state.update(&word.to_le_bytes()));
     state.digest()
 }
 
 /// The words of each line that has some, but fewer than a window.
-fn short_lines(text: &str, spans: &[Span], window_words: usize) -> impl Iterator<Item = Range<usize>> {
+fn short_lines(
+    text: &str,
+    spans: &[Span],
+    window_words: usize,
+) -> impl Iterator<Item = Range<usize>> {
     let (mut start, mut word) = (0, 0);
     let lines = text.split_inclusive('\n').map(move |line| {
         start += line.len();
         let first = word;
-        while spans.get(word).is_some_and(|span| (span.start as usize) < start) {
+        while spans
+            .get(word)
+            .is_some_and(|span| (span.start as usize) < start)
+        {
             word += 1;
         }
         first..word
@@ -105,15 +129,33 @@ mod tests {
     }
 
     fn shown(base: &[&str], text: &str) -> String {
-        marked(base, text, 4).into_iter().map(|is_base| if is_base { '#' } else { '.' }).collect()
+        marked(base, text, 4)
+            .into_iter()
+            .map(|is_base| if is_base { '#' } else { '.' })
+            .collect()
     }
 
     #[test]
     fn what_was_written_into_a_template_is_ones_own() {
         let base = "Name:\nQuestion one: why does ice flow?\nAnswer:";
-        assert_eq!(shown(&[base], "Name: Ann\nQuestion one: Why does ice flow?\nAnswer:\nIt is pressed."), "..#######...");
-        assert_eq!(shown(&[base], "Name:\nAnn. Question one, why DOES\nice flow! Pressed."), "#.######.");
-        assert_eq!(shown(&[base, "It is pressed hard."], "it is pressed hard it is"), "####..");
+        assert_eq!(
+            shown(
+                &[base],
+                "Name: Ann\nQuestion one: Why does ice flow?\nAnswer:\nIt is pressed."
+            ),
+            "..#######..."
+        );
+        assert_eq!(
+            shown(
+                &[base],
+                "Name:\nAnn. Question one, why DOES\nice flow! Pressed."
+            ),
+            "#.######."
+        );
+        assert_eq!(
+            shown(&[base, "It is pressed hard."], "it is pressed hard it is"),
+            "####.."
+        );
         assert_eq!(shown(&[], "Name:"), ".");
         assert_eq!(shown(&[""], ""), "");
     }

@@ -60,7 +60,10 @@ impl Rules {
 
     /// The same, but only what has nothing to do with who wrote the document.
     pub fn only_base(&self) -> Self {
-        Self { base: self.base.clone(), ..Self::default() }
+        Self {
+            base: self.base.clone(),
+            ..Self::default()
+        }
     }
 
     /// Of each word why it does not count; nothing at all if every word does. `words` are the hashes of the words, `spans` where they stand.
@@ -72,7 +75,9 @@ impl Rules {
         let mut mark = |stretches: &[Span], reason: Reason| {
             for stretch in stretches {
                 let start = spans.partition_point(|span| span.start < stretch.start);
-                let end = spans.partition_point(|span| span.end <= stretch.end).max(start);
+                let end = spans
+                    .partition_point(|span| span.end <= stretch.end)
+                    .max(start);
                 reasons[start..end].fill(Some(reason));
             }
         };
@@ -83,7 +88,11 @@ impl Rules {
             mark(&bibliography(text), Reason::Bibliography);
         }
         self.base.mark(text, words, spans, &mut reasons);
-        if reasons.iter().all(Option::is_none) { Vec::new() } else { reasons }
+        if reasons.iter().all(Option::is_none) {
+            Vec::new()
+        } else {
+            reasons
+        }
     }
 }
 
@@ -106,10 +115,33 @@ mod tests {
         let mut base = Base::new(Tokenization::default(), 3);
         base.add("seven eight nine ten eleven");
         let reasons = |rules: &Rules| rules.reasons(text, &words, &spans);
-        let all = reasons(&Rules { quotes: true, bibliography: true, base });
-        let of = |reason| all.iter().enumerate().filter(|(_, found)| **found == Some(reason)).map(|(at, _)| at).collect::<Vec<_>>();
-        assert_eq!((of(Reason::Base), of(Reason::Quotes), of(Reason::Bibliography)), (vec![6, 7, 8, 9], vec![3, 4, 5], vec![]));
+        let all = reasons(&Rules {
+            quotes: true,
+            bibliography: true,
+            base,
+        });
+        let of = |reason| {
+            all.iter()
+                .enumerate()
+                .filter(|(_, found)| **found == Some(reason))
+                .map(|(at, _)| at)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (
+                of(Reason::Base),
+                of(Reason::Quotes),
+                of(Reason::Bibliography)
+            ),
+            (vec![6, 7, 8, 9], vec![3, 4, 5], vec![])
+        );
         assert!(reasons(&Rules::default()).is_empty());
-        assert!(reasons(&Rules { bibliography: true, ..Rules::default() }).is_empty());
+        assert!(
+            reasons(&Rules {
+                bibliography: true,
+                ..Rules::default()
+            })
+            .is_empty()
+        );
     }
 }

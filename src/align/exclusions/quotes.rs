@@ -27,9 +27,19 @@ pub fn quotations(text: &str) -> Vec<Span> {
     let (mut found, mut blocks) = (Vec::new(), Vec::new());
     let paragraphs = paragraphs(text, &mut blocks);
     for (at, paragraph) in paragraphs.iter().enumerate() {
-        let next = paragraphs.get(at + 1).and_then(|next| text[next.clone()].trim_start().chars().next());
-        let chars: Vec<(usize, char)> = text[paragraph.clone()].char_indices().map(|(at, c)| (paragraph.start + at, c)).collect();
-        Paragraph { chars: &chars, end: paragraph.end, next }.quotations(&mut found);
+        let next = paragraphs
+            .get(at + 1)
+            .and_then(|next| text[next.clone()].trim_start().chars().next());
+        let chars: Vec<(usize, char)> = text[paragraph.clone()]
+            .char_indices()
+            .map(|(at, c)| (paragraph.start + at, c))
+            .collect();
+        Paragraph {
+            chars: &chars,
+            end: paragraph.end,
+            next,
+        }
+        .quotations(&mut found);
     }
     found.extend(blocks);
     found.sort_unstable_by_key(|span: &Span| span.start);
@@ -44,7 +54,10 @@ fn paragraphs(text: &str, quoted: &mut Vec<Span>) -> Vec<Range<usize>> {
         let end = start + line.len();
         let is_quoted = line.trim_start_matches(' ').starts_with('>');
         if is_quoted {
-            quoted.push(Span { start: start as u32, end: end as u32 });
+            quoted.push(Span {
+                start: start as u32,
+                end: end as u32,
+            });
         }
         if is_quoted || line.trim().is_empty() {
             is_open = false;
@@ -89,7 +102,9 @@ impl Paragraph<'_> {
                     self.push(at, end, found);
                     last + 1
                 }
-                Some(End::Open) if self.next == self.char(at) && self.chars.len() - at <= MOST_CHARS => {
+                Some(End::Open)
+                    if self.next == self.char(at) && self.chars.len() - at <= MOST_CHARS =>
+                {
                     self.push(at, self.end, found);
                     self.chars.len()
                 }
@@ -101,9 +116,15 @@ impl Paragraph<'_> {
 
     fn push(&self, first: usize, end: usize, found: &mut Vec<Span>) {
         let start = self.chars[first].0;
-        let chars = self.chars[first..].iter().take_while(|(at, _)| *at < end).map(|&(_, c)| c);
+        let chars = self.chars[first..]
+            .iter()
+            .take_while(|(at, _)| *at < end)
+            .map(|&(_, c)| c);
         if count_words(chars) >= LEAST_WORDS {
-            found.push(Span { start: start as u32, end: end as u32 });
+            found.push(Span {
+                start: start as u32,
+                end: end as u32,
+            });
         }
     }
 
@@ -120,8 +141,8 @@ impl Paragraph<'_> {
         let (mark, before, after) = (self.char(at)?, self.before(at), self.char(at + 1)?);
         // Between two letters of a word there is no quotation mark. Chinese and Japanese have no spaces.
         let stands_free = !before.is_some_and(is_letter);
-        let begins =
-            before.is_none_or(|c| c.is_whitespace() || is_opening(c)) && (after.is_alphanumeric() || is_opening(after) || after == '.');
+        let begins = before.is_none_or(|c| c.is_whitespace() || is_opening(c))
+            && (after.is_alphanumeric() || is_opening(after) || after == '.');
         let has_words = stands_free && !after.is_whitespace();
         let (is_fit, closers): (bool, &[char]) = match mark {
             '"' => (begins, &['"']),
@@ -182,7 +203,8 @@ impl Paragraph<'_> {
     /// The students’ books.
     fn is_plural(&self, at: usize) -> bool {
         let is_s = matches!(self.before(at), Some('s' | 'S' | 'x' | 'z'));
-        let goes_on = self.char(at + 1) == Some(' ') && self.char(at + 2).is_some_and(char::is_lowercase);
+        let goes_on =
+            self.char(at + 1) == Some(' ') && self.char(at + 2).is_some_and(char::is_lowercase);
         self.chars[at].1 == '’' && is_s && goes_on
     }
 }
@@ -243,7 +265,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn found(text: &str) -> Vec<&str> {
-        quotations(text).iter().map(|span| &text[span.start as usize..span.end as usize]).collect()
+        quotations(text)
+            .iter()
+            .map(|span| &text[span.start as usize..span.end as usize])
+            .collect()
     }
 
     #[test]
@@ -265,9 +290,12 @@ mod tests {
             "``one two three four five''",
             "「一二三四五」",
         ] {
-            for text in
-                [format!("He said: {quotation}, and left."), quotation.to_owned(), format!("({quotation})"), format!("A.\n{quotation}\n")]
-            {
+            for text in [
+                format!("He said: {quotation}, and left."),
+                quotation.to_owned(),
+                format!("({quotation})"),
+                format!("A.\n{quotation}\n"),
+            ] {
                 assert_eq!(found(&text), [quotation], "{text}");
             }
         }
@@ -276,45 +304,87 @@ mod tests {
 
     #[test]
     fn apostrophes_are_not_marks() {
-        assert_eq!(found("The dog’s tail wasn’t long; the students’ books weren’t either, nor the teachers’ own."), [""; 0]);
+        assert_eq!(
+            found(
+                "The dog’s tail wasn’t long; the students’ books weren’t either, nor the teachers’ own."
+            ),
+            [""; 0]
+        );
         assert_eq!(
             found("‘the students’ books aren’t the teachers’ own ones,’ he said"),
             ["‘the students’ books aren’t the teachers’ own ones,’"]
         );
         assert_eq!(
             found("‘this is about my parents’ and ‘this one is about your house’."),
-            ["‘this is about my parents’", "‘this one is about your house’"]
+            [
+                "‘this is about my parents’",
+                "‘this one is about your house’"
+            ]
         );
-        assert_eq!(found("'tis the season of the students' books and 'all of the rest' too"), [""; 0]);
-        assert_eq!(found("’Tis the rock ’n’ roll of the ’90s that the boys’ band played"), [""; 0]);
+        assert_eq!(
+            found("'tis the season of the students' books and 'all of the rest' too"),
+            [""; 0]
+        );
+        assert_eq!(
+            found("’Tis the rock ’n’ roll of the ’90s that the boys’ band played"),
+            [""; 0]
+        );
     }
 
     #[test]
     fn a_mark_without_its_counterpart_swallows_nothing() {
         let rest = "many words that nobody has put between marks at all";
         for mark in ["\"", "“", "„", "”", "«", "»", "‹", "‘", "``", "「"] {
-            assert_eq!(found(&format!("He said {mark}{rest}.\n\nAnd {rest}")), [""; 0], "{mark}");
+            assert_eq!(
+                found(&format!("He said {mark}{rest}.\n\nAnd {rest}")),
+                [""; 0],
+                "{mark}"
+            );
         }
         // Neither does an inch, nor what was forgotten before the next quotation.
-        assert_eq!(found(&format!("A 5\" pipe, a 7\" pipe and {rest} and a 3\" one")), [""; 0]);
-        assert_eq!(found(&format!("He \"forgot {rest}, and \"one two three four five\" was said")), ["\"one two three four five\""]);
+        assert_eq!(
+            found(&format!("A 5\" pipe, a 7\" pipe and {rest} and a 3\" one")),
+            [""; 0]
+        );
+        assert_eq!(
+            found(&format!(
+                "He \"forgot {rest}, and \"one two three four five\" was said"
+            )),
+            ["\"one two three four five\""]
+        );
         let long = "word ".repeat(1000);
-        assert_eq!(found(&format!("\"{long}\" and \"one two three four five\"")), ["\"one two three four five\""]);
+        assert_eq!(
+            found(&format!("\"{long}\" and \"one two three four five\"")),
+            ["\"one two three four five\""]
+        );
     }
 
     #[test]
     fn paragraphs_and_blocks() {
         let text = "He wrote:\n\n“One two three four five.\n\n“Six seven eight nine ten.”\n\nOwn words again.";
-        assert_eq!(found(text), ["“One two three four five.\n", "“Six seven eight nine ten.”"]);
-        assert_eq!(found("Ann wrote:\n> This is a block\n > of two lines\nMine again > yes"), ["> This is a block\n", " > of two lines\n"]);
+        assert_eq!(
+            found(text),
+            ["“One two three four five.\n", "“Six seven eight nine ten.”"]
+        );
+        assert_eq!(
+            found("Ann wrote:\n> This is a block\n > of two lines\nMine again > yes"),
+            ["> This is a block\n", " > of two lines\n"]
+        );
         assert_eq!(found("A \"short one\" and ‘a term’."), [""; 0]);
-        assert_eq!(found("He said “it is ‘not’ what \"you\" think it is”."), ["“it is ‘not’ what \"you\" think it is”"]);
-        assert_eq!(found("“Over two\nlines that are one paragraph”"), ["“Over two\nlines that are one paragraph”"]);
+        assert_eq!(
+            found("He said “it is ‘not’ what \"you\" think it is”."),
+            ["“it is ‘not’ what \"you\" think it is”"]
+        );
+        assert_eq!(
+            found("“Over two\nlines that are one paragraph”"),
+            ["“Over two\nlines that are one paragraph”"]
+        );
     }
 
     #[test]
     fn hostile_texts_end() {
-        for pattern in ["“", "\" \"", "‘s’ s ", "``", "„«‹‘‚「『“ x ", "»a ", "> \n"] {
+        for pattern in ["“", "\" \"", "‘s’ s ", "``", "„«‹‘‚「『“ x ", "»a ", "> \n"]
+        {
             let started = std::time::Instant::now();
             quotations(&pattern.repeat(2_000_000 / pattern.len()));
             assert!(started.elapsed().as_secs() < 20, "{pattern}");

@@ -90,16 +90,31 @@ pub fn bibliography(text: &str) -> Vec<Span> {
     let mut found: Vec<Span> = Vec::new();
     let (mut at, mut looks) = (0, 0);
     while at < items.len() {
-        let (row, is_list) = if items[at].is_heading { below_heading(&items, at) } else { without_heading(&items, at, text.len()) };
+        let (row, is_list) = if items[at].is_heading {
+            below_heading(&items, at)
+        } else {
+            without_heading(&items, at, text.len())
+        };
         looks += row.seen - at;
         if is_list {
             // A short line before it is its heading, in whatever language.
             let has_title = !items[at].is_heading && at > 0 && items[at - 1].is_title;
-            let first = if has_title { &items[at - 1] } else { &items[at] };
-            found.push(Span { start: first.start as u32, end: items[row.end - 1].end as u32 });
+            let first = if has_title {
+                &items[at - 1]
+            } else {
+                &items[at]
+            };
+            found.push(Span {
+                start: first.start as u32,
+                end: items[row.end - 1].end as u32,
+            });
             at = row.end;
         } else {
-            at = if looks > MOST_LOOKS * items.len() { row.seen.max(at + 1) } else { at + 1 };
+            at = if looks > MOST_LOOKS * items.len() {
+                row.seen.max(at + 1)
+            } else {
+                at + 1
+            };
         }
     }
     found
@@ -109,17 +124,27 @@ pub fn bibliography(text: &str) -> Vec<Span> {
 fn below_heading(items: &[Item], heading: usize) -> (Row, bool) {
     let row = row(items, heading + 1, Item::may_be_entry, MOST_MISSES);
     let has_sure = || items[heading + 1..row.end].iter().any(Item::is_entry);
-    let is_list = row.entries >= 2 && 3 * row.entries >= 2 * row.misses || row.entries == 1 && has_sure();
+    let is_list =
+        row.entries >= 2 && 3 * row.entries >= 2 * row.misses || row.entries == 1 && has_sure();
     (row, is_list)
 }
 
 /// The row that starts here, and whether it is a list in the second half of the text.
 fn without_heading(items: &[Item], start: usize, length_bytes: usize) -> (Row, bool) {
     if !items[start].is_entry() || items[start].start < length_bytes / 2 {
-        return (Row { seen: start + 1, ..Row::default() }, false);
+        return (
+            Row {
+                seen: start + 1,
+                ..Row::default()
+            },
+            false,
+        );
     }
     let row = row(items, start, Item::is_entry, 2);
-    (row, row.entries >= LEAST_ENTRIES && row.entries >= 4 * row.misses)
+    (
+        row,
+        row.entries >= LEAST_ENTRIES && row.entries >= 4 * row.misses,
+    )
 }
 
 /// A row of entries, and what stands between them.
@@ -135,12 +160,21 @@ struct Row {
 }
 
 fn row(items: &[Item], start: usize, is_entry: fn(&Item) -> bool, most_misses: usize) -> Row {
-    let mut row = Row { end: start, seen: start, ..Row::default() };
+    let mut row = Row {
+        end: start,
+        seen: start,
+        ..Row::default()
+    };
     let (mut between, mut passed) = (0, 0);
     for (at, item) in items.iter().enumerate().skip(start) {
         row.seen = at + 1;
         if is_entry(item) {
-            row = Row { end: at + 1, entries: row.entries + 1, misses: row.misses + between, ..row };
+            row = Row {
+                end: at + 1,
+                entries: row.entries + 1,
+                misses: row.misses + between,
+                ..row
+            };
             (between, passed) = (0, 0);
             continue;
         }
@@ -173,16 +207,26 @@ struct Item {
 
 impl Item {
     fn signs(&self) -> usize {
-        [self.is_numbered, self.has_author, self.has_pages, self.has_initials, self.has_address && self.has_year]
-            .into_iter()
-            .filter(|&is| is)
-            .count()
+        [
+            self.is_numbered,
+            self.has_author,
+            self.has_pages,
+            self.has_initials,
+            self.has_address && self.has_year,
+        ]
+        .into_iter()
+        .filter(|&is| is)
+        .count()
     }
 
     /// Whether it is one wherever it stands.
     fn is_entry(&self) -> bool {
         let begins = self.is_numbered || self.has_author || self.has_address;
-        !self.is_heading && self.words <= MOST_WORDS && begins && (self.has_year || self.has_address) && self.signs() >= 2
+        !self.is_heading
+            && self.words <= MOST_WORDS
+            && begins
+            && (self.has_year || self.has_address)
+            && self.signs() >= 2
     }
 
     /// Whether it is one below a heading that says so.
@@ -190,7 +234,9 @@ impl Item {
         let is_short = self.words <= MOST_WORDS && self.words >= 2;
         !self.is_heading
             && is_short
-            && (self.has_address || (self.has_year && (self.signs() >= 1 || self.words <= 30)) || (self.signs() >= 2))
+            && (self.has_address
+                || (self.has_year && (self.signs() >= 1 || self.words <= 30))
+                || (self.signs() >= 2))
     }
 }
 
@@ -208,7 +254,14 @@ fn items(text: &str) -> Vec<Item> {
         let is_heading = is_heading(line);
         let (is_numbered, has_author) = (is_numbered(line), has_author(line));
         if is_heading || !is_open || is_numbered || has_author {
-            items.push(Item { start: from, is_heading, is_numbered, has_author, is_title: true, ..Item::default() });
+            items.push(Item {
+                start: from,
+                is_heading,
+                is_numbered,
+                has_author,
+                is_title: true,
+                ..Item::default()
+            });
         } else if let Some(item) = items.last_mut() {
             item.is_title = false;
         }
@@ -237,20 +290,34 @@ fn is_heading(line: &str) -> bool {
     if line.len() > 80 {
         return false;
     }
-    let is_mark = |c: char| matches!(c, '#' | '*' | '=' | '_' | ':' | '.' | ')' | '-' | '\\') || c.is_whitespace();
+    let is_mark = |c: char| {
+        matches!(c, '#' | '*' | '=' | '_' | ':' | '.' | ')' | '-' | '\\') || c.is_whitespace()
+    };
     let line = line.trim_matches(is_mark);
-    let line = line.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ')')).trim_start_matches(is_mark);
-    let line = line.strip_prefix(|c| matches!(c, 'I' | 'V' | 'X')).map_or(line, |rest| match rest.split_once('.') {
-        Some((number, rest)) if number.chars().all(|c| matches!(c, 'I' | 'V' | 'X')) => rest.trim_start(),
-        _ => line,
-    });
+    let line = line
+        .trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ')'))
+        .trim_start_matches(is_mark);
+    let line = line
+        .strip_prefix(|c| matches!(c, 'I' | 'V' | 'X'))
+        .map_or(line, |rest| match rest.split_once('.') {
+            Some((number, rest)) if number.chars().all(|c| matches!(c, 'I' | 'V' | 'X')) => {
+                rest.trim_start()
+            }
+            _ => line,
+        });
     HEADINGS.contains(&line.to_lowercase().as_str())
 }
 
 /// `[12] `, `[Knu97] `, `(3) `, `12. `.
 fn is_numbered(line: &str) -> bool {
-    let is_key = |key: &str| !key.is_empty() && key.len() <= 24 && key.chars().any(|c| c.is_ascii_digit()) && !key.contains(' ');
-    let is_number = |key: &str| !key.is_empty() && key.len() <= 3 && key.chars().all(|c| c.is_ascii_digit());
+    let is_key = |key: &str| {
+        !key.is_empty()
+            && key.len() <= 24
+            && key.chars().any(|c| c.is_ascii_digit())
+            && !key.contains(' ')
+    };
+    let is_number =
+        |key: &str| !key.is_empty() && key.len() <= 3 && key.chars().all(|c| c.is_ascii_digit());
     if let Some((key, rest)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         return is_key(key) && !rest.trim().is_empty();
     }
@@ -263,10 +330,13 @@ fn is_numbered(line: &str) -> bool {
 
 /// `Knuth, D. E.`, `Knuth, Donald`, `D. E. Knuth,`, `KNUTH, Donald`; a bullet before it makes no difference.
 fn has_author(line: &str) -> bool {
-    let line = line.trim_start_matches(|c: char| matches!(c, '•' | '-' | '*' | '–') || c.is_whitespace());
+    let line =
+        line.trim_start_matches(|c: char| matches!(c, '•' | '-' | '*' | '–') || c.is_whitespace());
     let mut words = line.split_whitespace();
-    let is_name =
-        |word: &str| word.chars().next().is_some_and(char::is_uppercase) && word.chars().filter(|c| c.is_alphabetic()).count() > 1;
+    let is_name = |word: &str| {
+        word.chars().next().is_some_and(char::is_uppercase)
+            && word.chars().filter(|c| c.is_alphabetic()).count() > 1
+    };
     // "van der Berg, J.": small words before the name.
     let mut first = words.next().unwrap_or_default();
     for _ in 0..2 {
@@ -276,7 +346,8 @@ fn has_author(line: &str) -> bool {
     }
     let second = words.next().unwrap_or_default();
     if is_initial(first) {
-        return is_initial(second) || is_name(second) && line.chars().take(60).any(|c| matches!(c, ',' | ':' | '('));
+        return is_initial(second)
+            || is_name(second) && line.chars().take(60).any(|c| matches!(c, ',' | ':' | '('));
     }
     // A sentence may begin so, too: a name, a comma, another name. It is no evidence alone.
     is_name(first) && first.ends_with(',') && (is_initial(second) || is_name(second))
@@ -288,11 +359,14 @@ fn is_initial(word: &str) -> bool {
     let mut chars = word.chars();
     chars.next().is_some_and(char::is_uppercase)
         && chars.next() == Some('.')
-        && word.chars().all(|c| c.is_uppercase() || c == '.' || c == '-')
+        && word
+            .chars()
+            .all(|c| c.is_uppercase() || c == '.' || c == '-')
 }
 
 fn has_initials(line: &str) -> bool {
-    line.split_whitespace().any(|word| is_initial(word.trim_start_matches('(')))
+    line.split_whitespace()
+        .any(|word| is_initial(word.trim_start_matches('(')))
 }
 
 /// A number from 1500 to 2099 by itself, or with a letter: 2004a.
@@ -300,27 +374,42 @@ fn has_year(line: &str) -> bool {
     let words = line.split(|c: char| !c.is_alphanumeric());
     words.into_iter().any(|word| {
         let digits = word.trim_end_matches(|c: char| c.is_ascii_lowercase());
-        word.len() - digits.len() <= 1 && digits.len() == 4 && digits.parse::<u32>().is_ok_and(|year| (1500..2100).contains(&year))
+        word.len() - digits.len() <= 1
+            && digits.len() == 4
+            && digits
+                .parse::<u32>()
+                .is_ok_and(|year| (1500..2100).contains(&year))
     })
 }
 
 fn has_address(line: &str) -> bool {
     let line = line.to_lowercase();
-    ["http://", "https://", "www.", "doi:", "doi.org", "doi 10.", "arxiv:", "isbn"].iter().any(|sign| line.contains(sign))
+    [
+        "http://", "https://", "www.", "doi:", "doi.org", "doi 10.", "arxiv:", "isbn",
+    ]
+    .iter()
+    .any(|sign| line.contains(sign))
 }
 
 /// `12–34`, `12(3)`, `pp. 12`, `S. 12`, `12:34`.
 fn has_pages(line: &str) -> bool {
     let chars: Vec<char> = line.chars().collect();
-    let between = chars
-        .windows(3)
-        .any(|three| three[0].is_ascii_digit() && three[2].is_ascii_digit() && matches!(three[1], '-' | '–' | '—' | '(' | ':'));
+    let between = chars.windows(3).any(|three| {
+        three[0].is_ascii_digit()
+            && three[2].is_ascii_digit()
+            && matches!(three[1], '-' | '–' | '—' | '(' | ':')
+    });
     let mut words = line.split_whitespace().peekable();
     let mut is_named = false;
     while let Some(word) = words.next() {
-        let is_sign =
-            matches!(word.trim_start_matches('('), "pp." | "p." | "S." | "s." | "pág." | "págs." | "vol." | "Vol." | "č." | "Bd.");
-        is_named |= is_sign && words.peek().is_some_and(|next| next.starts_with(|c: char| c.is_ascii_digit()));
+        let is_sign = matches!(
+            word.trim_start_matches('('),
+            "pp." | "p." | "S." | "s." | "pág." | "págs." | "vol." | "Vol." | "č." | "Bd."
+        );
+        is_named |= is_sign
+            && words
+                .peek()
+                .is_some_and(|next| next.starts_with(|c: char| c.is_ascii_digit()));
     }
     between || is_named
 }
@@ -342,7 +431,10 @@ mod tests {
         [Pat94] W. S. B. Paterson. The Physics of Glaciers. Pergamon, 1994.\n[4] Data. https://example.org/ice, seen 2020.\n";
 
     fn found(text: &str) -> Vec<&str> {
-        bibliography(text).iter().map(|span| &text[span.start as usize..span.end as usize]).collect()
+        bibliography(text)
+            .iter()
+            .map(|span| &text[span.start as usize..span.end as usize])
+            .collect()
     }
 
     #[test]
@@ -367,7 +459,10 @@ mod tests {
     fn by_its_shape() {
         for list in [APA, NUMBERED] {
             assert_eq!(found(&format!("{BODY}{BODY}{list}")), [list]);
-            assert_eq!(found(&format!("{BODY}{BODY}Mga Sanggunian\n\n{list}")), [format!("Mga Sanggunian\n\n{list}")]);
+            assert_eq!(
+                found(&format!("{BODY}{BODY}Mga Sanggunian\n\n{list}")),
+                [format!("Mga Sanggunian\n\n{list}")]
+            );
         }
         // A document that is a list counts.
         assert_eq!(found(NUMBERED), [""; 0]);
@@ -378,14 +473,21 @@ mod tests {
     fn what_comes_after_it_counts() {
         let appendix = "Appendix A\n\nThis is what the instruments said, day by day, from the first of May on.\n\nIt was cold. It was windy as well.\n\n\
             It went on to be cold and windy until the end of the season.\n";
-        assert_eq!(found(&format!("{BODY}References\n{APA}\n{appendix}")), [format!("References\n{APA}")]);
+        assert_eq!(
+            found(&format!("{BODY}References\n{APA}\n{appendix}")),
+            [format!("References\n{APA}")]
+        );
     }
 
     #[test]
     fn prose_is_no_list() {
         assert_eq!(found(BODY), [""; 0]);
         assert_eq!(found(&BODY.repeat(4)), [""; 0]);
-        let review = format!("Literature\n\n{}\n\n{}", BODY.replace("\n\n", " ").repeat(3), BODY.repeat(2));
+        let review = format!(
+            "Literature\n\n{}\n\n{}",
+            BODY.replace("\n\n", " ").repeat(3),
+            BODY.repeat(2)
+        );
         assert_eq!(found(&review), [""; 0]);
         let steps = "1. In 2001 we began with one station in the valley.\n2. In 2005 there were three of them, all on the ice.\n\
             3. By 2010 there were ten stations.\n4. In 2020 all of them were gone.\n";

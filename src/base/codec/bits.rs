@@ -11,7 +11,10 @@ pub struct BitWriter {
 impl BitWriter {
     /// Goes on behind these bytes.
     pub fn after(bytes: Vec<u8>) -> Self {
-        Self { bytes, ..Self::default() }
+        Self {
+            bytes,
+            ..Self::default()
+        }
     }
 
     /// At most 56 bits at a time.
@@ -82,14 +85,21 @@ impl<'a> BitReader<'a> {
         let rest = self.bytes.get(self.at / 8..).unwrap_or_default();
         let word = match rest.first_chunk() {
             Some(chunk) => u64::from_le_bytes(*chunk),
-            None => rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+            None => rest
+                .iter()
+                .rev()
+                .fold(0, |word, &byte| word << 8 | u64::from(byte)),
         };
         word >> (self.at % 8)
     }
 
     /// The last so many bits that were passed.
     fn before(&self, width: u32) -> u64 {
-        Self { bytes: self.bytes, at: self.at.saturating_sub(width as usize) }.take(width)
+        Self {
+            bytes: self.bytes,
+            at: self.at.saturating_sub(width as usize),
+        }
+        .take(width)
     }
 
     pub fn take(&mut self, width: u32) -> u64 {
@@ -99,12 +109,18 @@ impl<'a> BitReader<'a> {
     }
 
     pub fn take_wide(&mut self, width: u32) -> u64 {
-        if width > 32 { self.take(32) | self.take(width - 32) << 32 } else { self.take(width) }
+        if width > 32 {
+            self.take(32) | self.take(width - 32) << 32
+        } else {
+            self.take(width)
+        }
     }
 
     /// Passes over so many bits.
     pub fn skip(&mut self, bits: u64) {
-        self.at = self.at.saturating_add(usize::try_from(bits).unwrap_or(usize::MAX));
+        self.at = self
+            .at
+            .saturating_add(usize::try_from(bits).unwrap_or(usize::MAX));
     }
 
     pub fn take_rice(&mut self, parameter: u32) -> u64 {
@@ -153,15 +169,19 @@ impl NumberCode {
     /// The best code for numbers of which `counts[n]` have a bit length of n.
     pub fn for_counts(counts: &[u64; CLASSES]) -> Self {
         let mut widths = [0; CLASSES];
-        let mut trees: Vec<(u64, Vec<usize>)> =
-            (0..CLASSES).filter(|&class| counts[class] > 0).map(|class| (counts[class], vec![class])).collect();
+        let mut trees: Vec<(u64, Vec<usize>)> = (0..CLASSES)
+            .filter(|&class| counts[class] > 0)
+            .map(|class| (counts[class], vec![class]))
+            .collect();
         if let [(_, only)] = &trees[..] {
             widths[only[0]] = 1;
         }
         while trees.len() > 1 {
             // Rarest last; among equals the order is fixed, so that the code is.
             trees.sort_by(|(one, a), (two, b)| two.cmp(one).then_with(|| b.cmp(a)));
-            let (Some((one, mut classes)), Some((two, more))) = (trees.pop(), trees.pop()) else { break };
+            let (Some((one, mut classes)), Some((two, more))) = (trees.pop(), trees.pop()) else {
+                break;
+            };
             classes.extend(more);
             classes.iter().for_each(|&class| widths[class] += 1);
             classes.sort_unstable();
@@ -172,8 +192,15 @@ impl NumberCode {
 
     /// The code with these widths, unless no code has them.
     pub fn of_widths(widths: &[u8]) -> Option<Self> {
-        let widths: [u8; CLASSES] = widths.try_into().ok().filter(|widths: &[u8; CLASSES]| widths.iter().all(|&width| width <= 32))?;
-        let used: u64 = widths.iter().filter(|&&width| width > 0).map(|&width| 1 << (32 - width)).sum();
+        let widths: [u8; CLASSES] = widths
+            .try_into()
+            .ok()
+            .filter(|widths: &[u8; CLASSES]| widths.iter().all(|&width| width <= 32))?;
+        let used: u64 = widths
+            .iter()
+            .filter(|&&width| width > 0)
+            .map(|&width| 1 << (32 - width))
+            .sum();
         (used <= 1 << 32).then(|| Self::of_checked(widths))
     }
 
@@ -189,16 +216,26 @@ impl NumberCode {
             codewords[class] = (next as u32).reverse_bits() >> (32 - u32::from(width));
             next += 1;
         }
-        let mut code = Self { widths, codewords, classes: Box::default() };
+        let mut code = Self {
+            widths,
+            codewords,
+            classes: Box::default(),
+        };
         code.classes = (0..1_u32 << TABLE_BITS)
-            .map(|next| code.class_of(next).filter(|&class| u32::from(widths[class]) <= TABLE_BITS).map_or(LONG, |class| class as u8))
+            .map(|next| {
+                code.class_of(next)
+                    .filter(|&class| u32::from(widths[class]) <= TABLE_BITS)
+                    .map_or(LONG, |class| class as u8)
+            })
             .collect();
         code
     }
 
     fn class_of(&self, next: u32) -> Option<usize> {
-        let fits =
-            |class: &usize| self.widths[*class] > 0 && u64::from(next ^ self.codewords[*class]) & ((1 << self.widths[*class]) - 1) == 0;
+        let fits = |class: &usize| {
+            self.widths[*class] > 0
+                && u64::from(next ^ self.codewords[*class]) & ((1 << self.widths[*class]) - 1) == 0
+        };
         (0..CLASSES).find(fits)
     }
 
@@ -208,7 +245,10 @@ impl NumberCode {
 
     pub fn put(&self, out: &mut BitWriter, number: u32) {
         let class = 32 - number.leading_zeros();
-        out.put(u64::from(self.codewords[class as usize]), u32::from(self.widths[class as usize]));
+        out.put(
+            u64::from(self.codewords[class as usize]),
+            u32::from(self.widths[class as usize]),
+        );
         if class > 1 {
             out.put(u64::from(number) & ((1 << (class - 1)) - 1), class - 1);
         }
@@ -220,8 +260,16 @@ impl NumberCode {
         let (class, width) = self.class(next)?;
         let low_bits = class.saturating_sub(1);
         bits.at += (width + low_bits) as usize;
-        let low = if width + low_bits <= PEEKED_BITS { next >> width } else { bits.before(low_bits) } as u32;
-        Some(if class == 0 { 0 } else { 1 << low_bits | low & ((1 << low_bits) - 1) })
+        let low = if width + low_bits <= PEEKED_BITS {
+            next >> width
+        } else {
+            bits.before(low_bits)
+        } as u32;
+        Some(if class == 0 {
+            0
+        } else {
+            1 << low_bits | low & ((1 << low_bits) - 1)
+        })
     }
 
     /// Passes over a number; none if no codeword fits.
@@ -248,7 +296,9 @@ mod tests {
 
     fn counts(numbers: &[u32]) -> [u64; CLASSES] {
         let mut counts = [0; CLASSES];
-        numbers.iter().for_each(|number| counts[32 - number.leading_zeros() as usize] += 1);
+        numbers
+            .iter()
+            .for_each(|number| counts[32 - number.leading_zeros() as usize] += 1);
         counts
     }
 

@@ -60,7 +60,11 @@ pub fn to_json(value: &impl Serialize) -> String {
 struct Escaping;
 
 impl Formatter for Escaping {
-    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
         writer.write_all(shown(fragment).as_bytes())
     }
 }
@@ -68,9 +72,14 @@ impl Formatter for Escaping {
 /// Copies text, and hands over each character that is unsafe, a quote or a backslash.
 fn put_with(text: &str, out: &mut Vec<u8>, put: impl Fn(char, &mut Vec<u8>)) {
     let (mut done, mut at) = (0, 0);
-    while let Some(step) = text.as_bytes()[at..].iter().position(|&byte| is_suspect(byte)) {
+    while let Some(step) = text.as_bytes()[at..]
+        .iter()
+        .position(|&byte| is_suspect(byte))
+    {
         at += step;
-        let Some(c) = text[at..].chars().next() else { break };
+        let Some(c) = text[at..].chars().next() else {
+            break;
+        };
         let next = at + c.len_utf8();
         if is_unsafe(c) || matches!(c, '"' | '\\') {
             out.extend_from_slice(&text.as_bytes()[done..at]);
@@ -111,7 +120,10 @@ mod tests {
             "\\u0000\\u001b[2J\\u007f\\u009b\\u202e\\u2066\\u061c\\u2028"
         );
         // Neighbours of those, and joiners that scripts need.
-        assert_eq!(escaped("\u{a0}«ab»…–ا\u{200c}\u{200d}\u{2070}"), "\u{a0}«ab»…–ا\u{200c}\u{200d}\u{2070}");
+        assert_eq!(
+            escaped("\u{a0}«ab»…–ا\u{200c}\u{200d}\u{2070}"),
+            "\u{a0}«ab»…–ا\u{200c}\u{200d}\u{2070}"
+        );
         assert_eq!(shown("C:\\x \"y\"\n\x1b"), "C:\\x \"y\"\\n\\u001b");
     }
 

@@ -36,8 +36,11 @@ impl<'a> Fields<'a> {
     }
 
     pub fn take(&mut self, count: u64, what: &str) -> Result<&'a [u8], String> {
-        let taken = usize::try_from(count).ok().and_then(|count| self.rest.split_at_checked(count));
-        let (taken, rest) = taken.ok_or_else(|| format!("{what} of {count} bytes, but {} are left", self.rest.len()))?;
+        let taken = usize::try_from(count)
+            .ok()
+            .and_then(|count| self.rest.split_at_checked(count));
+        let (taken, rest) = taken
+            .ok_or_else(|| format!("{what} of {count} bytes, but {} are left", self.rest.len()))?;
         self.rest = rest;
         Ok(taken)
     }
@@ -74,7 +77,16 @@ mod tests {
 
     #[test]
     fn numbers_are_read_back() {
-        let numbers = [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX - 1, u64::MAX];
+        let numbers = [
+            0,
+            1,
+            127,
+            128,
+            300,
+            u64::from(u32::MAX),
+            u64::MAX - 1,
+            u64::MAX,
+        ];
         let mut bytes = Vec::new();
         numbers.iter().for_each(|&n| put(&mut bytes, n));
         let signed = [0, -1, 1, i64::MIN, i64::MAX];
@@ -89,6 +101,10 @@ mod tests {
     fn cut_and_endless_numbers_are_errors() {
         assert!(Fields::new(&[0x80]).varint("n").is_err());
         assert!(Fields::new(&[0xff; 20]).varint("n").is_err());
-        assert!(Fields::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]).varint("n").is_err());
+        assert!(
+            Fields::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02])
+                .varint("n")
+                .is_err()
+        );
     }
 }

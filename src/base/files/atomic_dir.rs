@@ -14,7 +14,9 @@ const MARK: &str = ".tmp-";
 
 /// Makes a directory that `fill` fills. When this returns it is on disk, with all that is in it.
 pub fn create<T>(target: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
-    let filled = create_unsynced(target, |beside| fill(beside).and_then(|filled| durable::sync_tree(beside).map(|()| filled)))?;
+    let filled = create_unsynced(target, |beside| {
+        fill(beside).and_then(|filled| durable::sync_tree(beside).map(|()| filled))
+    })?;
     durable::sync_ancestors(target)?;
     Ok(filled)
 }
@@ -22,7 +24,10 @@ pub fn create<T>(target: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result
 /// The same for files that are checked before they are used again: a power loss may damage them.
 pub fn create_unsynced<T>(target: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     if fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(Error::damaged(Place::path(target), "is there already; choose another name, or remove it first"));
+        return Err(Error::damaged(
+            Place::path(target),
+            "is there already; choose another name, or remove it first",
+        ));
     }
     let beside = beside(target);
     let filled = make_own(&beside).and_then(|_lock| {
@@ -48,7 +53,10 @@ fn beside(target: &Path) -> PathBuf {
     let mut name = target.file_name().unwrap_or_default().to_owned();
     // On a shared file system another machine may have a process of this number.
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host: String = host.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    let host: String = host
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || *c == '-')
+        .collect();
     name.push(format!("{MARK}{host}-{}", std::process::id()));
     target.with_file_name(name)
 }
@@ -73,13 +81,22 @@ mod tests {
     fn a_directory_appears_whole_or_not_at_all() {
         let work = tempfile::tempdir().unwrap();
         let target = work.path().join("a");
-        let fill = |directory: &Path| fs::write(directory.join("file"), "x").map_err(|error| Error::io("x", error));
-        let failing = |directory: &Path| fill(directory).and_then(|()| Err::<(), _>(Error::Usage("no".to_owned())));
+        let fill = |directory: &Path| {
+            fs::write(directory.join("file"), "x").map_err(|error| Error::io("x", error))
+        };
+        let failing = |directory: &Path| {
+            fill(directory).and_then(|()| Err::<(), _>(Error::Usage("no".to_owned())))
+        };
         assert_eq!(create(&target, failing).unwrap_err().to_string(), "no");
         assert_eq!(fs::read_dir(work.path()).unwrap().count(), 0);
         create(&target, fill).unwrap();
         assert_eq!(fs::read(target.join("file")).unwrap(), b"x");
-        assert!(create(&target, fill).unwrap_err().to_string().ends_with("a: is there already; choose another name, or remove it first"));
+        assert!(
+            create(&target, fill)
+                .unwrap_err()
+                .to_string()
+                .ends_with("a: is there already; choose another name, or remove it first")
+        );
         assert_eq!(fs::read_dir(work.path()).unwrap().count(), 1);
     }
 

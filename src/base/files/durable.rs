@@ -40,7 +40,13 @@ fn create_dir_all_with(builder: &DirBuilder, path: &Path) -> Result<()> {
 /// could sync it. Only the parent must be readable.
 pub fn sync_ancestors(path: &Path) -> Result<()> {
     sync_dir(parent_of(path))?;
-    let above = path.ancestors().skip(2).map(|above| if above.as_os_str().is_empty() { Path::new(".") } else { above });
+    let above = path.ancestors().skip(2).map(|above| {
+        if above.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            above
+        }
+    });
     above.for_each(|above| drop(sync_dir(above)));
     Ok(())
 }
@@ -54,14 +60,20 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// The same with another name meanwhile.
 pub fn replace_via(beside: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
-    let written = File::create(beside).and_then(|mut file| file.write_all(bytes)).map_err(|error| Error::io(path.display(), error));
-    written.and_then(|()| rename(beside, path)).inspect_err(|_| drop(fs::remove_file(beside)))
+    let written = File::create(beside)
+        .and_then(|mut file| file.write_all(bytes))
+        .map_err(|error| Error::io(path.display(), error));
+    written
+        .and_then(|()| rename(beside, path))
+        .inspect_err(|_| drop(fs::remove_file(beside)))
 }
 
 /// Gives a file its final name: its content is on disk before, the name after.
 pub fn rename(beside: &Path, path: &Path) -> Result<()> {
     let failed = |error| Error::io(path.display(), error);
-    File::open(beside).and_then(|file| file.sync_all()).map_err(failed)?;
+    File::open(beside)
+        .and_then(|file| file.sync_all())
+        .map_err(failed)?;
     fs::rename(beside, path).map_err(failed)?;
     sync_dir(parent_of(path))
 }
@@ -80,7 +92,13 @@ pub fn sync_tree(directory: &Path) -> Result<()> {
         start_writing(file);
         Ok(())
     })?;
-    visit(directory, &mut |path| if path.is_dir() { sync_dir(path) } else { sync_file(path) })
+    visit(directory, &mut |path| {
+        if path.is_dir() {
+            sync_dir(path)
+        } else {
+            sync_file(path)
+        }
+    })
 }
 
 /// Calls `each` for every file below a directory, and for every directory after what is in it.
@@ -103,19 +121,33 @@ fn start_writing(path: &Path) {
     #[cfg(target_os = "linux")]
     if let Ok(file) = File::open(path) {
         // SAFETY: it takes numbers only, and the file is open. If it fails, the sync that follows takes longer.
-        unsafe { libc::sync_file_range(std::os::fd::AsRawFd::as_raw_fd(&file), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+        unsafe {
+            libc::sync_file_range(
+                std::os::fd::AsRawFd::as_raw_fd(&file),
+                0,
+                0,
+                libc::SYNC_FILE_RANGE_WRITE,
+            )
+        };
     }
     #[cfg(not(target_os = "linux"))]
     let _ = path;
 }
 
 fn sync_file(path: &Path) -> Result<()> {
-    File::open(path).and_then(|file| file.sync_all()).map_err(|error| Error::io(path.display(), error))
+    File::open(path)
+        .and_then(|file| file.sync_all())
+        .map_err(|error| Error::io(path.display(), error))
 }
 
 /// Syncs the names in a directory, where the file system can: some shares cannot, and one may write into a directory that one cannot read.
 pub fn sync_dir(directory: &Path) -> Result<()> {
-    let cannot = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOTSUP | libc::EACCES));
+    let cannot = |error: &io::Error| {
+        matches!(
+            error.raw_os_error(),
+            Some(libc::EINVAL | libc::ENOTSUP | libc::EACCES)
+        )
+    };
     match File::open(directory).and_then(|opened| opened.sync_all()) {
         Err(error) if !cannot(&error) => Err(Error::io(directory.display(), error)),
         _ => Ok(()),
@@ -124,7 +156,9 @@ pub fn sync_dir(directory: &Path) -> Result<()> {
 
 /// The directory that names a path: `.` for a bare name.
 pub fn parent_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
@@ -145,7 +179,12 @@ mod tests {
         sync_tree(work.path()).unwrap();
         assert_eq!(fs::read_dir(work.path().join("a/b")).unwrap().count(), 1);
         // What is in the way is no directory.
-        assert!(create_dir_all(&path.join("c")).unwrap_err().to_string().contains("a/b/file"));
+        assert!(
+            create_dir_all(&path.join("c"))
+                .unwrap_err()
+                .to_string()
+                .contains("a/b/file")
+        );
         assert_eq!(parent_of(Path::new("file")), Path::new("."));
     }
 }

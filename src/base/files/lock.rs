@@ -31,7 +31,13 @@ impl WriteLock {
         let path = directory.join(LOCK);
         let failed = |error| Error::io(path.display(), error);
         loop {
-            let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;
+            let mut file = OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .read(true)
+                .write(true)
+                .open(&path)
+                .map_err(failed)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(refusal(directory, what, &mut file)),
@@ -41,7 +47,10 @@ impl WriteLock {
             if !is_at(&file, &path) {
                 continue;
             }
-            let named = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write!(file, "{}", std::process::id()));
+            let named = file
+                .set_len(0)
+                .and_then(|()| file.rewind())
+                .and_then(|()| write!(file, "{}", std::process::id()));
             return match named {
                 Ok(()) => Ok(Self { _file: file }),
                 // On a full disk nothing is left behind.
@@ -62,7 +71,13 @@ impl WriteLock {
 fn refusal(directory: &Path, what: &str, file: &mut File) -> Error {
     let mut holder = String::new();
     let _ = file.read_to_string(&mut holder);
-    Error::damaged(Place::path(directory), format!("process {} is writing this {what}; wait for it to end", holder.trim()))
+    Error::damaged(
+        Place::path(directory),
+        format!(
+            "process {} is writing this {what}; wait for it to end",
+            holder.trim()
+        ),
+    )
 }
 
 fn is_at(file: &File, path: &Path) -> bool {

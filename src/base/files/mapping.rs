@@ -45,12 +45,20 @@ impl Mapping {
     pub fn of_temporary(file: &File, directory: &Path) -> io::Result<Self> {
         // SAFETY: as above.
         let map = unsafe { Mmap::map(file) }?;
-        Ok(Self::register(map, &directory.join("a temporary file"), false))
+        Ok(Self::register(
+            map,
+            &directory.join("a temporary file"),
+            false,
+        ))
     }
 
     fn register(map: Mmap, name: &Path, has_fixed_end: bool) -> Self {
         let name = CString::new(name.as_os_str().as_bytes()).unwrap_or_default();
-        Self { _entry: Entry::add(&map, &name, has_fixed_end), map, _name: name }
+        Self {
+            _entry: Entry::add(&map, &name, has_fixed_end),
+            map,
+            _name: name,
+        }
     }
 
     /// Gives back the memory of some bytes; they are read from the file again when they are used again.
@@ -58,7 +66,10 @@ impl Mapping {
         let end = bytes.end.min(self.map.len());
         if let Some(length) = end.checked_sub(bytes.start) {
             // SAFETY: pages of a file that is mapped for reading only come back as they were.
-            let _ = unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, bytes.start, length) };
+            let _ = unsafe {
+                self.map
+                    .unchecked_advise_range(UncheckedAdvice::DontNeed, bytes.start, length)
+            };
         }
     }
 }
@@ -95,13 +106,22 @@ impl Slot {
 
     /// The file, if its last bytes are not what they were. Only for who holds [`CHANGING`], or owns the slot: so the file stays mapped.
     fn truncated(&self) -> Option<PathBuf> {
-        let (start, length) = (self.start.load(Ordering::Acquire), self.length.load(Ordering::Relaxed));
+        let (start, length) = (
+            self.start.load(Ordering::Acquire),
+            self.length.load(Ordering::Relaxed),
+        );
         if start == 0 || length < 8 || self.has_fixed_end.load(Ordering::Relaxed) == 0 {
             return None;
         }
         // SAFETY: the mapping has this length, and the name lives as long as the mapping.
-        let (end, name) = unsafe { (read_end(start, length), CStr::from_ptr(self.name.load(Ordering::Relaxed))) };
-        (end != self.end.load(Ordering::Relaxed)).then(|| Path::new(OsStr::from_bytes(name.to_bytes())).to_owned())
+        let (end, name) = unsafe {
+            (
+                read_end(start, length),
+                CStr::from_ptr(self.name.load(Ordering::Relaxed)),
+            )
+        };
+        (end != self.end.load(Ordering::Relaxed))
+            .then(|| Path::new(OsStr::from_bytes(name.to_bytes())).to_owned())
     }
 }
 
@@ -110,7 +130,9 @@ impl Slot {
 /// `length` bytes must be mapped from `start`, at least eight.
 unsafe fn read_end(start: usize, length: usize) -> u64 {
     // SAFETY: these bytes are mapped. Volatile, as something else may have changed them.
-    unsafe { ((start + length - 8) as *const [u8; 8]).read_volatile() }.iter().fold(0, |end, &byte| end << 8 | u64::from(byte))
+    unsafe { ((start + length - 8) as *const [u8; 8]).read_volatile() }
+        .iter()
+        .fold(0, |end, &byte| end << 8 | u64::from(byte))
 }
 
 const SLOTS: usize = 256;
@@ -124,7 +146,10 @@ struct Block {
 
 impl Block {
     const fn new() -> Self {
-        Self { slots: [const { Slot::free() }; SLOTS], next: AtomicPtr::new(ptr::null_mut()) }
+        Self {
+            slots: [const { Slot::free() }; SLOTS],
+            next: AtomicPtr::new(ptr::null_mut()),
+        }
     }
 
     fn next(&self) -> Option<&'static Self> {
@@ -150,19 +175,26 @@ struct Entry(&'static Slot);
 impl Entry {
     fn add(map: &Mmap, name: &CStr, has_fixed_end: bool) -> Self {
         let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = blocks().flat_map(|block| &block.slots).find(|slot| slot.start.load(Ordering::Acquire) == 0);
+        let free = blocks()
+            .flat_map(|block| &block.slots)
+            .find(|slot| slot.start.load(Ordering::Acquire) == 0);
         let slot = free.unwrap_or_else(|| {
             let added: &'static Block = Box::leak(Box::new(Block::new()));
             let last = blocks().last().unwrap_or(&TABLE);
-            last.next.store(ptr::from_ref(added).cast_mut(), Ordering::Release);
+            last.next
+                .store(ptr::from_ref(added).cast_mut(), Ordering::Release);
             &added.slots[0]
         });
         slot.length.store(map.len(), Ordering::Relaxed);
         slot.name.store(name.as_ptr().cast_mut(), Ordering::Relaxed);
-        slot.has_fixed_end.store(usize::from(has_fixed_end), Ordering::Relaxed);
+        slot.has_fixed_end
+            .store(usize::from(has_fixed_end), Ordering::Relaxed);
         if map.len() >= 8 {
             // SAFETY: the mapping has this length.
-            slot.end.store(unsafe { read_end(map.as_ptr() as usize, map.len()) }, Ordering::Relaxed);
+            slot.end.store(
+                unsafe { read_end(map.as_ptr() as usize, map.len()) },
+                Ordering::Relaxed,
+            );
         }
         slot.start.store(map.as_ptr() as usize, Ordering::Release);
         Self(slot)
@@ -173,7 +205,10 @@ impl Drop for Entry {
     fn drop(&mut self) {
         let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(path) = self.0.truncated() {
-            TRUNCATED.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(path);
+            TRUNCATED
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get_or_insert(path);
         }
         self.0.start.store(0, Ordering::Release);
     }
@@ -183,9 +218,16 @@ impl Drop for Entry {
 pub fn ensure_whole() -> Result<()> {
     let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut before = TRUNCATED.lock().unwrap_or_else(PoisonError::into_inner);
-    let truncated = before.take().or_else(|| blocks().flat_map(|block| &block.slots).find_map(Slot::truncated));
+    let truncated = before.take().or_else(|| {
+        blocks()
+            .flat_map(|block| &block.slots)
+            .find_map(Slot::truncated)
+    });
     match truncated {
-        Some(path) => Err(Error::damaged(Place::path(&path), "file was truncated while in use; restore it from a copy, or make it again")),
+        Some(path) => Err(Error::damaged(
+            Place::path(&path),
+            "file was truncated while in use; restore it from a copy, or make it again",
+        )),
         None => Ok(()),
     }
 }
@@ -205,7 +247,10 @@ impl Mapped {
             let start = slot.start.load(Ordering::Acquire);
             start != 0 && address >= start && address - start < slot.length.load(Ordering::Relaxed)
         })?;
-        Some(Self { name: slot.name.load(Ordering::Relaxed), bytes: slot.length.load(Ordering::Relaxed) })
+        Some(Self {
+            name: slot.name.load(Ordering::Relaxed),
+            bytes: slot.length.load(Ordering::Relaxed),
+        })
     }
 }
 
@@ -216,29 +261,47 @@ mod tests {
 
     fn name_at(address: usize) -> Option<String> {
         // SAFETY: the mapping that is looked for lives.
-        Mapped::at(address).map(|mapped| unsafe { CStr::from_ptr(mapped.name) }.to_str().unwrap().to_owned())
+        Mapped::at(address).map(|mapped| {
+            unsafe { CStr::from_ptr(mapped.name) }
+                .to_str()
+                .unwrap()
+                .to_owned()
+        })
     }
 
     #[test]
     fn each_mapping_is_found_by_its_addresses_as_long_as_it_lives() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[7; 10_000]).unwrap();
-        let maps: Vec<Mapping> = (0..3 * SLOTS).map(|n| Mapping::of(&file, Path::new(&format!("file {n}"))).unwrap()).collect();
+        let maps: Vec<Mapping> = (0..3 * SLOTS)
+            .map(|n| Mapping::of(&file, Path::new(&format!("file {n}"))).unwrap())
+            .collect();
         let start = |n: usize| maps[n].as_ptr() as usize;
         for n in 0..maps.len() {
-            assert_eq!([0, 9_999].map(|at| name_at(start(n) + at).unwrap()), [format!("file {n}"), format!("file {n}")]);
+            assert_eq!(
+                [0, 9_999].map(|at| name_at(start(n) + at).unwrap()),
+                [format!("file {n}"), format!("file {n}")]
+            );
         }
         assert_eq!(Mapped::at(start(5)).unwrap().bytes, 10_000);
         let addresses: Vec<usize> = (0..maps.len()).map(start).collect();
         maps[0].release(0..20_000);
         assert_eq!(maps[0][9_999], 7);
         drop(maps);
-        assert!(addresses.into_iter().all(|address| name_at(address).is_none_or(|name| !name.starts_with("file "))));
+        assert!(
+            addresses
+                .into_iter()
+                .all(|address| name_at(address).is_none_or(|name| !name.starts_with("file ")))
+        );
         assert!(Mapped::at(ptr::from_ref(&TABLE) as usize).is_none());
     }
 
     #[test]
     fn an_empty_file_is_mapped_as_nothing() {
-        assert!(Mapping::of(&tempfile::tempfile().unwrap(), Path::new("empty")).unwrap().is_empty());
+        assert!(
+            Mapping::of(&tempfile::tempfile().unwrap(), Path::new("empty"))
+                .unwrap()
+                .is_empty()
+        );
     }
 }

@@ -48,7 +48,12 @@ impl SealedWriter<io::BufWriter<File>> {
 
 impl<W: Write> SealedWriter<W> {
     pub fn new(out: W) -> io::Result<Self> {
-        let mut writer = Self { out, block: Vec::with_capacity(BLOCK_BYTES), checksums: Vec::new(), written: 0 };
+        let mut writer = Self {
+            out,
+            block: Vec::with_capacity(BLOCK_BYTES),
+            checksums: Vec::new(),
+            written: 0,
+        };
         writer.write_all(&MAGIC)?;
         Ok(writer)
     }
@@ -65,8 +70,15 @@ impl<W: Write> SealedWriter<W> {
         if !self.block.is_empty() {
             self.end_block()?;
         }
-        let sums: Vec<u8> = self.checksums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
-        let mut footer: Vec<u8> = [self.written, described, VERSION, checksum(&sums)].iter().flat_map(|word| word.to_le_bytes()).collect();
+        let sums: Vec<u8> = self
+            .checksums
+            .iter()
+            .flat_map(|sum| sum.to_le_bytes())
+            .collect();
+        let mut footer: Vec<u8> = [self.written, described, VERSION, checksum(&sums)]
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
         footer.extend_from_slice(&checksum(&footer).to_le_bytes());
         self.out.write_all(&sums)?;
         self.out.write_all(&footer)?;
@@ -114,7 +126,13 @@ impl Sealed {
         let file = File::open(path).map_err(|error| Error::io(&name, error))?;
         // Files of an index are never changed once a manifest names them; a writer makes new ones.
         let map = Mapping::of(&file, path).map_err(|error| Error::io(&name, error))?;
-        let mut sealed = Self { map, file: name, body: 0, description: 0..0, checked: Vec::new() };
+        let mut sealed = Self {
+            map,
+            file: name,
+            body: 0,
+            description: 0..0,
+            checked: Vec::new(),
+        };
         sealed.read_footer()?;
         Ok(sealed)
     }
@@ -127,18 +145,34 @@ impl Sealed {
             return Err(short());
         }
         if version != VERSION {
-            return Err(self.damaged(at as u64 + 16, format!("version {version}, this program reads version {VERSION}")));
+            return Err(self.damaged(
+                at as u64 + 16,
+                format!("version {version}, this program reads version {VERSION}"),
+            ));
         }
         let blocks = body.div_ceil(BLOCK_BYTES as u64);
-        if body < described || blocks.checked_mul(8).and_then(|bytes| bytes.checked_add(body)) != Some(at as u64) {
-            return Err(self.damaged(at as u64, "the footer does not fit the file's size; the file was cut or joined"));
+        if body < described
+            || blocks
+                .checked_mul(8)
+                .and_then(|bytes| bytes.checked_add(body))
+                != Some(at as u64)
+        {
+            return Err(self.damaged(
+                at as u64,
+                "the footer does not fit the file's size; the file was cut or joined",
+            ));
         }
         if checksum(&self.map[body as usize..at]) != sums {
-            return Err(self.damaged(body, "the checksums do not match their own checksum; the file was altered"));
+            return Err(self.damaged(
+                body,
+                "the checksums do not match their own checksum; the file was altered",
+            ));
         }
         self.body = body as usize;
         self.description = described as usize..body as usize;
-        self.checked = (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        self.checked = (0..blocks.div_ceil(64))
+            .map(|_| AtomicU64::new(0))
+            .collect();
         Ok(())
     }
 
@@ -160,7 +194,10 @@ impl Sealed {
     pub fn describe<T: DeserializeOwned>(&self) -> Result<T> {
         let json = self.bytes(self.description.start as u64, self.description.len() as u64)?;
         serde_json::from_slice(json).map_err(|error| {
-            self.damaged(self.description.start as u64, format!("the file is whole, but another version of dedup made it: {error}"))
+            self.damaged(
+                self.description.start as u64,
+                format!("the file is whole, but another version of dedup made it: {error}"),
+            )
         })
     }
 
@@ -168,16 +205,27 @@ impl Sealed {
     #[inline(always)]
     pub fn bytes(&self, start: u64, length: u64) -> Result<&[u8]> {
         // Of nearly all that is asked for, the block was looked at before.
-        let (block, last) = (start / BLOCK_BYTES as u64, start.wrapping_add(length).wrapping_sub(1));
-        if last / BLOCK_BYTES as u64 == block && last < self.body as u64 && start <= last && self.is_checked(block as usize) {
+        let (block, last) = (
+            start / BLOCK_BYTES as u64,
+            start.wrapping_add(length).wrapping_sub(1),
+        );
+        if last / BLOCK_BYTES as u64 == block
+            && last < self.body as u64
+            && start <= last
+            && self.is_checked(block as usize)
+        {
             return Ok(&self.map[start as usize..=last as usize]);
         }
         self.bytes_of_blocks(start, length)
     }
 
     fn bytes_of_blocks(&self, start: u64, length: u64) -> Result<&[u8]> {
-        let end = start.checked_add(length).filter(|&end| end <= self.body as u64);
-        let Some(end) = end else { return Err(self.too_short(start, length)) };
+        let end = start
+            .checked_add(length)
+            .filter(|&end| end <= self.body as u64);
+        let Some(end) = end else {
+            return Err(self.too_short(start, length));
+        };
         let (start, end) = (start as usize, end as usize);
         for block in blocks_of(start, end) {
             self.ensure_block(block)?;
@@ -187,13 +235,20 @@ impl Sealed {
 
     #[cold]
     fn too_short(&self, start: u64, length: u64) -> Error {
-        self.damaged(start, format!("{length} bytes are expected here, the file is too short"))
+        self.damaged(
+            start,
+            format!("{length} bytes are expected here, the file is too short"),
+        )
     }
 
     /// Reads bytes of the body from the file itself, once their blocks were found right: what is asked for so rarely is not mapped.
     pub fn read_from(&self, file: &File, start: u64, bytes: &mut [u8]) -> Result<()> {
-        let end = start.checked_add(bytes.len() as u64).filter(|&end| end <= self.body as u64);
-        let Some(end) = end else { return Err(self.too_short(start, bytes.len() as u64)) };
+        let end = start
+            .checked_add(bytes.len() as u64)
+            .filter(|&end| end <= self.body as u64);
+        let Some(end) = end else {
+            return Err(self.too_short(start, bytes.len() as u64));
+        };
         for block in blocks_of(start as usize, end as usize) {
             if !self.is_checked(block) {
                 let mut whole = vec![0; self.block_range(block).len()];
@@ -205,17 +260,21 @@ impl Sealed {
     }
 
     fn read_exact(&self, file: &File, start: u64, bytes: &mut [u8]) -> Result<()> {
-        file.read_exact_at(bytes, start).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                self.damaged(start, "file was truncated while in use; restore it from a copy, or make it again")
-            }
-            _ => Error::io(&self.file, error),
-        })
+        file.read_exact_at(bytes, start)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => self.damaged(
+                    start,
+                    "file was truncated while in use; restore it from a copy, or make it again",
+                ),
+                _ => Error::io(&self.file, error),
+            })
     }
 
     /// Fetches places that will be asked for: many at once take little longer than one.
     pub fn touch(&self, places: impl Iterator<Item = u64>) {
-        let fetched = places.fold(0, |sum, at| sum ^ self.map.get(at as usize).copied().unwrap_or_default());
+        let fetched = places.fold(0, |sum, at| {
+            sum ^ self.map.get(at as usize).copied().unwrap_or_default()
+        });
         // As if somebody wanted it.
         std::hint::black_box(fetched);
     }
@@ -243,12 +302,17 @@ impl Sealed {
 
     /// The same, and calls after each block.
     pub fn verify_and(&self, call: impl Fn()) -> Result<()> {
-        (0..self.body.div_ceil(BLOCK_BYTES)).try_for_each(|block| self.ensure_block(block).map(|()| call()))
+        (0..self.body.div_ceil(BLOCK_BYTES))
+            .try_for_each(|block| self.ensure_block(block).map(|()| call()))
     }
 
     #[inline(always)]
     fn ensure_block(&self, block: usize) -> Result<()> {
-        if self.is_checked(block) { Ok(()) } else { self.check_block(block) }
+        if self.is_checked(block) {
+            Ok(())
+        } else {
+            self.check_block(block)
+        }
     }
 
     #[inline(always)]
@@ -268,7 +332,10 @@ impl Sealed {
     fn check(&self, block: usize, bytes: &[u8]) -> Result<()> {
         let [sum] = words(&self.map[self.body + 8 * block..]);
         if checksum(bytes) != sum {
-            let what = format!("a block of {} bytes does not match its checksum; the file was altered", bytes.len());
+            let what = format!(
+                "a block of {} bytes does not match its checksum; the file was altered",
+                bytes.len()
+            );
             return Err(self.damaged(self.block_range(block).start as u64, what));
         }
         self.checked[block / 64].fetch_or(1 << (block % 64), Ordering::Relaxed);
@@ -283,11 +350,17 @@ impl Sealed {
 /// The blocks that hold some bytes.
 #[inline(always)]
 fn blocks_of(start: usize, end: usize) -> Range<usize> {
-    start / BLOCK_BYTES..if start < end { (end - 1) / BLOCK_BYTES + 1 } else { 0 }
+    start / BLOCK_BYTES..if start < end {
+        (end - 1) / BLOCK_BYTES + 1
+    } else {
+        0
+    }
 }
 
 fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
-    std::array::from_fn(|index| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * index + byte])))
+    std::array::from_fn(|index| {
+        u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * index + byte]))
+    })
 }
 
 /// Asks for one of many that will be looked at soon; nothing waits for it.
@@ -296,7 +369,11 @@ pub fn prefetch<T>(many: &[T], at: u64) {
     #[cfg(target_arch = "x86_64")]
     if let Some(one) = many.get(at as usize) {
         // SAFETY: a hint, and the address is that of one of them.
-        unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(std::ptr::from_ref(one).cast()) };
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
+                std::ptr::from_ref(one).cast(),
+            )
+        };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (many, at);
@@ -326,11 +403,19 @@ mod tests {
             assert_eq!(file.bytes(8, length as u64).unwrap(), content);
             assert_eq!(file.describe::<Vec<u8>>().unwrap(), [1, 2, 3]);
             let (plain, mut read) = (File::open(&path).unwrap(), vec![0; length]);
-            Sealed::open(&path).unwrap().read_from(&plain, 8, &mut read).unwrap();
+            Sealed::open(&path)
+                .unwrap()
+                .read_from(&plain, 8, &mut read)
+                .unwrap();
             assert_eq!(read, content);
-            assert!(file.read_from(&plain, 9 + length as u64 + 100, &mut [0]).is_err());
+            assert!(
+                file.read_from(&plain, 9 + length as u64 + 100, &mut [0])
+                    .is_err()
+            );
             file.verify().unwrap();
-            assert!(file.bytes(8, length as u64 + 100).is_err() && file.bytes(u64::MAX, 2).is_err());
+            assert!(
+                file.bytes(8, length as u64 + 100).is_err() && file.bytes(u64::MAX, 2).is_err()
+            );
         }
     }
 
@@ -341,8 +426,14 @@ mod tests {
         let mut bytes = fs::read(&path).unwrap();
         bytes[10] ^= 1;
         fs::write(&path, bytes).unwrap();
-        let error = Sealed::open(&path).unwrap().read_from(&File::open(&path).unwrap(), 9, &mut [0; 2]).unwrap_err();
-        assert!(error.to_string().contains("does not match its checksum"), "{error}");
+        let error = Sealed::open(&path)
+            .unwrap()
+            .read_from(&File::open(&path).unwrap(), 9, &mut [0; 2])
+            .unwrap_err();
+        assert!(
+            error.to_string().contains("does not match its checksum"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -42,7 +42,11 @@ pub struct TempFile {
 
 impl TempFile {
     pub fn new(directory: &TempDir) -> Result<Self> {
-        Ok(Self { file: directory.file()?, bytes: 0, place: directory.path() })
+        Ok(Self {
+            file: directory.file()?,
+            bytes: 0,
+            place: directory.path(),
+        })
     }
 
     /// How many bytes were appended.
@@ -59,21 +63,35 @@ impl TempFile {
     }
 
     pub fn write_at(&self, bytes: &[u8], at: u64) -> Result<()> {
-        self.file.write_all_at(bytes, at).map_err(|error| self.failed(error))
+        self.file
+            .write_all_at(bytes, at)
+            .map_err(|error| self.failed(error))
     }
 
     pub fn read_at(&self, bytes: &mut [u8], at: u64) -> Result<()> {
-        self.file.read_exact_at(bytes, at).map_err(|error| self.failed(error))
+        self.file
+            .read_exact_at(bytes, at)
+            .map_err(|error| self.failed(error))
     }
 
     /// Gives back the room of a range that is not read again, where the system can: it need not reach the disk then.
     pub fn release(&self, range: &Range<u64>) {
-        let (start, end) = (range.start.next_multiple_of(PAGE_BYTES), range.end / PAGE_BYTES * PAGE_BYTES);
+        let (start, end) = (
+            range.start.next_multiple_of(PAGE_BYTES),
+            range.end / PAGE_BYTES * PAGE_BYTES,
+        );
         #[cfg(target_os = "linux")]
         if start < end {
             let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
             // SAFETY: it takes numbers only, and the file is open. If it fails, nothing has changed.
-            unsafe { libc::fallocate(self.file.as_raw_fd(), how, start as libc::off_t, (end - start) as libc::off_t) };
+            unsafe {
+                libc::fallocate(
+                    self.file.as_raw_fd(),
+                    how,
+                    start as libc::off_t,
+                    (end - start) as libc::off_t,
+                )
+            };
         }
     }
 
@@ -99,7 +117,13 @@ pub struct TempReader<'a> {
 
 impl<'a> TempReader<'a> {
     pub fn new(file: &'a TempFile, range: Range<u64>, piece_bytes: usize) -> Self {
-        Self { file, range, piece: Vec::new(), at: 0, piece_bytes }
+        Self {
+            file,
+            range,
+            piece: Vec::new(),
+            at: 0,
+            piece_bytes,
+        }
     }
 
     pub fn is_at_end(&self) -> bool {

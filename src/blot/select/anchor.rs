@@ -30,7 +30,10 @@ struct Phrase {
 
 pub fn read(path: &str, tokenizer: &Tokenizer) -> Made {
     let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
-    let phrases: BTreeSet<Phrase> = text.lines().filter_map(|line| phrase(line, tokenizer)).collect();
+    let phrases: BTreeSet<Phrase> = text
+        .lines()
+        .filter_map(|line| phrase(line, tokenizer))
+        .collect();
     if phrases.is_empty() {
         return Err(format!("{path}: no phrases; write one a line"));
     }
@@ -39,14 +42,21 @@ pub fn read(path: &str, tokenizer: &Tokenizer) -> Made {
 
 fn phrase(line: &str, tokenizer: &Tokenizer) -> Option<Phrase> {
     let mut tokens = Tokens::default();
-    let (line, is_open) = line.trim_end().strip_suffix('*').map_or((line, false), |line| (line, true));
+    let (line, is_open) = line
+        .trim_end()
+        .strip_suffix('*')
+        .map_or((line, false), |line| (line, true));
     tokenizer.clone().tokenize(line, &mut tokens);
-    (!tokens.is_empty()).then(|| Phrase { tokens: tokens.iter().map(<[u8]>::to_vec).collect(), is_open })
+    (!tokens.is_empty()).then(|| Phrase {
+        tokens: tokens.iter().map(<[u8]>::to_vec).collect(),
+        is_open,
+    })
 }
 
 impl Anchor {
     fn new(list: BTreeSet<Phrase>) -> Self {
-        let (mut phrases, mut open_lengths, mut lines) = (HashMap::<_, Vec<_>>::new(), BTreeSet::new(), Vec::new());
+        let (mut phrases, mut open_lengths, mut lines) =
+            (HashMap::<_, Vec<_>>::new(), BTreeSet::new(), Vec::new());
         for phrase in list {
             let first = phrase.tokens[0].clone();
             if phrase.is_open && phrase.tokens.len() == 1 {
@@ -56,15 +66,24 @@ impl Anchor {
             lines.extend(if phrase.is_open { b"*\n\n" } else { b"\n\n\n" });
             phrases.entry(first).or_default().push(phrase);
         }
-        Self { phrases, open_lengths, digest: xxh3_64(&lines) }
+        Self {
+            phrases,
+            open_lengths,
+            digest: xxh3_64(&lines),
+        }
     }
 
     fn starts_at(&self, tokens: &Tokens, at: usize) -> bool {
         let first = tokens.get(at);
-        let beginnings = self.open_lengths.iter().filter_map(|&length| first.get(..length));
-        beginnings
-            .chain([first])
-            .any(|key| self.phrases.get(key).is_some_and(|phrases| phrases.iter().any(|phrase| phrase.starts_at(tokens, at))))
+        let beginnings = self
+            .open_lengths
+            .iter()
+            .filter_map(|&length| first.get(..length));
+        beginnings.chain([first]).any(|key| {
+            self.phrases
+                .get(key)
+                .is_some_and(|phrases| phrases.iter().any(|phrase| phrase.starts_at(tokens, at)))
+        })
     }
 }
 
@@ -74,14 +93,24 @@ impl Phrase {
         at + last < tokens.len()
             && self.tokens.iter().enumerate().all(|(index, token)| {
                 let found = tokens.get(at + index);
-                if self.is_open && index == last { found.starts_with(token) } else { found == token.as_slice() }
+                if self.is_open && index == last {
+                    found.starts_with(token)
+                } else {
+                    found == token.as_slice()
+                }
             })
     }
 }
 
 impl Select for Anchor {
     fn reject(&self, tokens: &Tokens, blots: &Blots, keep: &mut [bool]) {
-        blots.positions.iter().zip(keep).for_each(|(&position, keep)| *keep = *keep && self.starts_at(tokens, position as usize));
+        blots
+            .positions
+            .iter()
+            .zip(keep)
+            .for_each(|(&position, keep)| {
+                *keep = *keep && self.starts_at(tokens, position as usize)
+            });
     }
 
     fn name(&self) -> String {
@@ -96,13 +125,25 @@ mod tests {
 
     fn positions(anchors: &str, text: &str) -> Vec<u32> {
         let mut tokenizer = Tokenizer::new(Rule::Word, false);
-        let anchor = Anchor::new(anchors.lines().filter_map(|line| phrase(line, &tokenizer)).collect());
+        let anchor = Anchor::new(
+            anchors
+                .lines()
+                .filter_map(|line| phrase(line, &tokenizer))
+                .collect(),
+        );
         let mut tokens = Tokens::default();
         tokenizer.tokenize(text, &mut tokens);
-        let blots = Blots { values: vec![0; tokens.len()], positions: (0..tokens.len() as u32).collect(), ..Blots::default() };
+        let blots = Blots {
+            values: vec![0; tokens.len()],
+            positions: (0..tokens.len() as u32).collect(),
+            ..Blots::default()
+        };
         let mut keep = vec![true; tokens.len()];
         anchor.reject(&tokens, &blots, &mut keep);
-        (0..).zip(keep).filter_map(|(at, keep)| keep.then_some(at)).collect()
+        (0..)
+            .zip(keep)
+            .filter_map(|(at, keep)| keep.then_some(at))
+            .collect()
     }
 
     #[test]
@@ -118,7 +159,14 @@ mod tests {
     #[test]
     fn the_name_depends_on_the_phrases_only() {
         let tokenizer = Tokenizer::new(Rule::Word, false);
-        let name = |text: &str| Anchor::new(text.lines().filter_map(|line| phrase(line, &tokenizer)).collect()).name();
+        let name = |text: &str| {
+            Anchor::new(
+                text.lines()
+                    .filter_map(|line| phrase(line, &tokenizer))
+                    .collect(),
+            )
+            .name()
+        };
         assert_eq!(name("A\n b\n"), name("b\n\na"));
         assert_ne!(name("a\nb"), name("a b"));
         assert_ne!(name("a*"), name("a"));

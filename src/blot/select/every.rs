@@ -9,7 +9,9 @@ pub struct Every(pub u64);
 
 impl Select for Every {
     fn reject(&self, _: &Tokens, _: &Blots, keep: &mut [bool]) {
-        keep.iter_mut().zip(0_u64..).for_each(|(keep, index)| *keep &= index.is_multiple_of(self.0));
+        keep.iter_mut()
+            .zip(0_u64..)
+            .for_each(|(keep, index)| *keep &= index.is_multiple_of(self.0));
     }
 
     fn name(&self) -> String {

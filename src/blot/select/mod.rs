@@ -48,21 +48,36 @@ pub struct Of<'a> {
 type Row = (&'static str, &'static str, fn(&str, Of<'_>) -> Made);
 
 pub const TABLE: [Row; 5] = [
-    ("mod:N", "blots that N divides: one in N", |n, _| Ok(Box::new(modulo::Modulo(number(n)?)))),
-    ("every:N", "the first of each N blots", |n, _| Ok(Box::new(every::Every(number(n)?)))),
-    ("winnow:W", "the least of each W neighbours; no shared run of W+k-1 tokens is missed (with --interleave N, of W+(k-1)*N)", |w, _| {
-        Ok(Box::new(winnow::Winnow(number(w)?)))
+    ("mod:N", "blots that N divides: one in N", |n, _| {
+        Ok(Box::new(modulo::Modulo(number(n)?)))
     }),
-    ("anchor:FILE", "windows that start with a phrase of FILE, one a line (a last * stands for any ending)", |path, of| {
-        anchor::read(path, of.tokenizer)
+    ("every:N", "the first of each N blots", |n, _| {
+        Ok(Box::new(every::Every(number(n)?)))
     }),
-    ("spex:FILE", "chunks that occur more than once where dedup-spex --filter-out FILE was run", spex::read),
+    (
+        "winnow:W",
+        "the least of each W neighbours; no shared run of W+k-1 tokens is missed (with --interleave N, of W+(k-1)*N)",
+        |w, _| Ok(Box::new(winnow::Winnow(number(w)?))),
+    ),
+    (
+        "anchor:FILE",
+        "windows that start with a phrase of FILE, one a line (a last * stands for any ending)",
+        |path, of| anchor::read(path, of.tokenizer),
+    ),
+    (
+        "spex:FILE",
+        "chunks that occur more than once where dedup-spex --filter-out FILE was run",
+        spex::read,
+    ),
 ];
 
 /// What there is, for a help text.
 pub fn help() -> String {
     let rows = TABLE.map(|(name, what, _)| format!("{name}: {what}"));
-    format!("all: every blot;\n{};\nseveral with commas: what all of them keep", rows.join(";\n"))
+    format!(
+        "all: every blot;\n{};\nseveral with commas: what all of them keep",
+        rows.join(";\n")
+    )
 }
 
 /// Whether nothing is missing that two documents of the collection share: all blots are kept, or all that several documents have.
@@ -82,11 +97,34 @@ pub fn is_scheme_shared_only(scheme: &BlotScheme) -> bool {
 
 /// The scheme of the same blots if none were left out for being in a single document.
 pub fn without_spex(scheme: &BlotScheme) -> BlotScheme {
-    let select: Vec<&str> = scheme.select.split(',').filter(|part| !is_spex(part)).collect();
-    let select = if select.is_empty() { "all".to_owned() } else { select.join(",") };
-    let shape = |named: &str| named.split_once('/').filter(|(_, select)| is_spex(select)).map_or(named, |(shape, _)| shape).to_owned();
-    let window = scheme.window.split(',').map(shape).collect::<Vec<_>>().join(",");
-    BlotScheme { window, select, ..scheme.clone() }
+    let select: Vec<&str> = scheme
+        .select
+        .split(',')
+        .filter(|part| !is_spex(part))
+        .collect();
+    let select = if select.is_empty() {
+        "all".to_owned()
+    } else {
+        select.join(",")
+    };
+    let shape = |named: &str| {
+        named
+            .split_once('/')
+            .filter(|(_, select)| is_spex(select))
+            .map_or(named, |(shape, _)| shape)
+            .to_owned()
+    };
+    let window = scheme
+        .window
+        .split(',')
+        .map(shape)
+        .collect::<Vec<_>>()
+        .join(",");
+    BlotScheme {
+        window,
+        select,
+        ..scheme.clone()
+    }
 }
 
 fn is_spex(part: &str) -> bool {
@@ -106,7 +144,10 @@ pub fn rate(name: &str) -> f64 {
 }
 
 fn number(text: &str) -> Result<u64, String> {
-    text.parse().ok().filter(|&n| n > 0).ok_or_else(|| format!("'{text}' is not a number above 0"))
+    text.parse()
+        .ok()
+        .filter(|&n| n > 0)
+        .ok_or_else(|| format!("'{text}' is not a number above 0"))
 }
 
 /// A chain of heuristics.
@@ -122,15 +163,21 @@ impl Selection {
         let mut chain = Vec::new();
         for part in text.split(',').filter(|&part| part != "all") {
             let (name, argument) = part.split_once(':').unwrap_or((part, ""));
-            let (.., make) = TABLE.iter().find(|(row, ..)| row.split(':').next() == Some(name)).ok_or_else(|| {
-                let names: Vec<_> = TABLE.iter().map(|(name, ..)| *name).collect();
-                format!("no selection '{part}'; there are all, {}", names.join(", "))
-            })?;
+            let (.., make) = TABLE
+                .iter()
+                .find(|(row, ..)| row.split(':').next() == Some(name))
+                .ok_or_else(|| {
+                    let names: Vec<_> = TABLE.iter().map(|(name, ..)| *name).collect();
+                    format!("no selection '{part}'; there are all, {}", names.join(", "))
+                })?;
             chain.push(make(argument, of).map_err(|what| format!("{name}: {what}"))?);
         }
         chain.sort_by_key(|select| select.name());
         chain.dedup_by_key(|select| select.name());
-        Ok(Self { chain: chain.into(), keep: Vec::new() })
+        Ok(Self {
+            chain: chain.into(),
+            keep: Vec::new(),
+        })
     }
 
     /// Every blot is kept.
@@ -143,7 +190,11 @@ impl Selection {
         if self.chain.is_empty() {
             return "all".to_owned();
         }
-        self.chain.iter().map(|select| select.name()).collect::<Vec<_>>().join(",")
+        self.chain
+            .iter()
+            .map(|select| select.name())
+            .collect::<Vec<_>>()
+            .join(",")
     }
 
     /// Whether blots that a single document has are left out.
@@ -163,12 +214,25 @@ impl Selection {
         }
         empty(&mut self.keep);
         self.keep.resize(blots.len(), true);
-        let (spex, others): (Vec<_>, Vec<_>) = self.chain.iter().partition(|select| select.keeps_all_shared());
-        others.iter().for_each(|select| select.reject(tokens, blots, &mut self.keep));
+        let (spex, others): (Vec<_>, Vec<_>) = self
+            .chain
+            .iter()
+            .partition(|select| select.keeps_all_shared());
+        others
+            .iter()
+            .for_each(|select| select.reject(tokens, blots, &mut self.keep));
         if !spex.is_empty() {
-            all.extend(blots.values.iter().zip(&self.keep).filter(|(_, keep)| **keep).map(|(value, _)| *value));
+            all.extend(
+                blots
+                    .values
+                    .iter()
+                    .zip(&self.keep)
+                    .filter(|(_, keep)| **keep)
+                    .map(|(value, _)| *value),
+            );
         }
-        spex.iter().for_each(|select| select.reject(tokens, blots, &mut self.keep));
+        spex.iter()
+            .for_each(|select| select.reject(tokens, blots, &mut self.keep));
         let (mut values, mut positions) = (self.keep.iter(), self.keep.iter());
         blots.values.retain(|_| values.next() == Some(&true));
         blots.positions.retain(|_| positions.next() == Some(&true));
@@ -181,11 +245,22 @@ mod tests {
     use crate::text::token::Rule;
 
     fn parse(text: &str) -> Result<Selection, String> {
-        Selection::parse(text, Of { tokenizer: &Tokenizer::new(Rule::Word, false), scheme: "word@18.0 ordered:8", bits: 32 })
+        Selection::parse(
+            text,
+            Of {
+                tokenizer: &Tokenizer::new(Rule::Word, false),
+                scheme: "word@18.0 ordered:8",
+                bits: 32,
+            },
+        )
     }
 
     fn select(text: &str, values: &[u64]) -> Vec<u64> {
-        let mut blots = Blots { values: values.to_vec(), positions: (0..values.len() as u32).collect(), ..Blots::default() };
+        let mut blots = Blots {
+            values: values.to_vec(),
+            positions: (0..values.len() as u32).collect(),
+            ..Blots::default()
+        };
         parse(text).unwrap().apply(&Tokens::default(), &mut blots);
         blots.values
     }
@@ -202,16 +277,25 @@ mod tests {
 
     #[test]
     fn names_are_canonical() {
-        for (text, name) in [("all", "all"), ("winnow:4,mod:2", "mod:2,winnow:4"), ("all,mod:07,mod:7", "mod:7")] {
+        for (text, name) in [
+            ("all", "all"),
+            ("winnow:4,mod:2", "mod:2,winnow:4"),
+            ("all,mod:07,mod:7", "mod:7"),
+        ] {
             assert_eq!(parse(text).unwrap().name(), name);
         }
     }
 
     #[test]
     fn rates_are_what_one_in_so_many_means() {
-        for (name, expected) in
-            [("all", 1.0), ("mod:16", 16.0), ("winnow:4", 2.5), ("mod:2,winnow:4", 5.0), ("every:3", 1.0), ("anchor:x", 1.0)]
-        {
+        for (name, expected) in [
+            ("all", 1.0),
+            ("mod:16", 16.0),
+            ("winnow:4", 2.5),
+            ("mod:2,winnow:4", 5.0),
+            ("every:3", 1.0),
+            ("anchor:x", 1.0),
+        ] {
             assert_eq!(rate(name), expected, "{name}");
         }
     }
@@ -219,7 +303,10 @@ mod tests {
     #[test]
     fn nonsense_is_explained() {
         let explain = |text| parse(text).err().unwrap();
-        assert_eq!(explain("mood:4"), "no selection 'mood:4'; there are all, mod:N, every:N, winnow:W, anchor:FILE, spex:FILE");
+        assert_eq!(
+            explain("mood:4"),
+            "no selection 'mood:4'; there are all, mod:N, every:N, winnow:W, anchor:FILE, spex:FILE"
+        );
         assert_eq!(explain("mod:0"), "mod: '0' is not a number above 0");
         assert_eq!(explain("mod"), "mod: '' is not a number above 0");
         assert!(explain("anchor:/no/such/file").starts_with("anchor: /no/such/file: "));

@@ -10,7 +10,11 @@ pub struct Modulo(pub u64);
 
 impl Select for Modulo {
     fn reject(&self, _: &Tokens, blots: &Blots, keep: &mut [bool]) {
-        blots.values.iter().zip(keep).for_each(|(value, keep)| *keep &= value.is_multiple_of(self.0));
+        blots
+            .values
+            .iter()
+            .zip(keep)
+            .for_each(|(value, keep)| *keep &= value.is_multiple_of(self.0));
     }
 
     fn name(&self) -> String {

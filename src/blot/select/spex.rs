@@ -38,24 +38,36 @@ pub fn read(path: &str, of: Of<'_>) -> Made {
         return Ok(Box::new(Everything));
     }
     let bytes = fs::read(path).map_err(|error| format!("{path}: {error}"))?;
-    let (repeats, field_bits, scheme, digest) = parse(bytes).ok_or_else(|| format!("{path}: not a filter of dedup-spex, or damaged"))?;
+    let (repeats, field_bits, scheme, digest) =
+        parse(bytes).ok_or_else(|| format!("{path}: not a filter of dedup-spex, or damaged"))?;
     if scheme != of.scheme {
-        return Err(format!("{path}: a filter for '{scheme}', where '{}' is made", of.scheme));
+        return Err(format!(
+            "{path}: a filter for '{scheme}', where '{}' is made",
+            of.scheme
+        ));
     }
     let Some(shift) = u32::from(of.bits).checked_sub(field_bits) else {
         return Err(format!(
             "{path}: a filter for blots of {field_bits} bits or more; make it with less --memory, or take --bits {field_bits}"
         ));
     };
-    Ok(Box::new(Filter { repeats, shift, digest }))
+    Ok(Box::new(Filter {
+        repeats,
+        shift,
+        digest,
+    }))
 }
 
 /// The bits of the fields, how they are found, the scheme, and the checksum.
 fn parse(mut bytes: Vec<u8>) -> Option<(Vec<u8>, u32, String, u64)> {
-    let number = |bytes: &[u8], at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let number =
+        |bytes: &[u8], at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let body = bytes.len().checked_sub(8)?;
     let digest = u64::from_le_bytes(bytes[body..].try_into().ok()?);
-    if !bytes.starts_with(MAGIC) || number(&bytes, 8)? != VERSION || xxh3_64(&bytes[..body]) != digest {
+    if !bytes.starts_with(MAGIC)
+        || number(&bytes, 8)? != VERSION
+        || xxh3_64(&bytes[..body]) != digest
+    {
         return None;
     }
     let (field_bits, head) = (number(&bytes, 12)?, 20 + number(&bytes, 16)? as usize);
@@ -70,7 +82,12 @@ fn parse(mut bytes: Vec<u8>) -> Option<(Vec<u8>, u32, String, u64)> {
 }
 
 /// Writes a filter: for each 32 fields, from the first, a bit each.
-pub fn write_filter(mut out: impl Write, scheme: &str, field_bits: u32, repeats: impl Iterator<Item = u32>) -> std::io::Result<()> {
+pub fn write_filter(
+    mut out: impl Write,
+    scheme: &str,
+    field_bits: u32,
+    repeats: impl Iterator<Item = u32>,
+) -> std::io::Result<()> {
     let mut sum = Xxh3::new();
     let mut put = |bytes: &[u8]| {
         sum.update(bytes);
@@ -81,7 +98,9 @@ pub fn write_filter(mut out: impl Write, scheme: &str, field_bits: u32, repeats:
         put(&number.to_le_bytes())?;
     }
     put(scheme.as_bytes())?;
-    repeats.into_iter().try_for_each(|bits| put(&bits.to_le_bytes()))?;
+    repeats
+        .into_iter()
+        .try_for_each(|bits| put(&bits.to_le_bytes()))?;
     let sum = sum.digest();
     out.write_all(&sum.to_le_bytes())
 }

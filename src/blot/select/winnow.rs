@@ -20,7 +20,9 @@ impl Select for Winnow {
         if values.is_empty() {
             return;
         }
-        let width = usize::try_from(self.0).unwrap_or(usize::MAX).min(values.len());
+        let width = usize::try_from(self.0)
+            .unwrap_or(usize::MAX)
+            .min(values.len());
         let mut chosen = vec![false; values.len()];
         let mut least = rightmost_least(values, 0, width);
         chosen[least] = true;
@@ -32,7 +34,9 @@ impl Select for Winnow {
             }
             chosen[least] = true;
         }
-        keep.iter_mut().zip(chosen).for_each(|(keep, chosen)| *keep &= chosen);
+        keep.iter_mut()
+            .zip(chosen)
+            .for_each(|(keep, chosen)| *keep &= chosen);
     }
 
     fn name(&self) -> String {
@@ -42,7 +46,10 @@ impl Select for Winnow {
 
 /// Never far: a window is searched anew only when its least blot has left it.
 fn rightmost_least(values: &[u64], start: usize, end: usize) -> usize {
-    (start..end).rev().min_by_key(|&index| rank(values[index])).unwrap_or(start)
+    (start..end)
+        .rev()
+        .min_by_key(|&index| rank(values[index]))
+        .unwrap_or(start)
 }
 
 #[cfg(test)]
@@ -51,14 +58,21 @@ mod tests {
     use proptest::prelude::*;
 
     fn winnow(width: u64, values: &[u64]) -> Vec<bool> {
-        let blots = Blots { values: values.to_vec(), ..Blots::default() };
+        let blots = Blots {
+            values: values.to_vec(),
+            ..Blots::default()
+        };
         let mut keep = vec![true; values.len()];
         Winnow(width).reject(&Tokens::default(), &blots, &mut keep);
         keep
     }
 
     fn chosen(width: u64, values: &[u64]) -> Vec<u64> {
-        values.iter().zip(winnow(width, values)).filter_map(|(&value, keep)| keep.then_some(value)).collect()
+        values
+            .iter()
+            .zip(winnow(width, values))
+            .filter_map(|(&value, keep)| keep.then_some(value))
+            .collect()
     }
 
     #[test]
@@ -71,10 +85,16 @@ mod tests {
 
     #[test]
     fn a_share_of_two_in_w_plus_one_is_kept() {
-        let values: Vec<u64> = (0..100_000_u64).map(|n| xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes()) >> 32).collect();
+        let values: Vec<u64> = (0..100_000_u64)
+            .map(|n| xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes()) >> 32)
+            .collect();
         let share = chosen(4, &values).len() as f64 / values.len() as f64;
         assert!((share - 0.4).abs() < 0.01, "{share}");
-        let upper_half = chosen(4, &values).iter().filter(|&&value| value >> 31 == 1).count() as f64 / chosen(4, &values).len() as f64;
+        let upper_half = chosen(4, &values)
+            .iter()
+            .filter(|&&value| value >> 31 == 1)
+            .count() as f64
+            / chosen(4, &values).len() as f64;
         assert!((upper_half - 0.5).abs() < 0.02, "{upper_half}");
     }
 

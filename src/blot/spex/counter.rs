@@ -32,8 +32,13 @@ impl Counter {
     pub fn new(bytes: u64) -> Self {
         let fields = (bytes * 8 / FIELD_BITS).clamp(FIELDS_OF_WORD, 1 << 40);
         let bits = fields.ilog2();
-        let words = (0..(1_u64 << bits) / FIELDS_OF_WORD).map(|_| AtomicU64::new(0)).collect();
-        Self { words, shift: 64 - bits }
+        let words = (0..(1_u64 << bits) / FIELDS_OF_WORD)
+            .map(|_| AtomicU64::new(0))
+            .collect();
+        Self {
+            words,
+            shift: 64 - bits,
+        }
     }
 
     /// Fields are found by so many of the top bits of a hash.
@@ -47,7 +52,10 @@ impl Counter {
 
     fn place(&self, hash: u64) -> (&AtomicU64, u64) {
         let field = hash >> self.shift;
-        (&self.words[(field / FIELDS_OF_WORD) as usize], 1 << (field % FIELDS_OF_WORD))
+        (
+            &self.words[(field / FIELDS_OF_WORD) as usize],
+            1 << (field % FIELDS_OF_WORD),
+        )
     }
 
     /// Counts each hash once more.
@@ -58,7 +66,9 @@ impl Counter {
                 let (word, hit) = self.place(hash);
                 let again = hit << FIELDS_OF_WORD;
                 // Most of what repeats does so often: then nothing is written.
-                if before & again == 0 && (before & hit != 0 || word.fetch_or(hit, Relaxed) & hit != 0) {
+                if before & again == 0
+                    && (before & hit != 0 || word.fetch_or(hit, Relaxed) & hit != 0)
+                {
                     word.fetch_or(again, Relaxed);
                 }
             }
@@ -70,14 +80,22 @@ impl Counter {
         out.clear();
         for batch in hashes.chunks(BATCH) {
             let words = self.words_of(batch);
-            out.extend(batch.iter().zip(words).map(|(&hash, word)| word & (self.place(hash).1 << FIELDS_OF_WORD) != 0));
+            out.extend(
+                batch
+                    .iter()
+                    .zip(words)
+                    .map(|(&hash, word)| word & (self.place(hash).1 << FIELDS_OF_WORD) != 0),
+            );
         }
     }
 
     /// The words of some hashes. No load waits for another.
     fn words_of(&self, batch: &[u64]) -> [u64; BATCH] {
         let mut words = [0; BATCH];
-        words.iter_mut().zip(batch).for_each(|(word, &hash)| *word = self.place(hash).0.load(Relaxed));
+        words
+            .iter_mut()
+            .zip(batch)
+            .for_each(|(word, &hash)| *word = self.place(hash).0.load(Relaxed));
         words
     }
 
@@ -94,7 +112,9 @@ impl Counter {
 
     /// For each 32 fields, from the first, a bit each if it was hit more than once.
     pub fn repeats(&self) -> impl Iterator<Item = u32> {
-        self.words.iter().map(|word| (word.load(Relaxed) >> FIELDS_OF_WORD) as u32)
+        self.words
+            .iter()
+            .map(|word| (word.load(Relaxed) >> FIELDS_OF_WORD) as u32)
     }
 }
 
@@ -106,7 +126,10 @@ mod tests {
 
     #[test]
     fn sizes_are_powers_of_two() {
-        assert_eq!([0, 8, 9, 64 << 20, 100 << 20].map(|bytes| Counter::new(bytes).bits()), [5, 5, 5, 28, 28]);
+        assert_eq!(
+            [0, 8, 9, 64 << 20, 100 << 20].map(|bytes| Counter::new(bytes).bits()),
+            [5, 5, 5, 28, 28]
+        );
     }
 
     proptest! {

@@ -39,13 +39,20 @@ pub struct KeptWriter {
 impl KeptWriter {
     pub fn create(path: PathBuf) -> Result<Self> {
         let out = SealedWriter::create(&path).map_err(|error| Error::io(path.display(), error))?;
-        Ok(Self { blocks: vec![out.position()], out, path, tokens: 0 })
+        Ok(Self {
+            blocks: vec![out.position()],
+            out,
+            path,
+            tokens: 0,
+        })
     }
 
     pub fn push(&mut self, block: &Block) -> Result<()> {
         if !block.segments.is_empty() {
             self.tokens += block.hashes.len() as u64;
-            self.out.write_all(&to_bytes(block)).map_err(|error| Error::io(self.path.display(), error))?;
+            self.out
+                .write_all(&to_bytes(block))
+                .map_err(|error| Error::io(self.path.display(), error))?;
             self.blocks.push(self.out.position());
         }
         Ok(())
@@ -53,9 +60,20 @@ impl KeptWriter {
 
     /// Gives the file, and where it is.
     pub fn finish(self, scheme: &str) -> Result<(Kept, PathBuf)> {
-        let Self { out, path, tokens, blocks } = self;
-        let description = Description { kind: KIND.to_owned(), scheme: scheme.to_owned(), tokens, blocks };
-        out.finish(&description).map_err(|error| Error::io(path.display(), error))?;
+        let Self {
+            out,
+            path,
+            tokens,
+            blocks,
+        } = self;
+        let description = Description {
+            kind: KIND.to_owned(),
+            scheme: scheme.to_owned(),
+            tokens,
+            blocks,
+        };
+        out.finish(&description)
+            .map_err(|error| Error::io(path.display(), error))?;
         Ok((Kept::new(Sealed::open(&path)?, scheme)?, path))
     }
 }
@@ -69,7 +87,10 @@ pub struct Kept {
 impl Kept {
     pub fn new(file: Sealed, scheme: &str) -> Result<Self> {
         let description: Description = file.describe()?;
-        if description.kind != KIND || description.scheme != scheme || !description.blocks.is_sorted() {
+        if description.kind != KIND
+            || description.scheme != scheme
+            || !description.blocks.is_sorted()
+        {
             return Err(file.damaged(0, format!("not the hashes of tokens of '{scheme}'")));
         }
         Ok(Self { file, description })
@@ -81,12 +102,18 @@ impl Kept {
 
     /// Where the blocks are, in order.
     pub fn places(&self) -> impl Iterator<Item = Range<u64>> {
-        self.description.blocks.windows(2).map(|border| border[0]..border[1])
+        self.description
+            .blocks
+            .windows(2)
+            .map(|border| border[0]..border[1])
     }
 
     pub fn read(&self, place: &Range<u64>) -> Result<Block> {
         let bytes = self.file.bytes(place.start, place.end - place.start)?;
-        let block = of_bytes(bytes).ok_or_else(|| self.file.damaged(place.start, "a block of hashes does not fit"));
+        let block = of_bytes(bytes).ok_or_else(|| {
+            self.file
+                .damaged(place.start, "a block of hashes does not fit")
+        });
         self.file.release();
         block
     }
@@ -99,10 +126,19 @@ fn to_bytes(block: &Block) -> Vec<u8> {
     let mut bytes = Vec::new();
     put_varint(&mut bytes, block.segments.len() as u64);
     put_varint(&mut bytes, distinct.len() as u64);
-    for Segment { document, first, tokens } in &block.segments {
-        [document, first, tokens].iter().for_each(|number| put_varint(&mut bytes, u64::from(**number)));
+    for Segment {
+        document,
+        first,
+        tokens,
+    } in &block.segments
+    {
+        [document, first, tokens]
+            .iter()
+            .for_each(|number| put_varint(&mut bytes, u64::from(**number)));
     }
-    distinct.iter().for_each(|hash| bytes.extend_from_slice(&hash.to_le_bytes()));
+    distinct
+        .iter()
+        .for_each(|hash| bytes.extend_from_slice(&hash.to_le_bytes()));
     let (mut bits, width) = (BitWriter::after(bytes), width_of(distinct.len()));
     for hash in &block.hashes {
         bits.put(distinct.partition_point(|known| known < hash) as u64, width);
@@ -123,13 +159,24 @@ fn of_bytes(bytes: &[u8]) -> Option<Block> {
     let mut block = Block::default();
     for _ in 0..count {
         let mut number = || u32::try_from(number(&mut fields)?).ok();
-        block.segments.push(Segment { document: number()?, first: number()?, tokens: number()? });
+        block.segments.push(Segment {
+            document: number()?,
+            first: number()?,
+            tokens: number()?,
+        });
     }
     let hashes = fields.take(distinct.checked_mul(8)?, "hashes").ok()?;
     let rest = fields.take(fields.left(), "tokens").ok()?;
-    let hashes: Vec<u64> = hashes.chunks_exact(8).map(|hash| u64::from_le_bytes(std::array::from_fn(|at| hash[at]))).collect();
+    let hashes: Vec<u64> = hashes
+        .chunks_exact(8)
+        .map(|hash| u64::from_le_bytes(std::array::from_fn(|at| hash[at])))
+        .collect();
     let (mut bits, width) = (BitReader::new(rest), width_of(hashes.len()));
-    let tokens: u64 = block.segments.iter().map(|segment| u64::from(segment.tokens)).sum();
+    let tokens: u64 = block
+        .segments
+        .iter()
+        .map(|segment| u64::from(segment.tokens))
+        .sum();
     if tokens.checked_mul(u64::from(width))?.div_ceil(8) != rest.len() as u64 {
         return None;
     }

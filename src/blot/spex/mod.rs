@@ -80,7 +80,12 @@ impl Sift<'_> {
     }
 
     /// All passes but the first, whose counter and number of chunks come in. Gives what is left, the last counter, and what each pass did.
-    pub fn run(&self, mut stream: Stream, mut counter: Counter, first_counted: u64) -> Result<(Stream, Counter, Vec<Pass>)> {
+    pub fn run(
+        &self,
+        mut stream: Stream,
+        mut counter: Counter,
+        first_counted: u64,
+    ) -> Result<(Stream, Counter, Vec<Pass>)> {
         let describe = |length: u32, counted: u64, counter: &Counter, tokens: u64| Pass {
             length,
             counted,
@@ -88,7 +93,12 @@ impl Sift<'_> {
             fields: counter.fields(),
             tokens,
         };
-        let mut passes = vec![describe(self.lengths[0], first_counted, &counter, stream.tokens())];
+        let mut passes = vec![describe(
+            self.lengths[0],
+            first_counted,
+            &counter,
+            stream.tokens(),
+        )];
         for step in self.lengths.windows(2) {
             let next = Counter::new(self.counter_bytes);
             let (left, counted) = self.pass(&stream, (step[0], &counter), (step[1], &next))?;
@@ -99,7 +109,12 @@ impl Sift<'_> {
     }
 
     /// Counts the chunks of one length that consist of chunks of the length before which were counted more than once.
-    fn pass(&self, stream: &Stream, before: (u32, &Counter), next: (u32, &Counter)) -> Result<(Stream, u64)> {
+    fn pass(
+        &self,
+        stream: &Stream,
+        before: (u32, &Counter),
+        next: (u32, &Counter),
+    ) -> Result<(Stream, u64)> {
         let (mut left, counted) = (Stream::new(self.directory)?, AtomicU64::new(0));
         let worker = || {
             let mut sieve = Sieve::new(self.target() as usize, before, self.is_kept);
@@ -120,7 +135,12 @@ impl Sift<'_> {
                 Ok(block)
             }
         };
-        self.each_block(stream, worker, |block: &Block| block.bytes(), |block| left.push(&block))?;
+        self.each_block(
+            stream,
+            worker,
+            |block: &Block| block.bytes(),
+            |block| left.push(&block),
+        )?;
         Ok((left, counted.into_inner()))
     }
 
@@ -135,14 +155,23 @@ impl Sift<'_> {
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
         let worker = || {
-            let mut finder =
-                Finder { target: self.target() as usize, counter, is_kept: self.is_kept, chunks: Vec::new(), repeated: Vec::new() };
+            let mut finder = Finder {
+                target: self.target() as usize,
+                counter,
+                is_kept: self.is_kept,
+                chunks: Vec::new(),
+                repeated: Vec::new(),
+            };
             let work = &work;
             move |place: Place| -> Result<R> {
                 let block = stream.read(&place)?;
                 stream.release(&place);
                 let found = finder.find(&block);
-                Ok(work(&mut found.iter().map(|(document, chunks)| (*document, &chunks[..]))))
+                Ok(work(
+                    &mut found
+                        .iter()
+                        .map(|(document, chunks)| (*document, &chunks[..])),
+                ))
             }
         };
         self.each_block(stream, worker, weigh, sink)
@@ -156,7 +185,12 @@ impl Sift<'_> {
         weigh: impl Fn(&R) -> u64 + Sync,
         mut sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
-        let blocks = stream.places().iter().map(|place| Ok::<_, Error>(Weighted { item: place.clone(), bytes: place.bytes() }));
+        let blocks = stream.places().iter().map(|place| {
+            Ok::<_, Error>(Weighted {
+                item: place.clone(),
+                bytes: place.bytes(),
+            })
+        });
         let weigh = |made: &Result<R>| made.as_ref().map_or(0, &weigh);
         parallel::ordered(self.limits, blocks, worker, weigh, |made| sink(made?))
     }
@@ -174,8 +208,19 @@ struct Sieve<'a> {
 }
 
 impl<'a> Sieve<'a> {
-    fn new(target: usize, (length, counter): (u32, &'a Counter), is_kept: &'a (dyn Fn(u32) -> bool + Sync)) -> Self {
-        Self { target, length: length as usize, counter, is_kept, chunks: Vec::new(), repeated: Vec::new() }
+    fn new(
+        target: usize,
+        (length, counter): (u32, &'a Counter),
+        is_kept: &'a (dyn Fn(u32) -> bool + Sync),
+    ) -> Self {
+        Self {
+            target,
+            length: length as usize,
+            counter,
+            is_kept,
+            chunks: Vec::new(),
+            repeated: Vec::new(),
+        }
     }
 
     fn sift(&mut self, block: &Block) -> Block {
@@ -198,7 +243,11 @@ impl<'a> Sieve<'a> {
         for run in self.repeated.chunk_by(|one, two| one == two) {
             let end = start + run.len() + self.length - 1;
             if run[0] && end - start >= self.target {
-                left.push(segment.document, segment.first + start as u32, &hashes[start..end]);
+                left.push(
+                    segment.document,
+                    segment.first + start as u32,
+                    &hashes[start..end],
+                );
             }
             start += run.len();
         }
@@ -226,7 +275,9 @@ impl Finder<'_> {
             ordered_windows(hashes, self.target, &mut self.chunks);
             self.counter.repeated(&self.chunks, &mut self.repeated);
             let chunks = self.chunks.iter().zip(&self.repeated).zip(segment.first..);
-            let chunks = chunks.filter(|((_, repeated), _)| **repeated || is_kept).map(|((&chunk, _), position)| (position, chunk));
+            let chunks = chunks
+                .filter(|((_, repeated), _)| **repeated || is_kept)
+                .map(|((&chunk, _), position)| (position, chunk));
             match found.last_mut() {
                 Some((document, of)) if *document == segment.document => of.extend(chunks),
                 _ => found.push((segment.document, chunks.collect())),

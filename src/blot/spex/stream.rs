@@ -27,7 +27,11 @@ pub struct Block {
 
 impl Block {
     pub fn push(&mut self, document: u32, first: u32, hashes: &[u64]) {
-        self.segments.push(Segment { document, first, tokens: hashes.len() as u32 });
+        self.segments.push(Segment {
+            document,
+            first,
+            tokens: hashes.len() as u32,
+        });
         self.hashes.extend_from_slice(hashes);
     }
 
@@ -49,20 +53,37 @@ impl Block {
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(4 + 12 * self.segments.len() + 8 * self.hashes.len());
         bytes.extend_from_slice(&(self.segments.len() as u32).to_le_bytes());
-        for Segment { document, first, tokens } in &self.segments {
-            [document, first, tokens].iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+        for Segment {
+            document,
+            first,
+            tokens,
+        } in &self.segments
+        {
+            [document, first, tokens]
+                .iter()
+                .for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
         }
-        self.hashes.iter().for_each(|hash| bytes.extend_from_slice(&hash.to_le_bytes()));
+        self.hashes
+            .iter()
+            .for_each(|hash| bytes.extend_from_slice(&hash.to_le_bytes()));
         bytes
     }
 
     fn of_bytes(bytes: &[u8]) -> Self {
         let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
         let count = number(0) as usize;
-        let segments =
-            (0..count).map(|at| 4 + 12 * at).map(|at| Segment { document: number(at), first: number(at + 4), tokens: number(at + 8) });
-        let hashes = bytes[4 + 12 * count..].chunks_exact(8).map(|hash| u64::from_le_bytes(std::array::from_fn(|index| hash[index])));
-        Self { segments: segments.collect(), hashes: hashes.collect() }
+        let segments = (0..count).map(|at| 4 + 12 * at).map(|at| Segment {
+            document: number(at),
+            first: number(at + 4),
+            tokens: number(at + 8),
+        });
+        let hashes = bytes[4 + 12 * count..]
+            .chunks_exact(8)
+            .map(|hash| u64::from_le_bytes(std::array::from_fn(|index| hash[index])));
+        Self {
+            segments: segments.collect(),
+            hashes: hashes.collect(),
+        }
     }
 }
 
@@ -91,7 +112,12 @@ pub struct Stream {
 
 impl Stream {
     pub fn new(directory: &TempDir) -> Result<Self> {
-        Ok(Self { file: TempFile::new(directory)?, kept: Vec::new(), blocks: Vec::new(), tokens: 0 })
+        Ok(Self {
+            file: TempFile::new(directory)?,
+            kept: Vec::new(),
+            blocks: Vec::new(),
+            tokens: 0,
+        })
     }
 
     pub fn push(&mut self, block: &Block) -> Result<()> {
@@ -107,7 +133,10 @@ impl Stream {
     pub fn push_kept(&mut self, kept: Kept) {
         self.tokens += kept.tokens();
         let number = self.kept.len();
-        self.blocks.extend(kept.places().map(|range| Place { kept: Some(number), range }));
+        self.blocks.extend(kept.places().map(|range| Place {
+            kept: Some(number),
+            range,
+        }));
         self.kept.push(kept);
     }
 
@@ -151,10 +180,16 @@ mod tests {
         for block in [&one, &Block::default(), &two] {
             stream.push(block).unwrap();
         }
-        let read: Vec<_> = stream.places().iter().map(|place| stream.read(place).unwrap()).collect();
+        let read: Vec<_> = stream
+            .places()
+            .iter()
+            .map(|place| stream.read(place).unwrap())
+            .collect();
         assert_eq!(read, [one.clone(), two]);
         assert_eq!(
-            one.iter().map(|(segment, hashes)| (segment.document, hashes.to_vec())).collect::<Vec<_>>(),
+            one.iter()
+                .map(|(segment, hashes)| (segment.document, hashes.to_vec()))
+                .collect::<Vec<_>>(),
             [(0, vec![1, 2, 3]), (2, vec![u64::MAX])]
         );
         assert_eq!(stream.tokens(), 4);

@@ -20,14 +20,20 @@ impl Frame {
     const ALL: [(u8, Self); 3] = [(1, Self::Message), (2, Self::Data), (3, Self::Beat)];
 
     fn number(self) -> u8 {
-        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or(0, |&(number, _)| number)
+        Self::ALL
+            .iter()
+            .find(|(_, kind)| *kind == self)
+            .map_or(0, |&(number, _)| number)
     }
 }
 
 /// Whoever wants it to go at once flushes.
 pub fn write_frame(out: &mut (impl Write + ?Sized), kind: Frame, payload: &[u8]) -> io::Result<()> {
     if payload.len() > MOST_BYTES {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("a message of {} bytes is too long", payload.len())));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("a message of {} bytes is too long", payload.len()),
+        ));
     }
     let mut head = [0; 5];
     head[..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
@@ -43,8 +49,13 @@ pub fn read_frame(input: &mut (impl Read + ?Sized), buffer: &mut Vec<u8>) -> io:
     let mut head = [0; 5];
     input.read_exact(&mut head)?;
     let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
-    let kind = Frame::ALL.iter().find(|(number, _)| *number == head[4]).map(|&(_, kind)| kind);
-    let kind = kind.filter(|_| length <= MOST_BYTES).ok_or_else(|| wrong("what came is not of this protocol"))?;
+    let kind = Frame::ALL
+        .iter()
+        .find(|(number, _)| *number == head[4])
+        .map(|&(_, kind)| kind);
+    let kind = kind
+        .filter(|_| length <= MOST_BYTES)
+        .ok_or_else(|| wrong("what came is not of this protocol"))?;
     buffer.clear();
     input.take(length as u64).read_to_end(buffer)?;
     let mut sum = [0; 8];
@@ -72,8 +83,14 @@ mod tests {
         write_frame(&mut bytes, Frame::Data, b"abc").unwrap();
         write_frame(&mut bytes, Frame::Beat, b"").unwrap();
         let (mut input, mut payload) = (&bytes[..], Vec::new());
-        assert_eq!((read_frame(&mut input, &mut payload).unwrap(), &payload[..]), (Frame::Data, &b"abc"[..]));
-        assert_eq!((read_frame(&mut input, &mut payload).unwrap(), &payload[..]), (Frame::Beat, &b""[..]));
+        assert_eq!(
+            (read_frame(&mut input, &mut payload).unwrap(), &payload[..]),
+            (Frame::Data, &b"abc"[..])
+        );
+        assert_eq!(
+            (read_frame(&mut input, &mut payload).unwrap(), &payload[..]),
+            (Frame::Beat, &b""[..])
+        );
         let first = 5 + 3 + 8;
         for length in 0..first {
             assert!(read_frame(&mut &bytes[..length], &mut payload).is_err());
@@ -81,7 +98,10 @@ mod tests {
         for byte in 0..first {
             let mut altered = bytes[..first].to_vec();
             altered[byte] ^= 1;
-            assert!(read_frame(&mut &altered[..], &mut payload).is_err(), "{byte}");
+            assert!(
+                read_frame(&mut &altered[..], &mut payload).is_err(),
+                "{byte}"
+            );
         }
     }
 }

@@ -35,9 +35,18 @@ impl KnownHosts {
         let mut lines = Vec::new();
         for path in paths {
             match fs::read(path) {
-                Ok(bytes) => lines.extend(String::from_utf8_lossy(&bytes).lines().filter_map(Line::parse)),
+                Ok(bytes) => lines.extend(
+                    String::from_utf8_lossy(&bytes)
+                        .lines()
+                        .filter_map(Line::parse),
+                ),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
+                Err(error) => {
+                    return Err(io::Error::new(
+                        error.kind(),
+                        format!("{}: {error}", path.display()),
+                    ));
+                }
             }
         }
         Ok(Self { lines })
@@ -45,16 +54,26 @@ impl KnownHosts {
 
     /// The types of keys that a host is known to have.
     pub fn types(&self, host: &str, port: u16) -> Vec<&str> {
-        let mut types: Vec<&str> = self.of(host, port).filter(|line| !line.is_revoked).map(|line| line.kind.as_str()).collect();
+        let mut types: Vec<&str> = self
+            .of(host, port)
+            .filter(|line| !line.is_revoked)
+            .map(|line| line.kind.as_str())
+            .collect();
         types.dedup();
         types
     }
 
     pub fn check(&self, host: &str, port: u16, key: &[u8]) -> Known {
-        if self.of(host, port).any(|line| line.is_revoked && line.key == key) {
+        if self
+            .of(host, port)
+            .any(|line| line.is_revoked && line.key == key)
+        {
             return Known::Revoked;
         }
-        let keys: Vec<&Line> = self.of(host, port).filter(|line| !line.is_revoked).collect();
+        let keys: Vec<&Line> = self
+            .of(host, port)
+            .filter(|line| !line.is_revoked)
+            .collect();
         match keys.iter().any(|line| line.key == key) {
             true => Known::Yes,
             false if keys.is_empty() => Known::No,
@@ -64,8 +83,14 @@ impl KnownHosts {
 
     fn of(&self, host: &str, port: u16) -> impl Iterator<Item = &Line> {
         let host = host.to_lowercase();
-        let name = if port == 22 { host } else { format!("[{host}]:{port}") };
-        self.lines.iter().filter(move |line| matches(&line.patterns, &name))
+        let name = if port == 22 {
+            host
+        } else {
+            format!("[{host}]:{port}")
+        };
+        self.lines
+            .iter()
+            .filter(move |line| matches(&line.patterns, &name))
     }
 }
 
@@ -77,19 +102,28 @@ impl Line {
         if patterns.starts_with('#') || mark.is_some_and(|mark| mark != "@revoked") {
             return None;
         }
-        Some(Self { patterns: patterns.to_owned(), kind: kind.to_owned(), key: from_base64(key)?, is_revoked: mark.is_some() })
+        Some(Self {
+            patterns: patterns.to_owned(),
+            kind: kind.to_owned(),
+            key: from_base64(key)?,
+            is_revoked: mark.is_some(),
+        })
     }
 }
 
 fn matches(patterns: &str, name: &str) -> bool {
     if let Some(hashed) = patterns.strip_prefix("|1|") {
-        let parts = hashed.split_once('|').and_then(|(salt, hash)| Some((from_base64(salt)?, from_base64(hash)?)));
+        let parts = hashed
+            .split_once('|')
+            .and_then(|(salt, hash)| Some((from_base64(salt)?, from_base64(hash)?)));
         return parts.is_some_and(|(salt, hash)| hmac_sha1(&salt, name.as_bytes()) == hash[..]);
     }
     let mut is_matched = false;
     for pattern in patterns.split(',') {
         match pattern.strip_prefix('!') {
-            Some(pattern) if is_like(pattern.to_lowercase().as_bytes(), name.as_bytes()) => return false,
+            Some(pattern) if is_like(pattern.to_lowercase().as_bytes(), name.as_bytes()) => {
+                return false;
+            }
             Some(_) => {}
             None => is_matched |= is_like(pattern.to_lowercase().as_bytes(), name.as_bytes()),
         }
@@ -129,8 +163,15 @@ fn hmac_sha1(key: &[u8], text: &[u8]) -> [u8; 20] {
     } else {
         block[..key.len()].copy_from_slice(key);
     }
-    let inner = Sha1::new().chain_update(block.map(|byte| byte ^ 0x36)).chain_update(text).finalize();
-    Sha1::new().chain_update(block.map(|byte| byte ^ 0x5c)).chain_update(inner).finalize().into()
+    let inner = Sha1::new()
+        .chain_update(block.map(|byte| byte ^ 0x36))
+        .chain_update(text)
+        .finalize();
+    Sha1::new()
+        .chain_update(block.map(|byte| byte ^ 0x5c))
+        .chain_update(inner)
+        .finalize()
+        .into()
 }
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -154,7 +195,9 @@ pub fn to_base64(bytes: &[u8]) -> String {
     let digit = |number: u32| char::from(DIGITS[(number & 63) as usize]);
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
-        let bits = (0..3).fold(0, |bits, at| bits << 8 | u32::from(chunk.get(at).copied().unwrap_or(0)));
+        let bits = (0..3).fold(0, |bits, at| {
+            bits << 8 | u32::from(chunk.get(at).copied().unwrap_or(0))
+        });
         text.extend((0..=chunk.len()).map(|at| digit(bits >> (18 - 6 * at))));
     }
     text
@@ -165,7 +208,9 @@ mod tests {
     use super::*;
 
     fn known(text: &str) -> KnownHosts {
-        KnownHosts { lines: text.lines().filter_map(Line::parse).collect() }
+        KnownHosts {
+            lines: text.lines().filter_map(Line::parse).collect(),
+        }
     }
 
     #[test]
@@ -195,7 +240,11 @@ mod tests {
             ("nobody", 22, "FFFF", Known::No),
             ("x", 22, "AAAA", Known::No),
         ] {
-            assert_eq!(hosts.check(host, port, &key(of)), expected, "{host}:{port} {of}");
+            assert_eq!(
+                hosts.check(host, port, &key(of)),
+                expected,
+                "{host}:{port} {of}"
+            );
         }
         assert_eq!(hosts.types("alpha", 22), ["ssh-ed25519", "ssh-rsa"]);
         assert!(hosts.types("nobody", 22).is_empty());
@@ -203,11 +252,16 @@ mod tests {
 
     #[test]
     fn sums_and_digits_are_the_usual_ones() {
-        let hex: String =
-            hmac_sha1(b"key", b"The quick brown fox jumps over the lazy dog").iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex: String = hmac_sha1(b"key", b"The quick brown fox jumps over the lazy dog")
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         assert_eq!(hex, "de7c9b85b8b78aa6bc8a7a36f70a90701c9db4d9");
         for text in ["", "f", "fo", "foo", "foob", "fooba", "foobar"] {
-            assert_eq!(from_base64(&to_base64(text.as_bytes())).unwrap(), text.as_bytes());
+            assert_eq!(
+                from_base64(&to_base64(text.as_bytes())).unwrap(),
+                text.as_bytes()
+            );
         }
         assert_eq!(to_base64(b"foob"), "Zm9vYg");
         assert_eq!(from_base64("Zm9v!"), None);
@@ -223,7 +277,11 @@ mod tests {
             ("a?c", "ac", false),
             ("*.b.*", "a.b.b.c", true),
         ] {
-            assert_eq!(is_like(pattern.as_bytes(), name.as_bytes()), is_match, "{pattern} {name}");
+            assert_eq!(
+                is_like(pattern.as_bytes(), name.as_bytes()),
+                is_match,
+                "{pattern} {name}"
+            );
         }
     }
 }

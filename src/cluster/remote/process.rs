@@ -27,30 +27,60 @@ const END_LIMIT: Duration = Duration::from_secs(10);
 impl Process {
     /// `rsh`: the words of the command.
     pub fn new(rsh: &[String], to: &Address) -> Self {
-        let host = to.user.as_ref().map_or_else(|| to.name.clone(), |user| format!("{user}@{}", to.name));
+        let host = to
+            .user
+            .as_ref()
+            .map_or_else(|| to.name.clone(), |user| format!("{user}@{}", to.name));
         let port = to.port.map(|port| ["-p".to_owned(), port.to_string()]);
-        let words = rsh.iter().cloned().chain([host]).chain(port.into_iter().flatten()).chain(["--".to_owned()]);
-        Self { command: words.collect() }
+        let words = rsh
+            .iter()
+            .cloned()
+            .chain([host])
+            .chain(port.into_iter().flatten())
+            .chain(["--".to_owned()]);
+        Self {
+            command: words.collect(),
+        }
     }
 }
 
 impl Transport for Process {
     fn spawn(&self, words: &[String], limit: Duration) -> io::Result<Box<dyn Wire>> {
-        let line = words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
-        let (program, arguments) =
-            self.command.split_first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the command is empty"))?;
+        let line = words
+            .iter()
+            .map(|word| quote(word))
+            .collect::<Vec<_>>()
+            .join(" ");
+        let (program, arguments) = self
+            .command
+            .split_first()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the command is empty"))?;
         let mut command = Command::new(program);
         command.args(arguments).arg(line).process_group(0);
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child = child.map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
-        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
+        let child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child =
+            child.map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
             return Err(io::Error::other("a pipe is missing"));
         };
         set_nonblocking(stdin.as_raw_fd())?;
         let said = Arc::new(Mutex::new(Vec::new()));
         let kept = said.clone();
         thread::Builder::new().spawn(move || keep_end(stderr, &kept))?;
-        Ok(Box::new(Piped { group: child.id(), child, stdin: Some(stdin), stdout, limit, said }))
+        Ok(Box::new(Piped {
+            group: child.id(),
+            child,
+            stdin: Some(stdin),
+            stdout,
+            limit,
+            said,
+        }))
     }
 }
 
@@ -85,7 +115,9 @@ impl Write for Piped {
         let stdin = self.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         loop {
             match stdin.write(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_for(stdin.as_raw_fd(), true, self.limit)?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    wait_for(stdin.as_raw_fd(), true, self.limit)?
+                }
                 done => return done,
             }
         }
@@ -106,7 +138,10 @@ impl Wire for Piped {
         let mut rest = Vec::new();
         Read::by_ref(self).take(1).read_to_end(&mut rest)?;
         if !rest.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "more came than was asked for"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "more came than was asked for",
+            ));
         }
         let begin = Instant::now();
         loop {
@@ -127,11 +162,15 @@ impl Wire for Piped {
     fn said(&mut self) -> String {
         // What it said last may still be on its way.
         let begin = Instant::now();
-        while self.child.try_wait().is_ok_and(|status| status.is_none()) && begin.elapsed() < Duration::from_secs(1) {
+        while self.child.try_wait().is_ok_and(|status| status.is_none())
+            && begin.elapsed() < Duration::from_secs(1)
+        {
             thread::sleep(Duration::from_millis(5));
         }
         thread::sleep(Duration::from_millis(20));
-        String::from_utf8_lossy(&self.said.lock().unwrap_or_else(PoisonError::into_inner)).trim().to_owned()
+        String::from_utf8_lossy(&self.said.lock().unwrap_or_else(PoisonError::into_inner))
+            .trim()
+            .to_owned()
     }
 }
 
@@ -152,8 +191,17 @@ mod tests {
 
     fn spawn(script: &str, limit: Duration) -> Box<dyn Wire> {
         let rsh = ["sh", "-c", "eval \"$5\"", "sh"].map(str::to_owned);
-        let to = Address { name: "far".to_owned(), user: Some("me".to_owned()), port: Some(22) };
-        Process::new(&rsh, &to).spawn(&["sh".to_owned(), "-c".to_owned(), script.to_owned()], limit).unwrap()
+        let to = Address {
+            name: "far".to_owned(),
+            user: Some("me".to_owned()),
+            port: Some(22),
+        };
+        Process::new(&rsh, &to)
+            .spawn(
+                &["sh".to_owned(), "-c".to_owned(), script.to_owned()],
+                limit,
+            )
+            .unwrap()
     }
 
     #[test]
@@ -169,12 +217,21 @@ mod tests {
     #[test]
     fn silence_failure_and_words_on_stderr_are_noticed() {
         let mut wire = spawn("sleep 100", Duration::from_millis(50));
-        assert_eq!(wire.read(&mut [0; 9]).unwrap_err().kind(), io::ErrorKind::TimedOut);
-        assert_eq!(wire.write_all(&[0; 1 << 20]).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(
+            wire.read(&mut [0; 9]).unwrap_err().kind(),
+            io::ErrorKind::TimedOut
+        );
+        assert_eq!(
+            wire.write_all(&[0; 1 << 20]).unwrap_err().kind(),
+            io::ErrorKind::TimedOut
+        );
         wire.cutter()();
         assert!(wire.finish().is_err());
         let mut wire = spawn("echo no such luck >&2; exit 3", Duration::from_secs(20));
-        assert_eq!(wire.finish().unwrap_err().to_string(), "ended with exit status: 3");
+        assert_eq!(
+            wire.finish().unwrap_err().to_string(),
+            "ended with exit status: 3"
+        );
         assert_eq!(wire.said(), "no such luck");
     }
 }

@@ -19,7 +19,10 @@ pub fn split_words(text: &str) -> Result<Vec<String>, String> {
             '\'' | '"' => {
                 let word = word.get_or_insert_default();
                 loop {
-                    match characters.next().ok_or_else(|| format!("'{text}': a quote is not closed"))? {
+                    match characters
+                        .next()
+                        .ok_or_else(|| format!("'{text}': a quote is not closed"))?
+                    {
                         end if end == c => break,
                         '\\' if c == '"' => word.extend(characters.next()),
                         inner => word.push(inner),
@@ -41,17 +44,28 @@ mod tests {
 
     #[test]
     fn words_are_quoted() {
-        for (word, quoted) in
-            [("a/b-1", "a/b-1"), ("", "''"), ("it's", "'it'\\''s'"), ("$(x) `y`;\n", "'$(x) `y`;\n'"), ("~", "'~'"), ("é", "'é'")]
-        {
+        for (word, quoted) in [
+            ("a/b-1", "a/b-1"),
+            ("", "''"),
+            ("it's", "'it'\\''s'"),
+            ("$(x) `y`;\n", "'$(x) `y`;\n'"),
+            ("~", "'~'"),
+            ("é", "'é'"),
+        ] {
             assert_eq!(quote(word), quoted);
         }
     }
 
     #[test]
     fn commands_are_split() {
-        assert_eq!(split_words(" ssh -o 'A b'  x\\ y \"q\\\"\"z '' ").unwrap(), ["ssh", "-o", "A b", "x y", "q\"z", ""]);
+        assert_eq!(
+            split_words(" ssh -o 'A b'  x\\ y \"q\\\"\"z '' ").unwrap(),
+            ["ssh", "-o", "A b", "x y", "q\"z", ""]
+        );
         assert_eq!(split_words("").unwrap(), Vec::<String>::new());
-        assert_eq!(split_words("ssh 'x").unwrap_err(), "'ssh 'x': a quote is not closed");
+        assert_eq!(
+            split_words("ssh 'x").unwrap_err(),
+            "'ssh 'x': a quote is not closed"
+        );
     }
 }

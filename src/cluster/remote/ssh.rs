@@ -47,7 +47,11 @@ fn refused(what: String) -> io::Error {
 
 impl Ssh {
     pub fn new(to: Address, options: SshOptions) -> Self {
-        Self { to, options, settings: OnceLock::new() }
+        Self {
+            to,
+            options,
+            settings: OnceLock::new(),
+        }
     }
 
     fn settings(&self) -> &HostSettings {
@@ -91,7 +95,13 @@ impl Ssh {
         // The type that is known is asked for: another one would look like a key that has changed.
         let types = known.types(&settings.key_name, settings.port);
         if !types.is_empty() {
-            let names = types.iter().map(|&kind| if kind == "ssh-rsa" { "rsa-sha2-512,rsa-sha2-256,ssh-rsa" } else { kind });
+            let names = types.iter().map(|&kind| {
+                if kind == "ssh-rsa" {
+                    "rsa-sha2-512,rsa-sha2-256,ssh-rsa"
+                } else {
+                    kind
+                }
+            });
             session.method_pref(MethodType::HostKey, &names.collect::<Vec<_>>().join(","))?;
         }
         session.handshake().map_err(|error| {
@@ -110,16 +120,28 @@ impl Ssh {
 
     fn ensure_known(&self, session: &Session, known: &KnownHosts) -> io::Result<()> {
         let settings = self.settings();
-        let (key, kind) = session.host_key().ok_or_else(|| io::Error::other("the host showed no key"))?;
-        let print = session.host_key_hash(HashType::Sha256).map(to_base64).unwrap_or_default();
+        let (key, kind) = session
+            .host_key()
+            .ok_or_else(|| io::Error::other("the host showed no key"))?;
+        let print = session
+            .host_key_hash(HashType::Sha256)
+            .map(to_base64)
+            .unwrap_or_default();
         let shown = format!("its {} key is SHA256:{print}", type_name(kind));
-        let files: Vec<String> = settings.known_hosts.iter().map(|path| path.display().to_string()).collect();
+        let files: Vec<String> = settings
+            .known_hosts
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
         match known.check(&settings.key_name, settings.port, key) {
             Known::Yes => Ok(()),
-            Known::No => Err(refused(format!("the host is not known: {shown}; if that is right, add it to {}", files.join(" or ")))),
-            Known::Changed => {
-                Err(refused(format!("the key of the host is not the one that is known: {shown}; somebody may be in between")))
-            }
+            Known::No => Err(refused(format!(
+                "the host is not known: {shown}; if that is right, add it to {}",
+                files.join(" or ")
+            ))),
+            Known::Changed => Err(refused(format!(
+                "the key of the host is not the one that is known: {shown}; somebody may be in between"
+            ))),
             Known::Revoked => Err(refused(format!("the key of the host is revoked: {shown}"))),
         }
     }
@@ -127,11 +149,18 @@ impl Ssh {
     /// By each key of the agent; those whose files were named first, since a server does not take many attempts.
     fn by_agent(&self, session: &Session) -> Result<bool, ssh2::Error> {
         let settings = self.settings();
-        let named: Vec<Vec<u8>> = settings.identities.iter().flat_map(|path| public_keys(path)).collect();
+        let named: Vec<Vec<u8>> = settings
+            .identities
+            .iter()
+            .flat_map(|path| public_keys(path))
+            .collect();
         let mut agent = session.agent()?;
         agent.connect()?;
         agent.list_identities()?;
-        let (first, others): (Vec<_>, Vec<_>) = agent.identities()?.into_iter().partition(|key| named.iter().any(|own| own == key.blob()));
+        let (first, others): (Vec<_>, Vec<_>) = agent
+            .identities()?
+            .into_iter()
+            .partition(|key| named.iter().any(|own| own == key.blob()));
         let others = others.into_iter().filter(|_| !settings.is_only_identities);
         let mut keys = first.into_iter().chain(others);
         Ok(keys.any(|key| agent.userauth(&settings.user, &key).is_ok() && session.authenticated()))
@@ -146,9 +175,16 @@ impl Ssh {
             name.push("-cert.pub");
             let certificate = PathBuf::from(name);
             let certificate = certificate.exists().then_some(certificate.as_path());
-            session.userauth_pubkey_file(&settings.user, certificate, key, None).is_ok() && session.authenticated()
+            session
+                .userauth_pubkey_file(&settings.user, certificate, key, None)
+                .is_ok()
+                && session.authenticated()
         };
-        let files: Vec<&PathBuf> = settings.identities.iter().filter(|path| path.exists()).collect();
+        let files: Vec<&PathBuf> = settings
+            .identities
+            .iter()
+            .filter(|path| path.exists())
+            .collect();
         let is_in = match self.options.identity {
             Some(_) => files.iter().any(|key| by_file(key)) || by_agent(),
             None => by_agent() || files.iter().any(|key| by_file(key)),
@@ -156,8 +192,15 @@ impl Ssh {
         if is_in {
             return Ok(());
         }
-        let tried: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
-        let tried = if tried.is_empty() { "no key file".to_owned() } else { tried.join(", ") };
+        let tried: Vec<String> = files
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        let tried = if tried.is_empty() {
+            "no key file".to_owned()
+        } else {
+            tried.join(", ")
+        };
         Err(refused(format!(
             "{} was not let in (tried the agent and {tried}; a key with a passphrase must be in the agent)",
             settings.user
@@ -170,14 +213,23 @@ impl Transport for Ssh {
         let line = self.connect()?;
         let cutter = line.cutter()?;
         let session = self.session(&line, limit).inspect_err(|_| cutter())?;
-        let command = words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
+        let command = words
+            .iter()
+            .map(|word| quote(word))
+            .collect::<Vec<_>>()
+            .join(" ");
         let open = || {
             let mut channel = session.channel_session()?;
             channel.exec(&command)?;
             Ok::<_, ssh2::Error>(channel)
         };
         let channel = open().inspect_err(|_| cutter())?;
-        Ok(Box::new(Carried { channel, session, cutter, line }))
+        Ok(Box::new(Carried {
+            channel,
+            session,
+            cutter,
+            line,
+        }))
     }
 }
 
@@ -218,7 +270,12 @@ impl Line {
         let input: OwnedFd = theirs.try_clone()?.into();
         let output: OwnedFd = theirs.into();
         let mut command = Command::new(program);
-        command.args(arguments).process_group(0).stdin(Stdio::from(input)).stdout(Stdio::from(output)).stderr(Stdio::null());
+        command
+            .args(arguments)
+            .process_group(0)
+            .stdin(Stdio::from(input))
+            .stdout(Stdio::from(output))
+            .stderr(Stdio::null());
         Ok(Self::Proxy(ours, command.spawn()?))
     }
 
@@ -264,7 +321,11 @@ struct Carried {
 }
 
 fn silence(error: io::Error) -> io::Error {
-    if error.kind() == ErrorKind::TimedOut { io::Error::new(ErrorKind::TimedOut, "no sign of life for too long") } else { error }
+    if error.kind() == ErrorKind::TimedOut {
+        io::Error::new(ErrorKind::TimedOut, "no sign of life for too long")
+    } else {
+        error
+    }
 }
 
 impl Read for Carried {
@@ -294,7 +355,10 @@ impl Wire for Carried {
         self.channel.send_eof()?;
         let mut rest = [0];
         if self.channel.read(&mut rest)? != 0 {
-            return Err(io::Error::new(ErrorKind::InvalidData, "more came than was asked for"));
+            return Err(io::Error::new(
+                ErrorKind::InvalidData,
+                "more came than was asked for",
+            ));
         }
         self.channel.wait_eof()?;
         self.channel.close()?;
@@ -304,7 +368,9 @@ impl Wire for Carried {
         }
         match self.channel.exit_status()? {
             0 => Ok(()),
-            status => Err(io::Error::other(format!("ended with exit status: {status}"))),
+            status => Err(io::Error::other(format!(
+                "ended with exit status: {status}"
+            ))),
         }
     }
 

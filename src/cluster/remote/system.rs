@@ -5,11 +5,24 @@ use std::{io, os::fd::RawFd, process::Command, time::Duration};
 /// Waits until something can be read or written; an error of the kind `TimedOut` after `limit`.
 pub(super) fn wait_for(fd: RawFd, is_for_writing: bool, limit: Duration) -> io::Result<()> {
     let milliseconds = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX);
-    let mut asked = libc::pollfd { fd, events: if is_for_writing { libc::POLLOUT } else { libc::POLLIN }, revents: 0 };
+    let mut asked = libc::pollfd {
+        fd,
+        events: if is_for_writing {
+            libc::POLLOUT
+        } else {
+            libc::POLLIN
+        },
+        revents: 0,
+    };
     loop {
         // SAFETY: one descriptor, which lives as long as the call.
         match unsafe { libc::poll(&raw mut asked, 1, milliseconds) } {
-            0 => return Err(io::Error::new(io::ErrorKind::TimedOut, format!("no sign of life for {} s", limit.as_secs_f32()))),
+            0 => {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("no sign of life for {} s", limit.as_secs_f32()),
+                ));
+            }
             1 => return Ok(()),
             _ => {
                 let error = io::Error::last_os_error();
@@ -28,7 +41,11 @@ pub(super) fn set_nonblocking(fd: RawFd) -> io::Result<()> {
         let flags = libc::fcntl(fd, libc::F_GETFL);
         flags >= 0 && libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) == 0
     };
-    if is_set { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if is_set {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// The process that this makes leads a group of its own, and is killed when the thread that made it ends.
@@ -43,7 +60,11 @@ pub fn die_with_parent(command: &mut Command) {
             command.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 // It may have died before.
-                if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+                if libc::getppid() as u32 == parent {
+                    Ok(())
+                } else {
+                    Err(io::Error::from_raw_os_error(libc::ESRCH))
+                }
             });
         }
     }
@@ -64,14 +85,21 @@ pub fn end_group(leader: u32) {
 /// A connection whose other end is gone or cut off fails after `limit`; one that is only silent does not.
 #[cfg(feature = "ssh")]
 pub(super) fn set_tcp_limits(fd: RawFd, limit: Duration) -> io::Result<()> {
-    let seconds = i32::try_from(limit.as_secs() / 4).unwrap_or(i32::MAX).clamp(1, 10);
+    let seconds = i32::try_from(limit.as_secs() / 4)
+        .unwrap_or(i32::MAX)
+        .clamp(1, 10);
     set(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
     #[cfg(target_os = "linux")]
     {
         set(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds)?;
         set(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, seconds)?;
         set(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3)?;
-        set(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, i32::try_from(limit.as_millis()).unwrap_or(i32::MAX))?;
+        set(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_USER_TIMEOUT,
+            i32::try_from(limit.as_millis()).unwrap_or(i32::MAX),
+        )?;
     }
     Ok(())
 }
@@ -79,6 +107,18 @@ pub(super) fn set_tcp_limits(fd: RawFd, limit: Duration) -> io::Result<()> {
 #[cfg(feature = "ssh")]
 fn set(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
     // SAFETY: the option is an int that lives as long as the call.
-    let done = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), size_of::<i32>() as libc::socklen_t) };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let done = unsafe {
+        libc::setsockopt(
+            fd,
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

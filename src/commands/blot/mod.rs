@@ -52,21 +52,46 @@ const DEFAULT_BITS: u8 = 32;
 
 /// The tokens of a window, where nothing else is said.
 pub fn default_window(rule: Rule) -> u32 {
-    if rule == Rule::Dna { DEFAULT_K_DNA } else { DEFAULT_K }
+    if rule == Rule::Dna {
+        DEFAULT_K_DNA
+    } else {
+        DEFAULT_K
+    }
 }
 
 /// Writes a blot record for each document. Blot streams pass through, which turns one form into the other.
-pub fn blot(options: &BlotOptions, with_positions: bool, settings: &Settings, out: impl Write, watch: &mut dyn Watch) -> Result<Summary> {
+pub fn blot(
+    options: &BlotOptions,
+    with_positions: bool,
+    settings: &Settings,
+    out: impl Write,
+    watch: &mut dyn Watch,
+) -> Result<Summary> {
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     let first = source.first_header().cloned();
     if prints::is_asked(options, first.as_ref()) {
         options.ensure_only_tokens(with_positions)?;
-        return prints::print(options.tokenizer.as_ref(), source, first.as_ref(), settings, out, watch);
+        return prints::print(
+            options.tokenizer.as_ref(),
+            source,
+            first.as_ref(),
+            settings,
+            out,
+            watch,
+        );
     }
     let (source, blots) = open_source(options, source)?;
     let header = Header::new(Kind::Blots, blots.scheme.to_string());
-    let codec = BlotCodec { bits: blots.scheme.bits, with_positions };
-    let stage = Encode { blots: blots.only_blots(), codec, form: settings.form, most_bytes: settings.limits.budget_bytes };
+    let codec = BlotCodec {
+        bits: blots.scheme.bits,
+        with_positions,
+    };
+    let stage = Encode {
+        blots: blots.only_blots(),
+        codec,
+        form: settings.form,
+        most_bytes: settings.limits.budget_bytes,
+    };
     run_to_stream(&stage, source, &header, settings, out, watch)
 }
 
@@ -86,14 +111,24 @@ pub(crate) fn open(options: &BlotOptions, settings: &Settings) -> Result<(Source
 
 fn open_source(options: &BlotOptions, mut source: Source) -> Result<(Source, ToBlots)> {
     let first = source.first_header().cloned();
-    let blots = match first.as_ref().filter(|(header, _)| header.kind == Kind::Blots) {
+    let blots = match first
+        .as_ref()
+        .filter(|(header, _)| header.kind == Kind::Blots)
+    {
         Some((header, place)) => ToBlots::as_stream(options, header, place)?,
-        None if options.select.as_deref().is_some_and(|select| select.split(',').any(|part| part == "spex")) => {
+        None if options
+            .select
+            .as_deref()
+            .is_some_and(|select| select.split(',').any(|part| part == "spex")) =>
+        {
             return Err(Error::Usage(
                 "--select spex needs a file: make it with dedup-spex --filter-out FILE, and say spex:FILE".to_owned(),
             ));
         }
-        None => ToBlots::new(options, token_scheme(options.tokenizer.as_ref(), first.as_ref())?)?,
+        None => ToBlots::new(
+            options,
+            token_scheme(options.tokenizer.as_ref(), first.as_ref())?,
+        )?,
     };
     blots.expect_in(&mut source);
     Ok((source, blots))
@@ -125,19 +160,59 @@ impl BlotOptions {
 
     /// What was not asked for is as in a stream.
     fn completed_by(&self, found: &BlotScheme) -> Self {
-        let Self { tokenizer, scheme, k, interleave, .. } = self.clone();
-        let of_found = schemes::parse(&found.window, Run { k: DEFAULT_K, interleave: 1 }).unwrap_or_default();
+        let Self {
+            tokenizer,
+            scheme,
+            k,
+            interleave,
+            ..
+        } = self.clone();
+        let of_found = schemes::parse(
+            &found.window,
+            Run {
+                k: DEFAULT_K,
+                interleave: 1,
+            },
+        )
+        .unwrap_or_default();
         let (scheme, k, interleave) = match (scheme, &of_found[..]) {
             // One scheme of runs may be named in parts.
-            (scheme, [schemes::Named { shape: Shape::Run { kind, k: k_found, interleave: found }, select: None }])
-                if scheme.as_deref().is_none_or(schemes::leaves_open) =>
-            {
-                (scheme.unwrap_or_else(|| kind.name().to_owned()), k.or(Some(*k_found)), interleave.or(Some(*found)))
-            }
-            (scheme, _) => (scheme.unwrap_or_else(|| found.window.clone()), k, interleave),
+            (
+                scheme,
+                [
+                    schemes::Named {
+                        shape:
+                            Shape::Run {
+                                kind,
+                                k: k_found,
+                                interleave: found,
+                            },
+                        select: None,
+                    },
+                ],
+            ) if scheme.as_deref().is_none_or(schemes::leaves_open) => (
+                scheme.unwrap_or_else(|| kind.name().to_owned()),
+                k.or(Some(*k_found)),
+                interleave.or(Some(*found)),
+            ),
+            (scheme, _) => (
+                scheme.unwrap_or_else(|| found.window.clone()),
+                k,
+                interleave,
+            ),
         };
-        let (bits, select) = (self.bits.or(Some(found.bits)), self.select.clone().or_else(|| Some(found.select.clone())));
-        Self { tokenizer, scheme: Some(scheme), k, interleave, bits, select }
+        let (bits, select) = (
+            self.bits.or(Some(found.bits)),
+            self.select.clone().or_else(|| Some(found.select.clone())),
+        );
+        Self {
+            tokenizer,
+            scheme: Some(scheme),
+            k,
+            interleave,
+            bits,
+            select,
+        }
     }
 }
 
@@ -185,7 +260,11 @@ impl ToBlots {
     /// As an index has it.
     pub fn as_index(options: &BlotOptions, manifest: &Manifest, directory: &Path) -> Result<Self> {
         let place = Place::path(directory);
-        Self::as_stream(options, &Header::new(Kind::Blots, manifest.scheme.clone()), &place)
+        Self::as_stream(
+            options,
+            &Header::new(Kind::Blots, manifest.scheme.clone()),
+            &place,
+        )
     }
 
     /// For documents that are compared with an index but not added to it: blots that a filter of shared chunks would reject are made, too.
@@ -194,8 +273,18 @@ impl ToBlots {
         let place = Place::path(&index.directory);
         let whole = without_spex(&index.scheme);
         let mut options = options.clone();
-        options.select = options.select.map(|select| without_spex(&BlotScheme { select, ..whole.clone() }).select);
-        let mut blots = Self::as_stream(&options, &Header::new(Kind::Blots, whole.to_string()), &place)?;
+        options.select = options.select.map(|select| {
+            without_spex(&BlotScheme {
+                select,
+                ..whole.clone()
+            })
+            .select
+        });
+        let mut blots = Self::as_stream(
+            &options,
+            &Header::new(Kind::Blots, whole.to_string()),
+            &place,
+        )?;
         blots.counts_distinct = is_scheme_shared_only(&index.scheme);
         blots.scheme = index.scheme.clone();
         Ok(blots)
@@ -203,21 +292,35 @@ impl ToBlots {
 
     /// Streams of another scheme will be refused.
     pub fn expect_in(&self, source: &mut Source) {
-        let expected = [(Kind::Tokens, self.scheme.tokens.to_string()), (Kind::Blots, self.scheme.to_string())];
-        source.expect(expected.map(|(kind, scheme)| Header::new(kind, scheme)).to_vec());
+        let expected = [
+            (Kind::Tokens, self.scheme.tokens.to_string()),
+            (Kind::Blots, self.scheme.to_string()),
+        ];
+        source.expect(
+            expected
+                .map(|(kind, scheme)| Header::new(kind, scheme))
+                .to_vec(),
+        );
     }
 
     /// As a stream of blots has it, which comes first: documents that follow must give the same kind of blots.
     fn as_stream(options: &BlotOptions, header: &Header, place: &Place) -> Result<Self> {
-        let found: BlotScheme = header.scheme.parse().map_err(|what: String| Error::damaged(place.clone(), what))?;
-        let tokens = options.tokenizer.as_ref().map_or_else(|| found.tokens.clone(), Tokenizer::scheme);
+        let found: BlotScheme = header
+            .scheme
+            .parse()
+            .map_err(|what: String| Error::damaged(place.clone(), what))?;
+        let tokens = options
+            .tokenizer
+            .as_ref()
+            .map_or_else(|| found.tokens.clone(), Tokenizer::scheme);
         match Self::new(&options.completed_by(&found), tokens.clone()) {
             Ok(blots) if blots.scheme == found => Ok(blots),
             // Blots that this program cannot make, such as those of phrases in a file it was not given, can still pass.
             Err(_) if options.is_empty() => {
                 let mut blots = Self::new(&BlotOptions::default(), tokens)?;
-                blots.tokenize =
-                    SchemeTokenizer::refusing(format!("this program cannot make blots of scheme '{found}' without its options"));
+                blots.tokenize = SchemeTokenizer::refusing(format!(
+                    "this program cannot make blots of scheme '{found}' without its options"
+                ));
                 blots.can_blot = false;
                 blots.counts_distinct = is_scheme_shared_only(&found);
                 blots.scheme = found;
@@ -226,7 +329,12 @@ impl ToBlots {
             Err(error) => Err(error),
             Ok(blots) => {
                 let remedy = "blots cannot be made into others: start from the documents";
-                Err(Error::Scheme { place: place.clone(), found: header.scheme.clone(), expected: blots.scheme.to_string(), remedy })
+                Err(Error::Scheme {
+                    place: place.clone(),
+                    found: header.scheme.clone(),
+                    expected: blots.scheme.to_string(),
+                    remedy,
+                })
             }
         }
     }
@@ -234,38 +342,85 @@ impl ToBlots {
     fn new(options: &BlotOptions, tokens: TokenScheme) -> Result<Self> {
         let is_dna = Tokenizer::is_dna(&tokens);
         let names = options.scheme.as_deref().unwrap_or("ordered");
-        for (flag, is_given) in [("-k", options.k.is_some()), ("--interleave", options.interleave.is_some())] {
+        for (flag, is_given) in [
+            ("-k", options.k.is_some()),
+            ("--interleave", options.interleave.is_some()),
+        ] {
             if is_given && !schemes::leaves_open(names) {
-                return Err(Error::Usage(format!("{flag} has no meaning with --scheme {names}, which says it all")));
+                return Err(Error::Usage(format!(
+                    "{flag} has no meaning with --scheme {names}, which says it all"
+                )));
             }
         }
         let default_k = default_window(if is_dna { Rule::Dna } else { Rule::Word });
-        let run = Run { k: options.k.unwrap_or(default_k), interleave: options.interleave.unwrap_or(1) };
+        let run = Run {
+            k: options.k.unwrap_or(default_k),
+            interleave: options.interleave.unwrap_or(1),
+        };
         let bits = options.bits.unwrap_or(DEFAULT_BITS);
         // Phrases are tokenised as the documents are; by words if those came from a program we do not know.
-        let tokenizer = Tokenizer::of_scheme(&tokens).unwrap_or_else(|| Tokenizer::new(Rule::Word, false));
+        let tokenizer =
+            Tokenizer::of_scheme(&tokens).unwrap_or_else(|| Tokenizer::new(Rule::Word, false));
         let (mut makers, mut window, mut select_name) = (Vec::new(), Vec::new(), String::new());
         for schemes::Named { shape, select } in schemes::parse(names, run).map_err(Error::Usage)? {
             let scheme = format!("{tokens} {shape}");
-            let of = Of { tokenizer: &tokenizer, scheme: &scheme, bits };
-            let asked = Selection::parse(options.select.as_deref().unwrap_or("all"), of).map_err(Error::Usage)?;
-            let own = select.map(|select| Selection::parse(&select, of)).transpose().map_err(Error::Usage)?;
-            window.push(own.as_ref().map_or_else(|| shape.to_string(), |own| format!("{shape}/{}", own.name())));
+            let of = Of {
+                tokenizer: &tokenizer,
+                scheme: &scheme,
+                bits,
+            };
+            let asked = Selection::parse(options.select.as_deref().unwrap_or("all"), of)
+                .map_err(Error::Usage)?;
+            let own = select
+                .map(|select| Selection::parse(&select, of))
+                .transpose()
+                .map_err(Error::Usage)?;
+            window.push(own.as_ref().map_or_else(
+                || shape.to_string(),
+                |own| format!("{shape}/{}", own.name()),
+            ));
             select_name = asked.name();
-            let blotter = Blotter::new(Window { shape, bits, is_dna }).map_err(Error::Usage)?;
-            makers.push(Maker { blotter, selection: own.unwrap_or(asked), blots: Blots::default() });
+            let blotter = Blotter::new(Window {
+                shape,
+                bits,
+                is_dna,
+            })
+            .map_err(Error::Usage)?;
+            makers.push(Maker {
+                blotter,
+                selection: own.unwrap_or(asked),
+                blots: Blots::default(),
+            });
         }
         let tokenize = SchemeTokenizer::new(&tokens);
-        let scheme = BlotScheme { tokens, window: window.join(","), bits, select: select_name };
+        let scheme = BlotScheme {
+            tokens,
+            window: window.join(","),
+            bits,
+            select: select_name,
+        };
         let counts_distinct = is_scheme_shared_only(&scheme);
         let (tokens, blots, all) = (Tokens::default(), Blots::default(), Vec::new());
-        Ok(Self { scheme, tokenize, can_blot: true, counts_distinct, makers, tokens, blots, all, drops_tokens: false })
+        Ok(Self {
+            scheme,
+            tokenize,
+            can_blot: true,
+            counts_distinct,
+            makers,
+            tokens,
+            blots,
+            all,
+            drops_tokens: false,
+        })
     }
 
     /// Only the blots of a document are wanted. Its tokens are given back once they are made, and positions that only count the windows
     /// are left out, see [`Blots::is_counted`]: of a large document that is half of the memory.
     pub fn only_blots(self) -> Self {
-        let mut blots = Self { drops_tokens: true, ..self };
+        let mut blots = Self {
+            drops_tokens: true,
+            ..self
+        };
         if let [maker] = &mut blots.makers[..]
             && maker.selection.is_all()
         {
@@ -291,12 +446,19 @@ impl ToBlots {
         let mut tokens = Tokens::new(true);
         self.tokenize.tokenize(text, &mut tokens).ok()?;
         let spans = tokens.spans()?;
-        self.makers.iter_mut().find_map(|Maker { blotter, blots, .. }| {
-            blotter.blot(&tokens, blots);
-            let first = blots.positions[blots.values.iter().position(|&value| value == blot)?] as usize;
-            let bytes = spans.get(first)?.start as usize..spans.get(blotter.last_token(&tokens, first))?.end as usize;
-            Some((bytes.clone(), shown_text(&self.scheme.tokens, text.get(bytes)?)))
-        })
+        self.makers
+            .iter_mut()
+            .find_map(|Maker { blotter, blots, .. }| {
+                blotter.blot(&tokens, blots);
+                let first =
+                    blots.positions[blots.values.iter().position(|&value| value == blot)?] as usize;
+                let bytes = spans.get(first)?.start as usize
+                    ..spans.get(blotter.last_token(&tokens, first))?.end as usize;
+                Some((
+                    bytes.clone(),
+                    shown_text(&self.scheme.tokens, text.get(bytes)?),
+                ))
+            })
     }
 
     /// So that windows can be asked for.
@@ -308,23 +470,47 @@ impl ToBlots {
     /// The hash over a document's tokens, and its blots, each with the bytes of its window: from the start of the first token to the end of the last.
     ///
     /// Of several schemes, the blots of the one that tells text which stands word for word.
-    pub fn windows<'s>(&'s mut self, item: &'s Item<'_>) -> Result<(Option<u128>, impl Iterator<Item = (u64, Span)> + use<'s>), String> {
-        let (_, length) = schemes::verbatim(&self.scheme.window).ok_or_else(|| self.no_windows())?;
+    pub fn windows<'s>(
+        &'s mut self,
+        item: &'s Item<'_>,
+    ) -> Result<(Option<u128>, impl Iterator<Item = (u64, Span)> + use<'s>), String> {
+        let (_, length) =
+            schemes::verbatim(&self.scheme.window).ok_or_else(|| self.no_windows())?;
         let (tokens, blots, hash) = self.parts(item)?;
-        let (Blots { values, positions, .. }, spans) = (blots, tokens.spans().unwrap_or_default());
+        let (
+            Blots {
+                values, positions, ..
+            },
+            spans,
+        ) = (blots, tokens.spans().unwrap_or_default());
         let window = move |(&blot, &first): (&u64, &u32)| {
-            let (first, last) = (first as usize, (first as usize + length as usize - 1).min(spans.len() - 1));
-            (blot, Span { start: spans[first].start, end: spans[last].end })
+            let (first, last) = (
+                first as usize,
+                (first as usize + length as usize - 1).min(spans.len() - 1),
+            );
+            (
+                blot,
+                Span {
+                    start: spans[first].start,
+                    end: spans[last].end,
+                },
+            )
         };
         Ok((hash, values.iter().zip(positions).map(window)))
     }
 
     fn no_windows(&self) -> String {
-        format!("no windows of a length in '{}'; build with --scheme ordered", self.scheme.window)
+        format!(
+            "no windows of a length in '{}'; build with --scheme ordered",
+            self.scheme.window
+        )
     }
 
     /// A document's tokens, which have their places in the text, its blots, and the hash over its tokens. Of several schemes, the blots are as in `windows`.
-    pub fn parts<'s>(&'s mut self, item: &'s Item<'_>) -> Result<(&'s Tokens, &'s Blots, Option<u128>), String> {
+    pub fn parts<'s>(
+        &'s mut self,
+        item: &'s Item<'_>,
+    ) -> Result<(&'s Tokens, &'s Blots, Option<u128>), String> {
         let (at, _) = schemes::verbatim(&self.scheme.window).ok_or_else(|| self.no_windows())?;
         let hash = self.blots(item)?.1;
         let tokens = self.placed(item)?;
@@ -332,7 +518,10 @@ impl ToBlots {
     }
 
     /// A document's tokens, which have their places in the text, and the hash over them. No blots are made.
-    pub fn located<'s>(&'s mut self, item: &'s Item<'_>) -> Result<(&'s Tokens, Option<u128>), String> {
+    pub fn located<'s>(
+        &'s mut self,
+        item: &'s Item<'_>,
+    ) -> Result<(&'s Tokens, Option<u128>), String> {
         if let Content::Text(text) = item.content {
             self.tokenize.tokenize(text, &mut self.tokens)?;
         }
@@ -342,8 +531,12 @@ impl ToBlots {
 
     /// The same of the document that was worked on last.
     fn placed<'s>(&'s self, item: &'s Item<'_>) -> Result<&'s Tokens, String> {
-        let tokens = self.tokens_of(item).filter(|tokens| tokens.spans().unwrap_or_default().len() == tokens.len());
-        Ok(tokens.ok_or("it came without the places of its tokens in the text; start from the documents")?)
+        let tokens = self
+            .tokens_of(item)
+            .filter(|tokens| tokens.spans().unwrap_or_default().len() == tokens.len());
+        Ok(tokens.ok_or(
+            "it came without the places of its tokens in the text; start from the documents",
+        )?)
     }
 
     /// The tokens of the document that was worked on last; none if it came as blots.
@@ -359,8 +552,12 @@ impl ToBlots {
     pub fn distinct(&mut self, item: &Item<'_>, out: &mut Vec<u64>) -> Result<u64, String> {
         let all = self.blots(item)?.0.distinct;
         match (&item.content, &mut self.makers[..]) {
-            (Content::Text(_) | Content::Tokens(_), [maker]) => std::mem::swap(out, &mut maker.blots.values),
-            (Content::Text(_) | Content::Tokens(_), _) => std::mem::swap(out, &mut self.blots.values),
+            (Content::Text(_) | Content::Tokens(_), [maker]) => {
+                std::mem::swap(out, &mut maker.blots.values)
+            }
+            (Content::Text(_) | Content::Tokens(_), _) => {
+                std::mem::swap(out, &mut self.blots.values)
+            }
             (Content::Blots(Blots { values, .. }), _) => {
                 empty(out);
                 out.extend_from_slice(values);
@@ -374,24 +571,40 @@ impl ToBlots {
     }
 
     /// The blots of a document, and the hash over its tokens.
-    pub fn blots<'s>(&'s mut self, item: &'s Item<'_>) -> Result<(&'s Blots, Option<u128>), String> {
+    pub fn blots<'s>(
+        &'s mut self,
+        item: &'s Item<'_>,
+    ) -> Result<(&'s Blots, Option<u128>), String> {
         let tokens = match item.content {
             Content::Blots(blots) => {
-                BlotCodec { bits: self.scheme.bits, with_positions: false }.ensure_width(blots)?;
+                BlotCodec {
+                    bits: self.scheme.bits,
+                    with_positions: false,
+                }
+                .ensure_width(blots)?;
                 self.ensure_distinct(blots)?;
                 return Ok((blots, item.hash));
             }
             Content::Tokens(tokens) if self.can_blot => tokens,
-            Content::Tokens(_) => return Err(format!("this program cannot make blots of scheme '{}' without its options", self.scheme)),
+            Content::Tokens(_) => {
+                return Err(format!(
+                    "this program cannot make blots of scheme '{}' without its options",
+                    self.scheme
+                ));
+            }
             Content::Text(text) => {
                 self.tokenize.tokenize(text, &mut self.tokens)?;
                 &self.tokens
             }
-            Content::Print(_) => return Err("a print, where documents, tokens or blots are expected".to_owned()),
+            Content::Print(_) => {
+                return Err("a print, where documents, tokens or blots are expected".to_owned());
+            }
         };
         let hash = Some(item.hash.unwrap_or_else(|| tokens.hash()));
         self.all.clear();
-        self.makers.iter_mut().for_each(|maker| maker.make(tokens, self.counts_distinct, &mut self.all));
+        self.makers
+            .iter_mut()
+            .for_each(|maker| maker.make(tokens, self.counts_distinct, &mut self.all));
         let count = tokens.len() as u64;
         if self.drops_tokens {
             self.tokens.clear();
@@ -426,9 +639,10 @@ impl ToBlots {
                 "its record lacks 'distinct', the number of all its distinct blots, which a record of scheme '{}' has; make the stream anew",
                 self.scheme
             )),
-            Some(_) if !self.counts_distinct => {
-                Err(format!("'distinct' has no meaning in scheme '{}', which leaves no blots out", self.scheme))
-            }
+            Some(_) if !self.counts_distinct => Err(format!(
+                "'distinct' has no meaning in scheme '{}', which leaves no blots out",
+                self.scheme
+            )),
             _ => Ok(()),
         }
     }
@@ -444,11 +658,22 @@ pub(crate) fn shown_text(scheme: &TokenScheme, stretch: &str) -> String {
 
 /// The blots of all schemes, in the order of their first tokens, and then of the schemes.
 fn merge(makers: &[Maker], out: &mut Blots) {
-    let pairs = |blots: &'_ Blots| blots.positions.iter().copied().zip(blots.values.iter().copied()).collect::<Vec<_>>();
-    let mut all: Vec<(u32, u64)> = makers.iter().flat_map(|maker| pairs(&maker.blots)).collect();
+    let pairs = |blots: &'_ Blots| {
+        blots
+            .positions
+            .iter()
+            .copied()
+            .zip(blots.values.iter().copied())
+            .collect::<Vec<_>>()
+    };
+    let mut all: Vec<(u32, u64)> = makers
+        .iter()
+        .flat_map(|maker| pairs(&maker.blots))
+        .collect();
     // Stable, and fast for stretches that are in order already.
     all.sort_by_key(|&(position, _)| position);
-    out.positions.extend(all.iter().map(|&(position, _)| position));
+    out.positions
+        .extend(all.iter().map(|&(position, _)| position));
     out.values.extend(all.iter().map(|&(_, value)| value));
 }
 
@@ -469,7 +694,11 @@ impl Stage for Encode {
         if self.codec.with_positions && !blots.has_positions() {
             return Err("its blots came without positions; start from the documents, or leave out --positions".to_owned());
         }
-        let record = Record { doc: item.id, bytes: item.bytes, hash };
+        let record = Record {
+            doc: item.id,
+            bytes: item.bytes,
+            hash,
+        };
         if matches!(item.content, Content::Text(text) if text.len() as u64 > self.most_bytes) {
             out.push_large(&record, Large::Blots(self.codec, self.blots.take_blots()));
             return Ok(());

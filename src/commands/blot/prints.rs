@@ -3,7 +3,9 @@
 use crate::{
     base::error::{Error, Place, Result},
     blot::{DocumentPrinter, minhash},
-    commands::{BlotOptions, Settings, Stage, Summary, Watch, run_to_stream, tokenize::token_scheme},
+    commands::{
+        BlotOptions, Settings, Stage, Summary, Watch, run_to_stream, tokenize::token_scheme,
+    },
     text::{
         corpus::{Item, Source},
         scheme::PrintScheme,
@@ -16,7 +18,10 @@ use std::io::Write;
 /// Whether prints are wanted: by name, or as the stream that comes in holds them.
 pub(crate) fn is_asked(options: &BlotOptions, first: Option<&(Header, Place)>) -> bool {
     let is_stream = first.is_some_and(|(header, _)| header.kind == Kind::Prints);
-    options.scheme.as_deref().map_or(is_stream, minhash::is_named)
+    options
+        .scheme
+        .as_deref()
+        .map_or(is_stream, minhash::is_named)
 }
 
 /// Writes a print record for each document. Print streams pass through, which turns one form into the other.
@@ -31,15 +36,33 @@ pub(crate) fn print(
     let prints = DocumentPrinter::new(PrintScheme::of(asked, first)?)?;
     prints.expect_in(&mut source);
     let header = Header::new(Kind::Prints, prints.scheme.to_string());
-    run_to_stream(&Encode { prints, form: settings.form }, source, &header, settings, out, watch)
+    run_to_stream(
+        &Encode {
+            prints,
+            form: settings.form,
+        },
+        source,
+        &header,
+        settings,
+        out,
+        watch,
+    )
 }
 
 impl PrintScheme {
     /// What was asked for, else that of the stream, else words.
     pub(crate) fn of(asked: Option<&Tokenizer>, first: Option<&(Header, Place)>) -> Result<Self> {
-        match (asked, first.filter(|(header, _)| header.kind == Kind::Prints)) {
-            (None, Some((header, place))) => header.scheme.parse().map_err(|what: String| Error::damaged(place.clone(), what)),
-            _ => Ok(Self { tokens: token_scheme(asked, first)? }),
+        match (
+            asked,
+            first.filter(|(header, _)| header.kind == Kind::Prints),
+        ) {
+            (None, Some((header, place))) => header
+                .scheme
+                .parse()
+                .map_err(|what: String| Error::damaged(place.clone(), what)),
+            _ => Ok(Self {
+                tokens: token_scheme(asked, first)?,
+            }),
         }
     }
 }
@@ -55,7 +78,11 @@ impl Stage for Encode {
 
     fn take(&mut self, item: &Item<'_>, out: &mut Batch) -> Result<(), String> {
         let (printed, hash) = self.prints.print(item)?;
-        let record = Record { doc: item.id, bytes: item.bytes, hash };
+        let record = Record {
+            doc: item.id,
+            bytes: item.bytes,
+            hash,
+        };
         match self.form {
             Form::Ndjson => PrintCodec.write_ndjson(&mut out.bytes, &record, &printed),
             Form::Binary => PrintCodec.write_binary(&mut out.bytes, &record, &printed),

@@ -15,17 +15,37 @@ use std::{collections::BTreeMap, io::Write, ops::RangeInclusive};
 ///
 /// The postings are read once to count, and once for each lot of dfs whose blots fit into memory. Blots of one df are in order as they
 /// are read: a df with too many of them is a lot of its own, and nothing of it is kept.
-pub fn write(view: &View<'_>, bits: u8, sigma: Option<f64>, options: &ExtractOptions, format: Format, out: &mut impl Write) -> Result<()> {
+pub fn write(
+    view: &View<'_>,
+    bits: u8,
+    sigma: Option<f64>,
+    options: &ExtractOptions,
+    format: Format,
+    out: &mut impl Write,
+) -> Result<()> {
     let counts = counts(view)?;
     let least = least_df(&counts, sigma).max(2);
     let most = options.max_df.unwrap_or(u64::MAX);
     // In both formats the documents are a JSON array.
-    let writer = Writer { view, bits, ids: Ids::new(view, Format::Ndjson)?, format };
+    let writer = Writer {
+        view,
+        bits,
+        ids: Ids::new(view, Format::Ndjson)?,
+        format,
+    };
     let mut line = Vec::new();
     put_names(&mut line, format, &["blot", "df", "docs"]);
     put(out, &line)?;
-    for (lot, is_sorted) in lots(&counts, least..=most, options.limits.budget_bytes / KEPT_BYTES) {
-        if is_sorted { writer.write_sorted(lot, out)? } else { writer.write_as_read(lot, out)? }
+    for (lot, is_sorted) in lots(
+        &counts,
+        least..=most,
+        options.limits.budget_bytes / KEPT_BYTES,
+    ) {
+        if is_sorted {
+            writer.write_sorted(lot, out)?
+        } else {
+            writer.write_as_read(lot, out)?
+        }
     }
     Ok(())
 }
@@ -34,7 +54,10 @@ pub fn write(view: &View<'_>, bits: u8, sigma: Option<f64>, options: &ExtractOpt
 const KEPT_BYTES: u64 = 48;
 
 fn df(view: &View<'_>, contents: &[u32]) -> u64 {
-    contents.iter().map(|&content| view.documents_of(content).len() as u64).sum()
+    contents
+        .iter()
+        .map(|&content| view.documents_of(content).len() as u64)
+        .sum()
 }
 
 /// How many blots have each df.
@@ -53,13 +76,25 @@ fn counts(view: &View<'_>) -> Result<BTreeMap<u64, u64>> {
 fn least_df(counts: &BTreeMap<u64, u64>, sigma: Option<f64>) -> u64 {
     let Some(sigma) = sigma else { return 0 };
     let blots = counts.values().sum::<u64>().max(1) as f64;
-    let mean = counts.iter().map(|(&df, &count)| df as f64 * count as f64).sum::<f64>() / blots;
-    let variance = counts.iter().map(|(&df, &count)| (df as f64 - mean).powi(2) * count as f64).sum::<f64>() / blots;
+    let mean = counts
+        .iter()
+        .map(|(&df, &count)| df as f64 * count as f64)
+        .sum::<f64>()
+        / blots;
+    let variance = counts
+        .iter()
+        .map(|(&df, &count)| (df as f64 - mean).powi(2) * count as f64)
+        .sum::<f64>()
+        / blots;
     (mean + sigma * variance.sqrt()).ceil().max(0.0) as u64
 }
 
 /// Ranges of df, falling, and whether their blots are to be sorted.
-fn lots(counts: &BTreeMap<u64, u64>, range: RangeInclusive<u64>, limit: u64) -> Vec<(RangeInclusive<u64>, bool)> {
+fn lots(
+    counts: &BTreeMap<u64, u64>,
+    range: RangeInclusive<u64>,
+    limit: u64,
+) -> Vec<(RangeInclusive<u64>, bool)> {
     if range.is_empty() {
         return Vec::new();
     }
@@ -73,7 +108,9 @@ fn lots(counts: &BTreeMap<u64, u64>, range: RangeInclusive<u64>, limit: u64) -> 
             _ => lots.push((df..=df, count)),
         }
     }
-    lots.into_iter().map(|(lot, _)| (lot.clone(), lot.start() < lot.end())).collect()
+    lots.into_iter()
+        .map(|(lot, _)| (lot.clone(), lot.start() < lot.end()))
+        .collect()
 }
 
 struct Writer<'v> {
@@ -87,7 +124,11 @@ impl Writer<'_> {
     fn write_as_read(&self, lot: RangeInclusive<u64>, out: &mut impl Write) -> Result<()> {
         self.view.for_each_blot(|blot, contents| {
             let df = df(self.view, contents);
-            if lot.contains(&df) { self.write_blot(blot, df, contents, out) } else { Ok(()) }
+            if lot.contains(&df) {
+                self.write_blot(blot, df, contents, out)
+            } else {
+                Ok(())
+            }
         })
     }
 
@@ -102,15 +143,25 @@ impl Writer<'_> {
         })?;
         blots.sort_unstable();
         let (sets, numbers) = Sets::join(vec![dictionary]);
-        blots.iter().try_for_each(|&(df, blot, set)| self.write_blot(blot, df.0, sets.get(numbers[0][set as usize] as usize), out))
+        blots.iter().try_for_each(|&(df, blot, set)| {
+            self.write_blot(blot, df.0, sets.get(numbers[0][set as usize] as usize), out)
+        })
     }
 
     fn write_blot(&self, blot: u64, df: u64, contents: &[u32], out: &mut impl Write) -> Result<()> {
-        let mut documents: Vec<u32> = contents.iter().flat_map(|&content| self.view.documents_of(content)).copied().collect();
+        let mut documents: Vec<u32> = contents
+            .iter()
+            .flat_map(|&content| self.view.documents_of(content))
+            .copied()
+            .collect();
         documents.sort_unstable();
         let (mut line, mut list) = (Vec::new(), Vec::new());
         self.ids.put_list(&mut list, documents.into_iter());
-        let fields = [("blot", Value::Hex(blot, self.bits)), ("df", Value::Count(df)), ("docs", Value::Ids(&list))];
+        let fields = [
+            ("blot", Value::Hex(blot, self.bits)),
+            ("df", Value::Count(df)),
+            ("docs", Value::Ids(&list)),
+        ];
         put_record(&mut line, self.format, &fields);
         put(out, &line)
     }
@@ -123,14 +174,27 @@ mod tests {
     #[test]
     fn the_worked_example_of_sigma() {
         let counts = BTreeMap::from([(1, 9), (11, 1)]);
-        assert_eq!((least_df(&counts, Some(2.0)), least_df(&counts, None), least_df(&counts, Some(-9.0))), (8, 0, 0));
+        assert_eq!(
+            (
+                least_df(&counts, Some(2.0)),
+                least_df(&counts, None),
+                least_df(&counts, Some(-9.0))
+            ),
+            (8, 0, 0)
+        );
     }
 
     #[test]
     fn lots_fit_or_have_one_df() {
         let counts = BTreeMap::from([(1, 90), (2, 50), (3, 7), (4, 3), (9, 1)]);
-        assert_eq!(lots(&counts, 2..=u64::MAX, 10), [(4..=9, true), (3..=3, false), (2..=2, false)]);
-        assert_eq!(lots(&counts, 2..=u64::MAX, 11), [(3..=9, true), (2..=2, false)]);
+        assert_eq!(
+            lots(&counts, 2..=u64::MAX, 10),
+            [(4..=9, true), (3..=3, false), (2..=2, false)]
+        );
+        assert_eq!(
+            lots(&counts, 2..=u64::MAX, 11),
+            [(3..=9, true), (2..=2, false)]
+        );
         assert_eq!(lots(&counts, RangeInclusive::new(5, 4), 11), []);
     }
 }

@@ -12,10 +12,33 @@ use crate::{
 };
 use std::io::Write;
 
-pub fn write(discovery: &Discovery<'_>, keep: Keep, format: Format, out: &mut impl Write) -> Result<()> {
-    let writer = Writer { discovery, ids: Ids::new(discovery.view, format)? };
+pub fn write(
+    discovery: &Discovery<'_>,
+    keep: Keep,
+    format: Format,
+    out: &mut impl Write,
+) -> Result<()> {
+    let writer = Writer {
+        discovery,
+        ids: Ids::new(discovery.view, format)?,
+    };
     let mut lines = Vec::new();
-    put_names(&mut lines, format, shown(discovery, &["cluster", "doc", "kept", "duplicate_of", "shared", "score", "estimate"]));
+    put_names(
+        &mut lines,
+        format,
+        shown(
+            discovery,
+            &[
+                "cluster",
+                "doc",
+                "kept",
+                "duplicate_of",
+                "shared",
+                "score",
+                "estimate",
+            ],
+        ),
+    );
     put(out, &lines)?;
     let mut number = 0;
     clusters(discovery, keep, |cluster| {
@@ -38,7 +61,8 @@ impl Writer<'_> {
     /// A cluster as one object, with what was dropped as objects inside.
     fn put_object(&self, out: &mut Vec<u8>, number: u64, cluster: &Cluster) {
         let (mut members, mut dropped) = (Vec::new(), vec![b'[']);
-        self.ids.put_list(&mut members, cluster.members.iter().copied());
+        self.ids
+            .put_list(&mut members, cluster.members.iter().copied());
         for (at, row) in cluster.dropped.iter().enumerate() {
             if at > 0 {
                 dropped.push(b',');
@@ -46,7 +70,10 @@ impl Writer<'_> {
             let fields = [
                 ("doc", Value::Id(self.ids.get(row.document))),
                 ("duplicate_of", Value::Id(self.ids.get(row.duplicate_of))),
-                ("shared", Value::Count(self.discovery.options.measure.scaled(row.shared))),
+                (
+                    "shared",
+                    Value::Count(self.discovery.options.measure.scaled(row.shared)),
+                ),
                 ("score", Value::Number(row.score)),
             ];
             put_record(&mut dropped, Format::Ndjson, &fields);
@@ -79,12 +106,27 @@ impl Writer<'_> {
             put_record(out, Format::Tsv, shown(self.discovery, &fields));
         };
         let nothing = Value::None;
-        row(out, cluster.kept, [("kept", Value::Count(1)), ("duplicate_of", nothing), ("shared", nothing), ("score", nothing)]);
+        row(
+            out,
+            cluster.kept,
+            [
+                ("kept", Value::Count(1)),
+                ("duplicate_of", nothing),
+                ("shared", nothing),
+                ("score", nothing),
+            ],
+        );
         for dropped in &cluster.dropped {
             let rest = [
                 ("kept", Value::Count(0)),
-                ("duplicate_of", Value::Id(self.ids.get(dropped.duplicate_of))),
-                ("shared", Value::Count(self.discovery.options.measure.scaled(dropped.shared))),
+                (
+                    "duplicate_of",
+                    Value::Id(self.ids.get(dropped.duplicate_of)),
+                ),
+                (
+                    "shared",
+                    Value::Count(self.discovery.options.measure.scaled(dropped.shared)),
+                ),
                 ("score", Value::Number(dropped.score)),
             ];
             row(out, dropped.document, rest);
@@ -108,7 +150,14 @@ pub fn write_exact(view: &View<'_>, format: Format, out: &mut impl Write) -> Res
         lines.clear();
         match format {
             Format::Tsv => documents.iter().for_each(|&document| {
-                put_record(&mut lines, format, &[("group", Value::Count(number)), ("doc", Value::Id(ids.get(document)))]);
+                put_record(
+                    &mut lines,
+                    format,
+                    &[
+                        ("group", Value::Count(number)),
+                        ("doc", Value::Id(ids.get(document))),
+                    ],
+                );
             }),
             Format::Ndjson => {
                 let mut list = Vec::new();

@@ -50,7 +50,11 @@ pub enum Extract {
     /// The most similar documents of each document, by a→b.
     Table { top: usize, rows: RowFormat },
     /// What changed in the table since an earlier commit.
-    TableSince { top: usize, rows: RowFormat, generation: u64 },
+    TableSince {
+        top: usize,
+        rows: RowFormat,
+        generation: u64,
+    },
     /// Connected components of the pairs.
     Clusters { keep: Keep, format: Format },
     /// Documents with the same tokens.
@@ -72,7 +76,10 @@ pub struct RowFormat {
 impl RowFormat {
     /// Rows without ranks.
     pub fn new(format: Format) -> Self {
-        Self { format, ranks: false }
+        Self {
+            format,
+            ranks: false,
+        }
     }
 }
 
@@ -91,8 +98,12 @@ impl ExtractOptions {
     fn is_ndjson(&self) -> bool {
         match self.what {
             Extract::Pairs(format) | Extract::Exact(format) => format == Format::Ndjson,
-            Extract::Table { rows, .. } | Extract::TableSince { rows, .. } => rows.format == Format::Ndjson,
-            Extract::Clusters { format, .. } | Extract::Blots { format, .. } => format == Format::Ndjson,
+            Extract::Table { rows, .. } | Extract::TableSince { rows, .. } => {
+                rows.format == Format::Ndjson
+            }
+            Extract::Clusters { format, .. } | Extract::Blots { format, .. } => {
+                format == Format::Ndjson
+            }
             Extract::Graph(_) => false,
         }
     }
@@ -126,7 +137,12 @@ impl LeaveOut {
     }
 
     /// With NDJSON, and if anything is left out, the first line says what.
-    fn put_header(&self, options: &ExtractOptions, index: &Index, out: &mut impl Write) -> Result<()> {
+    fn put_header(
+        &self,
+        options: &ExtractOptions,
+        index: &Index,
+        out: &mut impl Write,
+    ) -> Result<()> {
         if !options.is_ndjson() || (options.max_df.is_none() && self.is_empty()) {
             return Ok(());
         }
@@ -148,19 +164,43 @@ impl LeaveOut {
         work: impl FnOnce(&Without<'_>) -> Result<T>,
     ) -> Result<(T, u64)> {
         let blots = ToBlots::for_comparison(&BlotOptions::default(), index)?;
-        let settings = Settings { form: Form::Ndjson, limits, corpus: corpus::Options::of_files(Vec::new()) };
+        let settings = Settings {
+            form: Form::Ndjson,
+            limits,
+            corpus: corpus::Options::of_files(Vec::new()),
+        };
         let files = [&self.files[..], &self.base].concat();
-        let mut found: Vec<u64> = blots_of_files(&files, &blots, &settings, watch)?.into_iter().collect();
+        let mut found: Vec<u64> = blots_of_files(&files, &blots, &settings, watch)?
+            .into_iter()
+            .collect();
         found.sort_unstable();
-        let references = self.indexes.iter().map(|path| open_reference(path, index)).collect::<Result<Vec<_>>>()?;
+        let references = self
+            .indexes
+            .iter()
+            .map(|path| open_reference(path, index))
+            .collect::<Result<Vec<_>>>()?;
         let views = references.iter().map(View::of).collect::<Result<_>>()?;
         let (pairs, unknown) = self.pairs.read(index, watch)?;
-        Ok((work(&Without { text: LeftOut { blots: found, views }, pairs })?, unknown))
+        Ok((
+            work(&Without {
+                text: LeftOut {
+                    blots: found,
+                    views,
+                },
+                pairs,
+            })?,
+            unknown,
+        ))
     }
 }
 
 /// Writes what is asked for. The same index and options give the same bytes, whatever the limits.
-pub fn extract(options: &ExtractOptions, index: &Index, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+pub fn extract(
+    options: &ExtractOptions,
+    index: &Index,
+    out: &mut impl Write,
+    done: &mut Done<'_>,
+) -> Result<()> {
     extract_from(options, &Without::default(), index, out, done)
 }
 
@@ -174,7 +214,9 @@ pub fn extract_without(
     done: &mut Done<'_>,
 ) -> Result<u64> {
     leave_out.put_header(options, index, out)?;
-    let ((), unknown) = leave_out.with(index, options.limits, watch, |without| extract_from(options, without, index, out, done))?;
+    let ((), unknown) = leave_out.with(index, options.limits, watch, |without| {
+        extract_from(options, without, index, out, done)
+    })?;
     Ok(unknown)
 }
 
@@ -188,14 +230,39 @@ pub fn extract_counted(
 ) -> Result<()> {
     let (top, rows) = match options.what {
         Extract::Table { top, rows } => (top, rows),
-        Extract::TableSince { .. } if options.max_df.is_none() => return write_recomputed(options, Some(counts), index, out, done),
-        _ => return Err(Error::Usage("counts are for the table; with --since without --max-df".to_owned())),
+        Extract::TableSince { .. } if options.max_df.is_none() => {
+            return write_recomputed(options, Some(counts), index, out, done);
+        }
+        _ => {
+            return Err(Error::Usage(
+                "counts are for the table; with --since without --max-df".to_owned(),
+            ));
+        }
     };
     LeaveOut::default().put_header(options, index, out)?;
     let (view, max_df) = (View::by_id(index)?, options.max_df.unwrap_or(u64::MAX));
-    let measure = Measure { score: Score::Inclusion, threshold: options.threshold, selection: selection(&index.scheme.select) };
-    let counted = Counted::read(&view, &index.manifest.checksum(), counts, &measure, max_df, options.limits.budget_bytes / 2)?;
-    let discovery = Discovery::counted(&view, Options { measure, max_df, limits: options.limits }, counted);
+    let measure = Measure {
+        score: Score::Inclusion,
+        threshold: options.threshold,
+        selection: selection(&index.scheme.select),
+    };
+    let counted = Counted::read(
+        &view,
+        &index.manifest.checksum(),
+        counts,
+        &measure,
+        max_df,
+        options.limits.budget_bytes / 2,
+    )?;
+    let discovery = Discovery::counted(
+        &view,
+        Options {
+            measure,
+            max_df,
+            limits: options.limits,
+        },
+        counted,
+    );
     table::write_table(&discovery, top, rows, out, done)
 }
 
@@ -214,33 +281,67 @@ pub fn extract_passages(
     let texts = Texts::new(passages, index, 4 * options.limits.threads);
     let view = View::by_id(index)?;
     let ((), unknown) = leave_out.with(index, options.limits, watch, |without| {
-        pairs::write_pairs(&discovery(options, without, index, &view)?, Some(&texts), Format::Ndjson, out, done)
+        pairs::write_pairs(
+            &discovery(options, without, index, &view)?,
+            Some(&texts),
+            Format::Ndjson,
+            out,
+            done,
+        )
     })?;
     Ok(unknown + texts.tell_unread(watch))
 }
 
-fn extract_from(options: &ExtractOptions, without: &Without<'_>, index: &Index, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+fn extract_from(
+    options: &ExtractOptions,
+    without: &Without<'_>,
+    index: &Index,
+    out: &mut impl Write,
+    done: &mut Done<'_>,
+) -> Result<()> {
     let view = View::by_id(index)?;
     let discovery = |index: &Index, view| discovery(options, without, index, view);
     match options.what {
         Extract::Exact(format) => clusters::write_exact(&view, format, out),
-        Extract::Blots { sigma, format } => blots::write(&view, index.scheme.bits, sigma, options, format, out),
-        Extract::Pairs(format) => pairs::write_pairs(&discovery(index, &view)?, None, format, out, done),
-        Extract::Table { top, rows } => table::write_table(&discovery(index, &view)?, top, rows, out, done),
-        Extract::TableSince { .. } if options.max_df.is_none() && without.text.is_empty() && without.pairs.is_empty() => {
+        Extract::Blots { sigma, format } => {
+            blots::write(&view, index.scheme.bits, sigma, options, format, out)
+        }
+        Extract::Pairs(format) => {
+            pairs::write_pairs(&discovery(index, &view)?, None, format, out, done)
+        }
+        Extract::Table { top, rows } => {
+            table::write_table(&discovery(index, &view)?, top, rows, out, done)
+        }
+        Extract::TableSince { .. }
+            if options.max_df.is_none() && without.text.is_empty() && without.pairs.is_empty() =>
+        {
             write_recomputed(options, None, index, out, done)
         }
-        Extract::TableSince { top, rows, generation } => {
+        Extract::TableSince {
+            top,
+            rows,
+            generation,
+        } => {
             let old = Index::open_at(&index.directory, generation)?;
             let old_view = View::by_id(&old)?;
             let text = &without.text;
             let old_apart = without.pairs.apart_in(&old, &old_view)?;
-            let (old, new) = (&discovery_of_text(options, text, &old, &old_view)?.apart(old_apart), &discovery(index, &view)?);
-            let tables = since::Tables { old, new, top, compares_all: options.max_df.is_some() || !text.is_empty() };
+            let (old, new) = (
+                &discovery_of_text(options, text, &old, &old_view)?.apart(old_apart),
+                &discovery(index, &view)?,
+            );
+            let tables = since::Tables {
+                old,
+                new,
+                top,
+                compares_all: options.max_df.is_some() || !text.is_empty(),
+            };
             since::write_changes(&tables, rows, out, done)
         }
         Extract::Graph(format) => pairs::write_graph(&discovery(index, &view)?, format, out, done),
-        Extract::Clusters { keep, format } => clusters::write(&discovery(index, &view)?, keep, format, out),
+        Extract::Clusters { keep, format } => {
+            clusters::write(&discovery(index, &view)?, keep, format, out)
+        }
     }
 }
 
@@ -252,26 +353,71 @@ fn write_recomputed(
     out: &mut impl Write,
     done: &mut Done<'_>,
 ) -> Result<()> {
-    let Extract::TableSince { top, rows, generation } = options.what else {
-        return Err(Error::Usage("only a table is compared with what it was".to_owned()));
+    let Extract::TableSince {
+        top,
+        rows,
+        generation,
+    } = options.what
+    else {
+        return Err(Error::Usage(
+            "only a table is compared with what it was".to_owned(),
+        ));
     };
-    let (old, view) = (Index::open_at(&index.directory, generation)?, View::by_id(index)?);
+    let (old, view) = (
+        Index::open_at(&index.directory, generation)?,
+        View::by_id(index)?,
+    );
     let both = Both::new(&View::by_id(&old)?, &view)?;
     drop(view);
     let discovery = discovery_of_text(options, &LeftOut::default(), index, &both.view)?;
-    let of = recomputed::Recomputed { both: &both, discovery: &discovery, top };
-    let open = |counts| RecomputedPairs::open(&both.view, &index.manifest.checksum(), generation, counts);
+    let of = recomputed::Recomputed {
+        both: &both,
+        discovery: &discovery,
+        top,
+    };
+    let open =
+        |counts| RecomputedPairs::open(&both.view, &index.manifest.checksum(), generation, counts);
     of.write_changes(counts.map(open).transpose()?.as_ref(), rows, out, done)
 }
 
-fn discovery<'v>(options: &ExtractOptions, without: &Without<'_>, index: &Index, view: &'v View<'v>) -> Result<Discovery<'v>> {
-    Ok(discovery_of_text(options, &without.text, index, view)?.apart(without.pairs.apart(index, view)?))
+fn discovery<'v>(
+    options: &ExtractOptions,
+    without: &Without<'_>,
+    index: &Index,
+    view: &'v View<'v>,
+) -> Result<Discovery<'v>> {
+    Ok(discovery_of_text(options, &without.text, index, view)?
+        .apart(without.pairs.apart(index, view)?))
 }
 
-fn discovery_of_text<'v>(options: &ExtractOptions, left_out: &LeftOut<'_>, index: &Index, view: &'v View<'v>) -> Result<Discovery<'v>> {
-    let score = if matches!(options.what, Extract::Table { .. } | Extract::TableSince { .. }) { Score::Inclusion } else { options.score };
-    let measure = Measure { score, threshold: options.threshold, selection: selection(&index.scheme.select) };
-    Discovery::without(left_out, view, Options { measure, max_df: options.max_df.unwrap_or(u64::MAX), limits: options.limits })
+fn discovery_of_text<'v>(
+    options: &ExtractOptions,
+    left_out: &LeftOut<'_>,
+    index: &Index,
+    view: &'v View<'v>,
+) -> Result<Discovery<'v>> {
+    let score = if matches!(
+        options.what,
+        Extract::Table { .. } | Extract::TableSince { .. }
+    ) {
+        Score::Inclusion
+    } else {
+        options.score
+    };
+    let measure = Measure {
+        score,
+        threshold: options.threshold,
+        selection: selection(&index.scheme.select),
+    };
+    Discovery::without(
+        left_out,
+        view,
+        Options {
+            measure,
+            max_df: options.max_df.unwrap_or(u64::MAX),
+            limits: options.limits,
+        },
+    )
 }
 
 /// What part of all blots an index has.

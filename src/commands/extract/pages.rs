@@ -51,7 +51,9 @@ impl Eq for Best {}
 
 impl Ord for Best {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.score.total_cmp(&other.score).then_with(|| (other.a, other.b).cmp(&(self.a, self.b)))
+        self.score
+            .total_cmp(&other.score)
+            .then_with(|| (other.a, other.b).cmp(&(self.a, self.b)))
     }
 }
 
@@ -75,17 +77,40 @@ pub fn extract_pages(
     done: &mut Done<'_>,
 ) -> Result<Paged> {
     let view = View::by_id(index)?;
-    let ((best, pairs), unknown) =
-        leave_out.with(index, options.limits, watch, |without| best_pairs(&discovery(options, without, index, &view)?, pages.top, done))?;
+    let ((best, pairs), unknown) = leave_out.with(index, options.limits, watch, |without| {
+        best_pairs(&discovery(options, without, index, &view)?, pages.top, done)
+    })?;
     let texts = Texts::new(&pages.passages, index, 4 * options.limits.threads);
     let notes = pages.passages.notes("the first text");
-    let mut directory = Directory::create(&pages.directory, &index.directory.display().to_string(), &notes)?;
+    let mut directory = Directory::create(
+        &pages.directory,
+        &index.directory.display().to_string(),
+        &notes,
+    )?;
     let all = best.len() as u64;
-    let mut written = Written { pages: 0, nothing_left: 0, looked_at: 0 };
+    let mut written = Written {
+        pages: 0,
+        nothing_left: 0,
+        looked_at: 0,
+    };
     let worker = || |pair: Best| page(&view, &texts, pair, &notes);
-    let weigh = |made: &Result<Made>| if let Ok(Made::Page(page)) = made { page.html.capacity() as u64 } else { 0 };
-    let source = best.into_iter().map(|item| Ok::<_, Error>(Weighted { item, bytes: 1 << 16 }));
-    let limits = Limits::new(options.limits.threads, options.limits.budget_bytes.min(256 << 20));
+    let weigh = |made: &Result<Made>| {
+        if let Ok(Made::Page(page)) = made {
+            page.html.capacity() as u64
+        } else {
+            0
+        }
+    };
+    let source = best.into_iter().map(|item| {
+        Ok::<_, Error>(Weighted {
+            item,
+            bytes: 1 << 16,
+        })
+    });
+    let limits = Limits::new(
+        options.limits.threads,
+        options.limits.budget_bytes.min(256 << 20),
+    );
     parallel::ordered(limits, source, worker, weigh, |made| {
         written.looked_at += 1;
         done(written.looked_at, all);
@@ -106,7 +131,11 @@ pub fn extract_pages(
         directory.say(&notice);
     }
     directory.finish()?;
-    Ok(Paged { pairs, pages: written.pages, problems: unknown + unread })
+    Ok(Paged {
+        pairs,
+        pages: written.pages,
+        problems: unknown + unread,
+    })
 }
 
 struct Written {
@@ -120,21 +149,36 @@ fn notice(pairs: u64, best: u64, written: &Written) -> Option<String> {
     let mut parts = Vec::new();
     if best < pairs {
         let what = "Only the pairs with the highest scores are here";
-        parts.push(format!("{what}: {} of {}. Run it again with --top to see more.", count(best), count(pairs)));
+        parts.push(format!(
+            "{what}: {} of {}. Run it again with --top to see more.",
+            count(best),
+            count(pairs)
+        ));
     }
     let unread = best - written.pages - written.nothing_left;
-    for (pairs, why) in
-        [(written.nothing_left, "what is shared does not count"), (unread, "a text could not be read, or is not the one that was indexed")]
-    {
+    for (pairs, why) in [
+        (written.nothing_left, "what is shared does not count"),
+        (
+            unread,
+            "a text could not be read, or is not the one that was indexed",
+        ),
+    ] {
         if pairs > 0 {
-            parts.push(format!("Not shown: {} of which {why}.", counted(pairs, "pair")));
+            parts.push(format!(
+                "Not shown: {} of which {why}.",
+                counted(pairs, "pair")
+            ));
         }
     }
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
 /// The best pairs, the best first, and how many there are in all.
-fn best_pairs(discovery: &Discovery<'_>, top: usize, done: &mut Done<'_>) -> Result<(Vec<Best>, u64)> {
+fn best_pairs(
+    discovery: &Discovery<'_>,
+    top: usize,
+    done: &mut Done<'_>,
+) -> Result<(Vec<Best>, u64)> {
     #[derive(Default)]
     struct Found {
         documents: u64,
@@ -145,7 +189,11 @@ fn best_pairs(discovery: &Discovery<'_>, top: usize, done: &mut Done<'_>) -> Res
         found.documents += 1;
         for (other, neighbour) in discovery.partners_after(document, neighbours) {
             found.pairs += 1;
-            found.best.push(Reverse(Best { score: neighbour.score, a: document as u32, b: other }));
+            found.best.push(Reverse(Best {
+                score: neighbour.score,
+                a: document as u32,
+                b: other,
+            }));
             if found.best.len() > top {
                 found.best.pop();
             }
@@ -179,10 +227,17 @@ enum Made {
 
 fn page(view: &View<'_>, texts: &Texts<'_>, pair: Best, notes: &[String]) -> Result<Made> {
     let [a, b] = [view.id(pair.a as usize)?, view.id(pair.b as usize)?];
-    let (Some(one), Some(two)) = (texts.get(&a), texts.get(&b)) else { return Ok(Made::Unread) };
+    let (Some(one), Some(two)) = (texts.get(&a), texts.get(&b)) else {
+        return Ok(Made::Unread);
+    };
     let shared = texts.options.shared_text(&one, &two);
     if texts.options.leaves_out() && shared.passages.is_empty() {
         return Ok(Made::NothingLeft);
     }
-    Ok(Made::Page(Box::new(PairPage::of((&a, &one), (&b, &two), &shared.passages, notes)?)))
+    Ok(Made::Page(Box::new(PairPage::of(
+        (&a, &one),
+        (&b, &two),
+        &shared.passages,
+        notes,
+    )?)))
 }

@@ -33,7 +33,11 @@ impl Numbers {
             f64::from(neighbour.shared) / f64::from(side.blots)
         };
         let shared = discovery.options.measure.scaled(neighbour.shared);
-        Self { shared, a_in_b: part_of(a), b_in_a: part_of(neighbour.content) }
+        Self {
+            shared,
+            a_in_b: part_of(a),
+            b_in_a: part_of(neighbour.content),
+        }
     }
 }
 
@@ -49,7 +53,8 @@ pub(super) fn shown_by<'f, T>(measure: &Measure, fields: &'f [T]) -> &'f [T] {
 }
 
 /// Appends the rows of a document, given its neighbours. The last argument is called between rows, if there may be many, and may empty the bytes.
-type PutRows<'d> = dyn Fn(usize, &Arc<[Neighbour]>, &mut Vec<u8>, &mut Between<'_>) -> Result<()> + Sync + 'd;
+type PutRows<'d> =
+    dyn Fn(usize, &Arc<[Neighbour]>, &mut Vec<u8>, &mut Between<'_>) -> Result<()> + Sync + 'd;
 pub(super) type Between<'b> = dyn FnMut(&mut Vec<u8>) -> Result<()> + 'b;
 
 /// What became of a few documents.
@@ -77,25 +82,42 @@ pub(super) fn write_rows(
     mut emit: impl FnMut(&[u8]) -> Result<()>,
     done: &mut Done<'_>,
 ) -> Result<()> {
-    let Limits { threads, budget_bytes } = discovery.options.limits;
+    let Limits {
+        threads,
+        budget_bytes,
+    } = discovery.options.limits;
     let limit = (budget_bytes / (8 * threads as u64)).min(8 << 20);
     // Written buffers are used again: where each document has many rows, fresh memory would cost more than the rows.
     let spare = Mutex::new(Vec::<Vec<u8>>::new());
     let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
         if made.documents == 0 {
-            made.bytes = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+            made.bytes = spare
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop()
+                .unwrap_or_default();
         }
         made.documents += 1;
-        let documents = |neighbour: &Neighbour| discovery.view.documents_of(neighbour.content).len() as u64;
-        let rows = most_rows.map_or_else(|| neighbours.iter().map(documents).sum(), |most| most.min(1 << 20) as u64);
+        let documents =
+            |neighbour: &Neighbour| discovery.view.documents_of(neighbour.content).len() as u64;
+        let rows = most_rows.map_or_else(
+            || neighbours.iter().map(documents).sum(),
+            |most| most.min(1 << 20) as u64,
+        );
         if !made.late.is_empty() || made.bytes.len() as u64 + rows * ROW_BYTES > limit {
             made.late.push((document, neighbours.clone()));
         } else {
-            made.failed = put_rows(document, neighbours, &mut made.bytes, &mut |_| Ok(())).err().or(made.failed.take());
+            made.failed = put_rows(document, neighbours, &mut made.bytes, &mut |_| Ok(()))
+                .err()
+                .or(made.failed.take());
         }
     };
     let weigh = |made: &Made| {
-        let late: usize = made.late.iter().map(|(_, neighbours)| size_of_val(&neighbours[..])).sum();
+        let late: usize = made
+            .late
+            .iter()
+            .map(|(_, neighbours)| size_of_val(&neighbours[..]))
+            .sum();
         (made.bytes.capacity() + late) as u64
     };
     let mut documents = 0;
@@ -105,7 +127,10 @@ pub(super) fn write_rows(
         made.failed.map_or(Ok(()), Err)?;
         emit(&made.bytes)?;
         made.bytes.clear();
-        spare.lock().unwrap_or_else(PoisonError::into_inner).push(made.bytes);
+        spare
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(made.bytes);
         let mut piece = Vec::new();
         for (document, neighbours) in made.late {
             put_rows(document, &neighbours, &mut piece, &mut |piece| {
@@ -141,7 +166,14 @@ pub fn write_pairs(
     };
     let leaves_out = texts.is_some_and(|texts| texts.options.leaves_out());
     let mut names = Vec::new();
-    put_names(&mut names, format, shown(discovery, &["a", "b", "shared", "a_in_b", "b_in_a", "score", "estimate"]));
+    put_names(
+        &mut names,
+        format,
+        shown(
+            discovery,
+            &["a", "b", "shared", "a_in_b", "b_in_a", "score", "estimate"],
+        ),
+    );
     put(out, &names)?;
     let put_row = |out: &mut Vec<u8>, document: usize, (other, neighbour): (u32, &Neighbour)| {
         let numbers = Numbers::of(discovery, discovery.view.content_of(document), neighbour);
@@ -166,18 +198,33 @@ pub fn write_pairs(
         }
         put_record(out, format, &fields);
     };
-    write_rows(discovery, None, &each_pair(discovery, put_row), |bytes| put(out, bytes), done)
+    write_rows(
+        discovery,
+        None,
+        &each_pair(discovery, put_row),
+        |bytes| put(out, bytes),
+        done,
+    )
 }
 
 /// The fields of a row of the table: without its rank where that is not wanted, and marked where numbers are estimates.
-pub(super) fn table_fields<T: Clone>(measure: &Measure, ranks: bool, [a, rank, b, shared, a_in_b, b_in_a, estimate]: [T; 7]) -> Vec<T> {
+pub(super) fn table_fields<T: Clone>(
+    measure: &Measure,
+    ranks: bool,
+    [a, rank, b, shared, a_in_b, b_in_a, estimate]: [T; 7],
+) -> Vec<T> {
     let rank = ranks.then_some(rank);
     let estimate = measure.selection.map(|_| estimate);
-    [a].into_iter().chain(rank).chain([b, shared, a_in_b, b_in_a]).chain(estimate).collect()
+    [a].into_iter()
+        .chain(rank)
+        .chain([b, shared, a_in_b, b_in_a])
+        .chain(estimate)
+        .collect()
 }
 
 /// The names of these fields.
-pub(super) const TABLE_FIELDS: [&str; 7] = ["a", "rank", "b", "shared", "a_in_b", "b_in_a", "estimate"];
+pub(super) const TABLE_FIELDS: [&str; 7] =
+    ["a", "rank", "b", "shared", "a_in_b", "b_in_a", "estimate"];
 
 /// Puts a row for each pair of a document and a later one.
 fn each_pair<'d>(
@@ -185,22 +232,59 @@ fn each_pair<'d>(
     put_row: impl Fn(&mut Vec<u8>, usize, (u32, &Neighbour)) + Sync + 'd,
 ) -> impl Fn(usize, &Arc<[Neighbour]>, &mut Vec<u8>, &mut Between<'_>) -> Result<()> + Sync + 'd {
     move |document, neighbours, out, between| {
-        discovery.partners_after(document, neighbours).into_iter().try_for_each(|row| {
-            put_row(out, document, row);
-            between(out)
-        })
+        discovery
+            .partners_after(document, neighbours)
+            .into_iter()
+            .try_for_each(|row| {
+                put_row(out, document, row);
+                between(out)
+            })
     }
 }
 
-pub fn write_graph(discovery: &Discovery<'_>, format: GraphFormat, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+pub fn write_graph(
+    discovery: &Discovery<'_>,
+    format: GraphFormat,
+    out: &mut impl Write,
+    done: &mut Done<'_>,
+) -> Result<()> {
     let mut graph = Graph::new(format)?;
-    let has_edge: Vec<AtomicBool> = (0..discovery.view.documents()).map(|_| AtomicBool::new(false)).collect();
+    let has_edge: Vec<AtomicBool> = (0..discovery.view.documents())
+        .map(|_| AtomicBool::new(false))
+        .collect();
     let put_row = |out: &mut Vec<u8>, document: usize, (other, neighbour): (u32, &Neighbour)| {
-        let Numbers { shared, a_in_b, b_in_a } = Numbers::of(discovery, discovery.view.content_of(document), neighbour);
-        Graph::put_edge(format, out, document as u32, other, [shared as f64, a_in_b, b_in_a, neighbour.score]);
-        [document, other as usize].iter().for_each(|&end| has_edge[end].store(true, Ordering::Relaxed));
+        let Numbers {
+            shared,
+            a_in_b,
+            b_in_a,
+        } = Numbers::of(discovery, discovery.view.content_of(document), neighbour);
+        Graph::put_edge(
+            format,
+            out,
+            document as u32,
+            other,
+            [shared as f64, a_in_b, b_in_a, neighbour.score],
+        );
+        [document, other as usize]
+            .iter()
+            .for_each(|&end| has_edge[end].store(true, Ordering::Relaxed));
     };
-    write_rows(discovery, None, &each_pair(discovery, put_row), |bytes| graph.add(bytes), done)?;
+    write_rows(
+        discovery,
+        None,
+        &each_pair(discovery, put_row),
+        |bytes| graph.add(bytes),
+        done,
+    )?;
     let nodes = (0..has_edge.len()).filter(|&document| has_edge[document].load(Ordering::Relaxed));
-    graph.write(nodes, |document| Ok((discovery.view.id(document)?, discovery.view.row(document)?.tokens)), out)
+    graph.write(
+        nodes,
+        |document| {
+            Ok((
+                discovery.view.id(document)?,
+                discovery.view.row(document)?.tokens,
+            ))
+        },
+        out,
+    )
 }

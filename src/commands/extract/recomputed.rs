@@ -33,8 +33,17 @@ type MadeRows = Vec<(usize, Rows)>;
 
 impl Recomputed<'_> {
     /// Writes the rows to delete, to update and to insert, as [`super::since::write_changes`] does. `pairs`: those of recomputed contents, if they are known.
-    pub fn write_changes(&self, pairs: Option<&RecomputedPairs>, rows: RowFormat, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
-        let format = ChangeFormat { rows, measure: &self.discovery.options.measure };
+    pub fn write_changes(
+        &self,
+        pairs: Option<&RecomputedPairs>,
+        rows: RowFormat,
+        out: &mut impl Write,
+        done: &mut Done<'_>,
+    ) -> Result<()> {
+        let format = ChangeFormat {
+            rows,
+            measure: &self.discovery.options.measure,
+        };
         put(out, &format.names())?;
         let is_affected = self.discovery.affected(self.both.changed, pairs)?;
         let (view, Both { is_old, is_new, .. }) = (&self.both.view, self.both);
@@ -48,36 +57,54 @@ impl Recomputed<'_> {
             made.push((document, self.rows(document, neighbours, is_old, &names)));
         };
         let weigh = |made: &MadeRows| made.iter().map(|(_, rows)| 40 * rows.len() as u64).sum();
-        self.discovery.for_each_listed(&went, &orders, old_rows, weigh, |made| {
-            for (document, rows) in made {
-                if names[document] == document as u32 {
-                    put(out, &format.changes(&view.id(document)?, [&rows, &[]], |&b| view.id(b as usize))?)?;
-                } else {
-                    before.insert(names[document], rows);
+        self.discovery
+            .for_each_listed(&went, &orders, old_rows, weigh, |made| {
+                for (document, rows) in made {
+                    if names[document] == document as u32 {
+                        put(
+                            out,
+                            &format.changes(&view.id(document)?, [&rows, &[]], |&b| {
+                                view.id(b as usize)
+                            })?,
+                        )?;
+                    } else {
+                        before.insert(names[document], rows);
+                    }
                 }
-            }
-            Ok(())
-        })?;
-        let listed: Vec<usize> = all.filter(|&document| is_new[document] && is_affected[view.content_of(document) as usize]).collect();
+                Ok(())
+            })?;
+        let listed: Vec<usize> = all
+            .filter(|&document| is_new[document] && is_affected[view.content_of(document) as usize])
+            .collect();
         let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
             made.documents += 1;
             let was = is_old[document].then(|| self.rows(document, neighbours, is_old, &names));
-            let was = was.as_deref().or_else(|| before.get(&(document as u32)).map(Vec::as_slice)).unwrap_or_default();
+            let was = was
+                .as_deref()
+                .or_else(|| before.get(&(document as u32)).map(Vec::as_slice))
+                .unwrap_or_default();
             let is = self.rows(document, neighbours, is_new, &names);
-            let changed = view.id(document).and_then(|id| format.changes(&id, [was, &is], |&b| view.id(b as usize)));
+            let changed = view
+                .id(document)
+                .and_then(|id| format.changes(&id, [was, &is], |&b| view.id(b as usize)));
             match (changed, &mut made.bytes) {
                 (Ok(more), Ok(bytes)) => bytes.extend_from_slice(&more),
                 (Err(error), bytes @ Ok(_)) => *bytes = Err(error),
                 (_, Err(_)) => {}
             }
         };
-        let weigh = |made: &Made| made.bytes.as_ref().map_or(0, |bytes| bytes.capacity() as u64);
+        let weigh = |made: &Made| {
+            made.bytes
+                .as_ref()
+                .map_or(0, |bytes| bytes.capacity() as u64)
+        };
         let mut compared = 0;
-        self.discovery.for_each_listed(&listed, &orders, work, weigh, |made| {
-            compared += made.documents;
-            done(compared, listed.len() as u64);
-            put(out, &made.bytes?)
-        })
+        self.discovery
+            .for_each_listed(&listed, &orders, work, weigh, |made| {
+                compared += made.documents;
+                done(compared, listed.len() as u64);
+                put(out, &made.bytes?)
+            })
     }
 
     /// The contents that a state has, in the order of the first document that they have in it.
@@ -95,7 +122,12 @@ impl Recomputed<'_> {
 
     /// By document: what it is known by in rows. One that was replaced is known by what it was replaced by.
     fn names(&self) -> Result<Vec<u32>> {
-        let Both { view, is_old, is_new, .. } = self.both;
+        let Both {
+            view,
+            is_old,
+            is_new,
+            ..
+        } = self.both;
         let mut names: Vec<u32> = (0..view.documents() as u32).collect();
         let mut came = HashMap::new();
         for document in (0..view.documents()).filter(|&document| !is_old[document]) {
@@ -110,15 +142,27 @@ impl Recomputed<'_> {
     }
 
     /// The rows of a document in one state: those with most shared first, then in the order of documents.
-    fn rows(&self, document: usize, neighbours: &[Neighbour], is_there: &[bool], names: &[u32]) -> Rows {
+    fn rows(
+        &self,
+        document: usize,
+        neighbours: &[Neighbour],
+        is_there: &[bool],
+        names: &[u32],
+    ) -> Rows {
         let (view, count) = (&self.both.view, self.top);
         let content = view.content_of(document);
         let mut found: Vec<(Reverse<u32>, u32, &Neighbour)> = Vec::new();
         for neighbour in neighbours {
-            let others =
-                view.documents_of(neighbour.content).iter().filter(|&&other| is_there[other as usize] && other as usize != document);
+            let others = view
+                .documents_of(neighbour.content)
+                .iter()
+                .filter(|&&other| is_there[other as usize] && other as usize != document);
             // The first of a content's documents come before its others.
-            found.extend(others.take(count).map(|&other| (Reverse(neighbour.shared), other, neighbour)));
+            found.extend(
+                others
+                    .take(count)
+                    .map(|&other| (Reverse(neighbour.shared), other, neighbour)),
+            );
         }
         if found.len() > count {
             found.select_nth_unstable_by_key(count, |&(shared, other, _)| (shared, other));
@@ -141,6 +185,9 @@ struct Made {
 
 impl Default for Made {
     fn default() -> Self {
-        Self { documents: 0, bytes: Ok(Vec::new()) }
+        Self {
+            documents: 0,
+            bytes: Ok(Vec::new()),
+        }
     }
 }

@@ -38,7 +38,12 @@ pub struct Tables<'v> {
 }
 
 /// Writes the rows to delete, to update and to insert: first those of documents that are gone, then of each document in order.
-pub fn write_changes(tables: &Tables<'_>, rows: RowFormat, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+pub fn write_changes(
+    tables: &Tables<'_>,
+    rows: RowFormat,
+    out: &mut impl Write,
+    done: &mut Done<'_>,
+) -> Result<()> {
     let (old_documents, new_documents) = tables.touched();
     let mut before: HashMap<String, Vec<Row<String>>> = HashMap::new();
     let mut order = Vec::new();
@@ -48,7 +53,10 @@ pub fn write_changes(tables: &Tables<'_>, rows: RowFormat, out: &mut impl Write,
         before.insert(id, rows);
         Ok(())
     })?;
-    let format = ChangeFormat { rows, measure: &tables.new.options.measure };
+    let format = ChangeFormat {
+        rows,
+        measure: &tables.new.options.measure,
+    };
     put(out, &format.names())?;
     let mut there = HashSet::new();
     for &document in &new_documents {
@@ -63,7 +71,12 @@ pub fn write_changes(tables: &Tables<'_>, rows: RowFormat, out: &mut impl Write,
         compared += 1;
         done(compared, new_documents.len() as u64);
         let id = tables.new.view.id(document)?;
-        put(out, &format.changes(&id, [&before.remove(&id).unwrap_or_default(), &rows], |b| Ok(b.clone()))?)
+        put(
+            out,
+            &format.changes(&id, [&before.remove(&id).unwrap_or_default(), &rows], |b| {
+                Ok(b.clone())
+            })?,
+        )
     })
 }
 
@@ -79,24 +92,42 @@ impl Tables<'_> {
             let view = discovery.view;
             let mut is_changed = vec![false; view.contents().len()];
             for document in 0..view.documents() {
-                is_changed[view.content_of(document) as usize] |= !other.contains_key(&view.at(document));
+                is_changed[view.content_of(document) as usize] |=
+                    !other.contains_key(&view.at(document));
             }
             let is_touched = discovery.lists.sharing_with(&is_changed);
-            (0..view.documents()).map(|document| is_touched[view.content_of(document) as usize]).collect()
+            (0..view.documents())
+                .map(|document| is_touched[view.content_of(document) as usize])
+                .collect()
         };
         let (in_old, in_new) = (is_touched(self.old, &new), is_touched(self.new, &old));
         // What is touched in one state is compared in both.
-        let both = |view: &View<'_>, own: &[bool], other: &HashMap<At, usize>, others: &[bool]| -> Vec<usize> {
-            let is_other = |document: usize| other.get(&view.at(document)).is_some_and(|&there| others[there]);
-            (0..view.documents()).filter(|&document| own[document] || is_other(document)).collect()
+        let both = |view: &View<'_>,
+                    own: &[bool],
+                    other: &HashMap<At, usize>,
+                    others: &[bool]|
+         -> Vec<usize> {
+            let is_other = |document: usize| {
+                other
+                    .get(&view.at(document))
+                    .is_some_and(|&there| others[there])
+            };
+            (0..view.documents())
+                .filter(|&document| own[document] || is_other(document))
+                .collect()
         };
-        (both(self.old.view, &in_old, &new, &in_new), both(self.new.view, &in_new, &old, &in_old))
+        (
+            both(self.old.view, &in_old, &new, &in_new),
+            both(self.new.view, &in_new, &old, &in_old),
+        )
     }
 }
 
 /// Where each document stands: the same in both states, if nothing was done to it.
 fn places(view: &View<'_>) -> HashMap<At, usize> {
-    (0..view.documents()).map(|document| (view.at(document), document)).collect()
+    (0..view.documents())
+        .map(|document| (view.at(document), document))
+        .collect()
 }
 
 /// Calls `sink` with the rows of each of these documents, in order.
@@ -108,15 +139,28 @@ fn rows_of(
 ) -> Result<()> {
     type Made = Vec<(usize, Result<Vec<Row<String>>>)>;
     let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
-        let rows = discovery.top(document, neighbours, count).into_iter().map(|(other, neighbour)| {
-            let numbers = Numbers::of(discovery, discovery.view.content_of(document), neighbour);
-            Ok(Row { b: discovery.view.id(other as usize)?, numbers })
-        });
+        let rows =
+            discovery
+                .top(document, neighbours, count)
+                .into_iter()
+                .map(|(other, neighbour)| {
+                    let numbers =
+                        Numbers::of(discovery, discovery.view.content_of(document), neighbour);
+                    Ok(Row {
+                        b: discovery.view.id(other as usize)?,
+                        numbers,
+                    })
+                });
         made.push((document, rows.collect()));
     };
-    let weigh = |made: &Made| made.iter().map(|(_, rows)| rows.as_ref().map_or(0, |rows| 120 * rows.len() as u64)).sum();
+    let weigh = |made: &Made| {
+        made.iter()
+            .map(|(_, rows)| rows.as_ref().map_or(0, |rows| 120 * rows.len() as u64))
+            .sum()
+    };
     discovery.for_each_listed(documents, &discovery.orders(count), work, weigh, |made| {
-        made.into_iter().try_for_each(|(document, rows)| sink(document, rows?))
+        made.into_iter()
+            .try_for_each(|(document, rows)| sink(document, rows?))
     })
 }
 
@@ -132,12 +176,21 @@ impl ChangeFormat<'_> {
     pub fn names(&self) -> Vec<u8> {
         let mut line = Vec::new();
         let fields = table_fields(self.measure, self.rows.ranks, TABLE_FIELDS);
-        put_names(&mut line, self.rows.format, &["change"].into_iter().chain(fields).collect::<Vec<_>>());
+        put_names(
+            &mut line,
+            self.rows.format,
+            &["change"].into_iter().chain(fields).collect::<Vec<_>>(),
+        );
         line
     }
 
     /// What to do to the rows of a document, which are given before and after: all rows to delete, then those to update and to insert, the best first.
-    pub fn changes<B: Ord>(&self, a: &str, [before, after]: [&[Row<B>]; 2], id_of: impl Fn(&B) -> Result<String>) -> Result<Vec<u8>> {
+    pub fn changes<B: Ord>(
+        &self,
+        a: &str,
+        [before, after]: [&[Row<B>]; 2],
+        id_of: impl Fn(&B) -> Result<String>,
+    ) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         if before == after {
             return Ok(out);
@@ -145,25 +198,50 @@ impl ChangeFormat<'_> {
         let mut a_bytes = Vec::new();
         put_id(&mut a_bytes, self.rows.format, a);
         let mut put = |change: &str, rank: usize, row: &Row<B>| {
-            self.put_change(&mut out, change, &a_bytes, rank, &id_of(&row.b)?, &row.numbers);
+            self.put_change(
+                &mut out,
+                change,
+                &a_bytes,
+                rank,
+                &id_of(&row.b)?,
+                &row.numbers,
+            );
             Ok(())
         };
         let (old, new) = (by_name(before), by_name(after));
-        let find = |rows: &[(&B, usize)], b: &B| rows.binary_search_by(|(other, _)| (*other).cmp(b)).ok().map(|at| rows[at].1);
-        for (rank, row) in before.iter().enumerate().filter(|(_, row)| find(&new, &row.b).is_none()) {
+        let find = |rows: &[(&B, usize)], b: &B| {
+            rows.binary_search_by(|(other, _)| (*other).cmp(b))
+                .ok()
+                .map(|at| rows[at].1)
+        };
+        for (rank, row) in before
+            .iter()
+            .enumerate()
+            .filter(|(_, row)| find(&new, &row.b).is_none())
+        {
             put("delete", rank, row)?;
         }
         for (rank, row) in after.iter().enumerate() {
             match find(&old, &row.b) {
                 None => put("insert", rank, row)?,
-                Some(was) if (self.rows.ranks && was != rank) || before[was] != *row => put("update", rank, row)?,
+                Some(was) if (self.rows.ranks && was != rank) || before[was] != *row => {
+                    put("update", rank, row)?
+                }
                 Some(_) => {}
             }
         }
         Ok(out)
     }
 
-    fn put_change(&self, out: &mut Vec<u8>, change: &str, a: &[u8], rank: usize, b: &str, numbers: &Numbers) {
+    fn put_change(
+        &self,
+        out: &mut Vec<u8>,
+        change: &str,
+        a: &[u8],
+        rank: usize,
+        b: &str,
+        numbers: &Numbers,
+    ) {
         let (mut change_bytes, mut b_bytes) = (Vec::new(), Vec::new());
         put_id(&mut change_bytes, self.rows.format, change);
         put_id(&mut b_bytes, self.rows.format, b);
@@ -184,7 +262,11 @@ impl ChangeFormat<'_> {
 
 /// The ranks of rows by what the other document is known by, in its order.
 fn by_name<B: Ord>(rows: &[Row<B>]) -> Vec<(&B, usize)> {
-    let mut ranks: Vec<(&B, usize)> = rows.iter().enumerate().map(|(rank, row)| (&row.b, rank)).collect();
+    let mut ranks: Vec<(&B, usize)> = rows
+        .iter()
+        .enumerate()
+        .map(|(rank, row)| (&row.b, rank))
+        .collect();
     ranks.sort_unstable();
     ranks
 }

@@ -27,21 +27,49 @@ use std::{
 /// in it, and two runs over halves of a corpus would both leave what the halves share. Numbers of documents depend on the commits.
 ///
 /// Memory: some 40 bytes a document of the index, some 9 for each blot of several contents, and the documents under way; at first the ids, too.
-pub fn spans(index: &Index, format: Format, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Summary> {
+pub fn spans(
+    index: &Index,
+    format: Format,
+    settings: &Settings,
+    out: &mut impl Write,
+    watch: &mut dyn Watch,
+) -> Result<Summary> {
     if !select::is_complete(&index.scheme.select) {
-        let what = format!("the index has selected blots ({}), so that most windows are not in it", index.scheme.select);
-        return Err(Error::Usage(format!("{}: {what}; spans need one that was built with --select all", index.directory.display())));
+        let what = format!(
+            "the index has selected blots ({}), so that most windows are not in it",
+            index.scheme.select
+        );
+        return Err(Error::Usage(format!(
+            "{}: {what}; spans need one that was built with --select all",
+            index.directory.display()
+        )));
     }
     let blots = ToBlots::for_comparison(&BlotOptions::default(), index)?.with_spans();
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     blots.expect_in(&mut source);
-    let seen = Seen::new(index, Limits::new(settings.limits.threads, 4 * settings.limits.threads as u64))?;
+    let seen = Seen::new(
+        index,
+        Limits::new(settings.limits.threads, 4 * settings.limits.threads as u64),
+    )?;
     let mut names = Vec::new();
     put_names(&mut names, format, &["doc", "bytes", "spans", "seen"]);
     put(out, &names)?;
-    let (sought, windows, first, places, found) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let stage = Mark { blots, seen: &seen, format, sought, windows, first, places, found };
-    run(&stage, source, settings, watch, |batch, _| put(out, &batch.bytes))?.ensure_documents(settings)
+    let (sought, windows, first, places, found) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let stage = Mark {
+        blots,
+        seen: &seen,
+        format,
+        sought,
+        windows,
+        first,
+        places,
+        found,
+    };
+    run(&stage, source, settings, watch, |batch, _| {
+        put(out, &batch.bytes)
+    })?
+    .ensure_documents(settings)
 }
 
 /// Where blots come first.
@@ -81,7 +109,10 @@ impl Table {
     /// None if there are too many, or they are too wide.
     fn new(view: &View<'_>, bits: u8, limits: Limits) -> Result<Option<Self>> {
         let most = view.stored_blots();
-        let start_bits = (most.max(1).ilog2() as u8).saturating_sub(3).max(bits.saturating_sub(32)).clamp(1, bits);
+        let start_bits = (most.max(1).ilog2() as u8)
+            .saturating_sub(3)
+            .max(bits.saturating_sub(32))
+            .clamp(1, bits);
         if most > MOST_ENTRIES || start_bits > 28 {
             return Ok(None);
         }
@@ -98,7 +129,12 @@ impl Table {
             },
         )?;
         starts.resize((1 << start_bits) + 1, entries.len() as u32);
-        Ok(Some(Self { bits, entries, starts, start_bits }))
+        Ok(Some(Self {
+            bits,
+            entries,
+            starts,
+            start_bits,
+        }))
     }
 
     /// Appends the first document of each blot.
@@ -106,11 +142,18 @@ impl Table {
         let shift = self.bits - self.start_bits;
         let start = |blot: u64| self.starts[(blot >> shift) as usize] as usize;
         black_box(blots.iter().fold(0, |sum, &blot| sum ^ start(blot)));
-        black_box(blots.iter().fold(0, |sum, &blot| sum ^ self.entries.get(start(blot)).map_or(0, |entry| entry.0)));
+        black_box(blots.iter().fold(0, |sum, &blot| {
+            sum ^ self.entries.get(start(blot)).map_or(0, |entry| entry.0)
+        }));
         out.extend(blots.iter().map(|&blot| {
             let low = (blot & ((1 << shift) - 1)) as u32;
-            let bucket = &self.entries[start(blot)..self.starts[(blot >> shift) as usize + 1] as usize];
-            bucket.iter().find(|entry| entry.0 >= low).filter(|entry| entry.0 == low).map_or(NEVER, |entry| entry.1)
+            let bucket =
+                &self.entries[start(blot)..self.starts[(blot >> shift) as usize + 1] as usize];
+            bucket
+                .iter()
+                .find(|entry| entry.0 >= low)
+                .filter(|entry| entry.0 == low)
+                .map_or(NEVER, |entry| entry.1)
         }));
     }
 }
@@ -126,9 +169,20 @@ impl<'i> Seen<'i> {
         let unknown = |sets: u64| (0..sets).map(|_| AtomicU32::new(NOT_ASKED)).collect();
         let shared = match Table::new(&view, index.scheme.bits, limits)? {
             Some(table) => SharedBlots::Table(table),
-            None => SharedBlots::InIndex(index.segments.iter().map(|segment| unknown(segment.sets.len())).collect()),
+            None => SharedBlots::InIndex(
+                index
+                    .segments
+                    .iter()
+                    .map(|segment| unknown(segment.sets.len()))
+                    .collect(),
+            ),
         };
-        Ok(Self { index, view, first_at, shared })
+        Ok(Self {
+            index,
+            view,
+            first_at,
+            shared,
+        })
     }
 
     /// Replaces `out` by the first document that has each blot, or [`NEVER`]. Only for blots that several contents have is it told:
@@ -147,7 +201,11 @@ impl<'i> Seen<'i> {
         for (number, segment) in self.index.segments.iter().enumerate() {
             found.clear();
             segment.find_all(blots, self.index.scheme.bits, &mut found)?;
-            for (first, posted) in out.iter_mut().zip(&found).filter_map(|(first, posted)| posted.map(|posted| (first, posted))) {
+            for (first, posted) in out
+                .iter_mut()
+                .zip(&found)
+                .filter_map(|(first, posted)| posted.map(|posted| (first, posted)))
+            {
                 let kept = match posted {
                     Posted::Set(set) => first_of[number].get(set as usize),
                     Posted::One(_) => None,
@@ -155,9 +213,14 @@ impl<'i> Seen<'i> {
                 let mut here = kept.map_or(NOT_ASKED, |kept| kept.load(Ordering::Relaxed));
                 if here == NOT_ASKED {
                     segment.places(posted, places)?;
-                    here = places.iter().map(|&place| self.first_at[number][place as usize]).min().unwrap_or(NEVER);
+                    here = places
+                        .iter()
+                        .map(|&place| self.first_at[number][place as usize])
+                        .min()
+                        .unwrap_or(NEVER);
                     // Whoever asks at the same time finds the same.
-                    kept.into_iter().for_each(|kept| kept.store(here, Ordering::Relaxed));
+                    kept.into_iter()
+                        .for_each(|kept| kept.store(here, Ordering::Relaxed));
                 }
                 *first = here.min(*first);
             }
@@ -168,10 +231,15 @@ impl<'i> Seen<'i> {
     /// Which document it is, in the order of ids; none if an earlier one has the same tokens.
     fn document(&self, id: &str, hash: Option<u128>) -> Result<Option<u32>, String> {
         let (at, row) = indexed(self.index, id, hash)?;
-        let content = self.index.find_number(row.representative).map_err(|error| error.to_string())?;
+        let content = self
+            .index
+            .find_number(row.representative)
+            .map_err(|error| error.to_string())?;
         let first = content.map_or(NEVER, |at| self.first_at[at.segment][at.place as usize]);
         if first == NEVER {
-            return Err(format!("the index has '{id}' without its content; check it with dedup-index verify"));
+            return Err(format!(
+                "the index has '{id}' without its content; check it with dedup-index verify"
+            ));
         }
         Ok((self.view.at(first as usize) == at).then_some(first))
     }
@@ -179,10 +247,16 @@ impl<'i> Seen<'i> {
 
 /// Finds a document that must be as it was indexed.
 pub(super) fn indexed(index: &Index, id: &str, hash: Option<u128>) -> Result<(At, Row), String> {
-    let found = index.find_id(id).and_then(|at| at.map(|at| Ok((at, index.row(at)?))).transpose());
-    let (at, row) = found.map_err(|error| error.to_string())?.ok_or_else(|| format!("no document '{id}' is in the index; add it first"))?;
+    let found = index
+        .find_id(id)
+        .and_then(|at| at.map(|at| Ok((at, index.row(at)?))).transpose());
+    let (at, row) = found
+        .map_err(|error| error.to_string())?
+        .ok_or_else(|| format!("no document '{id}' is in the index; add it first"))?;
     if row.hash.is_some() && row.hash != hash {
-        return Err(format!("'{id}' is not what the index has under this id; bring the index up to date first"));
+        return Err(format!(
+            "'{id}' is not what the index has under this id; bring the index up to date first"
+        ));
     }
     Ok((at, row))
 }
@@ -219,7 +293,9 @@ impl Stage for Mark<'_> {
 /// Adds a window to those found so far, or to the last of them.
 fn push(found: &mut Vec<Span>, window: Span) {
     match found.last_mut() {
-        Some(last) if last.start <= window.start && window.start <= last.end => last.end = last.end.max(window.end),
+        Some(last) if last.start <= window.start && window.start <= last.end => {
+            last.end = last.end.max(window.end)
+        }
         _ => found.push(window),
     }
 }
@@ -239,7 +315,16 @@ fn join(found: &mut Vec<Span>) {
 impl Mark<'_> {
     /// Finds what of a document was seen.
     fn mark(&mut self, item: &Item<'_>) -> Result<(), String> {
-        let Self { blots, seen, sought, windows, first, places, found, .. } = self;
+        let Self {
+            blots,
+            seen,
+            sought,
+            windows,
+            first,
+            places,
+            found,
+            ..
+        } = self;
         let (hash, mut all) = blots.windows(item)?;
         let document = seen.document(item.id, hash)?;
         found.clear();
@@ -258,8 +343,13 @@ impl Mark<'_> {
                 windows.iter().for_each(|&window| push(found, window));
                 continue;
             };
-            seen.first(sought, first, places).map_err(|error| error.to_string())?;
-            windows.iter().zip(&*first).filter(|(_, first)| **first < document).for_each(|(&window, _)| push(found, window));
+            seen.first(sought, first, places)
+                .map_err(|error| error.to_string())?;
+            windows
+                .iter()
+                .zip(&*first)
+                .filter(|(_, first)| **first < document)
+                .for_each(|(&window, _)| push(found, window));
         }
         join(found);
         Ok(())
@@ -277,7 +367,15 @@ impl Mark<'_> {
             ("doc", Value::Id(&doc)),
             ("bytes", item.bytes.map_or(Value::None, Value::Count)),
             ("spans", Value::Ids(&spans)),
-            ("seen", Value::Count(self.found.iter().map(|span| u64::from(span.end - span.start)).sum())),
+            (
+                "seen",
+                Value::Count(
+                    self.found
+                        .iter()
+                        .map(|span| u64::from(span.end - span.start))
+                        .sum(),
+                ),
+            ),
         ];
         put_record(&mut out.bytes, self.format, &fields);
     }

@@ -37,19 +37,31 @@ pub fn open(view: &View<'_>, by_id: Option<&[PathBuf]>, settings: &Settings) -> 
 
 /// The files that ids name, in the order of the index.
 fn open_by_id(view: &View<'_>, roots: &[PathBuf], settings: &Settings) -> Result<Source> {
-    let ids = (0..view.documents()).map(|document| view.id(document)).collect::<Result<Vec<_>>>()?;
-    let roots = if roots.is_empty() { vec![PathBuf::new()] } else { roots.to_vec() };
+    let ids = (0..view.documents())
+        .map(|document| view.id(document))
+        .collect::<Result<Vec<_>>>()?;
+    let roots = if roots.is_empty() {
+        vec![PathBuf::new()]
+    } else {
+        roots.to_vec()
+    };
     let open = move |id: String| {
         let refused = |path: &Path, error: io::Error| {
-            let what = format!("{error}; if ids are no paths, say where the documents are with PATH");
+            let what =
+                format!("{error}; if ids are no paths, say where the documents are with PATH");
             Problem::new(Place::path(path), what)
         };
         let named = find_beneath(&roots, &id).map_err(|(path, error)| refused(&path, error));
-        let entry =
-            named.and_then(|Named { root, name, .. }| Entry::beneath(&root, &name, &id).map_err(|error| refused(&root.join(&name), error)));
+        let entry = named.and_then(|Named { root, name, .. }| {
+            Entry::beneath(&root, &name, &id).map_err(|error| refused(&root.join(&name), error))
+        });
         Found::from(entry)
     };
-    Ok(Source::over(Box::new(ids.into_iter().map(open)), settings.corpus.clone(), settings.limits.threads))
+    Ok(Source::over(
+        Box::new(ids.into_iter().map(open)),
+        settings.corpus.clone(),
+        settings.limits.threads,
+    ))
 }
 
 /// Replaces `out` by the hashes of tokens. Of a document of bases the number is given: those that are unknown must be like no other anywhere.
@@ -57,8 +69,11 @@ pub fn hash_tokens(tokens: &Tokens, number: Option<u32>, out: &mut Vec<u64>) {
     crate::base::codec::empty(out);
     out.extend(tokens.iter().map(xxh3_64));
     if let Some(number) = number {
-        for (place, (token, hash)) in
-            tokens.iter().zip(out).enumerate().filter(|(_, (token, _))| !matches!(token, [b'a' | b'c' | b'g' | b't']))
+        for (place, (token, hash)) in tokens
+            .iter()
+            .zip(out)
+            .enumerate()
+            .filter(|(_, (token, _))| !matches!(token, [b'a' | b'c' | b'g' | b't']))
         {
             *hash = xxh3_64(&[token, &number.to_le_bytes()[..], &place.to_le_bytes()].concat());
         }
@@ -86,20 +101,35 @@ struct One {
 impl SomeTokens {
     /// Adds a document that the index has.
     pub fn push(&mut self, at: At, row: &Row, tokens: &Tokens, hashes: &[u64]) {
-        self.tokens.extend(hashes.iter().map(|hash| hash.to_le_bytes()));
+        self.tokens
+            .extend(hashes.iter().map(|hash| hash.to_le_bytes()));
         put_spans(tokens.spans().unwrap_or_default(), &mut self.spans);
         let (tokens_end, spans_end) = (self.tokens.len(), self.spans.len());
-        let Row { number, representative, .. } = *row;
-        self.documents.push(One { at, number, representative, is_dropped: false, tokens_end, spans_end });
+        let Row {
+            number,
+            representative,
+            ..
+        } = *row;
+        self.documents.push(One {
+            at,
+            number,
+            representative,
+            is_dropped: false,
+            tokens_end,
+            spans_end,
+        });
     }
 
     pub fn drop_documents(&mut self, dropped: &[usize]) {
-        dropped.iter().for_each(|&index| self.documents[index].is_dropped = true);
+        dropped
+            .iter()
+            .for_each(|&index| self.documents[index].is_dropped = true);
     }
 
     /// Bytes of memory, about.
     pub fn weight(&self) -> u64 {
-        (self.spans.capacity() + 8 * self.tokens.capacity() + size_of_val(&self.documents[..])) as u64
+        (self.spans.capacity() + 8 * self.tokens.capacity() + size_of_val(&self.documents[..]))
+            as u64
     }
 }
 
@@ -167,19 +197,34 @@ impl Stored {
         // A token that is no other comes before each text, and after the last.
         tokens.append(&0_u64.to_le_bytes())?;
         let text_of = vec![NONE; index.manifest.numbers as usize];
-        Ok(Self { texts: Vec::new(), documents: Vec::new(), text_of, tokens, spans: TempFile::new(directory)? })
+        Ok(Self {
+            texts: Vec::new(),
+            documents: Vec::new(),
+            text_of,
+            tokens,
+            spans: TempFile::new(directory)?,
+        })
     }
 
     /// Takes documents in the order in which they are read. `each` is told of all of them: which of `read` it is, where in it its tokens are, and the text if it is a new one.
-    pub fn add(&mut self, read: &SomeTokens, mut each: impl FnMut(usize, Range<usize>, Option<Text>)) -> Result<()> {
-        let (mut tokens, mut first, mut spans_start) = (Vec::with_capacity(read.tokens.len()), 0, 0);
+    pub fn add(
+        &mut self,
+        read: &SomeTokens,
+        mut each: impl FnMut(usize, Range<usize>, Option<Text>),
+    ) -> Result<()> {
+        let (mut tokens, mut first, mut spans_start) =
+            (Vec::with_capacity(read.tokens.len()), 0, 0);
         let (base, spans) = (self.tokens.bytes(), self.spans.append(&read.spans)?.start);
         for (at, document) in read.documents.iter().enumerate() {
-            let (of_tokens, of_spans) = (first..document.tokens_end, spans_start..document.spans_end);
+            let (of_tokens, of_spans) =
+                (first..document.tokens_end, spans_start..document.spans_end);
             (first, spans_start) = (document.tokens_end, document.spans_end);
             let known = &mut self.text_of[document.representative as usize];
             let is_new = *known == NONE && !document.is_dropped;
-            let text = Text { start: base / 8 + tokens.len() as u64, tokens: of_tokens.len() as u32 };
+            let text = Text {
+                start: base / 8 + tokens.len() as u64,
+                tokens: of_tokens.len() as u32,
+            };
             if is_new {
                 *known = self.texts.len() as u32;
                 self.texts.push(text);
@@ -189,18 +234,28 @@ impl Stored {
             each(at, of_tokens, is_new.then_some(text));
             if !document.is_dropped {
                 let One { at, number, .. } = *document;
-                self.documents.push(Document { at, number, text: *known, spans: spans + of_spans.start as u64 });
+                self.documents.push(Document {
+                    at,
+                    number,
+                    text: *known,
+                    spans: spans + of_spans.start as u64,
+                });
             }
         }
         self.tokens.append(tokens.as_flattened())?;
         if self.tokens.bytes() >> (PLACE_BITS + 3) > 0 {
-            return Err(Error::Usage("more than a million million tokens; split the collection".to_owned()));
+            return Err(Error::Usage(
+                "more than a million million tokens; split the collection".to_owned(),
+            ));
         }
         Ok(())
     }
 
     pub fn map(&self) -> Result<Mapped> {
-        Ok(Mapped { tokens: self.tokens.map()?, spans: self.spans.map()? })
+        Ok(Mapped {
+            tokens: self.tokens.map()?,
+            spans: self.spans.map()?,
+        })
     }
 }
 
@@ -216,9 +271,18 @@ impl Mapped {
     }
 
     /// The bytes of some tokens of a document.
-    pub fn span(&self, document: &Document, text: &Text, first: usize, last: usize) -> Option<Span> {
+    pub fn span(
+        &self,
+        document: &Document,
+        text: &Text,
+        first: usize,
+        last: usize,
+    ) -> Option<Span> {
         let spans = self.spans.get(document.spans as usize..)?;
         let [first, last] = [first, last].map(|number| span(spans, text.tokens as usize, number));
-        Some(Span { start: first?.start, end: last?.end })
+        Some(Span {
+            start: first?.start,
+            end: last?.end,
+        })
     }
 }

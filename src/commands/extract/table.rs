@@ -17,14 +17,31 @@ use std::{
 };
 
 /// What stands before each field of a row, and after the last.
-const NDJSON: [&[u8]; 6] = [b"{\"a\":", b",\"rank\":", b",\"b\":", b",\"shared\":", b",\"a_in_b\":", b",\"b_in_a\":"];
+const NDJSON: [&[u8]; 6] = [
+    b"{\"a\":",
+    b",\"rank\":",
+    b",\"b\":",
+    b",\"shared\":",
+    b",\"a_in_b\":",
+    b",\"b_in_a\":",
+];
 const TSV: [&[u8]; 6] = [b"", b"\t", b"\t", b"\t", b"\t", b"\t"];
 
 /// Writes the table: for each document, in the order of ids, the `count` documents that share most with it.
-pub fn write_table(discovery: &Discovery<'_>, count: usize, rows: RowFormat, out: &mut impl Write, done: &mut Done<'_>) -> Result<()> {
+pub fn write_table(
+    discovery: &Discovery<'_>,
+    count: usize,
+    rows: RowFormat,
+    out: &mut impl Write,
+    done: &mut Done<'_>,
+) -> Result<()> {
     let (RowFormat { format, ranks }, measure) = (rows, &discovery.options.measure);
     let (mut names, is_estimate) = (Vec::new(), measure.selection.is_some());
-    put_names(&mut names, format, &table_fields(measure, ranks, TABLE_FIELDS));
+    put_names(
+        &mut names,
+        format,
+        &table_fields(measure, ranks, TABLE_FIELDS),
+    );
     put(out, &names)?;
     let (before, end): (_, &[u8]) = match (format, is_estimate) {
         (Format::Ndjson, false) => (NDJSON, b"}\n"),
@@ -33,12 +50,27 @@ pub fn write_table(discovery: &Discovery<'_>, count: usize, rows: RowFormat, out
         (Format::Tsv, true) => (TSV, b"\ttrue\n"),
     };
     let ids = Ids::new(discovery.view, format)?;
-    let table = Table { discovery, count, ranks, ids, before, end, templates: Mutex::default() };
-    let put_rows = |document: usize, neighbours: &Arc<[Neighbour]>, out: &mut Vec<u8>, _: &mut Between<'_>| {
-        table.put(document, neighbours, out);
-        Ok(())
+    let table = Table {
+        discovery,
+        count,
+        ranks,
+        ids,
+        before,
+        end,
+        templates: Mutex::default(),
     };
-    write_rows(discovery, Some(count), &put_rows, |bytes| put(out, bytes), done)
+    let put_rows =
+        |document: usize, neighbours: &Arc<[Neighbour]>, out: &mut Vec<u8>, _: &mut Between<'_>| {
+            table.put(document, neighbours, out);
+            Ok(())
+        };
+    write_rows(
+        discovery,
+        Some(count),
+        &put_rows,
+        |bytes| put(out, bytes),
+        done,
+    )
 }
 
 struct Table<'d> {
@@ -71,13 +103,26 @@ impl Table<'_> {
     fn put(&self, document: usize, neighbours: &Arc<[Neighbour]>, out: &mut Vec<u8>) {
         let content = self.discovery.view.content_of(document);
         let is_shared = Arc::strong_count(neighbours) > 1 && self.count <= MOST_ROWS;
-        if !is_shared || neighbours.binary_search_by_key(&content, |neighbour| neighbour.content).is_ok() {
+        if !is_shared
+            || neighbours
+                .binary_search_by_key(&content, |neighbour| neighbour.content)
+                .is_ok()
+        {
             self.put_rows(document, neighbours, out);
             return;
         }
         let (id, lists) = (self.ids.get(document as u32), &self.discovery.lists);
-        let key = (neighbours.as_ptr() as usize, lists.side(lists.rank_of(content)).blots, id.len());
-        let known = self.templates.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let key = (
+            neighbours.as_ptr() as usize,
+            lists.side(lists.rank_of(content)).blots,
+            id.len(),
+        );
+        let known = self
+            .templates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+            .cloned();
         let template = known.unwrap_or_else(|| self.add_template(key, document, neighbours));
         let start = out.len();
         out.extend_from_slice(&template.bytes);
@@ -86,12 +131,27 @@ impl Table<'_> {
         }
     }
 
-    fn add_template(&self, key: (usize, u32, usize), document: usize, neighbours: &Arc<[Neighbour]>) -> Arc<Template> {
+    fn add_template(
+        &self,
+        key: (usize, u32, usize),
+        document: usize,
+        neighbours: &Arc<[Neighbour]>,
+    ) -> Arc<Template> {
         let mut bytes = Vec::new();
         let starts = self.put_rows(document, neighbours, &mut bytes);
-        let places = starts.into_iter().map(|start| start + self.before[0].len()).collect();
-        let template = Arc::new(Template { bytes, places, _neighbours: neighbours.clone() });
-        let mut templates = self.templates.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = starts
+            .into_iter()
+            .map(|start| start + self.before[0].len())
+            .collect();
+        let template = Arc::new(Template {
+            bytes,
+            places,
+            _neighbours: neighbours.clone(),
+        });
+        let mut templates = self
+            .templates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if templates.len() >= MOST_TEMPLATES {
             templates.clear();
         }

@@ -65,12 +65,16 @@ impl WhichPairs {
     pub(super) fn read(&self, index: &Index, watch: &mut dyn Watch) -> Result<(Which, u64)> {
         let groups = self.groups.as_ref().map(Groups::read).transpose()?;
         let is_known = |id: &str| Ok(index.find_id(id)?.is_some());
-        let mut unknown = groups.as_ref().map_or(Ok(Vec::new()), |groups| groups.unknown(is_known))?;
+        let mut unknown = groups
+            .as_ref()
+            .map_or(Ok(Vec::new()), |groups| groups.unknown(is_known))?;
         let mut new = Vec::new();
         for rule in &self.new {
             new.push(match rule {
                 New::Prefix(prefix) => Newcomers::Prefix(prefix.clone()),
-                New::Since(since) => Newcomers::Since(index.manifest.resolve(&index.directory, since)?),
+                New::Since(since) => {
+                    Newcomers::Since(index.manifest.resolve(&index.directory, since)?)
+                }
                 New::Listed(path) => Newcomers::Listed(listed(path, |line, id| {
                     if !is_known(id)? {
                         let place = Place::line(&path.display().to_string().into(), line);
@@ -100,14 +104,30 @@ impl Which {
     pub fn apart(&self, index: &Index, view: &View<'_>) -> Result<Apart> {
         let apart = self.apart_in(index, view)?;
         let is_empty = !apart.is_new.is_empty() && !apart.is_new.contains(&true);
-        if is_empty { Err(Error::Usage("no document of the index is new, so there is nothing to compare".to_owned())) } else { Ok(apart) }
+        if is_empty {
+            Err(Error::Usage(
+                "no document of the index is new, so there is nothing to compare".to_owned(),
+            ))
+        } else {
+            Ok(apart)
+        }
     }
 
     /// The rules for the documents of a view. Memory: five bytes a document, and the ids of a list.
     pub fn apart_in(&self, index: &Index, view: &View<'_>) -> Result<Apart> {
         let ids = || (0..view.documents()).map(|document| view.id(document));
-        let groups = self.groups.as_ref().map_or(Ok(Vec::new()), |groups| groups.numbers(ids()))?;
-        let mut is_new = vec![false; if self.new.is_empty() { 0 } else { view.documents() }];
+        let groups = self
+            .groups
+            .as_ref()
+            .map_or(Ok(Vec::new()), |groups| groups.numbers(ids()))?;
+        let mut is_new = vec![
+            false;
+            if self.new.is_empty() {
+                0
+            } else {
+                view.documents()
+            }
+        ];
         for rule in &self.new {
             let mut mark = |document: usize, is: bool| is_new[document] |= is;
             match rule {
@@ -124,8 +144,11 @@ impl Which {
                 Newcomers::Since(generation) => {
                     let old = Index::open_at(&index.directory, *generation)?;
                     let old = View::of(&old)?;
-                    let places: HashSet<_> = (0..old.documents()).map(|document| old.at(document)).collect();
-                    (0..view.documents()).for_each(|document| mark(document, !places.contains(&view.at(document))));
+                    let places: HashSet<_> = (0..old.documents())
+                        .map(|document| old.at(document))
+                        .collect();
+                    (0..view.documents())
+                        .for_each(|document| mark(document, !places.contains(&view.at(document))));
                 }
             }
         }

@@ -34,7 +34,12 @@ pub struct BuildOptions {
 }
 
 /// Builds an index in a directory that has none. What a build that died left there is swept away.
-pub fn build(options: &BuildOptions, settings: &Settings, directory: &Path, watch: &mut dyn Watch) -> Result<Summary> {
+pub fn build(
+    options: &BuildOptions,
+    settings: &Settings,
+    directory: &Path,
+    watch: &mut dyn Watch,
+) -> Result<Summary> {
     write_new(directory, || {
         let (source, blots) = open(&options.blots, settings)?;
         if blots.scheme.bits <= NARROW_BITS {
@@ -64,18 +69,37 @@ pub fn build_runs(
     directory: &Path,
     watch: &mut dyn Watch,
 ) -> Result<Summary> {
-    let slice = settings.corpus.slice.as_deref().map(Slice::open).transpose()?;
+    let slice = settings
+        .corpus
+        .slice
+        .as_deref()
+        .map(Slice::open)
+        .transpose()?;
     atomic_dir::create(directory, |beside| {
         let opened = open(&options.blots, settings)?;
-        let mut recorder = Recorder { watch, problems: Vec::new(), files: Vec::new() };
-        let make = if opened.1.scheme.bits <= NARROW_BITS { build_runs_as::<u64> } else { build_runs_as::<u128> };
+        let mut recorder = Recorder {
+            watch,
+            problems: Vec::new(),
+            files: Vec::new(),
+        };
+        let make = if opened.1.scheme.bits <= NARROW_BITS {
+            build_runs_as::<u64>
+        } else {
+            build_runs_as::<u128>
+        };
         let (summary, files) = make(options, settings, beside, opened, &mut recorder)?;
         if runs.with_files {
             files.write(&beside.join(FilesOf::NAME), &recorder.files)?;
         }
         let slice = slice.map(|slice| slice.checksum().to_owned());
-        Built { of: runs.of.clone(), slice, problems: recorder.problems, account: summary.account.clone(), files: Vec::new() }
-            .write(beside)?;
+        Built {
+            of: runs.of.clone(),
+            slice,
+            problems: recorder.problems,
+            account: summary.account.clone(),
+            files: Vec::new(),
+        }
+        .write(beside)?;
         Ok(summary)
     })
 }
@@ -89,8 +113,14 @@ fn build_runs_as<K: Key>(
 ) -> Result<(Summary, FilesOf)> {
     let (scheme, ranges) = (blots.scheme.clone(), SegmentFiles::parts(options.parts)?);
     let mut files = FilesOf::default();
-    let (builder, summary) = gather::<K>(options, settings, source, blots, watch, |ids| files.add(ids))?;
-    builder.write_runs(&RunFiles { directory, scheme: &scheme, ranges: &ranges })?;
+    let (builder, summary) = gather::<K>(options, settings, source, blots, watch, |ids| {
+        files.add(ids)
+    })?;
+    builder.write_runs(&RunFiles {
+        directory,
+        scheme: &scheme,
+        ranges: &ranges,
+    })?;
     Ok((summary, files))
 }
 
@@ -100,15 +130,21 @@ pub fn range_name(range: usize) -> String {
 }
 
 /// Makes an index in a directory that has none: `work` writes the files and gives the manifest.
-pub(crate) fn write_new<T>(directory: &Path, work: impl FnOnce() -> Result<(Manifest, T)>) -> Result<T> {
+pub(crate) fn write_new<T>(
+    directory: &Path,
+    work: impl FnOnce() -> Result<(Manifest, T)>,
+) -> Result<T> {
     ensure_new(directory)?;
     let lock = WriteLock::take(directory)?;
     // Again, now that nobody else can write.
-    let done = ensure_new(directory).and_then(|()| sweep(directory, None)).and_then(|()| work()).and_then(|(manifest, done)| {
-        manifest.commit(directory)?;
-        durable::sync_ancestors(directory)?;
-        Ok(done)
-    });
+    let done = ensure_new(directory)
+        .and_then(|()| sweep(directory, None))
+        .and_then(|()| work())
+        .and_then(|(manifest, done)| {
+            manifest.commit(directory)?;
+            durable::sync_ancestors(directory)?;
+            Ok(done)
+        });
     lock.release(directory)?;
     done.inspect_err(|_| leave_nothing(directory))
 }
@@ -116,7 +152,9 @@ pub(crate) fn write_new<T>(directory: &Path, work: impl FnOnce() -> Result<(Mani
 /// An index of nothing, because nothing could be read, is of no use, and its name would be taken when the command is corrected.
 pub(crate) fn ensure_some_read(summary: &Summary, is_empty: bool) -> Result<()> {
     if summary.problems > 0 && is_empty {
-        return Err(Error::Usage("no document could be read, so no index was made".to_owned()));
+        return Err(Error::Usage(
+            "no document could be read, so no index was made".to_owned(),
+        ));
     }
     Ok(())
 }
@@ -142,13 +180,33 @@ fn build_as<K: Key>(
     let summary = summary.ensure_documents(settings)?;
     ensure_some_read(&summary, builder.is_empty())?;
     let (name, of_scheme) = (Manifest::segment_name(1), scheme.to_string());
-    let (segment, numbers, _) = builder.write(&SegmentFiles { directory, name: &name, changes: [1, 1], scheme: &of_scheme, parts })?;
-    Ok((first_manifest(&scheme, options.dictionary, segment, numbers), summary))
+    let (segment, numbers, _) = builder.write(&SegmentFiles {
+        directory,
+        name: &name,
+        changes: [1, 1],
+        scheme: &of_scheme,
+        parts,
+    })?;
+    Ok((
+        first_manifest(&scheme, options.dictionary, segment, numbers),
+        summary,
+    ))
 }
 
 /// That of an index which nothing was added to.
-fn first_manifest(scheme: &BlotScheme, dictionary: bool, segment: SegmentEntry, numbers: u32) -> Manifest {
-    Manifest { generation: 1, numbers, dictionary, segments: vec![segment], ..Manifest::new(scheme) }
+fn first_manifest(
+    scheme: &BlotScheme,
+    dictionary: bool,
+    segment: SegmentEntry,
+    numbers: u32,
+) -> Manifest {
+    Manifest {
+        generation: 1,
+        numbers,
+        dictionary,
+        segments: vec![segment],
+        ..Manifest::new(scheme)
+    }
 }
 
 /// Takes all documents in; `note` is told of them.
@@ -164,10 +222,18 @@ fn gather<K: Key>(
     if options.dictionary {
         builder = builder.with_dictionary();
     }
-    let summary = run(&Gather::new(blots, options.dictionary), source, settings, watch, |documents, ids| {
-        note(&ids);
-        builder.add(documents.named(ids), &documents.postings, &documents.words).map(drop)
-    })?;
+    let summary = run(
+        &Gather::new(blots, options.dictionary),
+        source,
+        settings,
+        watch,
+        |documents, ids| {
+            note(&ids);
+            builder
+                .add(documents.named(ids), &documents.postings, &documents.words)
+                .map(drop)
+        },
+    )?;
     Ok((builder, summary))
 }
 
@@ -183,27 +249,40 @@ pub(crate) struct Documents<K> {
 
 impl<K: Key> Default for Documents<K> {
     fn default() -> Self {
-        Self { rows: Vec::new(), blots: Vec::new(), ends: Vec::new(), postings: Postings::default(), words: WordCounts::default() }
+        Self {
+            rows: Vec::new(),
+            blots: Vec::new(),
+            ends: Vec::new(),
+            postings: Postings::default(),
+            words: WordCounts::default(),
+        }
     }
 }
 
 impl<K> Documents<K> {
     /// The rows with their ids.
     pub fn named(&self, ids: Ids) -> Vec<(Box<str>, Row)> {
-        ids.into_iter().map(|(id, _)| id).zip(self.rows.iter().copied()).collect()
+        ids.into_iter()
+            .map(|(id, _)| id)
+            .zip(self.rows.iter().copied())
+            .collect()
     }
 }
 
 impl<K: Key> Gathered for Documents<K> {
     fn weight(&self) -> u64 {
-        (size_of_val(self.postings.keys()) + size_of_val(&self.rows[..])) as u64 + self.words.weight()
+        (size_of_val(self.postings.keys()) + size_of_val(&self.rows[..])) as u64
+            + self.words.weight()
     }
 
     fn drop_documents(&mut self, dropped: &[usize]) {
         let is_dropped = |number: u32| dropped.binary_search(&(number as usize)).is_ok();
-        let before = |number: u32| dropped.partition_point(|&dropped| dropped < number as usize) as u32;
-        self.postings.renumber(|number| (!is_dropped(number)).then(|| number - before(number)));
-        self.words.renumber(|number| (!is_dropped(number)).then(|| number - before(number)));
+        let before =
+            |number: u32| dropped.partition_point(|&dropped| dropped < number as usize) as u32;
+        self.postings
+            .renumber(|number| (!is_dropped(number)).then(|| number - before(number)));
+        self.words
+            .renumber(|number| (!is_dropped(number)).then(|| number - before(number)));
         let mut number = 0;
         self.rows.retain(|_| {
             number += 1;
@@ -222,14 +301,26 @@ pub(crate) struct Gather<K> {
 
 impl<K> Gather<K> {
     pub fn new(blots: ToBlots, with_words: bool) -> Self {
-        let blots = if with_words { blots } else { blots.only_blots() };
-        Self { blots, words: with_words.then(WordCounter::default), of: PhantomData }
+        let blots = if with_words {
+            blots
+        } else {
+            blots.only_blots()
+        };
+        Self {
+            blots,
+            words: with_words.then(WordCounter::default),
+            of: PhantomData,
+        }
     }
 }
 
 impl<K> Clone for Gather<K> {
     fn clone(&self) -> Self {
-        Self { blots: self.blots.clone(), words: self.words.clone(), of: self.of }
+        Self {
+            blots: self.blots.clone(),
+            words: self.words.clone(),
+            of: self.of,
+        }
     }
 }
 
@@ -238,11 +329,18 @@ impl<K: Key> Stage for Gather<K> {
 
     fn take(&mut self, item: &Item<'_>, out: &mut Documents<K>) -> Result<(), String> {
         if self.words.is_some() && matches!(item.content, Content::Blots(_)) {
-            return Err("a blot stream has no words for the dictionary; start from documents or tokens".to_owned());
+            return Err(
+                "a blot stream has no words for the dictionary; start from documents or tokens"
+                    .to_owned(),
+            );
         }
         let (blots, hash) = self.blots.blots(item)?;
-        let tokens = u32::try_from(blots.tokens).map_err(|_| "a document of more than 4 G tokens; split it")?;
-        let distinct = blots.distinct.map_or(Ok(0), u32::try_from).map_err(|_| "a document of more than 4 G blots; split it")?;
+        let tokens = u32::try_from(blots.tokens)
+            .map_err(|_| "a document of more than 4 G tokens; split it")?;
+        let distinct = blots
+            .distinct
+            .map_or(Ok(0), u32::try_from)
+            .map_err(|_| "a document of more than 4 G blots; split it")?;
         let row = Row::new(item.bytes, tokens, hash).with_blots(distinct);
         out.blots.extend_from_slice(&blots.values);
         if let (Some(words), Some(tokens)) = (&mut self.words, self.blots.tokens_of(item)) {
@@ -255,7 +353,10 @@ impl<K: Key> Stage for Gather<K> {
 
     fn finish(&mut self, out: &mut Documents<K>) {
         self.blots.give_back();
-        let (blots, ends) = (std::mem::take(&mut out.blots), std::mem::take(&mut out.ends));
+        let (blots, ends) = (
+            std::mem::take(&mut out.blots),
+            std::mem::take(&mut out.ends),
+        );
         out.postings = Postings::new(&blots, &ends, self.blots.scheme.bits);
     }
 }

@@ -47,12 +47,23 @@ struct Checked {
 impl Built {
     pub fn read(directory: &Path) -> Result<Self> {
         let (built, brought) = (directory.join(BUILT), directory.join(BROUGHT));
-        let path = if !built.exists() && brought.exists() { brought } else { built };
+        let path = if !built.exists() && brought.exists() {
+            brought
+        } else {
+            built
+        };
         let bytes = fs::read(&path).map_err(|error| Error::io(path.display(), error))?;
-        let checked: Checked = serde_json::from_slice(&bytes)
-            .map_err(|error| Error::damaged(Place::path(&path), format!("not a record of what was built: {error}")))?;
+        let checked: Checked = serde_json::from_slice(&bytes).map_err(|error| {
+            Error::damaged(
+                Place::path(&path),
+                format!("not a record of what was built: {error}"),
+            )
+        })?;
         if checked.built.checksum() != checked.checksum {
-            return Err(Error::damaged(Place::path(&path), "the record does not match its checksum; it was altered"));
+            return Err(Error::damaged(
+                Place::path(&path),
+                "the record does not match its checksum; it was altered",
+            ));
         }
         Ok(checked.built)
     }
@@ -62,40 +73,71 @@ impl Built {
         let path = directory.join(BUILT);
         let failed = |error| Error::io(path.display(), error);
         let mut files: Vec<PathBuf> = fs::read_dir(directory)
-            .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect())
+            .and_then(|entries| {
+                entries
+                    .map(|entry| entry.map(|entry| entry.path()))
+                    .collect()
+            })
             .map_err(|error| Error::io(directory.display(), error))?;
         files.sort();
-        self.files = files.iter().map(|file| FileSeal::of(file)).collect::<Result<_>>()?;
-        let mut json = serde_json::to_vec_pretty(&Checked { checksum: self.checksum(), built: self }).unwrap_or_default();
+        self.files = files
+            .iter()
+            .map(|file| FileSeal::of(file))
+            .collect::<Result<_>>()?;
+        let mut json = serde_json::to_vec_pretty(&Checked {
+            checksum: self.checksum(),
+            built: self,
+        })
+        .unwrap_or_default();
         json.push(b'\n');
-        File::create(&path).and_then(|mut file| file.write_all(&json)).map_err(failed)
+        File::create(&path)
+            .and_then(|mut file| file.write_all(&json))
+            .map_err(failed)
     }
 
     /// Every byte of every file is as it was written.
     pub fn verify(&self, directory: &Path) -> Result<()> {
-        self.files.iter().try_for_each(|file| file.open(directory)?.verify())
+        self.files
+            .iter()
+            .try_for_each(|file| file.open(directory)?.verify())
     }
 
     /// One of its files is here, and as it was written.
     pub fn is_whole(&self, directory: &Path, name: &Path) -> bool {
-        self.files.iter().any(|file| Path::new(&file.name) == name && file.open(directory).is_ok_and(|file| file.verify().is_ok()))
+        self.files.iter().any(|file| {
+            Path::new(&file.name) == name
+                && file.open(directory).is_ok_and(|file| file.verify().is_ok())
+        })
     }
 
     /// Whether those of its files that are here are as they were written.
     pub fn is_piece(&self, directory: &Path) -> bool {
-        let is_sound = |file: &FileSeal| !directory.join(&file.name).exists() || self.is_whole(directory, Path::new(&file.name));
+        let is_sound = |file: &FileSeal| {
+            !directory.join(&file.name).exists() || self.is_whole(directory, Path::new(&file.name))
+        };
         !directory.join(BUILT).exists() && self.files.iter().all(is_sound)
     }
 
     /// What was brought piece by piece is what was built, once all of it is here.
     pub fn settle(directory: &Path) -> Result<()> {
         let (built, brought) = (directory.join(BUILT), directory.join(BROUGHT));
-        let is_all_here = brought.exists() && Self::read(directory)?.files.iter().all(|file| directory.join(&file.name).exists());
-        if is_all_here { fs::rename(&brought, &built).map_err(|error| Error::io(built.display(), error)) } else { Ok(()) }
+        let is_all_here = brought.exists()
+            && Self::read(directory)?
+                .files
+                .iter()
+                .all(|file| directory.join(&file.name).exists());
+        if is_all_here {
+            fs::rename(&brought, &built).map_err(|error| Error::io(built.display(), error))
+        } else {
+            Ok(())
+        }
     }
 
     fn checksum(&self) -> String {
-        format!("{:016x}", xxh3_64(&serde_json::to_vec(self).unwrap_or_default()))
+        format!(
+            "{:016x}",
+            xxh3_64(&serde_json::to_vec(self).unwrap_or_default())
+        )
     }
 }
 

@@ -41,7 +41,12 @@ pub struct Changed {
 }
 
 /// Adds documents. One that has the id of another replaces it, unless it is the same.
-pub fn add(options: &ChangeOptions, settings: &Settings, directory: &Path, watch: &mut dyn Watch) -> Result<Changed> {
+pub fn add(
+    options: &ChangeOptions,
+    settings: &Settings,
+    directory: &Path,
+    watch: &mut dyn Watch,
+) -> Result<Changed> {
     write_to(directory, |index| {
         let index = Compacted::of(index, options)?;
         let blots = ToBlots::as_index(&options.blots, &index.get().manifest, directory)?;
@@ -63,22 +68,42 @@ fn add_as<K: Key>(
     blots: ToBlots,
     watch: &mut dyn Watch,
 ) -> Result<(Option<Manifest>, Changed)> {
-    let mut builder = SegmentBuilder::<K>::new(blots.scheme.bits, options.means.clone(), Some(Change::new(index)));
-    let mut changed = Changed { generation: index.manifest.generation, ..Changed::default() };
-    let summary = run(&Gather::new(blots, index.manifest.dictionary), source, settings, watch, |documents, ids| {
-        let taken = builder.add(documents.named(ids), &documents.postings, &documents.words)?;
-        let known = taken.iter().filter(|&&taken| taken == Taken::Known).count() as u64;
-        changed.known += known;
-        changed.added += taken.len() as u64 - known;
-        Ok(())
-    })?;
+    let mut builder = SegmentBuilder::<K>::new(
+        blots.scheme.bits,
+        options.means.clone(),
+        Some(Change::new(index)),
+    );
+    let mut changed = Changed {
+        generation: index.manifest.generation,
+        ..Changed::default()
+    };
+    let summary = run(
+        &Gather::new(blots, index.manifest.dictionary),
+        source,
+        settings,
+        watch,
+        |documents, ids| {
+            let taken = builder.add(documents.named(ids), &documents.postings, &documents.words)?;
+            let known = taken.iter().filter(|&&taken| taken == Taken::Known).count() as u64;
+            changed.known += known;
+            changed.added += taken.len() as u64 - known;
+            Ok(())
+        },
+    )?;
     let summary = summary.ensure_documents(settings)?;
     changed.problems = summary.problems;
-    Ok((write(builder, index, &mut changed)?.map(|(manifest, _)| manifest), changed))
+    Ok((
+        write(builder, index, &mut changed)?.map(|(manifest, _)| manifest),
+        changed,
+    ))
 }
 
 /// Writes a segment, if there is anything to write, and gives the manifest with it, and the numbers of its documents.
-pub(crate) fn write<K: Key>(builder: SegmentBuilder<'_, K>, index: &Index, changed: &mut Changed) -> Result<Option<(Manifest, Vec<u32>)>> {
+pub(crate) fn write<K: Key>(
+    builder: SegmentBuilder<'_, K>,
+    index: &Index,
+    changed: &mut Changed,
+) -> Result<Option<(Manifest, Vec<u32>)>> {
     if builder.is_empty() {
         return Ok(None);
     }
@@ -88,7 +113,13 @@ pub(crate) fn write<K: Key>(builder: SegmentBuilder<'_, K>, index: &Index, chang
     let name = Manifest::segment_name(manifest.generation);
     let parts = SegmentFiles::parts(manifest.segments.first().map_or(1, |segment| segment.parts))?;
     let changes = [manifest.generation; 2];
-    let files = SegmentFiles { directory: &index.directory, name: &name, changes, scheme: &manifest.scheme, parts };
+    let files = SegmentFiles {
+        directory: &index.directory,
+        name: &name,
+        changes,
+        scheme: &manifest.scheme,
+        parts,
+    };
     let (segment, next, numbers) = builder.write(&files)?;
     manifest.segments.push(segment);
     manifest.numbers = next;
@@ -104,24 +135,40 @@ pub fn remove(
 ) -> Result<Changed> {
     write_to(directory, |index| {
         let index = Compacted::of(index, options)?;
-        let mut builder = SegmentBuilder::<u64>::new(index.get().scheme.bits, options.means.clone(), Some(Change::new(index.get())));
-        let mut changed = Changed { generation: index.get().manifest.generation, ..Changed::default() };
+        let mut builder = SegmentBuilder::<u64>::new(
+            index.get().scheme.bits,
+            options.means.clone(),
+            Some(Change::new(index.get())),
+        );
+        let mut changed = Changed {
+            generation: index.get().manifest.generation,
+            ..Changed::default()
+        };
         for id in ids {
             let id = id?;
             if !builder.remove(&id)? {
                 changed.problems += 1;
-                watch.problem(&Problem::new(Place::path(directory), format!("has no document '{id}'")));
+                watch.problem(&Problem::new(
+                    Place::path(directory),
+                    format!("has no document '{id}'"),
+                ));
             }
         }
         changed.removed = builder.removals();
-        Ok((write(builder, index.get(), &mut changed)?.map(|(manifest, _)| manifest), changed))
+        Ok((
+            write(builder, index.get(), &mut changed)?.map(|(manifest, _)| manifest),
+            changed,
+        ))
     })
 }
 
 /// Changes an index that is there: `work` writes files and gives the new manifest, if there is one.
 ///
 /// What a writer that died left is swept away before, and what was replaced, or what failed, after.
-pub(crate) fn write_to<T>(directory: &Path, work: impl FnOnce(Index) -> Result<(Option<Manifest>, T)>) -> Result<T> {
+pub(crate) fn write_to<T>(
+    directory: &Path,
+    work: impl FnOnce(Index) -> Result<(Option<Manifest>, T)>,
+) -> Result<T> {
     // A directory without an index is left as it is.
     Manifest::read(directory)?;
     let lock = WriteLock::take(directory)?;
@@ -167,7 +214,10 @@ pub fn pin(directory: &Path, name: &str, generation: Option<u64>) -> Result<u64>
 pub fn unpin(directory: &Path, name: &str) -> Result<u64> {
     write_to(directory, |index| {
         let mut manifest = index.manifest;
-        let generation = manifest.pins.remove(name).ok_or_else(|| manifest.no_pin(directory, name))?;
+        let generation = manifest
+            .pins
+            .remove(name)
+            .ok_or_else(|| manifest.no_pin(directory, name))?;
         Ok((Some(manifest), generation))
     })
 }
@@ -176,7 +226,10 @@ pub fn unpin(directory: &Path, name: &str) -> Result<u64> {
 fn ensure_changeable(index: &Index) -> Result<()> {
     if is_of_shared_chunks(index) {
         let what = "an index of shared chunks: what is shared changes with every document; make it anew with dedup-spex";
-        return Err(Error::Usage(format!("{}: {what}", index.directory.display())));
+        return Err(Error::Usage(format!(
+            "{}: {what}",
+            index.directory.display()
+        )));
     }
     Ok(())
 }

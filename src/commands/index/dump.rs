@@ -21,18 +21,36 @@ use std::{io::Write, ops::Range};
 pub fn dump(index: &Index, memory_bytes: u64, out: &mut impl Write) -> Result<()> {
     let header = Header::new(Kind::Blots, index.manifest.scheme.clone());
     let mut stream = StreamWriter::new(out, Form::Ndjson, &header).map_err(Error::output)?;
-    let codec = BlotCodec { bits: index.scheme.bits, with_positions: false };
+    let codec = BlotCodec {
+        bits: index.scheme.bits,
+        with_positions: false,
+    };
     let (view, counts_distinct) = (View::of(index)?, is_scheme_shared_only(&index.scheme));
     for lot in lots(&view, memory_bytes / 8) {
         let wanted = contents_of(&view, &lot);
         let blots = blots_of(&view, &wanted)?;
         for document in lot {
             let (id, row) = (view.id(document)?, view.row(document)?);
-            let content = wanted.binary_search(&view.content_of(document)).unwrap_or_default();
+            let content = wanted
+                .binary_search(&view.content_of(document))
+                .unwrap_or_default();
             let distinct = counts_distinct.then_some(u64::from(row.blots));
-            let blots = Blots { values: blots[content].clone(), tokens: u64::from(row.tokens), distinct, ..Blots::default() };
+            let blots = Blots {
+                values: blots[content].clone(),
+                tokens: u64::from(row.tokens),
+                distinct,
+                ..Blots::default()
+            };
             let mut batch = Batch::default();
-            codec.write_ndjson(&mut batch.bytes, &Record { doc: &id, bytes: row.bytes, hash: row.hash }, &blots);
+            codec.write_ndjson(
+                &mut batch.bytes,
+                &Record {
+                    doc: &id,
+                    bytes: row.bytes,
+                    hash: row.hash,
+                },
+                &blots,
+            );
             batch.finish_record();
             stream.write(&batch).map_err(Error::output)?;
         }
@@ -60,7 +78,10 @@ fn lots(view: &View<'_>, blots_limit: u64) -> Vec<Range<usize>> {
 
 /// The contents that a lot needs, in order.
 fn contents_of(view: &View<'_>, lot: &Range<usize>) -> Vec<u32> {
-    let mut wanted: Vec<u32> = lot.clone().map(|document| view.content_of(document)).collect();
+    let mut wanted: Vec<u32> = lot
+        .clone()
+        .map(|document| view.content_of(document))
+        .collect();
     wanted.sort_unstable();
     wanted.dedup();
     wanted
@@ -100,11 +121,23 @@ pub fn dump_dictionary(index: &Index, out: &mut impl Write) -> Result<()> {
     for bucket in 0..BUCKETS {
         words.for_each_in(bucket, &mut |word, list| {
             documents.clear();
-            documents.extend(list.iter().flat_map(|of| view.documents_of(of.place).iter().map(|&document| (document, of.times))));
+            documents.extend(list.iter().flat_map(|of| {
+                view.documents_of(of.place)
+                    .iter()
+                    .map(|&document| (document, of.times))
+            }));
             documents.sort_unstable();
-            let ids = documents.iter().map(|&(document, _)| view.id(document as usize)).collect::<Result<Vec<_>>>()?;
+            let ids = documents
+                .iter()
+                .map(|&(document, _)| view.id(document as usize))
+                .collect::<Result<Vec<_>>>()?;
             let times: Vec<u32> = documents.iter().map(|&(_, times)| times).collect();
-            let record = Word { word: &String::from_utf8_lossy(word), df: ids.len(), docs: &ids, times: &times };
+            let record = Word {
+                word: &String::from_utf8_lossy(word),
+                df: ids.len(),
+                docs: &ids,
+                times: &times,
+            };
             writeln!(out, "{}", to_json(&record)).map_err(Error::output)
         })?;
     }

@@ -8,16 +8,34 @@ use crate::{
 use std::collections::HashSet;
 
 /// Reports the first document with each of these ids, and its size: it is not kept, as a document with this id came before, elsewhere.
-pub fn find_ids(settings: &Settings, mut ids: HashSet<String>, told: &mut dyn FnMut(Problem, u64)) -> Result<()> {
+pub fn find_ids(
+    settings: &Settings,
+    mut ids: HashSet<String>,
+    told: &mut dyn FnMut(Problem, u64),
+) -> Result<()> {
     let source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
-    run(&Sizes, source, settings, &mut Silent, |SizesOf(sizes), found| {
-        for ((id, place), bytes) in found.into_iter().zip(sizes) {
-            if ids.remove(&*id) {
-                told(Problem::new(place, format!("a document with the id '{id}' came before; the first one is kept")), bytes);
+    run(
+        &Sizes,
+        source,
+        settings,
+        &mut Silent,
+        |SizesOf(sizes), found| {
+            for ((id, place), bytes) in found.into_iter().zip(sizes) {
+                if ids.remove(&*id) {
+                    told(
+                        Problem::new(
+                            place,
+                            format!(
+                                "a document with the id '{id}' came before; the first one is kept"
+                            ),
+                        ),
+                        bytes,
+                    );
+                }
             }
-        }
-        Ok(())
-    })
+            Ok(())
+        },
+    )
     .map(drop)
 }
 

@@ -13,11 +13,17 @@ use crate::{
             build::range_name,
             change::{is_of_shared_chunks, join_segments, refused},
             removal::{MaxRemove, ensure_walked_alike, walk_of},
-            steps::{PartFiles, PostedBy, StepOptions, TARGETS, Targets, place, place_segment, write_numbered},
+            steps::{
+                PartFiles, PostedBy, StepOptions, TARGETS, Targets, place, place_segment,
+                write_numbered,
+            },
             sync::{Following, NotFound, state_path},
         },
     },
-    index::{Change, Documents, FileSeal, Index, Known, Manifest, Numbering, SegmentFiles, sweep, write_known},
+    index::{
+        Change, Documents, FileSeal, Index, Known, Manifest, Numbering, SegmentFiles, sweep,
+        write_known,
+    },
     text::corpus::{Account, Found, LeftOut, SeenIds, Slice},
 };
 use std::{
@@ -29,7 +35,12 @@ use std::{
 /// What is to be read to make an index follow its files; what cannot be read comes first.
 ///
 /// Refuses at once what [`number_changes`] is sure to refuse.
-pub fn files_to_read(directory: &Path, blots: &BlotOptions, settings: &Settings, max_remove: MaxRemove) -> Result<(Manifest, Vec<Found>)> {
+pub fn files_to_read(
+    directory: &Path,
+    blots: &BlotOptions,
+    settings: &Settings,
+    max_remove: MaxRemove,
+) -> Result<(Manifest, Vec<Found>)> {
     let index = Index::open_whole(directory)?;
     if is_of_shared_chunks(&index) {
         return Err(refused(
@@ -40,20 +51,38 @@ pub fn files_to_read(directory: &Path, blots: &BlotOptions, settings: &Settings,
     ToBlots::as_index(blots, &index.manifest, directory)?;
     let state = state_path(directory);
     let known = Known::open(&state, &index.manifest.scheme);
-    ensure_walked_alike(known.as_ref(), walk_of(&settings.corpus, &index.manifest.scheme), &state)
-        .map_err(|what| refused(directory, what))?;
+    ensure_walked_alike(
+        known.as_ref(),
+        walk_of(&settings.corpus, &index.manifest.scheme),
+        &state,
+    )
+    .map_err(|what| refused(directory, what))?;
     let mut following = Following::new(&index, known.as_ref());
     let mut walked = Walked::default();
     following.walk(false, &settings.corpus, &mut walked)?;
     let to_read = std::mem::take(&mut following.to_read);
     ensure_may_go(&following.sure_to_go()?, max_remove, settings, directory)?;
-    let found = walked.left_out.into_iter().map(Found::LeftOut).chain(to_read.into_iter().map(Found::File)).collect();
+    let found = walked
+        .left_out
+        .into_iter()
+        .map(Found::LeftOut)
+        .chain(to_read.into_iter().map(Found::File))
+        .collect();
     Ok((index.manifest, found))
 }
 
 /// Refuses to remove more documents than may go.
-fn ensure_may_go(not_found: &NotFound, max_remove: MaxRemove, settings: &Settings, directory: &Path) -> Result<()> {
-    let refusal = max_remove.refusal(not_found.at.len() as u64, not_found.documents, &settings.corpus.paths);
+fn ensure_may_go(
+    not_found: &NotFound,
+    max_remove: MaxRemove,
+    settings: &Settings,
+    directory: &Path,
+) -> Result<()> {
+    let refusal = max_remove.refusal(
+        not_found.at.len() as u64,
+        not_found.documents,
+        &settings.corpus.paths,
+    );
     refusal.map_or(Ok(()), |what| Err(refused(directory, what)))
 }
 
@@ -86,17 +115,31 @@ fn ensure_unchanged(directory: &Path, checksum: &str) -> Result<Manifest> {
     if manifest.checksum() == checksum {
         return Ok(manifest);
     }
-    Err(refused(directory, format!("changed since the plan was made (it is at generation {} now); plan anew", manifest.generation)))
+    Err(refused(
+        directory,
+        format!(
+            "changed since the plan was made (it is at generation {} now); plan anew",
+            manifest.generation
+        ),
+    ))
 }
 
 /// Makes a directory of links to the files of an index; if its segments pile up, they are made into one there.
-pub fn stage_base(options: &StepOptions, index: &Path, checksum: &str, output: &Path) -> Result<()> {
-    let directory = index.canonicalize().map_err(|error| Error::io(index.display(), error))?;
+pub fn stage_base(
+    options: &StepOptions,
+    index: &Path,
+    checksum: &str,
+    output: &Path,
+) -> Result<()> {
+    let directory = index
+        .canonicalize()
+        .map_err(|error| Error::io(index.display(), error))?;
     atomic_dir::create(output, |beside| {
         let manifest = ensure_unchanged(&directory, checksum)?;
         for file in files_of(&manifest) {
             let target = beside.join(&file.name);
-            symlink(directory.join(&file.name), &target).map_err(|error| Error::io(target.display(), error))?;
+            symlink(directory.join(&file.name), &target)
+                .map_err(|error| Error::io(target.display(), error))?;
         }
         manifest.commit(beside)?;
         let mut index = Index::open_whole(beside)?;
@@ -127,13 +170,23 @@ pub struct SliceMade {
 }
 
 /// Numbers the documents that were read, beside those that the index has: `docs`, `targets`, and what is `known` of files.
-pub fn number_changes(options: &StepOptions, of: &Followed<'_>, settings: &Settings, slices: &[SliceMade], output: &Path) -> Result<()> {
+pub fn number_changes(
+    options: &StepOptions,
+    of: &Followed<'_>,
+    settings: &Settings,
+    slices: &[SliceMade],
+    output: &Path,
+) -> Result<()> {
     options.make_with(output, |directory| {
         let index = Index::open_whole(of.base)?;
         let state = state_path(of.index);
         let known = Known::open(&state, &index.manifest.scheme);
-        let walk = ensure_walked_alike(known.as_ref(), walk_of(&settings.corpus, &index.manifest.scheme), &state)
-            .map_err(|what| refused(of.index, what))?;
+        let walk = ensure_walked_alike(
+            known.as_ref(),
+            walk_of(&settings.corpus, &index.manifest.scheme),
+            &state,
+        )
+        .map_err(|what| refused(of.index, what))?;
         let mut following = Following::new(&index, known.as_ref());
         let mut walked = Walked::default();
         following.walk(false, &settings.corpus, &mut walked)?;
@@ -142,11 +195,18 @@ pub fn number_changes(options: &StepOptions, of: &Followed<'_>, settings: &Setti
         let mut numbering = Numbering::new(Some(Change::new(&index)));
         let (mut seen, mut posted, mut bad) = (SeenIds::default(), PostedBy::default(), Vec::new());
         for SliceMade { made, .. } in slices {
-            let (documents, files) = (Documents::open(&made.join("docs"))?, FilesOf::open(&made.join(FilesOf::NAME))?);
+            let (documents, files) = (
+                Documents::open(&made.join("docs"))?,
+                FilesOf::open(&made.join(FilesOf::NAME))?,
+            );
             posted.start();
             for place in 0..documents.len() {
                 let (id, row) = (documents.id(place)?, documents.row(place)?);
-                let file = files.file(place).ok_or_else(|| documents.file().damaged(0, "more documents than there are files of"))?;
+                let file = files.file(place).ok_or_else(|| {
+                    documents
+                        .file()
+                        .damaged(0, "more documents than there are files of")
+                })?;
                 if !seen.insert(SeenIds::hash(&id))? {
                     // It is told when the index is gathered; its file keeps the documents it had.
                     bad.push(file.clone());
@@ -159,17 +219,34 @@ pub fn number_changes(options: &StepOptions, of: &Followed<'_>, settings: &Setti
             }
             bad.extend(files.bad);
         }
-        let problems = following.duplicates.iter().map(ToString::to_string).collect();
-        bad.extend(following.duplicates.iter().map(|problem| problem.place.file.clone()));
+        let problems = following
+            .duplicates
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        bad.extend(
+            following
+                .duplicates
+                .iter()
+                .map(|problem| problem.place.file.clone()),
+        );
         following.keep_bad(&bad)?;
         if !is_as_it_was {
             let not_found = following.not_found()?;
             ensure_may_go(&not_found, of.max_remove, settings, of.index)?;
-            not_found.at.into_iter().for_each(|at| numbering.remove_at(at));
+            not_found
+                .at
+                .into_iter()
+                .for_each(|at| numbering.remove_at(at));
         }
         let docs: Vec<PathBuf> = slices.iter().map(|slice| slice.made.join("docs")).collect();
         let numbers = write_numbered(directory, &docs, numbering, posted)?;
-        write_known(&directory.join("known"), String::new(), walk, following.into_states(&numbers)?)?;
+        write_known(
+            &directory.join("known"),
+            String::new(),
+            walk,
+            following.into_states(&numbers)?,
+        )?;
         // What was left out is in the slices.
         Ok((problems, Account::of_unchanged(walked.account.unchanged)))
     })
@@ -191,8 +268,15 @@ fn ensure_as_planned(following: &Following<'_>, slices: &[SliceMade]) -> Result<
     if to_read().eq(&planned) {
         return Ok(());
     }
-    let odd = to_read().find(|path| !planned.contains(path)).or_else(|| planned.iter().find(|path| !to_read().any(|read| read == *path)));
-    Err(Error::damaged(Place::path(odd.map_or(Path::new("the corpus"), PathBuf::as_path)), "changed since the plan was made; plan anew"))
+    let odd = to_read().find(|path| !planned.contains(path)).or_else(|| {
+        planned
+            .iter()
+            .find(|path| !to_read().any(|read| read == *path))
+    });
+    Err(Error::damaged(
+        Place::path(odd.map_or(Path::new("the corpus"), PathBuf::as_path)),
+        "changed since the plan was made; plan anew",
+    ))
 }
 
 /// Puts the index together as it will be: what it has, linked, and the new segment.
@@ -206,7 +290,9 @@ pub fn stage_changes(files: &PartFiles, base: &Path, output: &Path) -> Result<()
         if !targets.is_empty() {
             manifest.generation += 1;
             manifest.numbers = targets.numbers();
-            manifest.segments.push(place_segment(files, manifest.generation, directory)?);
+            manifest
+                .segments
+                .push(place_segment(files, manifest.generation, directory)?);
         }
         manifest.commit(directory)
     })
@@ -222,9 +308,16 @@ pub fn stage_ranges(index: &Path, parts: u32, output: &Path) -> Result<()> {
             fs::create_dir(&directory).map_err(|error| Error::io(directory.display(), error))?;
             for segment in &manifest.segments {
                 let parts = SegmentFiles::parts(segment.parts)?;
-                let of_range =
-                    parts.iter().zip(segment.files.iter().skip(2)).filter(|(part, _)| part.start < range.end && range.start < part.end);
-                for file in segment.files.iter().take(2).chain(of_range.map(|(_, file)| file)) {
+                let of_range = parts
+                    .iter()
+                    .zip(segment.files.iter().skip(2))
+                    .filter(|(part, _)| part.start < range.end && range.start < part.end);
+                for file in segment
+                    .files
+                    .iter()
+                    .take(2)
+                    .chain(of_range.map(|(_, file)| file))
+                {
                     link(&index.join(&file.name), &directory.join(&file.name))?;
                 }
             }
@@ -236,7 +329,9 @@ pub fn stage_ranges(index: &Path, parts: u32, output: &Path) -> Result<()> {
 
 /// Gives a file another name: the file itself, or a link to it.
 fn link(from: &Path, to: &Path) -> Result<()> {
-    let from = from.canonicalize().map_err(|error| Error::io(from.display(), error))?;
+    let from = from
+        .canonicalize()
+        .map_err(|error| Error::io(from.display(), error))?;
     if fs::hard_link(&from, to).is_err() {
         symlink(&from, to).map_err(|error| Error::io(to.display(), error))?;
     }
@@ -250,8 +345,15 @@ pub fn commit_staged(staged: &Path, known: &Path, directory: &Path, checksum: &s
     Manifest::read(directory)?;
     let lock = WriteLock::take(directory)?;
     let done = commit(&mut new, staged, directory, checksum).and_then(|()| {
-        let Some(known) = Known::open(known, &new.scheme) else { return Ok(()) };
-        write_known(&state_path(directory), new.checksum(), known.walk().clone(), known.states()?)
+        let Some(known) = Known::open(known, &new.scheme) else {
+            return Ok(());
+        };
+        write_known(
+            &state_path(directory),
+            new.checksum(),
+            known.walk().clone(),
+            known.states()?,
+        )
     });
     lock.release(directory)?;
     done.map(|()| new.generation)
@@ -269,7 +371,9 @@ fn commit(new: &mut Manifest, staged: &Path, directory: &Path, checksum: &str) -
         if new.at(directory, generation).is_err() {
             return Err(refused(
                 directory,
-                format!("pin '{name}' was made since the plan was made, of a state that the plan does not keep; plan anew"),
+                format!(
+                    "pin '{name}' was made since the plan was made, of a state that the plan does not keep; plan anew"
+                ),
             ));
         }
     }

@@ -29,7 +29,11 @@ impl FromStr for MaxRemove {
             None => text.parse().map(Self::Documents).map_err(|_| wrong()),
             Some(share) => {
                 let percent: f64 = share.parse().map_err(|_| wrong())?;
-                if (0.0..=100.0).contains(&percent) { Ok(Self::Percent(percent)) } else { Err(wrong()) }
+                if (0.0..=100.0).contains(&percent) {
+                    Ok(Self::Percent(percent))
+                } else {
+                    Err(wrong())
+                }
             }
         }
     }
@@ -56,12 +60,19 @@ impl MaxRemove {
 
     /// Why this number of documents must not be removed, if it must not. An empty directory may be one that is not mounted.
     pub fn refusal(self, removed: u64, documents: u64, roots: &[PathBuf]) -> Option<String> {
-        let is_empty = |root: &&PathBuf| fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_none());
-        let empty = roots.iter().find(is_empty).filter(|_| self == Self::Half && removed > 0);
+        let is_empty =
+            |root: &&PathBuf| fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_none());
+        let empty = roots
+            .iter()
+            .find(is_empty)
+            .filter(|_| self == Self::Half && removed > 0);
         if empty.is_none() && self.allows(removed, documents) {
             return None;
         }
-        let why = empty.map_or_else(|| format!("{self} may go"), |root| format!("{} is empty: is it mounted?", root.display()));
+        let why = empty.map_or_else(
+            || format!("{self} may go"),
+            |root| format!("{} is empty: is it mounted?", root.display()),
+        );
         Some(format!(
             "{removed} of {documents} documents would be removed, as no file has them, and {why}; nothing was changed; see that all files are there and read as they were (--relative, --records, --id-field), or allow it with --max-remove {removed}"
         ))
@@ -70,8 +81,23 @@ impl MaxRemove {
 
 /// How files are found and read by these options.
 pub fn walk_of(options: &corpus::Options, scheme: &str) -> Walk {
-    let corpus::Options { paths, files_from, records, fields, relative, lossy, prefer_fasta, .. } = options;
-    let name = |records: Records| Records::NAMES.iter().find(|(_, known)| *known == records).map_or("", |(name, _)| name).to_owned();
+    let corpus::Options {
+        paths,
+        files_from,
+        records,
+        fields,
+        relative,
+        lossy,
+        prefer_fasta,
+        ..
+    } = options;
+    let name = |records: Records| {
+        Records::NAMES
+            .iter()
+            .find(|(_, known)| *known == records)
+            .map_or("", |(name, _)| name)
+            .to_owned()
+    };
     let root = |path: &PathBuf| path.components().collect::<PathBuf>().display().to_string();
     Walk {
         scheme: scheme.to_owned(),
@@ -90,15 +116,33 @@ pub fn walk_of(options: &corpus::Options, scheme: &str) -> Walk {
 ///
 /// More roots than before are welcome. Gives what is to be remembered.
 pub fn ensure_walked_alike(known: Option<&Known>, now: Walk, state: &Path) -> Result<Walk, String> {
-    let remembered = Walk { roots: now.roots.iter().filter(|root| Path::new(root).exists()).cloned().collect(), ..now.clone() };
-    let Some(before) = known.map(Known::walk) else { return Ok(remembered) };
+    let remembered = Walk {
+        roots: now
+            .roots
+            .iter()
+            .filter(|root| Path::new(root).exists())
+            .cloned()
+            .collect(),
+        ..now.clone()
+    };
+    let Some(before) = known.map(Known::walk) else {
+        return Ok(remembered);
+    };
     let given = |is: bool| if is { "given" } else { "not given" }.to_owned();
-    let records = |walk: &Walk| walk.records.clone().unwrap_or_else(|| "not given".to_owned());
+    let records = |walk: &Walk| {
+        walk.records
+            .clone()
+            .unwrap_or_else(|| "not given".to_owned())
+    };
     let flags = [
         ("--relative", given(before.relative), given(now.relative)),
         ("--records", records(before), records(&now)),
         ("--id-field", before.id_field.clone(), now.id_field.clone()),
-        ("--text-field", before.text_field.clone(), now.text_field.clone()),
+        (
+            "--text-field",
+            before.text_field.clone(),
+            now.text_field.clone(),
+        ),
         ("--lossy", given(before.lossy), given(now.lossy)),
     ];
     let mut differences: Vec<String> = flags
@@ -106,12 +150,24 @@ pub fn ensure_walked_alike(known: Option<&Known>, now: Walk, state: &Path) -> Re
         .filter(|(_, then, now)| then != now)
         .map(|(flag, then, now)| format!("{flag} was {then}, and is {now} now"))
         .collect();
-    let missing: Vec<&str> = before.roots.iter().filter(|root| !now.roots.contains(root)).map(String::as_str).collect();
+    let missing: Vec<&str> = before
+        .roots
+        .iter()
+        .filter(|root| !now.roots.contains(root))
+        .map(String::as_str)
+        .collect();
     if !missing.is_empty() && !now.list {
-        differences.push(format!("{} was given, and is not now ({})", missing.join(" "), now.roots.join(" ")));
+        differences.push(format!(
+            "{} was given, and is not now ({})",
+            missing.join(" "),
+            now.roots.join(" ")
+        ));
     }
     if differences.is_empty() {
-        return Ok(Walk { roots: union(&before.roots, &remembered.roots), ..remembered });
+        return Ok(Walk {
+            roots: union(&before.roots, &remembered.roots),
+            ..remembered
+        });
     }
     Err(format!(
         "synced in another way before: {}; call sync as before, or remove {} to follow files in another way from now on",
@@ -121,7 +177,11 @@ pub fn ensure_walked_alike(known: Option<&Known>, now: Walk, state: &Path) -> Re
 }
 
 fn union(before: &[String], now: &[String]) -> Vec<String> {
-    before.iter().chain(now.iter().filter(|root| !before.contains(root))).cloned().collect()
+    before
+        .iter()
+        .chain(now.iter().filter(|root| !before.contains(root)))
+        .cloned()
+        .collect()
 }
 
 #[cfg(test)]
@@ -130,10 +190,26 @@ mod tests {
 
     #[test]
     fn limits_are_numbers_or_shares() {
-        let allows = |text: &str, removed, documents| text.parse::<MaxRemove>().map(|max| max.allows(removed, documents));
-        assert_eq!((allows("3", 3, 3), allows("3", 4, 100)), (Ok(true), Ok(false)));
-        assert_eq!((allows("60%", 6, 10), allows("60%", 7, 10), allows("0%", 0, 0)), (Ok(true), Ok(false), Ok(true)));
-        assert_eq!((MaxRemove::Half.allows(1, 2), MaxRemove::Half.allows(2, 3)), (true, false));
+        let allows = |text: &str, removed, documents| {
+            text.parse::<MaxRemove>()
+                .map(|max| max.allows(removed, documents))
+        };
+        assert_eq!(
+            (allows("3", 3, 3), allows("3", 4, 100)),
+            (Ok(true), Ok(false))
+        );
+        assert_eq!(
+            (
+                allows("60%", 6, 10),
+                allows("60%", 7, 10),
+                allows("0%", 0, 0)
+            ),
+            (Ok(true), Ok(false), Ok(true))
+        );
+        assert_eq!(
+            (MaxRemove::Half.allows(1, 2), MaxRemove::Half.allows(2, 3)),
+            (true, false)
+        );
         for wrong in ["", "%", "-1", "101%", "NaN%", "1.5", "ten"] {
             assert!(wrong.parse::<MaxRemove>().is_err(), "{wrong}");
         }

@@ -31,14 +31,22 @@ pub fn split(directory: &Path, parts: u32, output: &Path, means: &Means) -> Resu
     let index = Index::open_whole(directory)?;
     let view = View::of(&index)?;
     let ranges = SegmentFiles::parts(parts)?;
-    let targets: Vec<PathBuf> = (0..ranges.len()).map(|part| output.join(range_name(part))).collect();
+    let targets: Vec<PathBuf> = (0..ranges.len())
+        .map(|part| output.join(range_name(part)))
+        .collect();
     durable::create_dir_all(output)?;
     let segments = &index.manifest.segments;
     let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
-        return Err(refused(directory, "has no segments; it was not made by this program"));
+        return Err(refused(
+            directory,
+            "has no segments; it was not made by this program",
+        ));
     };
     for (range, target) in ranges.iter().zip(&targets) {
-        let range = PartOf { buckets: [range.start as u32, range.end as u32], parts: first.parts };
+        let range = PartOf {
+            buckets: [range.start as u32, range.end as u32],
+            parts: first.parts,
+        };
         let rewritten = Rewritten {
             directory: target,
             // A part of an index that is one segment is called as that is: joined again, they are the same, byte for byte.
@@ -55,20 +63,49 @@ pub fn split(directory: &Path, parts: u32, output: &Path, means: &Means) -> Resu
 
 /// Joins indexes of one scheme, all range parts of one index, or the parts of one range of several indexes: what comes out then is the part of
 /// that range of the joined index.
-pub fn merge(inputs: &[PathBuf], parts: Option<u32>, output: &Path, means: &Means, watch: &mut dyn Watch) -> Result<Summary> {
-    let indexes = inputs.iter().map(|input| Index::open(input)).collect::<Result<Vec<_>>>()?;
+pub fn merge(
+    inputs: &[PathBuf],
+    parts: Option<u32>,
+    output: &Path,
+    means: &Means,
+    watch: &mut dyn Watch,
+) -> Result<Summary> {
+    let indexes = inputs
+        .iter()
+        .map(|input| Index::open(input))
+        .collect::<Result<Vec<_>>>()?;
     let Some(first) = indexes.first() else {
         return Err(Error::Usage("nothing to merge".to_owned()));
     };
     for other in &indexes[1..] {
         ensure_same_scheme(first, other)?;
         if first.manifest.range.is_some() != other.manifest.range.is_some() {
-            let (part, whole) = if first.manifest.range.is_some() { (first, other) } else { (other, first) };
-            return Err(refused(&part.directory, format!("a part of an index, and {} a whole one", whole.directory.display())));
+            let (part, whole) = if first.manifest.range.is_some() {
+                (first, other)
+            } else {
+                (other, first)
+            };
+            return Err(refused(
+                &part.directory,
+                format!(
+                    "a part of an index, and {} a whole one",
+                    whole.directory.display()
+                ),
+            ));
         }
         if first.manifest.dictionary != other.manifest.dictionary {
-            let (with, without) = if first.manifest.dictionary { (first, other) } else { (other, first) };
-            return Err(refused(&without.directory, format!("has no dictionary, and {} has one", with.directory.display())));
+            let (with, without) = if first.manifest.dictionary {
+                (first, other)
+            } else {
+                (other, first)
+            };
+            return Err(refused(
+                &without.directory,
+                format!(
+                    "has no dictionary, and {} has one",
+                    with.directory.display()
+                ),
+            ));
         }
     }
     if indexes.len() > 1 && (first.manifest.range.is_none() || is_one_range(&indexes)) {
@@ -76,14 +113,28 @@ pub fn merge(inputs: &[PathBuf], parts: Option<u32>, output: &Path, means: &Mean
     }
     match &first.manifest.range {
         None => {
-            let parts = parts.unwrap_or_else(|| first.manifest.segments.first().map_or(1, |segment| segment.parts));
+            let parts = parts.unwrap_or_else(|| {
+                first
+                    .manifest
+                    .segments
+                    .first()
+                    .map_or(1, |segment| segment.parts)
+            });
             let shape = Shape { parts, range: None };
             write_new(output, || join(&indexes, &shape, output, means, watch))
         }
         Some(range) if is_one_range(&indexes) => {
-            let range = PartOf { parts: parts.unwrap_or(range.parts), ..range.clone() };
-            let shape = Shape { parts: 1, range: Some(range) };
-            atomic_dir::create(output, |beside| write_new(beside, || join(&indexes, &shape, beside, means, watch)))
+            let range = PartOf {
+                parts: parts.unwrap_or(range.parts),
+                ..range.clone()
+            };
+            let shape = Shape {
+                parts: 1,
+                range: Some(range),
+            };
+            atomic_dir::create(output, |beside| {
+                write_new(beside, || join(&indexes, &shape, beside, means, watch))
+            })
         }
         Some(_) => join_parts(&indexes, parts, output, means),
     }
@@ -93,7 +144,10 @@ pub fn merge(inputs: &[PathBuf], parts: Option<u32>, output: &Path, means: &Mean
 fn is_one_range(indexes: &[Index]) -> bool {
     let buckets = indexes[0].manifest.buckets();
     let is_whole = indexes.len() == 1 && buckets.len() == BUCKETS;
-    !is_whole && indexes.iter().all(|index| index.manifest.buckets() == buckets)
+    !is_whole
+        && indexes
+            .iter()
+            .all(|index| index.manifest.buckets() == buckets)
 }
 
 /// A chunk that one document of each of two indexes has is in neither index of shared chunks.
@@ -125,21 +179,47 @@ struct Shape {
 }
 
 /// Indexes of different documents. Of documents with one id the first is kept, the others are told.
-fn join(indexes: &[Index], shape: &Shape, output: &Path, means: &Means, watch: &mut dyn Watch) -> Result<(Manifest, Summary)> {
+fn join(
+    indexes: &[Index],
+    shape: &Shape,
+    output: &Path,
+    means: &Means,
+    watch: &mut dyn Watch,
+) -> Result<(Manifest, Summary)> {
     let indexes: Vec<&Index> = indexes.iter().collect();
     let mut problems = 0;
     let view = View::over(&indexes, &mut |index, id| {
         problems += 1;
-        let what = format!("a document with the id '{id}' and another text came before; the first one is kept");
+        let what = format!(
+            "a document with the id '{id}' and another text came before; the first one is kept"
+        );
         watch.problem(&Problem::new(Place::path(&index.directory), what));
     })?;
     let (scheme, changes, Shape { parts, range }) = (&indexes[0].manifest.scheme, [1, 1], shape);
-    let rewritten = Rewritten { directory: output, generation: 1, changes, scheme, parts: *parts, range: range.clone() };
-    Ok((rewritten.write(&view, means)?, Summary { problems, ..Summary::default() }))
+    let rewritten = Rewritten {
+        directory: output,
+        generation: 1,
+        changes,
+        scheme,
+        parts: *parts,
+        range: range.clone(),
+    };
+    Ok((
+        rewritten.write(&view, means)?,
+        Summary {
+            problems,
+            ..Summary::default()
+        },
+    ))
 }
 
 /// Parts of one index, in any order: they must fit.
-fn join_parts(indexes: &[Index], parts: Option<u32>, output: &Path, means: &Means) -> Result<Summary> {
+fn join_parts(
+    indexes: &[Index],
+    parts: Option<u32>,
+    output: &Path,
+    means: &Means,
+) -> Result<Summary> {
     let mut indexes: Vec<&Index> = indexes.iter().collect();
     indexes.sort_by_key(|index| index.manifest.buckets().start);
     let hex = |bucket: usize| format!("{bucket:02x}");
@@ -147,7 +227,10 @@ fn join_parts(indexes: &[Index], parts: Option<u32>, output: &Path, means: &Mean
     for index in &indexes {
         let buckets = index.manifest.buckets();
         let what = match buckets.start.cmp(&next) {
-            std::cmp::Ordering::Less => format!("blots that begin with {} are in another part already", hex(buckets.start)),
+            std::cmp::Ordering::Less => format!(
+                "blots that begin with {} are in another part already",
+                hex(buckets.start)
+            ),
             std::cmp::Ordering::Greater => {
                 format!(
                     "the blots that begin with {} to {} are missing: no part before this one has them",
@@ -164,19 +247,48 @@ fn join_parts(indexes: &[Index], parts: Option<u32>, output: &Path, means: &Mean
     }
     let last = indexes[indexes.len() - 1];
     if next < BUCKETS {
-        let what = format!("the blots that begin with {} to ff are missing: no part after this one has them", hex(next));
+        let what = format!(
+            "the blots that begin with {} to ff are missing: no part after this one has them",
+            hex(next)
+        );
         return Err(refused(&last.directory, what));
     }
-    let documents = |index: &Index| index.manifest.segments.first().and_then(|segment| segment.files.first().map(|file| file.seal.clone()));
+    let documents = |index: &Index| {
+        index
+            .manifest
+            .segments
+            .first()
+            .and_then(|segment| segment.files.first().map(|file| file.seal.clone()))
+    };
     let first = indexes[0];
     if let Some(other) = indexes.iter().find(|index| {
-        documents(index) != documents(first) || index.manifest.generation != first.manifest.generation || index.segments.len() != 1
+        documents(index) != documents(first)
+            || index.manifest.generation != first.manifest.generation
+            || index.segments.len() != 1
     }) {
-        return Err(refused(&other.directory, format!("a part of another index than {}", first.directory.display())));
+        return Err(refused(
+            &other.directory,
+            format!("a part of another index than {}", first.directory.display()),
+        ));
     }
-    let parts = parts.or(first.manifest.range.as_ref().map(|range| range.parts)).unwrap_or(1);
-    let (generation, changes, scheme) = (first.manifest.generation, first.manifest.segments[0].changes, &first.manifest.scheme);
-    let rewritten = Rewritten { directory: output, generation, changes, scheme, parts, range: None };
+    let parts = parts
+        .or(first.manifest.range.as_ref().map(|range| range.parts))
+        .unwrap_or(1);
+    let (generation, changes, scheme) = (
+        first.manifest.generation,
+        first.manifest.segments[0].changes,
+        &first.manifest.scheme,
+    );
+    let rewritten = Rewritten {
+        directory: output,
+        generation,
+        changes,
+        scheme,
+        parts,
+        range: None,
+    };
     let view = View::of_parts(&indexes)?;
-    write_new(output, || Ok((rewritten.write(&view, means)?, Summary::default())))
+    write_new(output, || {
+        Ok((rewritten.write(&view, means)?, Summary::default()))
+    })
 }

@@ -17,8 +17,8 @@ use crate::{
     },
     commands::index::{build::write_new, built::Built},
     index::{
-        Both, Documents, FileSeal, Index, Manifest, Means, Numbered, Numbering, Reduced, Row, SegmentEntry, SetNumbers, View, join_words,
-        make_part, merge_words,
+        Both, Documents, FileSeal, Index, Manifest, Means, Numbered, Numbering, Reduced, Row,
+        SegmentEntry, SetNumbers, View, join_words, make_part, merge_words,
         posting::{Key, NARROW_BITS, RunFile, RunsOf, join_set_runs, write_set_runs},
         write_documents, write_reduced, write_sets,
     },
@@ -47,14 +47,26 @@ pub struct StepOptions {
 impl StepOptions {
     /// Makes a directory of files, with a record of them.
     fn make(&self, output: &Path, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-        self.make_with(output, |beside| work(beside).map(|()| (Vec::new(), Account::default())))
+        self.make_with(output, |beside| {
+            work(beside).map(|()| (Vec::new(), Account::default()))
+        })
     }
 
     /// The same, where some of the input could not be used.
-    pub fn make_with(&self, output: &Path, work: impl FnOnce(&Path) -> Result<(Vec<String>, Account)>) -> Result<()> {
+    pub fn make_with(
+        &self,
+        output: &Path,
+        work: impl FnOnce(&Path) -> Result<(Vec<String>, Account)>,
+    ) -> Result<()> {
         atomic_dir::create(output, |beside| {
             let (problems, account) = work(beside)?;
-            Built { of: self.of.clone(), problems, account, ..Built::default() }.write(beside)
+            Built {
+                of: self.of.clone(),
+                problems,
+                account,
+                ..Built::default()
+            }
+            .write(beside)
         })
     }
 }
@@ -99,11 +111,26 @@ impl Targets {
 
     /// For each document of a slice where it stands in the whole, or `u32::MAX` if it is not posted.
     fn of_slice(&self, slice: usize) -> Result<Vec<u32>> {
-        let before: u64 = self.of.slices[..slice].iter().map(|&count| u64::from(count)).sum();
-        let bytes = self.file.bytes(8 + 4 * before, 4 * u64::from(self.of.slices[slice]))?;
-        let targets: Vec<u32> = bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
-        if targets.iter().any(|&target| target >= self.of.documents && target != NONE) {
-            return Err(self.file.damaged(8 + 4 * before, "a document beyond all others"));
+        let before: u64 = self.of.slices[..slice]
+            .iter()
+            .map(|&count| u64::from(count))
+            .sum();
+        let bytes = self
+            .file
+            .bytes(8 + 4 * before, 4 * u64::from(self.of.slices[slice]))?;
+        let targets: Vec<u32> = bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|bytes| u32::from_le_bytes(*bytes))
+            .collect();
+        if targets
+            .iter()
+            .any(|&target| target >= self.of.documents && target != NONE)
+        {
+            return Err(self
+                .file
+                .damaged(8 + 4 * before, "a document beyond all others"));
         }
         Ok(targets)
     }
@@ -129,7 +156,11 @@ impl Targets {
 /// Of documents with one id the first is kept. Memory: some hundred bytes a document, and its id.
 pub fn number_documents(options: &StepOptions, slices: &[PathBuf], output: &Path) -> Result<()> {
     options.make(output, |directory| {
-        let (mut numbering, mut seen, mut posted) = (Numbering::new(None), SeenIds::default(), PostedBy::default());
+        let (mut numbering, mut seen, mut posted) = (
+            Numbering::new(None),
+            SeenIds::default(),
+            PostedBy::default(),
+        );
         for slice in slices {
             let documents = Documents::open(slice)?;
             posted.start();
@@ -177,47 +208,92 @@ impl PostedBy {
 }
 
 /// Writes `docs` and `targets`; gives the number of each document.
-pub(crate) fn write_numbered(directory: &Path, slices: &[PathBuf], numbering: Numbering<'_>, posted: PostedBy) -> Result<Vec<u32>> {
+pub(crate) fn write_numbered(
+    directory: &Path,
+    slices: &[PathBuf],
+    numbering: Numbering<'_>,
+    posted: PostedBy,
+) -> Result<Vec<u32>> {
     let (targets, counts) = targets_of(slices, &numbering, &posted.alone)?;
     let is_empty = numbering.is_empty() && numbering.is_change();
-    let Numbered { mut documents, effects, numbers, next } = numbering.settle(None)?;
+    let Numbered {
+        mut documents,
+        effects,
+        numbers,
+        next,
+    } = numbering.settle(None)?;
     let own = documents.iter().filter(|document| !document.row.is_alias());
     let postings = own.map(|document| u64::from(document.row.posted)).sum();
     let count = documents.len() as u32;
     write_documents(&directory.join("docs"), &mut documents, &effects)?;
     let (kind, repeated) = (TARGETS.to_owned(), posted.repeated);
-    let of = TargetsOf { kind, slices: counts, documents: count, postings, numbers: next, repeated, is_empty };
+    let of = TargetsOf {
+        kind,
+        slices: counts,
+        documents: count,
+        postings,
+        numbers: next,
+        repeated,
+        is_empty,
+    };
     let path = directory.join(TARGETS);
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(&path).map_err(failed)?;
-    targets.iter().try_for_each(|target| out.write_all(&target.to_le_bytes())).map_err(failed)?;
+    targets
+        .iter()
+        .try_for_each(|target| out.write_all(&target.to_le_bytes()))
+        .map_err(failed)?;
     out.finish(&of).map_err(failed)?;
     Ok(numbers)
 }
 
 /// Whose postings are those of which document: of a content that several slices have posted, the first ones count.
-fn targets_of(slices: &[PathBuf], numbering: &Numbering<'_>, alone: &[Vec<(u32, u32)>]) -> Result<(Vec<u32>, Vec<u32>)> {
-    let (mut targets, mut counts, mut is_taken) = (Vec::new(), Vec::new(), vec![false; numbering.len() as usize]);
+fn targets_of(
+    slices: &[PathBuf],
+    numbering: &Numbering<'_>,
+    alone: &[Vec<(u32, u32)>],
+) -> Result<(Vec<u32>, Vec<u32>)> {
+    let (mut targets, mut counts, mut is_taken) = (
+        Vec::new(),
+        Vec::new(),
+        vec![false; numbering.len() as usize],
+    );
     for (slice, alone) in slices.iter().zip(alone) {
         let documents = Documents::open(slice)?;
         let start = targets.len();
         for place in 0..documents.len() {
             let row = documents.row(place)?;
-            let first = row.hash.filter(|_| !row.is_alias()).and_then(|hash| numbering.place_of(hash));
-            let target = first.filter(|&first| !std::mem::replace(&mut is_taken[first as usize], true));
+            let first = row
+                .hash
+                .filter(|_| !row.is_alias())
+                .and_then(|hash| numbering.place_of(hash));
+            let target =
+                first.filter(|&first| !std::mem::replace(&mut is_taken[first as usize], true));
             targets.push(target.unwrap_or(NONE));
         }
-        alone.iter().for_each(|&(place, target)| targets[start + place as usize] = target);
+        alone
+            .iter()
+            .for_each(|&(place, target)| targets[start + place as usize] = target);
         counts.push(documents.len());
     }
     Ok((targets, counts))
 }
 
 /// Makes of one range of all slices its `postings`, its `sets`, and its `words` if there are any. The files of words stand beside those of runs.
-pub fn reduce_range(options: &StepOptions, targets: &Path, runs: &[PathBuf], with_words: bool, output: &Path) -> Result<()> {
+pub fn reduce_range(
+    options: &StepOptions,
+    targets: &Path,
+    runs: &[PathBuf],
+    with_words: bool,
+    output: &Path,
+) -> Result<()> {
     let targets = Targets::open(targets)?;
     if runs.len() != targets.of.slices.len() {
-        let what = format!("{} files of runs, and {} slices", runs.len(), targets.of.slices.len());
+        let what = format!(
+            "{} files of runs, and {} slices",
+            runs.len(),
+            targets.of.slices.len()
+        );
         return Err(targets.file.damaged(0, what));
     }
     let mut files = Vec::with_capacity(runs.len());
@@ -230,17 +306,37 @@ pub fn reduce_range(options: &StepOptions, targets: &Path, runs: &[PathBuf], wit
     for (file, numbers) in &files {
         let is_same = (file.scheme(), file.buckets()) == (first.scheme(), first.buckets());
         if !is_same || file.documents() as usize != numbers.len() {
-            return Err(file.file().damaged(0, "the runs of another range, scheme or slice"));
+            return Err(file
+                .file()
+                .damaged(0, "the runs of another range, scheme or slice"));
         }
     }
     let (bits, buckets, scheme) = (first.bits(), first.buckets(), first.scheme().to_owned());
-    let of = RunsOf { files: &files, bits, buckets: buckets.clone(), documents: targets.of.documents, postings: targets.of.postings };
+    let of = RunsOf {
+        files: &files,
+        bits,
+        buckets: buckets.clone(),
+        documents: targets.of.documents,
+        postings: targets.of.postings,
+    };
     options.make(output, |directory| {
-        let reduce = if bits <= NARROW_BITS { reduce_as::<u64> } else { reduce_as::<u128> };
+        let reduce = if bits <= NARROW_BITS {
+            reduce_as::<u64>
+        } else {
+            reduce_as::<u128>
+        };
         reduce(&of, &scheme, &options.means, directory)?;
         if with_words {
-            let words = runs.iter().map(|path| path.with_extension("words")).zip(files.iter().map(|(_, numbers)| numbers.clone()));
-            merge_words(&directory.join("words"), buckets, &words.collect::<Vec<_>>(), options.means.limits())?;
+            let words = runs
+                .iter()
+                .map(|path| path.with_extension("words"))
+                .zip(files.iter().map(|(_, numbers)| numbers.clone()));
+            merge_words(
+                &directory.join("words"),
+                buckets,
+                &words.collect::<Vec<_>>(),
+                options.means.limits(),
+            )?;
         }
         Ok(())
     })
@@ -249,7 +345,13 @@ pub fn reduce_range(options: &StepOptions, targets: &Path, runs: &[PathBuf], wit
 fn reduce_as<K: Key>(of: &RunsOf<'_>, scheme: &str, means: &Means, directory: &Path) -> Result<()> {
     let inverted = of.invert::<K>(means.memory_bytes, &means.tmp_dir, means.limits())?;
     write_set_runs(&directory.join("sets"), &inverted.sets, of.documents)?;
-    write_reduced(&directory.join("postings"), &inverted, scheme, of.buckets.clone(), means.limits())
+    write_reduced(
+        &directory.join("postings"),
+        &inverted,
+        scheme,
+        of.buckets.clone(),
+        means.limits(),
+    )
 }
 
 /// What the file with the numbers of a range is called.
@@ -258,9 +360,18 @@ fn numbers_name(range: usize) -> String {
 }
 
 /// Joins the `sets` of all ranges: `sets`, and for each range the numbers its sets have there.
-pub fn join_sets(options: &StepOptions, ranges: &[Range<usize>], inputs: &[PathBuf], output: &Path) -> Result<()> {
+pub fn join_sets(
+    options: &StepOptions,
+    ranges: &[Range<usize>],
+    inputs: &[PathBuf],
+    output: &Path,
+) -> Result<()> {
     if ranges.len() != inputs.len() {
-        return Err(Error::Usage(format!("sets of {} ranges, and there are {}", inputs.len(), ranges.len())));
+        return Err(Error::Usage(format!(
+            "sets of {} ranges, and there are {}",
+            inputs.len(),
+            ranges.len()
+        )));
     }
     options.make(output, |directory| {
         let files: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
@@ -268,16 +379,33 @@ pub fn join_sets(options: &StepOptions, ranges: &[Range<usize>], inputs: &[PathB
         write_sets(&directory.join("sets"), &sets)?;
         let uses = sets.uses_by_length();
         for (number, range) in ranges.iter().enumerate() {
-            SetNumbers::write(&directory.join(numbers_name(number)), &numbers.of(number)?, &uses, range)?;
+            SetNumbers::write(
+                &directory.join(numbers_name(number)),
+                &numbers.of(number)?,
+                &uses,
+                range,
+            )?;
         }
         Ok(())
     })
 }
 
 /// Makes the part of the index of what a range was reduced to: `part`.
-pub fn finish_part(options: &StepOptions, numbers: &Path, reduced: &Path, output: &Path) -> Result<()> {
+pub fn finish_part(
+    options: &StepOptions,
+    numbers: &Path,
+    reduced: &Path,
+    output: &Path,
+) -> Result<()> {
     let (reduced, numbers) = (Reduced::open(reduced)?, SetNumbers::open(numbers)?);
-    options.make(output, |directory| make_part(&directory.join("part"), &reduced, &numbers, options.means.limits()))
+    options.make(output, |directory| {
+        make_part(
+            &directory.join("part"),
+            &reduced,
+            &numbers,
+            options.means.limits(),
+        )
+    })
 }
 
 /// What is counted of an index.
@@ -291,19 +419,41 @@ pub struct CountRange {
 }
 
 /// Counts what pairs of documents share in a range of an index: `counts`. Only the documents, the sets and the parts of the range need be there.
-pub fn count_range(options: &StepOptions, index: &Path, of: &CountRange, output: &Path) -> Result<()> {
+pub fn count_range(
+    options: &StepOptions,
+    index: &Path,
+    of: &CountRange,
+    output: &Path,
+) -> Result<()> {
     let open = |generation| Index::open_range(index, of.buckets.clone(), generation);
     let index = open(None)?;
     let new = View::by_id(&index)?;
     let limits = Limits::new(options.means.threads, options.means.memory_bytes);
     let write = |view: &View<'_>, since: Option<(u64, u32)>| {
-        let (checksum, buckets, max_df) = (index.manifest.checksum(), of.buckets.clone(), of.max_df.unwrap_or(u64::MAX));
-        let counting = CountOptions { index: &checksum, buckets, max_df, since, limits };
-        options.make(output, |directory| write_counts(&directory.join("counts"), view, &counting))
+        let (checksum, buckets, max_df) = (
+            index.manifest.checksum(),
+            of.buckets.clone(),
+            of.max_df.unwrap_or(u64::MAX),
+        );
+        let counting = CountOptions {
+            index: &checksum,
+            buckets,
+            max_df,
+            since,
+            limits,
+        };
+        options.make(output, |directory| {
+            write_counts(&directory.join("counts"), view, &counting)
+        })
     };
-    let Some(generation) = of.since else { return write(&new, None) };
+    let Some(generation) = of.since else {
+        return write(&new, None);
+    };
     if of.max_df.is_some() {
-        return Err(Error::Usage("--max-df changes what all documents are measured by; with --since leave it out".to_owned()));
+        return Err(Error::Usage(
+            "--max-df changes what all documents are measured by; with --since leave it out"
+                .to_owned(),
+        ));
     }
     let both = Both::new(&View::by_id(&open(Some(generation))?)?, &new)?;
     write(&both.view, Some((generation, both.changed)))
@@ -328,13 +478,26 @@ pub fn place_parts(files: &PartFiles, scheme: &BlotScheme, output: &Path) -> Res
             let segment = place_segment(files, 1, directory)?;
             let numbers = Targets::open(&files.documents.join(TARGETS))?.numbers();
             let dictionary = !files.words.is_empty();
-            Ok((Manifest { generation: 1, numbers, dictionary, segments: vec![segment], ..Manifest::new(scheme) }, ()))
+            Ok((
+                Manifest {
+                    generation: 1,
+                    numbers,
+                    dictionary,
+                    segments: vec![segment],
+                    ..Manifest::new(scheme)
+                },
+                (),
+            ))
         })
     })
 }
 
 /// Puts the files of a segment in a directory.
-pub(crate) fn place_segment(files: &PartFiles, generation: u64, directory: &Path) -> Result<SegmentEntry> {
+pub(crate) fn place_segment(
+    files: &PartFiles,
+    generation: u64,
+    directory: &Path,
+) -> Result<SegmentEntry> {
     let name = Manifest::segment_name(generation);
     let target = |ending: &str| directory.join(format!("{name}.{ending}"));
     let mut placed = vec![target("docs"), target("sets")];
@@ -349,8 +512,16 @@ pub(crate) fn place_segment(files: &PartFiles, generation: u64, directory: &Path
         join_words(&placed[placed.len() - 1], &files.words)?;
     }
     durable::sync_files(directory, &placed)?;
-    let seals = placed.iter().map(|path| FileSeal::of(path)).collect::<Result<_>>()?;
-    Ok(SegmentEntry { changes: [generation; 2], parts: files.parts.len() as u32, files: seals, name })
+    let seals = placed
+        .iter()
+        .map(|path| FileSeal::of(path))
+        .collect::<Result<_>>()?;
+    Ok(SegmentEntry {
+        changes: [generation; 2],
+        parts: files.parts.len() as u32,
+        files: seals,
+        name,
+    })
 }
 
 /// Gives a file that is whole another name as well.
@@ -359,5 +530,10 @@ pub(crate) fn place(from: &Path, to: &Path) -> Result<()> {
     if fs::hard_link(from, to).is_ok() {
         return Ok(());
     }
-    fs::copy(from, to).map(drop).map_err(|error| Error::io(format!("{}: not copied from {}", to.display(), from.display()), error))
+    fs::copy(from, to).map(drop).map_err(|error| {
+        Error::io(
+            format!("{}: not copied from {}", to.display(), from.display()),
+            error,
+        )
+    })
 }

@@ -39,11 +39,22 @@ pub struct SyncOptions {
 ///
 /// Files whose size and times are those of the last run are not read. What is known of files is kept beside the index, see [`Known`].
 /// A directory that cannot be read might hold anything: then nothing is removed. A file that cannot be used keeps its documents.
-pub fn sync(options: &SyncOptions, settings: &Settings, directory: &Path, watch: &mut dyn Watch) -> Result<Changed> {
+pub fn sync(
+    options: &SyncOptions,
+    settings: &Settings,
+    directory: &Path,
+    watch: &mut dyn Watch,
+) -> Result<Changed> {
     write_to(directory, |index| {
         let committed = index.manifest.clone();
         let compacts = options.change.compacts && !options.dry_run;
-        let index = Compacted::before_commit(index, &ChangeOptions { compacts, ..options.change.clone() })?;
+        let index = Compacted::before_commit(
+            index,
+            &ChangeOptions {
+                compacts,
+                ..options.change.clone()
+            },
+        )?;
         let blots = ToBlots::as_index(&options.change.blots, &index.get().manifest, directory)?;
         let changed = if blots.scheme.bits <= NARROW_BITS {
             sync_as::<u64>(index.get(), &committed, options, settings, blots, watch)?
@@ -65,39 +76,69 @@ fn sync_as<K: Key>(
 ) -> Result<Changed> {
     let state = state_path(&index.directory);
     let known = Known::open(&state, &index.manifest.scheme);
-    let walk = ensure_walked_alike(known.as_ref(), walk_of(&settings.corpus, &index.manifest.scheme), &state)
-        .map_err(|what| refused(&index.directory, what))?;
+    let walk = ensure_walked_alike(
+        known.as_ref(),
+        walk_of(&settings.corpus, &index.manifest.scheme),
+        &state,
+    )
+    .map_err(|what| refused(&index.directory, what))?;
     let mut following = Following::new(index, known.as_ref());
     following.walk(options.checksum, &settings.corpus, watch)?;
-    let mut changed = Changed { generation: index.manifest.generation, problems: following.walk_problems, ..Changed::default() };
+    let mut changed = Changed {
+        generation: index.manifest.generation,
+        problems: following.walk_problems,
+        ..Changed::default()
+    };
     if following.is_as_it_was() {
         return Ok(changed);
     }
-    let mut source = Source::of(std::mem::take(&mut following.to_read), settings.corpus.clone(), settings.limits.threads);
+    let mut source = Source::of(
+        std::mem::take(&mut following.to_read),
+        settings.corpus.clone(),
+        settings.limits.threads,
+    );
     blots.expect_in(&mut source);
-    let mut builder = SegmentBuilder::<K>::new(blots.scheme.bits, options.change.means.clone(), Some(Change::new(index)));
-    let mut noted = Noting { watch, files: Vec::new() };
-    let summary = run(&Gather::new(blots, index.manifest.dictionary), source, settings, &mut noted, |mut documents, mut ids| {
-        following.drop_duplicates(&mut documents, &mut ids)?;
-        let files: Vec<_> = ids.iter().map(|(_, place)| place.file.clone()).collect();
-        let named = documents.named(ids);
-        let rows = named.clone();
-        let taken = builder.add(named, &documents.postings, &documents.words)?;
-        rows.iter().zip(files).zip(taken).try_for_each(|(((id, row), file), taken)| {
-            match taken {
-                Taken::Known => changed.known += 1,
-                Taken::Added => changed.added += 1,
-            }
-            following.note(&file, id, row, taken)
-        })
-    })?;
+    let mut builder = SegmentBuilder::<K>::new(
+        blots.scheme.bits,
+        options.change.means.clone(),
+        Some(Change::new(index)),
+    );
+    let mut noted = Noting {
+        watch,
+        files: Vec::new(),
+    };
+    let summary = run(
+        &Gather::new(blots, index.manifest.dictionary),
+        source,
+        settings,
+        &mut noted,
+        |mut documents, mut ids| {
+            following.drop_duplicates(&mut documents, &mut ids)?;
+            let files: Vec<_> = ids.iter().map(|(_, place)| place.file.clone()).collect();
+            let named = documents.named(ids);
+            let rows = named.clone();
+            let taken = builder.add(named, &documents.postings, &documents.words)?;
+            rows.iter()
+                .zip(files)
+                .zip(taken)
+                .try_for_each(|(((id, row), file), taken)| {
+                    match taken {
+                        Taken::Known => changed.known += 1,
+                        Taken::Added => changed.added += 1,
+                    }
+                    following.note(&file, id, row, taken)
+                })
+        },
+    )?;
     let duplicates = std::mem::take(&mut following.duplicates);
     duplicates.iter().for_each(|problem| noted.problem(problem));
     changed.problems += summary.problems + duplicates.len() as u64;
     following.keep_bad(&noted.files)?;
     let NotFound { at, documents } = following.not_found()?;
     changed.removed = at.len() as u64;
-    let refusal = options.max_remove.refusal(changed.removed, documents, &settings.corpus.paths);
+    let refusal = options
+        .max_remove
+        .refusal(changed.removed, documents, &settings.corpus.paths);
     if options.dry_run {
         return Ok(Changed { refusal, ..changed });
     }
@@ -110,7 +151,12 @@ fn sync_as<K: Key>(
     if manifest != *committed {
         manifest.commit(&index.directory)?;
     }
-    write_known(&state, manifest.checksum(), walk, following.into_states(&numbers)?)?;
+    write_known(
+        &state,
+        manifest.checksum(),
+        walk,
+        following.into_states(&numbers)?,
+    )?;
     Ok(changed)
 }
 
@@ -138,7 +184,8 @@ impl Watch for Noting<'_> {
     }
 
     fn left_out(&mut self, left: &LeftOut) {
-        self.files.extend(left.is_error().then(|| left.problem.place.file.clone()));
+        self.files
+            .extend(left.is_error().then(|| left.problem.place.file.clone()));
         self.watch.left_out(left);
     }
 
@@ -207,7 +254,12 @@ impl<'i> Following<'i> {
     }
 
     /// Looks at all files, and finds out which ones must be read.
-    pub fn walk(&mut self, checksum: bool, corpus: &corpus::Options, watch: &mut dyn Watch) -> Result<()> {
+    pub fn walk(
+        &mut self,
+        checksum: bool,
+        corpus: &corpus::Options,
+        watch: &mut dyn Watch,
+    ) -> Result<()> {
         for found in Entries::new(corpus)? {
             let problem = match found {
                 Found::Failed(error) => return Err(error),
@@ -221,7 +273,10 @@ impl<'i> Following<'i> {
                     self.see(entry, checksum)?;
                     continue;
                 }
-                Found::File(entry) => Problem::new(Place::file(entry.name()), "not a regular file: nobody can tell whether it changed"),
+                Found::File(entry) => Problem::new(
+                    Place::file(entry.name()),
+                    "not a regular file: nobody can tell whether it changed",
+                ),
             };
             self.walk_problems += 1;
             let left = LeftOut::unreadable(problem);
@@ -233,8 +288,15 @@ impl<'i> Following<'i> {
     }
 
     fn see(&mut self, entry: Entry, checksum: bool) -> Result<()> {
-        let place = self.known.map(|known| known.find(&entry.path)).transpose()?.flatten();
-        let stamp = Stamp { bytes: entry.bytes, modified: entry.modified };
+        let place = self
+            .known
+            .map(|known| known.find(&entry.path))
+            .transpose()?
+            .flatten();
+        let stamp = Stamp {
+            bytes: entry.bytes,
+            modified: entry.modified,
+        };
         if let (Some(known), Some(place), false) = (self.known, place, checksum)
             && known.stamp(place)? == Some(stamp)
             && let Some(state) = self.as_it_was(known, place, &entry, stamp)?
@@ -242,16 +304,40 @@ impl<'i> Following<'i> {
             self.unchanged.push((place, state));
             return Ok(());
         }
-        let now = self.started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_nanos() as i64);
-        let is_settled = stamp.modified.iter().all(|&time| time < now - RACY_NANOSECONDS);
-        let state = FileState { hash: FileState::hash(&entry.path), stamp: is_settled.then_some(stamp), documents: Vec::new() };
-        self.read.insert((&*entry.name()).into(), ReadFile { state, known: place, id: entry.id.clone(), added: Vec::new() });
+        let now = self
+            .started
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, |now| now.as_nanos() as i64);
+        let is_settled = stamp
+            .modified
+            .iter()
+            .all(|&time| time < now - RACY_NANOSECONDS);
+        let state = FileState {
+            hash: FileState::hash(&entry.path),
+            stamp: is_settled.then_some(stamp),
+            documents: Vec::new(),
+        };
+        self.read.insert(
+            (&*entry.name()).into(),
+            ReadFile {
+                state,
+                known: place,
+                id: entry.id.clone(),
+                added: Vec::new(),
+            },
+        );
         self.to_read.push(entry);
         Ok(())
     }
 
     /// The state of a file that has not changed, if the index still has its documents; they are seen.
-    fn as_it_was(&mut self, known: &Known, place: u64, entry: &Entry, stamp: Stamp) -> Result<Option<FileState>> {
+    fn as_it_was(
+        &mut self,
+        known: &Known,
+        place: u64,
+        entry: &Entry,
+        stamp: Stamp,
+    ) -> Result<Option<FileState>> {
         let mut documents = Vec::new();
         let mut is_right = true;
         known.for_each_document(place, |number, check, document| {
@@ -260,8 +346,15 @@ impl<'i> Following<'i> {
                 return Ok(());
             }
             let id = known.id(document)?;
-            match self.index.find_id(&id)?.map(|at| self.index.row(at)).transpose()? {
-                Some(row) if check_of(&row) == check => documents.push((row.number, check, id.into())),
+            match self
+                .index
+                .find_id(&id)?
+                .map(|at| self.index.row(at))
+                .transpose()?
+            {
+                Some(row) if check_of(&row) == check => {
+                    documents.push((row.number, check, id.into()))
+                }
                 _ => is_right = false,
             }
             Ok(())
@@ -270,7 +363,11 @@ impl<'i> Following<'i> {
             return Ok(None);
         }
         documents.iter().for_each(|(number, ..)| self.mark(*number));
-        Ok(Some(FileState { hash: FileState::hash(&entry.path), stamp: Some(stamp), documents }))
+        Ok(Some(FileState {
+            hash: FileState::hash(&entry.path),
+            stamp: Some(stamp),
+            documents,
+        }))
     }
 
     fn mark(&mut self, number: u32) {
@@ -282,11 +379,17 @@ impl<'i> Following<'i> {
     /// Nothing changed, and what is known is up to date.
     pub fn is_as_it_was(&self) -> bool {
         let files = self.known.map_or(0, Known::files);
-        self.is_trusted && self.to_read.is_empty() && (self.unchanged.len() as u64 == files || self.walk_problems > 0)
+        self.is_trusted
+            && self.to_read.is_empty()
+            && (self.unchanged.len() as u64 == files || self.walk_problems > 0)
     }
 
     /// Of documents with one id, that of a file which did not change is kept.
-    fn drop_duplicates<K: Key>(&mut self, documents: &mut Documents<K>, ids: &mut Ids) -> Result<()> {
+    fn drop_duplicates<K: Key>(
+        &mut self,
+        documents: &mut Documents<K>,
+        ids: &mut Ids,
+    ) -> Result<()> {
         let mut dropped = Vec::new();
         for (at, (id, place)) in ids.iter().enumerate() {
             if self.is_duplicate(id, place)? {
@@ -303,22 +406,34 @@ impl<'i> Following<'i> {
     /// Whether a file that did not change has a document with this id; then that is told in the end.
     pub fn is_duplicate(&mut self, id: &str, place: &Place) -> Result<bool> {
         // What was read before in this run has another id.
-        let found = self.index.find_id(id)?.map(|at| self.index.row(at)).transpose()?;
+        let found = self
+            .index
+            .find_id(id)?
+            .map(|at| self.index.row(at))
+            .transpose()?;
         let is_duplicate = found.is_some_and(|row| self.is_seen(row.number));
         if is_duplicate {
-            let what = format!("a document with the id '{id}' is in another file, which did not change; that one is kept");
+            let what = format!(
+                "a document with the id '{id}' is in another file, which did not change; that one is kept"
+            );
             self.duplicates.push(Problem::new(place.clone(), what));
         }
         Ok(is_duplicate)
     }
 
     fn is_seen(&self, number: u32) -> bool {
-        self.seen.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
+        self.seen
+            .get(number as usize / 64)
+            .is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
     /// A document was read.
     pub fn note(&mut self, file: &str, id: &str, row: &Row, taken: Taken) -> Result<()> {
-        let found = self.index.find_id(id)?.map(|at| self.index.row(at)).transpose()?;
+        let found = self
+            .index
+            .find_id(id)?
+            .map(|at| self.index.row(at))
+            .transpose()?;
         if let Some(found) = &found {
             self.mark(found.number);
         }
@@ -329,7 +444,9 @@ impl<'i> Following<'i> {
                 read.added.push((read.state.documents.len(), place));
             }
             let number = found.map_or(0, |row| row.number);
-            read.state.documents.push((number, check_of(row), id.into()));
+            read.state
+                .documents
+                .push((number, check_of(row), id.into()));
         }
         Ok(())
     }
@@ -337,7 +454,9 @@ impl<'i> Following<'i> {
     /// Files that could not be used, or not whole, keep the documents they had; and they will be read again.
     pub fn keep_bad(&mut self, files: &[std::sync::Arc<str>]) -> Result<()> {
         for file in files {
-            let Some(read) = self.read.get_mut(&**file) else { continue };
+            let Some(read) = self.read.get_mut(&**file) else {
+                continue;
+            };
             read.state.stamp = None;
             let mut ids = vec![read.id.to_string()];
             if let (Some(known), Some(place)) = (self.known, read.known) {
@@ -347,11 +466,26 @@ impl<'i> Following<'i> {
                 })?;
             }
             for id in ids {
-                let Some(row) = self.index.find_id(&id)?.map(|at| self.index.row(at)).transpose()? else { continue };
+                let Some(row) = self
+                    .index
+                    .find_id(&id)?
+                    .map(|at| self.index.row(at))
+                    .transpose()?
+                else {
+                    continue;
+                };
                 self.mark(row.number);
                 let read = self.read.get_mut(&**file);
-                if let Some(read) = read.filter(|read| !read.state.documents.iter().any(|(_, _, known)| **known == *id)) {
-                    read.state.documents.push((row.number, check_of(&row), id.into()));
+                if let Some(read) = read.filter(|read| {
+                    !read
+                        .state
+                        .documents
+                        .iter()
+                        .any(|(_, _, known)| **known == *id)
+                }) {
+                    read.state
+                        .documents
+                        .push((row.number, check_of(&row), id.into()));
                 }
             }
         }
@@ -408,12 +542,17 @@ impl<'i> Following<'i> {
                     Ok(())
                 })?;
             }
-            state.documents.iter_mut().zip(ids).for_each(|(document, id)| document.2 = id.into());
+            state
+                .documents
+                .iter_mut()
+                .zip(ids)
+                .for_each(|(document, id)| document.2 = id.into());
             states.push(state);
         }
         for (_, mut read) in self.read {
             for (document, place) in read.added {
-                read.state.documents[document].0 = numbers.get(place as usize).copied().ok_or_else(lost)?;
+                read.state.documents[document].0 =
+                    numbers.get(place as usize).copied().ok_or_else(lost)?;
             }
             states.push(read.state);
         }

@@ -62,25 +62,35 @@ pub fn align_pairs(
     watch: &mut dyn Watch,
 ) -> Result<Asked> {
     let worker = || {
-        let mut aligner = Aligner { options, a: None, b: None };
+        let mut aligner = Aligner {
+            options,
+            a: None,
+            b: None,
+        };
         move |line: Line| (line.text.len() as u64 + 1, aligner.align(&line))
     };
     let weigh = |(_, done): &Done| done.as_ref().map_or(0, Aligned::weight);
     let mut asked = Asked::default();
-    parallel::ordered(limits, Lines::open(&options.list)?, worker, weigh, |(bytes, done)| {
-        watch.progress(bytes, 1);
-        match done {
-            Ok(aligned) => {
-                asked.matches += aligned.passages.len() as u64;
-                sink(aligned)
+    parallel::ordered(
+        limits,
+        Lines::open(&options.list)?,
+        worker,
+        weigh,
+        |(bytes, done)| {
+            watch.progress(bytes, 1);
+            match done {
+                Ok(aligned) => {
+                    asked.matches += aligned.passages.len() as u64;
+                    sink(aligned)
+                }
+                Err(problems) => {
+                    asked.problems += problems.len() as u64;
+                    problems.iter().for_each(|problem| watch.problem(problem));
+                    Ok(())
+                }
             }
-            Err(problems) => {
-                asked.problems += problems.len() as u64;
-                problems.iter().for_each(|problem| watch.problem(problem));
-                Ok(())
-            }
-        }
-    })?;
+        },
+    )?;
     Ok(asked)
 }
 
@@ -95,7 +105,9 @@ struct Line {
 
 impl Line {
     fn paths(&self) -> Option<(&str, &str)> {
-        self.text.split_once('\t').filter(|(a, b)| !a.is_empty() && !b.is_empty() && !b.contains('\t'))
+        self.text
+            .split_once('\t')
+            .filter(|(a, b)| !a.is_empty() && !b.is_empty() && !b.contains('\t'))
     }
 }
 
@@ -111,17 +123,29 @@ impl Lines {
         let input: Box<dyn BufRead + Send> = if list.as_os_str() == "-" {
             Box::new(BufReader::new(io::stdin()))
         } else {
-            Box::new(BufReader::new(File::open(list).map_err(|error| Error::io(list.display(), error))?))
+            Box::new(BufReader::new(
+                File::open(list).map_err(|error| Error::io(list.display(), error))?,
+            ))
         };
-        Ok(Self { name: list.display().to_string().into(), input, number: 0 })
+        Ok(Self {
+            name: list.display().to_string().into(),
+            input,
+            number: 0,
+        })
     }
 
     fn read(&mut self) -> Result<Option<Line>> {
         let mut bytes = Vec::new();
-        while self.input.read_until(b'\n', &mut bytes).map_err(|error| Error::io(&self.name, error))? > 0 {
+        while self
+            .input
+            .read_until(b'\n', &mut bytes)
+            .map_err(|error| Error::io(&self.name, error))?
+            > 0
+        {
             self.number += 1;
             let place = Place::line(&self.name, self.number);
-            let text = String::from_utf8(bytes).map_err(|_| Error::damaged(place.clone(), "the line is not UTF-8"))?;
+            let text = String::from_utf8(bytes)
+                .map_err(|_| Error::damaged(place.clone(), "the line is not UTF-8"))?;
             let text = text.trim_end_matches(['\n', '\r']).to_owned();
             if !text.is_empty() {
                 return Ok(Some(Line { place, text }));
@@ -141,7 +165,10 @@ impl Iterator for Lines {
             let size = |path: &str| fs::metadata(path).map_or(0, |metadata| metadata.len());
             let bytes = line.paths().map_or(0, |(a, b)| size(a) + size(b));
             // What the budget is counted in is an eighth of the memory it stands for.
-            Weighted { item: line, bytes: 4 * bytes }
+            Weighted {
+                item: line,
+                bytes: 4 * bytes,
+            }
         }))
     }
 }
@@ -160,17 +187,38 @@ impl Aligner<'_> {
             return Err(vec![Problem::new(line.place.clone(), what)]);
         };
         let options = &self.options.passages;
-        let (a, b) = match (load(&mut self.a, path_a, options, &options.rules), load(&mut self.b, path_b, options, &options.source_rules)) {
+        let (a, b) = match (
+            load(&mut self.a, path_a, options, &options.rules),
+            load(&mut self.b, path_b, options, &options.source_rules),
+        ) {
             (Ok(a), Ok(b)) => (a, b),
             (a, b) => return Err([a.err(), b.err()].into_iter().flatten().collect()),
         };
-        let Shared { a_in_b, b_in_a, mut passages, tallies } = options.shared_text(a, b);
+        let Shared {
+            a_in_b,
+            b_in_a,
+            mut passages,
+            tallies,
+        } = options.shared_text(a, b);
         let notes = options.notes("the first text");
-        let page = self.options.with_pages.then(|| PairPage::of((path_a, a), (path_b, b), &passages, &notes)).transpose();
-        let page = page.map_err(|error| vec![Problem::new(line.place.clone(), error.to_string())])?;
+        let page = self
+            .options
+            .with_pages
+            .then(|| PairPage::of((path_a, a), (path_b, b), &passages, &notes))
+            .transpose();
+        let page =
+            page.map_err(|error| vec![Problem::new(line.place.clone(), error.to_string())])?;
         options.place(&mut passages, a, b);
         let tallies = options.leaves_out().then_some(tallies);
-        Ok(Aligned { a: path_a.to_owned(), b: path_b.to_owned(), a_in_b, b_in_a, passages, tallies, page })
+        Ok(Aligned {
+            a: path_a.to_owned(),
+            b: path_b.to_owned(),
+            a_in_b,
+            b_in_a,
+            passages,
+            tallies,
+            page,
+        })
     }
 }
 

@@ -32,7 +32,10 @@ pub fn blot_text(
     let kept = ChunkTexts::of(&index.manifest, &index.directory)?;
     let kept = kept.map(|texts| texts.text(blot)).transpose()?.flatten();
     let documents = index.ids_with(blot)?;
-    let mut found = Asked { matches: documents.len() as u64, problems: 0 };
+    let mut found = Asked {
+        matches: documents.len() as u64,
+        problems: 0,
+    };
     for id in &documents {
         let mut line = json!({ "blot": hex(index, blot), "doc": id });
         // A document of a stream, or one that is elsewhere now, has no text to show, unless the index has it.
@@ -54,24 +57,43 @@ pub fn blot_text(
 
 /// Writes every blot that two documents share, with its text if the index has it; false if there is none.
 pub fn between(index: &Index, ids: [&str; 2], out: &mut impl Write) -> Result<bool> {
-    let (view, texts) = (View::of(index)?, ChunkTexts::of(&index.manifest, &index.directory)?);
+    let (view, texts) = (
+        View::of(index)?,
+        ChunkTexts::of(&index.manifest, &index.directory)?,
+    );
     let mut contents = [None; 2];
     for document in 0..view.documents() {
         let id = view.id(document)?;
-        for (content, _) in contents.iter_mut().zip(ids).filter(|(_, asked)| *asked == id) {
+        for (content, _) in contents
+            .iter_mut()
+            .zip(ids)
+            .filter(|(_, asked)| *asked == id)
+        {
             *content = Some(view.content_of(document));
         }
     }
-    let unknown = |id: &str| Error::Usage(format!("{}: no document '{id}'", index.directory.display()));
-    let [one, two] = [contents[0].ok_or_else(|| unknown(ids[0]))?, contents[1].ok_or_else(|| unknown(ids[1]))?];
+    let unknown =
+        |id: &str| Error::Usage(format!("{}: no document '{id}'", index.directory.display()));
+    let [one, two] = [
+        contents[0].ok_or_else(|| unknown(ids[0]))?,
+        contents[1].ok_or_else(|| unknown(ids[1]))?,
+    ];
     let mut is_found = false;
     view.for_each_blot(|blot, contents| {
-        if ![one, two].iter().all(|content| contents.binary_search(content).is_ok()) {
+        if ![one, two]
+            .iter()
+            .all(|content| contents.binary_search(content).is_ok())
+        {
             return Ok(());
         }
         is_found = true;
         let mut line = json!({ "blot": hex(index, blot) });
-        if let Some(text) = texts.as_ref().map(|texts| texts.text(blot)).transpose()?.flatten() {
+        if let Some(text) = texts
+            .as_ref()
+            .map(|texts| texts.text(blot))
+            .transpose()?
+            .flatten()
+        {
             line["text"] = text.into();
         }
         writeln!(out, "{}", to_json(&line)).map_err(Error::output)
@@ -80,5 +102,8 @@ pub fn between(index: &Index, ids: [&str; 2], out: &mut impl Write) -> Result<bo
 }
 
 fn hex(index: &Index, blot: u64) -> String {
-    format!("{blot:0digits$x}", digits = usize::from(index.scheme.bits.div_ceil(4)))
+    format!(
+        "{blot:0digits$x}",
+        digits = usize::from(index.scheme.bits.div_ceil(4))
+    )
 }

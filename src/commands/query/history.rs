@@ -39,11 +39,24 @@ pub struct HistoryOptions {
 }
 
 /// Writes the best matches of each document in the order of the documents, and adds them to the history. There may be none: documents come when they come.
-pub fn ask_history(options: &HistoryOptions, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Asked> {
+pub fn ask_history(
+    options: &HistoryOptions,
+    settings: &Settings,
+    out: &mut impl Write,
+    watch: &mut dyn Watch,
+) -> Result<Asked> {
     let (source, prints, mut history) = open(options, settings)?;
     let (mut asked, mut lines) = (Asked::default(), Vec::new());
     let summary = run(&Gather(prints), source, settings, watch, |gathered, ids| {
-        let requests: Vec<_> = ids.iter().zip(&gathered.0).map(|((id, _), &print)| Request { id, print, add: options.add }).collect();
+        let requests: Vec<_> = ids
+            .iter()
+            .zip(&gathered.0)
+            .map(|((id, _), &print)| Request {
+                id,
+                print,
+                add: options.add,
+            })
+            .collect();
         let replies = history.ask(&requests)?;
         lines.clear();
         for (request, reply) in requests.iter().zip(&replies) {
@@ -51,7 +64,9 @@ pub fn ask_history(options: &HistoryOptions, settings: &Settings, out: &mut impl
             put_reply(&mut lines, request.id, reply, options.wanted.top > 1);
         }
         // Whoever asks as documents come waits for the answer.
-        out.write_all(&lines).and_then(|()| out.flush()).map_err(Error::output)
+        out.write_all(&lines)
+            .and_then(|()| out.flush())
+            .map_err(Error::output)
     })?;
     history.close()?;
     asked.problems = summary.problems;
@@ -62,7 +77,12 @@ pub fn ask_history(options: &HistoryOptions, settings: &Settings, out: &mut impl
 ///
 /// A document is stored only after its line was written and flushed. So whenever the process dies, the same input once more passes every
 /// new document at least once. A line that is no document is reported, and kept: nothing is lost that was not found elsewhere.
-pub fn sift_by_history(options: &HistoryOptions, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Asked> {
+pub fn sift_by_history(
+    options: &HistoryOptions,
+    settings: &Settings,
+    out: &mut impl Write,
+    watch: &mut dyn Watch,
+) -> Result<Asked> {
     let (source, prints, mut history) = open(options, settings)?;
     let (mut asked, mut flaws, stop) = (Asked::default(), Flaws::default(), source.stop());
     watch.account(&Account::default());
@@ -73,17 +93,41 @@ pub fn sift_by_history(options: &HistoryOptions, settings: &Settings, out: &mut 
     let weigh = |lines: &Result<Lines>| lines.as_ref().map_or(0, Lines::weight);
     parallel::ordered(settings.limits, source, worker, weigh, |lines| {
         let lines = lines?;
-        flaws.report(&lines.flaws, lines.file.as_ref(), lines.documents.len() as u64, watch);
+        flaws.report(
+            &lines.flaws,
+            lines.file.as_ref(),
+            lines.documents.len() as u64,
+            watch,
+        );
         watch.account(&lines.account);
         watch.progress(lines.bytes.len() as u64, lines.documents.len() as u64);
-        let mut pass = Pass { lines: &lines, next_line: 0, next_document: 0, kept: Vec::new(), out };
-        let requests: Vec<_> = lines.documents.iter().map(|(id, print)| Request { id, print: *print, add: options.add }).collect();
+        let mut pass = Pass {
+            lines: &lines,
+            next_line: 0,
+            next_document: 0,
+            kept: Vec::new(),
+            out,
+        };
+        let requests: Vec<_> = lines
+            .documents
+            .iter()
+            .map(|(id, print)| Request {
+                id,
+                print: *print,
+                add: options.add,
+            })
+            .collect();
         let passed = history.ask_and_deliver(&requests, &mut |replies| {
-            asked.matches += replies.iter().filter(|reply| !reply.matches.is_empty()).count() as u64;
+            asked.matches += replies
+                .iter()
+                .filter(|reply| !reply.matches.is_empty())
+                .count() as u64;
             pass.pass(replies)
         });
         // There may be lines without any document.
-        passed.and_then(|()| pass.pass(&[])).inspect_err(|_| stop.store(true, Ordering::Relaxed))
+        passed
+            .and_then(|()| pass.pass(&[]))
+            .inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
     history.close()?;
     flaws.finish(watch);
@@ -109,7 +153,9 @@ impl<W: Write> Pass<'_, W> {
             match reply {
                 Some(None) => break,
                 Some(Some(reply)) if !reply.matches.is_empty() => {}
-                Some(Some(_)) | None => self.kept.extend_from_slice(&self.lines.bytes[line.clone()]),
+                Some(Some(_)) | None => {
+                    self.kept.extend_from_slice(&self.lines.bytes[line.clone()])
+                }
             }
             self.next_line += 1;
         }
@@ -118,7 +164,10 @@ impl<W: Write> Pass<'_, W> {
         if self.kept.last().is_some_and(|&last| last != b'\n') {
             self.kept.push(b'\n');
         }
-        self.out.write_all(&self.kept).and_then(|()| self.out.flush()).map_err(Error::output)
+        self.out
+            .write_all(&self.kept)
+            .and_then(|()| self.out.flush())
+            .map_err(Error::output)
     }
 }
 
@@ -139,7 +188,10 @@ pub fn remove_from_history(
         removed += count;
         if count == 0 {
             unknown += 1;
-            watch.problem(&Problem::new(crate::base::error::Place::path(directory), format!("no entry has the id '{id}'")));
+            watch.problem(&Problem::new(
+                crate::base::error::Place::path(directory),
+                format!("no entry has the id '{id}'"),
+            ));
         }
     }
     history.close()?.iter().for_each(|note| watch.problem(note));
@@ -147,12 +199,22 @@ pub fn remove_from_history(
 }
 
 /// Opens the input, and then the history: what the first is made with the second must be.
-fn open(options: &HistoryOptions, settings: &Settings) -> Result<(Source, DocumentPrinter, Box<dyn Answering>)> {
+fn open(
+    options: &HistoryOptions,
+    settings: &Settings,
+) -> Result<(Source, DocumentPrinter, Box<dyn Answering>)> {
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     let first = source.first_header().cloned();
-    let is_told = options.tokenizer.is_some() || first.as_ref().is_some_and(|(header, _)| header.kind != Kind::Blots);
-    let scheme = is_told.then(|| PrintScheme::of(options.tokenizer.as_ref(), first.as_ref())).transpose()?;
-    scheme.clone().map_or(Ok(()), |scheme| DocumentPrinter::new(scheme).map(drop))?;
+    let is_told = options.tokenizer.is_some()
+        || first
+            .as_ref()
+            .is_some_and(|(header, _)| header.kind != Kind::Blots);
+    let scheme = is_told
+        .then(|| PrintScheme::of(options.tokenizer.as_ref(), first.as_ref()))
+        .transpose()?;
+    scheme
+        .clone()
+        .map_or(Ok(()), |scheme| DocumentPrinter::new(scheme).map(drop))?;
     let history = online::open(&options.of, scheme, options.wanted, &options.tell)?;
     let prints = DocumentPrinter::new(history.scheme().clone())?;
     prints.expect_in(&mut source);
@@ -212,8 +274,13 @@ fn read_lines(prints: &mut DocumentPrinter, reader: &mut Reader, chunk: Chunk) -
     let (mut refused, file) = (Vec::new(), chunk.container().map(|of| of.file.clone()));
     let kept = |what: &str| format!("{what}; the line is kept");
     let mut account = reader.read(chunk, &mut |found| match found {
-        Err(Flaw::Problem(Problem { place, what })) => flaws.push(Problem::new(place, kept(&what)).into()),
-        Err(Flaw::Textless(textless)) => flaws.push(Flaw::Textless(Textless { what: kept(&textless.what), ..textless })),
+        Err(Flaw::Problem(Problem { place, what })) => {
+            flaws.push(Problem::new(place, kept(&what)).into())
+        }
+        Err(Flaw::Textless(textless)) => flaws.push(Flaw::Textless(Textless {
+            what: kept(&textless.what),
+            ..textless
+        })),
         Err(left) => flaws.push(left),
         Ok(item) => match ensure_id_is_short(item.id).and_then(|()| prints.print(&item)) {
             Err(what) => {
@@ -228,12 +295,24 @@ fn read_lines(prints: &mut DocumentPrinter, reader: &mut Reader, chunk: Chunk) -
             }
         },
     })?;
-    refused.iter().for_each(|&bytes| account.drop_document(bytes));
+    refused
+        .iter()
+        .for_each(|&bytes| account.drop_document(bytes));
     prints.give_back();
     let (mut lines, mut start) = (Vec::new(), 0);
-    for (line, number) in bytes.split_inclusive(|&byte| byte == b'\n').zip(first_line..) {
+    for (line, number) in bytes
+        .split_inclusive(|&byte| byte == b'\n')
+        .zip(first_line..)
+    {
         lines.push((start..start + line.len(), at_line.get(&number).copied()));
         start += line.len();
     }
-    Ok(Lines { bytes, lines, documents, flaws, account, file })
+    Ok(Lines {
+        bytes,
+        lines,
+        documents,
+        flaws,
+        account,
+        file,
+    })
 }

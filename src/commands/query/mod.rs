@@ -76,15 +76,48 @@ pub struct Asked {
 }
 
 /// Writes the best matches of each document, in the order of the documents.
-pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &mut impl Write, watch: &mut dyn Watch) -> Result<Asked> {
+pub fn query(
+    options: &QueryOptions,
+    index: &Index,
+    settings: &Settings,
+    out: &mut impl Write,
+    watch: &mut dyn Watch,
+) -> Result<Asked> {
     let blots = ToBlots::for_comparison(&options.blots, index)?;
-    let selection = (!select::is_complete(&index.scheme.select)).then(|| select::rate(&index.scheme.select));
-    let measure = Measure { score: options.score, threshold: options.threshold, selection };
-    let reference = options.exclude_indexes.iter().map(|path| open_reference(path, index)).collect::<Result<Vec<_>>>()?;
+    let selection =
+        (!select::is_complete(&index.scheme.select)).then(|| select::rate(&index.scheme.select));
+    let measure = Measure {
+        score: options.score,
+        threshold: options.threshold,
+        selection,
+    };
+    let reference = options
+        .exclude_indexes
+        .iter()
+        .map(|path| open_reference(path, index))
+        .collect::<Result<Vec<_>>>()?;
     let files = [&options.exclude[..], &options.base].concat();
-    let excluded = Excluded::new(index, blots_of_files(&files, &blots, settings, watch)?, &reference)?;
-    let groups = options.groups.as_ref().map(Groups::read).transpose()?.map(|groups| Grouped { groups, asked: Mutex::default() });
-    let search = Search { index, measure, top: options.top, max_df: options.max_df.unwrap_or(u64::MAX), excluded };
+    let excluded = Excluded::new(
+        index,
+        blots_of_files(&files, &blots, settings, watch)?,
+        &reference,
+    )?;
+    let groups = options
+        .groups
+        .as_ref()
+        .map(Groups::read)
+        .transpose()?
+        .map(|groups| Grouped {
+            groups,
+            asked: Mutex::default(),
+        });
+    let search = Search {
+        index,
+        measure,
+        top: options.top,
+        max_df: options.max_df.unwrap_or(u64::MAX),
+        excluded,
+    };
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     blots.expect_in(&mut source);
     let mut names = Vec::new();
@@ -92,7 +125,10 @@ pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &m
         put_names(&mut names, format, shown(&search, &NAMES));
     }
     out.write_all(&names).map_err(Error::output)?;
-    let texts = options.passages.as_ref().map(|passages| Texts::new(passages, index, 2 * settings.limits.threads));
+    let texts = options
+        .passages
+        .as_ref()
+        .map(|passages| Texts::new(passages, index, 2 * settings.limits.threads));
     let (distinct, scratch) = (Vec::new(), SearchScratch::default());
     let stage = Ask {
         blots: blots.only_blots(),
@@ -108,7 +144,9 @@ pub fn query(options: &QueryOptions, index: &Index, settings: &Settings, out: &m
         asked.matches += answers.matches;
         documents += answers.documents;
         if options.answers == Answers::Page && documents > 1 {
-            return Err(Error::Usage("a page is of one document; ask about one after the other".to_owned()));
+            return Err(Error::Usage(
+                "a page is of one document; ask about one after the other".to_owned(),
+            ));
         }
         files::ensure_whole()?;
         out.write_all(&answers.bytes).map_err(Error::output)?;
@@ -132,12 +170,19 @@ struct Grouped {
 
 impl Grouped {
     fn ask(&self, id: &str) {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id.to_owned());
     }
 
     fn unknown(self, index: &Index) -> Result<Vec<Problem>> {
-        let asked = self.asked.into_inner().unwrap_or_else(PoisonError::into_inner);
-        self.groups.unknown(|id| Ok(asked.contains(id) || index.find_id(id)?.is_some()))
+        let asked = self
+            .asked
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.groups
+            .unknown(|id| Ok(asked.contains(id) || index.find_id(id)?.is_some()))
     }
 }
 
@@ -156,20 +201,37 @@ pub(crate) fn open_reference(path: &Path, index: &Index) -> Result<Index> {
 }
 
 /// The blots of all files that are to be left out. One that cannot be read is an error: more would be found than there is.
-pub(crate) fn blots_of_files(files: &[PathBuf], blots: &ToBlots, settings: &Settings, watch: &mut dyn Watch) -> Result<HashSet<u64>> {
+pub(crate) fn blots_of_files(
+    files: &[PathBuf],
+    blots: &ToBlots,
+    settings: &Settings,
+    watch: &mut dyn Watch,
+) -> Result<HashSet<u64>> {
     let mut found = HashSet::new();
     if files.is_empty() {
         return Ok(found);
     }
-    let corpus = corpus::Options { paths: files.to_vec(), files_from: None, ..settings.corpus.clone() };
+    let corpus = corpus::Options {
+        paths: files.to_vec(),
+        files_from: None,
+        ..settings.corpus.clone()
+    };
     let mut source = Source::new(corpus, settings.limits.threads)?;
     blots.expect_in(&mut source);
-    let summary = run(&Collect(blots.clone()), source, settings, &mut Beside(watch), |collected, _| {
-        found.extend(collected.0);
-        Ok(())
-    })?;
+    let summary = run(
+        &Collect(blots.clone()),
+        source,
+        settings,
+        &mut Beside(watch),
+        |collected, _| {
+            found.extend(collected.0);
+            Ok(())
+        },
+    )?;
     if summary.problems > 0 {
-        return Err(Error::Usage("some of what is to be left out could not be read: see above".to_owned()));
+        return Err(Error::Usage(
+            "some of what is to be left out could not be read: see above".to_owned(),
+        ));
     }
     Ok(found)
 }
@@ -216,9 +278,24 @@ struct Ask<'s> {
 
 impl Clone for Ask<'_> {
     fn clone(&self) -> Self {
-        let Self { blots, search, answers, texts, groups, .. } = self;
+        let Self {
+            blots,
+            search,
+            answers,
+            texts,
+            groups,
+            ..
+        } = self;
         let (distinct, scratch) = (Vec::new(), SearchScratch::default());
-        Self { blots: blots.clone(), search, answers: *answers, texts: *texts, groups: *groups, distinct, scratch }
+        Self {
+            blots: blots.clone(),
+            search,
+            answers: *answers,
+            texts: *texts,
+            groups: *groups,
+            distinct,
+            scratch,
+        }
     }
 }
 
@@ -261,7 +338,9 @@ impl Stage for Ask<'_> {
     }
 }
 
-const NAMES: [&str; 8] = ["query", "rank", "doc", "shared", "a_in_b", "b_in_a", "score", "estimate"];
+const NAMES: [&str; 8] = [
+    "query", "rank", "doc", "shared", "a_in_b", "b_in_a", "score", "estimate",
+];
 
 /// An estimate says so: the last field is for estimates only.
 fn shown<'f, T>(search: &Search<'_>, fields: &'f [T]) -> &'f [T] {
@@ -269,18 +348,30 @@ fn shown<'f, T>(search: &Search<'_>, fields: &'f [T]) -> &'f [T] {
 }
 
 impl Ask<'_> {
-    fn answer(&mut self, item: &Item<'_>, side: Side, is_lean: bool, out: &mut Written) -> Result<()> {
+    fn answer(
+        &mut self,
+        item: &Item<'_>,
+        side: Side,
+        is_lean: bool,
+        out: &mut Written,
+    ) -> Result<()> {
         if let Some(groups) = self.groups {
             groups.ask(item.id);
         }
         let groups = self.groups;
         let wanted = groups.map(|groups| |id: &str| !groups.groups.are_together(item.id, id));
         let wanted = wanted.as_ref().map(|wanted| wanted as &Wanted<'_>);
-        let (matches, counted) = self.search.matches(&self.distinct, side, &mut self.scratch, is_lean, wanted)?;
+        let (matches, counted) =
+            self.search
+                .matches(&self.distinct, side, &mut self.scratch, is_lean, wanted)?;
         // Before texts are aligned, which takes more.
         empty(&mut self.distinct);
         let is_aligned = !matches.is_empty() && self.answers != Answers::Page;
-        let text = self.texts.filter(|_| is_aligned).map(|texts| prepared(texts, item)).transpose()?;
+        let text = self
+            .texts
+            .filter(|_| is_aligned)
+            .map(|texts| prepared(texts, item))
+            .transpose()?;
         match self.answers {
             Answers::Documents => {
                 out.matches += matches.len() as u64;
@@ -290,7 +381,14 @@ impl Ask<'_> {
             _ => {
                 let mut rank = 1;
                 for found in &matches {
-                    rank += u64::from(self.put_match(item.id, rank, found, counted, text.as_ref(), out)?);
+                    rank += u64::from(self.put_match(
+                        item.id,
+                        rank,
+                        found,
+                        counted,
+                        text.as_ref(),
+                        out,
+                    )?);
                 }
                 out.matches += rank - 1;
                 Ok(())
@@ -300,7 +398,9 @@ impl Ask<'_> {
 
     /// A page with all that was found, also if that is nothing.
     fn put_page(&self, item: &Item<'_>, matches: &[Match], out: &mut Written) -> Result<()> {
-        let Some(texts) = self.texts else { return Ok(()) };
+        let Some(texts) = self.texts else {
+            return Ok(());
+        };
         let (text, notes) = (prepared(texts, item)?, texts.options.notes("the document"));
         let mut page = DocumentPage::new(item.id, &text).with_notes(&notes);
         for found in matches {
@@ -319,7 +419,13 @@ impl Ask<'_> {
     }
 
     /// One line of JSON for the document, with all that was found.
-    fn put_nested(&self, id: &str, matches: &[Match], counted: u32, out: &mut Written) -> Result<()> {
+    fn put_nested(
+        &self,
+        id: &str,
+        matches: &[Match],
+        counted: u32,
+        out: &mut Written,
+    ) -> Result<()> {
         out.bytes.extend_from_slice(b"{\"doc\":");
         put_id(&mut out.bytes, Format::Ndjson, id);
         out.bytes.extend_from_slice(b",\"matches\":[");
@@ -329,7 +435,11 @@ impl Ask<'_> {
             }
             let (mut doc, id) = (Vec::new(), self.search.index.id(found.document)?);
             put_id(&mut doc, Format::Ndjson, &id);
-            put_record(&mut out.bytes, Format::Ndjson, shown(self.search, &self.fields(&[], 0, &doc, found, counted)[2..]));
+            put_record(
+                &mut out.bytes,
+                Format::Ndjson,
+                shown(self.search, &self.fields(&[], 0, &doc, found, counted)[2..]),
+            );
             out.bytes.pop();
         }
         out.bytes.extend_from_slice(b"]}\n");
@@ -337,35 +447,86 @@ impl Ask<'_> {
     }
 
     /// A record, or excerpts, for one document that was found; false if all that they share is left out.
-    fn put_match(&self, id: &str, rank: u64, found: &Match, counted: u32, text: Option<&Prepared>, out: &mut Written) -> Result<bool> {
+    fn put_match(
+        &self,
+        id: &str,
+        rank: u64,
+        found: &Match,
+        counted: u32,
+        text: Option<&Prepared>,
+        out: &mut Written,
+    ) -> Result<bool> {
         let other_id = self.search.index.id(found.document)?;
         let shared = self.texts.zip(text).and_then(|(texts, text)| {
             let (options, other) = (texts.options, texts.get(&other_id)?);
             let is_shown = matches!(self.answers, Answers::Excerpts { .. });
-            Some((if is_shown { options.shared_text(text, &other) } else { options.shared(text, &other) }, other))
+            Some((
+                if is_shown {
+                    options.shared_text(text, &other)
+                } else {
+                    options.shared(text, &other)
+                },
+                other,
+            ))
         });
-        if self.texts.zip(shared.as_ref()).is_some_and(|(texts, (shared, _))| is_all_left_out(texts, shared)) {
+        if self
+            .texts
+            .zip(shared.as_ref())
+            .is_some_and(|(texts, (shared, _))| is_all_left_out(texts, shared))
+        {
             return Ok(false);
         }
-        if let (Answers::Excerpts { with_color }, Some((shared, other)), Some(text)) = (self.answers, &shared, text) {
-            let (ids, documents, shares) = ([id, &other_id], [text, other], [shared.a_in_b, shared.b_in_a]);
-            Excerpts { ids, documents, shares, passages: &shared.passages, tallies: shared.tallies, with_color }.put(&mut out.bytes);
+        if let (Answers::Excerpts { with_color }, Some((shared, other)), Some(text)) =
+            (self.answers, &shared, text)
+        {
+            let (ids, documents, shares) = (
+                [id, &other_id],
+                [text, other],
+                [shared.a_in_b, shared.b_in_a],
+            );
+            Excerpts {
+                ids,
+                documents,
+                shares,
+                passages: &shared.passages,
+                tallies: shared.tallies,
+                with_color,
+            }
+            .put(&mut out.bytes);
             return Ok(true);
         }
-        let format = if let Answers::Matches(format) = self.answers { format } else { Format::Ndjson };
+        let format = if let Answers::Matches(format) = self.answers {
+            format
+        } else {
+            Format::Ndjson
+        };
         let (mut query, mut doc, mut parts) = (Vec::new(), Vec::new(), PassageParts::default());
         put_id(&mut query, format, id);
         put_id(&mut doc, format, &other_id);
-        let mut fields = shown(self.search, &self.fields(&query, rank, &doc, found, counted)).to_vec();
+        let mut fields = shown(
+            self.search,
+            &self.fields(&query, rank, &doc, found, counted),
+        )
+        .to_vec();
         if let Some((shared, _)) = &shared {
-            parts.put(shared, self.texts.is_some_and(|texts| texts.options.leaves_out()));
+            parts.put(
+                shared,
+                self.texts.is_some_and(|texts| texts.options.leaves_out()),
+            );
             parts.add_to(&mut fields);
         }
         put_record(&mut out.bytes, format, &fields);
         Ok(true)
     }
 
-    fn fields<'v>(&self, query: &'v [u8], rank: u64, doc: &'v [u8], found: &Match, counted: u32) -> [(&'static str, Value<'v>); 8] {
+    fn fields<'v>(
+        &self,
+        query: &'v [u8],
+        rank: u64,
+        doc: &'v [u8],
+        found: &Match,
+        counted: u32,
+    ) -> [(&'static str, Value<'v>); 8] {
         let part = |blots: u32| Value::Number(f64::from(found.shared) / f64::from(blots.max(1)));
         let values = [
             Value::Id(query),
@@ -389,7 +550,13 @@ fn is_all_left_out(texts: &Texts<'_>, shared: &Shared) -> bool {
 /// The document that is asked about, made ready to be aligned.
 fn prepared(texts: &Texts<'_>, item: &Item<'_>) -> Result<Prepared> {
     match item.content {
-        Content::Text(text) => Ok(Prepared::without(text, &texts.options.passages, &texts.options.rules)),
-        _ => Err(Error::Usage("passages need the text of a document; tokens and blots do not have it".to_owned())),
+        Content::Text(text) => Ok(Prepared::without(
+            text,
+            &texts.options.passages,
+            &texts.options.rules,
+        )),
+        _ => Err(Error::Usage(
+            "passages need the text of a document; tokens and blots do not have it".to_owned(),
+        )),
     }
 }

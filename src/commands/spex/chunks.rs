@@ -34,11 +34,15 @@ pub struct Chunks {
 impl Chunks {
     pub fn new(means: &Means) -> Self {
         let buckets = Buckets::new(BUCKETS, means.memory_bytes / 2, means.tmp_dir.clone());
-        Self { buckets, limits: Limits::new(means.threads, 2 * means.threads as u64) }
+        Self {
+            buckets,
+            limits: Limits::new(means.threads, 2 * means.threads as u64),
+        }
     }
 
     pub fn push(&mut self, keys: &[Key]) -> Result<()> {
-        keys.iter().for_each(|&key| self.buckets.push((key[0] >> 56) as usize, key));
+        keys.iter()
+            .for_each(|&key| self.buckets.push((key[0] >> 56) as usize, key));
         self.buckets.settle()
     }
 
@@ -54,7 +58,10 @@ impl Chunks {
     ) -> Result<()> {
         let buckets = (0..BUCKETS).map(|item| Ok::<_, Error>(Weighted { item, bytes: 1 }));
         let is_shared = |places: &&[Key]| {
-            let (first, last) = (document_of(places[0]), document_of(places[places.len() - 1]));
+            let (first, last) = (
+                document_of(places[0]),
+                document_of(places[places.len() - 1]),
+            );
             first != last || documents.has_alias(first) || within && places.len() > 1
         };
         let worker = || {
@@ -66,7 +73,13 @@ impl Chunks {
                 Ok(made)
             }
         };
-        parallel::ordered(self.limits, buckets, worker, |_| 1, |made: Result<M>| sink(made?))
+        parallel::ordered(
+            self.limits,
+            buckets,
+            worker,
+            |_| 1,
+            |made: Result<M>| sink(made?),
+        )
     }
 }
 
@@ -76,9 +89,18 @@ pub fn text_of(places: &[Key], documents: &Documents, length: u32) -> Result<Vec
 }
 
 /// Appends a line of JSON.
-pub fn put_chunk(out: &mut Vec<u8>, places: &[Key], documents: &Documents, length: u32) -> Result<()> {
+pub fn put_chunk(
+    out: &mut Vec<u8>,
+    places: &[Key],
+    documents: &Documents,
+    length: u32,
+) -> Result<()> {
     write!(out, "{{\"blot\":\"{:016x}\",\"text\":", places[0][0]).map_err(Error::output)?;
-    put_id(out, Format::Ndjson, &String::from_utf8_lossy(&text_of(places, documents, length)?));
+    put_id(
+        out,
+        Format::Ndjson,
+        &String::from_utf8_lossy(&text_of(places, documents, length)?),
+    );
     out.extend_from_slice(b",\"documents\":[");
     for of_document in places.chunk_by(|one, two| document_of(*one) == document_of(*two)) {
         for id in documents.alike(document_of(of_document[0])) {

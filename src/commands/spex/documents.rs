@@ -64,23 +64,51 @@ pub struct HashOptions<'c> {
 
 impl<'c> Hash<'c> {
     pub fn new(options: HashOptions<'c>) -> Self {
-        let HashOptions { scheme, counter, length, counted, target, selection, with_text } = options;
+        let HashOptions {
+            scheme,
+            counter,
+            length,
+            counted,
+            target,
+            selection,
+            with_text,
+        } = options;
         let (tokenize, tokens) = (SchemeTokenizer::new(scheme), Tokens::default());
-        let (length, target, chunks, windows) = (length as usize, target as usize, Vec::new(), Blots::default());
-        Self { tokenize, tokens, counter, length, counted, with_text, chunks, target, selection, windows }
+        let (length, target, chunks, windows) = (
+            length as usize,
+            target as usize,
+            Vec::new(),
+            Blots::default(),
+        );
+        Self {
+            tokenize,
+            tokens,
+            counter,
+            length,
+            counted,
+            with_text,
+            chunks,
+            target,
+            selection,
+            windows,
+        }
     }
 
     /// How many distinct chunks a document has, shared or not, as far as the selection lets them count.
     fn distinct(&mut self, hashes: &[u64]) -> Result<u32, String> {
-        let Self { windows, chunks, .. } = self;
+        let Self {
+            windows, chunks, ..
+        } = self;
         windows.clear();
         ordered_windows(hashes, self.target, &mut windows.values);
         windows.positions.resize(windows.values.len(), 0);
         chunks.clear();
-        self.selection.apply_counting(&Tokens::default(), windows, chunks);
+        self.selection
+            .apply_counting(&Tokens::default(), windows, chunks);
         chunks.sort_unstable();
         chunks.dedup();
-        Ok(u32::try_from(chunks.len()).map_err(|_| "a document of more than 4 G chunks; split it")?)
+        Ok(u32::try_from(chunks.len())
+            .map_err(|_| "a document of more than 4 G chunks; split it")?)
     }
 }
 
@@ -108,7 +136,13 @@ impl Gathered for Hashed {
     }
 
     fn weight(&self) -> u64 {
-        self.documents.iter().map(|document| (80 + 8 * document.hashes.len() + document.text.len() + 4 * document.ends.len()) as u64).sum()
+        self.documents
+            .iter()
+            .map(|document| {
+                (80 + 8 * document.hashes.len() + document.text.len() + 4 * document.ends.len())
+                    as u64
+            })
+            .sum()
     }
 }
 
@@ -122,19 +156,37 @@ impl Stage for Hash<'_> {
                 &self.tokens
             }
             Content::Tokens(tokens) => tokens,
-            Content::Blots(_) => return Err("blots, where documents or tokens are expected".to_owned()),
-            Content::Print(_) => return Err("a print, where documents or tokens are expected".to_owned()),
+            Content::Blots(_) => {
+                return Err("blots, where documents or tokens are expected".to_owned());
+            }
+            Content::Print(_) => {
+                return Err("a print, where documents or tokens are expected".to_owned());
+            }
         };
-        let count = u32::try_from(tokens.len()).map_err(|_| "a document of more than 4 G tokens; split it")?;
+        let count = u32::try_from(tokens.len())
+            .map_err(|_| "a document of more than 4 G tokens; split it")?;
         let hashes: Vec<u64> = tokens.iter().map(xxh3_64).collect();
         self.chunks.clear();
         ordered_windows(&hashes, self.length, &mut self.chunks);
         self.counter.count(&self.chunks);
         self.counted.fetch_add(self.chunks.len() as u64, Relaxed);
-        let row = Row::new(item.bytes, count, Some(item.hash.unwrap_or_else(|| tokens.hash())));
-        let (text, ends) = if self.with_text { (tokens.text.clone(), tokens.ends.clone()) } else { Default::default() };
+        let row = Row::new(
+            item.bytes,
+            count,
+            Some(item.hash.unwrap_or_else(|| tokens.hash())),
+        );
+        let (text, ends) = if self.with_text {
+            (tokens.text.clone(), tokens.ends.clone())
+        } else {
+            Default::default()
+        };
         let row = row.with_blots(self.distinct(&hashes)?);
-        out.documents.push(HashedDocument { row, hashes, text, ends });
+        out.documents.push(HashedDocument {
+            row,
+            hashes,
+            text,
+            ends,
+        });
         Ok(())
     }
 
@@ -167,9 +219,21 @@ struct Texts {
 
 impl Documents {
     pub fn new(directory: &TempDir, with_text: bool) -> Result<Self> {
-        let texts = || Ok::<_, Error>(Texts { text: TempFile::new(directory)?, ends: TempFile::new(directory)?, places: Vec::new() });
+        let texts = || {
+            Ok::<_, Error>(Texts {
+                text: TempFile::new(directory)?,
+                ends: TempFile::new(directory)?,
+                places: Vec::new(),
+            })
+        };
         let texts = with_text.then(texts).transpose()?;
-        Ok(Self { rows: Vec::new(), by_hash: HashMap::new(), aliases: HashMap::new(), by_id: HashMap::new(), texts })
+        Ok(Self {
+            rows: Vec::new(),
+            by_hash: HashMap::new(),
+            aliases: HashMap::new(),
+            by_id: HashMap::new(),
+            texts,
+        })
     }
 
     /// Those of an index, whose tokens are no longer there.
@@ -177,9 +241,17 @@ impl Documents {
         let (mut documents, view) = (Self::new(directory, false)?, View::of(index)?);
         for number in 0..view.documents() {
             let row = view.row(number)?;
-            documents.push(view.id(number)?.into(), Row::new(row.bytes, row.tokens, row.hash).with_blots(row.blots));
+            documents.push(
+                view.id(number)?.into(),
+                Row::new(row.bytes, row.tokens, row.hash).with_blots(row.blots),
+            );
         }
-        documents.by_id = documents.rows.iter().zip(0..).map(|((id, _), number)| (xxh3_64(id.as_bytes()), number)).collect();
+        documents.by_id = documents
+            .rows
+            .iter()
+            .zip(0..)
+            .map(|((id, _), number)| (xxh3_64(id.as_bytes()), number))
+            .collect();
         Ok(documents)
     }
 
@@ -189,7 +261,11 @@ impl Documents {
 
     /// Whether a document is there already. One with the same id and another text cannot be taken.
     fn is_known(&self, id: &str, row: &Row) -> Result<bool> {
-        let Some((known_id, known)) = self.by_id.get(&xxh3_64(id.as_bytes())).map(|&number| &self.rows[number as usize]) else {
+        let Some((known_id, known)) = self
+            .by_id
+            .get(&xxh3_64(id.as_bytes()))
+            .map(|&number| &self.rows[number as usize])
+        else {
             return Ok(false);
         };
         if **known_id == *id && known.hash != row.hash {
@@ -203,7 +279,9 @@ impl Documents {
     /// Takes the next document, and says of whom it is a duplicate: itself, if it is none.
     fn push(&mut self, id: Box<str>, row: Row) -> u32 {
         let number = self.len();
-        let first = row.hash.map_or(number, |hash| *self.by_hash.entry(hash).or_insert(number));
+        let first = row
+            .hash
+            .map_or(number, |hash| *self.by_hash.entry(hash).or_insert(number));
         self.rows.push((id, row));
         if first != number {
             self.aliases.entry(first).or_default().push(number);
@@ -218,10 +296,21 @@ impl Documents {
     /// Takes the next documents; what is to be sifted comes back. Exact duplicates of one that came before are set aside.
     pub fn add(&mut self, hashed: Hashed, ids: Ids) -> Result<Block> {
         if self.rows.len() + ids.len() >= u32::MAX as usize {
-            return Err(Error::Usage("more than 4 G documents; split the collection".to_owned()));
+            return Err(Error::Usage(
+                "more than 4 G documents; split the collection".to_owned(),
+            ));
         }
         let mut block = Block::default();
-        for (HashedDocument { row, hashes, text, ends }, (id, _)) in hashed.documents.into_iter().zip(ids) {
+        for (
+            HashedDocument {
+                row,
+                hashes,
+                text,
+                ends,
+            },
+            (id, _),
+        ) in hashed.documents.into_iter().zip(ids)
+        {
             if self.is_known(&id, &row)? {
                 continue;
             }
@@ -232,7 +321,12 @@ impl Documents {
             if let Some(texts) = &mut self.texts {
                 texts.places.push((texts.text.bytes(), texts.ends.bytes()));
                 texts.text.append(&text)?;
-                texts.ends.append(&ends.iter().flat_map(|end| end.to_le_bytes()).collect::<Vec<u8>>())?;
+                texts.ends.append(
+                    &ends
+                        .iter()
+                        .flat_map(|end| end.to_le_bytes())
+                        .collect::<Vec<u8>>(),
+                )?;
             }
         }
         Ok(block)
@@ -245,7 +339,9 @@ impl Documents {
     /// A document and its exact duplicates.
     pub fn alike(&self, document: u32) -> impl Iterator<Item = &str> {
         let aliases = self.aliases.get(&document).map_or(&[][..], Vec::as_slice);
-        std::iter::once(document).chain(aliases.iter().copied()).map(|number| &*self.rows[number as usize].0)
+        std::iter::once(document)
+            .chain(aliases.iter().copied())
+            .map(|number| &*self.rows[number as usize].0)
     }
 
     pub fn rows(&self, numbers: Range<u32>) -> Vec<(Box<str>, Row)> {
@@ -254,13 +350,21 @@ impl Documents {
 
     /// How many chunks of a length there are.
     pub fn chunks(&self, length: u32) -> u64 {
-        let of = |tokens: u32| if tokens == 0 { 0 } else { u64::from((tokens + 1).saturating_sub(length).max(1)) };
+        let of = |tokens: u32| {
+            if tokens == 0 {
+                0
+            } else {
+                u64::from((tokens + 1).saturating_sub(length).max(1))
+            }
+        };
         self.rows.iter().map(|(_, row)| of(row.tokens)).sum()
     }
 
     /// The tokens of a chunk, with a space between them.
     pub fn text(&self, document: u32, first: u32, length: u32) -> Result<Vec<u8>> {
-        let Some(Texts { text, ends, places }) = &self.texts else { return Ok(Vec::new()) };
+        let Some(Texts { text, ends, places }) = &self.texts else {
+            return Ok(Vec::new());
+        };
         let (text_start, ends_start) = places[document as usize];
         let length = length.min(self.rows[document as usize].1.tokens - first);
         let end_of = |token: u32| -> Result<u64> {
@@ -268,10 +372,17 @@ impl Documents {
             ends.read_at(&mut bytes, ends_start + 4 * u64::from(token))?;
             Ok(u32::from_le_bytes(bytes).into())
         };
-        let start = if first == 0 { 0 } else { end_of(first - 1)? + 1 };
+        let start = if first == 0 {
+            0
+        } else {
+            end_of(first - 1)? + 1
+        };
         let mut bytes = vec![0; (end_of(first + length - 1)? - start) as usize];
         text.read_at(&mut bytes, text_start + start)?;
-        bytes.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
+        bytes
+            .iter_mut()
+            .filter(|byte| **byte == b'\n')
+            .for_each(|byte| *byte = b' ');
         Ok(bytes)
     }
 }

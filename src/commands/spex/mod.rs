@@ -95,17 +95,31 @@ pub fn spex(
     watch: &mut dyn Watch,
 ) -> Result<Spexed> {
     let start = |with_text: bool, keeps: Option<PathBuf>| {
-        let (documents, stream) = (Documents::new(&options.means.tmp_dir, with_text)?, Stream::new(&options.means.tmp_dir)?);
-        Ok::<_, Error>(Start { tokens: None, documents, stream, keeps })
+        let (documents, stream) = (
+            Documents::new(&options.means.tmp_dir, with_text)?,
+            Stream::new(&options.means.tmp_dir)?,
+        );
+        Ok::<_, Error>(Start {
+            tokens: None,
+            documents,
+            stream,
+            keeps,
+        })
     };
     match output {
-        SpexOutput::Index { directory, parts, is_final, with_text } => write_new(directory, || {
+        SpexOutput::Index {
+            directory,
+            parts,
+            is_final,
+            with_text,
+        } => write_new(directory, || {
             // What is added later comes without the text of what was there, and without its counts.
             let is_final = is_final || with_text || options.within;
             let keeps = (!is_final).then(|| directory.join(state_name(1)));
             let sifted = Sifted::new(options, settings, start(with_text, keeps)?, watch)?;
             ensure_some_read(&sifted.spexed.summary, sifted.documents.len() == 0)?;
-            let manifest = sifted.write_index(options, directory, 1, SegmentFiles::parts(parts)?)?;
+            let manifest =
+                sifted.write_index(options, directory, 1, SegmentFiles::parts(parts)?)?;
             Ok((manifest, sifted.finish(filter)?))
         }),
         SpexOutput::Lines(out) => {
@@ -113,7 +127,9 @@ pub fn spex(
             sifted.write_lines(options, out)?;
             sifted.finish(filter)
         }
-        SpexOutput::Nothing => Sifted::new(options, settings, start(false, None)?, watch)?.finish(filter),
+        SpexOutput::Nothing => {
+            Sifted::new(options, settings, start(false, None)?, watch)?.finish(filter)
+        }
     }
 }
 
@@ -127,9 +143,15 @@ pub fn spex_add(
     watch: &mut dyn Watch,
 ) -> Result<Spexed> {
     write_to(directory, |index| {
-        let Manifest { generation, state, segments, .. } = &index.manifest;
+        let Manifest {
+            generation,
+            state,
+            segments,
+            ..
+        } = &index.manifest;
         if state.is_empty() {
-            let what = "no index that dedup-spex can add to: make it with dedup-spex -o, without --final";
+            let what =
+                "no index that dedup-spex can add to: make it with dedup-spex -o, without --final";
             return Err(Error::Usage(format!("{}: {what}", directory.display())));
         }
         let scheme = &index.scheme;
@@ -142,7 +164,10 @@ pub fn spex_add(
         }
         let mut stream = Stream::new(&options.means.tmp_dir)?;
         for file in state {
-            stream.push_kept(Kept::new(file.open(directory)?, &scheme.tokens.to_string())?);
+            stream.push_kept(Kept::new(
+                file.open(directory)?,
+                &scheme.tokens.to_string(),
+            )?);
         }
         let known = View::of(&index)?.documents();
         let start = Start {
@@ -151,7 +176,10 @@ pub fn spex_add(
             stream,
             keeps: Some(directory.join(state_name(generation + 1))),
         };
-        let options = SpexOptions { select: scheme.select.clone(), ..options.clone() };
+        let options = SpexOptions {
+            select: scheme.select.clone(),
+            ..options.clone()
+        };
         let parts = SegmentFiles::parts(segments.first().map_or(1, |segment| segment.parts))?;
         let mut sifted = Sifted::new(&options, settings, start, watch)?;
         if sifted.documents.len() as usize == known {
@@ -192,7 +220,11 @@ struct Gathered {
 
 impl Gathered {
     fn bytes(&self) -> u64 {
-        let chunks: usize = self.chunks.iter().map(|(_, chunks)| 32 + 8 * chunks.len()).sum();
+        let chunks: usize = self
+            .chunks
+            .iter()
+            .map(|(_, chunks)| 32 + 8 * chunks.len())
+            .sum();
         (chunks + size_of_val(&self.repeated[..]) + size_of_val(&self.places[..])) as u64
     }
 }
@@ -211,27 +243,46 @@ struct Sifted {
 }
 
 impl Sifted {
-    fn new(options: &SpexOptions, settings: &Settings, start: Start, watch: &mut dyn Watch) -> Result<Self> {
+    fn new(
+        options: &SpexOptions,
+        settings: &Settings,
+        start: Start,
+        watch: &mut dyn Watch,
+    ) -> Result<Self> {
         let target = check_lengths(&options.lengths)?;
         let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
         let asked = options.tokenizer.as_ref().map(Tokenizer::scheme);
         let tokens = match start.tokens {
             Some(tokens) if asked.as_ref().is_none_or(|asked| *asked == tokens) => tokens,
-            Some(tokens) => return Err(Error::Usage(format!("the index has tokens of '{tokens}', not those that are asked for"))),
+            Some(tokens) => {
+                return Err(Error::Usage(format!(
+                    "the index has tokens of '{tokens}', not those that are asked for"
+                )));
+            }
             None => token_scheme(options.tokenizer.as_ref(), source.first_header())?,
         };
         if Tokenizer::is_dna(&tokens) {
-            return Err(Error::Usage("chunks of both strands are not found this way; use dedup-index".to_owned()));
+            return Err(Error::Usage(
+                "chunks of both strands are not found this way; use dedup-index".to_owned(),
+            ));
         }
         source.expect(vec![Header::new(Kind::Tokens, tokens.to_string())]);
         let window = format!("ordered:{target}");
         let selection = parse_select(&options.select, &format!("{tokens} {window}"))?;
-        let Start { mut documents, mut stream, keeps, .. } = start;
+        let Start {
+            mut documents,
+            mut stream,
+            keeps,
+            ..
+        } = start;
         let counter = Counter::new(options.counter_bytes);
         let with_text = documents.has_texts();
         let never = |_: u32| false;
         let before = sift(options, &never).count_kept(&stream, &counter)?;
-        let (counted, mut keeps) = (AtomicU64::new(before), keeps.map(KeptWriter::create).transpose()?);
+        let (counted, mut keeps) = (
+            AtomicU64::new(before),
+            keeps.map(KeptWriter::create).transpose()?,
+        );
         let stage = Hash::new(HashOptions {
             scheme: &tokens,
             counter: &counter,
@@ -243,7 +294,9 @@ impl Sifted {
         });
         let summary = run(&stage, source, settings, watch, |hashed, ids| {
             let block = documents.add(hashed, ids)?;
-            keeps.as_mut().map_or_else(|| stream.push(&block), |keeps| keeps.push(&block))
+            keeps
+                .as_mut()
+                .map_or_else(|| stream.push(&block), |keeps| keeps.push(&block))
         })?
         .ensure_documents(settings)?;
         let mut state = Vec::new();
@@ -253,79 +306,169 @@ impl Sifted {
             stream.push_kept(kept);
         }
         let is_kept = |document: u32| documents.has_alias(document);
-        let (stream, counter, passes) = sift(options, &is_kept).run(stream, counter, counted.into_inner())?;
-        let spexed = Spexed { summary, passes, chunks: documents.chunks(target), survivors: 0 };
-        let scheme = BlotScheme { tokens, window, bits: BITS, select: selection.name() };
-        Ok(Self { documents, scheme, selection, stream, counter, spexed, survivors: AtomicU64::new(0), state })
+        let (stream, counter, passes) =
+            sift(options, &is_kept).run(stream, counter, counted.into_inner())?;
+        let spexed = Spexed {
+            summary,
+            passes,
+            chunks: documents.chunks(target),
+            survivors: 0,
+        };
+        let scheme = BlotScheme {
+            tokens,
+            window,
+            bits: BITS,
+            select: selection.name(),
+        };
+        Ok(Self {
+            documents,
+            scheme,
+            selection,
+            stream,
+            counter,
+            spexed,
+            survivors: AtomicU64::new(0),
+            state,
+        })
     }
 
     /// Takes out what is not selected.
     fn select(&self, selection: &mut Selection, chunks: &[(u32, u64)], out: &mut Blots) {
         out.clear();
-        chunks.iter().for_each(|&(position, chunk)| out.push(chunk, position));
+        chunks
+            .iter()
+            .for_each(|&(position, chunk)| out.push(chunk, position));
         self.survivors.fetch_add(chunks.len() as u64, Relaxed);
         selection.apply(&Tokens::default(), out);
     }
 
-    fn write_index(&self, options: &SpexOptions, directory: &Path, generation: u64, parts: Vec<Range<usize>>) -> Result<Manifest> {
+    fn write_index(
+        &self,
+        options: &SpexOptions,
+        directory: &Path,
+        generation: u64,
+        parts: Vec<Range<usize>>,
+    ) -> Result<Manifest> {
         let mut builder = SegmentBuilder::<u128>::new(BITS, options.means.clone(), None);
         let is_kept = |document: u32| self.documents.has_alias(document);
         let with_text = self.documents.has_texts();
         let (mut next, mut repeated, mut chunks) = (0, Vec::new(), Chunks::new(&options.means));
         let gather = |found: &mut dyn Iterator<Item = (u32, &[(u32, u64)])>| {
-            let (mut selection, mut blots, mut gathered) = (self.selection.clone(), Blots::default(), Gathered::default());
+            let (mut selection, mut blots, mut gathered) = (
+                self.selection.clone(),
+                Blots::default(),
+                Gathered::default(),
+            );
             for (document, chunks) in found {
                 self.select(&mut selection, chunks, &mut blots);
                 if with_text {
                     let places = blots.values.iter().zip(&blots.positions);
-                    gathered.places.extend(places.map(|(&chunk, &position)| chunks::key(chunk, document, position)));
+                    gathered.places.extend(
+                        places.map(|(&chunk, &position)| chunks::key(chunk, document, position)),
+                    );
                 }
                 blots.values.sort_unstable();
-                let same = blots.values.windows(2).filter(|two| options.within && two[0] == two[1]);
+                let same = blots
+                    .values
+                    .windows(2)
+                    .filter(|two| options.within && two[0] == two[1]);
                 gathered.repeated.extend(same.map(|two| two[0]));
                 blots.values.dedup();
                 gathered.chunks.push((document, blots.values.clone()));
             }
             gathered
         };
-        sift(options, &is_kept).survivors(&self.stream, &self.counter, gather, Gathered::bytes, |found| {
-            repeated.extend_from_slice(&found.repeated);
-            chunks.push(&found.places)?;
-            let Some(&(last, _)) = found.chunks.last() else { return Ok(()) };
-            let (mut blots, mut ends, mut found) = (Vec::new(), Vec::new(), found.chunks.iter().peekable());
-            for document in next..=last {
-                if let Some((_, chunks)) = found.next_if(|(of, _)| *of == document) {
-                    blots.extend_from_slice(chunks);
+        sift(options, &is_kept).survivors(
+            &self.stream,
+            &self.counter,
+            gather,
+            Gathered::bytes,
+            |found| {
+                repeated.extend_from_slice(&found.repeated);
+                chunks.push(&found.places)?;
+                let Some(&(last, _)) = found.chunks.last() else {
+                    return Ok(());
+                };
+                let (mut blots, mut ends, mut found) =
+                    (Vec::new(), Vec::new(), found.chunks.iter().peekable());
+                for document in next..=last {
+                    if let Some((_, chunks)) = found.next_if(|(of, _)| *of == document) {
+                        blots.extend_from_slice(chunks);
+                    }
+                    ends.push(blots.len());
                 }
-                ends.push(blots.len());
-            }
-            let rows = self.documents.rows(next..last + 1);
-            next = last + 1;
-            builder.add(rows, &Postings::new(&blots, &ends, BITS), &WordCounts::default()).map(drop)
-        })?;
-        builder.add(self.documents.rows(next..self.documents.len()), &Postings::default(), &WordCounts::default())?;
+                let rows = self.documents.rows(next..last + 1);
+                next = last + 1;
+                builder
+                    .add(
+                        rows,
+                        &Postings::new(&blots, &ends, BITS),
+                        &WordCounts::default(),
+                    )
+                    .map(drop)
+            },
+        )?;
+        builder.add(
+            self.documents.rows(next..self.documents.len()),
+            &Postings::default(),
+            &WordCounts::default(),
+        )?;
         repeated.sort_unstable();
         repeated.dedup();
         builder.keep_shared_and(repeated);
-        let texts = with_text.then(|| self.write_texts(chunks, options, directory, generation)).transpose()?;
+        let texts = with_text
+            .then(|| self.write_texts(chunks, options, directory, generation))
+            .transpose()?;
         let (name, scheme) = (Manifest::segment_name(generation), self.scheme.to_string());
-        let files = SegmentFiles { directory, name: &name, changes: [1, generation], scheme: &scheme, parts };
+        let files = SegmentFiles {
+            directory,
+            name: &name,
+            changes: [1, generation],
+            scheme: &scheme,
+            parts,
+        };
         let (segment, numbers, _) = builder.write(&files)?;
         let state = self.state.clone();
-        durable::sync_files(directory, &state.iter().chain(&texts).map(|file| directory.join(&file.name)).collect::<Vec<_>>())?;
-        Ok(Manifest { generation, numbers, segments: vec![segment], state, texts, ..Manifest::new(&self.scheme) })
+        durable::sync_files(
+            directory,
+            &state
+                .iter()
+                .chain(&texts)
+                .map(|file| directory.join(&file.name))
+                .collect::<Vec<_>>(),
+        )?;
+        Ok(Manifest {
+            generation,
+            numbers,
+            segments: vec![segment],
+            state,
+            texts,
+            ..Manifest::new(&self.scheme)
+        })
     }
 
     /// Writes the text of each shared chunk beside the index.
-    fn write_texts(&self, chunks: Chunks, options: &SpexOptions, directory: &Path, generation: u64) -> Result<FileSeal> {
+    fn write_texts(
+        &self,
+        chunks: Chunks,
+        options: &SpexOptions,
+        directory: &Path,
+        generation: u64,
+    ) -> Result<FileSeal> {
         let path = directory.join(format!("{}.text", Manifest::segment_name(generation)));
         let mut out = ChunkTextWriter::create(path, &options.means.tmp_dir)?;
         let length = options.lengths.last().copied().unwrap_or(1);
         let worked = |places: &[chunks::Key], made: &mut Vec<(u64, Vec<u8>)>| {
-            made.push((places[0][0], chunks::text_of(places, &self.documents, length)?));
+            made.push((
+                places[0][0],
+                chunks::text_of(places, &self.documents, length)?,
+            ));
             Ok(())
         };
-        let put = |made: Vec<(u64, Vec<u8>)>| made.iter().try_for_each(|(blot, text)| out.push(*blot, text));
+        let put = |made: Vec<(u64, Vec<u8>)>| {
+            made.iter()
+                .try_for_each(|(blot, text)| out.push(*blot, text))
+        };
         chunks.each_shared(&self.documents, options.within, worked, put)?;
         out.finish()
     }
@@ -334,37 +477,69 @@ impl Sifted {
         let is_kept = |document: u32| self.documents.has_alias(document);
         let mut chunks = Chunks::new(&options.means);
         let gather = |found: &mut dyn Iterator<Item = (u32, &[(u32, u64)])>| {
-            let (mut selection, mut blots, mut keys) = (self.selection.clone(), Blots::default(), Vec::new());
+            let (mut selection, mut blots, mut keys) =
+                (self.selection.clone(), Blots::default(), Vec::new());
             for (document, found) in found {
                 self.select(&mut selection, found, &mut blots);
-                keys.extend(blots.values.iter().zip(&blots.positions).map(|(&chunk, &position)| chunks::key(chunk, document, position)));
+                keys.extend(
+                    blots
+                        .values
+                        .iter()
+                        .zip(&blots.positions)
+                        .map(|(&chunk, &position)| chunks::key(chunk, document, position)),
+                );
             }
             keys
         };
         let weigh = |keys: &Vec<[u64; 2]>| 16 * keys.len() as u64;
-        sift(options, &is_kept).survivors(&self.stream, &self.counter, gather, weigh, |keys| chunks.push(&keys))?;
+        sift(options, &is_kept).survivors(&self.stream, &self.counter, gather, weigh, |keys| {
+            chunks.push(&keys)
+        })?;
         let length = options.lengths.last().copied().unwrap_or(1);
-        let worked = |places: &[chunks::Key], lines: &mut Vec<u8>| chunks::put_chunk(lines, places, &self.documents, length);
-        chunks.each_shared(&self.documents, options.within, worked, |lines| out.write_all(&lines).map_err(Error::output))
+        let worked = |places: &[chunks::Key], lines: &mut Vec<u8>| {
+            chunks::put_chunk(lines, places, &self.documents, length)
+        };
+        chunks.each_shared(&self.documents, options.within, worked, |lines| {
+            out.write_all(&lines).map_err(Error::output)
+        })
     }
 
     fn finish(self, filter: Option<&mut dyn Write>) -> Result<Spexed> {
         if let Some(out) = filter {
             let scheme = format!("{} {}", self.scheme.tokens, self.scheme.window);
-            write_filter(out, &scheme, self.counter.bits(), self.counter.repeats()).map_err(Error::output)?;
+            write_filter(out, &scheme, self.counter.bits(), self.counter.repeats())
+                .map_err(Error::output)?;
         }
-        Ok(Spexed { survivors: self.survivors.into_inner(), ..self.spexed })
+        Ok(Spexed {
+            survivors: self.survivors.into_inner(),
+            ..self.spexed
+        })
     }
 }
 
 fn sift<'a>(options: &'a SpexOptions, is_kept: &'a (dyn Fn(u32) -> bool + Sync)) -> Sift<'a> {
-    let SpexOptions { lengths, counter_bytes, means, .. } = options;
-    Sift { lengths, counter_bytes: *counter_bytes, is_kept, limits: documents::block_limits(means), directory: &means.tmp_dir }
+    let SpexOptions {
+        lengths,
+        counter_bytes,
+        means,
+        ..
+    } = options;
+    Sift {
+        lengths,
+        counter_bytes: *counter_bytes,
+        is_kept,
+        limits: documents::block_limits(means),
+        directory: &means.tmp_dir,
+    }
 }
 
 /// The length that is looked for.
 fn check_lengths(lengths: &[u32]) -> Result<u32> {
-    let wrong = || Error::Usage("the lengths of a schedule must rise, from 1 or more to that of the chunks".to_owned());
+    let wrong = || {
+        Error::Usage(
+            "the lengths of a schedule must rise, from 1 or more to that of the chunks".to_owned(),
+        )
+    };
     match lengths {
         [.., last] if lengths[0] > 0 && lengths.is_sorted_by(|one, two| one < two) => Ok(*last),
         _ => Err(wrong()),
@@ -373,10 +548,21 @@ fn check_lengths(lengths: &[u32]) -> Result<u32> {
 
 /// Only what is decided chunk by chunk can be combined with what is shared.
 fn parse_select(select: &str, scheme: &str) -> Result<Selection> {
-    if let Some(part) = select.split(',').find(|part| *part != "spex" && !part.starts_with("mod:")) {
+    if let Some(part) = select
+        .split(',')
+        .find(|part| *part != "spex" && !part.starts_with("mod:"))
+    {
         let what = "here there are spex and mod:N; for others write a filter with --filter-out FILE and build with --select spex:FILE,…";
         return Err(Error::Usage(format!("--select {part}: {what}")));
     }
     let tokenizer = Tokenizer::new(Rule::Word, false);
-    Selection::parse(&format!("{select},spex"), Of { tokenizer: &tokenizer, scheme, bits: BITS }).map_err(Error::Usage)
+    Selection::parse(
+        &format!("{select},spex"),
+        Of {
+            tokenizer: &tokenizer,
+            scheme,
+            bits: BITS,
+        },
+    )
+    .map_err(Error::Usage)
 }

@@ -42,11 +42,16 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let is_host = |host: &str| host.rsplit_once(':').is_some_and(|(name, port)| !name.is_empty() && port.parse::<u16>().is_ok());
+        let is_host = |host: &str| {
+            host.rsplit_once(':')
+                .is_some_and(|(name, port)| !name.is_empty() && port.parse::<u16>().is_ok())
+        };
         match text.split_once(':') {
             Some(("unix", path)) if !path.is_empty() => Ok(Self::Unix(path.into())),
             Some(("tcp", host)) if is_host(host) => Ok(Self::Tcp(host.to_owned())),
-            _ => Err(format!("'{text}' is neither unix:PATH nor tcp:HOST:PORT, such as tcp:127.0.0.1:7000")),
+            _ => Err(format!(
+                "'{text}' is neither unix:PATH nor tcp:HOST:PORT, such as tcp:127.0.0.1:7000"
+            )),
         }
     }
 }
@@ -107,7 +112,14 @@ impl Stream {
         #[cfg(not(target_vendor = "apple"))]
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the bytes are borrowed, and the descriptor is open as long as the stream is.
-        let send = || unsafe { libc::send(self.as_fd().as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+        let send = || unsafe {
+            libc::send(
+                self.as_fd().as_raw_fd(),
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                flags,
+            )
+        };
         loop {
             let Ok(count) = usize::try_from(send()) else {
                 match io::Error::last_os_error() {
@@ -173,7 +185,9 @@ impl Listener {
     pub fn bind(address: &Address, allow_remote: bool) -> Result<Self> {
         match address {
             Address::Unix(path) => Self::bind_unix(path),
-            Address::Tcp(host) => Self::bind_tcp(host, allow_remote).map_err(|error| Error::io(address, error)),
+            Address::Tcp(host) => {
+                Self::bind_tcp(host, allow_remote).map_err(|error| Error::io(address, error))
+            }
         }
     }
 
@@ -193,15 +207,26 @@ impl Listener {
     fn bind_unix(path: &Path) -> Result<Self> {
         ensure_free(path)?;
         let failed = |error| Error::io(path.display(), error);
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let private = tempfile::Builder::new().prefix(".s").rand_bytes(4).tempdir_in(parent).map_err(failed)?;
+        let parent = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        let private = tempfile::Builder::new()
+            .prefix(".s")
+            .rand_bytes(4)
+            .tempdir_in(parent)
+            .map_err(failed)?;
         let beside = private.path().join("s");
         let listener = UnixListener::bind(&beside).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         fs::set_permissions(&beside, fs::Permissions::from_mode(0o600)).map_err(failed)?;
         fs::rename(&beside, path).map_err(failed)?;
         let file = fs::symlink_metadata(path).map_err(failed)?;
-        Ok(Self::Unix(listener, path.to_owned(), (file.dev(), file.ino())))
+        Ok(Self::Unix(
+            listener,
+            path.to_owned(),
+            (file.dev(), file.ino()),
+        ))
     }
 
     /// Where it really listens: a port 0 has become another one.
@@ -259,9 +284,18 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
         (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3),
     ]);
     for (level, name, value) in options {
-        let (value, length): (libc::c_int, _) = (value, size_of::<libc::c_int>() as libc::socklen_t);
+        let (value, length): (libc::c_int, _) =
+            (value, size_of::<libc::c_int>() as libc::socklen_t);
         // SAFETY: the descriptor is open as long as the stream is borrowed, and the value is as long as it is said to be.
-        let set = unsafe { libc::setsockopt(stream.as_raw_fd(), level, name, (&raw const value).cast(), length) };
+        let set = unsafe {
+            libc::setsockopt(
+                stream.as_raw_fd(),
+                level,
+                name,
+                (&raw const value).cast(),
+                length,
+            )
+        };
         if set != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -275,11 +309,19 @@ fn connect_unix(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     // SAFETY: an address of zeros is one, without a name.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     if bytes.len() >= address.sun_path.len() {
-        let what = format!("a path of {} bytes, sockets have less than {}", bytes.len(), address.sun_path.len());
+        let what = format!(
+            "a path of {} bytes, sockets have less than {}",
+            bytes.len(),
+            address.sun_path.len()
+        );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    address.sun_path.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from as libc::c_char);
+    address
+        .sun_path
+        .iter_mut()
+        .zip(bytes)
+        .for_each(|(to, from)| *to = *from as libc::c_char);
     // SAFETY: calls without pointers; the descriptor is new and nobody else's.
     let stream = unsafe {
         let descriptor = libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0);
@@ -292,11 +334,18 @@ fn connect_unix(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     // This holds for the connection itself, too.
     stream.set_write_timeout(Some(limit.max(Duration::from_millis(1))))?;
     // SAFETY: the address is as long as it is said to be.
-    let connected =
-        unsafe { libc::connect(stream.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_un>() as libc::socklen_t) };
+    let connected = unsafe {
+        libc::connect(
+            stream.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_un>() as libc::socklen_t,
+        )
+    };
     if connected != 0 {
         return Err(match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "it accepts no connection"),
+            error if error.kind() == io::ErrorKind::WouldBlock => {
+                io::Error::new(io::ErrorKind::TimedOut, "it accepts no connection")
+            }
             error => error,
         });
     }
@@ -310,12 +359,16 @@ fn ensure_free(path: &Path) -> Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Error::io(path.display(), error)),
-        Ok(file) if !file.file_type().is_socket() => return refused("is no socket; choose another name"),
+        Ok(file) if !file.file_type().is_socket() => {
+            return refused("is no socket; choose another name");
+        }
         Ok(_) => {}
     }
     match connect_unix(path, LOOK) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
-        Err(error) if error.kind() != io::ErrorKind::TimedOut => Err(Error::io(path.display(), error)),
+        Err(error) if error.kind() != io::ErrorKind::TimedOut => {
+            Err(Error::io(path.display(), error))
+        }
         _ => refused("another process listens on it; stop that one, or choose another name"),
     }
 }
@@ -326,10 +379,26 @@ mod tests {
 
     #[test]
     fn addresses_are_read_back_as_written() {
-        for text in ["unix:a b", "unix:/x:y", "tcp:127.0.0.1:0", "tcp:[::1]:7000", "tcp:localhost:65535"] {
+        for text in [
+            "unix:a b",
+            "unix:/x:y",
+            "tcp:127.0.0.1:0",
+            "tcp:[::1]:7000",
+            "tcp:localhost:65535",
+        ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
-        for text in ["", "unix:", "tcp:", "tcp:localhost", "tcp::7000", "tcp:x:65536", "udp:x:1", "/run/x", "127.0.0.1:80"] {
+        for text in [
+            "",
+            "unix:",
+            "tcp:",
+            "tcp:localhost",
+            "tcp::7000",
+            "tcp:x:65536",
+            "udp:x:1",
+            "/run/x",
+            "127.0.0.1:80",
+        ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
     }

@@ -17,7 +17,11 @@ pub trait Answering: Send {
     fn ask(&mut self, requests: &[Request<'_>]) -> Result<Vec<Reply>>;
     /// Hands replies to `deliver`, some at a time and in order, before their documents are stored: if the process dies or `deliver` fails,
     /// no document is stored whose reply was not delivered. Servers that are asked elsewhere store them earlier.
-    fn ask_and_deliver(&mut self, requests: &[Request<'_>], deliver: &mut dyn FnMut(&[Reply]) -> Result<()>) -> Result<()>;
+    fn ask_and_deliver(
+        &mut self,
+        requests: &[Request<'_>],
+        deliver: &mut dyn FnMut(&[Reply]) -> Result<()>,
+    ) -> Result<()>;
     /// Removes all entries that have this id.
     fn remove(&mut self, id: &str) -> Result<Removed>;
     /// Returns when all that was added is on disk.
@@ -58,12 +62,21 @@ pub struct Hello {
 
 impl Hello {
     pub fn put(&self, out: &mut Vec<u8>) {
-        let Self { scheme, buckets, entries, min_similarity, top } = self;
+        let Self {
+            scheme,
+            buckets,
+            entries,
+            min_similarity,
+            top,
+        } = self;
         out.extend_from_slice(b"{\"hello\":1,\"scheme\":");
         put_id(out, Format::Ndjson, scheme);
         let Buckets { first, last } = buckets;
         // Writing to a vector cannot fail.
-        let _ = writeln!(out, ",\"buckets\":[{first},{last}],\"entries\":{entries},\"min_similarity\":{min_similarity},\"top\":{top}}}");
+        let _ = writeln!(
+            out,
+            ",\"buckets\":[{first},{last}],\"entries\":{entries},\"min_similarity\":{min_similarity},\"top\":{top}}}"
+        );
     }
 }
 
@@ -125,15 +138,27 @@ mod tests {
 
     #[test]
     fn what_is_usual_is_not_told() {
-        let found = |id: &str, similarity| Found { id: id.to_owned(), similarity };
-        let mut reply = Reply { matches: vec![found("b\"", 1.0), found("c", 0.9375)], ..Reply::default() };
+        let found = |id: &str, similarity| Found {
+            id: id.to_owned(),
+            similarity,
+        };
+        let mut reply = Reply {
+            matches: vec![found("b\"", 1.0), found("c", 0.9375)],
+            ..Reply::default()
+        };
         let put = |reply: &Reply, with_all| {
             let mut out = Vec::new();
             put_reply(&mut out, "a", reply, with_all);
             String::from_utf8(out).unwrap()
         };
-        assert_eq!(put(&Reply::default(), false), "{\"doc\":\"a\",\"best\":null}\n");
-        assert_eq!(put(&reply, false), "{\"doc\":\"a\",\"best\":{\"doc\":\"b\\\"\",\"similarity\":1}}\n");
+        assert_eq!(
+            put(&Reply::default(), false),
+            "{\"doc\":\"a\",\"best\":null}\n"
+        );
+        assert_eq!(
+            put(&reply, false),
+            "{\"doc\":\"a\",\"best\":{\"doc\":\"b\\\"\",\"similarity\":1}}\n"
+        );
         reply.is_left_out = true;
         reply.missing = vec!["tcp:x:1".into(), "unix:y".into()];
         let all = r#"{"doc":"a","best":{"doc":"b\"","similarity":1},"matches":[{"doc":"b\"","similarity":1},{"doc":"c","similarity":0.9375}],"added":false,"missing":["tcp:x:1","unix:y"]}"#;

@@ -13,7 +13,10 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    pub const ALL: Self = Self { first: 0, last: MOST };
+    pub const ALL: Self = Self {
+        first: 0,
+        last: MOST,
+    };
 
     pub fn new(first: u32, last: u32) -> Option<Self> {
         (first <= last && last <= MOST).then_some(Self { first, last })
@@ -39,9 +42,13 @@ impl FromStr for Buckets {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let numbers = text.split_once("..").and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+        let numbers = text
+            .split_once("..")
+            .and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
         let buckets = numbers.and_then(|(first, last)| Self::new(first, last));
-        buckets.ok_or_else(|| format!("'{text}' is no range of cardinalities from 0 to {MOST}, such as 0..127"))
+        buckets.ok_or_else(|| {
+            format!("'{text}' is no range of cardinalities from 0 to {MOST}, such as 0..127")
+        })
     }
 }
 
@@ -54,7 +61,9 @@ mod tests {
         for text in ["0..256", "128..128", "100..130"] {
             assert_eq!(text.parse::<Buckets>().unwrap().to_string(), text);
         }
-        for text in ["", "..", "1..", "..5", "5..4", "0..257", "-1..5", "1...5", "a..b"] {
+        for text in [
+            "", "..", "1..", "..5", "5..4", "0..257", "-1..5", "1...5", "a..b",
+        ] {
             assert!(text.parse::<Buckets>().is_err(), "{text}");
         }
     }
@@ -62,7 +71,13 @@ mod tests {
     #[test]
     fn both_ends_are_included() {
         let buckets = Buckets::new(10, 20).unwrap();
-        assert_eq!([9, 10, 20, 21].map(|cardinality| buckets.contains(cardinality)), [false, true, true, false]);
-        assert_eq!([0..=9, 0..=10, 20..=30, 21..=30, 0..=256].map(|range| buckets.overlaps(&range)), [false, true, true, false, true]);
+        assert_eq!(
+            [9, 10, 20, 21].map(|cardinality| buckets.contains(cardinality)),
+            [false, true, true, false]
+        );
+        assert_eq!(
+            [0..=9, 0..=10, 20..=30, 21..=30, 0..=256].map(|range| buckets.overlaps(&range)),
+            [false, true, true, false, true]
+        );
     }
 }

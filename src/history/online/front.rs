@@ -47,7 +47,12 @@ struct Member {
 
 impl Front {
     /// Connects to all. One that is not there is looked for from then on; one that does not fit the others is an error.
-    pub fn connect(addresses: &[Address], scheme: Option<&PrintScheme>, wanted: Wanted, tell: Tell) -> Result<Self> {
+    pub fn connect(
+        addresses: &[Address],
+        scheme: Option<&PrintScheme>,
+        wanted: Wanted,
+        tell: Tell,
+    ) -> Result<Self> {
         let mender = Mender::start(LIMIT)?;
         let mut first_scheme = scheme.cloned();
         let mut members: Vec<Member> = addresses.iter().map(Member::new).collect();
@@ -61,9 +66,15 @@ impl Front {
                 }
             };
             let place = members[number].place();
-            let scheme =
-                first_scheme.get_or_insert(upstream.hello.scheme.parse().map_err(|what: String| Error::damaged(place.clone(), what))?);
-            ensure_fits(&upstream.hello, number, &members, scheme, &wanted).map_err(|what| Error::damaged(place, what))?;
+            let scheme = first_scheme.get_or_insert(
+                upstream
+                    .hello
+                    .scheme
+                    .parse()
+                    .map_err(|what: String| Error::damaged(place.clone(), what))?,
+            );
+            ensure_fits(&upstream.hello, number, &members, scheme, &wanted)
+                .map_err(|what| Error::damaged(place, what))?;
             members[number].come_back(upstream);
         }
         let Some(scheme) = first_scheme.filter(|_| absent.len() < members.len()) else {
@@ -71,24 +82,44 @@ impl Front {
             return Err(Error::io(&members[number].name, error));
         };
         for (number, error) in &absent {
-            tell(&Problem::new(members[*number].place(), format!("{error}; it is left out until it is there")));
+            tell(&Problem::new(
+                members[*number].place(),
+                format!("{error}; it is left out until it is there"),
+            ));
             mender.seek(*number, &members[*number].address, false);
         }
-        let front = Self { scheme, wanted, members, mender, tell };
+        let front = Self {
+            scheme,
+            wanted,
+            members,
+            mender,
+            tell,
+        };
         front.tell_gaps();
         Ok(front)
     }
 
     /// Tells which cardinalities nobody keeps.
     fn tell_gaps(&self) {
-        let is_kept =
-            |cardinality: &u32| self.members.iter().any(|member| member.buckets.is_none_or(|buckets| buckets.contains(*cardinality)));
-        let gaps: Vec<u32> = (0..=Buckets::ALL.last).filter(|cardinality| !is_kept(cardinality)).collect();
-        let runs = gaps.chunk_by(|one, two| one + 1 == *two).filter_map(|run| Buckets::new(*run.first()?, *run.last()?));
+        let is_kept = |cardinality: &u32| {
+            self.members.iter().any(|member| {
+                member
+                    .buckets
+                    .is_none_or(|buckets| buckets.contains(*cardinality))
+            })
+        };
+        let gaps: Vec<u32> = (0..=Buckets::ALL.last)
+            .filter(|cardinality| !is_kept(cardinality))
+            .collect();
+        let runs = gaps
+            .chunk_by(|one, two| one + 1 == *two)
+            .filter_map(|run| Buckets::new(*run.first()?, *run.last()?));
         let told: Vec<String> = runs.map(|run| run.to_string()).collect();
         if !told.is_empty() {
-            let what =
-                format!("no upstream keeps cardinalities {}; such documents are compared with others, but not added", told.join(", "));
+            let what = format!(
+                "no upstream keeps cardinalities {}; such documents are compared with others, but not added",
+                told.join(", ")
+            );
             (self.tell)(&Problem::new(Place::file("--upstream"), what));
         }
     }
@@ -97,14 +128,24 @@ impl Front {
     fn welcome(&mut self) {
         for (number, upstream) in self.mender.found() {
             let place = self.members[number].place();
-            match ensure_fits(&upstream.hello, number, &self.members, &self.scheme, &self.wanted) {
+            match ensure_fits(
+                &upstream.hello,
+                number,
+                &self.members,
+                &self.scheme,
+                &self.wanted,
+            ) {
                 Ok(()) => {
-                    (self.tell)(&Problem::new(place, format!("is there, with {} entries", upstream.hello.entries)));
+                    (self.tell)(&Problem::new(
+                        place,
+                        format!("is there, with {} entries", upstream.hello.entries),
+                    ));
                     self.members[number].come_back(upstream);
                 }
                 Err(what) => {
                     (self.tell)(&Problem::new(place, format!("{what}; it is left out")));
-                    self.mender.seek(number, &self.members[number].address, true);
+                    self.mender
+                        .seek(number, &self.members[number].address, true);
                 }
             }
         }
@@ -113,14 +154,21 @@ impl Front {
     fn lose(&mut self, number: usize, error: &std::io::Error) {
         let member = &mut self.members[number];
         member.upstream = None;
-        (self.tell)(&Problem::new(member.place(), format!("lost: {error}; it is left out until it is back")));
+        (self.tell)(&Problem::new(
+            member.place(),
+            format!("lost: {error}; it is left out until it is back"),
+        ));
         self.mender.seek(number, &member.address, false);
     }
 
     /// In the order of the buckets: of equals, those of the lower cardinality are named first.
     fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.members.len()).collect();
-        order.sort_by_key(|&number| self.members[number].buckets.map_or(u32::MAX, |buckets| buckets.first));
+        order.sort_by_key(|&number| {
+            self.members[number]
+                .buckets
+                .map_or(u32::MAX, |buckets| buckets.first)
+        });
         order
     }
 
@@ -129,16 +177,24 @@ impl Front {
         let deadline = Instant::now() + LIMIT;
         let mut replies = vec![Reply::default(); window.len()];
         for (request, reply) in window.iter().zip(&mut replies) {
-            reply.is_left_out = request.add && request.print.is_some_and(|print| !self.is_kept(print.cardinality()));
+            reply.is_left_out = request.add
+                && request
+                    .print
+                    .is_some_and(|print| !self.is_kept(print.cardinality()));
         }
         let order = self.order();
-        let sent: Vec<Vec<usize>> = order.iter().map(|&number| self.send(number, window, &mut replies)).collect();
+        let sent: Vec<Vec<usize>> = order
+            .iter()
+            .map(|&number| self.send(number, window, &mut replies))
+            .collect();
         for (&number, asked) in order.iter().zip(&sent) {
             self.receive(number, asked, window, &mut replies, deadline);
         }
         for reply in &mut replies {
             // Similarities of prints are so far apart that six decimals tell them all. The order is kept among equals.
-            reply.matches.sort_by_key(|found| Reverse((found.similarity * 1e6).round() as u64));
+            reply
+                .matches
+                .sort_by_key(|found| Reverse((found.similarity * 1e6).round() as u64));
             reply.matches.truncate(self.wanted.top);
         }
         replies
@@ -155,15 +211,25 @@ impl Front {
         for (at, request) in window.iter().enumerate() {
             let Some(print) = request.print else { continue };
             let cardinality = print.cardinality();
-            if member.buckets.is_none_or(|buckets| buckets.contains(cardinality) || buckets.overlaps(&least.cardinalities(cardinality))) {
-                put_request(&mut lines, request.id, print, request.add && member.keeps(cardinality));
+            if member.buckets.is_none_or(|buckets| {
+                buckets.contains(cardinality) || buckets.overlaps(&least.cardinalities(cardinality))
+            }) {
+                put_request(
+                    &mut lines,
+                    request.id,
+                    print,
+                    request.add && member.keeps(cardinality),
+                );
                 asked.push(at);
             }
         }
         if asked.is_empty() {
             return asked;
         }
-        let sent = member.upstream.as_mut().map(|upstream| upstream.send(&lines));
+        let sent = member
+            .upstream
+            .as_mut()
+            .map(|upstream| upstream.send(&lines));
         match sent {
             Some(Ok(())) => return asked,
             Some(Err(error)) => self.lose(number, &error),
@@ -173,9 +239,18 @@ impl Front {
         Vec::new()
     }
 
-    fn receive(&mut self, number: usize, asked: &[usize], window: &[Request<'_>], replies: &mut [Reply], deadline: Instant) {
+    fn receive(
+        &mut self,
+        number: usize,
+        asked: &[usize],
+        window: &[Request<'_>],
+        replies: &mut [Reply],
+        deadline: Instant,
+    ) {
         for (done, &at) in asked.iter().enumerate() {
-            let Some(upstream) = &mut self.members[number].upstream else { return };
+            let Some(upstream) = &mut self.members[number].upstream else {
+                return;
+            };
             match upstream.reply(deadline) {
                 Ok(reply) => {
                     replies[at].matches.extend(reply.matches);
@@ -190,11 +265,19 @@ impl Front {
         }
     }
 
-    fn note_missing(&self, number: usize, asked: &[usize], window: &[Request<'_>], replies: &mut [Reply]) {
+    fn note_missing(
+        &self,
+        number: usize,
+        asked: &[usize],
+        window: &[Request<'_>],
+        replies: &mut [Reply],
+    ) {
         let member = &self.members[number];
         for &at in asked {
             replies[at].missing.push(member.name.clone());
-            let is_kept = window[at].print.is_some_and(|print| member.keeps(print.cardinality()));
+            let is_kept = window[at]
+                .print
+                .is_some_and(|print| member.keeps(print.cardinality()));
             replies[at].is_left_out |= window[at].add && is_kept;
         }
     }
@@ -208,11 +291,22 @@ impl Answering for Front {
     /// Of all together; the entries are those that they had when they were last connected.
     fn hello(&self) -> Hello {
         let buckets = || self.members.iter().filter_map(|member| member.buckets);
-        let (first, last) = (buckets().map(|buckets| buckets.first).min(), buckets().map(|buckets| buckets.last).max());
+        let (first, last) = (
+            buckets().map(|buckets| buckets.first).min(),
+            buckets().map(|buckets| buckets.last).max(),
+        );
         Hello {
             scheme: self.scheme.to_string(),
-            buckets: first.zip(last).and_then(|(first, last)| Buckets::new(first, last)).unwrap_or(Buckets::ALL),
-            entries: self.members.iter().filter_map(|member| member.upstream.as_ref()).map(|upstream| upstream.hello.entries).sum(),
+            buckets: first
+                .zip(last)
+                .and_then(|(first, last)| Buckets::new(first, last))
+                .unwrap_or(Buckets::ALL),
+            entries: self
+                .members
+                .iter()
+                .filter_map(|member| member.upstream.as_ref())
+                .map(|upstream| upstream.hello.entries)
+                .sum(),
             min_similarity: self.wanted.least.to_f64(),
             top: self.wanted.top,
         }
@@ -229,7 +323,11 @@ impl Answering for Front {
         Ok(replies)
     }
 
-    fn ask_and_deliver(&mut self, requests: &[Request<'_>], deliver: &mut dyn FnMut(&[Reply]) -> Result<()>) -> Result<()> {
+    fn ask_and_deliver(
+        &mut self,
+        requests: &[Request<'_>],
+        deliver: &mut dyn FnMut(&[Reply]) -> Result<()>,
+    ) -> Result<()> {
         deliver(&self.ask(requests)?)
     }
 
@@ -239,8 +337,11 @@ impl Answering for Front {
         put_removal(&mut line, id);
         for number in 0..self.members.len() {
             let deadline = Instant::now() + LIMIT;
-            let done =
-                self.members[number].upstream.as_mut().map(|upstream| upstream.send(&line).and_then(|()| upstream.removed(deadline)));
+            let done = self.members[number].upstream.as_mut().map(|upstream| {
+                upstream
+                    .send(&line)
+                    .and_then(|()| upstream.removed(deadline))
+            });
             match done {
                 Some(Ok(Some(done))) => {
                     removed.count += done.count;
@@ -270,12 +371,22 @@ fn window_length(requests: &[Request<'_>]) -> usize {
         bytes += request.id.len();
         bytes <= WINDOW_BYTES
     };
-    requests.iter().take(WINDOW_REQUESTS).take_while(fits).count().max(1)
+    requests
+        .iter()
+        .take(WINDOW_REQUESTS)
+        .take_while(fits)
+        .count()
+        .max(1)
 }
 
 impl Member {
     fn new(address: &Address) -> Self {
-        Self { address: address.clone(), name: address.to_string().into(), upstream: None, buckets: None }
+        Self {
+            address: address.clone(),
+            name: address.to_string().into(),
+            upstream: None,
+            buckets: None,
+        }
     }
 
     fn place(&self) -> Place {
@@ -283,7 +394,8 @@ impl Member {
     }
 
     fn keeps(&self, cardinality: u32) -> bool {
-        self.buckets.is_some_and(|buckets| buckets.contains(cardinality))
+        self.buckets
+            .is_some_and(|buckets| buckets.contains(cardinality))
     }
 
     fn come_back(&mut self, upstream: Upstream) {
@@ -293,20 +405,46 @@ impl Member {
 }
 
 /// Refuses a server whose answers would not go with those of the others.
-fn ensure_fits(hello: &Hello, number: usize, members: &[Member], scheme: &PrintScheme, wanted: &Wanted) -> Result<(), String> {
-    let Hello { buckets, min_similarity, top, .. } = hello;
+fn ensure_fits(
+    hello: &Hello,
+    number: usize,
+    members: &[Member],
+    scheme: &PrintScheme,
+    wanted: &Wanted,
+) -> Result<(), String> {
+    let Hello {
+        buckets,
+        min_similarity,
+        top,
+        ..
+    } = hello;
     if hello.scheme != scheme.to_string() {
-        return Err(format!("scheme is '{}', expected '{scheme}'; prints of two schemes cannot be compared", hello.scheme));
+        return Err(format!(
+            "scheme is '{}', expected '{scheme}'; prints of two schemes cannot be compared",
+            hello.scheme
+        ));
     }
     if *min_similarity != wanted.least.to_f64() {
         let asked = wanted.least.to_f64();
-        return Err(format!("it answers from a similarity of {min_similarity} on, expected {asked}; give both the same --min-similarity"));
+        return Err(format!(
+            "it answers from a similarity of {min_similarity} on, expected {asked}; give both the same --min-similarity"
+        ));
     }
     if *top < wanted.top {
-        return Err(format!("it gives the best {top}, expected {} or more; start it with --top {}", wanted.top, wanted.top));
+        return Err(format!(
+            "it gives the best {top}, expected {} or more; start it with --top {}",
+            wanted.top, wanted.top
+        ));
     }
-    for (_, other) in members.iter().enumerate().filter(|(other, _)| *other != number) {
-        if let Some(theirs) = other.buckets.filter(|theirs| theirs.overlaps(&(buckets.first..=buckets.last))) {
+    for (_, other) in members
+        .iter()
+        .enumerate()
+        .filter(|(other, _)| *other != number)
+    {
+        if let Some(theirs) = other
+            .buckets
+            .filter(|theirs| theirs.overlaps(&(buckets.first..=buckets.last)))
+        {
             return Err(format!(
                 "it keeps cardinalities {buckets}, and {} keeps {theirs}; give each a range of its own with --buckets",
                 other.name

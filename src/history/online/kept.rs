@@ -18,14 +18,28 @@ pub struct Kept {
 
 impl Kept {
     /// Opens a history or makes one, and tells what of it was lost to a crash.
-    pub fn open(directory: &Path, options: Options, buckets: Buckets, wanted: Wanted, tell: Tell) -> Result<Self> {
+    pub fn open(
+        directory: &Path,
+        options: Options,
+        buckets: Buckets,
+        wanted: Wanted,
+        tell: Tell,
+    ) -> Result<Self> {
         let (history, notes) = History::open(directory, options)?;
         notes.iter().for_each(|note| tell(note));
-        Ok(Self { history, buckets, wanted, tell })
+        Ok(Self {
+            history,
+            buckets,
+            wanted,
+            tell,
+        })
     }
 
     fn tell_notes(&mut self) {
-        self.history.notes().iter().for_each(|note| (self.tell)(note));
+        self.history
+            .notes()
+            .iter()
+            .for_each(|note| (self.tell)(note));
     }
 
     fn keeps(&self, print: Option<Print>) -> bool {
@@ -34,16 +48,33 @@ impl Kept {
 
     /// The same requests, of which only those are added that belong here.
     fn kept<'r>(&self, requests: &[Request<'r>]) -> Vec<Request<'r>> {
-        requests.iter().map(|request| Request { add: request.add && self.keeps(request.print), ..*request }).collect()
+        requests
+            .iter()
+            .map(|request| Request {
+                add: request.add && self.keeps(request.print),
+                ..*request
+            })
+            .collect()
     }
 }
 
 fn replies(answers: Vec<Answer>, requests: &[Request<'_>], kept: &[Request<'_>]) -> Vec<Reply> {
     let reply = |(answer, (asked, kept)): (Answer, (&Request<'_>, &Request<'_>))| {
-        let found = answer.matches.into_iter().map(|found| Found { similarity: found.likeness.similarity(), id: found.id });
-        Reply { matches: found.collect(), is_left_out: asked.add && !kept.add, missing: Vec::new() }
+        let found = answer.matches.into_iter().map(|found| Found {
+            similarity: found.likeness.similarity(),
+            id: found.id,
+        });
+        Reply {
+            matches: found.collect(),
+            is_left_out: asked.add && !kept.add,
+            missing: Vec::new(),
+        }
     };
-    answers.into_iter().zip(requests.iter().zip(kept)).map(reply).collect()
+    answers
+        .into_iter()
+        .zip(requests.iter().zip(kept))
+        .map(reply)
+        .collect()
 }
 
 impl Answering for Kept {
@@ -68,13 +99,18 @@ impl Answering for Kept {
         Ok(replies(answers, requests, &kept))
     }
 
-    fn ask_and_deliver(&mut self, requests: &[Request<'_>], deliver: &mut dyn FnMut(&[Reply]) -> Result<()>) -> Result<()> {
+    fn ask_and_deliver(
+        &mut self,
+        requests: &[Request<'_>],
+        deliver: &mut dyn FnMut(&[Reply]) -> Result<()>,
+    ) -> Result<()> {
         let (kept, mut done) = (self.kept(requests), 0);
-        self.history.ask_and_deliver(&kept, &self.wanted, &mut |answers| {
-            let some = done..done + answers.len();
-            done = some.end;
-            deliver(&replies(answers, &requests[some.clone()], &kept[some]))
-        })?;
+        self.history
+            .ask_and_deliver(&kept, &self.wanted, &mut |answers| {
+                let some = done..done + answers.len();
+                done = some.end;
+                deliver(&replies(answers, &requests[some.clone()], &kept[some]))
+            })?;
         self.tell_notes();
         Ok(())
     }
@@ -82,11 +118,17 @@ impl Answering for Kept {
     fn remove(&mut self, id: &str) -> Result<Removed> {
         let count = self.history.remove(id)?;
         self.tell_notes();
-        Ok(Removed { count, missing: Vec::new() })
+        Ok(Removed {
+            count,
+            missing: Vec::new(),
+        })
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.history.close()?.iter().for_each(|note| (self.tell)(note));
+        self.history
+            .close()?
+            .iter()
+            .for_each(|note| (self.tell)(note));
         Ok(())
     }
 }

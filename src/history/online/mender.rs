@@ -45,15 +45,30 @@ impl Mender {
     pub fn start(limit: Duration) -> Result<Self> {
         let shared = Arc::new(Shared::default());
         let of_thread = shared.clone();
-        let thread = thread::Builder::new().spawn(move || of_thread.mend(limit)).map_err(|error| Error::io("a thread", error))?;
-        Ok(Self { shared, thread: Some(thread) })
+        let thread = thread::Builder::new()
+            .spawn(move || of_thread.mend(limit))
+            .map_err(|error| Error::io("a thread", error))?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
     }
 
     /// Has a server looked for. `is_refused`: it is there, but cannot be used, and that will not change soon.
     pub fn seek(&self, number: usize, address: &Address, is_refused: bool) {
         let wait = if is_refused { LONGEST_WAIT } else { FIRST_WAIT };
-        let due = Instant::now() + if is_refused { LONGEST_WAIT } else { Duration::ZERO };
-        self.shared.lock().lost.push(Lost { number, address: address.clone(), due, wait });
+        let due = Instant::now()
+            + if is_refused {
+                LONGEST_WAIT
+            } else {
+                Duration::ZERO
+            };
+        self.shared.lock().lost.push(Lost {
+            number,
+            address: address.clone(),
+            due,
+            wait,
+        });
         self.shared.changed.notify_all();
     }
 
@@ -90,7 +105,11 @@ impl Shared {
                         other.due = Instant::now() + other.wait;
                         other.wait = (2 * other.wait).min(LONGEST_WAIT);
                     };
-                    state.lost.iter_mut().filter(|other| other.number == lost.number).for_each(again);
+                    state
+                        .lost
+                        .iter_mut()
+                        .filter(|other| other.number == lost.number)
+                        .for_each(again);
                 }
             }
         }
@@ -101,14 +120,21 @@ impl Shared {
         let mut state = self.lock();
         while !state.is_over {
             let Some(first) = state.lost.iter().min_by_key(|lost| lost.due).cloned() else {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             let left = first.due.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Some(first);
             }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         None
     }

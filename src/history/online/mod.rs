@@ -35,7 +35,10 @@ pub const ID_BYTES: usize = 64 << 10;
 /// Refuses an id that is too long: it would be in memory, and in answers, again and again.
 pub fn ensure_id_is_short(id: &str) -> Result<(), String> {
     if id.len() > ID_BYTES {
-        return Err(format!("an id of {} bytes, {ID_BYTES} is the most; give it a shorter one", id.len()));
+        return Err(format!(
+            "an id of {} bytes, {ID_BYTES} is the most; give it a shorter one",
+            id.len()
+        ));
     }
     Ok(())
 }
@@ -44,18 +47,45 @@ pub fn ensure_id_is_short(id: &str) -> Result<(), String> {
 #[derive(Debug, Clone)]
 pub enum Of {
     /// A history, of which this keeps only prints of some cardinalities. Its scheme is that of the input.
-    Directory { directory: PathBuf, options: history::Options, buckets: Buckets },
+    Directory {
+        directory: PathBuf,
+        options: history::Options,
+        buckets: Buckets,
+    },
     /// Servers.
     Upstreams(Vec<Address>),
 }
 
 /// Opens a history, or connects to servers. The scheme, where it is known, must be theirs.
-pub fn open(of: &Of, scheme: Option<PrintScheme>, wanted: Wanted, tell: &Tell) -> Result<Box<dyn Answering>> {
+pub fn open(
+    of: &Of,
+    scheme: Option<PrintScheme>,
+    wanted: Wanted,
+    tell: &Tell,
+) -> Result<Box<dyn Answering>> {
     match of {
-        Of::Directory { directory, options, buckets } => {
-            let options = history::Options { scheme, ..options.clone() };
-            Ok(Box::new(Kept::open(directory, options, *buckets, wanted, tell.clone())?))
+        Of::Directory {
+            directory,
+            options,
+            buckets,
+        } => {
+            let options = history::Options {
+                scheme,
+                ..options.clone()
+            };
+            Ok(Box::new(Kept::open(
+                directory,
+                options,
+                *buckets,
+                wanted,
+                tell.clone(),
+            )?))
         }
-        Of::Upstreams(addresses) => Ok(Box::new(Front::connect(addresses, scheme.as_ref(), wanted, tell.clone())?)),
+        Of::Upstreams(addresses) => Ok(Box::new(Front::connect(
+            addresses,
+            scheme.as_ref(),
+            wanted,
+            tell.clone(),
+        )?)),
     }
 }

@@ -34,8 +34,20 @@ impl Upstream {
         let deadline = Instant::now() + limit;
         let stream = Stream::connect(address, limit)?;
         stream.set_write_limit(limit)?;
-        let hello = Hello { scheme: String::new(), buckets: Buckets::ALL, entries: 0, min_similarity: 0.0, top: 0 };
-        let mut upstream = Self { stream, buffer: Vec::new(), at: 0, block: vec![0; READ_BYTES], hello };
+        let hello = Hello {
+            scheme: String::new(),
+            buckets: Buckets::ALL,
+            entries: 0,
+            min_similarity: 0.0,
+            top: 0,
+        };
+        let mut upstream = Self {
+            stream,
+            buffer: Vec::new(),
+            at: 0,
+            block: vec![0; READ_BYTES],
+            hello,
+        };
         upstream.send(b"{\"hello\":1}\n")?;
         upstream.hello = parse_hello(upstream.line(deadline)?)?;
         Ok(upstream)
@@ -68,9 +80,10 @@ impl Upstream {
         }
         let line = self.line(deadline)?;
         match serde_json::from_slice(line) {
-            Ok(Line::Removed { removed, missing }) => {
-                Ok(Some(Removed { count: removed, missing: missing.into_iter().map(Into::into).collect() }))
-            }
+            Ok(Line::Removed { removed, missing }) => Ok(Some(Removed {
+                count: removed,
+                missing: missing.into_iter().map(Into::into).collect(),
+            })),
             Ok(Line::Refused { .. }) => Ok(None),
             Err(_) => Err(unexpected(line)),
         }
@@ -88,7 +101,9 @@ impl Upstream {
             self.buffer.drain(..self.at);
             (scanned, self.at) = (self.buffer.len(), 0);
             if scanned > LINE_BYTES {
-                return Err(io::Error::other(format!("an answer of more than {LINE_BYTES} bytes")));
+                return Err(io::Error::other(format!(
+                    "an answer of more than {LINE_BYTES} bytes"
+                )));
             }
             self.read(deadline)?;
         }
@@ -100,10 +115,18 @@ impl Upstream {
         if now > deadline + GRACE {
             return Err(late());
         }
-        self.stream.set_read_limit(deadline.saturating_duration_since(now))?;
+        self.stream
+            .set_read_limit(deadline.saturating_duration_since(now))?;
         match (&self.stream).read(&mut self.block) {
-            Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection")),
-            Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut].contains(&error.kind()) => Err(late()),
+            Ok(0) => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "it closed the connection",
+            )),
+            Err(error)
+                if [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut].contains(&error.kind()) =>
+            {
+                Err(late())
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(error),
             Ok(count) => {
@@ -129,8 +152,14 @@ fn unexpected(line: &[u8]) -> io::Error {
     struct Refused {
         error: String,
     }
-    let told = serde_json::from_slice::<Refused>(line).map_or_else(|_| String::from_utf8_lossy(line).into_owned(), |refused| refused.error);
-    io::Error::other(format!("an answer that was not expected: {}", told.chars().take(SHOWN_CHARS).collect::<String>()))
+    let told = serde_json::from_slice::<Refused>(line).map_or_else(
+        |_| String::from_utf8_lossy(line).into_owned(),
+        |refused| refused.error,
+    );
+    io::Error::other(format!(
+        "an answer that was not expected: {}",
+        told.chars().take(SHOWN_CHARS).collect::<String>()
+    ))
 }
 
 fn parse_hello(line: &[u8]) -> io::Result<Hello> {
@@ -143,11 +172,25 @@ fn parse_hello(line: &[u8]) -> io::Result<Hello> {
         min_similarity: f64,
         top: usize,
     }
-    let Ok(Line { hello, scheme, buckets, entries, min_similarity, top }) = serde_json::from_slice(line) else {
+    let Ok(Line {
+        hello,
+        scheme,
+        buckets,
+        entries,
+        min_similarity,
+        top,
+    }) = serde_json::from_slice(line)
+    else {
         return Err(unexpected(line));
     };
     match Buckets::new(buckets.0, buckets.1) {
-        Some(buckets) if hello == 1 => Ok(Hello { scheme, buckets, entries, min_similarity, top }),
+        Some(buckets) if hello == 1 => Ok(Hello {
+            scheme,
+            buckets,
+            entries,
+            min_similarity,
+            top,
+        }),
         _ => Err(unexpected(line)),
     }
 }
@@ -171,8 +214,13 @@ fn parse_reply(line: &[u8]) -> io::Result<Reply> {
         missing: Vec<String>,
     }
     let line: Line<'_> = serde_json::from_slice(line).map_err(|_| unexpected(line))?;
-    let matches = line.matches.unwrap_or_else(|| line.best.into_iter().collect());
-    let found = |found: Match<'_>| Found { id: found.doc.into_owned(), similarity: found.similarity };
+    let matches = line
+        .matches
+        .unwrap_or_else(|| line.best.into_iter().collect());
+    let found = |found: Match<'_>| Found {
+        id: found.doc.into_owned(),
+        similarity: found.similarity,
+    };
     Ok(Reply {
         matches: matches.into_iter().map(found).collect(),
         is_left_out: line.added == Some(false),

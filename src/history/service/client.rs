@@ -100,23 +100,36 @@ impl Client {
 
     /// What it has beyond its share, of memory that all have together; with room for so much more of a line.
     pub fn excess(&self, more: usize) -> usize {
-        (self.room_for(more) + self.output.len() + self.away.unwrap_or(0)).saturating_sub(SHARE_BYTES)
+        (self.room_for(more) + self.output.len() + self.away.unwrap_or(0))
+            .saturating_sub(SHARE_BYTES)
     }
 
     /// The room that a line has when so much more has come. Most lines come whole, and need none.
     fn room_for(&self, more: usize) -> usize {
-        let length = if self.input.is_empty() { 0 } else { self.input.len() + more };
-        if length > self.input.capacity() { length.next_power_of_two() } else { self.input.capacity() }
+        let length = if self.input.is_empty() {
+            0
+        } else {
+            self.input.len() + more
+        };
+        if length > self.input.capacity() {
+            length.next_power_of_two()
+        } else {
+            self.input.capacity()
+        }
     }
 
     /// Makes room for so much more of a line.
     pub fn make_room(&mut self, more: usize) {
-        self.input.reserve_exact(self.room_for(more) - self.input.len());
+        self.input
+            .reserve_exact(self.room_for(more) - self.input.len());
     }
 
     /// Whether what comes would be read, if there is memory for it.
     pub fn is_listened_to(&self) -> bool {
-        self.phase == Phase::Open && self.away.is_none() && self.answers < MOST_ANSWERS && self.unsent().len() < MOST_BYTES
+        self.phase == Phase::Open
+            && self.away.is_none()
+            && self.answers < MOST_ANSWERS
+            && self.unsent().len() < MOST_BYTES
     }
 
     /// Whether it takes a long line that it waits with so much more.
@@ -173,7 +186,12 @@ impl Client {
 
     /// Takes what was received: short lines are read, and from the first long one on they are a piece for others. A line that is not whole
     /// waits for its rest.
-    pub fn take(&mut self, block: &mut [u8], reader: &mut RequestReader, mut asked: impl FnMut(Asked)) -> Option<Piece> {
+    pub fn take(
+        &mut self,
+        block: &mut [u8],
+        reader: &mut RequestReader,
+        mut asked: impl FnMut(Asked),
+    ) -> Option<Piece> {
         let Some(last) = memchr::memrchr(b'\n', block) else {
             self.take_part(block);
             if self.input.len() > LINE_BYTES {
@@ -203,23 +221,40 @@ impl Client {
     }
 
     /// Its side is closed: the last line may lack its end.
-    pub fn take_end(&mut self, reader: &mut RequestReader, mut asked: impl FnMut(Asked)) -> Option<Piece> {
+    pub fn take_end(
+        &mut self,
+        reader: &mut RequestReader,
+        mut asked: impl FnMut(Asked),
+    ) -> Option<Piece> {
         self.phase = Phase::Closing;
         let mut line = std::mem::take(&mut self.input);
         if line.len() > SHORT_BYTES {
             return Some(self.send_away(line));
         }
         self.line += 1;
-        reader.read(&mut line, self.line).into_iter().for_each(&mut asked);
+        reader
+            .read(&mut line, self.line)
+            .into_iter()
+            .for_each(&mut asked);
         None
     }
 
     /// Reads lines as long as they are short; says how many bytes that were.
-    fn read_short(&mut self, lines: &mut [u8], reader: &mut RequestReader, mut asked: impl FnMut(Asked)) -> usize {
+    fn read_short(
+        &mut self,
+        lines: &mut [u8],
+        reader: &mut RequestReader,
+        mut asked: impl FnMut(Asked),
+    ) -> usize {
         let mut at = 0;
-        while let Some(length) = memchr::memchr(b'\n', &lines[at..]).filter(|&length| length <= SHORT_BYTES) {
+        while let Some(length) =
+            memchr::memchr(b'\n', &lines[at..]).filter(|&length| length <= SHORT_BYTES)
+        {
             self.line += 1;
-            reader.read(&mut lines[at..at + length], self.line).into_iter().for_each(&mut asked);
+            reader
+                .read(&mut lines[at..at + length], self.line)
+                .into_iter()
+                .for_each(&mut asked);
             at += length + 1;
         }
         at
@@ -227,7 +262,11 @@ impl Client {
 
     fn send_away(&mut self, lines: Vec<u8>) -> Piece {
         self.away = Some(lines.capacity());
-        Piece { client: self.number, lines, first_line: self.line + 1 }
+        Piece {
+            client: self.number,
+            lines,
+            first_line: self.line + 1,
+        }
     }
 
     /// So many lines were read elsewhere.
@@ -240,12 +279,19 @@ impl Client {
     pub fn refuse(&mut self, what: &str) -> Asked {
         self.input = Vec::new();
         self.phase = Phase::Closing;
-        Asked::Wrong(format!("line {}: {what}; the connection is closed", self.line + 1))
+        Asked::Wrong(format!(
+            "line {}: {what}; the connection is closed",
+            self.line + 1
+        ))
     }
 
     /// Writes answers as far as it takes them at once; the rest waits.
     pub fn answer(&mut self, lines: &[u8]) {
-        let written = if self.unsent().is_empty() { self.send(lines) } else { 0 };
+        let written = if self.unsent().is_empty() {
+            self.send(lines)
+        } else {
+            0
+        };
         if self.phase != Phase::Gone && written < lines.len() {
             self.output.extend_from_slice(&lines[written..]);
             self.answers += count_lines(&lines[written..]);
@@ -284,7 +330,11 @@ impl Client {
     /// Closes its own side, when all is said; whoever has closed theirs is gone then.
     pub fn leave(&mut self) {
         self.stream.shut(Shutdown::Write);
-        self.phase = if self.is_at_end { Phase::Gone } else { Phase::Leaving };
+        self.phase = if self.is_at_end {
+            Phase::Gone
+        } else {
+            Phase::Leaving
+        };
     }
 }
 
@@ -313,8 +363,18 @@ mod tests {
     }
 
     fn reader() -> RequestReader {
-        let scheme = PrintScheme { tokens: Tokenizer::new(Rule::Word, false).scheme() };
-        RequestReader::new(&corpus::Options::default(), &scheme, Wanted { least: Ratio::ALL, top: 1 }).unwrap()
+        let scheme = PrintScheme {
+            tokens: Tokenizer::new(Rule::Word, false).scheme(),
+        };
+        RequestReader::new(
+            &corpus::Options::default(),
+            &scheme,
+            Wanted {
+                least: Ratio::ALL,
+                top: 1,
+            },
+        )
+        .unwrap()
     }
 
     fn line() -> impl Strategy<Value = String> {
@@ -322,7 +382,8 @@ mod tests {
             Just(String::new()),
             Just("no JSON".to_owned()),
             (0_u8..9).prop_map(|id| format!("{{\"remove\":\"{id}\"}}")),
-            (0..2 * SHORT_BYTES).prop_map(|length| format!("{{\"text\":\"{}\"}}", "a b".repeat(length / 3))),
+            (0..2 * SHORT_BYTES)
+                .prop_map(|length| format!("{{\"text\":\"{}\"}}", "a b".repeat(length / 3))),
         ]
     }
 
@@ -368,7 +429,12 @@ mod tests {
         let (mut taken, mut block) = (0, vec![0; 50_000]);
         while !client.is_answered() {
             let count = other.read(&mut block).unwrap();
-            assert!(block[..count].iter().zip(taken..).all(|(&byte, at)| (byte == b'\n') == (at % 1000 == 999)));
+            assert!(
+                block[..count]
+                    .iter()
+                    .zip(taken..)
+                    .all(|(&byte, at)| (byte == b'\n') == (at % 1000 == 999))
+            );
             taken += count;
             client.can_write = true;
             client.flush();

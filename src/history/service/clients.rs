@@ -80,7 +80,9 @@ impl Clients {
     }
 
     pub fn numbers(&self) -> Vec<usize> {
-        (0..self.all.len()).filter(|&number| self.all[number].is_some()).collect()
+        (0..self.all.len())
+            .filter(|&number| self.all[number].is_some())
+            .collect()
     }
 
     pub fn connected(&self) -> usize {
@@ -137,7 +139,9 @@ impl Clients {
 
     /// Looks what is to be done with a client after something was read, answered or written.
     pub fn settle(&mut self, number: usize) {
-        let Some(client) = self.get(number) else { return };
+        let Some(client) = self.get(number) else {
+            return;
+        };
         if client.phase == Phase::Closing && client.is_answered() {
             client.leave();
             if client.phase == Phase::Leaving {
@@ -145,11 +149,19 @@ impl Clients {
             }
         }
         self.count_bytes(number);
-        let Some(Some(client)) = self.all.get(number) else { return };
+        let Some(Some(client)) = self.all.get(number) else {
+            return;
+        };
         match client.phase {
             Phase::Gone if client.is_idle() => self.remove(number),
             // Who waits for memory gets a turn when there is some.
-            Phase::Open if client.can_read && client.is_listened_to() && !self.starving.contains(&number) => self.take_turn(number),
+            Phase::Open
+                if client.can_read
+                    && client.is_listened_to()
+                    && !self.starving.contains(&number) =>
+            {
+                self.take_turn(number)
+            }
             Phase::Leaving if client.can_read => self.take_turn(number),
             _ => {}
         }
@@ -159,7 +171,9 @@ impl Clients {
         self.set_deadline(number, None);
         self.starving.remove(&number);
         // Closed, it is not waited for any more.
-        let Some(client) = self.all[number].take() else { return };
+        let Some(client) = self.all[number].take() else {
+            return;
+        };
         if client.is_queued {
             self.turns.retain(|&other| other != number);
         }
@@ -169,7 +183,9 @@ impl Clients {
     }
 
     fn count_bytes(&mut self, number: usize) {
-        let Some(client) = self.get(number) else { return };
+        let Some(client) = self.get(number) else {
+            return;
+        };
         let counts = client.excess(0);
         let counted = std::mem::replace(&mut client.counted, counts);
         self.count(counted, counts);
@@ -179,12 +195,16 @@ impl Clients {
     fn count(&mut self, before: usize, now: usize) {
         self.used_bytes = self.used_bytes - before + now;
         if now < before {
-            std::mem::take(&mut self.starving).into_iter().for_each(|number| self.take_turn(number));
+            std::mem::take(&mut self.starving)
+                .into_iter()
+                .for_each(|number| self.take_turn(number));
         }
     }
 
     fn set_deadline(&mut self, number: usize, deadline: Option<Instant>) {
-        let Some(client) = self.get(number) else { return };
+        let Some(client) = self.get(number) else {
+            return;
+        };
         let before = std::mem::replace(&mut client.deadline, deadline);
         before.map(|before| self.deadlines.remove(&(before, number)));
         deadline.map(|deadline| self.deadlines.insert((deadline, number)));
@@ -196,7 +216,11 @@ impl Clients {
 
     /// One that has taken too long.
     pub fn next_late(&mut self, now: Instant) -> Option<usize> {
-        let (_, number) = self.deadlines.first().copied().filter(|&(deadline, _)| deadline <= now)?;
+        let (_, number) = self
+            .deadlines
+            .first()
+            .copied()
+            .filter(|&(deadline, _)| deadline <= now)?;
         self.set_deadline(number, None);
         Some(number)
     }
@@ -245,7 +269,10 @@ mod tests {
         // The other one goes.
         clients.get(0).unwrap().phase = Phase::Gone;
         clients.settle(0);
-        assert_eq!((clients.turns(), clients.connected(), clients.starving.len()), (1, 1, 0));
+        assert_eq!(
+            (clients.turns(), clients.connected(), clients.starving.len()),
+            (1, 1, 0)
+        );
         assert!(attend(&mut clients) && clients.first_deadline().is_none());
     }
 }

@@ -38,7 +38,12 @@ pub struct Engine<'o> {
 
 impl<'o> Engine<'o> {
     pub fn new(answering: Box<dyn Answering>, options: &'o Options) -> Self {
-        Self { answering: Some(answering), options, most: LEAST_BATCH, failed: None }
+        Self {
+            answering: Some(answering),
+            options,
+            most: LEAST_BATCH,
+            failed: None,
+        }
     }
 
     pub fn has_failed(&self) -> bool {
@@ -49,8 +54,12 @@ impl<'o> Engine<'o> {
     pub fn answer(&mut self, jobs: &[Job]) -> Lines {
         if let Some(answering) = &mut self.answering {
             let start = Instant::now();
-            let answered = panic::catch_unwind(AssertUnwindSafe(|| answer(&mut **answering, self.options, jobs)));
-            match answered.unwrap_or_else(|_| Err(Error::Usage("the thread that answers died".to_owned()))) {
+            let answered = panic::catch_unwind(AssertUnwindSafe(|| {
+                answer(&mut **answering, self.options, jobs)
+            }));
+            match answered
+                .unwrap_or_else(|_| Err(Error::Usage("the thread that answers died".to_owned())))
+            {
                 Ok(lines) => {
                     self.most = next_batch(self.most, jobs.len(), start.elapsed());
                     return lines;
@@ -60,8 +69,13 @@ impl<'o> Engine<'o> {
             }
         }
         let mut lines = Lines::default();
-        let error = self.failed.as_ref().map(Error::to_string).unwrap_or_default();
-        jobs.iter().for_each(|_| lines.put(|out| put_error(out, &error)));
+        let error = self
+            .failed
+            .as_ref()
+            .map(Error::to_string)
+            .unwrap_or_default();
+        jobs.iter()
+            .for_each(|_| lines.put(|out| put_error(out, &error)));
         lines
     }
 
@@ -112,9 +126,12 @@ fn answer(answering: &mut dyn Answering, options: &Options, jobs: &[Job]) -> Res
     for run in jobs.chunk_by(|one, two| is_like(one) && is_like(two)) {
         match &run[0].asked {
             Asked::Like { .. } => ask(answering, options, run, &mut lines)?,
-            Asked::Remove(_) if !options.add => {
-                lines.put(|out| put_error(out, "nothing can be removed: the history is only read (--no-add)"))
-            }
+            Asked::Remove(_) if !options.add => lines.put(|out| {
+                put_error(
+                    out,
+                    "nothing can be removed: the history is only read (--no-add)",
+                )
+            }),
             Asked::Remove(id) => {
                 let removed = answering.remove(id)?;
                 lines.put(|out| removed.put(out));
@@ -126,17 +143,34 @@ fn answer(answering: &mut dyn Answering, options: &Options, jobs: &[Job]) -> Res
     Ok(lines)
 }
 
-fn ask(answering: &mut dyn Answering, options: &Options, run: &[Job], lines: &mut Lines) -> Result<()> {
+fn ask(
+    answering: &mut dyn Answering,
+    options: &Options,
+    run: &[Job],
+    lines: &mut Lines,
+) -> Result<()> {
     let mut requests = Vec::with_capacity(run.len());
     let mut terms = Vec::with_capacity(run.len());
     for job in run {
-        if let Asked::Like { id, print, add, least, top } = &job.asked {
-            requests.push(Request { id, print: *print, add: options.add && add.unwrap_or(true) });
+        if let Asked::Like {
+            id,
+            print,
+            add,
+            least,
+            top,
+        } = &job.asked
+        {
+            requests.push(Request {
+                id,
+                print: *print,
+                add: options.add && add.unwrap_or(true),
+            });
             terms.push((*add == Some(true) && !options.add, *least, *top));
         }
     }
     let replies = answering.ask(&requests)?;
-    for ((request, mut reply), (is_refused, least, top)) in requests.iter().zip(replies).zip(terms) {
+    for ((request, mut reply), (is_refused, least, top)) in requests.iter().zip(replies).zip(terms)
+    {
         reply.is_left_out |= is_refused;
         if let Some(least) = least {
             reply.matches.retain(|found| reaches(found, least));
@@ -165,12 +199,19 @@ mod tests {
 
     #[test]
     fn nobody_waits_long_for_others() {
-        let after = |pace: Duration| (0..20).fold(LEAST_BATCH, |most, _| next_batch(most, most, pace * most as u32));
+        let after = |pace: Duration| {
+            (0..20).fold(LEAST_BATCH, |most, _| {
+                next_batch(most, most, pace * most as u32)
+            })
+        };
         assert_eq!(after(Duration::from_micros(20)), MOST_BATCH);
         assert_eq!(after(Duration::from_secs(1)), LEAST_BATCH);
         assert!((32..=64).contains(&after(Duration::from_millis(1))));
         // What takes as long for one as for many is asked together.
-        assert_eq!((0..20).fold(LEAST_BATCH, |most, _| next_batch(most, most, LONG)), MOST_BATCH);
+        assert_eq!(
+            (0..20).fold(LEAST_BATCH, |most, _| next_batch(most, most, LONG)),
+            MOST_BATCH
+        );
         // Who asks little has no part in it.
         assert_eq!(next_batch(64, 3, Duration::from_millis(1)), 64);
     }

@@ -37,14 +37,24 @@ pub struct Readers {
 
 impl Readers {
     /// `wake` is called when there is something to take.
-    pub fn start(count: usize, reader: &RequestReader, wake: impl Fn() + Send + Sync + 'static) -> Result<Self> {
+    pub fn start(
+        count: usize,
+        reader: &RequestReader,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Self> {
         let (pieces, waiting) = mpsc::channel::<Piece>();
         let (send, read) = mpsc::channel();
         let (waiting, wake) = (Arc::new(Mutex::new(waiting)), Arc::new(wake));
         let mut threads = Vec::new();
         for _ in 0..count {
-            let (mut reader, waiting, send, wake) = (reader.clone(), waiting.clone(), send.clone(), wake.clone());
-            let next = move || waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let (mut reader, waiting, send, wake) =
+                (reader.clone(), waiting.clone(), send.clone(), wake.clone());
+            let next = move || {
+                waiting
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .recv()
+            };
             let body = move || {
                 while let Ok(piece) = next() {
                     let read = panic::catch_unwind(AssertUnwindSafe(|| piece.read(&mut reader)));
@@ -54,9 +64,18 @@ impl Readers {
                     wake();
                 }
             };
-            threads.push(thread::Builder::new().spawn(body).map_err(|error| Error::io("a thread that reads lines", error))?);
+            threads.push(
+                thread::Builder::new()
+                    .spawn(body)
+                    .map_err(|error| Error::io("a thread that reads lines", error))?,
+            );
         }
-        Ok(Self { pieces: Some(pieces), read, pending: 0, threads })
+        Ok(Self {
+            pieces: Some(pieces),
+            read,
+            pending: 0,
+            threads,
+        })
     }
 
     pub fn submit(&mut self, piece: Piece) {
@@ -67,9 +86,12 @@ impl Readers {
 
     /// A piece that was read.
     pub fn take(&mut self) -> Result<Option<ReadPiece>> {
-        let Ok(read) = self.read.try_recv() else { return Ok(None) };
+        let Ok(read) = self.read.try_recv() else {
+            return Ok(None);
+        };
         self.pending -= 1;
-        read.map(Some).map_err(|_| Error::Usage("a thread that reads lines died".to_owned()))
+        read.map(Some)
+            .map_err(|_| Error::Usage("a thread that reads lines died".to_owned()))
     }
 }
 
@@ -91,7 +113,11 @@ impl Piece {
             lines += 1;
         }
         reader.give_back();
-        ReadPiece { client: self.client, asked, lines }
+        ReadPiece {
+            client: self.client,
+            asked,
+            lines,
+        }
     }
 }
 
@@ -108,26 +134,51 @@ mod tests {
     };
 
     fn readers(count: usize) -> (Readers, Receiver<()>) {
-        let scheme = PrintScheme { tokens: Tokenizer::new(Rule::Word, false).scheme() };
-        let reader = RequestReader::new(&corpus::Options::default(), &scheme, Wanted { least: Ratio::ALL, top: 1 }).unwrap();
+        let scheme = PrintScheme {
+            tokens: Tokenizer::new(Rule::Word, false).scheme(),
+        };
+        let reader = RequestReader::new(
+            &corpus::Options::default(),
+            &scheme,
+            Wanted {
+                least: Ratio::ALL,
+                top: 1,
+            },
+        )
+        .unwrap();
         let (send, woken) = mpsc::channel();
-        (Readers::start(count, &reader, move || send.send(()).unwrap_or(())).unwrap(), woken)
+        (
+            Readers::start(count, &reader, move || send.send(()).unwrap_or(())).unwrap(),
+            woken,
+        )
     }
 
     #[test]
     fn lines_are_read_in_order_and_counted() {
         let (mut readers, woken) = readers(3);
         for client in 0..20 {
-            let lines = format!("{{\"id\":\"{client}\",\"text\":\"a\"}}\n\nno\n{{\"remove\":\"b\"}}");
-            readers.submit(Piece { client, lines: lines.into(), first_line: 5 });
+            let lines =
+                format!("{{\"id\":\"{client}\",\"text\":\"a\"}}\n\nno\n{{\"remove\":\"b\"}}");
+            readers.submit(Piece {
+                client,
+                lines: lines.into(),
+                first_line: 5,
+            });
         }
         let mut seen = [false; 20];
         while readers.pending > 0 {
             woken.recv().unwrap();
-            let ReadPiece { client, asked, lines } = readers.take().unwrap().unwrap();
+            let ReadPiece {
+                client,
+                asked,
+                lines,
+            } = readers.take().unwrap().unwrap();
             assert_eq!(lines, 4);
             assert!(matches!(&asked[0], Asked::Like { id, .. } if **id == client.to_string()));
-            assert_eq!(asked[1], Asked::Wrong("line 7: not JSON: expected ident at column 2".to_owned()));
+            assert_eq!(
+                asked[1],
+                Asked::Wrong("line 7: not JSON: expected ident at column 2".to_owned())
+            );
             assert_eq!(asked[2..], [Asked::Remove("b".into())]);
             assert!(!std::mem::replace(&mut seen[client], true));
         }

@@ -91,15 +91,36 @@ impl RequestReader {
         self.ensure_is_less(least, top)?;
         let parsed = self.fields.parse(line, &mut self.tokens, &mut self.blots)?;
         let file = &self.file;
-        let item = |id, content| Item { id, file, line: Some(number), bytes: None, hash: None, content };
-        let like = |id: &str, print| ensure_id_is_short(id).map(|()| Some(Asked::Like { id: id.into(), print, add, least, top }));
+        let item = |id, content| Item {
+            id,
+            file,
+            line: Some(number),
+            bytes: None,
+            hash: None,
+            content,
+        };
+        let like = |id: &str, print| {
+            ensure_id_is_short(id).map(|()| {
+                Some(Asked::Like {
+                    id: id.into(),
+                    print,
+                    add,
+                    least,
+                    top,
+                })
+            })
+        };
         match parsed {
             Line::Header(header) => self.ensure_scheme(&header).map(|()| None),
             Line::End { .. } => Ok(None),
-            Line::Blots(_) => Err("blots, where documents, tokens or prints are expected".to_owned()),
+            Line::Blots(_) => {
+                Err("blots, where documents, tokens or prints are expected".to_owned())
+            }
             Line::Print(found, printed) => like(&found.doc, printed.print),
             Line::Tokens(found) => {
-                let (printed, _) = self.prints.print(&item(&found.doc, Content::Tokens(&self.tokens)))?;
+                let (printed, _) = self
+                    .prints
+                    .print(&item(&found.doc, Content::Tokens(&self.tokens)))?;
                 like(&found.doc, printed.print)
             }
             Line::Document { id, text } => {
@@ -112,13 +133,20 @@ impl RequestReader {
 
     /// Refuses to give more than the service does.
     fn ensure_is_less(&self, least: Option<Ratio>, top: Option<usize>) -> Result<(), String> {
-        let Wanted { least: from, top: most } = self.wanted;
+        let Wanted {
+            least: from,
+            top: most,
+        } = self.wanted;
         if let Some(least) = least.filter(|least| least.is_less_than(from)) {
             let (least, from) = (least.to_f64(), from.to_f64());
-            return Err(format!("the field 'min_similarity' is {least}, the service answers from {from} on (--min-similarity)"));
+            return Err(format!(
+                "the field 'min_similarity' is {least}, the service answers from {from} on (--min-similarity)"
+            ));
         }
         if let Some(top) = top.filter(|&top| top > most) {
-            return Err(format!("the field 'top' is {top}, the service gives the best {most} (--top)"));
+            return Err(format!(
+                "the field 'top' is {top}, the service gives the best {most} (--top)"
+            ));
         }
         Ok(())
     }
@@ -130,10 +158,17 @@ impl RequestReader {
                 self.prints.scheme.to_string()
             }
             Kind::Tokens => self.prints.scheme.tokens.to_string(),
-            Kind::Blots => return Err("a stream of blots, where documents, tokens or prints are expected".to_owned()),
+            Kind::Blots => {
+                return Err(
+                    "a stream of blots, where documents, tokens or prints are expected".to_owned(),
+                );
+            }
         };
         if header.scheme != expected {
-            return Err(format!("scheme is '{}', expected '{expected}'; prints of two schemes cannot be compared", header.scheme));
+            return Err(format!(
+                "scheme is '{}', expected '{expected}'; prints of two schemes cannot be compared",
+                header.scheme
+            ));
         }
         Ok(())
     }
@@ -157,34 +192,58 @@ type Fields<'l> = BTreeMap<Cow<'l, str>, &'l RawValue>;
 /// What a line says beside, or instead of, a document. Only the one field of a line can ask for something else. Of a document the
 /// fields add, min_similarity and top are ours and must be right; others are its own business.
 fn control(line: &[u8]) -> Result<Control, String> {
-    static NAMES: LazyLock<[Finder<'static>; 5]> =
-        LazyLock::new(|| ["\"add\"", "\"remove\"", "\"hello\"", "\"min_similarity\"", "\"top\""].map(Finder::new));
+    static NAMES: LazyLock<[Finder<'static>; 5]> = LazyLock::new(|| {
+        [
+            "\"add\"",
+            "\"remove\"",
+            "\"hello\"",
+            "\"min_similarity\"",
+            "\"top\"",
+        ]
+        .map(Finder::new)
+    });
     if NAMES.iter().all(|name| name.find(line).is_none()) {
         return Ok(Control::Terms(Terms::default()));
     }
     // The reader of the document reports what is not JSON.
     let fields: Fields<'_> = serde_json::from_slice(line).unwrap_or_default();
     match fields.first_key_value() {
-        Some((name, value)) if fields.len() == 1 && name == "remove" => removal(value).map(Control::Asked),
+        Some((name, value)) if fields.len() == 1 && name == "remove" => {
+            removal(value).map(Control::Asked)
+        }
         Some((name, _)) if fields.len() == 1 && name == "hello" => {
             field(&fields, "hello", "1", |value| (value == "1").then_some(()))?;
             Ok(Control::Asked(Asked::Hello))
         }
         _ => Ok(Control::Terms(Terms {
             add: field(&fields, "add", "true or false", |value| value.parse().ok())?,
-            least: field(&fields, "min_similarity", "a similarity from 0 to 1, such as 0.94 or \"94%\"", |value| {
-                value.trim_matches('"').parse().ok()
+            least: field(
+                &fields,
+                "min_similarity",
+                "a similarity from 0 to 1, such as 0.94 or \"94%\"",
+                |value| value.trim_matches('"').parse().ok(),
+            )?,
+            top: field(&fields, "top", "a whole number from 1 on", |value| {
+                value.parse().ok().filter(|&top| top > 0)
             })?,
-            top: field(&fields, "top", "a whole number from 1 on", |value| value.parse().ok().filter(|&top| top > 0))?,
         })),
     }
 }
 
 /// The value of a field, if there is one; it must be what is expected.
-fn field<T>(fields: &Fields<'_>, name: &str, expected: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, String> {
-    let Some(value) = fields.get(name) else { return Ok(None) };
+fn field<T>(
+    fields: &Fields<'_>,
+    name: &str,
+    expected: &str,
+    read: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, String> {
+    let Some(value) = fields.get(name) else {
+        return Ok(None);
+    };
     let shown = || value.get().chars().take(SHOWN_CHARS).collect::<String>();
-    read(value.get()).map(Some).ok_or_else(|| format!("the field '{name}' is {}, it must be {expected}", shown()))
+    read(value.get())
+        .map(Some)
+        .ok_or_else(|| format!("the field '{name}' is {}, it must be {expected}", shown()))
 }
 
 /// An id is a text, or a number as it is written.
@@ -196,7 +255,10 @@ fn removal(value: &RawValue) -> Result<Asked, String> {
     if serde_json::from_str::<serde_json::Number>(text).is_ok() {
         return Ok(Asked::Remove(text.into()));
     }
-    Err(format!("the field 'remove' is {}, it must be an id", text.chars().take(SHOWN_CHARS).collect::<String>()))
+    Err(format!(
+        "the field 'remove' is {}, it must be an id",
+        text.chars().take(SHOWN_CHARS).collect::<String>()
+    ))
 }
 
 /// A wrong value is shown with its beginning only.
@@ -208,15 +270,30 @@ mod tests {
     use crate::text::token::{Rule, Tokenizer};
 
     fn read(line: &str) -> Option<Asked> {
-        let scheme = PrintScheme { tokens: Tokenizer::new(Rule::Word, false).scheme() };
-        let wanted = Wanted { least: "0.9".parse().unwrap(), top: 3 };
-        RequestReader::new(&corpus::Options::default(), &scheme, wanted).unwrap().read(&mut line.as_bytes().to_vec(), 7)
+        let scheme = PrintScheme {
+            tokens: Tokenizer::new(Rule::Word, false).scheme(),
+        };
+        let wanted = Wanted {
+            least: "0.9".parse().unwrap(),
+            top: 3,
+        };
+        RequestReader::new(&corpus::Options::default(), &scheme, wanted)
+            .unwrap()
+            .read(&mut line.as_bytes().to_vec(), 7)
     }
 
     fn told(line: &str) -> String {
         match read(line) {
-            Some(Asked::Like { id, print, add, least: None, top: None }) => format!("{id} {} {add:?}", print.is_some()),
-            Some(Asked::Like { id, least, top, .. }) => format!("{id} {:?} {top:?}", least.map(Ratio::to_f64)),
+            Some(Asked::Like {
+                id,
+                print,
+                add,
+                least: None,
+                top: None,
+            }) => format!("{id} {} {add:?}", print.is_some()),
+            Some(Asked::Like { id, least, top, .. }) => {
+                format!("{id} {:?} {top:?}", least.map(Ratio::to_f64))
+            }
             Some(Asked::Wrong(what)) => what,
             other => format!("{other:?}"),
         }
@@ -226,14 +303,28 @@ mod tests {
     fn lines_ask_for_one_thing() {
         let print = "0".repeat(64);
         assert_eq!(told(r#"{"id":"a","text":"b"}"#), "a true None");
-        assert_eq!(told(r#"{"id":"a","text":"...","add":true}"#), "a false Some(true)");
-        assert_eq!(told(r#"{"text":"b", "add" : false}"#), "-:7 true Some(false)");
-        assert_eq!(told(&format!(r#"{{"doc":"a","print":"{print}","add":false}}"#)), "a true Some(false)");
+        assert_eq!(
+            told(r#"{"id":"a","text":"...","add":true}"#),
+            "a false Some(true)"
+        );
+        assert_eq!(
+            told(r#"{"text":"b", "add" : false}"#),
+            "-:7 true Some(false)"
+        );
+        assert_eq!(
+            told(&format!(r#"{{"doc":"a","print":"{print}","add":false}}"#)),
+            "a true Some(false)"
+        );
         assert_eq!(told(r#"{"doc":"a","tokens":["x"]}"#), "a true None");
         assert_eq!(read(r#"{"remove":"a"}"#), Some(Asked::Remove("a".into())));
         assert_eq!(read(r#"{"remove":5}"#), Some(Asked::Remove("5".into())));
         assert_eq!(read(r#"{"hello":1}"#), Some(Asked::Hello));
-        for nothing in ["", " \r", r#"{"end":{"records":1}}"#, r#"{"dedup":"prints","version":1,"scheme":"word@18.0 minhash:256@2"}"#] {
+        for nothing in [
+            "",
+            " \r",
+            r#"{"end":{"records":1}}"#,
+            r#"{"dedup":"prints","version":1,"scheme":"word@18.0 minhash:256@2"}"#,
+        ] {
             assert_eq!(read(nothing), None, "{nothing}");
         }
     }
@@ -241,15 +332,30 @@ mod tests {
     /// A corpus may have any fields, but for the three that say how to answer.
     #[test]
     fn fields_of_documents_are_their_own() {
-        assert_eq!(told(r#"{"id":"a","text":"b","remove":["c"],"hello":"d"}"#), "a true None");
-        assert_eq!(told(r#"{"id":"a","text":"say \"add\" and \"remove\""}"#), "a true None");
+        assert_eq!(
+            told(r#"{"id":"a","text":"b","remove":["c"],"hello":"d"}"#),
+            "a true None"
+        );
+        assert_eq!(
+            told(r#"{"id":"a","text":"say \"add\" and \"remove\""}"#),
+            "a true None"
+        );
     }
 
     #[test]
     fn a_request_may_ask_for_less_than_the_service_gives() {
-        assert_eq!(told(r#"{"id":"a","text":"b","min_similarity":0.95}"#), "a Some(0.95) None");
-        assert_eq!(told(r#"{"id":"a","text":"b","min_similarity":"90%","top":3}"#), "a Some(0.9) Some(3)");
-        assert_eq!(told(r#"{"id":"a","text":"b","min_similarity":1,"top":1}"#), "a Some(1.0) Some(1)");
+        assert_eq!(
+            told(r#"{"id":"a","text":"b","min_similarity":0.95}"#),
+            "a Some(0.95) None"
+        );
+        assert_eq!(
+            told(r#"{"id":"a","text":"b","min_similarity":"90%","top":3}"#),
+            "a Some(0.9) Some(3)"
+        );
+        assert_eq!(
+            told(r#"{"id":"a","text":"b","min_similarity":1,"top":1}"#),
+            "a Some(1.0) Some(1)"
+        );
     }
 
     /// None of them is ignored without a word.
@@ -272,16 +378,28 @@ mod tests {
             assert_eq!(told(&format!(r#"{{"id":"a","text":"b",{field}}}"#)), format!("line 7: {expected}"));
             assert_eq!(told(&format!(r#"{{"doc":"a","print":"{print}",{field}}}"#)), format!("line 7: {expected}"));
         }
-        assert_eq!(told(r#"{"remove":["a"]}"#), r#"line 7: the field 'remove' is ["a"], it must be an id"#);
-        assert_eq!(told(r#"{"hello":"you"}"#), r#"line 7: the field 'hello' is "you", it must be 1"#);
+        assert_eq!(
+            told(r#"{"remove":["a"]}"#),
+            r#"line 7: the field 'remove' is ["a"], it must be an id"#
+        );
+        assert_eq!(
+            told(r#"{"hello":"you"}"#),
+            r#"line 7: the field 'hello' is "you", it must be 1"#
+        );
     }
 
     #[test]
     fn wrong_lines_are_told_by_their_number() {
         assert_eq!(told("x"), "line 7: not JSON: expected value at column 1");
         assert_eq!(told(r#"{"id":"a"}"#), "line 7: no field 'text' with a text");
-        assert_eq!(told(r#"{"doc":"a","blots":["1"]}"#), "line 7: blots, where documents, tokens or prints are expected");
-        assert!(told(r#"{"dedup":"prints","version":1,"scheme":"line@18.0 minhash:256@2"}"#).starts_with("line 7: scheme is 'line@18.0"));
+        assert_eq!(
+            told(r#"{"doc":"a","blots":["1"]}"#),
+            "line 7: blots, where documents, tokens or prints are expected"
+        );
+        assert!(
+            told(r#"{"dedup":"prints","version":1,"scheme":"line@18.0 minhash:256@2"}"#)
+                .starts_with("line 7: scheme is 'line@18.0")
+        );
         assert!(told(r#"{"add":true}"#).starts_with("line 7: no field"));
     }
 }

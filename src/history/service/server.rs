@@ -69,12 +69,25 @@ impl Stop {
 /// Serves until it is told to stop; then all that was read is answered, and all that was added is on disk.
 ///
 /// `ready` is told where it listens, and how many entries there are.
-pub fn serve(answering: Box<dyn Answering>, options: &Options, stop: Stop, ready: impl FnOnce(&Address, u64)) -> Result<()> {
+pub fn serve(
+    answering: Box<dyn Answering>,
+    options: &Options,
+    stop: Stop,
+    ready: impl FnOnce(&Address, u64),
+) -> Result<()> {
     let reader = RequestReader::new(&options.reading, answering.scheme(), options.wanted)?;
     let listener = Listener::bind(&options.address, options.allow_remote)?;
-    let address = listener.address().map_err(|error| Error::io(&options.address, error))?;
+    let address = listener
+        .address()
+        .map_err(|error| Error::io(&options.address, error))?;
     let entries = answering.hello().entries;
-    let mut server = Server::new(Engine::new(answering, options), listener, reader, &stop, options)?;
+    let mut server = Server::new(
+        Engine::new(answering, options),
+        listener,
+        reader,
+        &stop,
+        options,
+    )?;
     ready(&address, entries);
     let ran = server.run();
     // What was answered is on disk, however it ended.
@@ -102,7 +115,13 @@ struct Server<'o> {
 }
 
 impl<'o> Server<'o> {
-    fn new(engine: Engine<'o>, listener: Listener, reader: RequestReader, stop: &Stop, options: &'o Options) -> Result<Self> {
+    fn new(
+        engine: Engine<'o>,
+        listener: Listener,
+        reader: RequestReader,
+        stop: &Stop,
+        options: &'o Options,
+    ) -> Result<Self> {
         let failed = |error| Error::io(&options.address, error);
         let poll = Poll::new().map_err(failed)?;
         watch(poll.registry(), &listener, LISTENER, Interest::READABLE).map_err(failed)?;
@@ -139,7 +158,11 @@ impl<'o> Server<'o> {
     fn part(&mut self) -> Result<()> {
         self.listener = None;
         for number in self.clients.numbers() {
-            if let Some(client) = self.clients.get(number).filter(|client| client.phase == Phase::Open) {
+            if let Some(client) = self
+                .clients
+                .get(number)
+                .filter(|client| client.phase == Phase::Open)
+            {
                 client.phase = Phase::Closing;
             }
             self.clients.settle(number);
@@ -158,7 +181,8 @@ impl<'o> Server<'o> {
 
     /// Waits for something to do, and does it: everybody of whom something came, or who can take more, has a turn.
     fn turn(&mut self, limit: Option<Instant>) -> Result<()> {
-        self.wait(limit).map_err(|error| Error::io(&self.options.address, error))?;
+        self.wait(limit)
+            .map_err(|error| Error::io(&self.options.address, error))?;
         self.accept_some();
         while let Some(piece) = self.readers.take()? {
             if let Some(client) = self.clients.get(piece.client) {
@@ -181,8 +205,15 @@ impl<'o> Server<'o> {
     /// Waits until something comes, or it is time for something.
     fn wait(&mut self, limit: Option<Instant>) -> io::Result<()> {
         let is_busy = self.clients.turns() > 0 || self.can_accept && self.accepts_from.is_none();
-        let next = [limit, self.accepts_from, self.clients.first_deadline()].into_iter().flatten().min();
-        let left = if is_busy { Some(Duration::ZERO) } else { next.map(|next| next.saturating_duration_since(Instant::now())) };
+        let next = [limit, self.accepts_from, self.clients.first_deadline()]
+            .into_iter()
+            .flatten()
+            .min();
+        let left = if is_busy {
+            Some(Duration::ZERO)
+        } else {
+            next.map(|next| next.saturating_duration_since(Instant::now()))
+        };
         match self.poll.poll(&mut self.events, left) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             polled => polled?,
@@ -204,11 +235,17 @@ impl<'o> Server<'o> {
         }
         self.accepts_from = None;
         for _ in 0..MOST_ACCEPTED {
-            let Some(listener) = &self.listener else { return self.can_accept = false };
+            let Some(listener) = &self.listener else {
+                return self.can_accept = false;
+            };
             match listener.accept() {
                 Ok(stream) => self.admit(stream),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.can_accept = false,
-                Err(error) if [io::ErrorKind::Interrupted, io::ErrorKind::ConnectionAborted].contains(&error.kind()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return self.can_accept = false;
+                }
+                Err(error)
+                    if [io::ErrorKind::Interrupted, io::ErrorKind::ConnectionAborted]
+                        .contains(&error.kind()) => {}
                 // Too many open files: somebody will go.
                 Err(_) => return self.accepts_from = Some(Instant::now() + BREATH),
             }
@@ -220,7 +257,13 @@ impl<'o> Server<'o> {
         let is_full = self.clients.connected() - self.clients.refused >= self.options.max_clients;
         let token = Token(self.clients.next_number());
         if is_full && self.clients.refused == MOST_REFUSED
-            || watch(self.poll.registry(), &stream, token, Interest::READABLE | Interest::WRITABLE).is_err()
+            || watch(
+                self.poll.registry(),
+                &stream,
+                token,
+                Interest::READABLE | Interest::WRITABLE,
+            )
+            .is_err()
         {
             return;
         }
@@ -233,8 +276,12 @@ impl<'o> Server<'o> {
 
     /// Somebody has a turn: takes its answers, and is read from once.
     fn attend(&mut self) {
-        let Some(number) = self.clients.next_turn() else { return };
-        let Some(client) = self.clients.get(number) else { return };
+        let Some(number) = self.clients.next_turn() else {
+            return;
+        };
+        let Some(client) = self.clients.get(number) else {
+            return;
+        };
         client.flush();
         if client.phase == Phase::Leaving {
             client.ignore(&mut self.block);
@@ -244,9 +291,13 @@ impl<'o> Server<'o> {
             let piece = match client.receive(block) {
                 Came::Nothing => None,
                 Came::End => client.take_end(reader, |one| asked.push(one)),
-                Came::Bytes(count) => client.take(&mut block[..count], reader, |one| asked.push(one)),
+                Came::Bytes(count) => {
+                    client.take(&mut block[..count], reader, |one| asked.push(one))
+                }
             };
-            piece.into_iter().for_each(|piece| self.readers.submit(piece));
+            piece
+                .into_iter()
+                .for_each(|piece| self.readers.submit(piece));
             self.ask(number, asked);
         }
         self.clients.settle(number);
@@ -256,7 +307,8 @@ impl<'o> Server<'o> {
         if let Some(client) = self.clients.get(client) {
             client.asked += asked.len();
         }
-        self.jobs.extend(asked.into_iter().map(|asked| Job { client, asked }));
+        self.jobs
+            .extend(asked.into_iter().map(|asked| Job { client, asked }));
     }
 
     /// Answers all that was asked, and hands the answers over, those of a client together.
@@ -286,9 +338,13 @@ impl<'o> Server<'o> {
     fn expire(&mut self) {
         while let Some(number) = self.clients.next_late(Instant::now()) {
             let most = self.clients.most_bytes();
-            let Some(client) = self.clients.get(number) else { continue };
+            let Some(client) = self.clients.get(number) else {
+                continue;
+            };
             if client.phase == Phase::Open {
-                let why = format!("all clients together have {most} bytes, which is the most (--client-memory); try again later");
+                let why = format!(
+                    "all clients together have {most} bytes, which is the most (--client-memory); try again later"
+                );
                 let refused = client.refuse(&why);
                 self.ask(number, vec![refused]);
             } else {
@@ -300,7 +356,12 @@ impl<'o> Server<'o> {
 }
 
 /// Has the system tell, once each time, when something comes or can be written.
-fn watch(registry: &Registry, what: &impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
+fn watch(
+    registry: &Registry,
+    what: &impl AsFd,
+    token: Token,
+    interest: Interest,
+) -> io::Result<()> {
     registry.register(&mut SourceFd(&what.as_fd().as_raw_fd()), token, interest)
 }
 
@@ -342,14 +403,24 @@ mod tests {
         }
 
         fn hello(&self) -> Hello {
-            Hello { scheme: self.0.to_string(), buckets: Buckets::ALL, entries: 0, min_similarity: 1.0, top: 1 }
+            Hello {
+                scheme: self.0.to_string(),
+                buckets: Buckets::ALL,
+                entries: 0,
+                min_similarity: 1.0,
+                top: 1,
+            }
         }
 
         fn ask(&mut self, _: &[Request<'_>]) -> Result<Vec<Reply>> {
             panic!("on purpose");
         }
 
-        fn ask_and_deliver(&mut self, _: &[Request<'_>], _: &mut dyn FnMut(&[Reply]) -> Result<()>) -> Result<()> {
+        fn ask_and_deliver(
+            &mut self,
+            _: &[Request<'_>],
+            _: &mut dyn FnMut(&[Reply]) -> Result<()>,
+        ) -> Result<()> {
             panic!("on purpose");
         }
 
@@ -374,21 +445,36 @@ mod tests {
             reading: corpus::Options::default(),
             threads: 1,
             add: true,
-            wanted: Wanted { least: Ratio::ALL, top: 1 },
+            wanted: Wanted {
+                least: Ratio::ALL,
+                top: 1,
+            },
         };
         let (send, ready) = mpsc::channel();
-        let scheme = PrintScheme { tokens: Tokenizer::new(Rule::Word, false).scheme() };
+        let scheme = PrintScheme {
+            tokens: Tokenizer::new(Rule::Word, false).scheme(),
+        };
         let server = thread::spawn(move || {
-            serve(Box::new(Dies(scheme)), &options, Stop::new().unwrap(), |address, _| send.send(address.clone()).unwrap())
+            serve(
+                Box::new(Dies(scheme)),
+                &options,
+                Stop::new().unwrap(),
+                |address, _| send.send(address.clone()).unwrap(),
+            )
         });
         assert!(matches!(ready.recv().unwrap(), Address::Unix(_)));
         let mut client = UnixStream::connect(directory.path().join("s")).unwrap();
         let mut sending = client.try_clone().unwrap();
-        let sender = thread::spawn(move || drop(sending.write_all("{\"id\":\"a\",\"text\":\"b\"}\n".repeat(100_000).as_bytes())));
+        let sender = thread::spawn(move || {
+            drop(sending.write_all("{\"id\":\"a\",\"text\":\"b\"}\n".repeat(100_000).as_bytes()))
+        });
         let mut answers = String::new();
         // What was on its way when the server hung up may be cut off.
         let _ = client.read_to_string(&mut answers);
-        assert!(answers.starts_with("{\"error\":\"the thread that answers died"), "{answers:.200}");
+        assert!(
+            answers.starts_with("{\"error\":\"the thread that answers died"),
+            "{answers:.200}"
+        );
         drop(client);
         sender.join().unwrap();
         assert!(server.join().unwrap().is_err());

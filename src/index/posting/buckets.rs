@@ -27,8 +27,19 @@ impl<const W: usize> Buckets<W> {
     pub fn new(buckets: usize, limit_bytes: u64, directory: TempDir) -> Self {
         // A vector that grows has room for twice as much.
         let most_held = usize::try_from(limit_bytes / (16 * W as u64)).unwrap_or(usize::MAX);
-        let buckets = (0..buckets).map(|_| Bucket { records: Vec::new(), spilled: Vec::new() }).collect();
-        Self { buckets, held: 0, most_held, directory, file: None }
+        let buckets = (0..buckets)
+            .map(|_| Bucket {
+                records: Vec::new(),
+                spilled: Vec::new(),
+            })
+            .collect();
+        Self {
+            buckets,
+            held: 0,
+            most_held,
+            directory,
+            file: None,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -54,9 +65,19 @@ impl<const W: usize> Buckets<W> {
             none => none.insert(TempFile::new(&self.directory)?),
         };
         let mut bytes = Vec::new();
-        for bucket in self.buckets.iter_mut().filter(|bucket| !bucket.records.is_empty()) {
+        for bucket in self
+            .buckets
+            .iter_mut()
+            .filter(|bucket| !bucket.records.is_empty())
+        {
             bytes.clear();
-            bytes.extend(bucket.records.as_flattened().iter().map(|word| word.to_le_bytes()));
+            bytes.extend(
+                bucket
+                    .records
+                    .as_flattened()
+                    .iter()
+                    .map(|word| word.to_le_bytes()),
+            );
             bucket.spilled.push(file.append(bytes.as_flattened())?);
             bucket.records = Vec::new();
         }
@@ -67,7 +88,11 @@ impl<const W: usize> Buckets<W> {
     /// Bytes of all records of a bucket.
     pub fn bytes(&self, bucket: usize) -> u64 {
         let Bucket { records, spilled } = &self.buckets[bucket];
-        size_of_val(&records[..]) as u64 + spilled.iter().map(|range| range.end - range.start).sum::<u64>()
+        size_of_val(&records[..]) as u64
+            + spilled
+                .iter()
+                .map(|range| range.end - range.start)
+                .sum::<u64>()
     }
 
     /// All records of a bucket, which is not to be asked again: its room on disk is given back.
@@ -100,7 +125,12 @@ mod tests {
                 buckets.push(number as usize % 2, [number, number << 40]);
                 buckets.settle().unwrap();
             }
-            assert_eq!((0..3).map(|bucket| buckets.bytes(bucket)).collect::<Vec<_>>(), [800, 800, 0]);
+            assert_eq!(
+                (0..3)
+                    .map(|bucket| buckets.bytes(bucket))
+                    .collect::<Vec<_>>(),
+                [800, 800, 0]
+            );
             let sorted = |bucket| {
                 let mut records = buckets.take(bucket).unwrap();
                 records.sort_unstable();

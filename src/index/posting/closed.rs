@@ -51,7 +51,13 @@ pub(super) struct SetRun {
 
 impl<'a> Closed<'a> {
     pub fn new(to: SpillTo<'a>) -> Result<Self> {
-        Ok(Self { to, stored: Stored { file: TempFile::new(to.directory)?, runs: Vec::new() } })
+        Ok(Self {
+            to,
+            stored: Stored {
+                file: TempFile::new(to.directory)?,
+                runs: Vec::new(),
+            },
+        })
     }
 
     /// How many.
@@ -78,9 +84,18 @@ impl Stored {
         }
         let numbers = self.file.append(&piece)?.end;
         for some in order.chunks(PIECE_BYTES / 4) {
-            self.file.append(&some.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>())?;
+            self.file.append(
+                &some
+                    .iter()
+                    .flat_map(|number| number.to_le_bytes())
+                    .collect::<Vec<u8>>(),
+            )?;
         }
-        self.runs.push(SetRun { sets: order.len(), lists: start..numbers, numbers });
+        self.runs.push(SetRun {
+            sets: order.len(),
+            lists: start..numbers,
+            numbers,
+        });
         Ok(())
     }
 }
@@ -92,17 +107,29 @@ pub(super) fn join(closed: Vec<Closed<'_>>) -> Result<(Sets, Numbers)> {
     let Some(SpillTo { directory, .. }) = closed.first().map(|closed| closed.to) else {
         return Ok((Sets::default(), Numbers::Here(Vec::new())));
     };
-    join_stored(closed.into_iter().map(|closed| closed.stored).collect(), directory)
+    join_stored(
+        closed.into_iter().map(|closed| closed.stored).collect(),
+        directory,
+    )
 }
 
 /// The same, wherever they were written.
 pub(super) fn join_stored(threads: Vec<Stored>, directory: &TempDir) -> Result<(Sets, Numbers)> {
-    let runs = threads.iter().map(|stored| stored.runs.len()).sum::<usize>();
+    let runs = threads
+        .iter()
+        .map(|stored| stored.runs.len())
+        .sum::<usize>();
     let piece_bytes = (MERGE_BYTES / (2 * runs.max(1))).clamp(1 << 10, PIECE_BYTES);
     let mut merge = Merge::new(&threads, piece_bytes)?;
     let mut places = Places::new(&threads, piece_bytes, directory)?;
     let (mut several, mut several_uses) = (Lists::default(), Vec::new());
-    let (mut tail, mut piece) = (Tail { file: TempFile::new(directory)?, sets: 0 }, Vec::new());
+    let (mut tail, mut piece) = (
+        Tail {
+            file: TempFile::new(directory)?,
+            sets: 0,
+        },
+        Vec::new(),
+    );
     while let Some(uses) = merge.step()? {
         let provisional = if uses > 1 {
             several.push(&merge.list);
@@ -117,16 +144,27 @@ pub(super) fn join_stored(threads: Vec<Stored>, directory: &TempDir) -> Result<(
             tail.sets += 1;
             (tail.sets - 1) as u32
         };
-        merge.runs.iter().try_for_each(|&run| places.push(run, provisional))?;
+        merge
+            .runs
+            .iter()
+            .try_for_each(|&run| places.push(run, provisional))?;
     }
     tail.file.append(&piece)?;
     let file = places.finish()?;
     let singles = tail.sets;
     if singles + several.len() as u64 > u64::from(u32::MAX) {
-        return Err(Error::Usage("more than 4 G sets of documents; take more bits, or split the collection".to_owned()));
+        return Err(Error::Usage(
+            "more than 4 G sets of documents; take more bits, or split the collection".to_owned(),
+        ));
     }
     let (sets, place) = Sets::ordered(several, &several_uses, Some(tail));
-    let numbers = ClosedNumbers { threads, file, singles: singles as u32, place, recent: Mutex::default() };
+    let numbers = ClosedNumbers {
+        threads,
+        file,
+        singles: singles as u32,
+        place,
+        recent: Mutex::default(),
+    };
     Ok((sets, Numbers::Spilled(numbers)))
 }
 
@@ -150,7 +188,11 @@ impl Head {
 /// The greatest, for a heap, is the one with the least list.
 impl Ord for Head {
     fn cmp(&self, other: &Self) -> Ordering {
-        other.head.cmp(&self.head).then_with(|| other.list.cmp(&self.list)).then_with(|| other.run.cmp(&self.run))
+        other
+            .head
+            .cmp(&self.head)
+            .then_with(|| other.list.cmp(&self.list))
+            .then_with(|| other.run.cmp(&self.run))
     }
 }
 
@@ -179,15 +221,34 @@ struct Merge<'a> {
 
 impl<'a> Merge<'a> {
     fn new(threads: &'a [Stored], piece_bytes: usize) -> Result<Self> {
-        let reader = |stored: &'a Stored, run: &SetRun| TempReader::new(&stored.file, run.lists.clone(), piece_bytes);
-        let mut readers: Vec<_> = threads.iter().flat_map(|stored| stored.runs.iter().map(move |run| reader(stored, run))).collect();
+        let reader = |stored: &'a Stored, run: &SetRun| {
+            TempReader::new(&stored.file, run.lists.clone(), piece_bytes)
+        };
+        let mut readers: Vec<_> = threads
+            .iter()
+            .flat_map(|stored| stored.runs.iter().map(move |run| reader(stored, run)))
+            .collect();
         let mut heads = BinaryHeap::with_capacity(readers.len());
-        for (run, reader) in readers.iter_mut().enumerate().filter(|(_, reader)| !reader.is_at_end()) {
-            let mut head = Head { head: 0, list: Vec::new(), uses: 0, run };
+        for (run, reader) in readers
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, reader)| !reader.is_at_end())
+        {
+            let mut head = Head {
+                head: 0,
+                list: Vec::new(),
+                uses: 0,
+                run,
+            };
             head.read(reader)?;
             heads.push(head);
         }
-        Ok(Self { readers, heads, list: Vec::new(), runs: Vec::new() })
+        Ok(Self {
+            readers,
+            heads,
+            list: Vec::new(),
+            runs: Vec::new(),
+        })
     }
 
     /// Goes on to the next list, and says how many blots lead to it.
@@ -227,8 +288,16 @@ impl Places {
             end += 4 * run.sets as u64;
             (end - 4 * run.sets as u64, Vec::new())
         };
-        let pieces = threads.iter().flat_map(|stored| &stored.runs).map(&mut start).collect();
-        Ok(Self { file: TempFile::new(directory)?, pieces, piece_bytes })
+        let pieces = threads
+            .iter()
+            .flat_map(|stored| &stored.runs)
+            .map(&mut start)
+            .collect();
+        Ok(Self {
+            file: TempFile::new(directory)?,
+            pieces,
+            piece_bytes,
+        })
     }
 
     fn push(&mut self, run: usize, provisional: u32) -> Result<()> {
@@ -243,7 +312,9 @@ impl Places {
     }
 
     fn finish(self) -> Result<TempFile> {
-        self.pieces.iter().try_for_each(|(at, piece)| self.file.write_at(piece, *at))?;
+        self.pieces
+            .iter()
+            .try_for_each(|(at, piece)| self.file.write_at(piece, *at))?;
         Ok(self.file)
     }
 }
@@ -298,14 +369,24 @@ impl ClosedNumbers {
 
     fn read(&self, [thread, dictionary]: [usize; 2]) -> Result<Vec<u32>> {
         let (stored, several) = (&self.threads[thread], self.place.len() as u32);
-        let before = self.threads[..thread].iter().flat_map(|stored| &stored.runs).chain(&stored.runs[..dictionary]);
+        let before = self.threads[..thread]
+            .iter()
+            .flat_map(|stored| &stored.runs)
+            .chain(&stored.runs[..dictionary]);
         let start: u64 = before.map(|run| 4 * run.sets as u64).sum();
         let run = &stored.runs[dictionary];
         let mut numbers = vec![0; run.sets];
         let order = read_numbers(&stored.file, run.numbers, run.sets)?;
-        for (number, provisional) in order.into_iter().zip(read_numbers(&self.file, start, run.sets)?) {
+        for (number, provisional) in order
+            .into_iter()
+            .zip(read_numbers(&self.file, start, run.sets)?)
+        {
             let is_single = provisional < self.singles;
-            numbers[number as usize] = if is_single { several + provisional } else { self.place[(u32::MAX - provisional) as usize] };
+            numbers[number as usize] = if is_single {
+                several + provisional
+            } else {
+                self.place[(u32::MAX - provisional) as usize]
+            };
         }
         Ok(numbers)
     }
@@ -314,5 +395,8 @@ impl ClosedNumbers {
 fn read_numbers(file: &TempFile, at: u64, count: usize) -> Result<Vec<u32>> {
     let mut bytes = vec![0; 4 * count];
     file.read_at(&mut bytes, at)?;
-    Ok(bytes.chunks_exact(4).map(|bytes| u32::from_le_bytes(std::array::from_fn(|index| bytes[index]))).collect())
+    Ok(bytes
+        .chunks_exact(4)
+        .map(|bytes| u32::from_le_bytes(std::array::from_fn(|index| bytes[index])))
+        .collect())
 }

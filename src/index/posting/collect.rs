@@ -50,14 +50,19 @@ impl<K: Key> Postings<K> {
             start = end;
         }
         // Each start has moved on to its bucket's end.
-        Self { keys: placed, ends: starts[..BUCKETS].to_vec() }
+        Self {
+            keys: placed,
+            ends: starts[..BUCKETS].to_vec(),
+        }
     }
 
     /// Numbers the documents anew; those that get no number are dropped.
     pub fn renumber(&mut self, number_of: impl Fn(u32) -> Option<u32>) {
         let mut kept = Vec::with_capacity(self.keys.len());
         let ends = (0..self.ends.len()).map(|bucket| {
-            kept.extend(self.bucket(bucket).iter().filter_map(|key| number_of(key.number()).map(|number| K::new(key.blot(), number))));
+            kept.extend(self.bucket(bucket).iter().filter_map(|key| {
+                number_of(key.number()).map(|number| K::new(key.blot(), number))
+            }));
             kept.len() as u32
         });
         self.ends = ends.collect();
@@ -72,7 +77,11 @@ impl<K: Key> Postings<K> {
         if self.keys.is_empty() {
             return &[];
         }
-        let start = if bucket == 0 { 0 } else { self.ends[bucket - 1] };
+        let start = if bucket == 0 {
+            0
+        } else {
+            self.ends[bucket - 1]
+        };
         &self.keys[start as usize..self.ends[bucket] as usize]
     }
 }
@@ -137,7 +146,10 @@ impl Run {
     }
 
     pub fn keys(&self, slices: &Range<usize>) -> u64 {
-        self.keys[slices.clone()].iter().map(|&keys| u64::from(keys)).sum()
+        self.keys[slices.clone()]
+            .iter()
+            .map(|&keys| u64::from(keys))
+            .sum()
     }
 
     /// The next bucket was written.
@@ -162,25 +174,44 @@ impl PackedBucket {
         let (mut bytes, mut rest) = (Vec::new(), keys);
         let width = slice_width(bits);
         // The first bucket's slices have the same keys as any other's, but for the bits of the bucket.
-        let bucket = keys.first().map_or(0, |key| key.blot() & !(first_blot(1, bits) - 1));
+        let bucket = keys
+            .first()
+            .map_or(0, |key| key.blot() & !(first_blot(1, bits) - 1));
         let slices = (1..=(SLICES / BUCKETS) as u64).map(|slice| {
-            let (these, those) = rest.split_at(rest.partition_point(|key| key.blot() - bucket < slice * width));
+            let (these, those) =
+                rest.split_at(rest.partition_point(|key| key.blot() - bucket < slice * width));
             rest = those;
             let start = bytes.len();
             put_keys(&mut bytes, these);
             (bytes.len() - start, these.len() as u32)
         });
-        Self { slices: slices.collect(), bytes }
+        Self {
+            slices: slices.collect(),
+            bytes,
+        }
     }
 }
 
 impl<K: Key> Collector<K> {
     /// Keeps about `memory_bytes` of postings before they are spilled.
     pub fn new(bits: u8, memory_bytes: u64, threads: usize, directory: TempDir) -> Self {
-        let buckets = (0..BUCKETS).map(|_| Bucket { pieces: Vec::new() }).collect();
+        let buckets = (0..BUCKETS)
+            .map(|_| Bucket { pieces: Vec::new() })
+            .collect();
         let keys_limit = (memory_bytes / size_of::<K>() as u64).max(1);
         let limits = Limits::new(threads, 2 * threads as u64);
-        Self { bits, buckets, runs: Vec::new(), file: None, limits, directory, blots_of: Vec::new(), in_memory: 0..0, keys: 0, keys_limit }
+        Self {
+            bits,
+            buckets,
+            runs: Vec::new(),
+            file: None,
+            limits,
+            directory,
+            blots_of: Vec::new(),
+            in_memory: 0..0,
+            keys: 0,
+            keys_limit,
+        }
     }
 
     /// From now on keeps about so much.
@@ -196,14 +227,25 @@ impl<K: Key> Collector<K> {
         }
         for (bucket, into) in self.buckets.iter_mut().enumerate() {
             let kept = postings.bucket(bucket).iter();
-            into.extend(kept.filter_map(|key| number_of(key.number()).map(|number| K::new(key.blot(), number))));
+            into.extend(kept.filter_map(|key| {
+                number_of(key.number()).map(|number| K::new(key.blot(), number))
+            }));
         }
         self.keys += postings.keys.len() as u64;
-        if self.keys >= self.keys_limit { self.spill() } else { Ok(()) }
+        if self.keys >= self.keys_limit {
+            self.spill()
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes all postings as files of sorted runs, one for each range of buckets; gives how many blots each of so many documents has.
-    pub fn write_runs(mut self, documents: u32, scheme: &BlotScheme, files: &[(PathBuf, Range<usize>)]) -> Result<Vec<u32>> {
+    pub fn write_runs(
+        mut self,
+        documents: u32,
+        scheme: &BlotScheme,
+        files: &[(PathBuf, Range<usize>)],
+    ) -> Result<Vec<u32>> {
         let (bits, tally) = (self.bits, Tally::new(self.in_memory.clone()));
         for (path, buckets) in files {
             let mut out = RunWriter::create(path, scheme, buckets.clone(), documents)?;
@@ -211,7 +253,12 @@ impl<K: Key> Collector<K> {
                 file.as_ref().map_or(Ok(()), |file| out.copy(run, file))?;
             }
             out.start();
-            let source = self.buckets[buckets.clone()].iter_mut().map(|bucket| Ok::<_, Error>(Weighted { item: bucket, bytes: 1 }));
+            let source = self.buckets[buckets.clone()].iter_mut().map(|bucket| {
+                Ok::<_, Error>(Weighted {
+                    item: bucket,
+                    bytes: 1,
+                })
+            });
             let pack = || |bucket: &mut Bucket<K>| PackedBucket::of(&bucket.sorted(&tally), bits);
             parallel::ordered(self.limits, source, pack, |_| 1, |packed| out.push(&packed))?;
             out.finish()?;
@@ -224,9 +271,20 @@ impl<K: Key> Collector<K> {
     /// Writes what is in memory as a run: buckets are sorted in parallel, and written in order.
     pub(super) fn spill(&mut self) -> Result<()> {
         let (bits, limits, tally) = (self.bits, self.limits, Tally::new(self.in_memory.clone()));
-        let mut file = self.file.take().map_or_else(|| TempFile::new(&self.directory), Ok)?;
-        let mut run = Run { starts: vec![file.bytes()], keys: Vec::with_capacity(SLICES) };
-        let buckets = self.buckets.iter_mut().map(|bucket| Ok::<_, Error>(Weighted { item: bucket, bytes: 1 }));
+        let mut file = self
+            .file
+            .take()
+            .map_or_else(|| TempFile::new(&self.directory), Ok)?;
+        let mut run = Run {
+            starts: vec![file.bytes()],
+            keys: Vec::with_capacity(SLICES),
+        };
+        let buckets = self.buckets.iter_mut().map(|bucket| {
+            Ok::<_, Error>(Weighted {
+                item: bucket,
+                bytes: 1,
+            })
+        });
         parallel::ordered(
             limits,
             buckets,
@@ -265,5 +323,8 @@ fn slice_width(bits: u8) -> u64 {
 /// The least and the greatest blot of some slices.
 pub fn blots_of(slices: &Range<usize>, bits: u8) -> (u64, u64) {
     let width = slice_width(bits);
-    (slices.start as u64 * width, (slices.end - 1) as u64 * width + (width - 1))
+    (
+        slices.start as u64 * width,
+        (slices.end - 1) as u64 * width + (width - 1),
+    )
 }

@@ -67,7 +67,11 @@ enum Kept<K> {
 /// A unit that was made, as it is kept or as it goes to disk.
 enum Made<K> {
     Unit(Unit<K>),
-    Packed { keys: [u64; 2], shared: Vec<u8>, single: Vec<u8> },
+    Packed {
+        keys: [u64; 2],
+        shared: Vec<u8>,
+        single: Vec<u8>,
+    },
 }
 
 impl<K: Key> Made<K> {
@@ -78,7 +82,11 @@ impl<K: Key> Made<K> {
         let [mut shared, mut single] = [Vec::new(), Vec::new()];
         put_keys(&mut shared, &unit.shared);
         put_keys(&mut single, &unit.single);
-        Self::Packed { keys: [unit.shared.len() as u64, unit.single.len() as u64], shared, single }
+        Self::Packed {
+            keys: [unit.shared.len() as u64, unit.single.len() as u64],
+            shared,
+            single,
+        }
     }
 }
 
@@ -105,25 +113,60 @@ pub fn invert<K: Key>(
     if is_spilled {
         collector.spill()?;
     }
-    let Collector { buckets, runs, file, directory, in_memory, mut blots_of, .. } = collector;
+    let Collector {
+        buckets,
+        runs,
+        file,
+        directory,
+        in_memory,
+        mut blots_of,
+        ..
+    } = collector;
     let share_bytes = memory_bytes / (4 * limits.threads as u64);
     let ranges = if is_spilled {
         let keys_in = |slices: &Range<usize>| runs.iter().map(|run| run.keys(slices)).sum::<u64>();
         let is_fine = keys_in(&(0..SLICES)) >= FINE_POSTINGS;
-        ranges_of(0..SLICES, keys_in, is_fine.then_some(share_bytes / size_of::<K>() as u64))
+        ranges_of(
+            0..SLICES,
+            keys_in,
+            is_fine.then_some(share_bytes / size_of::<K>() as u64),
+        )
     } else {
         whole_buckets()
     };
-    let sources = Sources::new(buckets, Tally::new(in_memory), file.map(|file| (file, runs)), &ranges);
-    let spill = is_spilled.then_some(SpillTo { directory: &directory, set_bytes: share_bytes });
+    let sources = Sources::new(
+        buckets,
+        Tally::new(in_memory),
+        file.map(|file| (file, runs)),
+        &ranges,
+    );
+    let spill = is_spilled.then_some(SpillTo {
+        directory: &directory,
+        set_bytes: share_bytes,
+    });
     let dropped = Tally::new(0..documents);
-    let sorter = || Sorter { sources: &sources, grouper: Grouper::default(), keeps_single, dropped: &dropped };
-    let (mut inverted, _) = Sorting { bits, documents, limits, ranges: &ranges, spill }.run(sorter)?;
+    let sorter = || Sorter {
+        sources: &sources,
+        grouper: Grouper::default(),
+        keeps_single,
+        dropped: &dropped,
+    };
+    let (mut inverted, _) = Sorting {
+        bits,
+        documents,
+        limits,
+        ranges: &ranges,
+        spill,
+    }
+    .run(sorter)?;
     sources.tally.add_to(&mut blots_of);
     blots_of.resize(documents as usize, 0);
     let mut dropped_of = Vec::new();
     dropped.add_to(&mut dropped_of);
-    blots_of.iter_mut().zip(dropped_of).for_each(|(blots, dropped)| *blots -= dropped);
+    blots_of
+        .iter_mut()
+        .zip(dropped_of)
+        .for_each(|(blots, dropped)| *blots -= dropped);
     inverted.postings = blots_of.iter().map(|&count| u64::from(count)).sum();
     Ok((inverted, blots_of))
 }
@@ -163,7 +206,9 @@ impl<M> Worker<'_, M> {
         M: MakeUnits<K>,
     {
         let unit = self.maker.unit(slices)?;
-        let Some(closed) = &mut self.closed else { return Ok((0, unit)) };
+        let Some(closed) = &mut self.closed else {
+            return Ok((0, unit));
+        };
         let dictionary = closed.len();
         if self.maker.dictionary().bytes() > closed.to.set_bytes {
             closed.push(self.maker.take_dictionary())?;
@@ -174,21 +219,49 @@ impl<M> Worker<'_, M> {
 
 impl Sorting<'_> {
     /// Makes the units of all ranges in parallel. The number of postings is left at 0; the makers are given back.
-    pub fn run<K: Key, M: MakeUnits<K>>(&self, make: impl Fn() -> M) -> Result<(Inverted<K>, Vec<M>)> {
-        let worker = || Ok(Mutex::new(Worker { maker: make(), closed: self.spill.map(Closed::new).transpose()? }));
-        let workers = (0..self.limits.threads).map(|_| worker()).collect::<Result<Vec<_>>>()?;
+    pub fn run<K: Key, M: MakeUnits<K>>(
+        &self,
+        make: impl Fn() -> M,
+    ) -> Result<(Inverted<K>, Vec<M>)> {
+        let worker = || {
+            Ok(Mutex::new(Worker {
+                maker: make(),
+                closed: self.spill.map(Closed::new).transpose()?,
+            }))
+        };
+        let workers = (0..self.limits.threads)
+            .map(|_| worker())
+            .collect::<Result<Vec<_>>>()?;
         let next = AtomicUsize::new(0);
         let work = || {
             let me = next.fetch_add(1, Ordering::Relaxed);
             let worker = &workers[me];
             move |range: &Range<usize>| -> Result<(usize, [usize; 2], Made<K>)> {
-                let (dictionary, unit) = worker.lock().unwrap_or_else(PoisonError::into_inner).unit(range)?;
-                Ok((bucket_of_slice(range.start), [me, dictionary], Made::of(unit, self.spill.is_some())))
+                let (dictionary, unit) = worker
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .unit(range)?;
+                Ok((
+                    bucket_of_slice(range.start),
+                    [me, dictionary],
+                    Made::of(unit, self.spill.is_some()),
+                ))
             }
         };
-        let spill = self.spill.map(|spill| TempFile::new(spill.directory)).transpose()?;
-        let mut units = Units { stored: Vec::new(), spill, shared: 0, single: 0 };
-        let source = self.ranges.iter().map(|item| Ok(Weighted { item, bytes: 1 }));
+        let spill = self
+            .spill
+            .map(|spill| TempFile::new(spill.directory))
+            .transpose()?;
+        let mut units = Units {
+            stored: Vec::new(),
+            spill,
+            shared: 0,
+            single: 0,
+        };
+        let source = self
+            .ranges
+            .iter()
+            .map(|item| Ok(Weighted { item, bytes: 1 }));
         parallel::ordered(
             self.limits,
             source,
@@ -199,24 +272,53 @@ impl Sorting<'_> {
                 units.push(bucket, dictionary, made)
             },
         )?;
-        let workers = workers.into_iter().map(|worker| worker.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
+        let workers = workers
+            .into_iter()
+            .map(|worker| worker.into_inner().unwrap_or_else(PoisonError::into_inner))
+            .collect();
         let (sets, numbers, makers) = self.join(workers)?;
-        let Units { stored, spill, shared, single } = units;
-        let inverted =
-            Inverted { bits: self.bits, documents: self.documents, sets, postings: 0, shared, single, units: stored, spill, numbers };
+        let Units {
+            stored,
+            spill,
+            shared,
+            single,
+        } = units;
+        let inverted = Inverted {
+            bits: self.bits,
+            documents: self.documents,
+            sets,
+            postings: 0,
+            shared,
+            single,
+            units: stored,
+            spill,
+            numbers,
+        };
         Ok((inverted, makers))
     }
 
     /// Joins the dictionaries of all threads: if one was closed, all are.
-    fn join<K: Key, M: MakeUnits<K>>(&self, workers: Vec<Worker<'_, M>>) -> Result<(Sets, Numbers, Vec<M>)> {
-        let (mut makers, closed): (Vec<M>, Vec<_>) = workers.into_iter().map(|worker| (worker.maker, worker.closed)).unzip();
+    fn join<K: Key, M: MakeUnits<K>>(
+        &self,
+        workers: Vec<Worker<'_, M>>,
+    ) -> Result<(Sets, Numbers, Vec<M>)> {
+        let (mut makers, closed): (Vec<M>, Vec<_>) = workers
+            .into_iter()
+            .map(|worker| (worker.maker, worker.closed))
+            .unzip();
         let mut closed: Vec<Closed<'_>> = closed.into_iter().flatten().collect();
         let open = makers.iter_mut().map(M::take_dictionary);
         let (sets, numbers) = if closed.iter().all(|closed| closed.len() == 0) {
             let (sets, numbers) = Sets::join(open.collect());
-            (sets, Numbers::Here(numbers.into_iter().map(Arc::new).collect()))
+            (
+                sets,
+                Numbers::Here(numbers.into_iter().map(Arc::new).collect()),
+            )
         } else {
-            closed.iter_mut().zip(open).try_for_each(|(closed, open)| closed.push(open))?;
+            closed
+                .iter_mut()
+                .zip(open)
+                .try_for_each(|(closed, open)| closed.push(open))?;
             closed::join(closed)?
         };
         Ok((sets, numbers, makers))
@@ -255,14 +357,17 @@ impl<K: Key> Inverted<K> {
             return Ok(keys);
         }
         let numbers = self.numbers.of(stored.dictionary)?;
-        keys.iter_mut().for_each(|key| *key = K::new(key.blot(), numbers[key.number() as usize]));
+        keys.iter_mut()
+            .for_each(|key| *key = K::new(key.blot(), numbers[key.number() as usize]));
         Ok(keys)
     }
 
     /// Blots of one document, with its number. A unit that is on disk can be read once.
     pub fn single(&self, unit: usize) -> Result<Cow<'_, [K]>> {
         match (&self.units[unit].kept, &self.spill) {
-            (Kept::Spilled { single, keys, .. }, Some(spill)) => read_back(spill, single, keys[1]).map(Cow::Owned),
+            (Kept::Spilled { single, keys, .. }, Some(spill)) => {
+                read_back(spill, single, keys[1]).map(Cow::Owned)
+            }
             (Kept::Here(unit), _) => Ok(Cow::Borrowed(&unit.single)),
             (Kept::Spilled { .. }, None) => Ok(Cow::Borrowed(&[])),
         }
@@ -287,15 +392,41 @@ struct Units<K> {
 impl<K> Units<K> {
     fn push(&mut self, bucket: usize, dictionary: [usize; 2], made: Made<K>) -> Result<()> {
         let (keys, kept) = match (made, &mut self.spill) {
-            (Made::Packed { keys, shared, single }, Some(spill)) => {
-                (keys, Kept::Spilled { keys, shared: spill.append(&shared)?, single: spill.append(&single)? })
-            }
-            (Made::Packed { keys, .. }, None) => (keys, Kept::Spilled { keys, shared: 0..0, single: 0..0 }),
-            (Made::Unit(unit), _) => ([unit.shared.len() as u64, unit.single.len() as u64], Kept::Here(unit)),
+            (
+                Made::Packed {
+                    keys,
+                    shared,
+                    single,
+                },
+                Some(spill),
+            ) => (
+                keys,
+                Kept::Spilled {
+                    keys,
+                    shared: spill.append(&shared)?,
+                    single: spill.append(&single)?,
+                },
+            ),
+            (Made::Packed { keys, .. }, None) => (
+                keys,
+                Kept::Spilled {
+                    keys,
+                    shared: 0..0,
+                    single: 0..0,
+                },
+            ),
+            (Made::Unit(unit), _) => (
+                [unit.shared.len() as u64, unit.single.len() as u64],
+                Kept::Here(unit),
+            ),
         };
         self.shared += keys[0];
         self.single += keys[1];
-        self.stored.push(Stored { bucket, dictionary, kept });
+        self.stored.push(Stored {
+            bucket,
+            dictionary,
+            kept,
+        });
         Ok(())
     }
 }
@@ -336,7 +467,10 @@ pub(super) struct Grouper {
 
 impl Grouper {
     pub fn group<K: Key>(&mut self, keys: &[K]) -> Unit<K> {
-        let mut unit = Unit { shared: Vec::new(), single: Vec::new() };
+        let mut unit = Unit {
+            shared: Vec::new(),
+            single: Vec::new(),
+        };
         for group in keys.chunk_by(|one, two| one.blot() == two.blot()) {
             if let [key] = group {
                 unit.single.push(*key);
@@ -344,7 +478,8 @@ impl Grouper {
             }
             self.set.clear();
             self.set.extend(group.iter().map(|key| key.number()));
-            unit.shared.push(K::new(group[0].blot(), self.dictionary.number(&self.set)));
+            unit.shared
+                .push(K::new(group[0].blot(), self.dictionary.number(&self.set)));
         }
         unit
     }
@@ -362,23 +497,44 @@ struct Sources<K> {
 }
 
 impl<K: Key> Sources<K> {
-    fn new(buckets: Vec<Bucket<K>>, tally: Tally, spilled: Option<(TempFile, Vec<Run>)>, ranges: &[Range<usize>]) -> Self {
-        let ranges_of = |bucket| ranges.iter().filter(|range| bucket_of_slice(range.start) == bucket).count();
-        let unread = (0..BUCKETS).map(|bucket| AtomicUsize::new(ranges_of(bucket))).collect();
-        Self { buckets: buckets.into_iter().map(Mutex::new).collect(), tally, spilled, unread }
+    fn new(
+        buckets: Vec<Bucket<K>>,
+        tally: Tally,
+        spilled: Option<(TempFile, Vec<Run>)>,
+        ranges: &[Range<usize>],
+    ) -> Self {
+        let ranges_of = |bucket| {
+            ranges
+                .iter()
+                .filter(|range| bucket_of_slice(range.start) == bucket)
+                .count()
+        };
+        let unread = (0..BUCKETS)
+            .map(|bucket| AtomicUsize::new(ranges_of(bucket)))
+            .collect();
+        Self {
+            buckets: buckets.into_iter().map(Mutex::new).collect(),
+            tally,
+            spilled,
+            unread,
+        }
     }
 
     fn sorted(&self, slices: &Range<usize>) -> Result<Vec<K>> {
         let bucket = bucket_of_slice(slices.start);
         let Some((file, runs)) = &self.spilled else {
-            return Ok(self.buckets[bucket].lock().unwrap_or_else(PoisonError::into_inner).sorted(&self.tally));
+            return Ok(self.buckets[bucket]
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .sorted(&self.tally));
         };
         let mut keys = Vec::with_capacity(runs.iter().map(|run| run.keys(slices) as usize).sum());
         for run in runs {
             read_keys(file, &run.place(slices), &mut keys)?;
         }
         if self.unread[bucket].fetch_sub(1, Ordering::AcqRel) == 1 {
-            runs.iter().for_each(|run| file.release(&run.place(&slices_of(bucket))));
+            runs.iter()
+                .for_each(|run| file.release(&run.place(&slices_of(bucket))));
         }
         Ok(sorted(&[keys]))
     }
@@ -399,7 +555,11 @@ pub fn whole_buckets() -> Vec<Range<usize>> {
 }
 
 /// Neighbouring slices of a bucket, as many as fit; without a limit all of them.
-pub(super) fn ranges_of(slices: Range<usize>, keys_in: impl Fn(&Range<usize>) -> u64, keys_limit: Option<u64>) -> Vec<Range<usize>> {
+pub(super) fn ranges_of(
+    slices: Range<usize>,
+    keys_in: impl Fn(&Range<usize>) -> u64,
+    keys_limit: Option<u64>,
+) -> Vec<Range<usize>> {
     let limit = keys_limit.map_or(u64::MAX, |limit| limit.clamp(UNIT_KEYS, MOST_UNIT_KEYS));
     let mut ranges: Vec<(Range<usize>, u64)> = Vec::new();
     for slice in slices {
@@ -427,7 +587,12 @@ mod tests {
 
     type Simple = BTreeMap<u64, Vec<u32>>;
 
-    fn inverted<K: Key>(documents: &[Vec<u64>], bits: u8, memory: u64, threads: usize) -> (Simple, Vec<u32>, Vec<Vec<u32>>) {
+    fn inverted<K: Key>(
+        documents: &[Vec<u64>],
+        bits: u8,
+        memory: u64,
+        threads: usize,
+    ) -> (Simple, Vec<u32>, Vec<Vec<u32>>) {
         let mut collector = Collector::<K>::new(bits, memory, threads, TempDir(None));
         for (first, pair) in documents.chunks(2).enumerate() {
             let mut end = 0;
@@ -436,7 +601,12 @@ mod tests {
                 end
             });
             let postings = Postings::<K>::new(&pair.concat(), &ends.collect::<Vec<_>>(), bits);
-            collector.add(&postings, &[Some(2 * first as u32), Some(2 * first as u32 + 1)]).unwrap();
+            collector
+                .add(
+                    &postings,
+                    &[Some(2 * first as u32), Some(2 * first as u32 + 1)],
+                )
+                .unwrap();
         }
         let (inverted, blots_of) = invert(collector, documents.len() as u32, memory, None).unwrap();
         let mut sets = Vec::new();
@@ -453,8 +623,18 @@ mod tests {
         for unit in inverted.units_in(&(0..BUCKETS)) {
             let blot = |key: &K| first_blot(inverted.bucket(unit), bits) | key.blot();
             let shared = inverted.shared(unit).unwrap();
-            found.extend(shared.iter().map(|key| (blot(key), sets[key.number() as usize].clone())));
-            found.extend(inverted.single(unit).unwrap().iter().map(|key| (blot(key), vec![key.number()])));
+            found.extend(
+                shared
+                    .iter()
+                    .map(|key| (blot(key), sets[key.number() as usize].clone())),
+            );
+            found.extend(
+                inverted
+                    .single(unit)
+                    .unwrap()
+                    .iter()
+                    .map(|key| (blot(key), vec![key.number()])),
+            );
         }
         assert_eq!(found.len() as u64, inverted.shared + inverted.single);
         (found.into_iter().collect(), blots_of, sets)
@@ -462,11 +642,19 @@ mod tests {
 
     fn simple(documents: &[Vec<u64>]) -> (Simple, Vec<u32>) {
         let mut found = Simple::new();
-        let distinct: Vec<BTreeSet<u64>> = documents.iter().map(|blots| blots.iter().copied().collect()).collect();
+        let distinct: Vec<BTreeSet<u64>> = documents
+            .iter()
+            .map(|blots| blots.iter().copied().collect())
+            .collect();
         for (number, blots) in distinct.iter().enumerate() {
-            blots.iter().for_each(|&blot| found.entry(blot).or_default().push(number as u32));
+            blots
+                .iter()
+                .for_each(|&blot| found.entry(blot).or_default().push(number as u32));
         }
-        (found, distinct.iter().map(|blots| blots.len() as u32).collect())
+        (
+            found,
+            distinct.iter().map(|blots| blots.len() as u32).collect(),
+        )
     }
 
     proptest! {

@@ -34,4 +34,7 @@ pub use packed::{put_keys, take_keys};
 pub use run_file::{RunFile, RunsOf};
 pub use set_runs::{NumbersOf, join_set_runs, write_set_runs};
 pub use sets::{SetDictionary, Sets, StoredSets};
-pub use words::{CollectedWords, Times, WordCollector, WordCounter, WordCounts, WordLists, WordSink, bucket_of_word};
+pub use words::{
+    CollectedWords, Times, WordCollector, WordCounter, WordCounts, WordLists, WordSink,
+    bucket_of_word,
+};

@@ -25,13 +25,24 @@ struct Layout {
 impl Layout {
     fn of<K: Key>(keys: &[K]) -> Self {
         let numbers = keys.iter().map(|key| key.number());
-        let (least, most) = numbers.fold((u32::MAX, 0), |(least, most), number| (least.min(number), most.max(number)));
+        let (least, most) = numbers.fold((u32::MAX, 0), |(least, most), number| {
+            (least.min(number), most.max(number))
+        });
         let number_bits = 32 - most.saturating_sub(least).leading_zeros();
-        let span = if let [first, .., last] = keys { last.blot() - first.blot() } else { 0 };
+        let span = if let [first, .., last] = keys {
+            last.blot() - first.blot()
+        } else {
+            0
+        };
         // Of gaps that are spread by chance, one in fifty is more than four times the mean.
         let common_bits = (span / keys.len().max(1) as u64).max(1).ilog2() + 3;
         let key_bytes = (number_bits + common_bits).div_ceil(8).min(WORD as u32);
-        Self { key_bytes: key_bytes as usize, gap_bits: 8 * key_bytes - number_bits, least, keys: keys.len() }
+        Self {
+            key_bytes: key_bytes as usize,
+            gap_bits: 8 * key_bytes - number_bits,
+            least,
+            keys: keys.len(),
+        }
     }
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -43,7 +54,12 @@ impl Layout {
     fn take(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
-        let layout = Self { key_bytes: bytes[0].into(), gap_bits: bytes[1].into(), least: word(2), keys: word(6) as usize };
+        let layout = Self {
+            key_bytes: bytes[0].into(),
+            gap_bits: bytes[1].into(),
+            least: word(2),
+            keys: word(6) as usize,
+        };
         let number_bits = (8 * u32::from(bytes[0])).checked_sub(layout.gap_bits)?;
         (layout.key_bytes <= WORD && layout.gap_bits > 0 && number_bits <= 32).then_some(layout)
     }
@@ -65,7 +81,9 @@ pub fn put_keys<K: Key>(out: &mut Vec<u8>, keys: &[K]) {
         let gap = key.blot() - before;
         before = key.blot();
         // Numbers may take no bits, with gaps of 64: a shift by 64 is 0 then, as the number is.
-        let number = u64::from(key.number() - layout.least).checked_shl(layout.gap_bits).unwrap_or_default();
+        let number = u64::from(key.number() - layout.least)
+            .checked_shl(layout.gap_bits)
+            .unwrap_or_default();
         if gap < escape {
             put_word(out, at, number | gap);
         } else {
@@ -128,12 +146,17 @@ fn word_of(bytes: &[u8], width: usize) -> Option<u64> {
 }
 
 /// Appends the keys of all stretches in a range of a temporary file to `out`.
-pub(super) fn read_keys<K: Key>(file: &TempFile, range: &Range<u64>, out: &mut Vec<K>) -> Result<()> {
+pub(super) fn read_keys<K: Key>(
+    file: &TempFile,
+    range: &Range<u64>,
+    out: &mut Vec<K>,
+) -> Result<()> {
     let mut bytes = vec![0; (range.end - range.start) as usize];
     file.read_at(&mut bytes, range.start)?;
     let mut rest = &bytes[..];
     while !rest.is_empty() {
-        rest = take_keys(rest, out).ok_or_else(|| file.failed(std::io::ErrorKind::InvalidData.into()))?;
+        rest = take_keys(rest, out)
+            .ok_or_else(|| file.failed(std::io::ErrorKind::InvalidData.into()))?;
     }
     Ok(())
 }
@@ -146,23 +169,37 @@ mod tests {
     fn there_and_back<K: Key>(stretches: &[Vec<(u64, u32)>]) -> Vec<Vec<(u64, u32)>> {
         let mut bytes = Vec::new();
         for stretch in stretches {
-            put_keys(&mut bytes, &stretch.iter().map(|&(blot, number)| K::new(blot, number)).collect::<Vec<K>>());
+            put_keys(
+                &mut bytes,
+                &stretch
+                    .iter()
+                    .map(|&(blot, number)| K::new(blot, number))
+                    .collect::<Vec<K>>(),
+            );
         }
         let (mut rest, mut found) = (&bytes[..], Vec::new());
         while !rest.is_empty() {
             let mut keys = Vec::<K>::new();
             rest = take_keys(rest, &mut keys).unwrap();
-            found.push(keys.into_iter().map(|key| (key.blot(), key.number())).collect());
+            found.push(
+                keys.into_iter()
+                    .map(|key| (key.blot(), key.number()))
+                    .collect(),
+            );
         }
         for cut in 0..bytes.len().min(40) {
-            assert!(take_keys::<K>(&bytes[..cut], &mut Vec::new()).is_none() || cut >= HEADER_BYTES);
+            assert!(
+                take_keys::<K>(&bytes[..cut], &mut Vec::new()).is_none() || cut >= HEADER_BYTES
+            );
         }
         found
     }
 
     #[test]
     fn a_key_of_a_dense_run_takes_four_bytes() {
-        let keys: Vec<u64> = (0..10_000).map(|n| u64::new(n * 130, (n * 7919 % 20_000) as u32)).collect();
+        let keys: Vec<u64> = (0..10_000)
+            .map(|n| u64::new(n * 130, (n * 7919 % 20_000) as u32))
+            .collect();
         let mut bytes = Vec::new();
         put_keys(&mut bytes, &keys);
         assert_eq!(bytes.len(), HEADER_BYTES + 4 * keys.len());

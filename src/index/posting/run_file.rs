@@ -54,35 +54,61 @@ pub(super) struct RunWriter {
 }
 
 impl RunWriter {
-    pub fn create(path: &Path, scheme: &BlotScheme, buckets: Range<usize>, documents: u32) -> Result<Self> {
+    pub fn create(
+        path: &Path,
+        scheme: &BlotScheme,
+        buckets: Range<usize>,
+        documents: u32,
+    ) -> Result<Self> {
         let out = SealedWriter::create(path).map_err(|error| Error::io(path.display(), error))?;
-        Ok(Self { path: path.to_owned(), out, scheme: scheme.to_string(), bits: scheme.bits, buckets, documents, runs: Vec::new() })
+        Ok(Self {
+            path: path.to_owned(),
+            out,
+            scheme: scheme.to_string(),
+            bits: scheme.bits,
+            buckets,
+            documents,
+            runs: Vec::new(),
+        })
     }
 
     /// Begins a run, whose buckets are to follow.
     pub fn start(&mut self) {
-        self.runs.push(Run { starts: vec![self.out.position()], keys: Vec::new() });
+        self.runs.push(Run {
+            starts: vec![self.out.position()],
+            keys: Vec::new(),
+        });
     }
 
     pub fn push(&mut self, packed: &PackedBucket) -> Result<()> {
         if let Some(run) = self.runs.last_mut() {
             run.push(packed);
         }
-        self.out.write_all(&packed.bytes).map_err(|error| Error::io(self.path.display(), error))
+        self.out
+            .write_all(&packed.bytes)
+            .map_err(|error| Error::io(self.path.display(), error))
     }
 
     /// Takes what a run that was spilled has of the range.
     pub fn copy(&mut self, run: &Run, file: &TempFile) -> Result<()> {
         let slices = slices_of_all(&self.buckets);
         let (mut place, start) = (run.place(&slices), self.out.position());
-        let starts = run.starts[slices.start..=slices.end].iter().map(|at| at - place.start + start).collect();
-        self.runs.push(Run { starts, keys: run.keys[slices].to_vec() });
+        let starts = run.starts[slices.start..=slices.end]
+            .iter()
+            .map(|at| at - place.start + start)
+            .collect();
+        self.runs.push(Run {
+            starts,
+            keys: run.keys[slices].to_vec(),
+        });
         let mut piece = Vec::new();
         while !place.is_empty() {
             piece.resize((place.end - place.start).min(PIECE_BYTES) as usize, 0);
             file.read_at(&mut piece, place.start)?;
             place.start += piece.len() as u64;
-            self.out.write_all(&piece).map_err(|error| Error::io(self.path.display(), error))?;
+            self.out
+                .write_all(&piece)
+                .map_err(|error| Error::io(self.path.display(), error))?;
         }
         Ok(())
     }
@@ -92,13 +118,27 @@ impl RunWriter {
         let failed = |error| Error::io(path.display(), error);
         let borders = self.out.position();
         for Run { starts, keys } in &self.runs {
-            let bytes: Vec<u8> =
-                starts.iter().flat_map(|at| at.to_le_bytes()).chain(keys.iter().flat_map(|keys| keys.to_le_bytes())).collect();
+            let bytes: Vec<u8> = starts
+                .iter()
+                .flat_map(|at| at.to_le_bytes())
+                .chain(keys.iter().flat_map(|keys| keys.to_le_bytes()))
+                .collect();
             self.out.write_all(&bytes).map_err(failed)?;
         }
-        let (buckets, runs) = ([self.buckets.start as u32, self.buckets.end as u32], self.runs.len() as u64);
+        let (buckets, runs) = (
+            [self.buckets.start as u32, self.buckets.end as u32],
+            self.runs.len() as u64,
+        );
         let (kind, scheme) = (KIND.to_owned(), self.scheme);
-        let description = Description { kind, scheme, bits: self.bits, buckets, documents: self.documents, runs, borders };
+        let description = Description {
+            kind,
+            scheme,
+            bits: self.bits,
+            buckets,
+            documents: self.documents,
+            runs,
+            borders,
+        };
         self.out.finish(&description).map(drop).map_err(failed)
     }
 }
@@ -122,8 +162,19 @@ impl RunFile {
         let file = Sealed::open(path)?;
         let description: Description = file.describe()?;
         let wrong = || file.damaged(0, "the description of the runs contradicts itself");
-        let Description { kind, bits, buckets: [first, end], runs, borders, .. } = &description;
-        if kind != KIND || !crate::text::scheme::BITS.contains(bits) || first >= end || *end as usize > BUCKETS {
+        let Description {
+            kind,
+            bits,
+            buckets: [first, end],
+            runs,
+            borders,
+            ..
+        } = &description;
+        if kind != KIND
+            || !crate::text::scheme::BITS.contains(bits)
+            || first >= end
+            || *end as usize > BUCKETS
+        {
             return Err(wrong());
         }
         let slices = (end - first) as usize * (SLICES / BUCKETS);
@@ -131,12 +182,30 @@ impl RunFile {
         let table = file.bytes(*borders, runs.checked_mul(run_bytes).ok_or_else(wrong)?)?;
         let read = |bytes: &[u8]| -> Option<Run> {
             let (starts, keys) = bytes.split_at_checked(8 * (slices + 1))?;
-            let starts: Vec<u64> = starts.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
-            let keys = keys.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
+            let starts: Vec<u64> = starts
+                .as_chunks()
+                .0
+                .iter()
+                .map(|bytes| u64::from_le_bytes(*bytes))
+                .collect();
+            let keys = keys
+                .as_chunks()
+                .0
+                .iter()
+                .map(|bytes| u32::from_le_bytes(*bytes))
+                .collect();
             starts.is_sorted().then_some(Run { starts, keys })
         };
-        let runs = table.chunks_exact(run_bytes as usize).map(read).collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
-        Ok(Self { file, description, runs })
+        let runs = table
+            .chunks_exact(run_bytes as usize)
+            .map(read)
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(wrong)?;
+        Ok(Self {
+            file,
+            description,
+            runs,
+        })
     }
 
     pub fn file(&self) -> &Sealed {
@@ -179,10 +248,16 @@ impl RunFile {
         for run in &self.runs {
             let place = run.place(&own);
             let mut rest = self.file.bytes(place.start, place.end - place.start)?;
-            let number_of = |number: u32| targets.get(number as usize).map(|&target| (target != NONE).then_some(target));
+            let number_of = |number: u32| {
+                targets
+                    .get(number as usize)
+                    .map(|&target| (target != NONE).then_some(target))
+            };
             while !rest.is_empty() {
-                rest = take_keys_as(rest, out, number_of)
-                    .ok_or_else(|| self.file.damaged(place.start, "not keys, or of a document that is not there"))?;
+                rest = take_keys_as(rest, out, number_of).ok_or_else(|| {
+                    self.file
+                        .damaged(place.start, "not keys, or of a document that is not there")
+                })?;
             }
         }
         Ok(())
@@ -197,9 +272,15 @@ struct RunSorter<'a> {
 
 impl<K: Key> MakeUnits<K> for RunSorter<'_> {
     fn unit(&mut self, slices: &Range<usize>) -> Result<Unit<K>> {
-        let keys_in = self.files.iter().map(|(file, _)| file.keys(slices)).sum::<u64>();
+        let keys_in = self
+            .files
+            .iter()
+            .map(|(file, _)| file.keys(slices))
+            .sum::<u64>();
         let mut keys = Vec::with_capacity(keys_in.min(1 << 24) as usize);
-        self.files.iter().try_for_each(|(file, targets)| file.read::<K>(slices, targets, &mut keys))?;
+        self.files
+            .iter()
+            .try_for_each(|(file, targets)| file.read::<K>(slices, targets, &mut keys))?;
         let mut keys = sorted(&[keys]);
         keys.dedup();
         Ok(self.grouper.group(&keys))
@@ -228,16 +309,39 @@ pub struct RunsOf<'a> {
 
 impl RunsOf<'_> {
     /// Inverts all postings of the range, within about `memory_bytes`.
-    pub fn invert<K: Key>(&self, memory_bytes: u64, directory: &TempDir, limits: Limits) -> Result<Inverted<K>> {
-        let keys_in = |slices: &Range<usize>| self.files.iter().map(|(file, _)| file.keys(slices)).sum::<u64>();
+    pub fn invert<K: Key>(
+        &self,
+        memory_bytes: u64,
+        directory: &TempDir,
+        limits: Limits,
+    ) -> Result<Inverted<K>> {
+        let keys_in = |slices: &Range<usize>| {
+            self.files
+                .iter()
+                .map(|(file, _)| file.keys(slices))
+                .sum::<u64>()
+        };
         let slices = slices_of_all(&self.buckets);
         let is_large = keys_in(&slices).saturating_mul(size_of::<K>() as u64) > memory_bytes / 2;
         let share_bytes = memory_bytes / (4 * limits.threads as u64);
-        let keys_limit = (self.postings >= FINE_POSTINGS).then_some(share_bytes / size_of::<K>() as u64);
+        let keys_limit =
+            (self.postings >= FINE_POSTINGS).then_some(share_bytes / size_of::<K>() as u64);
         let ranges = ranges_of(slices, keys_in, keys_limit);
-        let spill = is_large.then_some(SpillTo { directory, set_bytes: share_bytes });
-        let sorting = Sorting { bits: self.bits, documents: self.documents, limits, ranges: &ranges, spill };
-        let (mut inverted, _) = sorting.run::<K, _>(|| RunSorter { files: self.files, grouper: Grouper::default() })?;
+        let spill = is_large.then_some(SpillTo {
+            directory,
+            set_bytes: share_bytes,
+        });
+        let sorting = Sorting {
+            bits: self.bits,
+            documents: self.documents,
+            limits,
+            ranges: &ranges,
+            spill,
+        };
+        let (mut inverted, _) = sorting.run::<K, _>(|| RunSorter {
+            files: self.files,
+            grouper: Grouper::default(),
+        })?;
         inverted.postings = self.postings;
         Ok(inverted)
     }

@@ -45,18 +45,41 @@ pub fn write_set_runs(path: &Path, sets: &Sets, documents: u32) -> Result<()> {
         out.write_all(&piece).map_err(failed)
     };
     let starts = [out.position(), 0];
-    order.iter().try_for_each(|&number| put(&mut out, sets.uses()[number as usize], sets.get(number as usize)))?;
+    order.iter().try_for_each(|&number| {
+        put(
+            &mut out,
+            sets.uses()[number as usize],
+            sets.get(number as usize),
+        )
+    })?;
     let numbers = out.position();
-    order.iter().try_for_each(|number| out.write_all(&number.to_le_bytes())).map_err(failed)?;
+    order
+        .iter()
+        .try_for_each(|number| out.write_all(&number.to_le_bytes()))
+        .map_err(failed)?;
     let tail = out.position();
     let mut at = 0;
     sets.for_each(|list| {
         at += 1;
-        if at > held { put(&mut out, 1, list) } else { Ok(()) }
+        if at > held {
+            put(&mut out, 1, list)
+        } else {
+            Ok(())
+        }
     })?;
-    let lists = [[starts[0], numbers - starts[0]], [tail, out.position() - tail]];
+    let lists = [
+        [starts[0], numbers - starts[0]],
+        [tail, out.position() - tail],
+    ];
     let counts = [held as u64, (sets.len() - held) as u64];
-    out.finish(&Description { kind: KIND.to_owned(), documents, sets: counts, lists, numbers }).map_err(failed)?;
+    out.finish(&Description {
+        kind: KIND.to_owned(),
+        documents,
+        sets: counts,
+        lists,
+        numbers,
+    })
+    .map_err(failed)?;
     Ok(())
 }
 
@@ -73,7 +96,11 @@ impl NumbersOf {
         let mut all = Vec::new();
         for run in (0..2).filter(|&run| self.sets[range][run] > 0) {
             // A run without sets is not there.
-            let place = if run == 1 && self.sets[range][0] == 0 { 0 } else { run };
+            let place = if run == 1 && self.sets[range][0] == 0 {
+                0
+            } else {
+                run
+            };
             all.extend_from_slice(&self.numbers.of([range, place])?);
         }
         Ok(all)
@@ -84,7 +111,10 @@ impl NumbersOf {
 ///
 /// Memory: the sets that several blots lead to, and what goes through the merge.
 pub fn join_set_runs(files: &[&Path], directory: &TempDir) -> Result<(Sets, NumbersOf)> {
-    let (mut stored, mut sets) = (Vec::with_capacity(files.len()), Vec::with_capacity(files.len()));
+    let (mut stored, mut sets) = (
+        Vec::with_capacity(files.len()),
+        Vec::with_capacity(files.len()),
+    );
     for path in files {
         let (of_range, counts) = read(path, directory)?;
         stored.push(of_range);
@@ -99,11 +129,20 @@ fn read(path: &Path, directory: &TempDir) -> Result<(Stored, [u64; 2])> {
     let file = Sealed::open(path)?;
     let description: Description = file.describe()?;
     let wrong = || file.damaged(0, "the description of the sets contradicts itself");
-    let Description { kind, documents, sets, lists, numbers } = &description;
+    let Description {
+        kind,
+        documents,
+        sets,
+        lists,
+        numbers,
+    } = &description;
     if kind != KIND || sets.iter().any(|&sets| sets > u64::from(u32::MAX)) {
         return Err(wrong());
     }
-    let mut stored = Stored { file: TempFile::new(directory)?, runs: Vec::new() };
+    let mut stored = Stored {
+        file: TempFile::new(directory)?,
+        runs: Vec::new(),
+    };
     for (run, (&sets, &[start, length])) in sets.iter().zip(lists).enumerate() {
         let bytes = file.bytes(start, length)?;
         ensure_lists(bytes, sets, *documents).map_err(|what| file.damaged(start, what))?;
@@ -112,21 +151,43 @@ fn read(path: &Path, directory: &TempDir) -> Result<(Stored, [u64; 2])> {
         }
         let lists = stored.file.append(bytes)?;
         let order = match run {
-            0 => file.bytes(*numbers, 4 * sets)?.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect(),
+            0 => file
+                .bytes(*numbers, 4 * sets)?
+                .as_chunks()
+                .0
+                .iter()
+                .map(|bytes| u32::from_le_bytes(*bytes))
+                .collect(),
             _ => (0..sets as u32).collect::<Vec<u32>>(),
         };
         if !is_permutation(&order) {
             return Err(wrong());
         }
-        let numbers = stored.file.append(&order.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>())?.start;
-        stored.runs.push(SetRun { sets: sets as usize, lists, numbers });
+        let numbers = stored
+            .file
+            .append(
+                &order
+                    .iter()
+                    .flat_map(|number| number.to_le_bytes())
+                    .collect::<Vec<u8>>(),
+            )?
+            .start;
+        stored.runs.push(SetRun {
+            sets: sets as usize,
+            lists,
+            numbers,
+        });
     }
     Ok((stored, *sets))
 }
 
 fn is_permutation(numbers: &[u32]) -> bool {
     let mut is_there = vec![false; numbers.len()];
-    numbers.iter().all(|&number| is_there.get_mut(number as usize).is_some_and(|there| !std::mem::replace(there, true)))
+    numbers.iter().all(|&number| {
+        is_there
+            .get_mut(number as usize)
+            .is_some_and(|there| !std::mem::replace(there, true))
+    })
 }
 
 /// So many lists, in order, of two or more rising numbers each.
@@ -136,7 +197,9 @@ fn ensure_lists(bytes: &[u8], sets: u64, documents: u32) -> Result<(), String> {
         let uses = fields.varint("how many blots lead to a set")?;
         let length = fields.varint("length of a set")?;
         if uses == 0 || !(2..=u64::from(documents)).contains(&length) || length > fields.left() {
-            return Err(format!("a set of {length} documents, of {documents}, that {uses} blots lead to"));
+            return Err(format!(
+                "a set of {length} documents, of {documents}, that {uses} blots lead to"
+            ));
         }
         list.clear();
         let mut next = 0_u64;
@@ -144,7 +207,9 @@ fn ensure_lists(bytes: &[u8], sets: u64, documents: u32) -> Result<(), String> {
             let gap = fields.varint("document of a set")?;
             next = next.saturating_add(gap);
             if (place > 0 && gap == 0) || next >= u64::from(documents) {
-                return Err(format!("a set with document {next}, of {documents}, out of order"));
+                return Err(format!(
+                    "a set with document {next}, of {documents}, out of order"
+                ));
             }
             list.push(next as u32);
         }
@@ -153,5 +218,9 @@ fn ensure_lists(bytes: &[u8], sets: u64, documents: u32) -> Result<(), String> {
         }
         std::mem::swap(&mut list, &mut before);
     }
-    if fields.is_empty() { Ok(()) } else { Err("more sets than there are to be".to_owned()) }
+    if fields.is_empty() {
+        Ok(())
+    } else {
+        Err("more sets than there are to be".to_owned())
+    }
 }

@@ -83,10 +83,19 @@ impl SetDictionary {
     /// The numbers of its sets in the order of their lists, and the lists with their uses.
     pub(super) fn into_sorted(self) -> (Vec<u32>, Lists, Vec<u64>) {
         let Self { sets, uses, .. } = self;
-        let mut order: Vec<(u64, u32)> = (0..sets.len()).map(|number| (head_of(sets.get(number)), number as u32)).collect();
-        order
-            .sort_unstable_by(|one, two| one.0.cmp(&two.0).then_with(|| sets.get(one.1 as usize)[2..].cmp(&sets.get(two.1 as usize)[2..])));
-        (order.into_iter().map(|(_, number)| number).collect(), sets, uses)
+        let mut order: Vec<(u64, u32)> = (0..sets.len())
+            .map(|number| (head_of(sets.get(number)), number as u32))
+            .collect();
+        order.sort_unstable_by(|one, two| {
+            one.0
+                .cmp(&two.0)
+                .then_with(|| sets.get(one.1 as usize)[2..].cmp(&sets.get(two.1 as usize)[2..]))
+        });
+        (
+            order.into_iter().map(|(_, number)| number).collect(),
+            sets,
+            uses,
+        )
     }
 
     fn count(&mut self, set: &[u32], uses: u64) -> u32 {
@@ -124,8 +133,9 @@ impl SetDictionary {
 }
 
 fn hash(set: &[u32]) -> u64 {
-    let sum =
-        set.iter().fold(set.len() as u64, |sum, &number| (sum.rotate_left(23) ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let sum = set.iter().fold(set.len() as u64, |sum, &number| {
+        (sum.rotate_left(23) ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    });
     sum ^ sum >> 29
 }
 
@@ -155,21 +165,39 @@ impl Sets {
         let mut dictionaries = dictionaries.into_iter();
         let mut all = dictionaries.next().unwrap_or_default();
         let mut joined: Vec<Vec<u32>> = vec![(0..all.sets.len() as u32).collect()];
-        joined.extend(dictionaries.map(|one| (0..one.sets.len()).map(|index| all.count(one.sets.get(index), one.uses[index])).collect()));
+        joined.extend(dictionaries.map(|one| {
+            (0..one.sets.len())
+                .map(|index| all.count(one.sets.get(index), one.uses[index]))
+                .collect()
+        }));
         let SetDictionary { sets, uses, .. } = all;
         let (sets, place) = Self::ordered(sets, &uses, None);
-        joined.iter_mut().flatten().for_each(|number| *number = place[*number as usize]);
+        joined
+            .iter_mut()
+            .flatten()
+            .for_each(|number| *number = place[*number as usize]);
         (sets, joined)
     }
 
     /// Numbers lists; also gives the number of each.
     pub(super) fn ordered(lists: Lists, uses: &[u64], tail: Option<Tail>) -> (Self, Vec<u32>) {
         let mut order: Vec<u32> = (0..lists.len() as u32).collect();
-        order.sort_unstable_by_key(|&list| (Reverse(uses[list as usize]), lists.get(list as usize)));
+        order
+            .sort_unstable_by_key(|&list| (Reverse(uses[list as usize]), lists.get(list as usize)));
         let mut place = vec![0; order.len()];
-        (0..).zip(&order).for_each(|(number, &list)| place[list as usize] = number);
+        (0..)
+            .zip(&order)
+            .for_each(|(number, &list)| place[list as usize] = number);
         let uses = order.iter().map(|&list| uses[list as usize]).collect();
-        (Self { lists, order, uses, tail }, place)
+        (
+            Self {
+                lists,
+                order,
+                uses,
+                tail,
+            },
+            place,
+        )
     }
 
     pub fn len(&self) -> usize {
@@ -207,8 +235,13 @@ impl Sets {
     /// Calls `each` with every set in order.
     pub fn for_each(&self, mut each: impl FnMut(&[u32]) -> Result<()>) -> Result<()> {
         (0..self.order.len()).try_for_each(|number| each(self.get(number)))?;
-        let Some(tail) = &self.tail else { return Ok(()) };
-        let (mut reader, mut list) = (TempReader::new(&tail.file, 0..tail.file.bytes(), 1 << 16), Vec::new());
+        let Some(tail) = &self.tail else {
+            return Ok(());
+        };
+        let (mut reader, mut list) = (
+            TempReader::new(&tail.file, 0..tail.file.bytes(), 1 << 16),
+            Vec::new(),
+        );
         while !reader.is_at_end() {
             read_list(&mut reader, &mut list)?;
             each(&list)?;
@@ -237,7 +270,12 @@ impl StoredSets {
     }
 
     pub fn done(self) -> Sets {
-        Sets { order: (0..self.lists.len() as u32).collect(), lists: self.lists, uses: self.uses, tail: None }
+        Sets {
+            order: (0..self.lists.len() as u32).collect(),
+            lists: self.lists,
+            uses: self.uses,
+            tail: None,
+        }
     }
 }
 
@@ -272,10 +310,23 @@ mod tests {
         let expected: Vec<&[u32]> = vec![&[1, 2], &[3, 9, 11], &[0, 4], &[0, 5]];
         for cut in 0..=sets.len() {
             let mut parts = [SetDictionary::default(), SetDictionary::default()];
-            let numbers: Vec<_> =
-                sets.iter().enumerate().map(|(at, set)| (usize::from(at >= cut), parts[usize::from(at >= cut)].number(set))).collect();
+            let numbers: Vec<_> = sets
+                .iter()
+                .enumerate()
+                .map(|(at, set)| {
+                    (
+                        usize::from(at >= cut),
+                        parts[usize::from(at >= cut)].number(set),
+                    )
+                })
+                .collect();
             let (joined, places) = Sets::join(parts.into());
-            assert_eq!((0..joined.len()).map(|number| joined.get(number)).collect::<Vec<_>>(), expected);
+            assert_eq!(
+                (0..joined.len())
+                    .map(|number| joined.get(number))
+                    .collect::<Vec<_>>(),
+                expected
+            );
             assert_eq!(joined.uses(), [2, 2, 1, 1]);
             for (&(part, number), set) in numbers.iter().zip(sets) {
                 assert_eq!(joined.get(places[part][number as usize] as usize), set);
@@ -286,9 +337,19 @@ mod tests {
     #[test]
     fn many_sets_are_told_apart() {
         let mut dictionary = SetDictionary::default();
-        let numbers: HashMap<u32, [u32; 2]> =
-            (0..5000).map(|n| (dictionary.number(&[n % 70, 100 + n / 70]), [n % 70, 100 + n / 70])).collect();
+        let numbers: HashMap<u32, [u32; 2]> = (0..5000)
+            .map(|n| {
+                (
+                    dictionary.number(&[n % 70, 100 + n / 70]),
+                    [n % 70, 100 + n / 70],
+                )
+            })
+            .collect();
         assert_eq!(numbers.len(), 5000);
-        assert!(numbers.iter().all(|(&number, set)| dictionary.number(set) == number));
+        assert!(
+            numbers
+                .iter()
+                .all(|(&number, set)| dictionary.number(set) == number)
+        );
     }
 }

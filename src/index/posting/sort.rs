@@ -37,7 +37,9 @@ pub(super) fn sorted<K: Key>(pieces: &[Vec<K>]) -> Vec<K> {
 /// Brings each key to its place, or near; gives the ends of what went to the same place.
 fn spread<K: Key>(pieces: &[Vec<K>], keys: &mut [K]) -> Vec<u32> {
     let blots = || pieces.iter().flatten().map(|key| key.blot());
-    let (least, most) = blots().fold((u64::MAX, 0), |(least, most), blot| (least.min(blot), most.max(blot)));
+    let (least, most) = blots().fold((u64::MAX, 0), |(least, most), blot| {
+        (least.min(blot), most.max(blot))
+    });
     let bits = 64 - (most - least).leading_zeros();
     let shift = bits.saturating_sub((keys.len() / TOGETHER).ilog2());
     let place = |blot: u64| ((blot - least) >> shift) as usize;

@@ -15,7 +15,10 @@ pub(super) struct Tally {
 
 impl Tally {
     pub fn new(documents: Range<u32>) -> Self {
-        Self { documents, counts: Mutex::default() }
+        Self {
+            documents,
+            counts: Mutex::default(),
+        }
     }
 
     /// Counts sorted keys, none of which comes again.
@@ -23,7 +26,8 @@ impl Tally {
         let spare = || self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let own = spare().pop();
         let mut counts = own.unwrap_or_else(|| vec![0; self.documents.len()]);
-        keys.iter().for_each(|key| counts[(key.number() - self.documents.start) as usize] += 1);
+        keys.iter()
+            .for_each(|key| counts[(key.number() - self.documents.start) as usize] += 1);
         spare().push(counts);
     }
 
@@ -33,8 +37,15 @@ impl Tally {
         if all.len() < end as usize {
             all.resize(end as usize, 0);
         }
-        for counts in self.counts.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            all[start as usize..].iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        for counts in self
+            .counts
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+        {
+            all[start as usize..]
+                .iter_mut()
+                .zip(counts)
+                .for_each(|(sum, count)| *sum += count);
         }
     }
 }

@@ -50,13 +50,14 @@ impl WordCounts {
 
     /// Gives documents other numbers, or takes them out.
     pub fn renumber(&mut self, number: impl Fn(u32) -> Option<u32>) {
-        self.counts.retain_mut(|[_, count]| match number((*count >> 32) as u32) {
-            Some(number) => {
-                *count = u64::from(number) << 32 | (*count & u64::from(u32::MAX));
-                true
-            }
-            None => false,
-        });
+        self.counts
+            .retain_mut(|[_, count]| match number((*count >> 32) as u32) {
+                Some(number) => {
+                    *count = u64::from(number) << 32 | (*count & u64::from(u32::MAX));
+                    true
+                }
+                None => false,
+            });
     }
 }
 
@@ -87,7 +88,10 @@ impl WordCounter {
             }
         }
         self.hashes.sort_unstable();
-        let counted = self.hashes.chunk_by(|one, two| one == two).map(|same| [same[0], u64::from(number) << 32 | same.len() as u64]);
+        let counted = self
+            .hashes
+            .chunk_by(|one, two| one == two)
+            .map(|same| [same[0], u64::from(number) << 32 | same.len() as u64]);
         out.counts.extend(counted);
     }
 }
@@ -108,21 +112,38 @@ pub struct WordCollector {
 
 impl WordCollector {
     pub fn new(limit_bytes: u64, directory: &TempDir) -> Self {
-        let buckets = |share: u64| Buckets::new(BUCKETS, limit_bytes / 8 * share, directory.clone());
+        let buckets =
+            |share: u64| Buckets::new(BUCKETS, limit_bytes / 8 * share, directory.clone());
         let most_held = usize::try_from(limit_bytes / 16).unwrap_or(usize::MAX);
-        Self { counts: buckets(6), places: buckets(1), texts: None, held: Vec::new(), most_held, directory: directory.clone() }
+        Self {
+            counts: buckets(6),
+            places: buckets(1),
+            texts: None,
+            held: Vec::new(),
+            most_held,
+            directory: directory.clone(),
+        }
     }
 
     /// `places` has the place of each document by its number, if its words are wanted.
     pub fn add(&mut self, words: &WordCounts, places: &[Option<u32>]) -> Result<()> {
         for &[hash, count] in &words.counts {
             if let Some(place) = places[(count >> 32) as usize] {
-                self.counts.push(bucket_of_word(hash), [hash, u64::from(place) << 32 | (count & u64::from(u32::MAX))]);
+                self.counts.push(
+                    bucket_of_word(hash),
+                    [hash, u64::from(place) << 32 | (count & u64::from(u32::MAX))],
+                );
             }
         }
         let mut start = 0;
         for &(hash, end) in &words.text_ends {
-            self.places.push(bucket_of_word(hash), [hash, self.texts.as_ref().map_or(0, TempFile::bytes) + self.held.len() as u64]);
+            self.places.push(
+                bucket_of_word(hash),
+                [
+                    hash,
+                    self.texts.as_ref().map_or(0, TempFile::bytes) + self.held.len() as u64,
+                ],
+            );
             put_varint(&mut self.held, (end - start) as u64);
             self.held.extend_from_slice(&words.texts[start..end]);
             start = end;
@@ -142,7 +163,12 @@ impl WordCollector {
     /// No more will come.
     pub fn close(self) -> Result<CollectedWords> {
         let texts = self.texts.as_ref().map(TempFile::map).transpose()?;
-        Ok(CollectedWords { counts: self.counts, places: self.places, texts, held: self.held })
+        Ok(CollectedWords {
+            counts: self.counts,
+            places: self.places,
+            texts,
+            held: self.held,
+        })
     }
 }
 
@@ -158,8 +184,17 @@ impl CollectedWords {
     fn text(&self, at: u64) -> &[u8] {
         let on_disk = self.texts.as_deref().unwrap_or_default();
         let held = || self.held.get((at as usize).saturating_sub(on_disk.len())..);
-        let mut fields = Fields::new(on_disk.get(at as usize..).filter(|rest| !rest.is_empty()).or_else(held).unwrap_or_default());
-        fields.varint("length").and_then(|length| fields.take(length, "text")).unwrap_or_default()
+        let mut fields = Fields::new(
+            on_disk
+                .get(at as usize..)
+                .filter(|rest| !rest.is_empty())
+                .or_else(held)
+                .unwrap_or_default(),
+        );
+        fields
+            .varint("length")
+            .and_then(|length| fields.take(length, "text"))
+            .unwrap_or_default()
     }
 }
 
@@ -168,15 +203,22 @@ impl WordLists for CollectedWords {
         let [mut counts, mut places] = [self.counts.take(bucket)?, self.places.take(bucket)?];
         counts.sort_unstable();
         places.sort_unstable();
-        let (mut texts, mut list) = (places.chunk_by(|one, two| one[0] == two[0]).peekable(), Vec::new());
+        let (mut texts, mut list) = (
+            places.chunk_by(|one, two| one[0] == two[0]).peekable(),
+            Vec::new(),
+        );
         for of_word in counts.chunk_by(|one, two| one[0] == two[0]) {
             list.clear();
-            list.extend(of_word.iter().map(|[_, count]| Times { place: (count >> 32) as u32, times: *count as u32 }));
+            list.extend(of_word.iter().map(|[_, count]| Times {
+                place: (count >> 32) as u32,
+                times: *count as u32,
+            }));
             // A text may come with a document that is not wanted.
             while texts.next_if(|texts| texts[0][0] < of_word[0][0]).is_some() {}
             // Which of them comes first depends on threads; if two words ever had one hash, it must not.
-            let text =
-                texts.next_if(|texts| texts[0][0] == of_word[0][0]).and_then(|texts| texts.iter().map(|[_, at]| self.text(*at)).min());
+            let text = texts
+                .next_if(|texts| texts[0][0] == of_word[0][0])
+                .and_then(|texts| texts.iter().map(|[_, at]| self.text(*at)).min());
             each(text.unwrap_or_default(), &list)?;
         }
         Ok(())
@@ -207,7 +249,8 @@ mod tests {
             let mut counter = WordCounter::default();
             for (place, text) in (0..).zip(documents) {
                 let (mut tokens, mut counts) = (Tokens::default(), WordCounts::default());
-                text.split_whitespace().for_each(|word| tokens.push(word, Span { start: 0, end: 0 }));
+                text.split_whitespace()
+                    .for_each(|word| tokens.push(word, Span { start: 0, end: 0 }));
                 counter.count(&tokens, 1, &mut counts);
                 counts.renumber(|number| (number == 1).then_some(0));
                 collector.add(&counts, &[Some(place)]).unwrap();

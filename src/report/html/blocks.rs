@@ -51,9 +51,22 @@ pub struct LeftOut {
 /// left out comes in the order of the text, and does not overlap.
 ///
 /// Memory: O(marks). Time: O(text + marks × log marks).
-pub fn put_blocks(out: &mut Vec<u8>, text: Text<'_>, marks: &[Mark], left_out: &[LeftOut], words: impl Fn(Span) -> u32) {
+pub fn put_blocks(
+    out: &mut Vec<u8>,
+    text: Text<'_>,
+    marks: &[Mark],
+    left_out: &[LeftOut],
+    words: impl Fn(Span) -> u32,
+) {
     let Text { text, is_squeezed } = text;
-    let mut writer = Writer { out, text, is_squeezed, left_out, is_first: true, open: None };
+    let mut writer = Writer {
+        out,
+        text,
+        is_squeezed,
+        left_out,
+        is_first: true,
+        open: None,
+    };
     writer.out.push(b'[');
     for (bytes, passages) in segments(text, marks) {
         if !passages.is_empty() {
@@ -77,11 +90,17 @@ pub fn put_blocks(out: &mut Vec<u8>, text: Text<'_>, marks: &[Mark], left_out: &
 type Bytes = (usize, usize);
 
 /// The text from boundary to boundary of passages, with the passages that are there.
-fn segments<'t>(text: &'t str, marks: &[Mark]) -> impl Iterator<Item = (Bytes, Vec<u32>)> + use<'t> {
+fn segments<'t>(
+    text: &'t str,
+    marks: &[Mark],
+) -> impl Iterator<Item = (Bytes, Vec<u32>)> + use<'t> {
     // At one place passages end before others begin.
     let mut events: Vec<(usize, bool, u32)> = Vec::with_capacity(2 * marks.len());
     for mark in marks {
-        let (start, end) = (boundary(text, mark.bytes.start as usize), boundary(text, mark.bytes.end as usize));
+        let (start, end) = (
+            boundary(text, mark.bytes.start as usize),
+            boundary(text, mark.bytes.end as usize),
+        );
         if start < end {
             events.extend([(start, true, mark.passage), (end, false, mark.passage)]);
         }
@@ -89,26 +108,41 @@ fn segments<'t>(text: &'t str, marks: &[Mark]) -> impl Iterator<Item = (Bytes, V
     events.sort_unstable();
     events.push((text.len(), false, u32::MAX));
     let (mut at, mut here) = (0, BTreeSet::new());
-    events.into_iter().filter_map(move |(place, is_start, passage)| {
-        let segment = (place > at).then(|| ((at, place), here.iter().take(MAX_OVERLAP).copied().collect()));
-        at = at.max(place);
-        if is_start {
-            here.insert(passage);
-        } else {
-            here.remove(&passage);
-        }
-        segment
-    })
+    events
+        .into_iter()
+        .filter_map(move |(place, is_start, passage)| {
+            let segment = (place > at).then(|| {
+                (
+                    (at, place),
+                    here.iter().take(MAX_OVERLAP).copied().collect(),
+                )
+            });
+            at = at.max(place);
+            if is_start {
+                here.insert(passage);
+            } else {
+                here.remove(&passage);
+            }
+            segment
+        })
 }
 
 /// The part of a stretch without passages that starts folded. At the ends of the text there is no passage to give context to.
 fn fold(text: &str, (start, end): Bytes) -> Option<Bytes> {
     let (mut from, mut to) = (start, end);
     if start > 0 {
-        from = good_break(text, boundary(text, start + CONTEXT_BYTES), start + 2 * CONTEXT_BYTES);
+        from = good_break(
+            text,
+            boundary(text, start + CONTEXT_BYTES),
+            start + 2 * CONTEXT_BYTES,
+        );
     }
     if end < text.len() {
-        to = good_break(text, boundary(text, end.saturating_sub(2 * CONTEXT_BYTES)), end.saturating_sub(CONTEXT_BYTES));
+        to = good_break(
+            text,
+            boundary(text, end.saturating_sub(2 * CONTEXT_BYTES)),
+            end.saturating_sub(CONTEXT_BYTES),
+        );
     }
     (from + FOLD_BYTES <= to && start <= from && to <= end).then_some((from, to))
 }
@@ -118,13 +152,21 @@ fn good_break(text: &str, from: usize, to: usize) -> usize {
     let to = boundary(text, to).max(from);
     let window = text.get(from..to).unwrap_or_default();
     let after = |mark: &str| window.find(mark).map(|at| from + at + mark.len());
-    after("\n\n").or_else(|| after("\n")).or_else(|| after(". ")).or_else(|| after("。")).or_else(|| after(" ")).unwrap_or(to)
+    after("\n\n")
+        .or_else(|| after("\n"))
+        .or_else(|| after(". "))
+        .or_else(|| after("。"))
+        .or_else(|| after(" "))
+        .unwrap_or(to)
 }
 
 /// The place, or the next one before it where a character begins.
 fn boundary(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
-    (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+    (0..=at)
+        .rev()
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(0)
 }
 
 struct Writer<'w> {
@@ -146,7 +188,16 @@ impl Writer<'_> {
                 0
             });
             let room = start + BLOCK_BYTES.saturating_sub(has);
-            let stop = if room < end { good_break(self.text, boundary(self.text, room), room + BLOCK_SLACK_BYTES).min(end) } else { end };
+            let stop = if room < end {
+                good_break(
+                    self.text,
+                    boundary(self.text, room),
+                    room + BLOCK_SLACK_BYTES,
+                )
+                .min(end)
+            } else {
+                end
+            };
             self.put_segment((start, stop), passages);
             self.open = Some(has + (stop - start));
             if has + (stop - start) >= BLOCK_BYTES {
@@ -160,9 +211,22 @@ impl Writer<'_> {
         self.close();
         while start < end {
             let room = start + BLOCK_BYTES;
-            let stop = if room < end { good_break(self.text, boundary(self.text, room), room + BLOCK_SLACK_BYTES).min(end) } else { end };
+            let stop = if room < end {
+                good_break(
+                    self.text,
+                    boundary(self.text, room),
+                    room + BLOCK_SLACK_BYTES,
+                )
+                .min(end)
+            } else {
+                end
+            };
             // A block that is folded says so even if it has no word.
-            let count = words(Span { start: start as u32, end: stop as u32 }).max(1);
+            let count = words(Span {
+                start: start as u32,
+                end: stop as u32,
+            })
+            .max(1);
             begin(self.out, &mut self.is_first, count);
             self.open = Some(0);
             self.put_segment((start, stop), &[]);
@@ -172,9 +236,14 @@ impl Writer<'_> {
     }
 
     fn put_segment(&mut self, (mut start, end): Bytes, passages: &[u32]) {
-        let first = self.left_out.partition_point(|stretch| stretch.bytes.end as usize <= start);
+        let first = self
+            .left_out
+            .partition_point(|stretch| stretch.bytes.end as usize <= start);
         for &LeftOut { bytes, why } in &self.left_out[first..] {
-            let (from, to) = ((bytes.start as usize).clamp(start, end), (bytes.end as usize).clamp(start, end));
+            let (from, to) = (
+                (bytes.start as usize).clamp(start, end),
+                (bytes.end as usize).clamp(start, end),
+            );
             if from == to {
                 break;
             }
@@ -190,7 +259,11 @@ impl Writer<'_> {
             return;
         }
         let text = self.text.get(start..end).unwrap_or_default();
-        let text = if self.is_squeezed { Cow::Owned(squeeze(text)) } else { Cow::Borrowed(text) };
+        let text = if self.is_squeezed {
+            Cow::Owned(squeeze(text))
+        } else {
+            Cow::Borrowed(text)
+        };
         self.out.push(b',');
         if passages.is_empty() && why.is_none() {
             return put_json(self.out, &text);
@@ -231,7 +304,13 @@ mod tests {
     use serde_json::{Value, json};
 
     fn mark(start: usize, end: usize, passage: u32) -> Mark {
-        Mark { bytes: Span { start: start as u32, end: end as u32 }, passage }
+        Mark {
+            bytes: Span {
+                start: start as u32,
+                end: end as u32,
+            },
+            passage,
+        }
     }
 
     fn blocks(text: &str, marks: &[Mark]) -> Vec<Vec<Value>> {
@@ -240,35 +319,78 @@ mod tests {
 
     fn blocks_without(text: &str, marks: &[Mark], left_out: &[LeftOut]) -> Vec<Vec<Value>> {
         let mut out = Vec::new();
-        put_blocks(&mut out, Text { text, is_squeezed: false }, marks, left_out, |bytes| (bytes.end - bytes.start) / 5);
+        put_blocks(
+            &mut out,
+            Text {
+                text,
+                is_squeezed: false,
+            },
+            marks,
+            left_out,
+            |bytes| (bytes.end - bytes.start) / 5,
+        );
         serde_json::from_slice(&out).unwrap()
     }
 
     /// The text of the segments that `wanted` says yes to.
     fn text_of(blocks: &[Vec<Value>], wanted: impl Fn(&[Value]) -> bool) -> String {
         let parts = |segment: &Value| match segment {
-            Value::Array(both) => (both[0].as_array().unwrap().clone(), both[1].as_str().unwrap().to_owned()),
+            Value::Array(both) => (
+                both[0].as_array().unwrap().clone(),
+                both[1].as_str().unwrap().to_owned(),
+            ),
             text => (Vec::new(), text.as_str().unwrap().to_owned()),
         };
         let segments = blocks.iter().flat_map(|block| &block[1..]).map(parts);
-        segments.filter(|(passages, _)| wanted(passages)).map(|(_, text)| text).collect()
+        segments
+            .filter(|(passages, _)| wanted(passages))
+            .map(|(_, text)| text)
+            .collect()
     }
 
     #[test]
     fn passages_may_overlap_and_touch() {
-        let found = blocks("0123456789é", &[mark(2, 6, 0), mark(4, 8, 1), mark(8, 12, 2)]);
-        assert_eq!(found, [[json!(0), json!("01"), json!([[0], "23"]), json!([[0, 1], "45"]), json!([[1], "67"]), json!([[2], "89é"])]]);
+        let found = blocks(
+            "0123456789é",
+            &[mark(2, 6, 0), mark(4, 8, 1), mark(8, 12, 2)],
+        );
+        assert_eq!(
+            found,
+            [[
+                json!(0),
+                json!("01"),
+                json!([[0], "23"]),
+                json!([[0, 1], "45"]),
+                json!([[1], "67"]),
+                json!([[2], "89é"])
+            ]]
+        );
         assert_eq!(blocks("", &[]), Vec::<Vec<Value>>::new());
         assert_eq!(blocks("plain", &[]), [[json!(0), json!("plain")]]);
     }
 
     #[test]
     fn what_does_not_count_is_told() {
-        let out = |start, end| LeftOut { bytes: Span { start, end }, why: "quoted" };
-        let found = blocks_without("0123456789", &[mark(2, 6, 0)], &[out(0, 1), out(3, 5), out(6, 8)]);
+        let out = |start, end| LeftOut {
+            bytes: Span { start, end },
+            why: "quoted",
+        };
+        let found = blocks_without(
+            "0123456789",
+            &[mark(2, 6, 0)],
+            &[out(0, 1), out(3, 5), out(6, 8)],
+        );
         let part = |passages: &[u32], text: &str| json!([passages, text, "quoted"]);
-        let expected =
-            [json!(0), part(&[], "0"), json!("1"), json!([[0], "2"]), part(&[0], "34"), json!([[0], "5"]), part(&[], "67"), json!("89")];
+        let expected = [
+            json!(0),
+            part(&[], "0"),
+            json!("1"),
+            json!([[0], "2"]),
+            part(&[0], "34"),
+            json!([[0], "5"]),
+            part(&[], "67"),
+            json!("89"),
+        ];
         assert_eq!(found, [expected]);
     }
 
@@ -287,9 +409,18 @@ mod tests {
 
     #[test]
     fn blocks_are_small() {
-        for text in ["x".repeat(100_000), "é".repeat(50_000), "a sentence. ".repeat(9000), "a line\n".repeat(12_000)] {
+        for text in [
+            "x".repeat(100_000),
+            "é".repeat(50_000),
+            "a sentence. ".repeat(9000),
+            "a line\n".repeat(12_000),
+        ] {
             let found = blocks(&text, &[mark(0, text.len(), 7)]);
-            let longest = found.iter().flat_map(|block| &block[1..]).map(|segment| segment[1].as_str().unwrap().len()).max();
+            let longest = found
+                .iter()
+                .flat_map(|block| &block[1..])
+                .map(|segment| segment[1].as_str().unwrap().len())
+                .max();
             assert!(longest.unwrap() <= BLOCK_BYTES + BLOCK_SLACK_BYTES);
             assert_eq!(text_of(&found, |passages| passages == [json!(7)]), text);
         }

@@ -29,8 +29,15 @@ const OVERVIEW: &str = "index.html";
 impl PairPage {
     /// The documents with their ids, the passages that they share, with spans in bytes, and what is to be said of how it is counted
     /// ([`DocumentPage::with_notes`]).
-    pub fn of(a: (&str, &Prepared), b: (&str, &Prepared), passages: &[Passage], notes: &[String]) -> Result<Self> {
-        let mut page = DocumentPage::new(a.0, a.1).with_overview(OVERVIEW).with_notes(notes);
+    pub fn of(
+        a: (&str, &Prepared),
+        b: (&str, &Prepared),
+        passages: &[Passage],
+        notes: &[String],
+    ) -> Result<Self> {
+        let mut page = DocumentPage::new(a.0, a.1)
+            .with_overview(OVERVIEW)
+            .with_notes(notes);
         page.add_source(b.0, b.1, passages)?;
         let mut html = Vec::new();
         page.write(&mut html)?;
@@ -40,8 +47,14 @@ impl PairPage {
             a_in_b: a.1.share_in(passages.iter().map(|passage| passage.a)),
             b_in_a: b.1.share_in(passages.iter().map(|passage| passage.b)),
             passages: passages.len() as u32,
-            longest: passages.iter().map(|passage| passage.tokens).max().unwrap_or(0),
-            tokens: passages.iter().fold(0, |sum, passage| sum.saturating_add(passage.tokens)),
+            longest: passages
+                .iter()
+                .map(|passage| passage.tokens)
+                .max()
+                .unwrap_or(0),
+            tokens: passages
+                .iter()
+                .fold(0, |sum, passage| sum.saturating_add(passage.tokens)),
         };
         Ok(Self { html, row })
     }
@@ -59,12 +72,17 @@ impl Directory {
     /// Makes the directory if there is none. `title` stands on the overview: what was compared. `notes` as for [`DocumentPage::with_notes`].
     pub fn create(path: &Path, title: &str, notes: &[String]) -> Result<Self> {
         durable::create_dir_all(path)?;
-        Ok(Self { path: path.to_owned(), overview: Overview::new(title, notes) })
+        Ok(Self {
+            path: path.to_owned(),
+            overview: Overview::new(title, notes),
+        })
     }
 
     pub fn add(&mut self, page: &PairPage) -> Result<()> {
         let number = self.overview.add(&page.row);
-        write_file(&self.path.join(page_name(number)), |out| out.write_all(&page.html).map_err(Error::output))
+        write_file(&self.path.join(page_name(number)), |out| {
+            out.write_all(&page.html).map_err(Error::output)
+        })
     }
 
     /// Puts a sentence on the overview, above all else.

@@ -19,7 +19,8 @@ use std::{
 };
 use tempfile::SpooledTempFile;
 
-static FRAME: LazyLock<Frame> = LazyLock::new(|| Frame::new(include_str!("document.css"), include_str!("document.js")));
+static FRAME: LazyLock<Frame> =
+    LazyLock::new(|| Frame::new(include_str!("document.css"), include_str!("document.js")));
 
 /// A page in the making: sources are added one at a time, in any order, and ranked when it is written.
 ///
@@ -66,12 +67,23 @@ const SPOOL_BYTES: usize = 4 << 20;
 impl<'d> DocumentPage<'d> {
     pub fn new(id: &'d str, document: &'d Prepared) -> Self {
         let texts = SpooledTempFile::new(SPOOL_BYTES);
-        Self { id, document, sources: Vec::new(), marks: Vec::new(), texts, overview: None, notes: &[] }
+        Self {
+            id,
+            document,
+            sources: Vec::new(),
+            marks: Vec::new(),
+            texts,
+            overview: None,
+            notes: &[],
+        }
     }
 
     /// Links the page to the overview that it belongs to: the name of a file in the same directory.
     pub fn with_overview(self, file: &'d str) -> Self {
-        Self { overview: Some(file), ..self }
+        Self {
+            overview: Some(file),
+            ..self
+        }
     }
 
     /// Adds sentences to what the page says of how it is counted, such as what was left out.
@@ -83,33 +95,66 @@ impl<'d> DocumentPage<'d> {
     pub fn add_source(&mut self, id: &str, source: &Prepared, passages: &[Passage]) -> Result<()> {
         let first = self.marks.len() as u32;
         let numbered = || (first..).zip(passages);
-        self.marks.extend(numbered().map(|(passage, found)| Mark { bytes: found.a, passage }));
-        let marks: Vec<_> = numbered().map(|(passage, found)| Mark { bytes: found.b, passage }).collect();
+        self.marks.extend(numbered().map(|(passage, found)| Mark {
+            bytes: found.a,
+            passage,
+        }));
+        let marks: Vec<_> = numbered()
+            .map(|(passage, found)| Mark {
+                bytes: found.b,
+                passage,
+            })
+            .collect();
         let mut out = Vec::new();
         put_text(&mut out, &self.sources.len().to_string(), source, &marks);
         self.texts.write_all(&out).map_err(waiting)?;
         self.sources.push(Source {
             id: id.to_owned(),
             first,
-            passages: passages.iter().map(|passage| known(self.document, source, passage)).collect(),
-            stretches: passages.iter().map(|passage| self.document.words_in(passage.a)).collect(),
-            share: self.document.share_in(passages.iter().map(|passage| passage.a)),
+            passages: passages
+                .iter()
+                .map(|passage| known(self.document, source, passage))
+                .collect(),
+            stretches: passages
+                .iter()
+                .map(|passage| self.document.words_in(passage.a))
+                .collect(),
+            share: self
+                .document
+                .share_in(passages.iter().map(|passage| passage.a)),
             share_of_source: source.share_in(passages.iter().map(|passage| passage.b)),
             tally: source.tally(std::iter::empty()),
-            longest: passages.iter().map(|passage| passage.tokens).max().unwrap_or(0),
+            longest: passages
+                .iter()
+                .map(|passage| passage.tokens)
+                .max()
+                .unwrap_or(0),
         });
         Ok(())
     }
 
     /// Writes the page.
     pub fn write(mut self, out: &mut impl Write) -> Result<()> {
-        let stretches: Vec<&[Span]> = self.sources.iter().map(|source| &source.stretches[..]).collect();
-        let is_out = (0..self.document.tokens()).map(|word| self.document.reason(word).is_some()).collect();
+        let stretches: Vec<&[Span]> = self
+            .sources
+            .iter()
+            .map(|source| &source.stretches[..])
+            .collect();
+        let is_out = (0..self.document.tokens())
+            .map(|word| self.document.reason(word).is_some())
+            .collect();
         let order = ranked(is_out, &stretches);
         let mut page = Vec::new();
         FRAME.put_head(&mut page, &self.title());
         let is_many = self.sources.len() > 1;
-        put(&mut page, if is_many { "<body class=\"document many\">\n" } else { "<body class=\"document\">\n" });
+        put(
+            &mut page,
+            if is_many {
+                "<body class=\"document many\">\n"
+            } else {
+                "<body class=\"document\">\n"
+            },
+        );
         self.put_top(&mut page, &order);
         if is_many {
             self.put_sources(&mut page, &order);
@@ -128,7 +173,13 @@ impl<'d> DocumentPage<'d> {
 
     /// What a document is called beside the others of the page.
     fn name<'i>(&self, id: &'i str) -> &'i str {
-        name_among(id, self.sources.iter().map(|source| source.id.as_str()).chain([self.id]))
+        name_among(
+            id,
+            self.sources
+                .iter()
+                .map(|source| source.id.as_str())
+                .chain([self.id]),
+        )
     }
 
     fn title(&self) -> String {
@@ -146,23 +197,53 @@ impl<'d> DocumentPage<'d> {
         }
         put_element(out, "<h1><bdi>", self.name(self.id), "</bdi>");
         match &self.sources[..] {
-            [source] => put_element(out, " <span>and</span> <bdi>", self.name(&source.id), "</bdi>"),
+            [source] => put_element(
+                out,
+                " <span>and</span> <bdi>",
+                self.name(&source.id),
+                "</bdi>",
+            ),
             _ => put(out, " <span>and its sources</span>"),
         }
         put(out, "</h1></div>\n<dl class=\"numbers\">");
-        let longest = self.sources.iter().map(|source| source.longest).max().unwrap_or(0);
+        let longest = self
+            .sources
+            .iter()
+            .map(|source| source.longest)
+            .max()
+            .unwrap_or(0);
         match &self.sources[..] {
             [source] => {
-                put_number_tile(out, &percent(source.share), "of the left text is in the right");
-                put_number_tile(out, &percent(source.share_of_source), "of the right text is in the left");
+                put_number_tile(
+                    out,
+                    &percent(source.share),
+                    "of the left text is in the right",
+                );
+                put_number_tile(
+                    out,
+                    &percent(source.share_of_source),
+                    "of the right text is in the left",
+                );
             }
             sources => {
                 let credited: u64 = order.iter().map(|&(_, words)| u64::from(words)).sum();
-                put_number_tile(out, &percent(self.share_of_words(credited)), "of the text is in a source");
+                put_number_tile(
+                    out,
+                    &percent(self.share_of_words(credited)),
+                    "of the text is in a source",
+                );
                 put_number_tile(out, &count(sources.len() as u64), "sources");
             }
         }
-        put_number_tile(out, &count(self.marks.len() as u64), if self.marks.len() == 1 { "passage" } else { "passages" });
+        put_number_tile(
+            out,
+            &count(self.marks.len() as u64),
+            if self.marks.len() == 1 {
+                "passage"
+            } else {
+                "passages"
+            },
+        );
         put_number_tile(out, &count(longest.into()), "words in the longest");
         put(out, "</dl>\n");
         put(out, include_str!("tools.html"));
@@ -171,13 +252,24 @@ impl<'d> DocumentPage<'d> {
 
     /// The sources by the share that is credited to them.
     fn put_sources(&self, out: &mut Vec<u8>, order: &[(usize, u32)]) {
-        put(out, "<nav class=\"sources\" aria-label=\"Sources\">\n<h2>Sources</h2>\n<ol>\n");
+        put(
+            out,
+            "<nav class=\"sources\" aria-label=\"Sources\">\n<h2>Sources</h2>\n<ol>\n",
+        );
         for (rank, &(source, words)) in order.iter().enumerate() {
             let source = &self.sources[source];
             let credit = self.share_of_words(words.into());
-            put(out, &format!("<li><button type=\"button\" data-source=\"{rank}\" title=\""));
+            put(
+                out,
+                &format!("<li><button type=\"button\" data-source=\"{rank}\" title=\""),
+            );
             put_html(out, &source.id);
-            put_element(out, "\"><bdi class=\"name\">", self.name(&source.id), "</bdi>");
+            put_element(
+                out,
+                "\"><bdi class=\"name\">",
+                self.name(&source.id),
+                "</bdi>",
+            );
             put(out, &format!("<b>{}</b>", percent(credit)));
             let width = (100.0 * credit).clamp(0.0, 100.0);
             put(
@@ -208,25 +300,54 @@ impl<'d> DocumentPage<'d> {
             put(out, include_str!("counted-many.html"));
         }
         let words = count(self.document.tokens() as u64);
-        put(out, &format!("<p>The document has {words} words by this count.</p>\n"));
+        put(
+            out,
+            &format!("<p>The document has {words} words by this count.</p>\n"),
+        );
         let tally = self.document.tally(std::iter::empty());
-        let told =
-            [told_tally("the document", &tally)].into_iter().chain(self.sources.iter().map(|source| told_tally(&source.id, &source.tally)));
-        told.flatten().for_each(|told| put_element(out, "<p>", &sentence(&told), "</p>\n"));
-        self.notes.iter().for_each(|note| put_element(out, "<p>", note, "</p>\n"));
+        let told = [told_tally("the document", &tally)].into_iter().chain(
+            self.sources
+                .iter()
+                .map(|source| told_tally(&source.id, &source.tally)),
+        );
+        told.flatten()
+            .for_each(|told| put_element(out, "<p>", &sentence(&told), "</p>\n"));
+        self.notes
+            .iter()
+            .for_each(|note| put_element(out, "<p>", note, "</p>\n"));
         put(out, "</section>\n");
-        put(out, "<form method=\"dialog\"><button>Close</button></form>\n</dialog>\n");
+        put(
+            out,
+            "<form method=\"dialog\"><button>Close</button></form>\n</dialog>\n",
+        );
     }
 
     /// What the script must know: the passages of each source, by rank.
     fn put_meta(&self, out: &mut Vec<u8>, order: &[(usize, u32)]) {
-        put(out, "<script type=\"application/json\" id=\"meta\">{\"document\":");
+        put(
+            out,
+            "<script type=\"application/json\" id=\"meta\">{\"document\":",
+        );
         put_json(out, self.id);
         let tally = self.document.tally(std::iter::empty());
-        put(out, &format!(",\"words\":{},\"counts\":{},\"sources\":[", tally.words, tally.counted()));
+        put(
+            out,
+            &format!(
+                ",\"words\":{},\"counts\":{},\"sources\":[",
+                tally.words,
+                tally.counted()
+            ),
+        );
         for (rank, &(place, _)) in order.iter().enumerate() {
             let source = &self.sources[place];
-            put(out, if rank > 0 { ",\n{\"id\":" } else { "\n{\"id\":" });
+            put(
+                out,
+                if rank > 0 {
+                    ",\n{\"id\":"
+                } else {
+                    "\n{\"id\":"
+                },
+            );
             put_json(out, &source.id);
             let Tally { words, .. } = source.tally;
             put(
@@ -254,7 +375,12 @@ impl<'d> DocumentPage<'d> {
 impl Known {
     fn put(&self, out: &mut Vec<u8>) {
         put(out, &format!("[\"{}\",{}", self.kind, self.tokens));
-        let places = [self.score, f64::from(self.lengths[0]), f64::from(self.lengths[1])].into_iter();
+        let places = [
+            self.score,
+            f64::from(self.lengths[0]),
+            f64::from(self.lengths[1]),
+        ]
+        .into_iter();
         for number in places.chain([self.starts[0], self.ends[0], self.starts[1], self.ends[1]]) {
             out.push(b',');
             put_number(out, number);
@@ -265,7 +391,9 @@ impl Known {
 
 fn known(a: &Prepared, b: &Prepared, passage: &Passage) -> Known {
     let part = |document: &Prepared, at: u32| f64::from(at) / document.text().len().max(1) as f64;
-    let length = |document: &Prepared, bytes: Span| document.words_in(bytes).end - document.words_in(bytes).start;
+    let length = |document: &Prepared, bytes: Span| {
+        document.words_in(bytes).end - document.words_in(bytes).start
+    };
     Known {
         kind: passage.kind.name(),
         tokens: passage.tokens,
@@ -278,9 +406,22 @@ fn known(a: &Prepared, b: &Prepared, passage: &Passage) -> Known {
 
 /// Appends a text as a block of data.
 fn put_text(out: &mut Vec<u8>, name: &str, document: &Prepared, marks: &[Mark]) {
-    put(out, &format!("<script type=\"application/json\" id=\"text-{name}\">"));
-    let left_out: Vec<_> = document.left_out().into_iter().map(|(bytes, reason)| LeftOut { bytes, why: reason.place() }).collect();
-    let text = Text { text: document.text(), is_squeezed: document.plain().is_stripped() };
+    put(
+        out,
+        &format!("<script type=\"application/json\" id=\"text-{name}\">"),
+    );
+    let left_out: Vec<_> = document
+        .left_out()
+        .into_iter()
+        .map(|(bytes, reason)| LeftOut {
+            bytes,
+            why: reason.place(),
+        })
+        .collect();
+    let text = Text {
+        text: document.text(),
+        is_squeezed: document.plain().is_stripped(),
+    };
     put_blocks(out, text, marks, &left_out, |bytes| {
         let words = document.words_in(bytes);
         words.end - words.start
@@ -297,7 +438,9 @@ fn put_number_tile(out: &mut Vec<u8>, number: &str, what: &str) {
 /// With a capital letter and a full stop.
 fn sentence(text: &str) -> String {
     let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), chars.as_str()))
+    chars.next().map_or_else(String::new, |first| {
+        format!("{}{}.", first.to_uppercase(), chars.as_str())
+    })
 }
 
 fn waiting(error: io::Error) -> Error {
@@ -320,7 +463,8 @@ mod tests {
         let mut page = DocumentPage::new("dir/<essay>", &document).with_notes(&[]);
         for (id, text) in sources {
             let source = Prepared::of(*text, &options);
-            page.add_source(id, &source, &align(&document, &source, &options)).unwrap();
+            page.add_source(id, &source, &align(&document, &source, &options))
+                .unwrap();
         }
         let mut out = Vec::new();
         page.write(&mut out).unwrap();
@@ -329,30 +473,49 @@ mod tests {
 
     /// What stands between two marks.
     fn between<'p>(page: &'p str, open: &str, close: &str) -> &'p str {
-        page.split_once(open).unwrap().1.split_once(close).unwrap().0
+        page.split_once(open)
+            .unwrap()
+            .1
+            .split_once(close)
+            .unwrap()
+            .0
     }
 
     #[test]
     fn two_shares_for_a_pair() {
         // 22 of 25 words, and 22 of 44.
-        let page = page(&format!("And so: {} Indeed.", SAID[0]), &[("s", &SAID.join(" "))]);
+        let page = page(
+            &format!("And so: {} Indeed.", SAID[0]),
+            &[("s", &SAID.join(" "))],
+        );
         assert!(page.contains("<title>&lt;essay&gt; and s</title>"));
         assert!(page.contains("<dt>of the left text is in the right</dt><dd>88%</dd>"));
         assert!(page.contains("<dt>of the right text is in the left</dt><dd>50%</dd>"));
         assert!(page.contains("<dt>words in the longest</dt><dd>22</dd>"));
-        assert_eq!(between(&page, "id=\"text-0\">", "</script>"), format!("[[0,[[0],\"{}\"],\" {}\"]]", SAID[0], SAID[1]));
+        assert_eq!(
+            between(&page, "id=\"text-0\">", "</script>"),
+            format!("[[0,[[0],\"{}\"],\" {}\"]]", SAID[0], SAID[1])
+        );
     }
 
     #[test]
     fn sources_are_ranked_by_what_they_add() {
         let both = SAID.join(" ");
-        let page = page(&both, &[("one", SAID[0]), ("both", &both), ("none", "Nothing.")]);
-        let ranked: Vec<&str> = page.split("class=\"name\">").skip(1).map(|rest| rest.split("</button>").next().unwrap()).collect();
+        let page = page(
+            &both,
+            &[("one", SAID[0]), ("both", &both), ("none", "Nothing.")],
+        );
+        let ranked: Vec<&str> = page
+            .split("class=\"name\">")
+            .skip(1)
+            .map(|rest| rest.split("</button>").next().unwrap())
+            .collect();
         assert_eq!(ranked.len(), 3);
         assert!(ranked[0].starts_with("both</bdi><b>100%</b>"), "{ranked:?}");
         assert!(
             ranked[1].starts_with("one</bdi><b>0%</b>")
-                && ranked[1].contains("50% of the text, 100% of the source · 1 passage, longest 22 words")
+                && ranked[1]
+                    .contains("50% of the text, 100% of the source · 1 passage, longest 22 words")
         );
         assert!(ranked[2].starts_with("none</bdi><b>0%</b>"));
         assert!(page.contains("<dt>of the text is in a source</dt><dd>100%</dd>"));
@@ -365,6 +528,10 @@ mod tests {
     fn there_may_be_nothing() {
         assert!(page("", &[]).contains("<dd>0%</dd>"));
         assert!(page("", &[("", "")]).contains("<dd>0%</dd>"));
-        assert_eq!(page("words", &[("x", "others")]).matches("<script").count(), 4, "two texts, what is known of them, and the script");
+        assert_eq!(
+            page("words", &[("x", "others")]).matches("<script").count(),
+            4,
+            "two texts, what is known of them, and the script"
+        );
     }
 }

@@ -98,18 +98,30 @@ mod tests {
 
     #[test]
     fn markup_is_text() {
-        assert_eq!(html("<b a=\"x\" b='y'>&amp;</b>"), "&lt;b a=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;&lt;/b&gt;");
-        assert_eq!(json("</script><!-- \"\\ & 'é"), "\"\\u003c/script\\u003e\\u003c!-- \\\"\\\\ \\u0026 'é\"");
+        assert_eq!(
+            html("<b a=\"x\" b='y'>&amp;</b>"),
+            "&lt;b a=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;&lt;/b&gt;"
+        );
+        assert_eq!(
+            json("</script><!-- \"\\ & 'é"),
+            "\"\\u003c/script\\u003e\\u003c!-- \\\"\\\\ \\u0026 'é\""
+        );
     }
 
     #[test]
     fn what_acts_unseen_is_shown() {
         let text = "\0\u{1b}\u{7f}\u{9b}\u{202e}gpj.exe\u{2066}\u{200b}";
         let shown = "␀␛␡\u{fffd}⟦RLO⟧gpj.exe⟦LRI⟧⟦ZWSP⟧";
-        assert_eq!((html(text), json(text)), (shown.to_owned(), format!("\"{shown}\"")));
+        assert_eq!(
+            (html(text), json(text)),
+            (shown.to_owned(), format!("\"{shown}\""))
+        );
         assert_eq!(json("a\r\nb\rc\u{2028}d\te"), "\"a\\nb\\nc\\nd\\te\"");
         // Persian and emoji need their joiners, Hebrew its marks.
-        assert_eq!(html("می\u{200c}خواهم 👩\u{200d}🌾 \u{200f}"), "می\u{200c}خواهم 👩\u{200d}🌾 \u{200f}");
+        assert_eq!(
+            html("می\u{200c}خواهم 👩\u{200d}🌾 \u{200f}"),
+            "می\u{200c}خواهم 👩\u{200d}🌾 \u{200f}"
+        );
     }
 
     proptest! {

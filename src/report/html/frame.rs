@@ -10,12 +10,18 @@ pub struct Frame {
 
 impl Frame {
     pub fn new(style: &str, script: &str) -> Self {
-        Self { style: [include_str!("common.css"), style].concat(), script: [include_str!("common.js"), script].concat() }
+        Self {
+            style: [include_str!("common.css"), style].concat(),
+            script: [include_str!("common.js"), script].concat(),
+        }
     }
 
     /// For pages without a script.
     pub fn still(style: &str) -> Self {
-        Self { style: [include_str!("common.css"), style].concat(), script: String::new() }
+        Self {
+            style: [include_str!("common.css"), style].concat(),
+            script: String::new(),
+        }
     }
 
     /// Appends everything up to the body's content.
@@ -23,17 +29,34 @@ impl Frame {
     /// The policy names the style and the script by their hashes: what a document might smuggle in could not run, and could not fetch or send
     /// anything.
     pub fn put_head(&self, out: &mut Vec<u8>, title: &str) {
-        let (style, script) = (source_hash(self.style.as_bytes()), source_hash(self.script.as_bytes()));
-        let policy = format!("default-src 'none'; style-src '{style}'; script-src '{script}'; base-uri 'none'; form-action 'none'");
-        put(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-        put(out, &format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n"));
+        let (style, script) = (
+            source_hash(self.style.as_bytes()),
+            source_hash(self.script.as_bytes()),
+        );
+        let policy = format!(
+            "default-src 'none'; style-src '{style}'; script-src '{script}'; base-uri 'none'; form-action 'none'"
+        );
+        put(
+            out,
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
+        );
+        put(
+            out,
+            &format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n"),
+        );
         put(
             out,
             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n",
         );
-        put(out, "<meta name=\"referrer\" content=\"no-referrer\">\n<title>");
+        put(
+            out,
+            "<meta name=\"referrer\" content=\"no-referrer\">\n<title>",
+        );
         put_html(out, title);
-        put(out, &format!("</title>\n<style>{}</style>\n</head>\n", self.style));
+        put(
+            out,
+            &format!("</title>\n<style>{}</style>\n</head>\n", self.style),
+        );
     }
 
     /// Appends the script, if there is one, and the end.
@@ -59,18 +82,30 @@ pub fn put_element(out: &mut Vec<u8>, open: &str, text: &str, close: &str) {
 
 /// The last component of a path, for titles; the whole where there is none.
 pub fn short_name(id: &str) -> &str {
-    id.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(id)
+    id.trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .filter(|name| !name.is_empty())
+        .unwrap_or(id)
 }
 
 /// The last components of a path, as many as tell it from others: of `ann/1.txt` and `ben/1.txt` both.
 pub fn name_among<'i, 'o>(id: &'i str, others: impl Iterator<Item = &'o str> + Clone) -> &'i str {
     let mut name = short_name(id);
     let is_taken = |name: &str| {
-        others.clone().any(|other| other != id && other.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/')))
+        others.clone().any(|other| {
+            other != id
+                && other
+                    .strip_suffix(name)
+                    .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+        })
     };
     while name.len() < id.len() && id.ends_with(name) && is_taken(name) {
         let before = &id[..id.len() - name.len()];
-        let start = before.trim_end_matches('/').rfind('/').map_or(0, |slash| slash + 1);
+        let start = before
+            .trim_end_matches('/')
+            .rfind('/')
+            .map_or(0, |slash| slash + 1);
         name = &id[start..];
     }
     name
@@ -82,9 +117,36 @@ mod tests {
 
     #[test]
     fn names_tell_documents_apart() {
-        let ids = ["a/x/1.txt", "b/x/1.txt", "b/y/1.txt", "1.txt", "c/2.txt", "", "/", "c//2.txt"];
-        let names: Vec<&str> = ids.iter().map(|id| name_among(id, ids.iter().copied())).collect();
-        assert_eq!(names, ["a/x/1.txt", "b/x/1.txt", "y/1.txt", "1.txt", "c/2.txt", "", "/", "c//2.txt"]);
-        assert_eq!(name_among("dir/one.txt", ["dir/one.txt", "dir/two.txt"].into_iter()), "one.txt");
+        let ids = [
+            "a/x/1.txt",
+            "b/x/1.txt",
+            "b/y/1.txt",
+            "1.txt",
+            "c/2.txt",
+            "",
+            "/",
+            "c//2.txt",
+        ];
+        let names: Vec<&str> = ids
+            .iter()
+            .map(|id| name_among(id, ids.iter().copied()))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "a/x/1.txt",
+                "b/x/1.txt",
+                "y/1.txt",
+                "1.txt",
+                "c/2.txt",
+                "",
+                "/",
+                "c//2.txt"
+            ]
+        );
+        assert_eq!(
+            name_among("dir/one.txt", ["dir/one.txt", "dir/two.txt"].into_iter()),
+            "one.txt"
+        );
     }
 }

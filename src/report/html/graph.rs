@@ -37,7 +37,10 @@ pub fn put_graph(out: &mut Vec<u8>, ids: &[String], edges: &[Edge]) {
             drawn.push(group);
         }
     }
-    put(out, "<figure class=\"graph\">\n<figcaption><h2>Which documents hang together</h2><p>");
+    put(
+        out,
+        "<figure class=\"graph\">\n<figcaption><h2>Which documents hang together</h2><p>",
+    );
     put(out, &caption(&groups, &drawn, nodes));
     put(out, "</p></figcaption>\n");
     if !drawn.is_empty() {
@@ -77,44 +80,107 @@ fn groups(documents: usize, edges: &[Edge]) -> Vec<Vec<u32>> {
         of
     };
     for edge in edges {
-        let (one, two) = (root(&mut parent, edge.ends[0]), root(&mut parent, edge.ends[1]));
+        let (one, two) = (
+            root(&mut parent, edge.ends[0]),
+            root(&mut parent, edge.ends[1]),
+        );
         parent[one.max(two) as usize] = one.min(two);
     }
     let mut members: HashMap<u32, Vec<u32>> = HashMap::new();
     for document in 0..documents as u32 {
-        members.entry(root(&mut parent, document)).or_default().push(document);
+        members
+            .entry(root(&mut parent, document))
+            .or_default()
+            .push(document);
     }
-    let mut groups: Vec<Vec<u32>> = members.into_values().filter(|group| group.len() > 1).collect();
+    let mut groups: Vec<Vec<u32>> = members
+        .into_values()
+        .filter(|group| group.len() > 1)
+        .collect();
     groups.sort_unstable_by_key(|group| (Reverse(group.len()), group[0]));
     groups
 }
 
-fn put_picture(out: &mut Vec<u8>, ids: &[String], edges: &[Edge], groups: &[&[u32]], is_named: bool) {
+fn put_picture(
+    out: &mut Vec<u8>,
+    ids: &[String],
+    edges: &[Edge],
+    groups: &[&[u32]],
+    is_named: bool,
+) {
     let mut by_share: Vec<&Edge> = edges.iter().collect();
-    by_share.sort_by(|one, two| two.share.total_cmp(&one.share).then(one.page.cmp(&two.page)));
+    by_share.sort_by(|one, two| {
+        two.share
+            .total_cmp(&one.share)
+            .then(one.page.cmp(&two.page))
+    });
     let (places, width, height) = packed(groups, &by_share, is_named);
-    let shown = by_share.iter().filter(|edge| edge.ends.iter().all(|end| places.contains_key(end))).take(MAX_EDGES);
-    put(out, &format!("<svg viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"Graph of documents\">\n"));
+    let shown = by_share
+        .iter()
+        .filter(|edge| edge.ends.iter().all(|end| places.contains_key(end)))
+        .take(MAX_EDGES);
+    put(
+        out,
+        &format!(
+            "<svg viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"Graph of documents\">\n"
+        ),
+    );
     // The strongest are drawn last, on top.
     for edge in shown.collect::<Vec<_>>().into_iter().rev() {
         let [(x1, y1), (x2, y2)] = edge.ends.map(|end| places[&end]);
         let line = format!("x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"");
         // A thin line is hard to point at.
-        put(out, &format!("<a href=\"{}\"><line class=\"hit\" {line}/>", page_name(edge.page)));
-        put(out, &format!("<line {line} stroke-width=\"{:.1}\"/>", 1.0 + 4.0 * edge.share));
+        put(
+            out,
+            &format!(
+                "<a href=\"{}\"><line class=\"hit\" {line}/>",
+                page_name(edge.page)
+            ),
+        );
+        put(
+            out,
+            &format!(
+                "<line {line} stroke-width=\"{:.1}\"/>",
+                1.0 + 4.0 * edge.share
+            ),
+        );
         let [a, b] = edge.ends.map(|end| ids[end as usize].as_str());
-        put_element(out, "<title>", &format!("{a} and {b}: {}", percent(edge.share)), "</title></a>\n");
+        put_element(
+            out,
+            "<title>",
+            &format!("{a} and {b}: {}", percent(edge.share)),
+            "</title></a>\n",
+        );
     }
-    let drawn = groups.iter().copied().flatten().map(|&document| ids[document as usize].as_str());
+    let drawn = groups
+        .iter()
+        .copied()
+        .flatten()
+        .map(|&document| ids[document as usize].as_str());
     for &document in groups.iter().copied().flatten() {
         let (x, y) = places[&document];
         let id = &ids[document as usize];
-        put(out, &format!("<g class=\"node\" data-document=\"{document}\" tabindex=\"0\" role=\"button\" aria-label=\""));
+        put(
+            out,
+            &format!(
+                "<g class=\"node\" data-document=\"{document}\" tabindex=\"0\" role=\"button\" aria-label=\""
+            ),
+        );
         put_html(out, id);
         put_element(out, "\"><title>", id, "</title>");
-        put(out, &format!("<circle class=\"hit\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"11\"/><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5.5\"/>"));
+        put(
+            out,
+            &format!(
+                "<circle class=\"hit\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"11\"/><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5.5\"/>"
+            ),
+        );
         if is_named {
-            put_element(out, &format!("<text x=\"{x:.1}\" y=\"{:.1}\">", y + 19.0), &shortened(name_among(id, drawn.clone())), "</text>");
+            put_element(
+                out,
+                &format!("<text x=\"{x:.1}\" y=\"{:.1}\">", y + 19.0),
+                &shortened(name_among(id, drawn.clone())),
+                "</text>",
+            );
         }
         put(out, "</g>\n");
     }
@@ -128,17 +194,28 @@ fn shortened(name: &str) -> String {
     }
     // Versions differ at their ends.
     let chars: Vec<char> = name.chars().collect();
-    chars[..MOST / 2].iter().chain(&['…']).chain(&chars[chars.len() - MOST / 2 + 1..]).collect()
+    chars[..MOST / 2]
+        .iter()
+        .chain(&['…'])
+        .chain(&chars[chars.len() - MOST / 2 + 1..])
+        .collect()
 }
 
 type Places = HashMap<u32, (f64, f64)>;
 
 /// Puts the groups on shelves, from left to right and from top to bottom; gives the width and the height of all.
 fn packed(groups: &[&[u32]], edges: &[&Edge], is_named: bool) -> (Places, f64, f64) {
-    let (margin, spread) = if is_named { ((64.0, 26.0), 90.0) } else { ((18.0, 18.0), 39.0) };
+    let (margin, spread) = if is_named {
+        ((64.0, 26.0), 90.0)
+    } else {
+        ((18.0, 18.0), 39.0)
+    };
     let side = |group: &[u32]| spread * (group.len() as f64).sqrt();
     // About five units wide for three high.
-    let area: f64 = groups.iter().map(|group| (side(group) + 2.0 * margin.0) * (side(group) + 2.0 * margin.1)).sum();
+    let area: f64 = groups
+        .iter()
+        .map(|group| (side(group) + 2.0 * margin.0) * (side(group) + 2.0 * margin.1))
+        .sum();
     let width = (area * 5.0 / 3.0).sqrt().clamp(WIDTHS.0, WIDTHS.1);
     let mut places = Places::new();
     let (mut x, mut y, mut shelf) = (0.0, 0.0, 0.0_f64);
@@ -150,7 +227,10 @@ fn packed(groups: &[&[u32]], edges: &[&Edge], is_named: bool) -> (Places, f64, f
             (x, y, shelf) = (0.0, y + shelf, 0.0);
         }
         for (&document, (at_x, at_y)) in group.iter().zip(laid_out(group, edges)) {
-            places.insert(document, (x + margin.0 + at_x * size, y + margin.1 + at_y * high));
+            places.insert(
+                document,
+                (x + margin.0 + at_x * size, y + margin.1 + at_y * high),
+            );
         }
         (x, shelf) = (x + size + 2.0 * margin.0, shelf.max(high + 2.0 * margin.1));
     }
@@ -163,32 +243,50 @@ fn laid_out(group: &[u32], edges: &[&Edge]) -> Vec<(f64, f64)> {
     if count == 2 {
         return vec![(0.0, 0.5), (1.0, 0.5)];
     }
-    let place: HashMap<u32, usize> = group.iter().enumerate().map(|(at, &document)| (document, at)).collect();
+    let place: HashMap<u32, usize> = group
+        .iter()
+        .enumerate()
+        .map(|(at, &document)| (document, at))
+        .collect();
     let ends = |edge: &&Edge| Some((*place.get(&edge.ends[0])?, *place.get(&edge.ends[1])?));
     let pulls: Vec<(usize, usize)> = edges.iter().filter_map(ends).take(MAX_EDGES).collect();
-    let mut at: Vec<(f64, f64)> = (0..count).map(|node| (TAU * node as f64 / count as f64).sin_cos()).collect();
+    let mut at: Vec<(f64, f64)> = (0..count)
+        .map(|node| (TAU * node as f64 / count as f64).sin_cos())
+        .collect();
     let (near, steps) = (1.6 / (count as f64).sqrt(), 160);
     for step in 0..steps {
         let mut moved = vec![(0.0, 0.0); count];
         for one in 0..count {
             for two in 0..one {
-                push(&mut moved, &at, (one, two), |distance| near * near / distance);
+                push(&mut moved, &at, (one, two), |distance| {
+                    near * near / distance
+                });
             }
         }
         for &pair in &pulls {
-            push(&mut moved, &at, pair, |distance| -distance * distance / near);
+            push(&mut moved, &at, pair, |distance| {
+                -distance * distance / near
+            });
         }
         let heat = 0.12 * (1.0 - f64::from(step) / f64::from(steps)) + 0.002;
         for (place, (x, y)) in at.iter_mut().zip(moved) {
             let length = x.hypot(y).max(1e-9);
-            *place = (place.0 + x / length * length.min(heat), place.1 + y / length * length.min(heat));
+            *place = (
+                place.0 + x / length * length.min(heat),
+                place.1 + y / length * length.min(heat),
+            );
         }
     }
     unit(&at)
 }
 
 /// Moves two nodes apart by a force that depends on their distance; together if it is negative.
-fn push(moved: &mut [(f64, f64)], at: &[(f64, f64)], (one, two): (usize, usize), force: impl Fn(f64) -> f64) {
+fn push(
+    moved: &mut [(f64, f64)],
+    at: &[(f64, f64)],
+    (one, two): (usize, usize),
+    force: impl Fn(f64) -> f64,
+) {
     let (x, y) = (at[one].0 - at[two].0, at[one].1 - at[two].1);
     let distance = x.hypot(y).max(1e-3);
     let by = force(distance) / distance;
@@ -199,11 +297,18 @@ fn push(moved: &mut [(f64, f64)], at: &[(f64, f64)], (one, two): (usize, usize),
 /// The same picture, in a square from 0 to 1.
 fn unit(at: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let range = |of: fn(&(f64, f64)) -> f64| {
-        let (least, most) = at.iter().map(of).fold((f64::MAX, f64::MIN), |(least, most), x| (least.min(x), most.max(x)));
+        let (least, most) = at
+            .iter()
+            .map(of)
+            .fold((f64::MAX, f64::MIN), |(least, most), x| {
+                (least.min(x), most.max(x))
+            });
         (least, (most - least).max(1e-9))
     };
     let ((left, width), (top, height)) = (range(|place| place.0), range(|place| place.1));
-    at.iter().map(|&(x, y)| ((x - left) / width, (y - top) / height)).collect()
+    at.iter()
+        .map(|&(x, y)| ((x - left) / width, (y - top) / height))
+        .collect()
 }
 
 #[cfg(test)]
@@ -211,26 +316,42 @@ mod tests {
     use super::*;
 
     fn edge(a: u32, b: u32, share: f64) -> Edge {
-        Edge { ends: [a, b], share, page: 1 }
+        Edge {
+            ends: [a, b],
+            share,
+            page: 1,
+        }
     }
 
     #[test]
     fn the_largest_groups_come_first() {
-        let edges = [edge(5, 6, 0.2), edge(0, 1, 0.5), edge(3, 4, 1.0), edge(4, 2, 0.3)];
+        let edges = [
+            edge(5, 6, 0.2),
+            edge(0, 1, 0.5),
+            edge(3, 4, 1.0),
+            edge(4, 2, 0.3),
+        ];
         assert_eq!(groups(8, &edges), [vec![2, 3, 4], vec![0, 1], vec![5, 6]]);
     }
 
     #[test]
     fn a_picture_of_any_size() {
         for documents in [2, 3, 50, 1000] {
-            let ids: Vec<String> = (0..documents).map(|number| format!("dir/<{number}>")).collect();
-            let edges: Vec<Edge> = (1..documents).map(|other| edge(other / 3, other, 1.0 / f64::from(other))).collect();
+            let ids: Vec<String> = (0..documents)
+                .map(|number| format!("dir/<{number}>"))
+                .collect();
+            let edges: Vec<Edge> = (1..documents)
+                .map(|other| edge(other / 3, other, 1.0 / f64::from(other)))
+                .collect();
             let (mut one, mut two) = (Vec::new(), Vec::new());
             put_graph(&mut one, &ids, &edges);
             put_graph(&mut two, &ids, &edges);
             let text = String::from_utf8(one).unwrap();
             assert_eq!(text.as_bytes(), two);
-            assert_eq!(text.matches("class=\"node\"").count(), (documents as usize).min(MAX_NODES));
+            assert_eq!(
+                text.matches("class=\"node\"").count(),
+                (documents as usize).min(MAX_NODES)
+            );
             assert!(!text.contains("NaN") && !text.contains("<0>"));
         }
         let mut none = Vec::new();

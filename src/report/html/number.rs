@@ -39,8 +39,17 @@ mod tests {
     #[test]
     fn shares_and_counts() {
         let shares = [0.0, 0.0001, 0.001, 0.0444, 0.0999, 0.5, 0.996, 1.0];
-        assert_eq!(shares.map(percent), ["0%", "<0.1%", "0.1%", "4.4%", "10%", "50%", ">99%", "100%"]);
-        assert_eq!([0, 12, 999, 1000, 1_234_567].map(count), ["0", "12", "999", "1,000", "1,234,567"]);
-        assert_eq!([counted(1, "word"), counted(2000, "word")], ["1 word", "2,000 words"]);
+        assert_eq!(
+            shares.map(percent),
+            ["0%", "<0.1%", "0.1%", "4.4%", "10%", "50%", ">99%", "100%"]
+        );
+        assert_eq!(
+            [0, 12, 999, 1000, 1_234_567].map(count),
+            ["0", "12", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(
+            [counted(1, "word"), counted(2000, "word")],
+            ["1 word", "2,000 words"]
+        );
     }
 }

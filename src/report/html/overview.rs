@@ -13,7 +13,8 @@ use crate::{
 };
 use std::{collections::HashMap, io::Write, sync::LazyLock};
 
-static FRAME: LazyLock<Frame> = LazyLock::new(|| Frame::new(include_str!("overview.css"), include_str!("overview.js")));
+static FRAME: LazyLock<Frame> =
+    LazyLock::new(|| Frame::new(include_str!("overview.css"), include_str!("overview.js")));
 
 /// A pair as the overview has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +58,14 @@ impl Pair {
 impl Overview {
     /// `title` is what was compared, `notes` are sentences on how it is counted.
     pub fn new(title: &str, notes: &[String]) -> Self {
-        Self { title: title.to_owned(), notes: notes.to_vec(), notice: None, ids: Vec::new(), numbers: HashMap::new(), pairs: Vec::new() }
+        Self {
+            title: title.to_owned(),
+            notes: notes.to_vec(),
+            notice: None,
+            ids: Vec::new(),
+            numbers: HashMap::new(),
+            pairs: Vec::new(),
+        }
     }
 
     /// Puts a sentence above all else, such as that this is not all there is.
@@ -68,7 +76,11 @@ impl Overview {
     /// Adds a pair and gives its number, from 1 on: its page is `pair-000001.html` and so on.
     pub fn add(&mut self, row: &Row) -> usize {
         let documents = [self.number(&row.a), self.number(&row.b)];
-        self.pairs.push(Pair { documents, shares: [row.a_in_b, row.b_in_a], counts: [row.passages, row.longest, row.tokens] });
+        self.pairs.push(Pair {
+            documents,
+            shares: [row.a_in_b, row.b_in_a],
+            counts: [row.passages, row.longest, row.tokens],
+        });
         self.pairs.len()
     }
 
@@ -87,10 +99,16 @@ impl Overview {
         FRAME.put_head(&mut page, &format!("{}: shared passages", self.title));
         put(&mut page, "<body class=\"overview\">\n");
         self.put_top(&mut page);
-        let left_out = (!self.notes.is_empty()).then_some("Some text does not count; Help says what.");
+        let left_out =
+            (!self.notes.is_empty()).then_some("Some text does not count; Help says what.");
         let notices: Vec<&str> = self.notice.as_deref().into_iter().chain(left_out).collect();
         if !notices.is_empty() {
-            put_element(&mut page, "<p class=\"notice\" id=\"notice\">", &notices.join(" "), "</p>\n");
+            put_element(
+                &mut page,
+                "<p class=\"notice\" id=\"notice\">",
+                &notices.join(" "),
+                "</p>\n",
+            );
         }
         put(&mut page, "<main>\n<section class=\"figures\">\n");
         self.put_histogram(&mut page);
@@ -101,8 +119,13 @@ impl Overview {
         put(&mut page, "</main>\n<dialog id=\"help\">\n");
         put(&mut page, include_str!("counted.html"));
         put(&mut page, include_str!("counted-overview.html"));
-        self.notes.iter().for_each(|note| put_element(&mut page, "<p>", note, "</p>\n"));
-        put(&mut page, "</section>\n<form method=\"dialog\"><button>Close</button></form>\n</dialog>\n");
+        self.notes
+            .iter()
+            .for_each(|note| put_element(&mut page, "<p>", note, "</p>\n"));
+        put(
+            &mut page,
+            "</section>\n<form method=\"dialog\"><button>Close</button></form>\n</dialog>\n",
+        );
         self.put_data(&mut page);
         FRAME.put_foot(&mut page);
         out.write_all(&page).map_err(Error::output)
@@ -140,7 +163,10 @@ impl Overview {
         }
         let nothing = self.pairs.iter().filter(|pair| pair.counts[0] == 0).count() as u64;
         let most = bins.iter().copied().max().unwrap_or(0).max(1);
-        put(out, "<figure class=\"histogram\">\n<figcaption><h2>How alike the pairs are</h2><p>");
+        put(
+            out,
+            "<figure class=\"histogram\">\n<figcaption><h2>How alike the pairs are</h2><p>",
+        );
         put(
             out,
             match nothing {
@@ -155,7 +181,14 @@ impl Overview {
             " Choose a bar to see its pairs.</p></figcaption>\n<svg viewBox=\"0 0 430 215\" role=\"img\" aria-label=\"Histogram of similarities\">\n",
         );
         for (bin, &pairs) in bins.iter().enumerate() {
-            let (x, height) = (10 + 20 * bin, if pairs == 0 { 0.0 } else { (150.0 * pairs as f64 / most as f64).max(2.0) });
+            let (x, height) = (
+                10 + 20 * bin,
+                if pairs == 0 {
+                    0.0
+                } else {
+                    (150.0 * pairs as f64 / most as f64).max(2.0)
+                },
+            );
             let top = 185.0 - height;
             let title = format!("{} to {}%: {}", 5 * bin, 5 * bin + 5, count(pairs));
             put(
@@ -164,27 +197,62 @@ impl Overview {
                     "<g class=\"bin\" data-bin=\"{bin}\"><title>{title}</title><rect class=\"hit\" x=\"{x}\" y=\"15\" width=\"20\" height=\"170\"/>"
                 ),
             );
-            put(out, &format!("<rect class=\"bar\" x=\"{}\" y=\"{top:.1}\" width=\"18\" height=\"{height:.1}\"/>", x + 1));
+            put(
+                out,
+                &format!(
+                    "<rect class=\"bar\" x=\"{}\" y=\"{top:.1}\" width=\"18\" height=\"{height:.1}\"/>",
+                    x + 1
+                ),
+            );
             if pairs > 0 {
-                put(out, &format!("<text x=\"{}\" y=\"{:.1}\">{}</text>", x + 10, top - 5.0, short_count(pairs)));
+                put(
+                    out,
+                    &format!(
+                        "<text x=\"{}\" y=\"{:.1}\">{}</text>",
+                        x + 10,
+                        top - 5.0,
+                        short_count(pairs)
+                    ),
+                );
             }
             put(out, "</g>\n");
         }
         put(out, "<path class=\"axis\" d=\"M10 185.5H410\"/>");
-        for (x, label) in [(10, "0"), (110, "25%"), (210, "50%"), (310, "75%"), (410, "100%")] {
-            put(out, &format!("<text class=\"tick\" x=\"{x}\" y=\"204\">{label}</text>"));
+        for (x, label) in [
+            (10, "0"),
+            (110, "25%"),
+            (210, "50%"),
+            (310, "75%"),
+            (410, "100%"),
+        ] {
+            put(
+                out,
+                &format!("<text class=\"tick\" x=\"{x}\" y=\"204\">{label}</text>"),
+            );
         }
         put(out, "\n</svg>\n</figure>\n");
     }
 
     fn edges(&self) -> impl Iterator<Item = Edge> {
-        let is_edge = |pair: &Pair| pair.share() >= LINK_SHARE && pair.documents[0] != pair.documents[1];
-        let edge = |(at, pair): (usize, &Pair)| Edge { ends: pair.documents, share: pair.share(), page: at + 1 };
-        self.pairs.iter().enumerate().filter(move |(_, pair)| is_edge(pair)).map(edge)
+        let is_edge =
+            |pair: &Pair| pair.share() >= LINK_SHARE && pair.documents[0] != pair.documents[1];
+        let edge = |(at, pair): (usize, &Pair)| Edge {
+            ends: pair.documents,
+            share: pair.share(),
+            page: at + 1,
+        };
+        self.pairs
+            .iter()
+            .enumerate()
+            .filter(move |(_, pair)| is_edge(pair))
+            .map(edge)
     }
 
     fn put_data(&self, out: &mut Vec<u8>) {
-        put(out, "<script type=\"application/json\" id=\"pairs\">{\"ids\":[");
+        put(
+            out,
+            "<script type=\"application/json\" id=\"pairs\">{\"ids\":[",
+        );
         for (at, id) in self.ids.iter().enumerate() {
             put(out, if at > 0 { ",\n" } else { "" });
             put_json(out, id);
@@ -198,7 +266,10 @@ impl Overview {
                 put_number(out, share);
             }
             let [passages, longest, tokens] = pair.counts;
-            put(out, &format!(",{passages},{longest},{tokens},\"{}\"]", page_name(at + 1)));
+            put(
+                out,
+                &format!(",{passages},{longest},{tokens},\"{}\"]", page_name(at + 1)),
+            );
         }
         put(out, "]}</script>\n");
     }
@@ -206,7 +277,11 @@ impl Overview {
 
 /// A count that fits above a bar: 999, 1k, 23k.
 fn short_count(number: u64) -> String {
-    if number < 1000 { number.to_string() } else { format!("{}k", count((number + 500) / 1000)) }
+    if number < 1000 {
+        number.to_string()
+    } else {
+        format!("{}k", count((number + 500) / 1000))
+    }
 }
 
 const BINS: usize = 20;
@@ -233,7 +308,8 @@ mod tests {
     fn rows_and_bins() {
         let mut overview = Overview::new("<my> pairs", &["Nothing was <left out>.".to_owned()]);
         overview.say("Not <all>.");
-        let numbers = [("a", "b", 1.0), ("b", "c", 0.07), ("c", "d", 0.0)].map(|(a, b, share)| overview.add(&row(a, b, share)));
+        let numbers = [("a", "b", 1.0), ("b", "c", 0.07), ("c", "d", 0.0)]
+            .map(|(a, b, share)| overview.add(&row(a, b, share)));
         assert_eq!(numbers, [1, 2, 3]);
         let mut page = Vec::new();
         overview.write(&mut page).unwrap();
@@ -255,11 +331,19 @@ mod tests {
     #[test]
     fn a_hostile_id_is_text() {
         let mut overview = Overview::new("pairs", &[]);
-        overview.add(&row("</script><script>alert(1)</script>", "\"><img src=x onerror=alert(2)>", 1.0));
+        overview.add(&row(
+            "</script><script>alert(1)</script>",
+            "\"><img src=x onerror=alert(2)>",
+            1.0,
+        ));
         let mut page = Vec::new();
         overview.write(&mut page).unwrap();
         let page = String::from_utf8(page).unwrap();
         assert!(!page.contains("<script>alert") && !page.contains("<img"));
-        assert_eq!(page.matches("</script>").count(), 2, "the data and our own script");
+        assert_eq!(
+            page.matches("</script>").count(),
+            2,
+            "the data and our own script"
+        );
     }
 }

@@ -11,16 +11,24 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 ///
 /// A credit can only shrink as others are given, so that most sources are looked at once or twice. Memory: a byte a word.
 pub fn ranked(mut is_taken: Vec<bool>, stretches: &[&[Span]]) -> Vec<(usize, u32)> {
-    let mut waiting: BinaryHeap<(u32, Reverse<usize>)> =
-        stretches.iter().enumerate().map(|(source, stretches)| (free(&is_taken, stretches), Reverse(source))).collect();
+    let mut waiting: BinaryHeap<(u32, Reverse<usize>)> = stretches
+        .iter()
+        .enumerate()
+        .map(|(source, stretches)| (free(&is_taken, stretches), Reverse(source)))
+        .collect();
     let mut order = Vec::with_capacity(stretches.len());
     while let Some((_, Reverse(source))) = waiting.pop() {
         let credit = free(&is_taken, stretches[source]);
-        if waiting.peek().is_some_and(|&next| next > (credit, Reverse(source))) {
+        if waiting
+            .peek()
+            .is_some_and(|&next| next > (credit, Reverse(source)))
+        {
             waiting.push((credit, Reverse(source)));
             continue;
         }
-        stretches[source].iter().for_each(|&words| slice_mut(&mut is_taken, words).fill(true));
+        stretches[source]
+            .iter()
+            .for_each(|&words| slice_mut(&mut is_taken, words).fill(true));
         order.push((source, credit));
     }
     order
@@ -32,19 +40,29 @@ fn free(is_taken: &[bool], stretches: &[Span]) -> u32 {
     sorted.sort_unstable_by_key(|words| words.start);
     let (mut free, mut end) = (0, 0);
     for words in sorted {
-        let rest = Span { start: words.start.max(end), end: words.end.max(end) };
-        free += slice(is_taken, rest).iter().filter(|&&is_taken| !is_taken).count() as u32;
+        let rest = Span {
+            start: words.start.max(end),
+            end: words.end.max(end),
+        };
+        free += slice(is_taken, rest)
+            .iter()
+            .filter(|&&is_taken| !is_taken)
+            .count() as u32;
         end = rest.end;
     }
     free
 }
 
 fn slice(words: &[bool], span: Span) -> &[bool] {
-    words.get(span.start as usize..span.end as usize).unwrap_or_default()
+    words
+        .get(span.start as usize..span.end as usize)
+        .unwrap_or_default()
 }
 
 fn slice_mut(words: &mut [bool], span: Span) -> &mut [bool] {
-    words.get_mut(span.start as usize..span.end as usize).unwrap_or_default()
+    words
+        .get_mut(span.start as usize..span.end as usize)
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -57,10 +75,22 @@ mod tests {
 
     #[test]
     fn each_word_is_credited_once() {
-        let sources: [&[Span]; 5] = [&[span(4, 9)], &[span(0, 6)], &[span(0, 5)], &[span(9, 10), span(4, 6), span(5, 7)], &[]];
-        assert_eq!(ranked(vec![false; 10], &sources), [(1, 6), (0, 3), (3, 1), (2, 0), (4, 0)]);
+        let sources: [&[Span]; 5] = [
+            &[span(4, 9)],
+            &[span(0, 6)],
+            &[span(0, 5)],
+            &[span(9, 10), span(4, 6), span(5, 7)],
+            &[],
+        ];
+        assert_eq!(
+            ranked(vec![false; 10], &sources),
+            [(1, 6), (0, 3), (3, 1), (2, 0), (4, 0)]
+        );
         let is_out = (0..10).map(|word| word < 5).collect();
-        assert_eq!(ranked(is_out, &sources), [(0, 4), (3, 1), (1, 0), (2, 0), (4, 0)]);
+        assert_eq!(
+            ranked(is_out, &sources),
+            [(0, 4), (3, 1), (1, 0), (2, 0), (4, 0)]
+        );
         assert_eq!(ranked(Vec::new(), &[]), []);
     }
 }

@@ -76,7 +76,12 @@ pub struct Area {
 impl Area {
     /// All of a text and all of its copy.
     pub fn whole(tokens: u32) -> Self {
-        Self { a: 0..tokens, b: 0..tokens, tokens, score: tokens.saturating_mul(MATCH as u32) }
+        Self {
+            a: 0..tokens,
+            b: 0..tokens,
+            tokens,
+            score: tokens.saturating_mul(MATCH as u32),
+        }
     }
 
     fn overlaps(&self, other: &Self) -> bool {

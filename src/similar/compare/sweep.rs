@@ -77,11 +77,16 @@ impl Comparer {
             }
             self.places.clear();
             if next == Some(row) {
-                self.table.places(a, b.trigrams[row as usize], &mut self.places);
+                self.table
+                    .places(a, b.trigrams[row as usize], &mut self.places);
                 hit += 1;
             }
             let is_alone = || hits.get(hit).is_none_or(|&next| next > row + SEED as u32);
-            if self.last.is_empty() && floor > CHANCE_SCORE && is_alone() && self.are_by_chance(a, b, row) {
+            if self.last.is_empty()
+                && floor > CHANCE_SCORE
+                && is_alone()
+                && self.are_by_chance(a, b, row)
+            {
                 continue;
             }
             self.step(a, b, row);
@@ -94,43 +99,87 @@ impl Comparer {
     /// rows after it begins an area, so that the fourth tokens differ. Then one edit leaves a score of 5, and unless the next tokens are equal that is the end.
     fn are_by_chance(&self, a: Sequence<'_>, b: Sequence<'_>, row: u32) -> bool {
         let goes_on = |column: u32, [more_of_a, more_of_b]: [usize; 2]| {
-            let (one, other) = (a.tokens.get(column as usize + more_of_a), b.tokens.get(row as usize + more_of_b));
+            let (one, other) = (
+                a.tokens.get(column as usize + more_of_a),
+                b.tokens.get(row as usize + more_of_b),
+            );
             one.is_some() && one == other
         };
         let after_edit = [[SEED + 1, SEED + 1], [SEED, SEED + 1], [SEED + 1, SEED]];
-        !self.places.iter().any(|&column| after_edit.iter().any(|&more| goes_on(column, more)))
+        !self
+            .places
+            .iter()
+            .any(|&column| after_edit.iter().any(|&more| goes_on(column, more)))
     }
 
     /// Finds the cells of a row from those of the last.
     fn step(&mut self, a: Sequence<'_>, b: Sequence<'_>, row: u32) {
-        let Self { last, next, drafts, places, .. } = self;
+        let Self {
+            last,
+            next,
+            drafts,
+            places,
+            ..
+        } = self;
         let (mut at, mut place) = (0, 0);
         let first_of = |at: usize, place: usize| {
-            let [above, new] = [last.get(at).map(|cell| cell.column), places.get(place).copied()];
+            let [above, new] = [
+                last.get(at).map(|cell| cell.column),
+                places.get(place).copied(),
+            ];
             above.into_iter().chain(new).min()
         };
         next.clear();
         let mut columns = first_of(at, place);
         while let Some(column) = columns.filter(|&column| (column as usize) < a.tokens.len()) {
-            let before = |cells: &[Cell]| cells.last().copied().filter(|cell| cell.column + 1 == column);
+            let before = |cells: &[Cell]| {
+                cells
+                    .last()
+                    .copied()
+                    .filter(|cell| cell.column + 1 == column)
+            };
             let (diagonal, left) = (before(&last[..at]), before(next));
             let above = last.get(at).copied().filter(|cell| cell.column == column);
             at += usize::from(above.is_some());
             let is_new = places.get(place) == Some(&column);
             place += usize::from(is_new);
-            let cell = grow(drafts, a, b, [column, row], Ways { diagonal, above, left, is_new });
+            let cell = grow(
+                drafts,
+                a,
+                b,
+                [column, row],
+                Ways {
+                    diagonal,
+                    above,
+                    left,
+                    is_new,
+                },
+            );
             next.extend(cell);
-            columns = if above.is_some() || cell.is_some_and(|cell| cell.score > EDIT) { Some(column + 1) } else { first_of(at, place) };
+            columns = if above.is_some() || cell.is_some_and(|cell| cell.score > EDIT) {
+                Some(column + 1)
+            } else {
+                first_of(at, place)
+            };
         }
         std::mem::swap(last, next);
     }
 
     /// Nothing is alive: what was under way is an area, or not.
     fn settle(&mut self, floor: u32) {
-        let areas = self.drafts.drain(..).filter(|draft| draft.best as u32 >= floor).map(|draft| {
-            let [a, b] = [0, 1].map(|side| draft.start[side]..draft.end[side] + 1);
-            Area { a, b, tokens: draft.tokens, score: draft.best as u32 }
-        });
+        let areas = self
+            .drafts
+            .drain(..)
+            .filter(|draft| draft.best as u32 >= floor)
+            .map(|draft| {
+                let [a, b] = [0, 1].map(|side| draft.start[side]..draft.end[side] + 1);
+                Area {
+                    a,
+                    b,
+                    tokens: draft.tokens,
+                    score: draft.best as u32,
+                }
+            });
         self.found.extend(areas);
     }
 }
@@ -145,14 +194,43 @@ struct Ways {
 }
 
 /// The cell at a column and a row, if it is alive.
-fn grow(drafts: &mut Vec<Draft>, a: Sequence<'_>, b: Sequence<'_>, place: [u32; 2], ways: Ways) -> Option<Cell> {
+fn grow(
+    drafts: &mut Vec<Draft>,
+    a: Sequence<'_>,
+    b: Sequence<'_>,
+    place: [u32; 2],
+    ways: Ways,
+) -> Option<Cell> {
     let [column, row] = place;
-    let mut best = Cell { column, score: 0, tokens: 0, area: 0 };
+    let mut best = Cell {
+        column,
+        score: 0,
+        tokens: 0,
+        area: 0,
+    };
     let mut offer = |from: Option<Cell>, change: i32, more: u32| {
-        let Some(Cell { score, tokens, area, .. }) = from.filter(|from| from.score + change > best.score) else { return };
-        let Draft { start, best: highest, .. } = drafts[area as usize];
-        if score + change >= highest - DROP && (column - start[0]).abs_diff(row - start[1]) <= STRAY {
-            best = Cell { column, score: score + change, tokens: tokens + more, area };
+        let Some(Cell {
+            score,
+            tokens,
+            area,
+            ..
+        }) = from.filter(|from| from.score + change > best.score)
+        else {
+            return;
+        };
+        let Draft {
+            start,
+            best: highest,
+            ..
+        } = drafts[area as usize];
+        if score + change >= highest - DROP && (column - start[0]).abs_diff(row - start[1]) <= STRAY
+        {
+            best = Cell {
+                column,
+                score: score + change,
+                tokens: tokens + more,
+                area,
+            };
         }
     };
     let is_equal = a.tokens[column as usize] == b.tokens[row as usize];
@@ -165,8 +243,18 @@ fn grow(drafts: &mut Vec<Draft>, a: Sequence<'_>, b: Sequence<'_>, place: [u32; 
     offer(ways.left, -EDIT, 0);
     if ways.is_new && best.score < MATCH && begins(a, b, place) {
         let area = drafts.len() as u32;
-        drafts.push(Draft { start: place, end: place, best: MATCH, tokens: 1 });
-        return Some(Cell { column, score: MATCH, tokens: 1, area });
+        drafts.push(Draft {
+            start: place,
+            end: place,
+            best: MATCH,
+            tokens: 1,
+        });
+        return Some(Cell {
+            column,
+            score: MATCH,
+            tokens: 1,
+            area,
+        });
     }
     if best.score == 0 {
         return None;
@@ -180,6 +268,7 @@ fn grow(drafts: &mut Vec<Draft>, a: Sequence<'_>, b: Sequence<'_>, place: [u32; 
 
 /// Whether three equal tokens begin at a place.
 fn begins(a: Sequence<'_>, b: Sequence<'_>, [column, row]: [u32; 2]) -> bool {
-    let [of_a, of_b] = [(a.tokens, column as usize), (b.tokens, row as usize)].map(|(tokens, first)| tokens.get(first..first + SEED));
+    let [of_a, of_b] = [(a.tokens, column as usize), (b.tokens, row as usize)]
+        .map(|(tokens, first)| tokens.get(first..first + SEED));
     of_a.is_some() && of_a == of_b
 }

@@ -12,14 +12,24 @@ struct Document {
 
 impl Document {
     fn new(words: &[u16]) -> Self {
-        let tokens: Vec<_> = words.iter().map(|&word| (u64::from(word) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()).collect();
+        let tokens: Vec<_> = words
+            .iter()
+            .map(|&word| {
+                (u64::from(word) + 1)
+                    .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                    .to_le_bytes()
+            })
+            .collect();
         let mut trigrams = Vec::new();
         put_trigrams(&tokens, &mut trigrams);
         Self { tokens, trigrams }
     }
 
     fn sequence(&self) -> Sequence<'_> {
-        Sequence { tokens: &self.tokens, trigrams: &self.trigrams }
+        Sequence {
+            tokens: &self.tokens,
+            trigrams: &self.trigrams,
+        }
     }
 }
 
@@ -33,7 +43,9 @@ fn areas(a: &[u16], b: &[u16], floor: u32) -> Vec<Area> {
 /// How often each three words stand in a document.
 fn counts(words: &[u16]) -> HashMap<&[u16], usize> {
     let mut counts = HashMap::new();
-    words.windows(SEED).for_each(|three| *counts.entry(three).or_default() += 1);
+    words
+        .windows(SEED)
+        .for_each(|three| *counts.entry(three).or_default() += 1);
     counts
 }
 
@@ -48,7 +60,9 @@ struct Way {
 fn by_definition(a: &[u16], b: &[u16], floor: u32) -> Vec<Area> {
     let (of_a, of_b) = (counts(a), counts(b));
     let begins = |i: usize, j: usize| {
-        let (Some(one), Some(two)) = (a.get(i..i + SEED), b.get(j..j + SEED)) else { return false };
+        let (Some(one), Some(two)) = (a.get(i..i + SEED), b.get(j..j + SEED)) else {
+            return false;
+        };
         one == two && of_a[one] <= MOST_PLACES && of_b[two] <= MOST_PLACES
     };
     let mut cells: Vec<Vec<Option<Way>>> = vec![vec![None; a.len() + 1]; b.len() + 1];
@@ -57,25 +71,54 @@ fn by_definition(a: &[u16], b: &[u16], floor: u32) -> Vec<Area> {
         for i in 0..a.len() {
             // The cell of (i, j) stands at (i + 1, j + 1).
             let step = if a[i] == b[j] { (MATCH, 1) } else { (-EDIT, 0) };
-            let ways = [(cells[j][i], step), (cells[j][i + 1], (-EDIT, 0)), (cells[j + 1][i], (-EDIT, 0))];
+            let ways = [
+                (cells[j][i], step),
+                (cells[j][i + 1], (-EDIT, 0)),
+                (cells[j + 1][i], (-EDIT, 0)),
+            ];
             let ways = ways.into_iter().filter_map(|(way, (change, more))| {
-                let Way { score, tokens, area } = way?;
+                let Way {
+                    score,
+                    tokens,
+                    area,
+                } = way?;
                 let draft = &drafts[area];
-                let strayed = (i as i64 - i64::from(draft.a.start) - j as i64 + i64::from(draft.b.start)).unsigned_abs();
-                let is_alive = score + change > 0 && score + change >= draft.score as i32 - DROP && strayed <= u64::from(STRAY);
-                is_alive.then_some(Way { score: score + change, tokens: tokens + more, area })
+                let strayed = (i as i64 - i64::from(draft.a.start) - j as i64
+                    + i64::from(draft.b.start))
+                .unsigned_abs();
+                let is_alive = score + change > 0
+                    && score + change >= draft.score as i32 - DROP
+                    && strayed <= u64::from(STRAY);
+                is_alive.then_some(Way {
+                    score: score + change,
+                    tokens: tokens + more,
+                    area,
+                })
             });
             let mut best = ways.reduce(|best, way| if way.score > best.score { way } else { best });
             let [column, row] = [i as u32, j as u32];
             if begins(i, j) && best.is_none_or(|best| best.score < MATCH) {
-                best = Some(Way { score: MATCH, tokens: 1, area: drafts.len() });
-                drafts.push(Area { a: column..column + 1, b: row..row + 1, tokens: 1, score: MATCH as u32 });
+                best = Some(Way {
+                    score: MATCH,
+                    tokens: 1,
+                    area: drafts.len(),
+                });
+                drafts.push(Area {
+                    a: column..column + 1,
+                    b: row..row + 1,
+                    tokens: 1,
+                    score: MATCH as u32,
+                });
             }
             if let Some(best) = best {
                 let draft = &mut drafts[best.area];
                 if best.score > draft.score as i32 {
-                    *draft =
-                        Area { a: draft.a.start..column + 1, b: draft.b.start..row + 1, tokens: best.tokens, score: best.score as u32 };
+                    *draft = Area {
+                        a: draft.a.start..column + 1,
+                        b: draft.b.start..row + 1,
+                        tokens: best.tokens,
+                        score: best.score as u32,
+                    };
                 }
             }
             cells[j + 1][i + 1] = best;
@@ -89,8 +132,12 @@ fn by_definition(a: &[u16], b: &[u16], floor: u32) -> Vec<Area> {
 /// Text in which a few edits were made.
 fn edited() -> impl Strategy<Value = (Vec<u16>, Vec<u16>)> {
     let edit = (any::<prop::sample::Index>(), 0..3_u8, 1000..1100_u16);
-    (prop::collection::vec(0..300_u16, 1..160), prop::collection::vec(edit, 0..30), any::<prop::sample::Index>()).prop_map(
-        |(text, edits, turn)| {
+    (
+        prop::collection::vec(0..300_u16, 1..160),
+        prop::collection::vec(edit, 0..30),
+        any::<prop::sample::Index>(),
+    )
+        .prop_map(|(text, edits, turn)| {
             let mut copy = text.clone();
             for (place, kind, word) in edits {
                 let at = place.index(copy.len().max(1));
@@ -103,15 +150,22 @@ fn edited() -> impl Strategy<Value = (Vec<u16>, Vec<u16>)> {
             let turn = turn.index(copy.len() + 1);
             copy.rotate_left(turn);
             (text, copy)
-        },
-    )
+        })
 }
 
 /// A few words again and again, between others.
 fn repeats() -> impl Strategy<Value = Vec<u16>> {
-    let part = (prop::collection::vec(0..4_u16, 1..6), 1..40_usize, prop::collection::vec(0..12_u16, 0..10));
-    prop::collection::vec(part, 0..4)
-        .prop_map(|parts| parts.into_iter().flat_map(|(few, times, other)| [few.repeat(times), other].concat()).collect())
+    let part = (
+        prop::collection::vec(0..4_u16, 1..6),
+        1..40_usize,
+        prop::collection::vec(0..12_u16, 0..10),
+    );
+    prop::collection::vec(part, 0..4).prop_map(|parts| {
+        parts
+            .into_iter()
+            .flat_map(|(few, times, other)| [few.repeat(times), other].concat())
+            .collect()
+    })
 }
 
 proptest! {
@@ -140,22 +194,52 @@ fn words(range: Range<u16>) -> Vec<u16> {
 
 #[test]
 fn a_worked_example() {
-    assert_eq!(areas(&[1, 2, 3, 4, 5], &[1, 2, 3, 9, 4, 5], 15), [Area { a: 0..3, b: 0..3, tokens: 3, score: 15 }]);
+    assert_eq!(
+        areas(&[1, 2, 3, 4, 5], &[1, 2, 3, 9, 4, 5], 15),
+        [Area {
+            a: 0..3,
+            b: 0..3,
+            tokens: 3,
+            score: 15
+        }]
+    );
     let longer = areas(&[1, 2, 3, 4, 5, 6], &[1, 2, 3, 9, 4, 5, 6], 15);
-    assert_eq!(longer, [Area { a: 0..6, b: 0..7, tokens: 6, score: 20 }]);
+    assert_eq!(
+        longer,
+        [Area {
+            a: 0..6,
+            b: 0..7,
+            tokens: 6,
+            score: 20
+        }]
+    );
 }
 
 #[test]
 fn twenty_words_are_a_hundred() {
-    let (a, b) = ([words(0..20), words(500..540)].concat(), [words(600..650), words(0..20)].concat());
-    assert_eq!(areas(&a, &b, 100), [Area { a: 0..20, b: 50..70, tokens: 20, score: 100 }]);
+    let (a, b) = (
+        [words(0..20), words(500..540)].concat(),
+        [words(600..650), words(0..20)].concat(),
+    );
+    assert_eq!(
+        areas(&a, &b, 100),
+        [Area {
+            a: 0..20,
+            b: 50..70,
+            tokens: 20,
+            score: 100
+        }]
+    );
     assert_eq!(areas(&a, &b, 101), []);
 }
 
 #[test]
 fn ten_edits_are_borne_and_eleven_are_not() {
     for (gap, count) in [(10, 1), (11, 2)] {
-        let (a, b) = (words(0..200), [words(0..100), words(900..900 + gap), words(100 + gap..200)].concat());
+        let (a, b) = (
+            words(0..200),
+            [words(0..100), words(900..900 + gap), words(100 + gap..200)].concat(),
+        );
         assert_eq!(areas(&a, &b, 100).len(), count, "{gap}");
     }
 }
@@ -176,7 +260,10 @@ fn one_word_again_and_again_begins_nothing_and_takes_no_time() {
     assert_eq!(areas(&many, &many, 100), []);
     assert_eq!(areas(&begun, &begun, 100), [Area::whole(60_003)]);
     let (few, most) = (vec![7; 66], vec![7; 67]);
-    assert_eq!((areas(&few, &few, 100).len(), areas(&most, &most, 100).len()), (1, 0));
+    assert_eq!(
+        (areas(&few, &few, 100).len(), areas(&most, &most, 100).len()),
+        (1, 0)
+    );
 }
 
 #[test]
@@ -185,7 +272,12 @@ fn an_area_does_not_stray() {
     let a = words(0..10_000);
     let b: Vec<u16> = a.iter().copied().filter(|word| word % 100 >= 9).collect();
     let found = areas(&a, &b, 100);
-    assert!(found.len() > 1 && found.iter().all(|area| area.a.len() - area.b.len() <= STRAY as usize));
+    assert!(
+        found.len() > 1
+            && found
+                .iter()
+                .all(|area| area.a.len() - area.b.len() <= STRAY as usize)
+    );
 }
 
 #[test]
@@ -193,5 +285,11 @@ fn what_overlaps_in_both_is_told_once() {
     let copy = words(0..40);
     let twice = [copy.clone(), words(700..800), copy.clone()].concat();
     let found = areas(&twice, &copy, 100);
-    assert_eq!(found.iter().map(|area| (area.a.start, area.score)).collect::<Vec<_>>(), [(0, 200), (140, 200)]);
+    assert_eq!(
+        found
+            .iter()
+            .map(|area| (area.a.start, area.score))
+            .collect::<Vec<_>>(),
+        [(0, 200), (140, 200)]
+    );
 }

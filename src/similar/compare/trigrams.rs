@@ -9,8 +9,9 @@ const NONE: u32 = u32::MAX;
 
 /// The hash of three tokens, all bits but that of [`FREQUENT`].
 fn hash(tokens: &[[u8; 8]]) -> u32 {
-    let mixed =
-        tokens.iter().fold(0_u64, |sum, token| (sum.rotate_left(23) ^ u64::from_le_bytes(*token)).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mixed = tokens.iter().fold(0_u64, |sum, token| {
+        (sum.rotate_left(23) ^ u64::from_le_bytes(*token)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    });
     (mixed >> 32) as u32 & !FREQUENT
 }
 
@@ -19,7 +20,13 @@ pub fn put_trigrams(tokens: &[[u8; 8]], out: &mut Vec<[u8; 4]>) {
     let first = out.len();
     let hashes: Vec<u32> = tokens.windows(SEED).map(hash).collect();
     let frequent = frequent(&hashes);
-    let marked = |&hash: &u32| hash | if frequent.binary_search(&hash).is_ok() { FREQUENT } else { 0 };
+    let marked = |&hash: &u32| {
+        hash | if frequent.binary_search(&hash).is_ok() {
+            FREQUENT
+        } else {
+            0
+        }
+    };
     out.extend(hashes.iter().map(|hash| marked(hash).to_le_bytes()));
     out.resize(first + tokens.len(), [0; 4]);
 }
@@ -32,10 +39,20 @@ fn frequent(hashes: &[u32]) -> Vec<u32> {
     let bits = hashes.len().ilog2() + 1;
     let mut counts = vec![0_u8; 1 << bits];
     let slot = |hash: u32| (hash >> (u32::BITS - bits.min(31))) as usize;
-    hashes.iter().for_each(|&hash| counts[slot(hash)] = counts[slot(hash)].saturating_add(1));
-    let mut often: Vec<u32> = hashes.iter().copied().filter(|&hash| usize::from(counts[slot(hash)]) > MOST_PLACES).collect();
+    hashes
+        .iter()
+        .for_each(|&hash| counts[slot(hash)] = counts[slot(hash)].saturating_add(1));
+    let mut often: Vec<u32> = hashes
+        .iter()
+        .copied()
+        .filter(|&hash| usize::from(counts[slot(hash)]) > MOST_PLACES)
+        .collect();
     often.sort_unstable();
-    often.chunk_by(|one, two| one == two).filter(|same| same.len() > MOST_PLACES).map(|same| same[0]).collect()
+    often
+        .chunk_by(|one, two| one == two)
+        .filter(|same| same.len() > MOST_PLACES)
+        .map(|same| same[0])
+        .collect()
 }
 
 /// Where a document has each trigram.
@@ -90,7 +107,9 @@ impl Table {
         for (place, trigram) in (0..).zip(trigrams) {
             let class = u32::from_le_bytes(*trigram) >> shift;
             places[count] = place;
-            count += map.get(class as usize >> 6).map_or(0, |bits| bits >> (class & 63) & 1) as usize;
+            count += map
+                .get(class as usize >> 6)
+                .map_or(0, |bits| bits >> (class & 63) & 1) as usize;
         }
         count
     }

@@ -19,24 +19,48 @@ pub struct LeftOut {
 impl LeftOut {
     /// A file of a kind that is not read.
     pub fn new(file: impl Into<Arc<str>>, kind: Kind, within: Packing, is_named: bool) -> Self {
-        let remedy = if kind.remedy().is_empty() { String::new() } else { format!("; {}", kind.remedy()) };
+        let remedy = if kind.remedy().is_empty() {
+            String::new()
+        } else {
+            format!("; {}", kind.remedy())
+        };
         let what = format!("left out: {}{remedy}", Reason { kind, within });
-        Self { problem: Problem::new(Place::file(file), what), kind, within, is_named }
+        Self {
+            problem: Problem::new(Place::file(file), what),
+            kind,
+            within,
+            is_named,
+        }
     }
 
     /// A file that cannot be opened or read to its end.
     pub fn unreadable(problem: Problem) -> Self {
-        Self { problem, kind: Kind::Unreadable, within: Packing::Plain, is_named: true }
+        Self {
+            problem,
+            kind: Kind::Unreadable,
+            within: Packing::Plain,
+            is_named: true,
+        }
     }
 
     /// A document that is longer than allowed.
     pub fn too_large(file: impl Into<Arc<str>>, most_bytes: u64) -> Self {
         let problem = Problem::new(Place::file(file), too_large(most_bytes));
-        Self { problem, kind: Kind::TooLarge, within: Packing::Plain, is_named: true }
+        Self {
+            problem,
+            kind: Kind::TooLarge,
+            within: Packing::Plain,
+            is_named: true,
+        }
     }
 
     pub fn not_utf8(file: impl Into<Arc<str>>, what: String) -> Self {
-        Self { problem: Problem::new(Place::file(file), what), kind: Kind::NotUtf8, within: Packing::Plain, is_named: true }
+        Self {
+            problem: Problem::new(Place::file(file), what),
+            kind: Kind::NotUtf8,
+            within: Packing::Plain,
+            is_named: true,
+        }
     }
 
     /// Whether it makes the exit status 2: it was named, or it may well be a document.
@@ -45,12 +69,17 @@ impl LeftOut {
     }
 
     pub fn reason(&self) -> Reason {
-        Reason { kind: self.kind, within: self.within }
+        Reason {
+            kind: self.kind,
+            within: self.within,
+        }
     }
 }
 
 pub fn too_large(most_bytes: u64) -> String {
-    format!("a document of more than {most_bytes} bytes; raise --max-document (4G is the most), or split it")
+    format!(
+        "a document of more than {most_bytes} bytes; raise --max-document (4G is the most), or split it"
+    )
 }
 
 /// Why files are left out; they are counted by this.
@@ -124,12 +153,18 @@ pub struct Account {
 
 impl Account {
     pub fn of_left_out(left: &LeftOut) -> Self {
-        Self { left_out: vec![(left.reason(), 1)], ..Self::default() }
+        Self {
+            left_out: vec![(left.reason(), 1)],
+            ..Self::default()
+        }
     }
 
     /// Files that are as they were when they were read last.
     pub fn of_unchanged(files: u64) -> Self {
-        Self { unchanged: files, ..Self::default() }
+        Self {
+            unchanged: files,
+            ..Self::default()
+        }
     }
 
     /// Counts a document, or what was found instead.
@@ -145,7 +180,10 @@ impl Account {
     }
 
     pub fn leave_out(&mut self, reason: Reason, files: u64) {
-        match self.left_out.binary_search_by_key(&reason, |(known, _)| *known) {
+        match self
+            .left_out
+            .binary_search_by_key(&reason, |(known, _)| *known)
+        {
             Ok(at) => self.left_out[at].1 += files,
             Err(at) => self.left_out.insert(at, (reason, files)),
         }
@@ -159,14 +197,24 @@ impl Account {
     }
 
     pub fn add(&mut self, more: &Self) {
-        let Self { documents, files, streams, bytes, unchanged, records_left_out, left_out } = more;
+        let Self {
+            documents,
+            files,
+            streams,
+            bytes,
+            unchanged,
+            records_left_out,
+            left_out,
+        } = more;
         self.documents += documents;
         self.files += files;
         self.streams += streams;
         self.bytes += bytes;
         self.unchanged += unchanged;
         self.records_left_out += records_left_out;
-        left_out.iter().for_each(|&(reason, files)| self.leave_out(reason, files));
+        left_out
+            .iter()
+            .for_each(|&(reason, files)| self.leave_out(reason, files));
     }
 
     /// Refuses an input without a document, if one is needed. An empty stream is accepted: the program that wrote it has reported that it found none.
@@ -185,7 +233,13 @@ impl Account {
 /// `read 12 documents in 12 files (3.1 MB); left out 9 files: pdf 6 (convert it with pdftotext), unknown binary 3`
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "read {} in {} ({})", count(self.documents, "document"), count(self.files, "file"), size(self.bytes))?;
+        write!(
+            f,
+            "read {} in {} ({})",
+            count(self.documents, "document"),
+            count(self.files, "file"),
+            size(self.bytes)
+        )?;
         if self.unchanged > 0 {
             write!(f, "; {} unchanged", count(self.unchanged, "file"))?;
         }
@@ -230,21 +284,75 @@ mod tests {
 
     #[test]
     fn the_account_is_one_line_of_a_fixed_shape() {
-        let mut account = Account { documents: 12, files: 12, bytes: 3_100_000, ..Account::default() };
-        assert_eq!(account.to_string(), "read 12 documents in 12 files (3.1 MB)");
-        account.leave_out(Reason { kind: Kind::UnknownBinary, within: Packing::Plain }, 3);
-        account.leave_out(Reason { kind: Kind::Pdf, within: Packing::Plain }, 4);
-        account.add(&Account::of_left_out(&LeftOut::new("a", Kind::Pdf, Packing::Plain, true)));
-        account.add(&Account::of_left_out(&LeftOut::new("a", Kind::Pdf, Packing::Plain, false)));
+        let mut account = Account {
+            documents: 12,
+            files: 12,
+            bytes: 3_100_000,
+            ..Account::default()
+        };
+        assert_eq!(
+            account.to_string(),
+            "read 12 documents in 12 files (3.1 MB)"
+        );
+        account.leave_out(
+            Reason {
+                kind: Kind::UnknownBinary,
+                within: Packing::Plain,
+            },
+            3,
+        );
+        account.leave_out(
+            Reason {
+                kind: Kind::Pdf,
+                within: Packing::Plain,
+            },
+            4,
+        );
+        account.add(&Account::of_left_out(&LeftOut::new(
+            "a",
+            Kind::Pdf,
+            Packing::Plain,
+            true,
+        )));
+        account.add(&Account::of_left_out(&LeftOut::new(
+            "a",
+            Kind::Pdf,
+            Packing::Plain,
+            false,
+        )));
         let left_out = "left out 9 files: pdf 6 (convert it with pdftotext), unknown binary 3";
-        assert_eq!(account.to_string(), format!("read 12 documents in 12 files (3.1 MB); {left_out}"));
-        let one = Account { documents: 1, files: 1, bytes: 1, unchanged: 1, records_left_out: 1, ..Account::default() };
-        assert_eq!(one.to_string(), "read 1 document in 1 file (1 byte); 1 file unchanged; left out 1 record");
+        assert_eq!(
+            account.to_string(),
+            format!("read 12 documents in 12 files (3.1 MB); {left_out}")
+        );
+        let one = Account {
+            documents: 1,
+            files: 1,
+            bytes: 1,
+            unchanged: 1,
+            records_left_out: 1,
+            ..Account::default()
+        };
+        assert_eq!(
+            one.to_string(),
+            "read 1 document in 1 file (1 byte); 1 file unchanged; left out 1 record"
+        );
     }
 
     #[test]
     fn sizes_are_short() {
         let sizes = [0, 999, 1000, 999_949, 999_950, 1_000_000, 12_345_678_901].map(size);
-        assert_eq!(sizes, ["0 bytes", "999 bytes", "1.0 kB", "999.9 kB", "1.0 MB", "1.0 MB", "12.3 GB"]);
+        assert_eq!(
+            sizes,
+            [
+                "0 bytes",
+                "999 bytes",
+                "1.0 kB",
+                "999.9 kB",
+                "1.0 MB",
+                "1.0 MB",
+                "12.3 GB"
+            ]
+        );
     }
 }

@@ -30,9 +30,17 @@ pub enum Chunk {
     /// Files that are one document each.
     Files(Vec<Entry>),
     /// A document that came without a file of its own.
-    Whole { id: Arc<str>, file: Arc<str>, bytes: Vec<u8> },
+    Whole {
+        id: Arc<str>,
+        file: Arc<str>,
+        bytes: Vec<u8>,
+    },
     /// Whole records of a file.
-    Records { of: Arc<Container>, first_line: u64, bytes: Vec<u8> },
+    Records {
+        of: Arc<Container>,
+        first_line: u64,
+        bytes: Vec<u8>,
+    },
     /// Records of a binary stream.
     Block { of: Arc<Container>, block: Block },
     /// Not a document, but its place in the order.
@@ -100,20 +108,37 @@ pub struct Chunks {
 
 enum Reading {
     Blocks(Box<BlockReader<Input>>),
-    Lines { cutter: Cutter, check: Option<EndCheck> },
+    Lines {
+        cutter: Cutter,
+        check: Option<EndCheck>,
+    },
 }
 
 impl Chunks {
     /// `most_bytes`: of a line or record.
     pub fn lines(of: Container, input: Input, most_bytes: u64) -> Self {
         let check = of.header.clone().map(EndCheck::new);
-        let boundary = if of.layout == Layout::Fasta { Boundary::Fasta } else { Boundary::Line };
+        let boundary = if of.layout == Layout::Fasta {
+            Boundary::Fasta
+        } else {
+            Boundary::Line
+        };
         let cutter = Cutter::new(input, boundary, of.is_live, most_bytes);
-        Self { of: of.into(), reading: Reading::Lines { cutter, check }, is_opened: false, is_done: false }
+        Self {
+            of: of.into(),
+            reading: Reading::Lines { cutter, check },
+            is_opened: false,
+            is_done: false,
+        }
     }
 
     pub fn blocks(of: Container, reader: BlockReader<Input>) -> Self {
-        Self { of: of.into(), reading: Reading::Blocks(Box::new(reader)), is_opened: false, is_done: false }
+        Self {
+            of: of.into(),
+            reading: Reading::Blocks(Box::new(reader)),
+            is_opened: false,
+            is_done: false,
+        }
     }
 
     pub fn container(&self) -> &Container {
@@ -125,29 +150,57 @@ impl Chunks {
         match &mut self.reading {
             Reading::Blocks(reader) => {
                 let block = reader.next_block()?;
-                Ok(block.map(|block| Weighted { bytes: block.bytes(), item: Chunk::Block { of, block } }))
+                Ok(block.map(|block| Weighted {
+                    bytes: block.bytes(),
+                    item: Chunk::Block { of, block },
+                }))
             }
             Reading::Lines { cutter, check } => {
                 let first_line = cutter.line;
                 match (cutter.next_piece(), check) {
-                    (Ok(None), check) => check.as_ref().map_or(Ok(()), |check| check.ensure_ended(&of.file, first_line)).map(|()| None),
-                    (Ok(Some(Piece::TooLong)), Some(_)) => {
-                        Err(Error::damaged(Place::line(&of.file, first_line), too_large(cutter.most_bytes)))
-                    }
+                    (Ok(None), check) => check
+                        .as_ref()
+                        .map_or(Ok(()), |check| check.ensure_ended(&of.file, first_line))
+                        .map(|()| None),
+                    (Ok(Some(Piece::TooLong)), Some(_)) => Err(Error::damaged(
+                        Place::line(&of.file, first_line),
+                        too_large(cutter.most_bytes),
+                    )),
                     (Ok(Some(Piece::TooLong)), None) => {
-                        let problem = Problem::new(Place::line(&of.file, first_line), too_large(cutter.most_bytes));
-                        Ok(Some(Weighted { bytes: 0, item: Chunk::Problem(problem) }))
+                        let problem = Problem::new(
+                            Place::line(&of.file, first_line),
+                            too_large(cutter.most_bytes),
+                        );
+                        Ok(Some(Weighted {
+                            bytes: 0,
+                            item: Chunk::Problem(problem),
+                        }))
                     }
                     (Ok(Some(Piece::Bytes(bytes))), check) => {
-                        check.as_mut().map_or(Ok(()), |check| check.see(&of.file, first_line, &bytes))?;
-                        Ok(Some(Weighted { bytes: bytes.len() as u64, item: Chunk::Records { of, first_line, bytes } }))
+                        check
+                            .as_mut()
+                            .map_or(Ok(()), |check| check.see(&of.file, first_line, &bytes))?;
+                        Ok(Some(Weighted {
+                            bytes: bytes.len() as u64,
+                            item: Chunk::Records {
+                                of,
+                                first_line,
+                                bytes,
+                            },
+                        }))
                     }
                     (Err(error), Some(_)) => Err(Error::io(&of.file, error)),
                     (Err(error), None) => {
                         // Documents of others: what came before the damage is good, and so are the other files.
                         self.is_done = true;
-                        let problem = Problem::new(Place::line(&of.file, first_line), format!("{error}{LEFT_OUT}"));
-                        Ok(Some(Weighted { bytes: 0, item: Chunk::Problem(problem) }))
+                        let problem = Problem::new(
+                            Place::line(&of.file, first_line),
+                            format!("{error}{LEFT_OUT}"),
+                        );
+                        Ok(Some(Weighted {
+                            bytes: 0,
+                            item: Chunk::Problem(problem),
+                        }))
                     }
                 }
             }
@@ -163,7 +216,10 @@ impl Iterator for Chunks {
             return None;
         }
         if !std::mem::replace(&mut self.is_opened, true) {
-            return Some(Ok(Weighted { item: Chunk::Opened(self.of.clone()), bytes: 0 }));
+            return Some(Ok(Weighted {
+                item: Chunk::Opened(self.of.clone()),
+                bytes: 0,
+            }));
         }
         let next = self.next_chunk().transpose();
         self.is_done |= !matches!(next, Some(Ok(_)));
@@ -205,22 +261,39 @@ struct Cutter {
 
 impl Cutter {
     fn new(input: Input, boundary: Boundary, is_live: bool, most_bytes: u64) -> Self {
-        Self { input, boundary, is_live, carry: Vec::new(), line: 1, failed: None, most_bytes }
+        Self {
+            input,
+            boundary,
+            is_live,
+            carry: Vec::new(),
+            line: 1,
+            failed: None,
+            most_bytes,
+        }
     }
 
     fn next_piece(&mut self) -> io::Result<Option<Piece>> {
         let mut piece = std::mem::take(&mut self.carry);
-        if let Some(cut) = self.record_limit(&piece).or_else(|| self.last_boundary(&piece)) {
+        if let Some(cut) = self
+            .record_limit(&piece)
+            .or_else(|| self.last_boundary(&piece))
+        {
             return Ok(self.cut(piece, cut));
         }
         while self.failed.is_none() {
             let searched = piece.len().saturating_sub(1);
             let filled = self.fill(&mut piece);
-            let boundary = self.last_boundary(&piece[searched..]).map(|at| searched + at);
+            let boundary = self
+                .last_boundary(&piece[searched..])
+                .map(|at| searched + at);
             let cut = match filled {
-                Ok(true) if boundary.is_none() && piece.len() as u64 > self.most_bytes => return self.pass_over(piece).map(Some),
+                Ok(true) if boundary.is_none() && piece.len() as u64 > self.most_bytes => {
+                    return self.pass_over(piece).map(Some);
+                }
                 Ok(true) => boundary,
-                Ok(false) if self.is_too_long(&piece, boundary) => return self.pass_over(piece).map(Some),
+                Ok(false) if self.is_too_long(&piece, boundary) => {
+                    return self.pass_over(piece).map(Some);
+                }
                 Ok(false) => Some(piece.len()),
                 Err(error) => {
                     self.failed = Some(error);
@@ -258,7 +331,13 @@ impl Cutter {
             let kept = piece.len().saturating_sub(1);
             self.line += memchr_iter(b'\n', &piece[..kept]).count() as u64;
             piece = piece.split_off(kept);
-            if self.input.by_ref().take(CHUNK_BYTES as u64).read_to_end(&mut piece)? == 0 {
+            if self
+                .input
+                .by_ref()
+                .take(CHUNK_BYTES as u64)
+                .read_to_end(&mut piece)?
+                == 0
+            {
                 self.line += memchr_iter(b'\n', &piece).count() as u64;
                 return Ok(Piece::TooLong);
             }
@@ -279,7 +358,9 @@ impl Cutter {
         if self.is_live {
             return self.fill_with_what_comes(piece);
         }
-        let room = (self.most_bytes + 1).max(CHUNK_BYTES as u64).saturating_sub(piece.len() as u64);
+        let room = (self.most_bytes + 1)
+            .max(CHUNK_BYTES as u64)
+            .saturating_sub(piece.len() as u64);
         let wanted = (CHUNK_BYTES.max(piece.len()) as u64).min(room);
         piece.try_reserve(wanted as usize)?;
         Ok(self.input.by_ref().take(wanted).read_to_end(piece)? as u64 == wanted)
@@ -333,7 +414,11 @@ struct EndCheck {
 
 impl EndCheck {
     fn new(header: Header) -> Self {
-        Self { header, records: 0, is_open: false }
+        Self {
+            header,
+            records: 0,
+            is_open: false,
+        }
     }
 
     fn see(&mut self, file: &Arc<str>, first_line: u64, piece: &[u8]) -> Result<()> {
@@ -381,12 +466,17 @@ impl EndCheck {
         struct End {
             records: u64,
         }
-        let Line { end: End { records } } = serde_json::from_slice(line).map_err(|error| format!("not an end record: {error}"))?;
+        let Line {
+            end: End { records },
+        } = serde_json::from_slice(line).map_err(|error| format!("not an end record: {error}"))?;
         if !self.is_open {
             return Err("a second end record".to_owned());
         }
         if records != self.records {
-            return Err(format!("the end record counts {records} records, but {} are here", self.records));
+            return Err(format!(
+                "the end record counts {records} records, but {} are here",
+                self.records
+            ));
         }
         self.is_open = false;
         Ok(())
@@ -413,14 +503,22 @@ mod tests {
             Piece::Bytes(bytes) => String::from_utf8(bytes).unwrap(),
             Piece::TooLong => "too long".to_owned(),
         };
-        std::iter::from_fn(|| cutter.next_piece().unwrap()).map(text).collect()
+        std::iter::from_fn(|| cutter.next_piece().unwrap())
+            .map(text)
+            .collect()
     }
 
     /// A read for each of the drops, and an error after them.
     fn drops(drops: &'static [&'static str]) -> Input {
         let (last, first) = drops.split_last().unwrap();
         let ended: Box<dyn Read + Send> = Box::new(last.as_bytes().chain(Broken));
-        Box::new(BufReader::with_capacity(READ_BYTES, first.iter().rev().fold(ended, |rest, drop| Box::new(drop.as_bytes().chain(rest)))))
+        Box::new(BufReader::with_capacity(
+            READ_BYTES,
+            first
+                .iter()
+                .rev()
+                .fold(ended, |rest, drop| Box::new(drop.as_bytes().chain(rest))),
+        ))
     }
 
     struct Broken;
@@ -433,9 +531,17 @@ mod tests {
 
     #[test]
     fn a_live_input_gives_whole_lines_as_they_come() {
-        let mut cutter = Cutter::new(drops(&["a\nb", "c", "\n", "d\ne\nf"]), Boundary::Line, true, 1 << 20);
+        let mut cutter = Cutter::new(
+            drops(&["a\nb", "c", "\n", "d\ne\nf"]),
+            Boundary::Line,
+            true,
+            1 << 20,
+        );
         for (piece, line) in [("a\n", 2), ("bc\n", 3), ("d\ne\n", 5)] {
-            assert_eq!((cutter.next_piece().unwrap(), cutter.line), (Some(Piece::Bytes(piece.into())), line));
+            assert_eq!(
+                (cutter.next_piece().unwrap(), cutter.line),
+                (Some(Piece::Bytes(piece.into())), line)
+            );
         }
         assert_eq!(cutter.next_piece().unwrap_err().to_string(), "broken");
     }
@@ -444,7 +550,10 @@ mod tests {
     fn what_came_before_an_error_is_kept() {
         for is_live in [false, true] {
             let mut cutter = Cutter::new(drops(&["a\nb\nc"]), Boundary::Line, is_live, 1 << 20);
-            assert_eq!(cutter.next_piece().unwrap(), Some(Piece::Bytes(b"a\nb\n".to_vec())));
+            assert_eq!(
+                cutter.next_piece().unwrap(),
+                Some(Piece::Bytes(b"a\nb\n".to_vec()))
+            );
             assert_eq!(cutter.next_piece().unwrap_err().to_string(), "broken");
         }
     }
@@ -452,10 +561,18 @@ mod tests {
     #[test]
     fn boundaries_are_found_across_reads() {
         let text = ">a\nA\n>b\nB\n>c\nC";
-        for (boundary, is_live) in [(Boundary::Line, false), (Boundary::Line, true), (Boundary::Fasta, false), (Boundary::Fasta, true)] {
+        for (boundary, is_live) in [
+            (Boundary::Line, false),
+            (Boundary::Line, true),
+            (Boundary::Fasta, false),
+            (Boundary::Fasta, true),
+        ] {
             for size in 1..6 {
                 let input = Box::new(BufReader::with_capacity(size, text.as_bytes()));
-                assert_eq!(pieces(&mut Cutter::new(input, boundary, is_live, 1 << 20)).concat(), text);
+                assert_eq!(
+                    pieces(&mut Cutter::new(input, boundary, is_live, 1 << 20)).concat(),
+                    text
+                );
             }
         }
     }
@@ -465,14 +582,28 @@ mod tests {
         for (is_live, odd) in [(false, 0), (false, 100), (true, 0), (true, 100)] {
             let long = "x".repeat(3 * CHUNK_BYTES + odd);
             let of = |text: &str, boundary| {
-                let input = Box::new(BufReader::with_capacity(READ_BYTES, io::Cursor::new(text.as_bytes().to_vec())));
+                let input = Box::new(BufReader::with_capacity(
+                    READ_BYTES,
+                    io::Cursor::new(text.as_bytes().to_vec()),
+                ));
                 let mut cutter = Cutter::new(input, boundary, is_live, CHUNK_BYTES as u64);
-                (pieces(&mut cutter).join("|").replace("\n|", "\n"), cutter.line)
+                (
+                    pieces(&mut cutter).join("|").replace("\n|", "\n"),
+                    cutter.line,
+                )
             };
             let (lines, count) = of(&format!("{long}\n1\n1\n{long}\n2\n"), Boundary::Line);
-            assert_eq!((lines.as_str(), count), ("too long|1\n1\ntoo long|2\n", 6), "{is_live} {odd}");
+            assert_eq!(
+                (lines.as_str(), count),
+                ("too long|1\n1\ntoo long|2\n", 6),
+                "{is_live} {odd}"
+            );
             let (records, count) = of(&format!(">a\n{long}\nAC\n>b\n"), Boundary::Fasta);
-            assert_eq!((records.as_str(), count), ("too long|>b\n", 5), "{is_live} {odd}");
+            assert_eq!(
+                (records.as_str(), count),
+                ("too long|>b\n", 5),
+                "{is_live} {odd}"
+            );
             assert_eq!(of(&long, Boundary::Line).0, "too long");
         }
     }

@@ -16,8 +16,8 @@ use crate::{
     text::{
         scheme::BlotScheme,
         stream::{
-            Block, BlotCodec, Blots, Header, Kind as StreamKind, Line, LineParser, Parsed, PrintCodec, Printed, TokenCodec, Tokens,
-            field_names, parse_record,
+            Block, BlotCodec, Blots, Header, Kind as StreamKind, Line, LineParser, Parsed,
+            PrintCodec, Printed, TokenCodec, Tokens, field_names, parse_record,
         },
     },
 };
@@ -51,7 +51,10 @@ pub enum Content<'a> {
 
 impl Item<'_> {
     pub fn place(&self) -> Place {
-        self.line.map_or_else(|| Place::file(self.file.clone()), |line| Place::line(self.file, line))
+        self.line.map_or_else(
+            || Place::file(self.file.clone()),
+            |line| Place::line(self.file, line),
+        )
     }
 }
 
@@ -98,7 +101,9 @@ impl Reader {
         let files = match &chunk {
             Chunk::Opened(_) | Chunk::Whole { .. } => 1,
             Chunk::Files(entries) => entries.len() as u64,
-            Chunk::Records { .. } | Chunk::Block { .. } | Chunk::Problem(_) | Chunk::LeftOut(_) => 0,
+            Chunk::Records { .. } | Chunk::Block { .. } | Chunk::Problem(_) | Chunk::LeftOut(_) => {
+                0
+            }
         };
         let is_stream = matches!(&chunk, Chunk::Opened(of) if of.header.is_some());
         let mut account = Account::default();
@@ -117,12 +122,27 @@ impl Reader {
     fn read_chunk(&mut self, chunk: Chunk, visit: &mut Visit<'_>) -> Result<()> {
         match chunk {
             Chunk::Opened(_) => {}
-            Chunk::Files(entries) => entries.iter().for_each(|entry| self.read_file(entry, visit)),
-            Chunk::Whole { id, file, mut bytes } => match Kind::of(&bytes, Path::new(""), self.records) {
-                Some(kind) => visit(Err(Flaw::LeftOut(LeftOut::new(file, kind, Packing::Plain, true)))),
+            Chunk::Files(entries) => entries
+                .iter()
+                .for_each(|entry| self.read_file(entry, visit)),
+            Chunk::Whole {
+                id,
+                file,
+                mut bytes,
+            } => match Kind::of(&bytes, Path::new(""), self.records) {
+                Some(kind) => visit(Err(Flaw::LeftOut(LeftOut::new(
+                    file,
+                    kind,
+                    Packing::Plain,
+                    true,
+                )))),
                 None => visit_file(&id, &file, &mut bytes, self.lossy, visit),
             },
-            Chunk::Records { of, first_line, bytes } => self.read_records(&of, first_line, bytes, visit)?,
+            Chunk::Records {
+                of,
+                first_line,
+                bytes,
+            } => self.read_records(&of, first_line, bytes, visit)?,
             Chunk::Block { of, block } => self.read_block(&of, &block, visit)?,
             Chunk::Problem(problem) => visit(Err(problem.into())),
             Chunk::LeftOut(left) => visit(Err(Flaw::LeftOut(left))),
@@ -138,7 +158,11 @@ impl Reader {
             }
             Ok(Loaded::LeftOut(left)) => visit(Err(Flaw::LeftOut(left))),
             Ok(Loaded::Text(packing)) => {
-                let bytes = if packing == Packing::Plain { &mut self.file_bytes } else { &mut self.unpacked };
+                let bytes = if packing == Packing::Plain {
+                    &mut self.file_bytes
+                } else {
+                    &mut self.unpacked
+                };
                 visit_file(&entry.id, &entry.name(), bytes, self.lossy, visit);
             }
         }
@@ -152,11 +176,18 @@ impl Reader {
     fn load(&mut self, entry: &Entry, mut file: File) -> io::Result<Loaded> {
         self.file_bytes.clear();
         let is_small = entry.bytes <= SNIFF_BYTES;
-        let expected = if is_small { entry.bytes } else { HEAD_BYTES as u64 };
+        let expected = if is_small {
+            entry.bytes
+        } else {
+            HEAD_BYTES as u64
+        };
         let has_ended = read_expected(&mut file, expected, &mut self.file_bytes)?;
         let (packing, promised) = (Packing::of(&self.file_bytes), Packing::of_name(&entry.path));
         if promised != Packing::Plain && promised != packing {
-            return Err(io::Error::other(format!("its name promises {}, its first bytes are not that", promised.name())));
+            return Err(io::Error::other(format!(
+                "its name promises {}, its first bytes are not that",
+                promised.name()
+            )));
         }
         if packing != Packing::Plain {
             return self.unpack(entry, packing, file);
@@ -170,11 +201,13 @@ impl Reader {
                 self.file_bytes.try_reserve_exact(known as usize + 1)?;
                 !read_bounded(file, self.max_document, &mut self.file_bytes)?
             };
-        Ok(if is_too_large || self.file_bytes.len() as u64 > self.max_document {
-            Loaded::LeftOut(LeftOut::too_large(entry.name(), self.max_document))
-        } else {
-            Loaded::Text(packing)
-        })
+        Ok(
+            if is_too_large || self.file_bytes.len() as u64 > self.max_document {
+                Loaded::LeftOut(LeftOut::too_large(entry.name(), self.max_document))
+            } else {
+                Loaded::Text(packing)
+            },
+        )
     }
 
     /// Unpacks a file of which the head was read; the rest is never in memory as it is packed.
@@ -182,7 +215,10 @@ impl Reader {
         self.unpacked.clear();
         let mut unpacked = std::mem::take(&mut self.unpacked);
         let mut input = decoder(BufReader::new(self.file_bytes.chain(rest)), packing)?;
-        input.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut unpacked)?;
+        input
+            .by_ref()
+            .take(HEAD_BYTES as u64)
+            .read_to_end(&mut unpacked)?;
         let loaded = match self.look(entry, packing, &unpacked) {
             Some(left) => Loaded::LeftOut(left),
             None if read_bounded(input, self.max_document, &mut unpacked)? => Loaded::Text(packing),
@@ -199,9 +235,24 @@ impl Reader {
         Some(LeftOut::new(entry.name(), kind, within, entry.is_named))
     }
 
-    fn read_records(&mut self, of: &Container, first_line: u64, mut bytes: Vec<u8>, visit: &mut Visit<'_>) -> Result<()> {
+    fn read_records(
+        &mut self,
+        of: &Container,
+        first_line: u64,
+        mut bytes: Vec<u8>,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
         if of.layout == Layout::Fasta {
-            read_fasta(of, first_line, &mut bytes, RecordLimits { lossy: self.lossy, max_document: self.max_document }, visit);
+            read_fasta(
+                of,
+                first_line,
+                &mut bytes,
+                RecordLimits {
+                    lossy: self.lossy,
+                    max_document: self.max_document,
+                },
+                visit,
+            );
             return Ok(());
         }
         for (line, number) in bytes.split_mut(|&byte| byte == b'\n').zip(first_line..) {
@@ -212,8 +263,12 @@ impl Reader {
                 let id = format!("{}:{number}", of.id);
                 let end = line.len() - usize::from(line.ends_with(b"\r"));
                 match ensure_size(end as u64, self.max_document) {
-                    Err(what) => visit(Err(Problem::new(Place::line(&of.file, number), what).into())),
-                    Ok(()) => visit_line(&id, &of.file, number, &mut line[..end], self.lossy, visit),
+                    Err(what) => {
+                        visit(Err(Problem::new(Place::line(&of.file, number), what).into()))
+                    }
+                    Ok(()) => {
+                        visit_line(&id, &of.file, number, &mut line[..end], self.lossy, visit)
+                    }
                 }
             } else {
                 self.read_line(of, number, line, visit);
@@ -225,36 +280,83 @@ impl Reader {
     fn read_line(&mut self, of: &Container, number: u64, line: &mut [u8], visit: &mut Visit<'_>) {
         let problem = |what: String| Flaw::from(Problem::new(Place::line(&of.file, number), what));
         // A record of ours may well be longer than its document.
-        let most_bytes = if of.header.is_some() { u64::MAX } else { self.max_document };
-        if let Err(what) = ensure_size(line.len() as u64, most_bytes).and_then(|()| ensure_utf8(line, self.lossy)) {
+        let most_bytes = if of.header.is_some() {
+            u64::MAX
+        } else {
+            self.max_document
+        };
+        if let Err(what) =
+            ensure_size(line.len() as u64, most_bytes).and_then(|()| ensure_utf8(line, self.lossy))
+        {
             return visit(Err(problem(what)));
         }
         let parsed = match &of.header {
-            Some(header) => parse_record(line, &mut self.tokens, &mut self.blots).and_then(|line| ensure_belongs(header, line)),
+            Some(header) => parse_record(line, &mut self.tokens, &mut self.blots)
+                .and_then(|line| ensure_belongs(header, line)),
             None => self.fields.parse(line, &mut self.tokens, &mut self.blots),
         };
-        let item = |id, bytes, hash, content| Item { id, file: &of.file, line: Some(number), bytes, hash, content };
+        let item = |id, bytes, hash, content| Item {
+            id,
+            file: &of.file,
+            line: Some(number),
+            bytes,
+            hash,
+            content,
+        };
         match parsed {
             Err(what) if what == self.fields.no_text() => {
                 let (place, fields) = (Place::line(&of.file, number), field_names(line));
-                visit(Err(Flaw::Textless(Textless { place, what, fields })));
+                visit(Err(Flaw::Textless(Textless {
+                    place,
+                    what,
+                    fields,
+                })));
             }
             Err(what) => visit(Err(problem(what))),
-            Ok(Line::Header(_)) if of.header.is_none() => visit(Err(problem("the header of a stream amid other lines".to_owned()))),
-            Ok(Line::End { .. }) if of.header.is_none() => visit(Err(problem("an end record without its header".to_owned()))),
+            Ok(Line::Header(_)) if of.header.is_none() => visit(Err(problem(
+                "the header of a stream amid other lines".to_owned(),
+            ))),
+            Ok(Line::End { .. }) if of.header.is_none() => {
+                visit(Err(problem("an end record without its header".to_owned())))
+            }
             Ok(Line::Header(_) | Line::End { .. }) => {}
             Ok(Line::Document { id, text }) => {
                 let id = id.unwrap_or_else(|| format!("{}:{number}", of.id).into());
-                visit(Ok(item(&id, Some(text.len() as u64), None, Content::Text(&text))));
+                visit(Ok(item(
+                    &id,
+                    Some(text.len() as u64),
+                    None,
+                    Content::Text(&text),
+                )));
             }
-            Ok(Line::Tokens(found)) => visit(Ok(item(&found.doc, found.bytes, found.hash, Content::Tokens(&self.tokens)))),
-            Ok(Line::Blots(found)) => visit(Ok(item(&found.doc, found.bytes, found.hash, Content::Blots(&self.blots)))),
-            Ok(Line::Print(found, printed)) => visit(Ok(item(&found.doc, found.bytes, found.hash, Content::Print(printed)))),
+            Ok(Line::Tokens(found)) => visit(Ok(item(
+                &found.doc,
+                found.bytes,
+                found.hash,
+                Content::Tokens(&self.tokens),
+            ))),
+            Ok(Line::Blots(found)) => visit(Ok(item(
+                &found.doc,
+                found.bytes,
+                found.hash,
+                Content::Blots(&self.blots),
+            ))),
+            Ok(Line::Print(found, printed)) => visit(Ok(item(
+                &found.doc,
+                found.bytes,
+                found.hash,
+                Content::Print(printed),
+            ))),
         }
     }
 
     fn read_block(&mut self, of: &Container, block: &Block, visit: &mut Visit<'_>) -> Result<()> {
-        let damaged = |what: String| Error::damaged(block.place.clone(), format!("{what}; the stream was altered"));
+        let damaged = |what: String| {
+            Error::damaged(
+                block.place.clone(),
+                format!("{what}; the stream was altered"),
+            )
+        };
         let Some(header) = &of.header else {
             return Err(damaged("a block without a header".to_owned()));
         };
@@ -262,22 +364,46 @@ impl Reader {
         for _ in 0..block.records {
             let (record, content) = match header.kind {
                 StreamKind::Tokens => {
-                    let record = TokenCodec { with_spans: true }.read_binary(&mut fields, &mut self.tokens).map_err(damaged)?;
+                    let record = TokenCodec { with_spans: true }
+                        .read_binary(&mut fields, &mut self.tokens)
+                        .map_err(damaged)?;
                     (record, Content::Tokens(&self.tokens))
                 }
                 StreamKind::Blots => {
                     let bits = header.scheme.parse::<BlotScheme>().map_err(damaged)?.bits;
-                    let codec = BlotCodec { bits, with_positions: true };
-                    (codec.read_binary(&mut fields, &mut self.blots).map_err(damaged)?, Content::Blots(&self.blots))
+                    let codec = BlotCodec {
+                        bits,
+                        with_positions: true,
+                    };
+                    (
+                        codec
+                            .read_binary(&mut fields, &mut self.blots)
+                            .map_err(damaged)?,
+                        Content::Blots(&self.blots),
+                    )
                 }
                 StreamKind::Prints => {
                     let (record, printed) = PrintCodec.read_binary(&mut fields).map_err(damaged)?;
                     (record, Content::Print(printed))
                 }
             };
-            visit(Ok(Item { id: record.doc, file: &of.file, line: None, bytes: record.bytes, hash: record.hash, content }));
+            visit(Ok(Item {
+                id: record.doc,
+                file: &of.file,
+                line: None,
+                bytes: record.bytes,
+                hash: record.hash,
+                content,
+            }));
         }
-        if fields.is_empty() { Ok(()) } else { Err(damaged(format!("{} bytes after the last record of a block", fields.left()))) }
+        if fields.is_empty() {
+            Ok(())
+        } else {
+            Err(damaged(format!(
+                "{} bytes after the last record of a block",
+                fields.left()
+            )))
+        }
     }
 }
 
@@ -290,13 +416,30 @@ fn ensure_belongs<'a>(header: &Header, line: Line<'a>) -> Result<Line<'a>, Strin
         Line::Header(_) | Line::End { .. } | Line::Document { .. } => return Ok(line),
     };
     if kind != header.kind {
-        return Err(format!("a record of {} in a stream of {}", kind.name(), header.kind.name()));
+        return Err(format!(
+            "a record of {} in a stream of {}",
+            kind.name(),
+            header.kind.name()
+        ));
     }
-    if let Line::Blots(Parsed { digits: Some((least, greatest)), .. }) = line {
+    if let Line::Blots(Parsed {
+        digits: Some((least, greatest)),
+        ..
+    }) = line
+    {
         let bits = header.scheme.parse::<BlotScheme>()?.bits;
-        let expected = BlotCodec { bits, with_positions: false }.digits();
-        if let Some(wrong) = [least, greatest].into_iter().find(|&digits| digits != expected) {
-            return Err(format!("a blot of {wrong} hex digits, the scheme's {bits} bits are {expected}"));
+        let expected = BlotCodec {
+            bits,
+            with_positions: false,
+        }
+        .digits();
+        if let Some(wrong) = [least, greatest]
+            .into_iter()
+            .find(|&digits| digits != expected)
+        {
+            return Err(format!(
+                "a blot of {wrong} hex digits, the scheme's {bits} bits are {expected}"
+            ));
         }
     }
     Ok(line)
@@ -307,7 +450,11 @@ fn ensure_belongs<'a>(header: &Header, line: Line<'a>) -> Result<Line<'a>, Strin
 /// An ordinary file takes one read: it ended if as much came as was promised, though there was room for a byte more. Where the
 /// size is given as 0 (/proc) or a read falls short, only a read of nothing is the end.
 fn read_expected(file: &mut File, expected: u64, buffer: &mut Vec<u8>) -> io::Result<bool> {
-    let room = if expected == 0 { HEAD_BYTES } else { expected as usize + 1 };
+    let room = if expected == 0 {
+        HEAD_BYTES
+    } else {
+        expected as usize + 1
+    };
     buffer.try_reserve_exact(room)?;
     buffer.resize(room, 0);
     let mut filled = 0;
@@ -344,7 +491,14 @@ fn visit_file(id: &str, file: &Arc<str>, bytes: &mut [u8], lossy: bool, visit: &
 }
 
 /// A document in a file of several.
-fn visit_line(id: &str, file: &Arc<str>, line: u64, bytes: &mut [u8], lossy: bool, visit: &mut Visit<'_>) {
+fn visit_line(
+    id: &str,
+    file: &Arc<str>,
+    line: u64,
+    bytes: &mut [u8],
+    lossy: bool,
+    visit: &mut Visit<'_>,
+) {
     match ensure_utf8(bytes, lossy) {
         Err(what) => visit(Err(Problem::new(Place::line(file, line), what).into())),
         Ok(()) => visit_text(id, file, Some(line), bytes, visit),
@@ -354,7 +508,14 @@ fn visit_line(id: &str, file: &Arc<str>, line: u64, bytes: &mut [u8], lossy: boo
 /// A document whose bytes were found to be UTF-8.
 fn visit_text(id: &str, file: &Arc<str>, line: Option<u64>, bytes: &[u8], visit: &mut Visit<'_>) {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
-    visit(Ok(Item { id, file, line, bytes: Some(bytes.len() as u64), hash: None, content: Content::Text(text) }));
+    visit(Ok(Item {
+        id,
+        file,
+        line,
+        bytes: Some(bytes.len() as u64),
+        hash: None,
+        content: Content::Text(text),
+    }));
 }
 
 /// The text of a file that is known to be one document, packed or not.
@@ -365,7 +526,10 @@ pub fn read_text(path: &Path, options: &Options) -> io::Result<String> {
 /// The same of a file that is open. Never reads more than the largest document may have.
 pub fn read_open_text(file: File, path: &Path, options: &Options) -> io::Result<String> {
     let entry = Entry::of_open(path, &file)?;
-    let mut reader = Reader { records: Some(Records::Text), ..Reader::new(options) };
+    let mut reader = Reader {
+        records: Some(Records::Text),
+        ..Reader::new(options)
+    };
     let mut bytes = match reader.load(&entry, file)? {
         Loaded::LeftOut(left) => return Err(io::Error::other(left.problem.what)),
         Loaded::Text(Packing::Plain) => reader.file_bytes,
@@ -376,7 +540,11 @@ pub fn read_open_text(file: File, path: &Path, options: &Options) -> io::Result<
 }
 
 fn ensure_size(bytes: u64, most_bytes: u64) -> Result<(), String> {
-    if bytes > most_bytes { Err(too_large(most_bytes)) } else { Ok(()) }
+    if bytes > most_bytes {
+        Err(too_large(most_bytes))
+    } else {
+        Ok(())
+    }
 }
 
 /// With `lossy`, each byte that is not UTF-8 becomes a `?`, so that every other byte stays where it was.
@@ -385,12 +553,18 @@ pub fn ensure_utf8(bytes: &mut [u8], lossy: bool) -> Result<(), String> {
         return Ok(());
     };
     if !lossy {
-        return Err(format!("not UTF-8 at byte {}; {}", error.valid_up_to(), Kind::NotUtf8.remedy()));
+        return Err(format!(
+            "not UTF-8 at byte {}; {}",
+            error.valid_up_to(),
+            Kind::NotUtf8.remedy()
+        ));
     }
     let mut at = error.valid_up_to();
     while let Err(error) = std::str::from_utf8(&bytes[at..]) {
         let wrong = at + error.valid_up_to();
-        at = error.error_len().map_or(bytes.len(), |length| wrong + length);
+        at = error
+            .error_len()
+            .map_or(bytes.len(), |length| wrong + length);
         bytes[wrong..at].fill(b'?');
     }
     Ok(())
@@ -404,10 +578,17 @@ pub(super) struct RecordLimits {
 }
 
 /// Visits the records of a stretch of FASTA.
-pub(super) fn read_fasta(of: &Container, first_line: u64, bytes: &mut [u8], limits: RecordLimits, visit: &mut Visit<'_>) {
+pub(super) fn read_fasta(
+    of: &Container,
+    first_line: u64,
+    bytes: &mut [u8],
+    limits: RecordLimits,
+    visit: &mut Visit<'_>,
+) {
     let (mut at, mut line) = (0, first_line);
     while at < bytes.len() {
-        let next = memchr::memmem::find(&bytes[at..], b"\n>").map_or(bytes.len(), |found| at + found + 1);
+        let next =
+            memchr::memmem::find(&bytes[at..], b"\n>").map_or(bytes.len(), |found| at + found + 1);
         let record = &mut bytes[at..next];
         let lines = memchr::memchr_iter(b'\n', record).count() as u64;
         let problem = |what: String| Err(Problem::new(Place::line(&of.file, line), what).into());
@@ -416,7 +597,9 @@ pub(super) fn read_fasta(of: &Container, first_line: u64, bytes: &mut [u8], limi
         } else if record.first() == Some(&b'>') {
             read_sequence(of, line, record, limits.lossy, visit);
         } else if !record.trim_ascii().is_empty() {
-            visit(problem("text before the first '>'; for plain sequences use --records text".to_owned()));
+            visit(problem(
+                "text before the first '>'; for plain sequences use --records text".to_owned(),
+            ));
         }
         at = next;
         line += lines;
@@ -432,6 +615,9 @@ fn read_sequence(of: &Container, line: u64, record: &mut [u8], lossy: bool, visi
     }
     // Checked right above.
     let name = std::str::from_utf8(&head[1..]).unwrap_or_default();
-    let id = name.split_ascii_whitespace().next().map_or_else(|| format!("{}:{line}", of.id), str::to_owned);
+    let id = name
+        .split_ascii_whitespace()
+        .next()
+        .map_or_else(|| format!("{}:{line}", of.id), str::to_owned);
     visit_line(&id, &of.file, line, sequence, lossy, visit);
 }

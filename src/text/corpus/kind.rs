@@ -77,8 +77,20 @@ struct Row {
     weight: Weight,
 }
 
-const fn row(kind: Kind, name: &'static str, signatures: &'static [(usize, &'static [u8])], remedy: &'static str, weight: Weight) -> Row {
-    Row { kind, name, signatures, remedy, weight }
+const fn row(
+    kind: Kind,
+    name: &'static str,
+    signatures: &'static [(usize, &'static [u8])],
+    remedy: &'static str,
+    weight: Weight,
+) -> Row {
+    Row {
+        kind,
+        name,
+        signatures,
+        remedy,
+        weight,
+    }
 }
 
 const AS_TEXT: &str = "save it as text, for example with pandoc -t plain";
@@ -87,7 +99,13 @@ const OCR: &str = "turn it into text, for example with tesseract";
 
 /// In the order of [`Kind`]. Zip files and what is made of them are told apart by what is inside, see [`of_zip`].
 const TABLE: [Row; 44] = [
-    row(Kind::Pdf, "pdf", &[(0, b"%PDF-")], "convert it with pdftotext", Lost),
+    row(
+        Kind::Pdf,
+        "pdf",
+        &[(0, b"%PDF-")],
+        "convert it with pdftotext",
+        Lost,
+    ),
     row(Kind::Docx, "docx", &[], AS_TEXT, Lost),
     row(Kind::Odt, "odt", &[], AS_TEXT, Lost),
     row(Kind::Epub, "epub", &[], AS_TEXT, Lost),
@@ -96,37 +114,175 @@ const TABLE: [Row; 44] = [
     row(Kind::Xlsx, "xlsx", &[], "export it as NDJSON or text", Lost),
     row(Kind::Ods, "ods", &[], "export it as NDJSON or text", Lost),
     row(Kind::Zip, "zip", &[], UNPACK, Lost),
-    row(Kind::Doc, "doc, xls or ppt", &[(0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")], "save it as text", Lost),
+    row(
+        Kind::Doc,
+        "doc, xls or ppt",
+        &[(0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")],
+        "save it as text",
+        Lost,
+    ),
     row(Kind::Rtf, "rtf", &[(0, b"{\\rtf")], AS_TEXT, Lost),
-    row(Kind::Ipynb, "ipynb", &[], "convert it with jupyter nbconvert, or read it as it is with --records text", Lost),
-    row(Kind::Csv, "csv", &[], "convert it to NDJSON, or choose --records lines or text", Lost),
-    row(Kind::Tsv, "tsv", &[], "convert it to NDJSON, or choose --records lines or text", Lost),
-    row(Kind::JsonArray, "json array", &[], "convert it to NDJSON with jq -c '.[]', or choose --records text", Lost),
-    row(Kind::Parquet, "parquet", &[(0, b"PAR1")], "convert it to NDJSON", Lost),
-    row(Kind::Arrow, "arrow", &[(0, b"ARROW1\0")], "convert it to NDJSON", Lost),
-    row(Kind::Avro, "avro", &[(0, b"Obj\x01")], "convert it to NDJSON", Lost),
-    row(Kind::Sqlite, "sqlite", &[(0, b"SQLite format 3\0")], "export it as NDJSON", Lost),
-    row(Kind::Warc, "warc", &[(0, b"WARC/0."), (0, b"WARC/1.")], "convert it to NDJSON, a document a record", Lost),
+    row(
+        Kind::Ipynb,
+        "ipynb",
+        &[],
+        "convert it with jupyter nbconvert, or read it as it is with --records text",
+        Lost,
+    ),
+    row(
+        Kind::Csv,
+        "csv",
+        &[],
+        "convert it to NDJSON, or choose --records lines or text",
+        Lost,
+    ),
+    row(
+        Kind::Tsv,
+        "tsv",
+        &[],
+        "convert it to NDJSON, or choose --records lines or text",
+        Lost,
+    ),
+    row(
+        Kind::JsonArray,
+        "json array",
+        &[],
+        "convert it to NDJSON with jq -c '.[]', or choose --records text",
+        Lost,
+    ),
+    row(
+        Kind::Parquet,
+        "parquet",
+        &[(0, b"PAR1")],
+        "convert it to NDJSON",
+        Lost,
+    ),
+    row(
+        Kind::Arrow,
+        "arrow",
+        &[(0, b"ARROW1\0")],
+        "convert it to NDJSON",
+        Lost,
+    ),
+    row(
+        Kind::Avro,
+        "avro",
+        &[(0, b"Obj\x01")],
+        "convert it to NDJSON",
+        Lost,
+    ),
+    row(
+        Kind::Sqlite,
+        "sqlite",
+        &[(0, b"SQLite format 3\0")],
+        "export it as NDJSON",
+        Lost,
+    ),
+    row(
+        Kind::Warc,
+        "warc",
+        &[(0, b"WARC/0."), (0, b"WARC/1.")],
+        "convert it to NDJSON, a document a record",
+        Lost,
+    ),
     row(Kind::Tar, "tar", &[(257, b"ustar")], UNPACK, Lost),
-    row(Kind::Xz, "xz", &[(0, b"\xfd7zXZ\0")], "unpack it with xz -d", Lost),
+    row(
+        Kind::Xz,
+        "xz",
+        &[(0, b"\xfd7zXZ\0")],
+        "unpack it with xz -d",
+        Lost,
+    ),
     row(Kind::Bzip2, "bzip2", &[], "unpack it with bzip2 -d", Lost),
-    row(Kind::Lz4, "lz4", &[(0, b"\x04\x22\x4d\x18")], "unpack it with lz4 -d", Lost),
-    row(Kind::Lzip, "lzip", &[(0, b"LZIP\x01")], "unpack it with lzip -d", Lost),
-    row(Kind::Compress, "compress", &[(0, b"\x1f\x9d")], "unpack it with uncompress", Lost),
-    row(Kind::SevenZip, "7z", &[(0, b"7z\xbc\xaf\x27\x1c")], UNPACK, Lost),
+    row(
+        Kind::Lz4,
+        "lz4",
+        &[(0, b"\x04\x22\x4d\x18")],
+        "unpack it with lz4 -d",
+        Lost,
+    ),
+    row(
+        Kind::Lzip,
+        "lzip",
+        &[(0, b"LZIP\x01")],
+        "unpack it with lzip -d",
+        Lost,
+    ),
+    row(
+        Kind::Compress,
+        "compress",
+        &[(0, b"\x1f\x9d")],
+        "unpack it with uncompress",
+        Lost,
+    ),
+    row(
+        Kind::SevenZip,
+        "7z",
+        &[(0, b"7z\xbc\xaf\x27\x1c")],
+        UNPACK,
+        Lost,
+    ),
     row(Kind::Rar, "rar", &[(0, b"Rar!\x1a\x07")], UNPACK, Lost),
     row(Kind::Png, "png", &[(0, b"\x89PNG\r\n\x1a\n")], OCR, Lost),
     row(Kind::Jpeg, "jpeg", &[(0, b"\xff\xd8\xff")], OCR, Lost),
-    row(Kind::Gif, "gif", &[(0, b"GIF87a"), (0, b"GIF89a")], OCR, Lost),
-    row(Kind::Tiff, "tiff", &[(0, b"II*\0"), (0, b"MM\0*")], OCR, Lost),
+    row(
+        Kind::Gif,
+        "gif",
+        &[(0, b"GIF87a"), (0, b"GIF89a")],
+        OCR,
+        Lost,
+    ),
+    row(
+        Kind::Tiff,
+        "tiff",
+        &[(0, b"II*\0"), (0, b"MM\0*")],
+        OCR,
+        Lost,
+    ),
     row(Kind::Webp, "webp", &[], OCR, Lost),
-    row(Kind::Djvu, "djvu", &[(0, b"AT&TFORM")], "convert it with djvutxt", Lost),
-    row(Kind::Utf16, "UTF-16", &[], "convert it with iconv -f UTF-16 -t UTF-8", Lost),
-    row(Kind::Utf32, "UTF-32", &[(0, b"\xff\xfe\0\0"), (0, b"\0\0\xfe\xff")], "convert it with iconv -f UTF-32 -t UTF-8", Lost),
-    row(Kind::NotUtf8, "not UTF-8", &[], "convert it with iconv, or read it as it is with --lossy", Lost),
-    row(Kind::TooLarge, "too large", &[], "raise --max-document, or split it", Lost),
+    row(
+        Kind::Djvu,
+        "djvu",
+        &[(0, b"AT&TFORM")],
+        "convert it with djvutxt",
+        Lost,
+    ),
+    row(
+        Kind::Utf16,
+        "UTF-16",
+        &[],
+        "convert it with iconv -f UTF-16 -t UTF-8",
+        Lost,
+    ),
+    row(
+        Kind::Utf32,
+        "UTF-32",
+        &[(0, b"\xff\xfe\0\0"), (0, b"\0\0\xfe\xff")],
+        "convert it with iconv -f UTF-32 -t UTF-8",
+        Lost,
+    ),
+    row(
+        Kind::NotUtf8,
+        "not UTF-8",
+        &[],
+        "convert it with iconv, or read it as it is with --lossy",
+        Lost,
+    ),
+    row(
+        Kind::TooLarge,
+        "too large",
+        &[],
+        "raise --max-document, or split it",
+        Lost,
+    ),
     row(Kind::Unreadable, "unreadable", &[], "", Lost),
-    row(Kind::Executable, "executable", &[(0, b"\x7fELF")], "", Passed),
+    row(
+        Kind::Executable,
+        "executable",
+        &[(0, b"\x7fELF")],
+        "",
+        Passed,
+    ),
     row(Kind::UnknownBinary, "unknown binary", &[], "", Passed),
     row(Kind::Hidden, "hidden", &[], "", Passed),
     row(Kind::Link, "symbolic link", &[], "", Passed),
@@ -162,9 +318,15 @@ impl Kind {
         if records.is_some() && is_plain_text(head) {
             return None;
         }
-        let signed =
-            TABLE.iter().find(|row| row.signatures.iter().any(|&(at, bytes)| head.get(at..).is_some_and(|head| head.starts_with(bytes))));
-        signed.map(|row| row.kind).or_else(|| of_form(head, name)).or_else(|| of_name(head, name).filter(|_| records.is_none()))
+        let signed = TABLE.iter().find(|row| {
+            row.signatures
+                .iter()
+                .any(|&(at, bytes)| head.get(at..).is_some_and(|head| head.starts_with(bytes)))
+        });
+        signed
+            .map(|row| row.kind)
+            .or_else(|| of_form(head, name))
+            .or_else(|| of_name(head, name).filter(|_| records.is_none()))
     }
 }
 
@@ -173,8 +335,26 @@ fn of_form(head: &[u8], name: &Path) -> Option<Kind> {
     match head {
         [b'P', b'K', 3, 4, ..] => Some(of_zip(head, name)),
         [b'P', b'K', 5, 6, ..] => Some(Kind::Zip),
-        [b'B', b'Z', b'h', b'1'..=b'9', rest @ ..] if rest.starts_with(b"1AY&SY") || rest.starts_with(b"\x17rE8P\x90") => Some(Kind::Bzip2),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Kind::Webp),
+        [b'B', b'Z', b'h', b'1'..=b'9', rest @ ..]
+            if rest.starts_with(b"1AY&SY") || rest.starts_with(b"\x17rE8P\x90") =>
+        {
+            Some(Kind::Bzip2)
+        }
+        [
+            b'R',
+            b'I',
+            b'F',
+            b'F',
+            _,
+            _,
+            _,
+            _,
+            b'W',
+            b'E',
+            b'B',
+            b'P',
+            ..,
+        ] => Some(Kind::Webp),
         [b'M', b'Z', ..] if is_binary(head) => Some(Kind::Executable),
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some(Kind::Utf16),
         _ => of_zeros(head),
@@ -189,12 +369,17 @@ fn of_zeros(head: &[u8]) -> Option<Kind> {
     }
     let zeros = |step: usize, at: usize| {
         let bytes = head.iter().skip(at).step_by(step);
-        (bytes.clone().filter(|&&byte| byte == 0).count(), bytes.len())
+        (
+            bytes.clone().filter(|&&byte| byte == 0).count(),
+            bytes.len(),
+        )
     };
     let is_mostly_zero = |(zeros, all): (usize, usize)| all >= FEWEST && 10 * zeros >= 7 * all;
     let is_never_zero = |(zeros, all): (usize, usize)| all >= FEWEST && 50 * zeros <= all;
     let of_four: Vec<_> = (0..4).map(|at| zeros(4, at)).collect();
-    let is_utf32 = |text: usize, rest: [usize; 3]| is_never_zero(of_four[text]) && rest.iter().all(|&at| is_mostly_zero(of_four[at]));
+    let is_utf32 = |text: usize, rest: [usize; 3]| {
+        is_never_zero(of_four[text]) && rest.iter().all(|&at| is_mostly_zero(of_four[at]))
+    };
     if is_utf32(0, [1, 2, 3]) || is_utf32(3, [0, 1, 2]) {
         return Some(Kind::Utf32);
     }
@@ -205,18 +390,24 @@ fn of_zeros(head: &[u8]) -> Option<Kind> {
         let bytes = head.iter().skip(at).step_by(2);
         10 * bytes.clone().filter(is_control).count() <= bytes.len()
     };
-    let is_utf16 = (is_mostly_zero(odd) && is_never_zero(even) && letters(0)) || (is_mostly_zero(even) && is_never_zero(odd) && letters(1));
+    let is_utf16 = (is_mostly_zero(odd) && is_never_zero(even) && letters(0))
+        || (is_mostly_zero(even) && is_never_zero(odd) && letters(1));
     is_utf16.then_some(Kind::Utf16)
 }
 
 /// What is in a zip file, by its first entries: OpenDocument and EPUB start with their media type, Office files have folders of fixed names.
 fn of_zip(head: &[u8], name: &Path) -> Kind {
     const NAME_AT: usize = 30;
-    let length = |at: usize| usize::from(head.get(at).copied().unwrap_or(0)) + 256 * usize::from(head.get(at + 1).copied().unwrap_or(0));
+    let length = |at: usize| {
+        usize::from(head.get(at).copied().unwrap_or(0))
+            + 256 * usize::from(head.get(at + 1).copied().unwrap_or(0))
+    };
     let (name_bytes, extra_bytes) = (length(26), length(28));
     let first = head.get(NAME_AT..NAME_AT + name_bytes).unwrap_or_default();
     if first == b"mimetype" {
-        let media_type = head.get(NAME_AT + name_bytes + extra_bytes..).unwrap_or_default();
+        let media_type = head
+            .get(NAME_AT + name_bytes + extra_bytes..)
+            .unwrap_or_default();
         const OPEN_DOCUMENT: &[u8] = b"application/vnd.oasis.opendocument.";
         let of_document = media_type.strip_prefix(OPEN_DOCUMENT).unwrap_or_default();
         return match () {
@@ -228,7 +419,9 @@ fn of_zip(head: &[u8], name: &Path) -> Kind {
         };
     }
     let named = |folder: &[u8]| memchr::memmem::find(head, folder).is_some();
-    let is_office = first.starts_with(b"[Content_Types].xml") || first.starts_with(b"_rels/") || first.starts_with(b"docProps/");
+    let is_office = first.starts_with(b"[Content_Types].xml")
+        || first.starts_with(b"_rels/")
+        || first.starts_with(b"docProps/");
     match extension(name).as_deref() {
         _ if named(b"word/") => Kind::Docx,
         _ if named(b"ppt/") => Kind::Pptx,
@@ -253,7 +446,8 @@ fn of_name(head: &[u8], name: &Path) -> Option<Kind> {
 }
 
 fn is_array_of_objects(head: &[u8]) -> bool {
-    head.strip_prefix(b"[").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"{"))
+    head.strip_prefix(b"[")
+        .is_some_and(|rest| rest.trim_ascii_start().starts_with(b"{"))
 }
 
 pub const BOM: &[u8] = b"\xef\xbb\xbf";
@@ -265,7 +459,12 @@ pub fn extension(name: &Path) -> Option<String> {
 
 /// A name without the extension of what it is packed in.
 pub fn inner_name(path: &Path) -> &Path {
-    if Packing::of_name(path) == Packing::Plain { path } else { path.file_stem().map_or(path, |stem: &OsStr| Path::new(stem)) }
+    if Packing::of_name(path) == Packing::Plain {
+        path
+    } else {
+        path.file_stem()
+            .map_or(path, |stem: &OsStr| Path::new(stem))
+    }
 }
 
 /// Files found in a directory are left out when they hold no text: NUL bytes amid bytes that are not UTF-8, or more than one
@@ -321,26 +520,48 @@ mod tests {
     #[test]
     fn wide_encodings_are_told_with_a_mark_and_without() {
         let text = "Words of a text, and some more: Wörter, ještě.";
-        let wide = |order: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(order).collect::<Vec<u8>>();
-        let wider = |order: fn(u32) -> [u8; 4]| text.chars().flat_map(|c| order(c as u32)).collect::<Vec<u8>>();
+        let wide =
+            |order: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(order).collect::<Vec<u8>>();
+        let wider = |order: fn(u32) -> [u8; 4]| {
+            text.chars()
+                .flat_map(|c| order(c as u32))
+                .collect::<Vec<u8>>()
+        };
         for order in [u16::to_le_bytes, u16::to_be_bytes] {
             assert_eq!(of(&wide(order), "a.txt"), Some(Kind::Utf16));
-            assert_eq!(of(&[order(0xfeff).to_vec(), wide(order)].concat(), "a.txt"), Some(Kind::Utf16));
+            assert_eq!(
+                of(&[order(0xfeff).to_vec(), wide(order)].concat(), "a.txt"),
+                Some(Kind::Utf16)
+            );
         }
         for order in [u32::to_le_bytes, u32::to_be_bytes] {
             assert_eq!(of(&wider(order), "a.txt"), Some(Kind::Utf32));
-            assert_eq!(of(&[order(0xfeff).to_vec(), wider(order)].concat(), "a.txt"), Some(Kind::Utf32));
+            assert_eq!(
+                of(&[order(0xfeff).to_vec(), wider(order)].concat(), "a.txt"),
+                Some(Kind::Utf32)
+            );
         }
     }
 
     #[test]
     fn what_the_user_says_is_believed_of_text() {
-        for (name, head) in
-            [("a.csv", &b"id,text\n"[..]), ("a.json", b"[{}]"), ("a.ipynb", b"{}"), ("a", b"{\\rtf1}"), ("a", b"WARC/1.0\r\n")]
-        {
+        for (name, head) in [
+            ("a.csv", &b"id,text\n"[..]),
+            ("a.json", b"[{}]"),
+            ("a.ipynb", b"{}"),
+            ("a", b"{\\rtf1}"),
+            ("a", b"WARC/1.0\r\n"),
+        ] {
             assert!(of(head, name).is_some(), "{name}");
-            assert_eq!(Kind::of(head, Path::new(name), Some(Records::Text)), None, "{name}");
+            assert_eq!(
+                Kind::of(head, Path::new(name), Some(Records::Text)),
+                None,
+                "{name}"
+            );
         }
-        assert_eq!(Kind::of(b"PK\x03\x04\0\0\0", Path::new("a"), Some(Records::Text)), Some(Kind::Zip));
+        assert_eq!(
+            Kind::of(b"PK\x03\x04\0\0\0", Path::new("a"), Some(Records::Text)),
+            Some(Kind::Zip)
+        );
     }
 }

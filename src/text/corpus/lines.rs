@@ -40,7 +40,14 @@ pub struct LineReader {
 impl LineReader {
     pub fn new(options: &Options) -> Self {
         let (fields, lossy) = (options.fields.clone(), options.lossy);
-        Self { fields, lossy, copy: Vec::new(), tokens: Tokens::default(), blots: Blots::default(), account: Account::default() }
+        Self {
+            fields,
+            lossy,
+            copy: Vec::new(),
+            tokens: Tokens::default(),
+            blots: Blots::default(),
+            account: Account::default(),
+        }
     }
 
     /// What was read since this was last asked. The bytes are those of the lines: texts are not decoded.
@@ -51,25 +58,45 @@ impl LineReader {
     /// Visits every line of a chunk, and hands back its bytes. What is not lines is refused, and so is what cannot be read to its end.
     pub fn read(&mut self, chunk: Chunk, visit: &mut dyn FnMut(RawLine)) -> Result<Vec<u8>> {
         let (of, first_line, bytes) = match chunk {
-            Chunk::Records { of, first_line, bytes } if of.layout != Layout::Fasta => (of, first_line, bytes),
+            Chunk::Records {
+                of,
+                first_line,
+                bytes,
+            } if of.layout != Layout::Fasta => (of, first_line, bytes),
             Chunk::Problem(Problem { place, what }) => {
-                return Err(Error::damaged(place, what.strip_suffix(LEFT_OUT).unwrap_or(&what)));
+                return Err(Error::damaged(
+                    place,
+                    what.strip_suffix(LEFT_OUT).unwrap_or(&what),
+                ));
             }
             Chunk::Opened(_) => {
                 self.account.files += 1;
                 return Ok(Vec::new());
             }
-            Chunk::LeftOut(left) if left.is_error() => return Err(Error::damaged(left.problem.place, left.problem.what)),
+            Chunk::LeftOut(left) if left.is_error() => {
+                return Err(Error::damaged(left.problem.place, left.problem.what));
+            }
             Chunk::LeftOut(left) => {
                 self.account.leave_out(left.reason(), 1);
                 return Ok(Vec::new());
             }
-            Chunk::Files(entries) => return Err(not_lines(entries.first().map_or_else(|| "a file".into(), |entry| entry.name()))),
+            Chunk::Files(entries) => {
+                return Err(not_lines(
+                    entries
+                        .first()
+                        .map_or_else(|| "a file".into(), |entry| entry.name()),
+                ));
+            }
             Chunk::Whole { file, .. } => return Err(not_lines(file)),
-            Chunk::Records { of, .. } | Chunk::Block { of, .. } => return Err(not_lines(of.file.clone())),
+            Chunk::Records { of, .. } | Chunk::Block { of, .. } => {
+                return Err(not_lines(of.file.clone()));
+            }
         };
         let mut start = 0;
-        for (line, number) in bytes.split_inclusive(|&byte| byte == b'\n').zip(first_line..) {
+        for (line, number) in bytes
+            .split_inclusive(|&byte| byte == b'\n')
+            .zip(first_line..)
+        {
             let end = start + line.len();
             let id = self.id(&of, number, line);
             match &id {
@@ -81,7 +108,12 @@ impl LineReader {
                 Err(_) => self.account.records_left_out += 1,
             }
             let place = Place::line(&of.file, number);
-            visit(RawLine { bytes: start..end, place, id, is_text: of.layout == Layout::Lines });
+            visit(RawLine {
+                bytes: start..end,
+                place,
+                id,
+                is_text: of.layout == Layout::Lines,
+            });
             start = end;
         }
         empty(&mut self.copy);
@@ -91,7 +123,14 @@ impl LineReader {
     }
 
     fn id(&mut self, of: &Container, number: u64, line: &[u8]) -> Result<Option<String>, String> {
-        let Self { fields, lossy, copy, tokens, blots, .. } = self;
+        let Self {
+            fields,
+            lossy,
+            copy,
+            tokens,
+            blots,
+            ..
+        } = self;
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }
@@ -102,31 +141,55 @@ impl LineReader {
             ensure_utf8(copy, *lossy)?;
             line = copy;
         }
-        let found = if of.layout == Layout::Lines { None } else { fields.parse_id(line, tokens, blots)? };
-        Ok(Some(found.map_or_else(|| format!("{}:{number}", of.id), Into::into)))
+        let found = if of.layout == Layout::Lines {
+            None
+        } else {
+            fields.parse_id(line, tokens, blots)?
+        };
+        Ok(Some(
+            found.map_or_else(|| format!("{}:{number}", of.id), Into::into),
+        ))
     }
 }
 
 /// The bytes of a chunk, if it is lines that are a document each, and the number of the first. A stream of ours is not: what
 /// passes of it would lack its end.
 pub fn copy_lines(chunk: &Chunk) -> Result<(Vec<u8>, u64)> {
-    let refused = |file: std::sync::Arc<str>, what: &str| Err(Error::damaged(Place::file(file), what));
+    let refused =
+        |file: std::sync::Arc<str>, what: &str| Err(Error::damaged(Place::file(file), what));
     match chunk {
-        Chunk::Records { of, .. } | Chunk::Block { of, .. } if of.header.is_some() => {
-            refused(of.file.clone(), "a stream of tokens or prints; only documents can be passed on as they came")
-        }
-        Chunk::Records { of, first_line, bytes } if of.layout != Layout::Fasta => Ok((bytes.clone(), *first_line)),
-        Chunk::Problem(Problem { place, what }) => Err(Error::damaged(place.clone(), what.strip_suffix(LEFT_OUT).unwrap_or(what))),
+        Chunk::Records { of, .. } | Chunk::Block { of, .. } if of.header.is_some() => refused(
+            of.file.clone(),
+            "a stream of tokens or prints; only documents can be passed on as they came",
+        ),
+        Chunk::Records {
+            of,
+            first_line,
+            bytes,
+        } if of.layout != Layout::Fasta => Ok((bytes.clone(), *first_line)),
+        Chunk::Problem(Problem { place, what }) => Err(Error::damaged(
+            place.clone(),
+            what.strip_suffix(LEFT_OUT).unwrap_or(what),
+        )),
         Chunk::Opened(_) => Ok((Vec::new(), 1)),
-        Chunk::LeftOut(left) if left.is_error() => Err(Error::damaged(left.problem.place.clone(), &*left.problem.what)),
+        Chunk::LeftOut(left) if left.is_error() => Err(Error::damaged(
+            left.problem.place.clone(),
+            &*left.problem.what,
+        )),
         Chunk::LeftOut(_) => Ok((Vec::new(), 1)),
-        Chunk::Files(entries) => refused(entries.first().map_or_else(|| "a file".into(), |entry| entry.name()), NOT_LINES),
+        Chunk::Files(entries) => refused(
+            entries
+                .first()
+                .map_or_else(|| "a file".into(), |entry| entry.name()),
+            NOT_LINES,
+        ),
         Chunk::Whole { file, .. } => refused(file.clone(), NOT_LINES),
         Chunk::Records { of, .. } | Chunk::Block { of, .. } => refused(of.file.clone(), NOT_LINES),
     }
 }
 
-const NOT_LINES: &str = "not a document a line; --records ndjson or --records lines reads it as if it were";
+const NOT_LINES: &str =
+    "not a document a line; --records ndjson or --records lines reads it as if it were";
 
 fn not_lines(file: impl Into<std::sync::Arc<str>>) -> Error {
     let what = "not a document a line; --records ndjson reads it as if it were, --as pairs says which whole files are alike";

@@ -62,7 +62,10 @@ pub const MAX_DOCUMENT: u64 = 1 << 30;
 impl Options {
     /// These files, read in the usual way.
     pub fn of_files(paths: Vec<PathBuf>) -> Self {
-        let fields = LineParser { id_field: "id".to_owned(), text_field: "text".to_owned() };
+        let fields = LineParser {
+            id_field: "id".to_owned(),
+            text_field: "text".to_owned(),
+        };
         Self {
             paths,
             files_from: None,
@@ -100,5 +103,10 @@ pub enum Records {
 }
 
 impl Records {
-    pub const NAMES: [(&str, Self); 4] = [("text", Self::Text), ("ndjson", Self::Ndjson), ("lines", Self::Lines), ("fasta", Self::Fasta)];
+    pub const NAMES: [(&str, Self); 4] = [
+        ("text", Self::Text),
+        ("ndjson", Self::Ndjson),
+        ("lines", Self::Lines),
+        ("fasta", Self::Fasta),
+    ];
 }

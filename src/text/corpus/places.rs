@@ -53,7 +53,10 @@ struct Holder {
 
 impl Places {
     /// Finds all documents of a corpus that are wanted, by their ids. Of several with one id the first counts.
-    pub fn find(options: &Options, mut is_wanted: impl FnMut(&str) -> Result<bool>) -> Result<Self> {
+    pub fn find(
+        options: &Options,
+        mut is_wanted: impl FnMut(&str) -> Result<bool>,
+    ) -> Result<Self> {
         let spool = tempfile::tempfile().map_err(waiting)?;
         let mut finder = Finder {
             places: Self {
@@ -83,11 +86,23 @@ impl Places {
 
     /// The text of a document; none if the corpus does not have it.
     pub fn text(&self, id: &str) -> Result<Option<String>, Problem> {
-        let Some(&At { holder, length, start }) = self.of.get(&xxh3_64(id.as_bytes())) else { return Ok(None) };
-        let Holder { path, layout, is_spooled } = &self.files[holder as usize];
+        let Some(&At {
+            holder,
+            length,
+            start,
+        }) = self.of.get(&xxh3_64(id.as_bytes()))
+        else {
+            return Ok(None);
+        };
+        let Holder {
+            path,
+            layout,
+            is_spooled,
+        } = &self.files[holder as usize];
         let problem = |what: String| Problem::new(Place::path(path), what);
         let Some(layout) = layout else {
-            let text = open_regular(path).and_then(|file| read_open_text(file, path, &self.options));
+            let text =
+                open_regular(path).and_then(|file| read_open_text(file, path, &self.options));
             return text.map(Some).map_err(|error| problem(error.to_string()));
         };
         let mut bytes = vec![0; length as usize];
@@ -98,7 +113,11 @@ impl Places {
         };
         read.map_err(|error| problem(error.to_string()))?;
         ensure_utf8(&mut bytes, self.options.lossy).map_err(problem)?;
-        let changed = || problem(format!("the line of '{id}' is not there any more; the file was changed meanwhile"));
+        let changed = || {
+            problem(format!(
+                "the line of '{id}' is not there any more; the file was changed meanwhile"
+            ))
+        };
         if *layout == Layout::Lines {
             let end = bytes.trim_ascii_end().len();
             bytes.truncate(end);
@@ -106,7 +125,11 @@ impl Places {
         }
         let (mut tokens, mut blots) = (Tokens::default(), Blots::default());
         match self.options.fields.parse(&bytes, &mut tokens, &mut blots) {
-            Ok(Line::Document { id: found, text }) if found.as_ref().is_none_or(|found| found == id) => Ok(Some(text.into_owned())),
+            Ok(Line::Document { id: found, text })
+                if found.as_ref().is_none_or(|found| found == id) =>
+            {
+                Ok(Some(text.into_owned()))
+            }
             _ => Err(changed()),
         }
     }
@@ -123,35 +146,70 @@ struct Finder {
 }
 
 impl Finder {
-    fn take(&mut self, chunk: Chunk, is_wanted: &mut dyn FnMut(&str) -> Result<bool>) -> Result<()> {
+    fn take(
+        &mut self,
+        chunk: Chunk,
+        is_wanted: &mut dyn FnMut(&str) -> Result<bool>,
+    ) -> Result<()> {
         match chunk {
             Chunk::Files(entries) => {
                 for entry in entries {
                     if is_wanted(&entry.id)? {
-                        let at = At { holder: self.places.files.len() as u32, start: 0, length: 0 };
-                        self.places.of.entry(xxh3_64(entry.id.as_bytes())).or_insert(at);
-                        self.places.files.push(Holder { path: entry.path, layout: None, is_spooled: false });
+                        let at = At {
+                            holder: self.places.files.len() as u32,
+                            start: 0,
+                            length: 0,
+                        };
+                        self.places
+                            .of
+                            .entry(xxh3_64(entry.id.as_bytes()))
+                            .or_insert(at);
+                        self.places.files.push(Holder {
+                            path: entry.path,
+                            layout: None,
+                            is_spooled: false,
+                        });
                     }
                 }
                 Ok(())
             }
-            Chunk::Records { of, first_line, bytes } if of.header.is_none() && of.layout == Layout::Fasta => {
+            Chunk::Records {
+                of,
+                first_line,
+                bytes,
+            } if of.header.is_none() && of.layout == Layout::Fasta => {
                 self.take_sequences(&of, first_line, bytes, is_wanted)
             }
-            Chunk::Records { of, first_line, bytes } if of.header.is_none() => {
+            Chunk::Records {
+                of,
+                first_line,
+                bytes,
+            } if of.header.is_none() => {
                 self.open(&of)?;
-                self.take_lines(Chunk::Records { of, first_line, bytes }, is_wanted)
+                self.take_lines(
+                    Chunk::Records {
+                        of,
+                        first_line,
+                        bytes,
+                    },
+                    is_wanted,
+                )
             }
             Chunk::Problem(problem) => {
                 self.places.problems.push(problem);
                 Ok(())
             }
             Chunk::LeftOut(left) => {
-                self.places.problems.extend(left.is_error().then_some(left.problem));
+                self.places
+                    .problems
+                    .extend(left.is_error().then_some(left.problem));
                 Ok(())
             }
             // There is no text in them, or none that is a line.
-            Chunk::Opened(_) | Chunk::Whole { .. } | Chunk::Records { .. } | Chunk::Block { .. } => Ok(()),
+            Chunk::Opened(_)
+            | Chunk::Whole { .. }
+            | Chunk::Records { .. }
+            | Chunk::Block { .. } => Ok(()),
         }
     }
 
@@ -164,26 +222,65 @@ impl Finder {
         is_wanted: &mut dyn FnMut(&str) -> Result<bool>,
     ) -> Result<()> {
         let mut taken = Ok(());
-        let Options { lossy, max_document, .. } = self.places.options;
-        read_fasta(of, first_line, &mut bytes, RecordLimits { lossy, max_document }, &mut |found| match (&taken, found) {
-            (Ok(()), Ok(Item { id, content: Content::Text(text), .. })) => taken = self.take_sequence(of, id, text, is_wanted),
-            (Ok(()), Err(Flaw::Problem(problem))) => self.places.problems.push(problem),
-            _ => {}
-        });
+        let Options {
+            lossy,
+            max_document,
+            ..
+        } = self.places.options;
+        read_fasta(
+            of,
+            first_line,
+            &mut bytes,
+            RecordLimits {
+                lossy,
+                max_document,
+            },
+            &mut |found| match (&taken, found) {
+                (
+                    Ok(()),
+                    Ok(Item {
+                        id,
+                        content: Content::Text(text),
+                        ..
+                    }),
+                ) => taken = self.take_sequence(of, id, text, is_wanted),
+                (Ok(()), Err(Flaw::Problem(problem))) => self.places.problems.push(problem),
+                _ => {}
+            },
+        );
         taken
     }
 
-    fn take_sequence(&mut self, of: &Container, id: &str, text: &str, is_wanted: &mut dyn FnMut(&str) -> Result<bool>) -> Result<()> {
+    fn take_sequence(
+        &mut self,
+        of: &Container,
+        id: &str,
+        text: &str,
+        is_wanted: &mut dyn FnMut(&str) -> Result<bool>,
+    ) -> Result<()> {
         let hash = xxh3_64(id.as_bytes());
         if self.places.of.contains_key(&hash) || !is_wanted(id)? {
             return Ok(());
         }
         let path = PathBuf::from(&*of.file);
-        if self.places.files.last().is_none_or(|last| last.path != path || last.layout != Some(Layout::Lines)) {
-            self.places.files.push(Holder { path, layout: Some(Layout::Lines), is_spooled: true });
+        if self
+            .places
+            .files
+            .last()
+            .is_none_or(|last| last.path != path || last.layout != Some(Layout::Lines))
+        {
+            self.places.files.push(Holder {
+                path,
+                layout: Some(Layout::Lines),
+                is_spooled: true,
+            });
         }
         self.spool.write_all(text.as_bytes()).map_err(waiting)?;
-        let at = At { holder: self.places.files.len() as u32 - 1, length: text.len() as u32, start: self.spooled };
+        let at = At {
+            holder: self.places.files.len() as u32 - 1,
+            length: text.len() as u32,
+            start: self.spooled,
+        };
         self.spooled += text.len() as u64;
         self.places.of.insert(hash, at);
         Ok(())
@@ -198,17 +295,33 @@ impl Finder {
         let mut head = Vec::new();
         if !of.is_live {
             let named = |error| Error::io(&of.file, error);
-            File::open(&path).map_err(named)?.take(16).read_to_end(&mut head).map_err(named)?;
+            File::open(&path)
+                .map_err(named)?
+                .take(16)
+                .read_to_end(&mut head)
+                .map_err(named)?;
         }
         let is_spooled = of.is_live || Packing::of(&head) != Packing::Plain;
         // What is handed on has no mark of the byte order.
-        self.next = if head.starts_with(BOM) { BOM.len() as u64 } else { 0 };
-        self.places.files.push(Holder { path, layout: Some(of.layout), is_spooled });
+        self.next = if head.starts_with(BOM) {
+            BOM.len() as u64
+        } else {
+            0
+        };
+        self.places.files.push(Holder {
+            path,
+            layout: Some(of.layout),
+            is_spooled,
+        });
         self.last = Some(of.clone());
         Ok(())
     }
 
-    fn take_lines(&mut self, chunk: Chunk, is_wanted: &mut dyn FnMut(&str) -> Result<bool>) -> Result<()> {
+    fn take_lines(
+        &mut self,
+        chunk: Chunk,
+        is_wanted: &mut dyn FnMut(&str) -> Result<bool>,
+    ) -> Result<()> {
         let mut wanted = Vec::new();
         let mut failed = Ok(());
         let bytes = self.lines.read(chunk, &mut |RawLine { bytes, id, .. }| {
@@ -236,7 +349,14 @@ impl Finder {
                 start = self.spooled;
                 self.spooled += u64::from(length);
             }
-            self.places.of.insert(id, At { holder, length, start });
+            self.places.of.insert(
+                id,
+                At {
+                    holder,
+                    length,
+                    start,
+                },
+            );
         }
         self.next += bytes.len() as u64;
         Ok(())
@@ -269,13 +389,33 @@ mod tests {
     fn every_way_a_document_may_lie() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
-        let many: String = (0..5000).map(|number| record(&format!("m{number}"), &format!("text {number} é"))).collect();
-        fs::write(path("a.jsonl"), format!("\u{feff}{}\n{}not json\n{many}", record("one", "first"), record("two", "second"))).unwrap();
-        fs::write(path("b.jsonl.zst"), zstd::encode_all((many.replace("\"m", "\"z") + &record("two", "again")).as_bytes(), 1).unwrap())
-            .unwrap();
+        let many: String = (0..5000)
+            .map(|number| record(&format!("m{number}"), &format!("text {number} é")))
+            .collect();
+        fs::write(
+            path("a.jsonl"),
+            format!(
+                "\u{feff}{}\n{}not json\n{many}",
+                record("one", "first"),
+                record("two", "second")
+            ),
+        )
+        .unwrap();
+        fs::write(
+            path("b.jsonl.zst"),
+            zstd::encode_all(
+                (many.replace("\"m", "\"z") + &record("two", "again")).as_bytes(),
+                1,
+            )
+            .unwrap(),
+        )
+        .unwrap();
         fs::write(path("c.txt"), "a file").unwrap();
         fs::write(path("d.jsonl"), "{\"text\":\"no id\"}").unwrap();
-        let options = Options { relative: true, ..Options::of_files(vec![directory.path().to_owned()]) };
+        let options = Options {
+            relative: true,
+            ..Options::of_files(vec![directory.path().to_owned()])
+        };
         let places = Places::find(&options, |id| Ok(id != "m7")).unwrap();
         let text = |id: &str| places.text(id).unwrap();
         for (id, expected) in [
@@ -289,7 +429,10 @@ mod tests {
         ] {
             assert_eq!(text(id).as_deref(), Some(expected), "{id}");
         }
-        assert_eq!((text("m7"), text("none"), places.problems().len()), (None, None, 0));
+        assert_eq!(
+            (text("m7"), text("none"), places.problems().len()),
+            (None, None, 0)
+        );
         // What is changed under our eyes is not taken for another.
         fs::write(path("a.jsonl"), many).unwrap();
         assert!(places.text("m4").is_err());

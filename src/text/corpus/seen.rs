@@ -37,7 +37,11 @@ impl Default for SeenIds {
 
 impl SeenIds {
     fn with_limit(fresh_limit: usize) -> Self {
-        Self { fresh: HashSet::default(), fresh_limit, runs: Vec::new() }
+        Self {
+            fresh: HashSet::default(),
+            fresh_limit,
+            runs: Vec::new(),
+        }
     }
 
     /// What the set keeps of an id.
@@ -47,7 +51,8 @@ impl SeenIds {
 
     /// False if the id was there already.
     pub fn insert(&mut self, hash: u128) -> Result<bool> {
-        self.try_insert(hash).map_err(|error| Error::io("the temporary file of document ids", error))
+        self.try_insert(hash)
+            .map_err(|error| Error::io("the temporary file of document ids", error))
     }
 
     fn try_insert(&mut self, hash: u128) -> io::Result<bool> {
@@ -73,7 +78,10 @@ impl SeenIds {
         let mut run = Run::write(0, hashes.into_iter().map(Ok))?;
         while self.runs.last().is_some_and(|last| last.level == run.level) {
             if let Some(last) = self.runs.pop() {
-                let merged = Merged { one: last.hashes()?.peekable(), two: run.hashes()?.peekable() };
+                let merged = Merged {
+                    one: last.hashes()?.peekable(),
+                    two: run.hashes()?.peekable(),
+                };
                 run = Run::write(run.level + 1, merged)?;
             }
         }
@@ -92,7 +100,10 @@ struct Run {
 
 impl Run {
     fn write(level: u32, hashes: impl Iterator<Item = io::Result<u128>>) -> io::Result<Self> {
-        let (mut out, mut firsts) = (BufWriter::with_capacity(1 << 16, tempfile::tempfile()?), Vec::new());
+        let (mut out, mut firsts) = (
+            BufWriter::with_capacity(1 << 16, tempfile::tempfile()?),
+            Vec::new(),
+        );
         for (index, hash) in hashes.enumerate() {
             let hash = hash?;
             if index % PAGE_HASHES == 0 {
@@ -100,17 +111,31 @@ impl Run {
             }
             out.write_all(&hash.to_le_bytes())?;
         }
-        Ok(Self { level, file: out.into_inner()?, firsts })
+        Ok(Self {
+            level,
+            file: out.into_inner()?,
+            firsts,
+        })
     }
 
     fn contains(&self, hash: u128) -> io::Result<bool> {
-        let Some(page) = self.firsts.partition_point(|&first| first <= hash).checked_sub(1) else {
+        let Some(page) = self
+            .firsts
+            .partition_point(|&first| first <= hash)
+            .checked_sub(1)
+        else {
             return Ok(false);
         };
         let mut bytes = [0; PAGE_HASHES * HASH_BYTES];
-        let read = read_page(&self.file, &mut bytes, (page * PAGE_HASHES * HASH_BYTES) as u64)?;
+        let read = read_page(
+            &self.file,
+            &mut bytes,
+            (page * PAGE_HASHES * HASH_BYTES) as u64,
+        )?;
         let (hashes, _) = bytes[..read].as_chunks::<HASH_BYTES>();
-        Ok(hashes.binary_search_by_key(&hash, |&hash| u128::from_le_bytes(hash)).is_ok())
+        Ok(hashes
+            .binary_search_by_key(&hash, |&hash| u128::from_le_bytes(hash))
+            .is_ok())
     }
 
     fn hashes(&self) -> io::Result<impl Iterator<Item = io::Result<u128>>> {
@@ -174,7 +199,10 @@ impl Hasher for Taken {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes.iter().take(8).fold(0, |sum, &byte| sum << 8 | u64::from(byte));
+        self.0 = bytes
+            .iter()
+            .take(8)
+            .fold(0, |sum, &byte| sum << 8 | u64::from(byte));
     }
 
     fn write_u128(&mut self, hash: u128) {
@@ -203,8 +231,20 @@ mod tests {
         let mut seen = SeenIds::with_limit(700);
         let hashes: Vec<_> = (0..5000).map(|id| SeenIds::hash(&id.to_string())).collect();
         for _ in 0..2 {
-            assert!(hashes.iter().map(|&hash| seen.insert(hash).unwrap()).is_sorted_by(|one, two| one == two));
+            assert!(
+                hashes
+                    .iter()
+                    .map(|&hash| seen.insert(hash).unwrap())
+                    .is_sorted_by(|one, two| one == two)
+            );
         }
-        assert!(seen.runs.len() <= 3 && seen.runs.iter().map(|run| run.level).is_sorted_by(|one, two| one > two));
+        assert!(
+            seen.runs.len() <= 3
+                && seen
+                    .runs
+                    .iter()
+                    .map(|run| run.level)
+                    .is_sorted_by(|one, two| one > two)
+        );
     }
 }

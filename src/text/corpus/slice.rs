@@ -72,9 +72,23 @@ pub struct Slice {
 impl Slice {
     /// What stands in the file of a slice.
     pub fn write(scheme: &str, found: &[Found]) -> Result<String> {
-        let sizes = found.iter().map(|found| if let Found::File(entry) = found { (1, entry.bytes) } else { (0, 0) });
-        let (files, bytes) = sizes.fold((0, 0), |(files, bytes), (file, more)| (files + file, bytes + more));
-        let head = Head { dedup: "slice".to_owned(), version: VERSION, scheme: scheme.to_owned(), files, bytes };
+        let sizes = found.iter().map(|found| {
+            if let Found::File(entry) = found {
+                (1, entry.bytes)
+            } else {
+                (0, 0)
+            }
+        });
+        let (files, bytes) = sizes.fold((0, 0), |(files, bytes), (file, more)| {
+            (files + file, bytes + more)
+        });
+        let head = Head {
+            dedup: "slice".to_owned(),
+            version: VERSION,
+            scheme: scheme.to_owned(),
+            files,
+            bytes,
+        };
         let mut text = serde_json::to_string(&head).unwrap_or_default() + "\n";
         for found in found {
             text += &serde_json::to_string(&line_of(found)?).unwrap_or_default();
@@ -86,20 +100,53 @@ impl Slice {
     pub fn open(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(|error| Error::io(path.display(), error))?;
         let file: Arc<str> = path.display().to_string().into();
-        let wrong = |line: usize, what: String| Error::damaged(Place::line(&file, line as u64 + 1), what);
+        let wrong =
+            |line: usize, what: String| Error::damaged(Place::line(&file, line as u64 + 1), what);
         let mut lines = text.lines();
-        let head: Head = serde_json::from_str(lines.next().unwrap_or_default())
-            .map_err(|error| wrong(0, format!("not a slice that dedup-shard plan made: {error}")))?;
+        let head: Head =
+            serde_json::from_str(lines.next().unwrap_or_default()).map_err(|error| {
+                wrong(
+                    0,
+                    format!("not a slice that dedup-shard plan made: {error}"),
+                )
+            })?;
         if head.dedup != "slice" || head.version != VERSION {
-            return Err(wrong(0, format!("a slice of version {}, this program reads version {VERSION}", head.version)));
+            return Err(wrong(
+                0,
+                format!(
+                    "a slice of version {}, this program reads version {VERSION}",
+                    head.version
+                ),
+            ));
         }
-        let parse = |(number, line)| serde_json::from_str(line).map_err(|error| wrong(number, format!("not a file of a slice: {error}")));
-        let lines = lines.enumerate().map(|(number, line)| (number + 1, line)).map(parse).collect::<Result<Vec<Line>>>()?;
-        let files = lines.iter().filter(|line| matches!(line, Line::File { .. })).count() as u64;
+        let parse = |(number, line)| {
+            serde_json::from_str(line)
+                .map_err(|error| wrong(number, format!("not a file of a slice: {error}")))
+        };
+        let lines = lines
+            .enumerate()
+            .map(|(number, line)| (number + 1, line))
+            .map(parse)
+            .collect::<Result<Vec<Line>>>()?;
+        let files = lines
+            .iter()
+            .filter(|line| matches!(line, Line::File { .. }))
+            .count() as u64;
         if files != head.files {
-            return Err(wrong(0, format!("{files} files follow, the slice has {}; it was cut or altered", head.files)));
+            return Err(wrong(
+                0,
+                format!(
+                    "{files} files follow, the slice has {}; it was cut or altered",
+                    head.files
+                ),
+            ));
         }
-        Ok(Self { head, lines, checksum: Self::checksum_of(&text), file })
+        Ok(Self {
+            head,
+            lines,
+            checksum: Self::checksum_of(&text),
+            file,
+        })
     }
 
     /// The blots that all slices of a corpus are to have.
@@ -122,35 +169,64 @@ impl Slice {
 
     /// Its files, if they are as they were. `copies`: where copies of them are, each named by its number.
     pub fn entries(self, copies: Option<PathBuf>) -> impl Iterator<Item = Found> + Send {
-        self.lines.into_iter().enumerate().map(move |(number, line)| match line {
-            Line::Problem { file, problem } => Found::Problem(Problem::new(Place::file(file), problem)),
-            Line::LeftOut { file, left_out } => Found::LeftOut(LeftOut::new(file, left_out, Packing::Plain, false)),
-            Line::File { path, id, bytes, modified, is_named } => {
-                let id = id.unwrap_or_else(|| path.clone());
-                let entry = match &copies {
-                    Some(copies) => Entry::copied(path.into(), &id, copies.join(number.to_string())),
-                    None => Entry::named(path.into(), &id),
-                };
-                match entry {
-                    Err(problem) => changed(problem.place, &problem.what),
-                    // The time of a copy says nothing: whoever made it looked at that of the file.
-                    Ok(entry) if entry.bytes != bytes || copies.is_none() && entry.modified[0] != modified => {
-                        changed(Place::path(&entry.path), "it is another")
-                    }
-                    Ok(entry) => Found::File(Entry { is_named, ..entry }),
+        self.lines
+            .into_iter()
+            .enumerate()
+            .map(move |(number, line)| match line {
+                Line::Problem { file, problem } => {
+                    Found::Problem(Problem::new(Place::file(file), problem))
                 }
-            }
-        })
+                Line::LeftOut { file, left_out } => {
+                    Found::LeftOut(LeftOut::new(file, left_out, Packing::Plain, false))
+                }
+                Line::File {
+                    path,
+                    id,
+                    bytes,
+                    modified,
+                    is_named,
+                } => {
+                    let id = id.unwrap_or_else(|| path.clone());
+                    let entry = match &copies {
+                        Some(copies) => {
+                            Entry::copied(path.into(), &id, copies.join(number.to_string()))
+                        }
+                        None => Entry::named(path.into(), &id),
+                    };
+                    match entry {
+                        Err(problem) => changed(problem.place, &problem.what),
+                        // The time of a copy says nothing: whoever made it looked at that of the file.
+                        Ok(entry)
+                            if entry.bytes != bytes
+                                || copies.is_none() && entry.modified[0] != modified =>
+                        {
+                            changed(Place::path(&entry.path), "it is another")
+                        }
+                        Ok(entry) => Found::File(Entry { is_named, ..entry }),
+                    }
+                }
+            })
     }
 
     /// What there is to copy.
     pub fn documents(&self) -> impl Iterator<Item = SliceFile<'_>> {
-        self.lines.iter().enumerate().filter_map(|(number, line)| match line {
-            Line::File { path, bytes, modified, .. } => {
-                Some(SliceFile { number, path: Path::new(path), bytes: *bytes, modified: *modified })
-            }
-            Line::Problem { .. } | Line::LeftOut { .. } => None,
-        })
+        self.lines
+            .iter()
+            .enumerate()
+            .filter_map(|(number, line)| match line {
+                Line::File {
+                    path,
+                    bytes,
+                    modified,
+                    ..
+                } => Some(SliceFile {
+                    number,
+                    path: Path::new(path),
+                    bytes: *bytes,
+                    modified: *modified,
+                }),
+                Line::Problem { .. } | Line::LeftOut { .. } => None,
+            })
     }
 }
 
@@ -166,23 +242,43 @@ pub struct SliceFile<'a> {
 }
 
 fn changed(place: Place, what: &str) -> Found {
-    Found::Failed(Error::damaged(place, format!("changed since the plan was made ({what}); plan anew")))
+    Found::Failed(Error::damaged(
+        place,
+        format!("changed since the plan was made ({what}); plan anew"),
+    ))
 }
 
 fn line_of(found: &Found) -> Result<Line> {
     match found {
         Found::Failed(error) => Err(Error::Usage(error.to_string())),
-        Found::Problem(problem) => Ok(Line::Problem { file: problem.place.file.to_string(), problem: problem.what.clone() }),
-        Found::LeftOut(left) if left.kind == Kind::Unreadable => line_of(&Found::Problem(left.problem.clone())),
-        Found::LeftOut(left) => Ok(Line::LeftOut { file: left.problem.place.file.to_string(), left_out: left.kind }),
-        Found::File(entry) if !entry.is_regular => {
-            Err(Error::Usage(format!("{}: not a regular file; only files can be read again by a task", entry.name())))
+        Found::Problem(problem) => Ok(Line::Problem {
+            file: problem.place.file.to_string(),
+            problem: problem.what.clone(),
+        }),
+        Found::LeftOut(left) if left.kind == Kind::Unreadable => {
+            line_of(&Found::Problem(left.problem.clone()))
         }
+        Found::LeftOut(left) => Ok(Line::LeftOut {
+            file: left.problem.place.file.to_string(),
+            left_out: left.kind,
+        }),
+        Found::File(entry) if !entry.is_regular => Err(Error::Usage(format!(
+            "{}: not a regular file; only files can be read again by a task",
+            entry.name()
+        ))),
         Found::File(entry) => {
             // An id is the path, or the end of it: so the path is UTF-8, too, or would have been a problem.
-            let path = entry.path.to_str().ok_or_else(|| Error::Usage(format!("{}: its path is not UTF-8", entry.path.display())))?;
+            let path = entry.path.to_str().ok_or_else(|| {
+                Error::Usage(format!("{}: its path is not UTF-8", entry.path.display()))
+            })?;
             let id = (*entry.id != *path).then(|| entry.id.to_string());
-            Ok(Line::File { path: path.to_owned(), id, bytes: entry.bytes, modified: entry.modified[0], is_named: entry.is_named })
+            Ok(Line::File {
+                path: path.to_owned(),
+                id,
+                bytes: entry.bytes,
+                modified: entry.modified[0],
+                is_named: entry.is_named,
+            })
         }
     }
 }

@@ -135,7 +135,12 @@ const TEXT_NAMES: [&str; 99] = [
 pub fn promise(path: &Path) -> Promise {
     match extension(inner_name(path)).as_deref() {
         Some("jsonl" | "ndjson") => Promise::Ndjson,
-        Some(name) if TEXT_NAMES.binary_search(&name).is_ok() || matches!(name, "xhtml" | "yml" | "zig" | "zsh") => Promise::Text,
+        Some(name)
+            if TEXT_NAMES.binary_search(&name).is_ok()
+                || matches!(name, "xhtml" | "yml" | "zig" | "zsh") =>
+        {
+            Promise::Text
+        }
         _ => Promise::Nothing,
     }
 }
@@ -166,9 +171,16 @@ impl Sniffed {
         let (packing, input) = if entry.is_stdin() {
             unpack(BufReader::with_capacity(READ_BYTES, Once::new(io::stdin())))?
         } else {
-            unpack(BufReader::with_capacity(READ_BYTES, Once::new(entry.open()?)))?
+            unpack(BufReader::with_capacity(
+                READ_BYTES,
+                Once::new(entry.open()?),
+            ))?
         };
-        let sniffed = if entry.is_regular { Self::of_file(input, most_bytes)? } else { Self::of_pipe(input, most_bytes)? };
+        let sniffed = if entry.is_regular {
+            Self::of_file(input, most_bytes)?
+        } else {
+            Self::of_pipe(input, most_bytes)?
+        };
         Ok(Self { packing, ..sniffed })
     }
 
@@ -176,14 +188,24 @@ impl Sniffed {
     pub fn may_hold_records(entry: &Entry) -> bool {
         let mut head = [0; PEEK_BYTES];
         // A regular file gives them in one read.
-        let count = entry.open().and_then(|mut file| file.read(&mut head)).unwrap_or(0);
-        let text = head[..count].strip_prefix(BOM).unwrap_or(&head[..count]).trim_ascii_start();
+        let count = entry
+            .open()
+            .and_then(|mut file| file.read(&mut head))
+            .unwrap_or(0);
+        let text = head[..count]
+            .strip_prefix(BOM)
+            .unwrap_or(&head[..count])
+            .trim_ascii_start();
         head.starts_with(&MAGIC) || text.starts_with(b"{") || (text.is_empty() && count > 0)
     }
 
     fn of_file(mut input: Input, most_bytes: u64) -> io::Result<Self> {
         let mut head = Vec::new();
-        let failed = input.by_ref().take(SNIFF_BYTES as u64).read_to_end(&mut head).err();
+        let failed = input
+            .by_ref()
+            .take(SNIFF_BYTES as u64)
+            .read_to_end(&mut head)
+            .err();
         if let Some(error) = failed {
             if head.is_empty() {
                 return Err(error);
@@ -214,16 +236,31 @@ impl Sniffed {
         }
         if !head.trim_ascii_start().starts_with(b"{") {
             let is_whole = head.is_empty();
-            return Ok(Self { head, has_bom, is_whole, packing: Packing::Plain, input: Box::new(input) });
+            return Ok(Self {
+                head,
+                has_bom,
+                is_whole,
+                packing: Packing::Plain,
+                input: Box::new(input),
+            });
         }
         head.clear();
-        input.by_ref().take(most_bytes + 1).read_until(b'\n', &mut head)?;
+        input
+            .by_ref()
+            .take(most_bytes + 1)
+            .read_until(b'\n', &mut head)?;
         Ok(Self::with(head, has_bom, false, Box::new(input)))
     }
 
     fn with(head: Vec<u8>, has_bom: bool, is_whole: bool, rest: Input) -> Self {
         let input = Box::new(io::Cursor::new(head.clone()).chain(rest));
-        Self { head, has_bom, is_whole, packing: Packing::Plain, input }
+        Self {
+            head,
+            has_bom,
+            is_whole,
+            packing: Packing::Plain,
+            input,
+        }
     }
 
     /// Not a byte.
@@ -234,7 +271,9 @@ impl Sniffed {
     /// Whether it is a document a line, see above. A stream of ours always is, whatever its name.
     pub fn is_ndjson(&self, promise: Promise, is_file: bool, fields: &LineParser) -> bool {
         let mut lines = self.lines();
-        let Some(first) = lines.next() else { return false };
+        let Some(first) = lines.next() else {
+            return false;
+        };
         if Header::is_likely(first) {
             return true;
         }
@@ -242,16 +281,30 @@ impl Sniffed {
             return false;
         }
         if promise == Promise::Text {
-            return self.lines().take(SNIFF_LINES).all(|line| is_object(line) && fields.has_text(line));
+            return self
+                .lines()
+                .take(SNIFF_LINES)
+                .all(|line| is_object(line) && fields.has_text(line));
         }
         let mut others = lines.take(SNIFF_LINES - 1).peekable();
-        !is_file || if others.peek().is_some() { others.all(is_object) } else { fields.has_text(first) }
+        !is_file
+            || if others.peek().is_some() {
+                others.all(is_object)
+            } else {
+                fields.has_text(first)
+            }
     }
 
     /// The lines that are known to be whole, blank ones left out.
     fn lines(&self) -> impl Iterator<Item = &[u8]> {
-        let end = if self.is_whole { self.head.len() } else { memchr::memrchr(b'\n', &self.head).map_or(self.head.len(), |at| at + 1) };
-        self.head[..end].split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty())
+        let end = if self.is_whole {
+            self.head.len()
+        } else {
+            memchr::memrchr(b'\n', &self.head).map_or(self.head.len(), |at| at + 1)
+        };
+        self.head[..end]
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !line.trim_ascii().is_empty())
     }
 }
 
@@ -270,14 +323,16 @@ fn is_object(line: &[u8]) -> bool {
 
 /// Whether a line may go on so that it is an object.
 fn may_be_json(head: &[u8]) -> bool {
-    head.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(head).map_or_else(|error| error.is_eof(), |_| true)
+    head.trim_ascii_start().starts_with(b"{")
+        && serde_json::from_slice::<IgnoredAny>(head).map_or_else(|error| error.is_eof(), |_| true)
 }
 
 /// Whether more bytes are needed to tell what an input is: a binary stream, something that may be JSON, or neither.
 fn is_undecided(head: &[u8]) -> bool {
     let rest = head.strip_prefix(BOM).unwrap_or(head);
     let may_be_bom = head.len() < BOM.len() && BOM.starts_with(head);
-    may_be_bom || (rest.len() < MAGIC.len() && (MAGIC.starts_with(rest) || rest.trim_ascii().is_empty()))
+    may_be_bom
+        || (rest.len() < MAGIC.len() && (MAGIC.starts_with(rest) || rest.trim_ascii().is_empty()))
 }
 
 #[cfg(test)]
@@ -304,14 +359,22 @@ mod tests {
             (b"\xef\xbb\xbfx", b"x", true),
             (b"\x89D\n", b"\x89D\n", false),
         ] {
-            let sniffed = Sniffed::of_pipe(Box::new(BufReader::new(OneLine(Some(line)))), 1 << 20).unwrap();
+            let sniffed =
+                Sniffed::of_pipe(Box::new(BufReader::new(OneLine(Some(line)))), 1 << 20).unwrap();
             assert_eq!((&sniffed.head[..], sniffed.has_bom), (head, has_bom));
         }
     }
 
     fn is_ndjson(name: &str, content: &str) -> bool {
-        let fields = LineParser { id_field: "id".to_owned(), text_field: "text".to_owned() };
-        let sniffed = Sniffed::of_file(Box::new(io::Cursor::new(content.as_bytes().to_vec())), 1 << 20).unwrap();
+        let fields = LineParser {
+            id_field: "id".to_owned(),
+            text_field: "text".to_owned(),
+        };
+        let sniffed = Sniffed::of_file(
+            Box::new(io::Cursor::new(content.as_bytes().to_vec())),
+            1 << 20,
+        )
+        .unwrap();
         sniffed.is_ndjson(promise(Path::new(name)), true, &fields)
     }
 
@@ -323,7 +386,14 @@ mod tests {
     #[test]
     fn objects_a_line_make_ndjson_of_names_that_promise_nothing() {
         let (two, one) = ("{\"a\":1}\n\n{\"a\":2}\n", "{\"text\":\"x\"}");
-        for name in ["a.json", "a.json.gz", "a", "part-00000", "a.dat.zst", "A.JSON"] {
+        for name in [
+            "a.json",
+            "a.json.gz",
+            "a",
+            "part-00000",
+            "a.dat.zst",
+            "A.JSON",
+        ] {
             assert!(is_ndjson(name, two) && is_ndjson(name, one), "{name}");
         }
         for name in ["a.txt", "a.md.gz", "a.py"] {
@@ -350,10 +420,16 @@ mod tests {
     #[test]
     fn a_first_line_of_any_length_is_looked_at() {
         let long = "x".repeat(3 * SNIFF_BYTES);
-        assert!(is_ndjson("a.json", &format!("{{\"text\":\"{long}\"}}\n{{\"text\":\"y\"}}\n")));
+        assert!(is_ndjson(
+            "a.json",
+            &format!("{{\"text\":\"{long}\"}}\n{{\"text\":\"y\"}}\n")
+        ));
         assert!(is_ndjson("a.json", &format!("{{\"text\":\"{long}\"}}")));
         assert!(!is_ndjson("a.json", &format!("{{ {long}")));
         // The line that the head ends in is no reason to doubt.
-        assert!(is_ndjson("a.json", &format!("{{\"text\":\"x\"}}\n{{\"text\":\"{long}\"}}\n")));
+        assert!(is_ndjson(
+            "a.json",
+            &format!("{{\"text\":\"x\"}}\n{{\"text\":\"{long}\"}}\n")
+        ));
     }
 }

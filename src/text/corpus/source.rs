@@ -68,15 +68,27 @@ enum Pending {
 
 impl Pending {
     fn left_out(left: LeftOut) -> Self {
-        Self::Ready(Weighted { item: Chunk::LeftOut(left), bytes: PROBLEM_BYTES })
+        Self::Ready(Weighted {
+            item: Chunk::LeftOut(left),
+            bytes: PROBLEM_BYTES,
+        })
     }
 
     fn unreadable(entry: &Entry, error: &io::Error) -> Self {
-        Self::left_out(LeftOut::unreadable(Problem::new(Place::file(entry.name()), error.to_string())))
+        Self::left_out(LeftOut::unreadable(Problem::new(
+            Place::file(entry.name()),
+            error.to_string(),
+        )))
     }
 
     fn is_left_out(&self) -> bool {
-        matches!(self, Self::Ready(Weighted { item: Chunk::LeftOut(_), .. }))
+        matches!(
+            self,
+            Self::Ready(Weighted {
+                item: Chunk::LeftOut(_),
+                ..
+            })
+        )
     }
 
     fn is_live(&self) -> bool {
@@ -109,8 +121,12 @@ impl Room {
     fn enter(&self, bytes: u64) -> bool {
         let (state, freed) = &*self.0;
         let state = state.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_full = |(waiting, is_closed): &mut (u64, bool)| !*is_closed && *waiting > 0 && *waiting + bytes > AHEAD_BYTES;
-        let mut state = freed.wait_while(state, is_full).unwrap_or_else(PoisonError::into_inner);
+        let is_full = |(waiting, is_closed): &mut (u64, bool)| {
+            !*is_closed && *waiting > 0 && *waiting + bytes > AHEAD_BYTES
+        };
+        let mut state = freed
+            .wait_while(state, is_full)
+            .unwrap_or_else(PoisonError::into_inner);
         state.0 += bytes;
         !state.1
     }
@@ -142,11 +158,19 @@ impl Source {
 
     /// Reads these files only.
     pub fn of(entries: Vec<Entry>, options: Options, threads: usize) -> Self {
-        Self::over(Box::new(entries.into_iter().map(Found::File)), options, threads)
+        Self::over(
+            Box::new(entries.into_iter().map(Found::File)),
+            options,
+            threads,
+        )
     }
 
     /// Reads what is found in this way.
-    pub fn over(entries: Box<dyn Iterator<Item = Found> + Send>, options: Options, threads: usize) -> Self {
+    pub fn over(
+        entries: Box<dyn Iterator<Item = Found> + Send>,
+        options: Options,
+        threads: usize,
+    ) -> Self {
         Self {
             entries,
             options,
@@ -196,7 +220,11 @@ impl Source {
         if self.schemes.contains(header) {
             return Ok(());
         }
-        match self.schemes.iter().find(|expected| expected.kind == header.kind) {
+        match self
+            .schemes
+            .iter()
+            .find(|expected| expected.kind == header.kind)
+        {
             Some(expected) => Err(Error::Scheme {
                 place: place.clone(),
                 found: header.scheme.clone(),
@@ -207,13 +235,20 @@ impl Source {
                 let what = "a stream of prints, which has no blots to index or tokens to read; dedup-query --history takes it";
                 Err(Error::damaged(place.clone(), what))
             }
-            None => Err(Error::damaged(place.clone(), format!("a stream of {}, which this program does not read", header.kind.name()))),
+            None => Err(Error::damaged(
+                place.clone(),
+                format!(
+                    "a stream of {}, which this program does not read",
+                    header.kind.name()
+                ),
+            )),
         }
     }
 
     /// Looks ahead as far as there are threads to use it.
     fn fill(&mut self) {
-        while self.pending.len() < self.ahead && !self.pending.back().is_some_and(Pending::is_live) {
+        while self.pending.len() < self.ahead && !self.pending.back().is_some_and(Pending::is_live)
+        {
             if !self.see_next() {
                 return self.flush_batch();
             }
@@ -224,7 +259,9 @@ impl Source {
     fn see_next(&mut self) -> bool {
         match self.entries.next() {
             None => return false,
-            Some(Found::Problem(problem)) => self.push(Pending::left_out(LeftOut::unreadable(problem))),
+            Some(Found::Problem(problem)) => {
+                self.push(Pending::left_out(LeftOut::unreadable(problem)))
+            }
             Some(Found::LeftOut(left)) => self.push(Pending::left_out(left)),
             Some(Found::Failed(error)) => self.push(Pending::Failed(error)),
             Some(Found::File(entry)) if entry.is_regular => self.see(entry),
@@ -257,13 +294,16 @@ impl Source {
         if Packing::of_name(&entry.path) == Packing::Plain {
             return entry.bytes;
         }
-        let bytes = entry.open().map_or(entry.bytes, |file| unpacked_bytes(&file, entry.bytes));
+        let bytes = entry
+            .open()
+            .map_or(entry.bytes, |file| unpacked_bytes(&file, entry.bytes));
         bytes.min(self.options.max_document)
     }
 
     /// Opens a pipe whose turn has come; it may hold nothing at all.
     fn open_now(&self, entry: &Entry) -> Option<Pending> {
-        self.open(entry).unwrap_or_else(|error| Some(Pending::unreadable(entry, &error)))
+        self.open(entry)
+            .unwrap_or_else(|error| Some(Pending::unreadable(entry, &error)))
     }
 
     fn push(&mut self, pending: Pending) {
@@ -274,7 +314,10 @@ impl Source {
     fn flush_batch(&mut self) {
         if !self.batch.is_empty() {
             let item = Chunk::Files(std::mem::take(&mut self.batch));
-            self.pending.push_back(Pending::Ready(Weighted { item, bytes: std::mem::take(&mut self.batch_bytes) }));
+            self.pending.push_back(Pending::Ready(Weighted {
+                item,
+                bytes: std::mem::take(&mut self.batch_bytes),
+            }));
         }
     }
 
@@ -289,27 +332,45 @@ impl Source {
         if sniffed.head.starts_with(&MAGIC) {
             return Ok(Some(self.open_blocks(entry, sniffed.input)));
         }
-        if let Some(kind) = Kind::of(&sniffed.head, inner_name(&entry.path), self.options.records).filter(|_| entry.is_regular) {
-            return Ok(Some(Pending::left_out(LeftOut::new(entry.name(), kind, sniffed.packing, entry.is_named))));
+        if let Some(kind) = Kind::of(&sniffed.head, inner_name(&entry.path), self.options.records)
+            .filter(|_| entry.is_regular)
+        {
+            return Ok(Some(Pending::left_out(LeftOut::new(
+                entry.name(),
+                kind,
+                sniffed.packing,
+                entry.is_named,
+            ))));
         }
         let layout = match (self.options.records, promise) {
             (Some(Records::Ndjson), _) | (None, Promise::Ndjson) => Layout::Ndjson,
             (Some(Records::Lines), _) => Layout::Lines,
             (Some(Records::Fasta), _) => Layout::Fasta,
-            (None, _) if self.options.prefer_fasta && sniffed.head.starts_with(b">") => Layout::Fasta,
-            (None, _) if sniffed.is_ndjson(promise, entry.is_regular, &self.options.fields) => Layout::Ndjson,
+            (None, _) if self.options.prefer_fasta && sniffed.head.starts_with(b">") => {
+                Layout::Fasta
+            }
+            (None, _) if sniffed.is_ndjson(promise, entry.is_regular, &self.options.fields) => {
+                Layout::Ndjson
+            }
             (None, _) if entry.is_stdin() && sniffed.is_empty() => return Ok(None),
             _ if entry.is_regular => return Ok(None),
             _ => return self.whole(entry, sniffed).map(Some),
         };
-        Ok(Some(self.open_lines(entry, layout, &sniffed.head, sniffed.input)))
+        Ok(Some(self.open_lines(
+            entry,
+            layout,
+            &sniffed.head,
+            sniffed.input,
+        )))
     }
 
     /// Whether a file may be more than one document.
     fn must_look(&self, entry: &Entry, promise: Promise) -> bool {
         let may_hold_records = || match (self.options.records, promise) {
             (Some(Records::Text), _) => false,
-            (None, Promise::Text) => Packing::of_name(&entry.path) != Packing::Plain || Sniffed::may_hold_records(entry),
+            (None, Promise::Text) => {
+                Packing::of_name(&entry.path) != Packing::Plain || Sniffed::may_hold_records(entry)
+            }
             _ => true,
         };
         entry.is_named || self.options.prefer_fasta || may_hold_records()
@@ -317,13 +378,27 @@ impl Source {
 
     /// All of a pipe as one document; a byte-order mark is part of it, as it is in a file.
     fn whole(&self, entry: &Entry, sniffed: Sniffed) -> io::Result<Pending> {
-        let mut bytes = if sniffed.has_bom { BOM.to_vec() } else { Vec::new() };
+        let mut bytes = if sniffed.has_bom {
+            BOM.to_vec()
+        } else {
+            Vec::new()
+        };
         if !read_bounded(sniffed.input, self.options.max_document, &mut bytes)? {
-            return Ok(Pending::left_out(LeftOut::too_large(entry.name(), self.options.max_document)));
+            return Ok(Pending::left_out(LeftOut::too_large(
+                entry.name(),
+                self.options.max_document,
+            )));
         }
         let weight = bytes.len() as u64;
-        let item = Chunk::Whole { id: entry.id.clone(), file: entry.name(), bytes };
-        Ok(Pending::Ready(Weighted { item, bytes: weight }))
+        let item = Chunk::Whole {
+            id: entry.id.clone(),
+            file: entry.name(),
+            bytes,
+        };
+        Ok(Pending::Ready(Weighted {
+            item,
+            bytes: weight,
+        }))
     }
 
     fn open_blocks(&self, entry: &Entry, input: Input) -> Pending {
@@ -331,7 +406,10 @@ impl Source {
             Err(error) => Pending::Failed(error),
             Ok(reader) => {
                 let header = Some(reader.header().clone());
-                self.feed(Chunks::blocks(container(entry, Layout::Binary, header), reader))
+                self.feed(Chunks::blocks(
+                    container(entry, Layout::Binary, header),
+                    reader,
+                ))
             }
         }
     }
@@ -342,8 +420,16 @@ impl Source {
         match is_stream.then(|| Header::parse(first)).transpose() {
             Ok(header) => {
                 // A record of tokens or blots may well be longer than its document.
-                let most_bytes = if header.is_some() { MOST_BYTES } else { self.options.max_document };
-                self.feed(Chunks::lines(container(entry, layout, header), input, most_bytes))
+                let most_bytes = if header.is_some() {
+                    MOST_BYTES
+                } else {
+                    self.options.max_document
+                };
+                self.feed(Chunks::lines(
+                    container(entry, layout, header),
+                    input,
+                    most_bytes,
+                ))
             }
             Err(what) => Pending::Failed(Error::damaged(Place::line(&entry.name(), 1), what)),
         }
@@ -351,10 +437,24 @@ impl Source {
 
     fn feed(&self, chunks: Chunks) -> Pending {
         let of = chunks.container();
-        let header = of.header.clone().map(|header| (header, Place::file(of.file.clone())));
+        let header = of
+            .header
+            .clone()
+            .map(|header| (header, Place::file(of.file.clone())));
         let (file, is_live) = (of.file.clone(), of.is_live);
-        let chunks = if self.ahead <= 1 { Feeding::Here(Box::new(chunks)) } else { run_ahead(chunks) };
-        Pending::Container(header, Feed { file, is_live, chunks })
+        let chunks = if self.ahead <= 1 {
+            Feeding::Here(Box::new(chunks))
+        } else {
+            run_ahead(chunks)
+        };
+        Pending::Container(
+            header,
+            Feed {
+                file,
+                is_live,
+                chunks,
+            },
+        )
     }
 }
 
@@ -393,7 +493,9 @@ fn run_ahead(chunks: Chunks) -> Feeding {
     let send_all = move || {
         chunks.map(Some).chain([None]).try_for_each(|chunk| {
             let is_wanted = entered.enter(weight_of(chunk.as_ref()));
-            is_wanted.then_some(chunk).and_then(|chunk| send.send(chunk).ok())
+            is_wanted
+                .then_some(chunk)
+                .and_then(|chunk| send.send(chunk).ok())
         })
     };
     // If there is no thread to be had, nobody sends, and the reader says so.
@@ -402,7 +504,9 @@ fn run_ahead(chunks: Chunks) -> Feeding {
 }
 
 fn weight_of(chunk: Option<&Result<Weighted<Chunk>>>) -> u64 {
-    chunk.and_then(|chunk| chunk.as_ref().ok()).map_or(0, |chunk| chunk.bytes)
+    chunk
+        .and_then(|chunk| chunk.as_ref().ok())
+        .map_or(0, |chunk| chunk.bytes)
 }
 
 impl Feed {
@@ -430,7 +534,13 @@ impl Feed {
 }
 
 fn container(entry: &Entry, layout: Layout, header: Option<Header>) -> Container {
-    Container { id: entry.id.clone(), file: entry.name(), layout, is_live: !entry.is_regular, header }
+    Container {
+        id: entry.id.clone(),
+        file: entry.name(),
+        layout,
+        is_live: !entry.is_regular,
+        header,
+    }
 }
 
 #[cfg(test)]
@@ -440,10 +550,21 @@ mod tests {
     #[test]
     fn a_thread_that_dies_is_not_the_end_of_a_file() {
         let (send, receive) = mpsc::sync_channel(1);
-        let mut feed = Feed { file: "a".into(), is_live: false, chunks: Feeding::Ahead(receive, Room::default()) };
+        let mut feed = Feed {
+            file: "a".into(),
+            is_live: false,
+            chunks: Feeding::Ahead(receive, Room::default()),
+        };
         send.send(None).unwrap();
         assert!(feed.next(&AtomicBool::new(false)).is_none());
         drop(send);
-        assert_eq!(feed.next(&AtomicBool::new(false)).unwrap().err().unwrap().to_string(), "a: the thread that read it died");
+        assert_eq!(
+            feed.next(&AtomicBool::new(false))
+                .unwrap()
+                .err()
+                .unwrap()
+                .to_string(),
+            "a: the thread that read it died"
+        );
     }
 }

@@ -31,7 +31,9 @@ impl Packing {
     pub fn of(head: &[u8]) -> Self {
         if head.starts_with(GZIP) {
             Self::Gzip
-        } else if head.starts_with(ZSTD) || (head.len() > 3 && head[0] & 0xf0 == 0x50 && head[1..].starts_with(ZSTD_SKIPPABLE)) {
+        } else if head.starts_with(ZSTD)
+            || (head.len() > 3 && head[0] & 0xf0 == 0x50 && head[1..].starts_with(ZSTD_SKIPPABLE))
+        {
             Self::Zstd
         } else {
             Self::Plain
@@ -40,8 +42,12 @@ impl Packing {
 
     /// Whether more bytes may show that these begin something packed.
     fn is_undecided(head: &[u8]) -> bool {
-        let may_skip = head.first().is_none_or(|first| first & 0xf0 == 0x50 && ZSTD_SKIPPABLE.starts_with(&head[1..]));
-        head.len() < 4 && (Self::of(head) == Self::Plain) && (GZIP.starts_with(head) || ZSTD.starts_with(head) || may_skip)
+        let may_skip = head
+            .first()
+            .is_none_or(|first| first & 0xf0 == 0x50 && ZSTD_SKIPPABLE.starts_with(&head[1..]));
+        head.len() < 4
+            && (Self::of(head) == Self::Plain)
+            && (GZIP.starts_with(head) || ZSTD.starts_with(head) || may_skip)
     }
 
     pub fn name(self) -> &'static str {
@@ -70,8 +76,14 @@ pub fn unpack(input: impl BufRead + Send + 'static) -> io::Result<(Packing, Inpu
     let packing = Packing::of(&head);
     let unpacked: Input = match packing {
         Packing::Plain => Box::new(input),
-        Packing::Gzip => Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(input))),
-        Packing::Zstd => Box::new(BufReader::with_capacity(BUFFER_BYTES, zstd::Decoder::with_buffer(input)?)),
+        Packing::Gzip => Box::new(BufReader::with_capacity(
+            BUFFER_BYTES,
+            MultiGzDecoder::new(input),
+        )),
+        Packing::Zstd => Box::new(BufReader::with_capacity(
+            BUFFER_BYTES,
+            zstd::Decoder::with_buffer(input)?,
+        )),
     };
     Ok((packing, unpacked))
 }
@@ -81,7 +93,10 @@ pub type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
 
 /// The first bytes, and the input as if they had not been read. No byte is waited for that is not needed: whoever types
 /// a line, or writes one to a pipe, wants its answer.
-pub fn peek<R: BufRead>(mut input: R, needs_more: impl Fn(&[u8]) -> bool) -> io::Result<(Vec<u8>, Peeked<R>)> {
+pub fn peek<R: BufRead>(
+    mut input: R,
+    needs_more: impl Fn(&[u8]) -> bool,
+) -> io::Result<(Vec<u8>, Peeked<R>)> {
     let mut head = Vec::new();
     while needs_more(&head) {
         match input.fill_buf() {
@@ -108,13 +123,17 @@ pub fn decoder<'a>(packed: impl BufRead + 'a, packing: Packing) -> io::Result<Bo
 pub fn unpacked_bytes(file: &File, packed_bytes: u64) -> u64 {
     let guess = 4 * packed_bytes;
     let (mut head, mut tail) = ([0; 18], [0; 4]);
-    let has_read =
-        packed_bytes >= 18 && file.read_exact_at(&mut head, 0).is_ok() && file.read_exact_at(&mut tail, packed_bytes - 4).is_ok();
+    let has_read = packed_bytes >= 18
+        && file.read_exact_at(&mut head, 0).is_ok()
+        && file.read_exact_at(&mut tail, packed_bytes - 4).is_ok();
     match Packing::of(&head) {
         Packing::Plain => packed_bytes,
         // The size of the last member, modulo 2^32.
         Packing::Gzip if has_read => guess.max(u32::from_le_bytes(tail).into()),
-        Packing::Zstd if has_read => zstd::zstd_safe::get_frame_content_size(&head).ok().flatten().map_or(guess, |bytes| bytes.max(guess)),
+        Packing::Zstd if has_read => zstd::zstd_safe::get_frame_content_size(&head)
+            .ok()
+            .flatten()
+            .map_or(guess, |bytes| bytes.max(guess)),
         Packing::Gzip | Packing::Zstd => guess,
     }
 }
@@ -137,7 +156,10 @@ pub struct Once<R> {
 
 impl<R> Once<R> {
     pub fn new(input: R) -> Self {
-        Self { input, has_ended: false }
+        Self {
+            input,
+            has_ended: false,
+        }
     }
 }
 
@@ -177,7 +199,11 @@ mod tests {
         unpack(BufReader::new(drops(&[b"\x1f", b"x"]))).unwrap();
         unpack(BufReader::new(drops(&[b"P\n"]))).unwrap();
         let mut text = String::new();
-        unpack(BufReader::new(drops(&[b"\x1f", b"", b"", b""]))).unwrap().1.read_to_string(&mut text).unwrap();
+        unpack(BufReader::new(drops(&[b"\x1f", b"", b"", b""])))
+            .unwrap()
+            .1
+            .read_to_string(&mut text)
+            .unwrap();
         assert_eq!(text, "\x1f");
     }
 
@@ -186,11 +212,17 @@ mod tests {
         let (bytes, directory) = (vec![b'a'; 1 << 20], tempfile::tempdir().unwrap());
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         std::io::Write::write_all(&mut gzip, &bytes).unwrap();
-        for packed in [gzip.finish().unwrap(), zstd::bulk::compress(&bytes, 3).unwrap()] {
+        for packed in [
+            gzip.finish().unwrap(),
+            zstd::bulk::compress(&bytes, 3).unwrap(),
+        ] {
             let path = directory.path().join("packed");
             std::fs::write(&path, &packed).unwrap();
             assert!(packed.len() < 100_000);
-            assert_eq!(unpacked_bytes(&File::open(&path).unwrap(), packed.len() as u64), 1 << 20);
+            assert_eq!(
+                unpacked_bytes(&File::open(&path).unwrap(), packed.len() as u64),
+                1 << 20
+            );
         }
     }
 

@@ -43,31 +43,50 @@ pub struct Entry {
 
 impl Entry {
     pub fn stdin() -> Self {
-        Self { path: "-".into(), copy: None, beneath: None, id: "-".into(), is_named: true, is_regular: false, bytes: 0, modified: [0; 2] }
+        Self {
+            path: "-".into(),
+            copy: None,
+            beneath: None,
+            id: "-".into(),
+            is_named: true,
+            is_regular: false,
+            bytes: 0,
+            modified: [0; 2],
+        }
     }
 
     /// A file that is there under a path, as a document of another name.
     pub fn named(path: PathBuf, id: &str) -> Result<Self, Problem> {
-        let metadata = fs::metadata(&path).map_err(|error| Problem::new(Place::path(&path), error.to_string()))?;
+        let metadata = fs::metadata(&path)
+            .map_err(|error| Problem::new(Place::path(&path), error.to_string()))?;
         entry(path, Path::new(id), &metadata, true)
     }
 
     /// A file that is open already; messages call it by its path.
     pub fn of_open(path: &Path, file: &File) -> io::Result<Self> {
-        entry(path.to_owned(), Path::new(""), &file.metadata()?, true).map_err(|problem| io::Error::other(problem.what))
+        entry(path.to_owned(), Path::new(""), &file.metadata()?, true)
+            .map_err(|problem| io::Error::other(problem.what))
     }
 
     /// A regular file below a directory, whose id came from outside.
     pub fn beneath(root: &Path, name: &Path, id: &str) -> io::Result<Self> {
         let metadata = open_beneath(root, name)?.metadata()?;
-        let entry = entry(root.join(name), Path::new(id), &metadata, true).map_err(|problem| io::Error::other(problem.what))?;
-        Ok(Self { beneath: Some((root.to_owned(), name.to_owned())), ..entry })
+        let entry = entry(root.join(name), Path::new(id), &metadata, true)
+            .map_err(|problem| io::Error::other(problem.what))?;
+        Ok(Self {
+            beneath: Some((root.to_owned(), name.to_owned())),
+            ..entry
+        })
     }
 
     /// The same, but it is read from a copy.
     pub fn copied(path: PathBuf, id: &str, copy: PathBuf) -> Result<Self, Problem> {
-        let metadata = fs::metadata(&copy).map_err(|error| Problem::new(Place::path(&path), error.to_string()))?;
-        Ok(Self { copy: Some(copy), ..entry(path, Path::new(id), &metadata, true)? })
+        let metadata = fs::metadata(&copy)
+            .map_err(|error| Problem::new(Place::path(&path), error.to_string()))?;
+        Ok(Self {
+            copy: Some(copy),
+            ..entry(path, Path::new(id), &metadata, true)?
+        })
     }
 
     pub fn open(&self) -> io::Result<File> {
@@ -83,7 +102,11 @@ impl Entry {
 
     /// For messages: stdin by name.
     pub fn name(&self) -> Arc<str> {
-        if self.is_stdin() { "stdin".into() } else { self.path.display().to_string().into() }
+        if self.is_stdin() {
+            "stdin".into()
+        } else {
+            self.path.display().to_string().into()
+        }
     }
 }
 
@@ -118,7 +141,8 @@ pub struct Entries {
     stdin_is_list: bool,
 }
 
-const STDIN_IS_LIST: &str = "stdin is the list of files, it cannot be a document as well; give the list as a file";
+const STDIN_IS_LIST: &str =
+    "stdin is the list of files, it cannot be a document as well; give the list as a file";
 
 impl Entries {
     pub fn new(options: &Options) -> Result<Self> {
@@ -133,16 +157,31 @@ impl Entries {
         }
         let mut roots: Roots = Box::new(paths.into_iter().map(Ok));
         if let Some(list) = &options.files_from {
-            roots = Box::new(roots.chain(listed(list, if options.nul_separated { 0 } else { b'\n' })?));
+            roots =
+                Box::new(roots.chain(listed(list, if options.nul_separated { 0 } else { b'\n' })?));
         }
         let copies = options.copies.clone();
-        let listed = Box::new(slice.into_iter().flat_map(move |slice| slice.entries(copies.clone())));
-        Ok(Self { listed, roots, walk: None, relative: options.relative, stdin_is_list })
+        let listed = Box::new(
+            slice
+                .into_iter()
+                .flat_map(move |slice| slice.entries(copies.clone())),
+        );
+        Ok(Self {
+            listed,
+            roots,
+            walk: None,
+            relative: options.relative,
+            stdin_is_list,
+        })
     }
 
     fn open_root(&mut self, path: PathBuf) -> Option<Result<Entry, Problem>> {
         if is_stdin(&path) {
-            return Some(if self.stdin_is_list { Err(Problem::new(Place::path(&path), STDIN_IS_LIST)) } else { Ok(Entry::stdin()) });
+            return Some(if self.stdin_is_list {
+                Err(Problem::new(Place::path(&path), STDIN_IS_LIST))
+            } else {
+                Ok(Entry::stdin())
+            });
         }
         match fs::metadata(&path) {
             Err(error) => Some(Err(Problem::new(Place::path(&path), error.to_string()))),
@@ -171,7 +210,12 @@ impl Entries {
                     walk.skip_current_dir();
                 }
                 let file = found.path().display().to_string();
-                return Some(Found::LeftOut(LeftOut::new(file, kind, Packing::Plain, false)));
+                return Some(Found::LeftOut(LeftOut::new(
+                    file,
+                    kind,
+                    Packing::Plain,
+                    false,
+                )));
             }
             if found.file_type().is_dir() {
                 continue;
@@ -179,7 +223,11 @@ impl Entries {
             return Some(match found.metadata() {
                 Err(error) => Found::Problem(walk_problem(&error, root)),
                 Ok(metadata) => {
-                    let id = if self.relative { found.path().strip_prefix(root).unwrap_or(found.path()) } else { found.path() };
+                    let id = if self.relative {
+                        found.path().strip_prefix(root).unwrap_or(found.path())
+                    } else {
+                        found.path()
+                    };
                     entry(found.path().to_owned(), id, &metadata, false).into()
                 }
             });
@@ -227,14 +275,20 @@ impl Iterator for Entries {
 /// A list that is a pipe can be read but once, and not for this.
 pub fn total_bytes(options: &Options) -> Option<u64> {
     let is_regular = |list: &PathBuf| fs::metadata(list).is_ok_and(|metadata| metadata.is_file());
-    if options.files_from.as_ref().is_some_and(|list| is_stdin(list) || !is_regular(list)) {
+    if options
+        .files_from
+        .as_ref()
+        .is_some_and(|list| is_stdin(list) || !is_regular(list))
+    {
         return None;
     }
     Entries::new(options)
         .ok()?
         .filter_map(|found| match found {
             // How much is in a packed file of many records cannot be told from its size.
-            Found::File(entry) => Some((entry.is_regular && !is_packed_records(&entry.path)).then_some(entry.bytes)),
+            Found::File(entry) => {
+                Some((entry.is_regular && !is_packed_records(&entry.path)).then_some(entry.bytes))
+            }
             Found::Problem(_) | Found::LeftOut(_) | Found::Failed(_) => None,
         })
         .sum()
@@ -246,7 +300,8 @@ fn is_stdin(path: &Path) -> bool {
 
 fn is_packed_records(path: &Path) -> bool {
     let inner = path.file_stem().map(Path::new).and_then(Path::extension);
-    Packing::of_name(path) != Packing::Plain && inner.is_some_and(|inner| inner == "jsonl" || inner == "ndjson")
+    Packing::of_name(path) != Packing::Plain
+        && inner.is_some_and(|inner| inner == "jsonl" || inner == "ndjson")
 }
 
 fn entry(path: PathBuf, id: &Path, metadata: &Metadata, is_named: bool) -> Result<Entry, Problem> {
@@ -257,31 +312,57 @@ fn entry(path: PathBuf, id: &Path, metadata: &Metadata, is_named: bool) -> Resul
         ));
     };
     let id = id.into();
-    let nanoseconds = |seconds: i64, more: i64| seconds.saturating_mul(1_000_000_000).saturating_add(more);
-    let modified = [nanoseconds(metadata.mtime(), metadata.mtime_nsec()), nanoseconds(metadata.ctime(), metadata.ctime_nsec())];
-    Ok(Entry { path, copy: None, beneath: None, id, is_named, is_regular: metadata.is_file(), bytes: metadata.len(), modified })
+    let nanoseconds =
+        |seconds: i64, more: i64| seconds.saturating_mul(1_000_000_000).saturating_add(more);
+    let modified = [
+        nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+        nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+    ];
+    Ok(Entry {
+        path,
+        copy: None,
+        beneath: None,
+        id,
+        is_named,
+        is_regular: metadata.is_file(),
+        bytes: metadata.len(),
+        modified,
+    })
 }
 
 fn walk_problem(error: &walkdir::Error, root: &Path) -> Problem {
-    let what = error.io_error().map_or_else(|| error.to_string(), io::Error::to_string);
+    let what = error
+        .io_error()
+        .map_or_else(|| error.to_string(), io::Error::to_string);
     Problem::new(Place::path(error.path().unwrap_or(root)), what)
 }
 
 /// The paths in a list, one after the other as they are asked for; an error is the last of them.
-fn listed(list: &Path, separator: u8) -> Result<impl Iterator<Item = Result<PathBuf>> + Send + use<>> {
+fn listed(
+    list: &Path,
+    separator: u8,
+) -> Result<impl Iterator<Item = Result<PathBuf>> + Send + use<>> {
     let input: Box<dyn BufRead + Send> = if is_stdin(list) {
         Box::new(BufReader::new(Once::new(io::stdin())))
     } else {
-        Box::new(BufReader::new(File::open(list).map_err(|error| Error::io(list.display(), error))?))
+        Box::new(BufReader::new(
+            File::open(list).map_err(|error| Error::io(list.display(), error))?,
+        ))
     };
     let name = list.display().to_string();
     let mut lines = Some(input.split(separator));
     Ok(std::iter::from_fn(move || {
-        let line = lines.as_mut()?.find(|line| line.as_ref().map_or(true, |line| !line.is_empty()));
+        let line = lines
+            .as_mut()?
+            .find(|line| line.as_ref().map_or(true, |line| !line.is_empty()));
         if !matches!(line, Some(Ok(_))) {
             lines = None;
         }
-        Some(line?.map(|line| OsString::from_vec(line).into()).map_err(|error| Error::io(&name, error)))
+        Some(
+            line?
+                .map(|line| OsString::from_vec(line).into())
+                .map_err(|error| Error::io(&name, error)),
+        )
     }))
 }
 
@@ -290,7 +371,10 @@ mod tests {
     use super::*;
 
     fn options(list: PathBuf) -> Options {
-        Options { files_from: Some(list), ..Options::of_files(Vec::new()) }
+        Options {
+            files_from: Some(list),
+            ..Options::of_files(Vec::new())
+        }
     }
 
     /// Opening a pipe would wait for its writer, and take what is for the run.
@@ -299,8 +383,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (file, pipe) = (dir.path().join("list"), dir.path().join("pipe"));
         fs::write(&file, file.to_str().unwrap()).unwrap();
-        assert_eq!(total_bytes(&options(file.clone())), Some(file.to_str().unwrap().len() as u64));
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert_eq!(
+            total_bytes(&options(file.clone())),
+            Some(file.to_str().unwrap().len() as u64)
+        );
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(&pipe)
+                .status()
+                .unwrap()
+                .success()
+        );
         assert_eq!(total_bytes(&options(pipe)), None);
         assert_eq!(total_bytes(&options("-".into())), None);
     }

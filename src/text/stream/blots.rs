@@ -45,7 +45,11 @@ impl Blots {
 
     /// The number of each window's first token, where that is known.
     pub fn positions(&self) -> impl Iterator<Item = u32> + '_ {
-        let counted = if self.is_counted { self.values.len() as u32 } else { 0 };
+        let counted = if self.is_counted {
+            self.values.len() as u32
+        } else {
+            0
+        };
         self.positions.iter().copied().chain(0..counted)
     }
 

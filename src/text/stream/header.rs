@@ -37,7 +37,11 @@ pub struct Header {
 
 impl Header {
     pub fn new(kind: Kind, scheme: String) -> Self {
-        Self { kind, version: VERSION, scheme }
+        Self {
+            kind,
+            version: VERSION,
+            scheme,
+        }
     }
 
     /// Whether a line claims to be a header, right or wrong. A document of someone else may well have a field `dedup`; a header of ours
@@ -51,13 +55,19 @@ impl Header {
             version: IgnoredAny,
             scheme: IgnoredAny,
         }
-        opens_with(line, "dedup") && serde_json::from_slice::<Claim<'_>>(line).map_or_else(|error| error.is_eof(), |_| true)
+        opens_with(line, "dedup")
+            && serde_json::from_slice::<Claim<'_>>(line)
+                .map_or_else(|error| error.is_eof(), |_| true)
     }
 
     pub fn parse(json: &[u8]) -> Result<Self, String> {
-        let header: Self = serde_json::from_slice(json).map_err(|error| format!("not the header of a dedup stream: {error}"))?;
+        let header: Self = serde_json::from_slice(json)
+            .map_err(|error| format!("not the header of a dedup stream: {error}"))?;
         if header.version != VERSION {
-            return Err(format!("stream version is {}, this program reads version {VERSION}", header.version));
+            return Err(format!(
+                "stream version is {}, this program reads version {VERSION}",
+                header.version
+            ));
         }
         Ok(header)
     }
@@ -69,8 +79,12 @@ impl Header {
 
 /// Whether this key comes first in a line that may be JSON, with spaces or without.
 pub(super) fn opens_with(line: &[u8], key: &str) -> bool {
-    let rest = line.trim_ascii_start().strip_prefix(b"{").map(<[u8]>::trim_ascii_start);
-    rest.and_then(|rest| rest.strip_prefix(b"\"")?.strip_prefix(key.as_bytes())).is_some_and(|rest| rest.starts_with(b"\""))
+    let rest = line
+        .trim_ascii_start()
+        .strip_prefix(b"{")
+        .map(<[u8]>::trim_ascii_start);
+    rest.and_then(|rest| rest.strip_prefix(b"\"")?.strip_prefix(key.as_bytes()))
+        .is_some_and(|rest| rest.starts_with(b"\""))
 }
 
 #[cfg(test)]
@@ -86,9 +100,13 @@ mod tests {
         ] {
             assert!(Header::is_likely(likely.as_bytes()), "{likely}");
         }
-        for other in
-            [r#"{"dedup":true,"version":1,"scheme":"x"}"#, r#"{"dedup":"yes","text":"x"}"#, r#"{"dedup" yes}"#, r#"{"dedupe":"x"#, ""]
-        {
+        for other in [
+            r#"{"dedup":true,"version":1,"scheme":"x"}"#,
+            r#"{"dedup":"yes","text":"x"}"#,
+            r#"{"dedup" yes}"#,
+            r#"{"dedupe":"x"#,
+            "",
+        ] {
             assert!(!Header::is_likely(other.as_bytes()), "{other}");
         }
     }

@@ -50,7 +50,11 @@ pub(super) struct Pieces<F> {
 
 impl<F: FnMut(&[u8]) -> io::Result<()>> Pieces<F> {
     pub fn new(to: F) -> Self {
-        Self { buffer: Vec::with_capacity(2 * PIECE_BYTES), to, result: Ok(()) }
+        Self {
+            buffer: Vec::with_capacity(2 * PIECE_BYTES),
+            to,
+            result: Ok(()),
+        }
     }
 
     /// Hands on the last piece, and gives the first error.

@@ -57,7 +57,9 @@ impl Print {
 /// Two hex digits a byte, the byte with bit 0 first.
 impl fmt::Display for Print {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.to_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.to_bytes()
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -73,7 +75,10 @@ impl FromStr for Print {
         let digit = |at: usize| char::from(digits[at]).to_digit(16);
         let mut bytes = [0; PRINT_BYTES];
         for (at, byte) in bytes.iter_mut().enumerate() {
-            *byte = digit(2 * at).zip(digit(2 * at + 1)).map(|(high, low)| (high << 4 | low) as u8).ok_or_else(wrong)?;
+            *byte = digit(2 * at)
+                .zip(digit(2 * at + 1))
+                .map(|(high, low)| (high << 4 | low) as u8)
+                .ok_or_else(wrong)?;
         }
         Ok(Self::from_bytes(&bytes))
     }

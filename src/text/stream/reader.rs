@@ -29,7 +29,10 @@ impl Block {
     /// The records of the block, once its checksum was found right.
     pub fn open(&self) -> Result<Fields<'_>> {
         if checksum(&self.payload) != self.payload_checksum {
-            return Err(Error::damaged(self.place.clone(), "a block's checksum does not match; the stream was altered"));
+            return Err(Error::damaged(
+                self.place.clone(),
+                "a block's checksum does not match; the stream was altered",
+            ));
         }
         Ok(Fields::new(&self.payload))
     }
@@ -53,7 +56,14 @@ impl<R: BufRead> BlockReader<R> {
     /// Reads the header. The magic bytes must be still there.
     pub fn open(input: R, file: Arc<str>) -> Result<Self> {
         let header = Header::new(super::Kind::Tokens, String::new());
-        let mut reader = Self { input, file, at_byte: 0, header, records: 0, is_done: false };
+        let mut reader = Self {
+            input,
+            file,
+            at_byte: 0,
+            header,
+            records: 0,
+            is_done: false,
+        };
         reader.header = reader.read_header()?;
         Ok(reader)
     }
@@ -70,28 +80,47 @@ impl<R: BufRead> BlockReader<R> {
             self.fill(&mut head, "the head of a block")?;
             let [length, records, first, payload_checksum, head_checksum] = fixed_words(&head);
             if checksum(&head[..HEAD_BYTES - 8]) != head_checksum {
-                return Err(Error::damaged(place, "the head of a block does not match its checksum; the stream was altered"));
+                return Err(Error::damaged(
+                    place,
+                    "the head of a block does not match its checksum; the stream was altered",
+                ));
             }
             if first != self.records {
                 return Err(Error::damaged(
                     place,
-                    format!("a block starts at record {first}, expected {}; blocks are missing or swapped", self.records),
+                    format!(
+                        "a block starts at record {first}, expected {}; blocks are missing or swapped",
+                        self.records
+                    ),
                 ));
             }
             if records == 0 {
                 self.end_or_next_stream()?;
                 continue;
             }
-            self.records = self.records.checked_add(records).ok_or_else(|| Error::damaged(place.clone(), "more records than can be"))?;
+            self.records = self
+                .records
+                .checked_add(records)
+                .ok_or_else(|| Error::damaged(place.clone(), "more records than can be"))?;
             let payload = self.payload(length)?;
-            return Ok(Some(Block { place, records, payload_checksum, payload }));
+            return Ok(Some(Block {
+                place,
+                records,
+                payload_checksum,
+                payload,
+            }));
         }
         Ok(None)
     }
 
     /// After an end record: the end of the input, or another stream of the same scheme.
     fn end_or_next_stream(&mut self) -> Result<()> {
-        if self.input.fill_buf().map_err(|error| Error::io(&self.file, error))?.is_empty() {
+        if self
+            .input
+            .fill_buf()
+            .map_err(|error| Error::io(&self.file, error))?
+            .is_empty()
+        {
             self.is_done = true;
             return Ok(());
         }
@@ -120,10 +149,14 @@ impl<R: BufRead> BlockReader<R> {
             return Err(damaged("not a dedup stream".to_owned()));
         }
         if version != VERSION {
-            return Err(damaged(format!("stream version is {version}, this program reads version {VERSION}")));
+            return Err(damaged(format!(
+                "stream version is {version}, this program reads version {VERSION}"
+            )));
         }
         if length > MAX_HEADER_BYTES {
-            return Err(damaged(format!("a header of {length} bytes, more than {MAX_HEADER_BYTES}; the stream was altered")));
+            return Err(damaged(format!(
+                "a header of {length} bytes, more than {MAX_HEADER_BYTES}; the stream was altered"
+            )));
         }
         let mut whole = fixed.to_vec();
         whole.resize(16 + length as usize, 0);
@@ -131,7 +164,9 @@ impl<R: BufRead> BlockReader<R> {
         let mut sum = [0; 8];
         self.fill(&mut sum, "the header")?;
         if checksum(&whole) != u64::from_le_bytes(sum) {
-            return Err(damaged("the header does not match its checksum; the stream was altered".to_owned()));
+            return Err(damaged(
+                "the header does not match its checksum; the stream was altered".to_owned(),
+            ));
         }
         Header::parse(&whole[16..]).map_err(damaged)
     }
@@ -139,7 +174,11 @@ impl<R: BufRead> BlockReader<R> {
     /// Reads as much as is there, so that a wrong length never allocates more than the input holds.
     fn payload(&mut self, length: u64) -> Result<Vec<u8>> {
         let mut payload = Vec::with_capacity(length.min(1 << 20) as usize);
-        self.input.by_ref().take(length).read_to_end(&mut payload).map_err(|error| Error::io(&self.file, error))?;
+        self.input
+            .by_ref()
+            .take(length)
+            .read_to_end(&mut payload)
+            .map_err(|error| Error::io(&self.file, error))?;
         self.at_byte += payload.len() as u64;
         if (payload.len() as u64) < length {
             return Err(self.cut("a block"));
@@ -161,7 +200,9 @@ impl<R: BufRead> BlockReader<R> {
     fn cut(&self, what: &str) -> Error {
         Error::damaged(
             self.place(),
-            format!("the stream ends within {what}, without an end record; the program that wrote it did not finish"),
+            format!(
+                "the stream ends within {what}, without an end record; the program that wrote it did not finish"
+            ),
         )
     }
 
@@ -171,5 +212,7 @@ impl<R: BufRead> BlockReader<R> {
 }
 
 fn fixed_words(head: &[u8; HEAD_BYTES]) -> [u64; 5] {
-    std::array::from_fn(|index| u64::from_le_bytes(std::array::from_fn(|byte| head[8 * index + byte])))
+    std::array::from_fn(|index| {
+        u64::from_le_bytes(std::array::from_fn(|byte| head[8 * index + byte]))
+    })
 }

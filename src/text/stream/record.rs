@@ -48,7 +48,11 @@ impl TokenCodec {
 
     pub fn write_binary(self, out: &mut impl Out, record: &Record<'_>, tokens: &Tokens) {
         let spans = tokens.spans().filter(|_| self.with_spans);
-        open_binary(out.buffer(), record, if spans.is_some() { HAS_DETAIL } else { 0 });
+        open_binary(
+            out.buffer(),
+            record,
+            if spans.is_some() { HAS_DETAIL } else { 0 },
+        );
         put_varint(out.buffer(), tokens.text.len() as u64);
         out.put_all(&tokens.text);
         let mut last = 0;
@@ -61,7 +65,11 @@ impl TokenCodec {
     }
 
     /// Reads one binary record into `tokens`.
-    pub fn read_binary<'a>(self, fields: &mut Fields<'a>, tokens: &mut Tokens) -> Result<Record<'a>, String> {
+    pub fn read_binary<'a>(
+        self,
+        fields: &mut Fields<'a>,
+        tokens: &mut Tokens,
+    ) -> Result<Record<'a>, String> {
         let (record, flags) = read_open(fields, HAS_DETAIL)?;
         let has_spans = flags & HAS_DETAIL != 0;
         let text_bytes = fields.varint("length of the token text")?;
@@ -80,7 +88,9 @@ impl TokenCodec {
 }
 
 fn read_span(fields: &mut Fields<'_>, last: i64) -> Result<Span, String> {
-    let start = last.checked_add(fields.signed("start of a span")?).and_then(|start| u32::try_from(start).ok());
+    let start = last
+        .checked_add(fields.signed("start of a span")?)
+        .and_then(|start| u32::try_from(start).ok());
     let length = fields.varint("length of a span")?;
     let end = start.and_then(|start| u32::try_from(u64::from(start).checked_add(length)?).ok());
     match (start, end) {
@@ -136,8 +146,16 @@ impl BlotCodec {
     }
 
     pub fn write_binary(self, out: &mut impl Out, record: &Record<'_>, blots: &Blots) {
-        let detail = if self.has_positions(blots) { HAS_DETAIL } else { 0 };
-        let distinct = if blots.distinct.is_some() { HAS_DISTINCT } else { 0 };
+        let detail = if self.has_positions(blots) {
+            HAS_DETAIL
+        } else {
+            0
+        };
+        let distinct = if blots.distinct.is_some() {
+            HAS_DISTINCT
+        } else {
+            0
+        };
         open_binary(out.buffer(), record, detail | distinct);
         put_varint(out.buffer(), blots.tokens);
         if let Some(distinct) = blots.distinct {
@@ -146,7 +164,8 @@ impl BlotCodec {
         put_varint(out.buffer(), blots.values.len() as u64);
         let value_bytes = self.value_bytes();
         for value in &blots.values {
-            out.buffer().extend_from_slice(&value.to_le_bytes()[..value_bytes]);
+            out.buffer()
+                .extend_from_slice(&value.to_le_bytes()[..value_bytes]);
             out.pass();
         }
         if self.has_positions(blots) {
@@ -160,24 +179,38 @@ impl BlotCodec {
     }
 
     /// Reads one binary record into `blots`; the positions are left empty where it has none.
-    pub fn read_binary<'a>(self, fields: &mut Fields<'a>, blots: &mut Blots) -> Result<Record<'a>, String> {
+    pub fn read_binary<'a>(
+        self,
+        fields: &mut Fields<'a>,
+        blots: &mut Blots,
+    ) -> Result<Record<'a>, String> {
         blots.clear();
         let (record, flags) = read_open(fields, HAS_DETAIL | HAS_DISTINCT)?;
         let has_positions = flags & HAS_DETAIL != 0;
         blots.tokens = fields.varint("number of tokens")?;
-        blots.distinct = (flags & HAS_DISTINCT != 0).then(|| fields.varint("number of distinct blots")).transpose()?;
+        blots.distinct = (flags & HAS_DISTINCT != 0)
+            .then(|| fields.varint("number of distinct blots"))
+            .transpose()?;
         let count = fields.varint("number of blots")?;
         let value_bytes = self.value_bytes();
-        let bytes = count.checked_mul(value_bytes as u64).ok_or("more blots than can be")?;
+        let bytes = count
+            .checked_mul(value_bytes as u64)
+            .ok_or("more blots than can be")?;
         for value in fields.take(bytes, "blots")?.chunks_exact(value_bytes) {
             let mut wide = [0; 8];
             wide[..value_bytes].copy_from_slice(value);
-            blots.values.push(self.ensure_fits(u64::from_le_bytes(wide))?);
+            blots
+                .values
+                .push(self.ensure_fits(u64::from_le_bytes(wide))?);
         }
         let mut last = 0_i64;
         for _ in 0..if has_positions { count } else { 0 } {
-            let position = last.checked_add(fields.signed("position of a blot")?).and_then(|position| u32::try_from(position).ok());
-            blots.positions.push(position.ok_or("a position lies outside of any document")?);
+            let position = last
+                .checked_add(fields.signed("position of a blot")?)
+                .and_then(|position| u32::try_from(position).ok());
+            blots
+                .positions
+                .push(position.ok_or("a position lies outside of any document")?);
             last = position.map_or(0, i64::from);
         }
         Ok(record)
@@ -209,7 +242,10 @@ impl PrintCodec {
         match printed.print {
             Some(print) => {
                 out.push(b'"');
-                print.to_bytes().iter().for_each(|&byte| put_hex(out, u64::from(byte), 2));
+                print
+                    .to_bytes()
+                    .iter()
+                    .for_each(|&byte| put_hex(out, u64::from(byte), 2));
                 out.push(b'"');
             }
             None => out.extend_from_slice(b"null"),
@@ -218,7 +254,15 @@ impl PrintCodec {
     }
 
     pub fn write_binary(self, out: &mut Vec<u8>, record: &Record<'_>, printed: &Printed) {
-        open_binary(out, record, if printed.print.is_some() { HAS_DETAIL } else { 0 });
+        open_binary(
+            out,
+            record,
+            if printed.print.is_some() {
+                HAS_DETAIL
+            } else {
+                0
+            },
+        );
         put_varint(out, printed.tokens);
         if let Some(print) = printed.print {
             out.extend_from_slice(&print.to_bytes());
@@ -229,8 +273,12 @@ impl PrintCodec {
         let (record, flags) = read_open(fields, HAS_DETAIL)?;
         let has_print = flags & HAS_DETAIL != 0;
         let tokens = fields.varint("number of tokens")?;
-        let bytes = has_print.then(|| fields.take(PRINT_BYTES as u64, "print")).transpose()?;
-        let print = bytes.and_then(|bytes| bytes.try_into().ok()).map(Print::from_bytes);
+        let bytes = has_print
+            .then(|| fields.take(PRINT_BYTES as u64, "print"))
+            .transpose()?;
+        let print = bytes
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(Print::from_bytes);
         Ok((record, Printed { print, tokens }))
     }
 }
@@ -251,7 +299,9 @@ fn open_binary(out: &mut Vec<u8>, record: &Record<'_>, flags: u8) {
     put_varint(out, record.doc.len() as u64);
     out.extend_from_slice(record.doc.as_bytes());
     let flag = |is_set, flag| if is_set { flag } else { 0 };
-    out.push(flag(record.bytes.is_some(), HAS_BYTES) | flag(record.hash.is_some(), HAS_HASH) | flags);
+    out.push(
+        flag(record.bytes.is_some(), HAS_BYTES) | flag(record.hash.is_some(), HAS_HASH) | flags,
+    );
     if let Some(bytes) = record.bytes {
         put_varint(out, bytes);
     }
@@ -263,18 +313,29 @@ fn open_binary(out: &mut Vec<u8>, record: &Record<'_>, flags: u8) {
 /// Reads what all records begin with, and its flags; `known` are those that may say what follows.
 fn read_open<'a>(fields: &mut Fields<'a>, known: u8) -> Result<(Record<'a>, u8), String> {
     let length = fields.varint("length of the document id")?;
-    let doc = std::str::from_utf8(fields.take(length, "document id")?).map_err(|_| "document id is not UTF-8")?;
+    let doc = std::str::from_utf8(fields.take(length, "document id")?)
+        .map_err(|_| "document id is not UTF-8")?;
     let flags = fields.byte("flags")?;
     if flags & !(HAS_BYTES | HAS_HASH | known) != 0 {
         return Err(format!("unknown flags {flags:#x}"));
     }
-    let bytes = (flags & HAS_BYTES != 0).then(|| fields.varint("size of the document")).transpose()?;
-    let hash = (flags & HAS_HASH != 0).then(|| fields.take(16, "document hash")).transpose()?;
-    let hash = hash.and_then(|hash| hash.try_into().ok()).map(u128::from_be_bytes);
+    let bytes = (flags & HAS_BYTES != 0)
+        .then(|| fields.varint("size of the document"))
+        .transpose()?;
+    let hash = (flags & HAS_HASH != 0)
+        .then(|| fields.take(16, "document hash"))
+        .transpose()?;
+    let hash = hash
+        .and_then(|hash| hash.try_into().ok())
+        .map(u128::from_be_bytes);
     Ok((Record { doc, bytes, hash }, flags))
 }
 
-fn comma_separated<T>(out: &mut impl Out, items: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Vec<u8>, T)) {
+fn comma_separated<T>(
+    out: &mut impl Out,
+    items: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(&mut Vec<u8>, T),
+) {
     for (index, item) in items.into_iter().enumerate() {
         let buffer = out.buffer();
         if index > 0 {

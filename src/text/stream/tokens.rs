@@ -29,7 +29,10 @@ pub const SEPARATOR: u8 = b'\n';
 
 impl Tokens {
     pub fn new(with_spans: bool) -> Self {
-        Self { spans: with_spans.then(Vec::new), ..Self::default() }
+        Self {
+            spans: with_spans.then(Vec::new),
+            ..Self::default()
+        }
     }
 
     pub fn clear(&mut self) {
@@ -43,7 +46,9 @@ impl Tokens {
 
     /// Bytes of memory, about.
     pub fn weight(&self) -> usize {
-        self.text.len() + size_of_val(&self.ends[..]) + size_of_val(self.spans().unwrap_or_default())
+        self.text.len()
+            + size_of_val(&self.ends[..])
+            + size_of_val(self.spans().unwrap_or_default())
     }
 
     pub fn len(&self) -> usize {
@@ -84,7 +89,11 @@ impl Tokens {
     }
 
     pub fn get(&self, index: usize) -> &[u8] {
-        let start = if index == 0 { 0 } else { self.ends[index - 1] as usize + 1 };
+        let start = if index == 0 {
+            0
+        } else {
+            self.ends[index - 1] as usize + 1
+        };
         &self.text[start..self.ends[index] as usize]
     }
 
@@ -117,9 +126,15 @@ impl Tokens {
         if text.len() > u32::MAX as usize {
             return Err("more than 4 GiB of tokens in one document".to_owned());
         }
-        std::str::from_utf8(text).map_err(|error| format!("token text is not UTF-8 at its byte {}", error.valid_up_to()))?;
+        std::str::from_utf8(text).map_err(|error| {
+            format!(
+                "token text is not UTF-8 at its byte {}",
+                error.valid_up_to()
+            )
+        })?;
         self.text.extend_from_slice(text);
-        self.ends.extend(memchr::memchr_iter(SEPARATOR, text).map(|end| end as u32));
+        self.ends
+            .extend(memchr::memchr_iter(SEPARATOR, text).map(|end| end as u32));
         Ok(())
     }
 }
@@ -132,13 +147,24 @@ mod tests {
     fn tokens_are_found_again() {
         let mut tokens = Tokens::new(true);
         let span = Span { start: 3, end: 5 };
-        ["lorem", "", "ipsum"].iter().for_each(|token| tokens.push(token, span));
-        assert_eq!(tokens.iter().collect::<Vec<_>>(), [&b"lorem"[..], b"", b"ipsum"]);
-        assert_eq!((tokens.get(0), tokens.get(2)), (&b"lorem"[..], &b"ipsum"[..]));
+        ["lorem", "", "ipsum"]
+            .iter()
+            .for_each(|token| tokens.push(token, span));
+        assert_eq!(
+            tokens.iter().collect::<Vec<_>>(),
+            [&b"lorem"[..], b"", b"ipsum"]
+        );
+        assert_eq!(
+            (tokens.get(0), tokens.get(2)),
+            (&b"lorem"[..], &b"ipsum"[..])
+        );
         assert_eq!(tokens.spans(), Some(&[span; 3][..]));
         let mut copy = Tokens::default();
         copy.load(&tokens.text).unwrap();
-        assert_eq!((copy.text.clone(), copy.ends.clone()), (tokens.text.clone(), tokens.ends.clone()));
+        assert_eq!(
+            (copy.text.clone(), copy.ends.clone()),
+            (tokens.text.clone(), tokens.ends.clone())
+        );
         assert!(copy.load(b"no end").is_err());
         assert!(copy.load(b"\xff\n").is_err());
     }
@@ -147,7 +173,12 @@ mod tests {
     #[test]
     fn the_hash_is_that_of_xxhsum() {
         let mut tokens = Tokens::default();
-        ["lorem", "ipsum"].iter().for_each(|token| tokens.push(token, Span { start: 0, end: 0 }));
-        assert_eq!(format!("{:032x}", tokens.hash()), "ee0f464e4cceef28aa1c6caef9a33d5b");
+        ["lorem", "ipsum"]
+            .iter()
+            .for_each(|token| tokens.push(token, Span { start: 0, end: 0 }));
+        assert_eq!(
+            format!("{:032x}", tokens.hash()),
+            "ee0f464e4cceef28aa1c6caef9a33d5b"
+        );
     }
 }

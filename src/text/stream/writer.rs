@@ -44,10 +44,18 @@ struct LargeRecord {
 
 impl LargeRecord {
     fn encode(&self, form: Form, out: &mut impl Out) {
-        let record = Record { doc: &self.doc, bytes: self.bytes, hash: self.hash };
+        let record = Record {
+            doc: &self.doc,
+            bytes: self.bytes,
+            hash: self.hash,
+        };
         match (&self.content, form) {
-            (Large::Tokens(codec, tokens), Form::Ndjson) => codec.write_ndjson(out, &record, tokens),
-            (Large::Tokens(codec, tokens), Form::Binary) => codec.write_binary(out, &record, tokens),
+            (Large::Tokens(codec, tokens), Form::Ndjson) => {
+                codec.write_ndjson(out, &record, tokens)
+            }
+            (Large::Tokens(codec, tokens), Form::Binary) => {
+                codec.write_binary(out, &record, tokens)
+            }
             (Large::Blots(codec, blots), Form::Ndjson) => codec.write_ndjson(out, &record, blots),
             (Large::Blots(codec, blots), Form::Binary) => codec.write_binary(out, &record, blots),
         }
@@ -76,7 +84,8 @@ impl Batch {
         for (index, &end) in self.ends.iter().enumerate() {
             let large = large.next_if(|&(number, _)| number == index);
             if dropped.next_if(|&&drop| drop == index).is_none() {
-                kept.large.extend(large.map(|(_, record)| (kept.ends.len(), record)));
+                kept.large
+                    .extend(large.map(|(_, record)| (kept.ends.len(), record)));
                 kept.bytes.extend_from_slice(&self.bytes[start..end]);
                 kept.ends.push(kept.bytes.len());
             }
@@ -93,7 +102,15 @@ impl Batch {
     /// Adds a record that will be encoded piece by piece as it is written.
     pub fn push_large(&mut self, record: &Record<'_>, content: Large) {
         let &Record { doc, bytes, hash } = record;
-        self.large.push((self.ends.len(), LargeRecord { doc: doc.into(), bytes, hash, content }));
+        self.large.push((
+            self.ends.len(),
+            LargeRecord {
+                doc: doc.into(),
+                bytes,
+                hash,
+                content,
+            },
+        ));
         self.finish_record();
     }
 
@@ -136,7 +153,13 @@ impl<W: Write> StreamWriter<W> {
                 out.write_all(&bytes)?;
             }
         }
-        Ok(Self { out, form, records: 0, block: Vec::new(), block_records: 0 })
+        Ok(Self {
+            out,
+            form,
+            records: 0,
+            block: Vec::new(),
+            block_records: 0,
+        })
     }
 
     pub fn write(&mut self, batch: &Batch) -> io::Result<()> {
@@ -214,7 +237,12 @@ impl<W: Write> StreamWriter<W> {
     /// What comes before a block of so many bytes with this checksum.
     fn write_head(&mut self, block_bytes: usize, block_checksum: u64) -> io::Result<()> {
         let mut head = Vec::with_capacity(super::reader::HEAD_BYTES);
-        for word in [block_bytes as u64, self.block_records, self.records, block_checksum] {
+        for word in [
+            block_bytes as u64,
+            self.block_records,
+            self.records,
+            block_checksum,
+        ] {
             head.extend_from_slice(&word.to_le_bytes());
         }
         head.extend_from_slice(&checksum(&head).to_le_bytes());

@@ -7,7 +7,9 @@
 
 use std::sync::OnceLock;
 use unicase::UniCase;
-use unicode_normalization::{IsNormalized, UnicodeNormalization, char::canonical_combining_class, is_nfc_quick};
+use unicode_normalization::{
+    IsNormalized, UnicodeNormalization, char::canonical_combining_class, is_nfc_quick,
+};
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
 /// The version of Unicode behind the tables; part of every scheme.
@@ -43,13 +45,18 @@ pub fn is_stacker(c: char) -> bool {
 
 /// Calls `each(character, class, start, end)` for the characters of `text[at..]`, until it returns false or
 /// the text ends. Returns where the next cluster starts.
-pub fn read_chars(text: &str, mut at: usize, mut each: impl FnMut(char, Class, usize, usize) -> bool) -> usize {
+pub fn read_chars(
+    text: &str,
+    mut at: usize,
+    mut each: impl FnMut(char, Class, usize, usize) -> bool,
+) -> usize {
     let mut chars = text[at..].chars().peekable();
     while let Some(first) = chars.next() {
         let (start, entry) = (at, lookup(first));
         at += first.len_utf8();
         // What follows an ASCII separator does not change it, so it need not be looked at: the fast road does not, either.
-        let is_alone = is_ascii_separator(first) || chars.peek().is_none_or(|&next| !lookup(next).joins);
+        let is_alone =
+            is_ascii_separator(first) || chars.peek().is_none_or(|&next| !lookup(next).joins);
         let goes_on = match entry.single {
             Some(single) if is_alone => each(single, entry.class, start, at),
             _ => {
@@ -96,7 +103,8 @@ struct Entry {
 }
 
 const PAGE: usize = 128;
-static PAGES: [OnceLock<Box<[Entry]>>; 0x11_0000 / PAGE] = [const { OnceLock::new() }; 0x11_0000 / PAGE];
+static PAGES: [OnceLock<Box<[Entry]>>; 0x11_0000 / PAGE] =
+    [const { OnceLock::new() }; 0x11_0000 / PAGE];
 
 fn lookup(c: char) -> Entry {
     let code = c as usize;
@@ -106,19 +114,33 @@ fn lookup(c: char) -> Entry {
 fn make_page(page: usize) -> Box<[Entry]> {
     let code_points = page * PAGE..(page + 1) * PAGE;
     // Surrogates are no characters; their entries are never asked for.
-    code_points.map(|code| make_entry(u32::try_from(code).ok().and_then(char::from_u32).unwrap_or(' '))).collect()
+    code_points
+        .map(|code| {
+            make_entry(
+                u32::try_from(code)
+                    .ok()
+                    .and_then(char::from_u32)
+                    .unwrap_or(' '),
+            )
+        })
+        .collect()
 }
 
 fn make_entry(c: char) -> Entry {
     let normal = normalise(c.encode_utf8(&mut [0; 4]));
     let mut chars = normal.chars();
     let single = chars.next().filter(|_| chars.next().is_none());
-    Entry { single, class: single.map_or(Class::Separator, classify), joins: joins(c) }
+    Entry {
+        single,
+        class: single.map_or(Class::Separator, classify),
+        joins: joins(c),
+    }
 }
 
 fn joins(c: char) -> bool {
     let first = c.nfkd().next().unwrap_or(c);
-    canonical_combining_class(first) != 0 || is_nfc_quick(std::iter::once(first)) == IsNormalized::Maybe
+    canonical_combining_class(first) != 0
+        || is_nfc_quick(std::iter::once(first)) == IsNormalized::Maybe
 }
 
 /// The class of a character that is normalised already.
@@ -131,7 +153,10 @@ fn classify(c: char) -> Class {
     }
     match c.general_category_group() {
         GeneralCategoryGroup::Letter if is_written_without_spaces(c) => Class::Solo,
-        GeneralCategoryGroup::Number if is_written_without_spaces(c) && c.general_category() != GeneralCategory::DecimalNumber => {
+        GeneralCategoryGroup::Number
+            if is_written_without_spaces(c)
+                && c.general_category() != GeneralCategory::DecimalNumber =>
+        {
             Class::Solo
         }
         GeneralCategoryGroup::Letter => Class::Letter,
@@ -195,7 +220,16 @@ mod tests {
             spans.push((c, start, end));
             true
         });
-        assert_eq!(spans, [('á', 0, 3), ('1', 3, 5), ('⁄', 3, 5), ('2', 3, 5), ('b', 5, 6)]);
+        assert_eq!(
+            spans,
+            [
+                ('á', 0, 3),
+                ('1', 3, 5),
+                ('⁄', 3, 5),
+                ('2', 3, 5),
+                ('b', 5, 6)
+            ]
+        );
     }
 
     /// Whatever tables a new version of a crate brings: a change here is a change of the scheme, and of every index.

@@ -120,7 +120,11 @@ impl<'a> Lexer<'a> {
 
     fn skip_space(&mut self) {
         let continued = self.at > 0 && self.bytes[self.at - 1] == b'\\';
-        while let Some(&byte) = self.bytes.get(self.at).filter(|&&byte| CLASSES[byte as usize] == Class::Space) {
+        while let Some(&byte) = self
+            .bytes
+            .get(self.at)
+            .filter(|&&byte| CLASSES[byte as usize] == Class::Space)
+        {
             if byte == b'\n' || byte == b'\r' {
                 self.line_is_blank = true;
                 self.in_directive &= continued;
@@ -139,7 +143,11 @@ impl<'a> Lexer<'a> {
     /// Where the letters, digits, `_` and `$` from `at` on end.
     fn name_end(&self, mut at: usize) -> usize {
         loop {
-            while self.bytes.get(at).is_some_and(|&byte| matches!(CLASSES[byte as usize], Class::Name | Class::Digit)) {
+            while self
+                .bytes
+                .get(at)
+                .is_some_and(|&byte| matches!(CLASSES[byte as usize], Class::Name | Class::Digit))
+            {
                 at += 1;
             }
             match self.text[at..].chars().next() {
@@ -151,7 +159,14 @@ impl<'a> Lexer<'a> {
 
     fn number(&mut self) {
         let end = self.number_end();
-        self.emit(if self.normalise { "NUM" } else { &self.text[self.at..end] }, end);
+        self.emit(
+            if self.normalise {
+                "NUM"
+            } else {
+                &self.text[self.at..end]
+            },
+            end,
+        );
     }
 
     /// Letters and digits, and what may join them: one point before a digit, the sign of an exponent, and the quote of
@@ -163,7 +178,11 @@ impl<'a> Lexer<'a> {
             end = self.name_end(end);
             match (self.bytes.get(end), self.bytes.get(end + 1)) {
                 (Some(b'.'), Some(b'0'..=b'9')) if whole => whole = false,
-                (Some(b'+' | b'-'), Some(b'0'..=b'9')) if is_exponent(&self.bytes[self.at..end]) => whole = false,
+                (Some(b'+' | b'-'), Some(b'0'..=b'9'))
+                    if is_exponent(&self.bytes[self.at..end]) =>
+                {
+                    whole = false
+                }
                 (Some(b'\''), Some(next)) if end > self.at && next.is_ascii_alphanumeric() => {}
                 _ => return end,
             }
@@ -172,7 +191,11 @@ impl<'a> Lexer<'a> {
     }
 
     fn quote(&mut self, quote: u8) {
-        let end = if self.is_lifetime(quote) { None } else { self.string_end(quote) };
+        let end = if self.is_lifetime(quote) {
+            None
+        } else {
+            self.string_end(quote)
+        };
         match end {
             Some(end) => self.string(end),
             None => self.emit(&self.text[self.at..self.at + 1], self.at + 1),
@@ -184,7 +207,10 @@ impl<'a> Lexer<'a> {
     /// The quote is then an operator and the name a name, as they are where the quote is not closed on its line.
     fn is_lifetime(&mut self, quote: u8) -> bool {
         let opens = self.at > 0 && matches!(self.bytes[self.at - 1], b'&' | b'<')
-            || matches!(self.bytes.get(self.lifetime_end..self.at), Some(b"," | b", " | b":" | b": " | b"+" | b" + "));
+            || matches!(
+                self.bytes.get(self.lifetime_end..self.at),
+                Some(b"," | b", " | b":" | b": " | b"+" | b" + ")
+            );
         if quote != b'\'' || !opens {
             return false;
         }
@@ -203,7 +229,11 @@ impl<'a> Lexer<'a> {
             b'"' => (Quotes::TripleDouble, Quotes::Double),
             _ => (Quotes::TripleSingle, Quotes::Single),
         };
-        let end = if triple { self.close(long, &[quote; 3], true) } else { None };
+        let end = if triple {
+            self.close(long, &[quote; 3], true)
+        } else {
+            None
+        };
         end.or_else(|| self.close(short, &[quote], false))
     }
 
@@ -216,8 +246,12 @@ impl<'a> Lexer<'a> {
         while let Some(&byte) = self.bytes.get(at) {
             match byte {
                 b'\n' | b'\r' if !spans_lines => break,
-                b'\\' if spans_lines || !matches!(self.bytes.get(at + 1), Some(b'\n' | b'\r')) => at += 2,
-                _ if byte == quotes[0] && self.bytes[at..].starts_with(quotes) => return Some(at + quotes.len()),
+                b'\\' if spans_lines || !matches!(self.bytes.get(at + 1), Some(b'\n' | b'\r')) => {
+                    at += 2
+                }
+                _ if byte == quotes[0] && self.bytes[at..].starts_with(quotes) => {
+                    return Some(at + quotes.len());
+                }
                 _ => at += 1,
             }
         }
@@ -262,7 +296,9 @@ impl<'a> Lexer<'a> {
             [b'/', b'/', ..] => Some(self.line_end()),
             [b'/', b'*', ..] => Some(self.block_end(2, b"*/")),
             [b'<', b'!', b'-', b'-', ..] => Some(self.block_end(4, b"-->")),
-            [b'-', b'-', b'\t'..=b'\r' | b' ', ..] | [b'-', b'-'] if self.line_is_blank => Some(self.line_end()),
+            [b'-', b'-', b'\t'..=b'\r' | b' ', ..] | [b'-', b'-'] if self.line_is_blank => {
+                Some(self.line_end())
+            }
             _ => None,
         }
     }
@@ -272,32 +308,49 @@ impl<'a> Lexer<'a> {
     fn hash_comment_end(&mut self) -> Option<usize> {
         let rest = &self.bytes[self.at + 1..];
         self.in_directive |= self.line_is_blank && is_directive(rest);
-        let opens = !self.in_directive && self.is_after_space() && !matches!(rest, [b'[', ..] | [b'!', b'[', ..]);
+        let opens = !self.in_directive
+            && self.is_after_space()
+            && !matches!(rest, [b'[', ..] | [b'!', b'[', ..]);
         opens.then(|| self.line_end())
     }
 
     fn line_end(&self) -> usize {
-        memchr2(b'\n', b'\r', &self.bytes[self.at..]).map_or(self.bytes.len(), |length| self.at + length)
+        memchr2(b'\n', b'\r', &self.bytes[self.at..])
+            .map_or(self.bytes.len(), |length| self.at + length)
     }
 
     fn block_end(&self, opener_len: usize, closer: &[u8]) -> usize {
         let start = self.at + opener_len;
-        memmem::find(&self.bytes[start..], closer).map_or(self.bytes.len(), |length| start + length + closer.len())
+        memmem::find(&self.bytes[start..], closer)
+            .map_or(self.bytes.len(), |length| start + length + closer.len())
     }
 
     fn is_after_space(&self) -> bool {
-        self.text[..self.at].chars().next_back().is_none_or(is_space)
+        self.text[..self.at]
+            .chars()
+            .next_back()
+            .is_none_or(is_space)
     }
 
     /// True for the point of `.5`, not for those of `tuple.0`, `f().0` and `0..9`.
     fn point_opens_number(&self) -> bool {
-        let before = self.at.checked_sub(1).map_or(b' ', |before| self.bytes[before]);
-        let after_operand = matches!(CLASSES[before as usize], Class::Name | Class::Digit | Class::Wide | Class::Quote);
-        self.bytes.get(self.at + 1).is_some_and(u8::is_ascii_digit) && !after_operand && !matches!(before, b')' | b']' | b'}')
+        let before = self
+            .at
+            .checked_sub(1)
+            .map_or(b' ', |before| self.bytes[before]);
+        let after_operand = matches!(
+            CLASSES[before as usize],
+            Class::Name | Class::Digit | Class::Wide | Class::Quote
+        );
+        self.bytes.get(self.at + 1).is_some_and(u8::is_ascii_digit)
+            && !after_operand
+            && !matches!(before, b')' | b']' | b'}')
     }
 
     fn wide(&mut self) {
-        let Some(wide) = self.text[self.at..].chars().next() else { return };
+        let Some(wide) = self.text[self.at..].chars().next() else {
+            return;
+        };
         let end = self.at + wide.len_utf8();
         if is_space(wide) {
             self.at = end;
@@ -312,7 +365,13 @@ impl<'a> Lexer<'a> {
 
     /// Hands on `token` for the bytes from here to `end`, which lies behind `at`: this is what makes the lexer end.
     fn emit(&mut self, token: &str, end: usize) {
-        self.out.push(token, Span { start: offset(self.at), end: offset(end) });
+        self.out.push(
+            token,
+            Span {
+                start: offset(self.at),
+                end: offset(end),
+            },
+        );
         self.line_is_blank = false;
         self.at = end;
     }
@@ -332,7 +391,9 @@ fn offset(at: usize) -> u32 {
 fn is_exponent(number: &[u8]) -> bool {
     match number {
         [b'0', b'x' | b'X', .., last] => matches!(last, b'p' | b'P'),
-        [mantissa @ .., b'e' | b'E'] => mantissa.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'_' | b'.' | b'\'')),
+        [mantissa @ .., b'e' | b'E'] => mantissa
+            .iter()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'_' | b'.' | b'\'')),
         _ => false,
     }
 }
@@ -340,11 +401,17 @@ fn is_exponent(number: &[u8]) -> bool {
 /// True where the text behind a `#` makes it a directive. `#import` is one only before a file name, as Python that is
 /// commented out has it too.
 fn is_directive(rest: &[u8]) -> bool {
-    let end = rest.iter().take(16).position(|byte| !matches!(byte, b'a'..=b'z' | b'_')).unwrap_or(rest.len().min(16));
+    let end = rest
+        .iter()
+        .take(16)
+        .position(|byte| !matches!(byte, b'a'..=b'z' | b'_'))
+        .unwrap_or(rest.len().min(16));
     let (word, rest) = rest.split_at(end);
     match word {
-        b"define" | b"elif" | b"elifdef" | b"elifndef" | b"else" | b"embed" | b"endif" | b"endregion" | b"error" | b"if" => true,
-        b"ifdef" | b"ifndef" | b"include" | b"include_next" | b"line" | b"pragma" | b"region" | b"undef" | b"warning" => true,
+        b"define" | b"elif" | b"elifdef" | b"elifndef" | b"else" | b"embed" | b"endif"
+        | b"endregion" | b"error" | b"if" => true,
+        b"ifdef" | b"ifndef" | b"include" | b"include_next" | b"line" | b"pragma" | b"region"
+        | b"undef" | b"warning" => true,
         b"import" => matches!(rest.trim_ascii_start(), [b'<' | b'"', ..]),
         _ => false,
     }
@@ -372,22 +439,37 @@ mod tests {
     fn lex_with(text: &str, normalise: bool) -> Vec<(String, Span)> {
         let mut out = Tokens::new(true);
         tokenize(text, normalise, &mut out);
-        let tokens = out.iter().map(|token| String::from_utf8(token.to_vec()).unwrap());
+        let tokens = out
+            .iter()
+            .map(|token| String::from_utf8(token.to_vec()).unwrap());
         tokens.zip(out.spans().unwrap().iter().copied()).collect()
     }
 
     fn lex(text: &str) -> Vec<String> {
-        lex_with(text, false).into_iter().map(|(token, _)| token).collect()
+        lex_with(text, false)
+            .into_iter()
+            .map(|(token, _)| token)
+            .collect()
     }
 
     fn normal(text: &str) -> String {
-        lex_with(text, true).into_iter().map(|(token, _)| token).collect::<Vec<_>>().join(" ")
+        lex_with(text, true)
+            .into_iter()
+            .map(|(token, _)| token)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// `expected` holds the tokens with one space between any two; `␣` is a space in a token.
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        assert_eq!(lex(text), expected.split(' ').map(|token| token.replace('␣', " ")).collect::<Vec<_>>());
+        assert_eq!(
+            lex(text),
+            expected
+                .split(' ')
+                .map(|token| token.replace('␣', " "))
+                .collect::<Vec<_>>()
+        );
     }
 
     #[test]
@@ -418,32 +500,50 @@ mod tests {
     fn python() {
         let text = "#!/usr/bin/env python3\n#import os\n\u{feff}# naïve\ndef größe(x, *args):\n    \
                     '''It's\n\tof  two\r\n    lines.'''\n    return x ** 2 != 1_000 or f'{x}' # done\n";
-        check(text, "def größe ( x , * args ) : '''It's␣of␣two␣lines.''' return x ** 2 != 1_000 or f '{x}'");
+        check(
+            text,
+            "def größe ( x , * args ) : '''It's␣of␣two␣lines.''' return x ** 2 != 1_000 or f '{x}'",
+        );
     }
 
     #[test]
     fn javascript() {
         let text = "const $el = (a?.b ?? 1e6) => { /* x */ return `line ${a}\n  two` === \"it's\" && a !== .5; }\n\
                     <!-- x -->\ni++;";
-        check(text, "const $el = ( a ?. b ?? 1e6 ) => { return `line␣${a}␣two` === \"it's\" && a !== .5 ; } i ++ ;");
+        check(
+            text,
+            "const $el = ( a ?. b ?? 1e6 ) => { return `line␣${a}␣two` === \"it's\" && a !== .5 ; } i ++ ;",
+        );
     }
 
     #[test]
     fn sql() {
         let text = "-- all of it\n  --\nSELECT a.id, 'it''s' FROM \"T\" a\n  -- gone\n WHERE a.n <> 1.5 AND b LIKE 'x y';";
-        check(text, "SELECT a . id , 'it' 's' FROM \"T\" a WHERE a . n <> 1.5 AND b LIKE 'x␣y' ;");
+        check(
+            text,
+            "SELECT a . id , 'it' 's' FROM \"T\" a WHERE a . n <> 1.5 AND b LIKE 'x␣y' ;",
+        );
     }
 
     #[test]
     fn shell() {
         let text = "#!/bin/sh -e\nif [ $# -gt 0 ] && test \"$1\" = '--help'; then # usage\n  echo ${1#-} >>log 2>&1;;\nfi";
-        check(text, "if [ $ # - gt 0 ] && test \"$1\" = '--help' ; then echo $ { 1 # - } >> log 2 > & 1 ;; fi");
+        check(
+            text,
+            "if [ $ # - gt 0 ] && test \"$1\" = '--help' ; then echo $ { 1 # - } >> log 2 > & 1 ;; fi",
+        );
     }
 
     #[test]
     fn numbers() {
-        check("1_000 0b01 1.5e-3 0x1e+5 0x1p-3 1e+ 1.max 1..2 1.2.3", "1_000 0b01 1.5e-3 0x1e + 5 0x1p-3 1e + 1 . max 1 .. 2 1.2 . 3");
-        check("1'000'000 8'hff f().0 a.0 (.5) x=.5 12pie-3 ٣٤", "1'000'000 8'hff f ( ) . 0 a . 0 ( .5 ) x = .5 12pie - 3 ٣٤");
+        check(
+            "1_000 0b01 1.5e-3 0x1e+5 0x1p-3 1e+ 1.max 1..2 1.2.3",
+            "1_000 0b01 1.5e-3 0x1e + 5 0x1p-3 1e + 1 . max 1 .. 2 1.2 . 3",
+        );
+        check(
+            "1'000'000 8'hff f().0 a.0 (.5) x=.5 12pie-3 ٣٤",
+            "1'000'000 8'hff f ( ) . 0 a . 0 ( .5 ) x = .5 12pie - 3 ٣٤",
+        );
     }
 
     #[test]
@@ -459,31 +559,52 @@ mod tests {
 
     #[test]
     fn hashes_that_are_no_comments() {
-        check("#import <a.h>\n#import a\nx #if 1\ny#z", "# import < a . h > x y # z");
+        check(
+            "#import <a.h>\n#import a\nx #if 1\ny#z",
+            "# import < a . h > x y # z",
+        );
         check("#define A \\\n  #a\n  #b", "# define A \\ # a");
     }
 
     #[test]
     fn spans_are_of_the_source() {
         let span = |start, end| Span { start, end };
-        let expected = [("é".to_owned(), span(1, 3)), ("`a b`".to_owned(), span(4, 11)), ("→".to_owned(), span(11, 14))];
+        let expected = [
+            ("é".to_owned(), span(1, 3)),
+            ("`a b`".to_owned(), span(4, 11)),
+            ("→".to_owned(), span(11, 14)),
+        ];
         assert_eq!(lex_with(" é `a\n \tb`→ ", false), expected);
     }
 
     #[test]
     fn renaming_and_other_literals_give_the_same_normal_tokens() {
-        let one = "for (int i = 0; i < n; i++) { total += price[i] * 1.19; log(\"sum\", 'x'); } // net";
+        let one =
+            "for (int i = 0; i < n; i++) { total += price[i] * 1.19; log(\"sum\", 'x'); } // net";
         let two = "for (int k=10;k<len;k++) {\n  Σ += kosten[k]*.5e-3; print(`so\nviel`, \"\"\"a\"\"\"); }";
-        let expected = "for ( int ID = NUM ; ID < ID ; ID ++ ) { ID += ID [ ID ] * NUM ; ID ( STR , STR ) ; }";
-        assert_eq!((normal(one).as_str(), normal(two).as_str()), (expected, expected));
-        assert_eq!(normal("SELECT reinterpret_cast synchronizedly"), "SELECT reinterpret_cast ID");
-        assert_eq!(normal("fn f<'a>() -> Self { None }"), "fn ID < ' ID > ( ) -> Self { None }");
+        let expected =
+            "for ( int ID = NUM ; ID < ID ; ID ++ ) { ID += ID [ ID ] * NUM ; ID ( STR , STR ) ; }";
+        assert_eq!(
+            (normal(one).as_str(), normal(two).as_str()),
+            (expected, expected)
+        );
+        assert_eq!(
+            normal("SELECT reinterpret_cast synchronizedly"),
+            "SELECT reinterpret_cast ID"
+        );
+        assert_eq!(
+            normal("fn f<'a>() -> Self { None }"),
+            "fn ID < ' ID > ( ) -> Self { None }"
+        );
     }
 
     /// Some of these take the square of their length if a failed search is made again: minutes instead of milliseconds.
     #[test]
     fn hostile_text_takes_linear_time() {
-        for unit in ["\"\\", "'\\", "`\\", "\"\"\"\\", "'''\\`", "\"'\\", "<'a", "#import ", "1e-", "/*", "<!--", "--\n", "<'a,'"] {
+        for unit in [
+            "\"\\", "'\\", "`\\", "\"\"\"\\", "'''\\`", "\"'\\", "<'a", "#import ", "1e-", "/*",
+            "<!--", "--\n", "<'a,'",
+        ] {
             let text = unit.repeat(1_000_000 / unit.len());
             for text in [format!("\"{text}"), format!("`{text}"), text] {
                 let started = Instant::now();

@@ -16,7 +16,10 @@ pub fn tokenize(text: &str, out: &mut Tokens) {
             _ => continue,
         };
         out.text.push(base);
-        out.finish(Span { start: at as u32, end: at as u32 + 1 });
+        out.finish(Span {
+            start: at as u32,
+            end: at as u32 + 1,
+        });
     }
 }
 
@@ -53,8 +56,18 @@ mod tests {
     fn bases_are_normalised() {
         let mut tokens = Tokens::new(true);
         tokenize("AC gu\n-tR*é1", &mut tokens);
-        assert_eq!(tokens.iter().flatten().map(|&byte| byte as char).collect::<String>(), "acgttn");
+        assert_eq!(
+            tokens
+                .iter()
+                .flatten()
+                .map(|&byte| byte as char)
+                .collect::<String>(),
+            "acgttn"
+        );
         assert_eq!(tokens.spans().unwrap()[2], Span { start: 3, end: 4 });
-        assert_eq!(tokens.iter().map(complement).collect::<Vec<_>>().concat(), b"tgcaan");
+        assert_eq!(
+            tokens.iter().map(complement).collect::<Vec<_>>().concat(),
+            b"tgcaan"
+        );
     }
 }

@@ -17,7 +17,13 @@ pub fn tokenize(text: &str, length: usize, out: &mut Tokens) {
     let length = length.min(places.len());
     for gram in places.windows(length) {
         let (first, last) = (&gram[0], &gram[length - 1]);
-        out.push(&letters[first.at..last.end], Span { start: first.span.start, end: last.span.end });
+        out.push(
+            &letters[first.at..last.end],
+            Span {
+                start: first.span.start,
+                end: last.span.end,
+            },
+        );
     }
 }
 
@@ -35,9 +41,18 @@ fn letters(text: &str) -> (String, Vec<Place>) {
         match (class, places.last_mut()) {
             (Class::Letter | Class::Solo, _) => {
                 letters.push(c);
-                places.push(Place { at, end: letters.len(), span: Span { start: start as u32, end: end as u32 } });
+                places.push(Place {
+                    at,
+                    end: letters.len(),
+                    span: Span {
+                        start: start as u32,
+                        end: end as u32,
+                    },
+                });
             }
-            (Class::Mark, Some(last)) if last.span.end as usize == start || last.span.start as usize == start => {
+            (Class::Mark, Some(last))
+                if last.span.end as usize == start || last.span.start as usize == start =>
+            {
                 letters.push(c);
                 (last.end, last.span.end) = (letters.len(), end as u32);
             }
@@ -59,17 +74,27 @@ mod tests {
         tokens
             .iter()
             .zip(spans)
-            .map(|(token, span)| (String::from_utf8(token.to_vec()).unwrap(), &text[span.start as usize..span.end as usize]))
+            .map(|(token, span)| {
+                (
+                    String::from_utf8(token.to_vec()).unwrap(),
+                    &text[span.start as usize..span.end as usize],
+                )
+            })
             .collect()
     }
 
     fn pairs<'a>(list: &[(&str, &'a str)]) -> Vec<(String, &'a str)> {
-        list.iter().map(|&(token, slice)| (token.to_owned(), slice)).collect()
+        list.iter()
+            .map(|&(token, slice)| (token.to_owned(), slice))
+            .collect()
     }
 
     #[test]
     fn everything_but_letters_vanishes() {
-        assert_eq!(grams("On TV! 7", 3), pairs(&[("ont", "On T"), ("ntv", "n TV")]));
+        assert_eq!(
+            grams("On TV! 7", 3),
+            pairs(&[("ont", "On T"), ("ntv", "n TV")])
+        );
         assert_eq!(grams("co-\nop", 4), pairs(&[("coop", "co-\nop")]));
     }
 
@@ -83,6 +108,9 @@ mod tests {
     #[test]
     fn marks_stay_with_their_letter() {
         assert_eq!(grams("हिन्दी", 2), pairs(&[("हिन्", "हिन्"), ("न्दी", "न्दी")]));
-        assert_eq!(grams("Straße", 5), pairs(&[("stras", "Straß"), ("trass", "traß"), ("rasse", "raße")]));
+        assert_eq!(
+            grams("Straße", 5),
+            pairs(&[("stras", "Straß"), ("trass", "traß"), ("rasse", "raße")])
+        );
     }
 }

@@ -44,7 +44,11 @@ impl Stripped {
         self.text = String::from_utf8(text).unwrap_or_default();
         empty(&mut self.pieces);
         let mut done = 0;
-        for (markup, range) in (Scanner { html, bytes: html.as_bytes(), ..Scanner::default() }) {
+        for (markup, range) in (Scanner {
+            html,
+            bytes: html.as_bytes(),
+            ..Scanner::default()
+        }) {
             self.copy(html, done..range.start);
             done = range.end;
             match markup {
@@ -61,12 +65,28 @@ impl Stripped {
     /// From `x<b>&lt;y</b>` comes `x<y`; its `<y`, bytes 1 to 3, are bytes 4 to 9: from the `&` to behind the `y`. A
     /// span that reaches across tags begins with the first byte of its first piece and ends with the last of its last.
     pub fn original(&self, span: Span) -> Span {
-        let first = self.pieces[..self.pieces.partition_point(|piece| piece.at <= span.start)].last();
+        let first =
+            self.pieces[..self.pieces.partition_point(|piece| piece.at <= span.start)].last();
         let last = self.pieces[..self.pieces.partition_point(|piece| piece.at < span.end)].last();
-        let start = first.map_or(0, |piece| if piece.verbatim { piece.inside(span.start) } else { piece.start });
-        let end = last.map_or(0, |piece| if piece.verbatim { piece.inside(span.end) } else { piece.end });
+        let start = first.map_or(0, |piece| {
+            if piece.verbatim {
+                piece.inside(span.start)
+            } else {
+                piece.start
+            }
+        });
+        let end = last.map_or(0, |piece| {
+            if piece.verbatim {
+                piece.inside(span.end)
+            } else {
+                piece.end
+            }
+        });
         // Only an empty span can end before it starts: in front of a piece, behind the one before.
-        Span { start, end: end.max(start) }
+        Span {
+            start,
+            end: end.max(start),
+        }
     }
 
     fn copy(&mut self, html: &str, range: Range<usize>) {
@@ -86,7 +106,12 @@ impl Piece {
     /// Offsets end at 4 GiB, and so do spans.
     fn new(at: usize, range: &Range<usize>, verbatim: bool) -> Self {
         let offset = |at| u32::try_from(at).unwrap_or(u32::MAX);
-        Self { at: offset(at), start: offset(range.start), end: offset(range.end), verbatim }
+        Self {
+            at: offset(at),
+            start: offset(range.start),
+            end: offset(range.end),
+            verbatim,
+        }
     }
 
     /// The byte of the original for the byte `at` of the stripped text, in a piece that is copied.
@@ -97,9 +122,9 @@ impl Piece {
 
 /// Elements that can stand inside a word, sorted. All names have at most eight letters, see [`key`].
 const INLINE: [&str; 37] = [
-    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "blink", "cite", "code", "data", "del", "dfn", "em", "font", "i", "ins", "kbd",
-    "label", "mark", "nobr", "q", "rb", "ruby", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var",
-    "wbr",
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "blink", "cite", "code", "data", "del",
+    "dfn", "em", "font", "i", "ins", "kbd", "label", "mark", "nobr", "q", "rb", "ruby", "s",
+    "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
 ];
 
 /// What a piece of markup leaves behind.
@@ -163,8 +188,12 @@ impl<'a> Scanner<'a> {
                 self.in_cdata = true;
                 Some((Markup::Nothing, start + 9))
             }
-            [b'?', b'=', ..] | [b'?', b'p' | b'P', b'h' | b'H', b'p' | b'P', ..] => Some((Markup::Nothing, self.behind(start + 2, b"?>"))),
-            [b'?', ..] | [b'!', b'a'..=b'z' | b'A'..=b'Z' | b'[', ..] => Some((Markup::Nothing, self.plain_end(start)?)),
+            [b'?', b'=', ..] | [b'?', b'p' | b'P', b'h' | b'H', b'p' | b'P', ..] => {
+                Some((Markup::Nothing, self.behind(start + 2, b"?>")))
+            }
+            [b'?', ..] | [b'!', b'a'..=b'z' | b'A'..=b'Z' | b'[', ..] => {
+                Some((Markup::Nothing, self.plain_end(start)?))
+            }
             _ => None,
         }
     }
@@ -175,15 +204,24 @@ impl<'a> Scanner<'a> {
         let tag = &self.bytes[start + 1..end];
         let key = key(tag);
         let is_raw = (key == SCRIPT || key == STYLE) && !tag.ends_with(b"/>");
-        let end = if is_raw { self.element_end(end, key) } else { end };
+        let end = if is_raw {
+            self.element_end(end, key)
+        } else {
+            end
+        };
         Some((trace(key), end))
     }
 
     /// Behind the closing tag of `script` or `style`, or at the end of the text.
     fn element_end(&mut self, from: usize, name: u64) -> usize {
-        let closes = |&at: &usize| self.bytes[at..].starts_with(b"</") && key(&self.bytes[at + 2..]) == name;
-        let closer = memchr_iter(b'<', &self.bytes[from..]).map(|at| from + at).find(closes);
-        closer.and_then(|at| self.tag_end(at + 2)).unwrap_or(self.bytes.len())
+        let closes =
+            |&at: &usize| self.bytes[at..].starts_with(b"</") && key(&self.bytes[at + 2..]) == name;
+        let closer = memchr_iter(b'<', &self.bytes[from..])
+            .map(|at| from + at)
+            .find(closes);
+        closer
+            .and_then(|at| self.tag_end(at + 2))
+            .unwrap_or(self.bytes.len())
     }
 
     /// Behind the `>` that ends the tag.
@@ -200,14 +238,19 @@ impl<'a> Scanner<'a> {
 
     /// Behind the next `>`, whatever stands before it.
     fn plain_end(&mut self, from: usize) -> Option<usize> {
-        let length = if self.no_tags { None } else { memchr(b'>', &self.bytes[from..]) };
+        let length = if self.no_tags {
+            None
+        } else {
+            memchr(b'>', &self.bytes[from..])
+        };
         self.no_tags = length.is_none();
         length.map(|length| from + length + 1)
     }
 
     /// Behind `closer`, or at the end of the text.
     fn behind(&self, from: usize, closer: &[u8]) -> usize {
-        memmem::find(&self.bytes[from..], closer).map_or(self.bytes.len(), |length| from + length + closer.len())
+        memmem::find(&self.bytes[from..], closer)
+            .map_or(self.bytes.len(), |length| from + length + closer.len())
     }
 
     /// The `]]>` that ends a section of character data. Between its marks there is markup as elsewhere: feeds put whole
@@ -259,16 +302,26 @@ fn quoting_tag_end(bytes: &[u8], from: usize) -> Option<usize> {
 
 /// What is left of the tag with this name.
 fn trace<'a>(key: u64) -> Markup<'a> {
-    if INLINE_KEYS.binary_search(&key).is_ok() { Markup::Nothing } else { Markup::LineFeed }
+    if INLINE_KEYS.binary_search(&key).is_ok() {
+        Markup::Nothing
+    } else {
+        Markup::LineFeed
+    }
 }
 
 /// The bytes behind `&` that can belong to an entity, without its `;`.
 fn entity_len(rest: &[u8]) -> usize {
-    let run = |from: usize, is: fn(&u8) -> bool| from + rest[from..].iter().take_while(|&byte| is(byte)).count();
+    let run = |from: usize, is: fn(&u8) -> bool| {
+        from + rest[from..].iter().take_while(|&byte| is(byte)).count()
+    };
     match rest {
         [b'#', b'x' | b'X', ..] => run(2, u8::is_ascii_hexdigit),
         [b'#', ..] => run(1, u8::is_ascii_digit),
-        _ => rest.iter().take(LONGEST_ENTITY).take_while(|byte| byte.is_ascii_alphanumeric()).count(),
+        _ => rest
+            .iter()
+            .take(LONGEST_ENTITY)
+            .take_while(|byte| byte.is_ascii_alphanumeric())
+            .count(),
     }
 }
 
@@ -328,7 +381,10 @@ mod tests {
     fn source<'a>(html: &'a str, needle: &str) -> &'a str {
         let stripped = strip(html);
         let start = stripped.text.find(needle).unwrap();
-        let span = stripped.original(Span { start: start as u32, end: (start + needle.len()) as u32 });
+        let span = stripped.original(Span {
+            start: start as u32,
+            end: (start + needle.len()) as u32,
+        });
         &html[span.start as usize..span.end as usize]
     }
 
@@ -336,7 +392,10 @@ mod tests {
     fn names_are_in_order() {
         assert!(INLINE.is_sorted() && INLINE_KEYS.is_sorted());
         assert_eq!(key(b"Br/>"), 0x6272_0000_0000_0000);
-        assert_eq!((key(b"fontsize"), key(b"blockquote"), key(b"")), (u64::from_be_bytes(*b"fontsize"), 0, 0));
+        assert_eq!(
+            (key(b"fontsize"), key(b"blockquote"), key(b"")),
+            (u64::from_be_bytes(*b"fontsize"), 0, 0)
+        );
     }
 
     #[test]
@@ -348,14 +407,23 @@ mod tests {
              <p class=\"a>b\" title='\">'>foo<b>bar</B>,<br/>a < b <3 <a href=x?y>&lt;i&gt;</a></p></body></html>",
             "\n\n\n\nT & t\n\n\n\n\n\n\nH2O\n\nfoobar,\na < b <3 <i>\n\n\n",
         );
-        check("<p>one&nbsp;<b>t</b>wo<br>3 &lt; 4", "\none\u{a0}two\n3 < 4");
+        check(
+            "<p>one&nbsp;<b>t</b>wo<br>3 &lt; 4",
+            "\none\u{a0}two\n3 < 4",
+        );
     }
 
     #[test]
     fn entities() {
-        check("&eacute;&#233;&#xE9;&#XE9 &copy 2020 &copy", "éééé © 2020 ©");
+        check(
+            "&eacute;&#233;&#xE9;&#XE9 &copy 2020 &copy",
+            "éééé © 2020 ©",
+        );
         check("&CounterClockwiseContourIntegral; &nGg; &acE;", "∳ ⋙̸ ∾̳");
-        check("&#0;&#x110000;&#99999999999999999999;&#150;", "\u{fffd}\u{fffd}\u{fffd}–");
+        check(
+            "&#0;&#x110000;&#99999999999999999999;&#150;",
+            "\u{fffd}\u{fffd}\u{fffd}–",
+        );
         let none = "& &; &# &#; &#x; &x; &unknown; &copyright &amp=1 AT&T &&; &lta a&";
         check(none, none);
         check("&amp;lt; &&lt;", "&lt; &<");
@@ -364,17 +432,46 @@ mod tests {
 
     #[test]
     fn other_markup() {
-        check("a<?xml version='1.0'?>b<?xml:namespace />c<?php if (1 > 0) echo '<p>'; ?>d<?= $x ?>e", "abcde");
-        check("a<![CDATA[b & <i>c</i> x[y[0]] > ]]>d ]]>", "ab & c x[y[0]] > d ]]>");
-        check("a<![if !IE]>b<![endif]>c<!-->d<!--->e<!----->f<!-- -- > -->g", "abcdefg");
-        check("a<script src=x />b<style/>c</script>d<scripts>e</scripts>f", "a\nb\nc\nd\ne\nf");
+        check(
+            "a<?xml version='1.0'?>b<?xml:namespace />c<?php if (1 > 0) echo '<p>'; ?>d<?= $x ?>e",
+            "abcde",
+        );
+        check(
+            "a<![CDATA[b & <i>c</i> x[y[0]] > ]]>d ]]>",
+            "ab & c x[y[0]] > d ]]>",
+        );
+        check(
+            "a<![if !IE]>b<![endif]>c<!-->d<!--->e<!----->f<!-- -- > -->g",
+            "abcdefg",
+        );
+        check(
+            "a<script src=x />b<style/>c</script>d<scripts>e</scripts>f",
+            "a\nb\nc\nd\ne\nf",
+        );
         check("x<script>a</scripts></script\n>y", "x\ny");
-        check("x<my-tag>y<o:p>z<blockquote>w<IMG src=\"\">v", "x\ny\nz\nw\nv");
+        check(
+            "x<my-tag>y<o:p>z<blockquote>w<IMG src=\"\">v",
+            "x\ny\nz\nw\nv",
+        );
     }
 
     #[test]
     fn no_markup() {
-        for text in ["a < b > c", "<", "<>", "</>", "</ p>", "<!>", "<! x>", "<3", "<é>", "1<2", "->", "a <b", "]]>"] {
+        for text in [
+            "a < b > c",
+            "<",
+            "<>",
+            "</>",
+            "</ p>",
+            "<!>",
+            "<! x>",
+            "<3",
+            "<é>",
+            "1<2",
+            "->",
+            "a <b",
+            "]]>",
+        ] {
             check(text, text);
         }
     }
@@ -407,10 +504,25 @@ mod tests {
         assert_eq!(source(html, "⋙"), "&nGg;");
         assert_eq!(source("a<script>b</script>c", "\n"), "<script>b</script>");
         let stripped = strip("x<b>&lt;y</b>");
-        assert_eq!(stripped.original(Span { start: 1, end: 3 }), Span { start: 4, end: 9 });
-        assert_eq!(stripped.original(Span { start: 1, end: 1 }), Span { start: 4, end: 4 });
-        assert_eq!(stripped.original(Span { start: 7, end: u32::MAX }), Span { start: 9, end: 9 });
-        assert_eq!(strip("<b>").original(Span { start: 0, end: 0 }), Span { start: 0, end: 0 });
+        assert_eq!(
+            stripped.original(Span { start: 1, end: 3 }),
+            Span { start: 4, end: 9 }
+        );
+        assert_eq!(
+            stripped.original(Span { start: 1, end: 1 }),
+            Span { start: 4, end: 4 }
+        );
+        assert_eq!(
+            stripped.original(Span {
+                start: 7,
+                end: u32::MAX
+            }),
+            Span { start: 9, end: 9 }
+        );
+        assert_eq!(
+            strip("<b>").original(Span { start: 0, end: 0 }),
+            Span { start: 0, end: 0 }
+        );
     }
 
     #[test]
@@ -418,7 +530,10 @@ mod tests {
         let mut stripped = strip("<p>long text &amp; more</p>");
         stripped.strip("a<b>b</b>");
         assert_eq!(stripped.text, "ab");
-        assert_eq!(stripped.original(Span { start: 0, end: 2 }), Span { start: 0, end: 5 });
+        assert_eq!(
+            stripped.original(Span { start: 0, end: 2 }),
+            Span { start: 0, end: 5 }
+        );
     }
 
     /// Some of these take the square of their length if a failed search is made again: minutes instead of milliseconds.

@@ -16,7 +16,10 @@ pub fn tokenize(text: &str, out: &mut Tokens) {
         at += line.len();
         if !trimmed.is_empty() {
             append_folded(trimmed, out);
-            out.finish(Span { start: start as u32, end: (start + trimmed.len()) as u32 });
+            out.finish(Span {
+                start: start as u32,
+                end: (start + trimmed.len()) as u32,
+            });
         }
     }
 }
@@ -27,14 +30,19 @@ fn is_space(c: char) -> bool {
 }
 
 fn append_folded(line: &str, out: &mut Tokens) {
-    for (index, piece) in line.split(is_space).filter(|piece| !piece.is_empty()).enumerate() {
+    for (index, piece) in line
+        .split(is_space)
+        .filter(|piece| !piece.is_empty())
+        .enumerate()
+    {
         if index > 0 {
             out.text.push(b' ');
         }
         if piece.is_ascii() {
             out.text.extend_from_slice(piece.as_bytes());
         } else {
-            out.text.extend_from_slice(piece.nfc().collect::<String>().as_bytes());
+            out.text
+                .extend_from_slice(piece.nfc().collect::<String>().as_bytes());
         }
     }
 }
@@ -48,8 +56,19 @@ mod tests {
         let text = "\u{feff}  One\ttwo \r\n\n \t\nA\u{30a} B\nlast";
         let mut tokens = Tokens::new(true);
         tokenize(text, &mut tokens);
-        assert_eq!(tokens.iter().map(String::from_utf8_lossy).collect::<Vec<_>>(), ["One two", "Å B", "last"]);
-        let slices: Vec<_> = tokens.spans().unwrap().iter().map(|span| &text[span.start as usize..span.end as usize]).collect();
+        assert_eq!(
+            tokens
+                .iter()
+                .map(String::from_utf8_lossy)
+                .collect::<Vec<_>>(),
+            ["One two", "Å B", "last"]
+        );
+        let slices: Vec<_> = tokens
+            .spans()
+            .unwrap()
+            .iter()
+            .map(|span| &text[span.start as usize..span.end as usize])
+            .collect();
         assert_eq!(slices, ["One\ttwo", "A\u{30a} B", "last"]);
     }
 }

@@ -34,21 +34,45 @@ pub enum Rule {
 type Row = (&'static str, &'static str, fn(Option<&str>) -> Option<Rule>);
 
 pub const TABLE: [Row; 6] = [
-    ("word", "words of any script, case folded, apostrophes inside dropped; single characters where a script has no spaces", |n| {
-        plain(n, Rule::Word)
+    (
+        "word",
+        "words of any script, case folded, apostrophes inside dropped; single characters where a script has no spaces",
+        |n| plain(n, Rule::Word),
+    ),
+    (
+        "char:N",
+        "overlapping runs of N letters, for noisy text such as OCR",
+        |n| {
+            Some(Rule::Char(
+                n?.parse().ok().filter(|n| (1..=255).contains(n))?,
+            ))
+        },
+    ),
+    ("line", "lines, white space folded", |n| {
+        plain(n, Rule::Line)
     }),
-    ("char:N", "overlapping runs of N letters, for noisy text such as OCR", |n| {
-        Some(Rule::Char(n?.parse().ok().filter(|n| (1..=255).contains(n))?))
-    }),
-    ("line", "lines, white space folded", |n| plain(n, Rule::Line)),
-    ("code", "source code: names, numbers, strings, operators; comments dropped", |n| plain(n, Rule::Code)),
-    ("code-norm", "as code, with names and literals reduced to classes", |n| plain(n, Rule::CodeNorm)),
-    ("dna", "bases of FASTA records; a strand and its reverse complement give the same blots", |n| plain(n, Rule::Dna)),
+    (
+        "code",
+        "source code: names, numbers, strings, operators; comments dropped",
+        |n| plain(n, Rule::Code),
+    ),
+    (
+        "code-norm",
+        "as code, with names and literals reduced to classes",
+        |n| plain(n, Rule::CodeNorm),
+    ),
+    (
+        "dna",
+        "bases of FASTA records; a strand and its reverse complement give the same blots",
+        |n| plain(n, Rule::Dna),
+    ),
 ];
 
 /// What there is, for a help text.
 pub fn help() -> String {
-    TABLE.map(|(name, what, _)| format!("{name}: {what}")).join(";\n")
+    TABLE
+        .map(|(name, what, _)| format!("{name}: {what}"))
+        .join(";\n")
 }
 
 fn plain(argument: Option<&str>, rule: Rule) -> Option<Rule> {
@@ -69,11 +93,18 @@ impl Rule {
 
     /// Reads `word`, `char:16`, …
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (name, argument) = text.split_once(':').map_or((text, None), |(name, argument)| (name, Some(argument)));
-        let row = TABLE.iter().find(|(row, ..)| row.split(':').next() == Some(name));
+        let (name, argument) = text
+            .split_once(':')
+            .map_or((text, None), |(name, argument)| (name, Some(argument)));
+        let row = TABLE
+            .iter()
+            .find(|(row, ..)| row.split(':').next() == Some(name));
         row.and_then(|(.., read)| read(argument)).ok_or_else(|| {
             let names: Vec<_> = TABLE.iter().map(|(name, ..)| *name).collect();
-            format!("no tokenizer '{text}'; there are {} (N from 1 to 255)", names.join(", "))
+            format!(
+                "no tokenizer '{text}'; there are {} (N from 1 to 255)",
+                names.join(", ")
+            )
         })
     }
 }
@@ -88,7 +119,11 @@ pub struct Tokenizer {
 
 impl Tokenizer {
     pub fn new(rule: Rule, strips_html: bool) -> Self {
-        Self { rule, strips_html, stripped: Stripped::default() }
+        Self {
+            rule,
+            strips_html,
+            stripped: Stripped::default(),
+        }
     }
 
     pub fn rule(&self) -> Rule {
@@ -100,7 +135,10 @@ impl Tokenizer {
     }
 
     pub fn tokenization(&self) -> Tokenization {
-        Tokenization { rule: self.rule, strips_html: self.strips_html }
+        Tokenization {
+            rule: self.rule,
+            strips_html: self.strips_html,
+        }
     }
 
     /// Whether a scheme is that of bases, which come as FASTA.
@@ -111,8 +149,11 @@ impl Tokenizer {
     /// The tokenizer behind a scheme; none if that is another program, or another version of Unicode.
     pub fn of_scheme(scheme: &TokenScheme) -> Option<Self> {
         let (name, unicode) = scheme.0.split_once('@')?;
-        let (name, strips_html) = name.strip_suffix("+html").map_or((name, false), |name| (name, true));
-        (unicode == chars::UNICODE).then(|| Some(Self::new(Rule::parse(name).ok()?, strips_html)))?
+        let (name, strips_html) = name
+            .strip_suffix("+html")
+            .map_or((name, false), |name| (name, true));
+        (unicode == chars::UNICODE)
+            .then(|| Some(Self::new(Rule::parse(name).ok()?, strips_html)))?
     }
 
     /// Gives back large buffers.
@@ -129,7 +170,9 @@ impl Tokenizer {
         self.stripped.strip(text);
         self.rule.tokenize(&self.stripped.text, out);
         if let Some(spans) = &mut out.spans {
-            spans.iter_mut().for_each(|span| *span = self.stripped.original(*span));
+            spans
+                .iter_mut()
+                .for_each(|span| *span = self.stripped.original(*span));
         }
     }
 }

@@ -16,19 +16,30 @@ pub struct Tokenization {
 
 impl Default for Tokenization {
     fn default() -> Self {
-        Self { rule: Rule::Word, strips_html: false }
+        Self {
+            rule: Rule::Word,
+            strips_html: false,
+        }
     }
 }
 
 impl Tokenization {
     /// None if another program made the scheme, or another version of Unicode.
     pub fn of_scheme(scheme: &TokenScheme) -> Option<Self> {
-        Tokenizer::of_scheme(scheme).map(|Tokenizer { rule, strips_html, .. }| Self { rule, strips_html })
+        Tokenizer::of_scheme(scheme).map(
+            |Tokenizer {
+                 rule, strips_html, ..
+             }| Self { rule, strips_html },
+        )
     }
 
     /// As schemes and messages call it, without the version of Unicode.
     pub fn name(self) -> String {
-        format!("{}{}", self.rule.name(), if self.strips_html { "+html" } else { "" })
+        format!(
+            "{}{}",
+            self.rule.name(),
+            if self.strips_html { "+html" } else { "" }
+        )
     }
 
     pub fn scheme(self) -> TokenScheme {
@@ -64,7 +75,9 @@ pub struct PlainText {
 impl PlainText {
     /// What is compared, and shown.
     pub fn text(&self) -> &str {
-        self.stripped.as_ref().map_or(&self.document, |stripped| &stripped.text)
+        self.stripped
+            .as_ref()
+            .map_or(&self.document, |stripped| &stripped.text)
     }
 
     /// The document as it was read.
@@ -78,7 +91,9 @@ impl PlainText {
 
     /// The bytes of the document that some bytes of the text came from.
     pub fn in_document(&self, span: Span) -> Span {
-        self.stripped.as_ref().map_or(span, |stripped| stripped.original(span))
+        self.stripped
+            .as_ref()
+            .map_or(span, |stripped| stripped.original(span))
     }
 }
 
@@ -88,7 +103,9 @@ pub fn squeeze(text: &str) -> String {
     let mut rest = text;
     while let Some(start) = rest.find(char::is_whitespace) {
         let (word, tail) = rest.split_at(start);
-        let end = tail.find(|c: char| !c.is_whitespace()).unwrap_or(tail.len());
+        let end = tail
+            .find(|c: char| !c.is_whitespace())
+            .unwrap_or(tail.len());
         let (space, next) = tail.split_at(end);
         out.push_str(word);
         match space.matches('\n').count() {
@@ -109,7 +126,10 @@ mod tests {
 
     #[test]
     fn white_space_is_squeezed() {
-        assert_eq!(squeeze("\n \n\t\n  a  b\n   c \n\n\n d\n"), "\n\na  b\nc\n\nd\n");
+        assert_eq!(
+            squeeze("\n \n\t\n  a  b\n   c \n\n\n d\n"),
+            "\n\na  b\nc\n\nd\n"
+        );
         assert_eq!((squeeze(""), squeeze("x")), (String::new(), "x".to_owned()));
     }
 

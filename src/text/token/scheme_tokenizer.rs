@@ -11,8 +11,14 @@ pub struct SchemeTokenizer {
 
 impl SchemeTokenizer {
     pub fn new(scheme: &TokenScheme) -> Self {
-        let foreign = || format!("this program cannot make tokens of scheme '{scheme}'; use the one that made the stream");
-        Self { tokenizer: Tokenizer::of_scheme(scheme).ok_or_else(foreign) }
+        let foreign = || {
+            format!(
+                "this program cannot make tokens of scheme '{scheme}'; use the one that made the stream"
+            )
+        };
+        Self {
+            tokenizer: Tokenizer::of_scheme(scheme).ok_or_else(foreign),
+        }
     }
 
     /// Releases large buffers.
@@ -24,11 +30,16 @@ impl SchemeTokenizer {
 
     /// Refuses every text with this message.
     pub fn refusing(what: String) -> Self {
-        Self { tokenizer: Err(what) }
+        Self {
+            tokenizer: Err(what),
+        }
     }
 
     pub fn tokenize(&mut self, text: &str, tokens: &mut Tokens) -> Result<(), String> {
-        self.tokenizer.as_mut().map_err(|what| what.clone())?.tokenize(text, tokens);
+        self.tokenizer
+            .as_mut()
+            .map_err(|what| what.clone())?
+            .tokenize(text, tokens);
         if tokens.overflowed() {
             return Err("a document with more than 4 GiB of tokens; split it".to_owned());
         }

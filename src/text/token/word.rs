@@ -37,7 +37,10 @@ const FOLD: [u8; 256] = {
 /// Takes words as long as all is ASCII. Returns the start of the first word, or separator, that is not.
 fn ascii_road(bytes: &[u8], at: usize, out: &mut Tokens) -> usize {
     let stretch = &bytes[at..];
-    let stretch = &stretch[..stretch.iter().position(|byte| !byte.is_ascii()).unwrap_or(stretch.len())];
+    let stretch = &stretch[..stretch
+        .iter()
+        .position(|byte| !byte.is_ascii())
+        .unwrap_or(stretch.len())];
     let is_last = at + stretch.len() == bytes.len();
     let base = out.text.len();
     if base + stretch.len() >= u32::MAX as usize {
@@ -57,12 +60,17 @@ fn ascii_road(bytes: &[u8], at: usize, out: &mut Tokens) -> usize {
             if folded != 0 {
                 words[written] = folded;
                 written += 1;
-            } else if stretch[read] != b'\'' || stretch.get(read + 1).is_none_or(|&next| FOLD[next as usize] == 0) {
+            } else if stretch[read] != b'\''
+                || stretch
+                    .get(read + 1)
+                    .is_none_or(|&next| FOLD[next as usize] == 0)
+            {
                 break;
             }
             read += 1;
         }
-        let touches_end = read == stretch.len() || (read + 1 == stretch.len() && stretch[read] == b'\'');
+        let touches_end =
+            read == stretch.len() || (read + 1 == stretch.len() && stretch[read] == b'\'');
         if start == stretch.len() || (touches_end && !is_last) {
             written = word;
             break if is_last { bytes.len() } else { at + start };
@@ -71,7 +79,10 @@ fn ascii_road(bytes: &[u8], at: usize, out: &mut Tokens) -> usize {
         words[written] = b'\n';
         written += 1;
         if let Some(spans) = &mut out.spans {
-            spans.push(Span { start: (at + start) as u32, end: (at + read) as u32 });
+            spans.push(Span {
+                start: (at + start) as u32,
+                end: (at + read) as u32,
+            });
         }
     };
     out.text.truncate(base + written);
@@ -113,11 +124,21 @@ impl Run<'_> {
             (Class::Letter | Class::Digit, Some(open)) if !open.is_solo => self.append(c, end),
             (Class::Solo, Some(open)) if open.is_stacked => self.append(c, end),
             (Class::Mark, Some(open)) if !open.has_apostrophe => self.append(c, end),
-            (Class::Apostrophe, Some(open)) if !open.is_solo && !open.has_apostrophe => open.has_apostrophe = true,
+            (Class::Apostrophe, Some(open)) if !open.is_solo && !open.has_apostrophe => {
+                open.has_apostrophe = true
+            }
             (Class::Letter | Class::Digit | Class::Solo, _) => {
                 self.close();
-                let span = Span { start: start as u32, end: end as u32 };
-                self.open = Some(Open { span, is_solo: class == Class::Solo, is_stacked: false, has_apostrophe: false });
+                let span = Span {
+                    start: start as u32,
+                    end: end as u32,
+                };
+                self.open = Some(Open {
+                    span,
+                    is_solo: class == Class::Solo,
+                    is_stacked: false,
+                    has_apostrophe: false,
+                });
                 self.append(c, end);
             }
             (Class::Mark | Class::Apostrophe | Class::Separator, _) => self.close(),
@@ -125,7 +146,9 @@ impl Run<'_> {
     }
 
     fn append(&mut self, c: char, end: usize) {
-        self.out.text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        self.out
+            .text
+            .extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
         if let Some(open) = &mut self.open {
             open.span.end = end as u32;
             open.is_stacked = is_stacker(c);
@@ -150,15 +173,25 @@ mod tests {
         let mut tokens = Tokens::new(true);
         tokenize(text, &mut tokens);
         let spans = tokens.spans().unwrap();
-        tokens.iter().map(|token| String::from_utf8(token.to_vec()).unwrap()).zip(spans.iter().copied()).collect()
+        tokens
+            .iter()
+            .map(|token| String::from_utf8(token.to_vec()).unwrap())
+            .zip(spans.iter().copied())
+            .collect()
     }
 
     fn words(text: &str) -> Vec<String> {
-        words_by(text, tokenize).into_iter().map(|(word, _)| word).collect()
+        words_by(text, tokenize)
+            .into_iter()
+            .map(|(word, _)| word)
+            .collect()
     }
 
     fn slices(text: &str) -> Vec<&str> {
-        words_by(text, tokenize).iter().map(|(_, span)| &text[span.start as usize..span.end as usize]).collect()
+        words_by(text, tokenize)
+            .iter()
+            .map(|(_, span)| &text[span.start as usize..span.end as usize])
+            .collect()
     }
 
     #[track_caller]
@@ -171,8 +204,14 @@ mod tests {
 
     #[test]
     fn english() {
-        check("The U.S. doesn't, doesn’t; doesnt — O'Neill's 3.14 e-mail_2", "the u s doesnt doesnt doesnt oneills 3 14 e mail 2");
-        check("'tis rock 'n' roll, dogs' a''b a'", "tis rock n roll dogs a b a");
+        check(
+            "The U.S. doesn't, doesn’t; doesnt — O'Neill's 3.14 e-mail_2",
+            "the u s doesnt doesnt doesnt oneills 3 14 e mail 2",
+        );
+        check(
+            "'tis rock 'n' roll, dogs' a''b a'",
+            "tis rock n roll dogs a b a",
+        );
         check("", "");
         check("' ’ -- …", "");
         check("x", "x");
@@ -181,10 +220,16 @@ mod tests {
     #[test]
     fn czech_german_turkish_greek() {
         check("Příliš ŽLUŤOUČKÝ kůň", "příliš žluťoučký kůň");
-        check("Die STRASSE, die Straße, die Straẞe; Übergrößenträger", "die strasse die strasse die strasse übergrössenträger");
+        check(
+            "Die STRASSE, die Straße, die Straẞe; Übergrößenträger",
+            "die strasse die strasse die strasse übergrössenträger",
+        );
         // Folding is the same for all languages: İ keeps its dot, ı stays without.
         check("İstanbul DİYARBAKIR ılık", "i̇stanbul di̇yarbakir ılık");
-        check("Ὀδυσσεύς ΟΔΥΣΣΕΥΣ άνθρωπος ΆΝΘΡΩΠΟΣ", "ὀδυσσεύσ οδυσσευσ άνθρωποσ άνθρωποσ");
+        check(
+            "Ὀδυσσεύς ΟΔΥΣΣΕΥΣ άνθρωπος ΆΝΘΡΩΠΟΣ",
+            "ὀδυσσεύσ οδυσσευσ άνθρωποσ άνθρωποσ",
+        );
         check("ᾼ ᾳ", "αι αι");
     }
 
@@ -192,7 +237,10 @@ mod tests {
     fn korean_chinese_japanese_thai() {
         check("한국어를 공부합니다.", "한국어를 공부합니다");
         check("我喜歡Rust語言，2026年。", "我 喜 歡 rust 語 言 2026 年");
-        check("カタカナとひらがな、ガ行", "カ タ カ ナ と ひ ら が な ガ 行");
+        check(
+            "カタカナとひらがな、ガ行",
+            "カ タ カ ナ と ひ ら が な ガ 行",
+        );
         check("ｶﾞｷﾞ ラーメン 々", "ガ ギ ラ ー メ ン 々");
         check("สวัสดีครับ ๒๕", "ส วั ส ดี ค รั บ ๒๕");
         check("ខ្មែរ", "ខ្មែ រ");
@@ -211,17 +259,29 @@ mod tests {
     #[test]
     fn emoji_marks_and_forms() {
         check("👩‍👩‍👧 family 👍🏽ok ☕️", "family ok");
-        check("ﬁnd ﬃ Ａｂｃ１２ ⅷ x² ½ ℌ ㎏", "find ffi abc12 viii x2 1 2 h kg");
-        check("soft\u{ad}hyphen zero\u{200b}width \u{feff}bom", "softhyphen zerowidth bom");
+        check(
+            "ﬁnd ﬃ Ａｂｃ１２ ⅷ x² ½ ℌ ㎏",
+            "find ffi abc12 viii x2 1 2 h kg",
+        );
+        check(
+            "soft\u{ad}hyphen zero\u{200b}width \u{feff}bom",
+            "softhyphen zerowidth bom",
+        );
         check("e\u{301}te\u{301} \u{301}x ≠a", "été x a");
-        check("don\u{2019}t don\u{2bc}t don\u{ff07}t l’été d'été", "dont dont dont lété dété");
+        check(
+            "don\u{2019}t don\u{2bc}t don\u{ff07}t l’été d'été",
+            "dont dont dont lété dété",
+        );
     }
 
     #[test]
     fn spans_point_into_the_original() {
         assert_eq!(slices("Doesn’t ﬁt: STRAẞE"), ["Doesn’t", "ﬁt", "STRAẞE"]);
         assert_eq!(slices("½ x² ｶﾞキ"), ["½", "½", "x²", "ｶﾞ", "キ"]);
-        assert_eq!(slices("a\u{301}b' c\u{ad}d\u{ad}"), ["a\u{301}b", "c\u{ad}d"]);
+        assert_eq!(
+            slices("a\u{301}b' c\u{ad}d\u{ad}"),
+            ["a\u{301}b", "c\u{ad}d"]
+        );
     }
 
     /// Every word by the general road.
@@ -238,8 +298,8 @@ mod tests {
             "[a-zA-Z0-9' .,'-]{0,12}",
             "\\PC{0,6}",
             prop::sample::select(vec![
-                "'", "’", "é", "e\u{301}", "\u{301}", "ß", "İ", "½", "ﬁ", "\u{ad}", "中", "カ", "ｶﾞ", "ส", "\u{17d2}", "한", "\u{1161}",
-                " ", "\u{a0}", "👍"
+                "'", "’", "é", "e\u{301}", "\u{301}", "ß", "İ", "½", "ﬁ", "\u{ad}", "中", "カ",
+                "ｶﾞ", "ส", "\u{17d2}", "한", "\u{1161}", " ", "\u{a0}", "👍"
             ])
             .prop_map(str::to_owned),
         ];

@@ -37,13 +37,26 @@ impl Candidates for ByBlots<'_> {
     fn for_each_row(&self, rows: Range<u32>, each: &mut EachRow<'_>) -> Result<()> {
         self.0.for_each_content(
             |content, neighbours, found: &mut Vec<(u32, Vec<u32>)>| {
-                let after: Vec<u32> = neighbours.iter().map(|neighbour| neighbour.content).filter(|&other| other > content).collect();
+                let after: Vec<u32> = neighbours
+                    .iter()
+                    .map(|neighbour| neighbour.content)
+                    .filter(|&other| other > content)
+                    .collect();
                 if rows.contains(&content) && !after.is_empty() {
                     found.push((content, after));
                 }
             },
-            |found| found.iter().map(|(_, after)| 32 + 4 * after.len() as u64).sum(),
-            |found| found.iter().try_for_each(|(content, after)| each(*content, after)),
+            |found| {
+                found
+                    .iter()
+                    .map(|(_, after)| 32 + 4 * after.len() as u64)
+                    .sum()
+            },
+            |found| {
+                found
+                    .iter()
+                    .try_for_each(|(content, after)| each(*content, after))
+            },
         )
     }
 }
@@ -61,10 +74,16 @@ impl Candidates for ByWords<'_> {
 
     /// Blocks of rows are worked on side by side, each as large as its share of the memory.
     fn for_each_row(&self, rows: Range<u32>, each: &mut EachRow<'_>) -> Result<()> {
-        let Limits { threads, budget_bytes } = self.limits;
+        let Limits {
+            threads,
+            budget_bytes,
+        } = self.limits;
         let most = budget_bytes / (4 * threads as u64 * self.gdic.row_bytes().max(1));
         let step = most.clamp(1, (rows.len() as u64).div_ceil(threads as u64).max(1)) as u32;
-        let blocks = rows.clone().step_by(step as usize).map(|start| start..rows.end.min(start.saturating_add(step)));
+        let blocks = rows
+            .clone()
+            .step_by(step as usize)
+            .map(|start| start..rows.end.min(start.saturating_add(step)));
         let find = |block: Range<u32>| -> Result<Vec<(u32, Vec<u32>)>> {
             let mut found = Vec::<(u32, Vec<u32>)>::new();
             self.gdic.for_each_in(block, |a, b, _| {
@@ -82,7 +101,11 @@ impl Candidates for ByWords<'_> {
             source,
             || &find,
             |_| 1,
-            |found: Result<Vec<(u32, Vec<u32>)>>| found?.iter().try_for_each(|(row, partners)| each(*row, partners)),
+            |found: Result<Vec<(u32, Vec<u32>)>>| {
+                found?
+                    .iter()
+                    .try_for_each(|(row, partners)| each(*row, partners))
+            },
         )
     }
 }
@@ -110,13 +133,24 @@ impl Listed {
             Ok(())
         })?;
         ends.resize(contents as usize, file.bytes());
-        Ok(Self { name: source.name(), bytes: file.map()?, ends })
+        Ok(Self {
+            name: source.name(),
+            bytes: file.map()?,
+            ends,
+        })
     }
 
     fn row(&self, row: u32) -> Partners<'_> {
-        let start = if row == 0 { 0 } else { self.ends[row as usize - 1] };
+        let start = if row == 0 {
+            0
+        } else {
+            self.ends[row as usize - 1]
+        };
         let bytes = &self.bytes[start as usize..self.ends[row as usize] as usize];
-        Partners { fields: Fields::new(bytes), before: row }
+        Partners {
+            fields: Fields::new(bytes),
+            before: row,
+        }
     }
 }
 
@@ -158,8 +192,14 @@ pub const EXHAUSTIVE: &str = "exhaustive";
 impl Pairs {
     /// What several methods have found together.
     pub fn found(sources: &[&dyn Candidates], contents: u32) -> Result<Self> {
-        let lists = sources.iter().map(|source| Listed::new(*source, contents)).collect::<Result<Vec<_>>>()?;
-        let mut found = Found { lists, starts: vec![0] };
+        let lists = sources
+            .iter()
+            .map(|source| Listed::new(*source, contents))
+            .collect::<Result<Vec<_>>>()?;
+        let mut found = Found {
+            lists,
+            starts: vec![0],
+        };
         let (mut row, mut sum) = (Vec::new(), 0);
         for content in 0..contents {
             found.row(content, &mut row);
@@ -179,7 +219,10 @@ impl Pairs {
     /// The number of the first pair of a row.
     pub fn start_of(&self, row: u32) -> u64 {
         match self {
-            Self::All { contents } => u64::from(row) * u64::from(*contents) - u64::from(row) * u64::from(row).saturating_sub(1) / 2,
+            Self::All { contents } => {
+                u64::from(row) * u64::from(*contents)
+                    - u64::from(row) * u64::from(row).saturating_sub(1) / 2
+            }
             Self::Found { listed } => listed.starts[row as usize],
         }
     }
@@ -192,11 +235,19 @@ impl Pairs {
     }
 
     /// Calls `each` with some pairs, given by number: a row, and those of its partners that are among them.
-    pub fn for_each(&self, numbers: Range<u64>, mut each: impl FnMut(u32, &[Partner]) -> Result<()>) -> Result<()> {
+    pub fn for_each(
+        &self,
+        numbers: Range<u64>,
+        mut each: impl FnMut(u32, &[Partner]) -> Result<()>,
+    ) -> Result<()> {
         let (mut low, mut high) = (0, self.rows());
         while low < high {
             let middle = low + (high - low) / 2;
-            (low, high) = if self.start_of(middle + 1) <= numbers.start { (middle + 1, high) } else { (low, middle) };
+            (low, high) = if self.start_of(middle + 1) <= numbers.start {
+                (middle + 1, high)
+            } else {
+                (low, middle)
+            };
         }
         let mut partners = Vec::new();
         for row in low..self.rows() {
@@ -204,7 +255,11 @@ impl Pairs {
             if start >= numbers.end {
                 break;
             }
-            let [from, to] = [numbers.start.max(start), numbers.end.min(self.start_of(row + 1))].map(|number| (number - start) as u32);
+            let [from, to] = [
+                numbers.start.max(start),
+                numbers.end.min(self.start_of(row + 1)),
+            ]
+            .map(|number| (number - start) as u32);
             match self {
                 Self::All { .. } => {
                     partners.clear();
@@ -226,7 +281,12 @@ impl Pairs {
             _ if partner == row => EXACT.to_owned(),
             Self::All { .. } => EXHAUSTIVE.to_owned(),
             Self::Found { listed } => {
-                let names = listed.lists.iter().enumerate().filter(|(number, _)| methods >> number & 1 == 1).map(|(_, list)| list.name);
+                let names = listed
+                    .lists
+                    .iter()
+                    .enumerate()
+                    .filter(|(number, _)| methods >> number & 1 == 1)
+                    .map(|(_, list)| list.name);
                 names.collect::<Vec<_>>().join(",")
             }
         }
@@ -264,7 +324,9 @@ impl Slice {
 
     /// Reads 3/8.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        let parts = text
+            .split_once('/')
+            .and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
         match parts {
             Some((number, of)) if (1..=of).contains(&number) => Ok(Self { number, of }),
             _ => Err(format!("'{text}' is not a slice such as 1/8, 2/8 … 8/8")),
@@ -272,7 +334,8 @@ impl Slice {
     }
 
     pub fn of(self, count: u64) -> Range<u64> {
-        let end = |number: u64| (u128::from(count) * u128::from(number) / u128::from(self.of)) as u64;
+        let end =
+            |number: u64| (u128::from(count) * u128::from(number) / u128::from(self.of)) as u64;
         end(self.number - 1)..end(self.number)
     }
 }
@@ -290,7 +353,9 @@ mod tests {
         }
 
         fn for_each_row(&self, rows: Range<u32>, each: &mut EachRow<'_>) -> Result<()> {
-            rows.zip(&self.1).filter(|(_, partners)| !partners.is_empty()).try_for_each(|(row, partners)| each(row, partners))
+            rows.zip(&self.1)
+                .filter(|(_, partners)| !partners.is_empty())
+                .try_for_each(|(row, partners)| each(row, partners))
         }
     }
 
@@ -325,9 +390,15 @@ mod tests {
 
     #[test]
     fn a_union_says_who_found_what() {
-        let (one, two) = (Given("one", vec![vec![1, 3], vec![]]), Given("two", vec![vec![2, 3], vec![3]]));
+        let (one, two) = (
+            Given("one", vec![vec![1, 3], vec![]]),
+            Given("two", vec![vec![2, 3], vec![3]]),
+        );
         let pairs = Pairs::found(&[&one, &two], 4).unwrap();
-        let by: Vec<_> = all(&pairs, 0..pairs.count()).into_iter().map(|(row, partner)| (row, partner.0, pairs.by(row, partner))).collect();
+        let by: Vec<_> = all(&pairs, 0..pairs.count())
+            .into_iter()
+            .map(|(row, partner)| (row, partner.0, pairs.by(row, partner)))
+            .collect();
         let expected = [
             (0, 0, "exact"),
             (0, 1, "one"),
@@ -338,7 +409,10 @@ mod tests {
             (2, 2, "exact"),
             (3, 3, "exact"),
         ];
-        assert_eq!(by, expected.map(|(row, partner, by)| (row, partner, by.to_owned())));
+        assert_eq!(
+            by,
+            expected.map(|(row, partner, by)| (row, partner, by.to_owned()))
+        );
     }
 
     #[test]

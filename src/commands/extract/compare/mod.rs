@@ -49,7 +49,11 @@ pub enum Method {
 }
 
 impl Method {
-    pub const NAMES: [(&str, Self); 3] = [("blots", Self::Blots), ("gdic", Self::Gdic), (EXHAUSTIVE, Self::Exhaustive)];
+    pub const NAMES: [(&str, Self); 3] = [
+        ("blots", Self::Blots),
+        ("gdic", Self::Gdic),
+        (EXHAUSTIVE, Self::Exhaustive),
+    ];
 }
 
 /// Which pairs are compared, and what is written of them.
@@ -85,31 +89,55 @@ pub fn compare(
     done: &mut Done<'_>,
 ) -> Result<u64> {
     if Tokenizer::is_dna(&index.scheme.tokens) {
-        let what = "bases are no words: any three of them are everywhere, and none would begin an area";
-        return Err(Error::Usage(format!("{}: {what}; compare them with --passages", index.directory.display())));
+        let what =
+            "bases are no words: any three of them are everywhere, and none would begin an area";
+        return Err(Error::Usage(format!(
+            "{}: {what}; compare them with --passages",
+            index.directory.display()
+        )));
     }
     let view = View::by_id(index)?;
     let (which, unknown) = options.which.read(index, watch)?;
-    let without = Without { text: LeftOut::default(), pairs: which };
+    let without = Without {
+        text: LeftOut::default(),
+        pairs: which,
+    };
     let pairs = find_pairs(index, &view, options, &without)?;
     let apart = without.pairs.apart(index, &view)?;
     let numbers = options.slice.of(pairs.count());
     if options.only_candidates {
         let mut writer = Writer::new(&view, &apart, options, out)?;
         writer.put_names(&["a", "b", "by"])?;
-        pairs.for_each(numbers, |row, partners| partners.iter().try_for_each(|&partner| writer.put_candidate(&pairs, row, partner)))?;
+        pairs.for_each(numbers, |row, partners| {
+            partners
+                .iter()
+                .try_for_each(|&partner| writer.put_candidate(&pairs, row, partner))
+        })?;
         return writer.finish().map(|()| unknown);
     }
     let texts = Texts::read(index, &view, options.by_id.as_deref(), settings, watch)?;
     let mut writer = Writer::new(&view, &apart, options, out)?;
     writer.put_names(&["a", "b", "similarity", "areas"])?;
-    let comparison = Comparison { view: &view, texts: &texts, pairs: &pairs, apart: &apart, floor: options.min_similarity };
-    comparison.run(numbers, options.blots.limits, done, |found| found.iter().try_for_each(|found| writer.put(&texts, found)))?;
+    let comparison = Comparison {
+        view: &view,
+        texts: &texts,
+        pairs: &pairs,
+        apart: &apart,
+        floor: options.min_similarity,
+    };
+    comparison.run(numbers, options.blots.limits, done, |found| {
+        found.iter().try_for_each(|found| writer.put(&texts, found))
+    })?;
     writer.finish()?;
     Ok(unknown + texts.problems)
 }
 
-fn find_pairs(index: &Index, view: &View<'_>, options: &CompareOptions, without: &Without<'_>) -> Result<Pairs> {
+fn find_pairs(
+    index: &Index,
+    view: &View<'_>,
+    options: &CompareOptions,
+    without: &Without<'_>,
+) -> Result<Pairs> {
     let contents = view.contents().len() as u32;
     if options.methods.contains(&Method::Exhaustive) {
         return Ok(Pairs::All { contents });
@@ -122,16 +150,26 @@ fn find_pairs(index: &Index, view: &View<'_>, options: &CompareOptions, without:
             Method::Exhaustive => continue,
         });
     }
-    Pairs::found(&sources.iter().map(|source| &**source).collect::<Vec<_>>(), contents)
+    Pairs::found(
+        &sources.iter().map(|source| &**source).collect::<Vec<_>>(),
+        contents,
+    )
 }
 
-fn by_words<'v>(index: &Index, view: &'v View<'v>, options: &CompareOptions) -> Result<ByWords<'v>> {
+fn by_words<'v>(
+    index: &Index,
+    view: &'v View<'v>,
+    options: &CompareOptions,
+) -> Result<ByWords<'v>> {
     let Some(words) = view.words() else {
         let what = "has no dictionary, which --method gdic needs; build it with dedup-index build --dictionary";
         return Err(Error::damaged(Place::path(&index.directory), what));
     };
     let limits = options.blots.limits;
-    Ok(ByWords { gdic: Gdic::new(words, copies_of(view), options.gdic, limits)?, limits })
+    Ok(ByWords {
+        gdic: Gdic::new(words, copies_of(view), options.gdic, limits)?,
+        limits,
+    })
 }
 
 /// Two texts that are similar, or copies of one.
@@ -165,21 +203,35 @@ impl Comparison<'_> {
     ) -> Result<()> {
         let (start, count) = (numbers.start, numbers.end - numbers.start);
         let step = (BLOCK_TOKENS / (self.texts.mean_tokens() + 1)).clamp(1, BLOCK_PAIRS);
-        let blocks = (0..count.div_ceil(step)).map(|block| start + block * step..(start + (block + 1) * step).min(numbers.end));
-        let source = blocks.map(|item| Ok::<_, Error>(Weighted { item, bytes: 1 << 16 }));
+        let blocks = (0..count.div_ceil(step))
+            .map(|block| start + block * step..(start + (block + 1) * step).min(numbers.end));
+        let source = blocks.map(|item| {
+            Ok::<_, Error>(Weighted {
+                item,
+                bytes: 1 << 16,
+            })
+        });
         let worker = || {
             let mut comparer = Comparer::default();
             move |block: Range<u64>| (block.end, self.block(&mut comparer, block))
         };
         let weigh = |(_, found): &(u64, Result<Vec<Similar>>)| {
             let bytes = |found: &Similar| size_of::<Similar>() + size_of_val(&found.areas[..]);
-            found.as_ref().map_or(0, |found| found.iter().map(bytes).sum::<usize>() as u64)
+            found
+                .as_ref()
+                .map_or(0, |found| found.iter().map(bytes).sum::<usize>() as u64)
         };
-        parallel::ordered(Limits::new(limits.threads, limits.budget_bytes / 4), source, worker, weigh, |(end, found)| {
-            sink(found?)?;
-            done(end - start, count);
-            Ok(())
-        })
+        parallel::ordered(
+            Limits::new(limits.threads, limits.budget_bytes / 4),
+            source,
+            worker,
+            weigh,
+            |(end, found)| {
+                sink(found?)?;
+                done(end - start, count);
+                Ok(())
+            },
+        )
     }
 
     fn block(&self, comparer: &mut Comparer, block: Range<u64>) -> Result<Vec<Similar>> {
@@ -187,12 +239,18 @@ impl Comparison<'_> {
         self.pairs.for_each(block, |a, partners| {
             let (text, mut is_prepared) = (self.texts.get(a), false);
             for &(b, _) in partners {
-                if self.texts.tokens_of(a).min(self.texts.tokens_of(b)) == 0 || !self.is_wanted(a, b) {
+                if self.texts.tokens_of(a).min(self.texts.tokens_of(b)) == 0
+                    || !self.is_wanted(a, b)
+                {
                     continue;
                 }
                 if a == b {
                     let whole = Area::whole(self.texts.tokens_of(a));
-                    found.extend((whole.score >= self.floor).then(|| Similar { a, b, areas: vec![whole] }));
+                    found.extend((whole.score >= self.floor).then(|| Similar {
+                        a,
+                        b,
+                        areas: vec![whole],
+                    }));
                     continue;
                 }
                 if text.tokens.len() < SEED {
@@ -203,7 +261,11 @@ impl Comparison<'_> {
                 }
                 let areas = comparer.areas(text, self.texts.get(b), self.floor);
                 if !areas.is_empty() {
-                    found.push(Similar { a, b, areas: areas.to_vec() });
+                    found.push(Similar {
+                        a,
+                        b,
+                        areas: areas.to_vec(),
+                    });
                 }
             }
             Ok(())
@@ -217,6 +279,9 @@ impl Comparison<'_> {
         if a == b {
             return of_a.len() > 1;
         }
-        self.apart.is_empty() || of_a.iter().any(|&one| of_b.iter().any(|&other| self.apart.wants(one, other)))
+        self.apart.is_empty()
+            || of_a
+                .iter()
+                .any(|&one| of_b.iter().any(|&other| self.apart.wants(one, other)))
     }
 }

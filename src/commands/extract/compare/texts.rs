@@ -92,7 +92,11 @@ impl Texts {
         let mut file = TempFile::new(&TempDir(None))?;
         // Trigrams stand where the tokens do that they begin with.
         file.append(&[0; 4])?;
-        let stage = ToSequences { blots, index, hashes: Vec::new() };
+        let stage = ToSequences {
+            blots,
+            index,
+            hashes: Vec::new(),
+        };
         let summary = run(&stage, source, settings, watch, |read, _| {
             let mut trigrams = Vec::with_capacity(read.trigrams.len());
             stored.add(&read.tokens, |_, range, text| {
@@ -106,7 +110,14 @@ impl Texts {
         .ensure_documents(settings)?;
         let (mapped, trigrams) = (stored.map()?, file.map()?);
         let (texts, read) = by_view(&stored, index, view)?;
-        Ok(Self { stored, mapped, trigrams, texts, read, problems: summary.problems })
+        Ok(Self {
+            stored,
+            mapped,
+            trigrams,
+            texts,
+            read,
+            problems: summary.problems,
+        })
     }
 
     /// How many tokens a content has, as far as it was read.
@@ -116,32 +127,51 @@ impl Texts {
 
     /// Tokens of an average text.
     pub fn mean_tokens(&self) -> u64 {
-        self.texts.iter().map(|text| u64::from(text.tokens)).sum::<u64>() / self.texts.len().max(1) as u64
+        self.texts
+            .iter()
+            .map(|text| u64::from(text.tokens))
+            .sum::<u64>()
+            / self.texts.len().max(1) as u64
     }
 
     pub fn get(&self, content: u32) -> Sequence<'_> {
         let Text { start, tokens } = self.texts[content as usize];
         let range = start as usize..start as usize + tokens as usize;
-        Sequence { tokens: &self.mapped.tokens()[range.clone()], trigrams: &self.trigrams.as_chunks().0[range] }
+        Sequence {
+            tokens: &self.mapped.tokens()[range.clone()],
+            trigrams: &self.trigrams.as_chunks().0[range],
+        }
     }
 
     /// A document of the index, if it was read.
     pub fn document(&self, document: u32) -> Option<&Document> {
-        self.stored.documents.get(self.read[document as usize] as usize)
+        self.stored
+            .documents
+            .get(self.read[document as usize] as usize)
     }
 
     /// The bytes of some tokens of a document.
     pub fn span(&self, document: &Document, tokens: &std::ops::Range<u32>) -> Option<Span> {
         let last = tokens.end.checked_sub(1)?;
-        self.mapped.span(document, &self.stored.texts[document.text as usize], tokens.start as usize, last as usize)
+        self.mapped.span(
+            document,
+            &self.stored.texts[document.text as usize],
+            tokens.start as usize,
+            last as usize,
+        )
     }
 }
 
 /// What was read, by contents and documents of a view.
 fn by_view(stored: &Stored, index: &Index, view: &View<'_>) -> Result<(Vec<Text>, Vec<u32>)> {
     let mut by_number = vec![NONE; index.manifest.numbers as usize];
-    (0..).zip(&stored.documents).for_each(|(at, document)| by_number[document.number as usize] = at);
-    let (mut texts, mut read) = (vec![Text::default(); view.contents().len()], Vec::with_capacity(view.documents()));
+    (0..)
+        .zip(&stored.documents)
+        .for_each(|(at, document)| by_number[document.number as usize] = at);
+    let (mut texts, mut read) = (
+        vec![Text::default(); view.contents().len()],
+        Vec::with_capacity(view.documents()),
+    );
     for document in 0..view.documents() {
         let at = by_number[view.row(document)?.number as usize];
         if let Some(found) = stored.documents.get(at as usize) {

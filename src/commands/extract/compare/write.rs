@@ -30,10 +30,28 @@ pub struct Writer<'w, W: Write> {
 }
 
 impl<'w, W: Write> Writer<'w, W> {
-    pub fn new(view: &'w View<'w>, apart: &'w Apart, options: &CompareOptions, out: &'w mut W) -> Result<Self> {
-        let CompareOptions { format, slice: Slice { number, .. }, .. } = *options;
+    pub fn new(
+        view: &'w View<'w>,
+        apart: &'w Apart,
+        options: &CompareOptions,
+        out: &'w mut W,
+    ) -> Result<Self> {
+        let CompareOptions {
+            format,
+            slice: Slice { number, .. },
+            ..
+        } = *options;
         let (ids, is_first) = (Ids::new(view, format)?, number == 1);
-        Ok(Self { view, apart, ids, format, is_first, out, piece: Vec::new(), areas: Vec::new() })
+        Ok(Self {
+            view,
+            apart,
+            ids,
+            format,
+            is_first,
+            out,
+            piece: Vec::new(),
+            areas: Vec::new(),
+        })
     }
 
     /// The names of columns stand in the first slice only.
@@ -58,25 +76,50 @@ impl<'w, W: Write> Writer<'w, W> {
         }
         self.for_each(a, partner.0, |writer, [one, other], _| {
             let [a, b] = [one, other].map(|document| Value::Id(writer.ids.get(document)));
-            put_record(&mut writer.piece, writer.format, &[("a", a), ("b", b), ("by", Value::Ids(&by))]);
+            put_record(
+                &mut writer.piece,
+                writer.format,
+                &[("a", a), ("b", b), ("by", Value::Ids(&by))],
+            );
         })
     }
 
     /// Writes all pairs of documents of two texts that are similar.
     pub fn put(&mut self, texts: &Texts, Similar { a, b, areas }: &Similar) -> Result<()> {
         self.for_each(*a, *b, |writer, documents, is_turned| {
-            if writer.put_areas(texts, documents, areas, is_turned).is_none() {
+            if writer
+                .put_areas(texts, documents, areas, is_turned)
+                .is_none()
+            {
                 return;
             }
             let [a, b] = documents.map(|document| Value::Id(writer.ids.get(document)));
             let similarity = areas.first().map_or(0, |area| u64::from(area.score));
-            let told = if writer.format == Format::Ndjson { Value::Ids(&writer.areas) } else { Value::Count(areas.len() as u64) };
-            put_record(&mut writer.piece, writer.format, &[("a", a), ("b", b), ("similarity", Value::Count(similarity)), ("areas", told)]);
+            let told = if writer.format == Format::Ndjson {
+                Value::Ids(&writer.areas)
+            } else {
+                Value::Count(areas.len() as u64)
+            };
+            put_record(
+                &mut writer.piece,
+                writer.format,
+                &[
+                    ("a", a),
+                    ("b", b),
+                    ("similarity", Value::Count(similarity)),
+                    ("areas", told),
+                ],
+            );
         })
     }
 
     /// Calls `each` with the pairs of documents of two texts that are wanted, the first in the corpus first, and with whether that one is of `b`.
-    fn for_each(&mut self, a: u32, b: u32, mut each: impl FnMut(&mut Self, [u32; 2], bool)) -> Result<()> {
+    fn for_each(
+        &mut self,
+        a: u32,
+        b: u32,
+        mut each: impl FnMut(&mut Self, [u32; 2], bool),
+    ) -> Result<()> {
         let view = self.view;
         for &one in view.documents_of(a) {
             for &other in view.documents_of(b) {
@@ -93,13 +136,23 @@ impl<'w, W: Write> Writer<'w, W> {
     }
 
     /// Makes the list of areas, in bytes of the documents. None if either was not read.
-    fn put_areas(&mut self, texts: &Texts, documents: [u32; 2], areas: &[Area], is_turned: bool) -> Option<()> {
+    fn put_areas(
+        &mut self,
+        texts: &Texts,
+        documents: [u32; 2],
+        areas: &[Area],
+        is_turned: bool,
+    ) -> Option<()> {
         let [one, other] = documents.map(|document| texts.document(document));
         let (one, other) = (one?, other?);
         self.areas.clear();
         self.areas.push(b'[');
         for (at, area) in areas.iter().enumerate() {
-            let [of_one, of_other] = if is_turned { [&area.b, &area.a] } else { [&area.a, &area.b] };
+            let [of_one, of_other] = if is_turned {
+                [&area.b, &area.a]
+            } else {
+                [&area.a, &area.b]
+            };
             let [a, b]: [Span; 2] = [texts.span(one, of_one)?, texts.span(other, of_other)?];
             let Area { tokens, score, .. } = area;
             let comma = if at > 0 { "," } else { "" };

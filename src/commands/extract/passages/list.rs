@@ -16,7 +16,15 @@ use crate::{
 };
 use std::{io::Write, ops::Range};
 
-pub const NAMES: [&str; 7] = ["passage", "tokens", "count", "documents", "new", "text", "places"];
+pub const NAMES: [&str; 7] = [
+    "passage",
+    "tokens",
+    "count",
+    "documents",
+    "new",
+    "text",
+    "places",
+];
 
 /// So many characters of a passage are shown.
 const TEXT_CHARS: usize = 300;
@@ -42,7 +50,11 @@ struct Candidate<'p> {
 impl<'p> Candidate<'p> {
     fn of([_, _, tokens, offset, count]: [u64; 5], places: &'p [[u8; 8]]) -> Self {
         let (offset, before) = (offset as usize, count & u64::from(u32::MAX));
-        Self { tokens: !tokens as u32, places: &places[offset..offset + (count >> 32) as usize], before }
+        Self {
+            tokens: !tokens as u32,
+            places: &places[offset..offset + (count >> 32) as usize],
+            before,
+        }
     }
 
     /// The tokens of each place.
@@ -55,7 +67,13 @@ impl<'p> Candidate<'p> {
 }
 
 impl<'s> Listing<'s> {
-    pub fn new(index: &'s Index, stored: &'s Stored, mapped: &'s Mapped<'s>, texts: &'s Texts, taboo: &'s Taboo) -> Self {
+    pub fn new(
+        index: &'s Index,
+        stored: &'s Stored,
+        mapped: &'s Mapped<'s>,
+        texts: &'s Texts,
+        taboo: &'s Taboo,
+    ) -> Self {
         let mut ends = Vec::with_capacity(stored.texts.len());
         let mut sum = 0;
         for text in 0..stored.texts.len() as u32 {
@@ -69,10 +87,23 @@ impl<'s> Listing<'s> {
             documents[*end] = number;
             *end += 1;
         }
-        Self { index, stored, mapped, texts, taboo, documents, ends }
+        Self {
+            index,
+            stored,
+            mapped,
+            texts,
+            taboo,
+            documents,
+            ends,
+        }
     }
 
-    pub fn write(&self, repeats: &Repeats, options: &PassagesOptions, out: &mut impl Write) -> Result<()> {
+    pub fn write(
+        &self,
+        repeats: &Repeats,
+        options: &PassagesOptions,
+        out: &mut impl Write,
+    ) -> Result<()> {
         let (places, tokens) = (repeats.places.as_chunks().0, self.mapped.tokens());
         let mut covered = Covered(vec![0; tokens.len().div_ceil(64)]);
         let (mut number, mut line) = (0, Vec::new());
@@ -88,7 +119,10 @@ impl<'s> Listing<'s> {
                     continue;
                 }
                 number += 1;
-                let new = candidate.ranges().map(|range| self.cover(range, &mut covered)).sum();
+                let new = candidate
+                    .ranges()
+                    .map(|range| self.cover(range, &mut covered))
+                    .sum();
                 line.clear();
                 self.put([number, new], &candidate, options.format, &mut line)?;
                 put(out, &line)?;
@@ -115,12 +149,19 @@ impl<'s> Listing<'s> {
     }
 
     fn is_taboo(&self, candidate: &Candidate<'_>) -> bool {
-        let tokens = candidate.ranges().next().map(|range| &self.mapped.tokens()[range.start as usize..range.end as usize]);
+        let tokens = candidate
+            .ranges()
+            .next()
+            .map(|range| &self.mapped.tokens()[range.start as usize..range.end as usize]);
         tokens.is_some_and(|tokens| self.taboo.has(tokens))
     }
 
     fn documents_of(&self, text: u32) -> &[u32] {
-        let start = if text == 0 { 0 } else { self.ends[text as usize - 1] };
+        let start = if text == 0 {
+            0
+        } else {
+            self.ends[text as usize - 1]
+        };
         &self.documents[start..self.ends[text as usize]]
     }
 
@@ -130,7 +171,11 @@ impl<'s> Listing<'s> {
         for range in candidate.ranges() {
             let text = self.texts.of(range.start);
             let first = (range.start - self.texts.start(text)) as u32;
-            places.extend(self.documents_of(text).iter().map(|&document| (document, first)));
+            places.extend(
+                self.documents_of(text)
+                    .iter()
+                    .map(|&document| (document, first)),
+            );
         }
         places.sort_unstable();
         places
@@ -143,7 +188,13 @@ impl<'s> Listing<'s> {
         span.unwrap_or(Span { start: 0, end: 0 })
     }
 
-    fn put(&self, [number, new]: [u64; 2], candidate: &Candidate<'_>, format: Format, out: &mut Vec<u8>) -> Result<()> {
+    fn put(
+        &self,
+        [number, new]: [u64; 2],
+        candidate: &Candidate<'_>,
+        format: Format,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let (places, mut list) = (self.places(candidate), vec![b'[']);
         let (mut documents, mut id) = (0, Vec::new());
         for (at, &place) in places.iter().enumerate() {
@@ -151,7 +202,11 @@ impl<'s> Listing<'s> {
             if at == 0 || places[at - 1].0 != place.0 {
                 documents += 1;
                 id.clear();
-                put_id(&mut id, Format::Ndjson, &self.index.id(self.stored.documents[place.0 as usize].at)?);
+                put_id(
+                    &mut id,
+                    Format::Ndjson,
+                    &self.index.id(self.stored.documents[place.0 as usize].at)?,
+                );
             }
             list.extend_from_slice(if at > 0 { b",{\"doc\":" } else { b"{\"doc\":" });
             list.extend_from_slice(&id);
@@ -160,14 +215,20 @@ impl<'s> Listing<'s> {
         }
         list.push(b']');
         let mut text = Vec::new();
-        let has_text = places.first().is_some_and(|&place| self.put_text(place, candidate.tokens, format, &mut text));
+        let has_text = places
+            .first()
+            .is_some_and(|&place| self.put_text(place, candidate.tokens, format, &mut text));
         let values = [
             Value::Count(number),
             Value::Count(candidate.tokens.into()),
             Value::Count(places.len() as u64),
             Value::Count(documents),
             Value::Count(new),
-            if has_text { Value::Id(&text) } else { Value::None },
+            if has_text {
+                Value::Id(&text)
+            } else {
+                Value::None
+            },
             Value::Ids(&list),
         ];
         let fields: [_; 7] = std::array::from_fn(|at| (NAMES[at], values[at]));
@@ -178,7 +239,9 @@ impl<'s> Listing<'s> {
     /// The start of a passage; false if its document did not come as text. The first place is in the first document of its text.
     fn put_text(&self, place: (u32, u32), tokens: u32, format: Format, out: &mut Vec<u8>) -> bool {
         let text = self.stored.documents[place.0 as usize].text;
-        let Some(text) = self.mapped.text(text, self.span(place, tokens)) else { return false };
+        let Some(text) = self.mapped.text(text, self.span(place, tokens)) else {
+            return false;
+        };
         let text = &shown_text(&self.index.scheme.tokens, text);
         match text.char_indices().nth(TEXT_CHARS) {
             Some((end, _)) => put_id(out, format, &format!("{}…", &text[..end])),

@@ -45,7 +45,9 @@ impl Marks {
         if blots > most.unwrap_or(MOST_ENTRIES) {
             return Ok(Self { bits, table: None });
         }
-        let start_bits = (blots.max(1).ilog2() as u8).saturating_sub(1).clamp(1, bits);
+        let start_bits = (blots.max(1).ilog2() as u8)
+            .saturating_sub(1)
+            .clamp(1, bits);
         let low_bits = (bits - start_bits).min(LOW_BITS);
         let (mut entries, mut starts) = (Vec::new(), Vec::with_capacity((1 << start_bits) + 1));
         let mut last = None;
@@ -56,25 +58,41 @@ impl Marks {
                 let kept = blot >> (bits - start_bits - low_bits);
                 if last.replace(kept) != Some(kept) {
                     starts.resize((kept >> low_bits) as usize + 1, entries.len() as u32);
-                    entries.push(AtomicU64::new((kept & ((1 << low_bits) - 1)) << (64 - LOW_BITS)));
+                    entries.push(AtomicU64::new(
+                        (kept & ((1 << low_bits) - 1)) << (64 - LOW_BITS),
+                    ));
                 }
                 Ok(())
             },
         )?;
         starts.resize((1 << start_bits) + 1, entries.len() as u32);
-        Ok(Self { bits, table: Some(Table { entries, starts, start_bits, low_bits }) })
+        Ok(Self {
+            bits,
+            table: Some(Table {
+                entries,
+                starts,
+                start_bits,
+                low_bits,
+            }),
+        })
     }
 
     /// Ranks are less.
     pub fn ranks(&self) -> u64 {
-        self.table.as_ref().map_or(1 << self.bits.min(32), |table| table.entries.len() as u64)
+        self.table
+            .as_ref()
+            .map_or(1 << self.bits.min(32), |table| table.entries.len() as u64)
     }
 
     /// Appends the rank of each blot, or [`ALONE`].
     pub fn rank(&self, blots: &[u64], out: &mut Vec<u32>) {
         match &self.table {
             Some(table) => table.rank(blots, self.bits, out),
-            None => out.extend(blots.iter().map(|blot| ((blot >> self.bits.saturating_sub(32)) as u32).min(ALONE - 1))),
+            None => out.extend(
+                blots
+                    .iter()
+                    .map(|blot| ((blot >> self.bits.saturating_sub(32)) as u32).min(ALONE - 1)),
+            ),
         }
     }
 
@@ -99,7 +117,9 @@ impl Marks {
 
     /// Whether a passage may begin there, once all are marked.
     pub fn may_begin(&self, rank: u32) -> bool {
-        self.table.as_ref().is_none_or(|table| table.entries[rank as usize].load(Ordering::Relaxed) & BEFORE == SEVERAL)
+        self.table.as_ref().is_none_or(|table| {
+            table.entries[rank as usize].load(Ordering::Relaxed) & BEFORE == SEVERAL
+        })
     }
 }
 
@@ -109,14 +129,22 @@ impl Table {
         let start = |blot: u64| self.starts[(kept(blot) >> self.low_bits) as usize] as usize;
         // Memory that is far away comes for all of them together.
         black_box(blots.iter().fold(0, |sum, &blot| sum ^ start(blot)));
-        let load = |at: usize| self.entries.get(at).map_or(0, |entry| entry.load(Ordering::Relaxed));
+        let load = |at: usize| {
+            self.entries
+                .get(at)
+                .map_or(0, |entry| entry.load(Ordering::Relaxed))
+        };
         black_box(blots.iter().fold(0, |sum, &blot| sum ^ load(start(blot))));
         out.extend(blots.iter().map(|&blot| {
             let (low, first) = (kept(blot) & ((1 << self.low_bits) - 1), start(blot));
             let end = self.starts[(kept(blot) >> self.low_bits) as usize + 1] as usize;
             let low_of = |entry: &AtomicU64| entry.load(Ordering::Relaxed) >> (64 - LOW_BITS);
-            let at = self.entries[first..end].iter().position(|entry| low_of(entry) >= low);
-            at.map(|at| first + at).filter(|&at| low_of(&self.entries[at]) == low).map_or(ALONE, |at| at as u32)
+            let at = self.entries[first..end]
+                .iter()
+                .position(|entry| low_of(entry) >= low);
+            at.map(|at| first + at)
+                .filter(|&at| low_of(&self.entries[at]) == low)
+                .map_or(ALONE, |at| at as u32)
         }));
     }
 }

@@ -91,20 +91,40 @@ fn passages_with(
     let reach = reach_of(index)?;
     let min_tokens = options.min_tokens.unwrap_or(reach);
     if min_tokens < reach {
-        let what = format!("the windows of the index are {reach} tokens long, so that shorter passages are not seen");
-        return Err(Error::Usage(format!("{}: {what}; give at least that to --min-tokens, not {min_tokens}", index.directory.display())));
+        let what = format!(
+            "the windows of the index are {reach} tokens long, so that shorter passages are not seen"
+        );
+        return Err(Error::Usage(format!(
+            "{}: {what}; give at least that to --min-tokens, not {min_tokens}",
+            index.directory.display()
+        )));
     }
     let (threads, view) = (settings.limits.threads, View::by_id(index)?);
     let blots = ToBlots::for_comparison(&BlotOptions::default(), index)?.with_spans();
     let taboo = Taboo::read(&options.taboo, &blots, min_tokens, settings, watch)?;
     let mut source = stored::open(&view, options.by_id.as_deref(), settings)?;
     blots.expect_in(&mut source);
-    let marks = Marks::new(&view, index.scheme.bits, Limits::new(threads, 4 * threads as u64), most_blots)?;
+    let marks = Marks::new(
+        &view,
+        index.scheme.bits,
+        Limits::new(threads, 4 * threads as u64),
+        most_blots,
+    )?;
     let mut store = Store::new(index, marks.ranks(), options.memory_bytes / 2)?;
     let is_dna = Tokenizer::is_dna(&index.scheme.tokens);
     let (hashes, ranks) = (Vec::new(), Vec::new());
-    let stage = ToTexts { blots, index, marks: &marks, reach, min_tokens, is_dna, hashes, ranks };
-    let summary = run(&stage, source, settings, watch, |read, _| store.add(&read))?.ensure_documents(settings)?;
+    let stage = ToTexts {
+        blots,
+        index,
+        marks: &marks,
+        reach,
+        min_tokens,
+        is_dna,
+        hashes,
+        ranks,
+    };
+    let summary = run(&stage, source, settings, watch, |read, _| store.add(&read))?
+        .ensure_documents(settings)?;
     let mapped = store.map()?;
     let texts = texts_of(&store.stored, &mapped);
     let limits = Limits::new(threads, options.memory_bytes / 2);
@@ -120,17 +140,36 @@ fn passages_with(
 fn reach_of(index: &Index) -> Result<u32> {
     let usage = |what: String| Error::Usage(format!("{}: {what}", index.directory.display()));
     if !select::is_complete(&index.scheme.select) {
-        let what = format!("the index has selected blots ({}), so that most windows are not in it", index.scheme.select);
-        return Err(usage(format!("{what}; passages need one that was built with --select all")));
+        let what = format!(
+            "the index has selected blots ({}), so that most windows are not in it",
+            index.scheme.select
+        );
+        return Err(usage(format!(
+            "{what}; passages need one that was built with --select all"
+        )));
     }
-    let no_windows = || usage(format!("no windows of a length in '{}'; build with --scheme ordered", index.scheme.window));
-    blot::verbatim(&index.scheme.window).map(|(_, tokens)| tokens).ok_or_else(no_windows)
+    let no_windows = || {
+        usage(format!(
+            "no windows of a length in '{}'; build with --scheme ordered",
+            index.scheme.window
+        ))
+    };
+    blot::verbatim(&index.scheme.window)
+        .map(|(_, tokens)| tokens)
+        .ok_or_else(no_windows)
 }
 
 fn texts_of(stored: &Stored, mapped: &Mapped<'_>) -> Texts {
     let mut copies = vec![0; stored.texts.len()];
-    stored.documents.iter().for_each(|document| copies[document.text as usize] += 1);
-    Texts::new(stored.texts.iter().map(|text| text.start).collect(), copies, mapped.tokens().len() as u64)
+    stored
+        .documents
+        .iter()
+        .for_each(|document| copies[document.text as usize] += 1);
+    Texts::new(
+        stored.texts.iter().map(|text| text.start).collect(),
+        copies,
+        mapped.tokens().len() as u64,
+    )
 }
 
 /// With NDJSON, and if something is asked for, the first line says what.
@@ -167,37 +206,90 @@ fn class_of(weight: u64) -> usize {
 
 /// Sorts by falling weight, then by the first place, then by falling length.
 fn to_record(repeat: &Repeat, offset: u64) -> [u64; 5] {
-    let Repeat { tokens, count, before, start, copies, .. } = *repeat;
-    [!(u64::from(tokens) * copies), start, !u64::from(tokens), offset, (count as u64) << 32 | u64::from(before)]
+    let Repeat {
+        tokens,
+        count,
+        before,
+        start,
+        copies,
+        ..
+    } = *repeat;
+    [
+        !(u64::from(tokens) * copies),
+        start,
+        !u64::from(tokens),
+        offset,
+        (count as u64) << 32 | u64::from(before),
+    ]
 }
 
 /// Finds all repeats, bucket by bucket.
-fn find(store: &Store, marks: &Marks, tokens: &[[u8; 8]], texts: &Texts, min_tokens: u32, limits: Limits) -> Result<Repeats> {
+fn find(
+    store: &Store,
+    marks: &Marks,
+    tokens: &[[u8; 8]],
+    texts: &Texts,
+    min_tokens: u32,
+    limits: Limits,
+) -> Result<Repeats> {
     let mut by_weight = Buckets::new(CLASSES, limits.budget_bytes, TempDir(None));
     let mut file = TempFile::new(&TempDir(None))?;
-    let add = |found: Vec<(Repeat, u64)>, places: &[u8], file: &mut TempFile, by_weight: &mut Buckets<5>| {
+    let add = |found: Vec<(Repeat, u64)>,
+               places: &[u8],
+               file: &mut TempFile,
+               by_weight: &mut Buckets<5>| {
         let base = file.append(places)?.start / 8;
         for (repeat, offset) in found {
-            by_weight.push(class_of(u64::from(repeat.tokens) * repeat.copies), to_record(&repeat, base + offset));
+            by_weight.push(
+                class_of(u64::from(repeat.tokens) * repeat.copies),
+                to_record(&repeat, base + offset),
+            );
         }
         by_weight.settle()
     };
-    for (number, text) in (0..).zip(&store.stored.texts).filter(|(number, text)| texts.copies(*number) > 1 && text.tokens >= min_tokens) {
+    for (number, text) in (0..)
+        .zip(&store.stored.texts)
+        .filter(|(number, text)| texts.copies(*number) > 1 && text.tokens >= min_tokens)
+    {
         let (start, tokens, copies) = (text.start, text.tokens, u64::from(texts.copies(number)));
-        let whole = Repeat { tokens, first: 0, count: 1, before: 0, start, copies };
-        add(vec![(whole, 0)], &start.to_le_bytes(), &mut file, &mut by_weight)?;
+        let whole = Repeat {
+            tokens,
+            first: 0,
+            count: 1,
+            before: 0,
+            start,
+            copies,
+        };
+        add(
+            vec![(whole, 0)],
+            &start.to_le_bytes(),
+            &mut file,
+            &mut by_weight,
+        )?;
     }
     let worker = || {
         let mut finder = Finder::new(tokens, texts, min_tokens);
         move |bucket| repeats_of(store, marks, bucket, &mut finder)
     };
-    let source = (0..store.windows.len()).map(|item| Ok(Weighted { item, bytes: store.windows.bytes(item) }));
-    let weigh = |found: &Result<FoundIn>| found.as_ref().map_or(0, |found| (8 * found.places.len() + 48 * found.repeats.len()) as u64);
+    let source = (0..store.windows.len()).map(|item| {
+        Ok(Weighted {
+            item,
+            bytes: store.windows.bytes(item),
+        })
+    });
+    let weigh = |found: &Result<FoundIn>| {
+        found.as_ref().map_or(0, |found| {
+            (8 * found.places.len() + 48 * found.repeats.len()) as u64
+        })
+    };
     parallel::ordered(limits, source, worker, weigh, |found| {
         let FoundIn { repeats, places } = found?;
         add(repeats, places.as_flattened(), &mut file, &mut by_weight)
     })?;
-    Ok(Repeats { by_weight, places: file.map()? })
+    Ok(Repeats {
+        by_weight,
+        places: file.map()?,
+    })
 }
 
 /// Repeats, each with where its places begin among all of these.
@@ -206,16 +298,29 @@ struct FoundIn {
     places: Vec<[u8; 8]>,
 }
 
-fn repeats_of(store: &Store, marks: &Marks, bucket: usize, finder: &mut Finder<'_>) -> Result<FoundIn> {
+fn repeats_of(
+    store: &Store,
+    marks: &Marks,
+    bucket: usize,
+    finder: &mut Finder<'_>,
+) -> Result<FoundIn> {
     let windows = store.windows_of(bucket, marks)?;
-    let (mut repeats, mut places, mut starts, mut found) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for same in windows.chunk_by(|&one, &two| rank_and_place(one).0 == rank_and_place(two).0).filter(|same| same.len() > 1) {
+    let (mut repeats, mut places, mut starts, mut found) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for same in windows
+        .chunk_by(|&one, &two| rank_and_place(one).0 == rank_and_place(two).0)
+        .filter(|same| same.len() > 1)
+    {
         starts.clear();
         starts.extend(same.iter().map(|&window| rank_and_place(window).1));
         finder.find(&mut starts, &mut found);
         if !found.is_empty() {
             let base = places.len() as u64;
-            repeats.extend(found.iter().map(|&repeat| (repeat, base + repeat.first as u64)));
+            repeats.extend(
+                found
+                    .iter()
+                    .map(|&repeat| (repeat, base + repeat.first as u64)),
+            );
             places.extend(finder.places().map(u64::to_le_bytes));
         }
     }

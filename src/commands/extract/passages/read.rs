@@ -55,7 +55,8 @@ impl Gathered for Read {
     }
 
     fn weight(&self) -> u64 {
-        let bytes = self.texts.capacity() + 8 * self.windows.capacity() + size_of_val(&self.ends[..]);
+        let bytes =
+            self.texts.capacity() + 8 * self.windows.capacity() + size_of_val(&self.ends[..]);
         self.tokens.weight() + bytes as u64
     }
 }
@@ -64,24 +65,53 @@ impl Stage for ToTexts<'_> {
     type Out = Read;
 
     fn take(&mut self, item: &Item<'_>, out: &mut Read) -> Result<(), String> {
-        let Self { blots, index, marks, hashes, ranks, .. } = self;
+        let Self {
+            blots,
+            index,
+            marks,
+            hashes,
+            ranks,
+            ..
+        } = self;
         let (tokens, blots, hash) = blots.parts(item)?;
         let (at, row) = indexed(index, item.id, hash)?;
         hash_tokens(tokens, self.is_dna.then_some(row.number), hashes);
         ranks.clear();
-        for (some, positions) in blots.values.chunks(AT_ONCE).zip(blots.positions.chunks(AT_ONCE)) {
+        for (some, positions) in blots
+            .values
+            .chunks(AT_ONCE)
+            .zip(blots.positions.chunks(AT_ONCE))
+        {
             let first = ranks.len();
             marks.rank(some, ranks);
-            for (&rank, &position) in ranks[first..].iter().zip(positions).filter(|(rank, _)| **rank != ALONE) {
-                marks.mark(rank, position.checked_sub(1).map(|before| hashes[before as usize]));
+            for (&rank, &position) in ranks[first..]
+                .iter()
+                .zip(positions)
+                .filter(|(rank, _)| **rank != ALONE)
+            {
+                marks.mark(
+                    rank,
+                    position
+                        .checked_sub(1)
+                        .map(|before| hashes[before as usize]),
+                );
             }
         }
-        put_windows(&blots.positions, ranks, hashes.len(), [self.reach, self.min_tokens], &mut out.windows);
+        put_windows(
+            &blots.positions,
+            ranks,
+            hashes.len(),
+            [self.reach, self.min_tokens],
+            &mut out.windows,
+        );
         out.tokens.push(at, &row, tokens, hashes);
         if let Content::Text(text) = item.content {
             out.texts.extend_from_slice(text.as_bytes());
         }
-        out.ends.push((matches!(item.content, Content::Text(_)), [out.texts.len(), out.windows.len()]));
+        out.ends.push((
+            matches!(item.content, Content::Text(_)),
+            [out.texts.len(), out.windows.len()],
+        ));
         Ok(())
     }
 
@@ -93,7 +123,13 @@ impl Stage for ToTexts<'_> {
 }
 
 /// Appends the windows that are shared, with those that follow them as far as a passage must reach.
-fn put_windows(positions: &[u32], ranks: &[u32], tokens: usize, [reach, min_tokens]: [u32; 2], out: &mut Vec<u64>) {
+fn put_windows(
+    positions: &[u32],
+    ranks: &[u32],
+    tokens: usize,
+    [reach, min_tokens]: [u32; 2],
+    out: &mut Vec<u64>,
+) {
     let (first, needed) = (out.len(), min_tokens - reach + 1);
     let (mut following, mut next) = (0, u32::MAX);
     for (&position, &rank) in positions.iter().zip(ranks).rev() {
@@ -102,7 +138,11 @@ fn put_windows(positions: &[u32], ranks: &[u32], tokens: usize, [reach, min_toke
             following = 0;
             continue;
         }
-        following = if following > 0 && position + 1 == next { following + 1 } else { 1 };
+        following = if following > 0 && position + 1 == next {
+            following + 1
+        } else {
+            1
+        };
         next = position;
         if following >= needed {
             out.push(u64::from(rank) << 32 | u64::from(position));
@@ -139,14 +179,22 @@ impl Store {
 
     /// Takes documents in the order in which they are read.
     pub fn add(&mut self, read: &Read) -> Result<()> {
-        let Self { stored, shown, bytes, windows, rank_bits } = self;
+        let Self {
+            stored,
+            shown,
+            bytes,
+            windows,
+            rank_bits,
+        } = self;
         let (mut texts, mut start) = (Vec::with_capacity(read.texts.len()), [0; 2]);
         stored.add(&read.tokens, |document, _, text| {
             let (has_text, ends) = read.ends[document];
             let [of_text, of_windows] = std::array::from_fn(|at| start[at]..ends[at]);
             start = ends;
             let Some(text) = text else { return };
-            shown.push(has_text.then_some((bytes.bytes() + texts.len() as u64, of_text.len() as u32)));
+            shown.push(
+                has_text.then_some((bytes.bytes() + texts.len() as u64, of_text.len() as u32)),
+            );
             texts.extend_from_slice(&read.texts[of_text]);
             for window in &read.windows[of_windows] {
                 let (rank, place) = (window >> 32, text.start + (window & u64::from(u32::MAX)));
@@ -161,14 +209,24 @@ impl Store {
     /// The windows of a bucket that a passage may begin at: ranks, each with its places, in rising order of both.
     pub fn windows_of(&self, bucket: usize, marks: &Marks) -> Result<Vec<u64>> {
         let rank = |window: u64| ((bucket as u64) << self.rank_bits | window >> PLACE_BITS) as u32;
-        let windows = self.windows.take(bucket)?.into_iter().map(|[window]| window);
-        let mut windows: Vec<u64> = windows.filter(|&window| marks.may_begin(rank(window))).collect();
+        let windows = self
+            .windows
+            .take(bucket)?
+            .into_iter()
+            .map(|[window]| window);
+        let mut windows: Vec<u64> = windows
+            .filter(|&window| marks.may_begin(rank(window)))
+            .collect();
         windows.sort_unstable();
         Ok(windows)
     }
 
     pub fn map(&self) -> Result<Mapped<'_>> {
-        Ok(Mapped { store: self, stored: self.stored.map()?, bytes: self.bytes.map()? })
+        Ok(Mapped {
+            store: self,
+            stored: self.stored.map()?,
+            bytes: self.bytes.map()?,
+        })
     }
 }
 
@@ -191,13 +249,20 @@ impl Mapped<'_> {
 
     /// The bytes of some tokens of a document.
     pub fn span(&self, document: &Document, first: usize, last: usize) -> Option<Span> {
-        self.stored.span(document, &self.store.stored.texts[document.text as usize], first, last)
+        self.stored.span(
+            document,
+            &self.store.stored.texts[document.text as usize],
+            first,
+            last,
+        )
     }
 
     /// Some bytes of the first document with a text.
     pub fn text(&self, text: u32, span: Span) -> Option<&str> {
         let (start, length) = self.store.shown[text as usize]?;
-        let whole = self.bytes.get(start as usize..start as usize + length as usize)?;
+        let whole = self
+            .bytes
+            .get(start as usize..start as usize + length as usize)?;
         std::str::from_utf8(whole.get(span.start as usize..span.end as usize)?).ok()
     }
 }

@@ -22,23 +22,53 @@ pub struct Taboo {
 
 impl Taboo {
     /// Reads files and directories. All of them must be there: what was to be left out would be listed.
-    pub fn read(paths: &[PathBuf], blots: &ToBlots, min_tokens: u32, settings: &Settings, watch: &mut dyn Watch) -> Result<Self> {
-        let mut taboo = Self { min_tokens: min_tokens as usize, ..Self::default() };
+    pub fn read(
+        paths: &[PathBuf],
+        blots: &ToBlots,
+        min_tokens: u32,
+        settings: &Settings,
+        watch: &mut dyn Watch,
+    ) -> Result<Self> {
+        let mut taboo = Self {
+            min_tokens: min_tokens as usize,
+            ..Self::default()
+        };
         if paths.is_empty() {
             return Ok(taboo);
         }
-        let corpus = corpus::Options { paths: paths.to_vec(), files_from: None, ..settings.corpus.clone() };
+        let corpus = corpus::Options {
+            paths: paths.to_vec(),
+            files_from: None,
+            ..settings.corpus.clone()
+        };
         let mut source = Source::new(corpus, settings.limits.threads)?;
         blots.expect_in(&mut source);
-        let stage = Collect { blots: blots.clone(), min_tokens: min_tokens as usize, hashes: Vec::new() };
-        let summary = run(&stage, source, settings, &mut Beside(watch), |collected, _| {
-            let start = taboo.tokens.len() as u64;
-            taboo.tokens.extend(collected.tokens);
-            taboo.windows.extend(collected.windows.iter().map(|&(window, place)| (window, start + place)));
-            Ok(())
-        })?;
+        let stage = Collect {
+            blots: blots.clone(),
+            min_tokens: min_tokens as usize,
+            hashes: Vec::new(),
+        };
+        let summary = run(
+            &stage,
+            source,
+            settings,
+            &mut Beside(watch),
+            |collected, _| {
+                let start = taboo.tokens.len() as u64;
+                taboo.tokens.extend(collected.tokens);
+                taboo.windows.extend(
+                    collected
+                        .windows
+                        .iter()
+                        .map(|&(window, place)| (window, start + place)),
+                );
+                Ok(())
+            },
+        )?;
         if summary.problems > 0 {
-            return Err(Error::Usage("some of what is taboo could not be read: see above".to_owned()));
+            return Err(Error::Usage(
+                "some of what is taboo could not be read: see above".to_owned(),
+            ));
         }
         taboo.windows.sort_unstable();
         Ok(taboo)
@@ -49,7 +79,10 @@ impl Taboo {
         if self.windows.is_empty() {
             return false;
         }
-        let hashes: Vec<u64> = passage.iter().map(|token| u64::from_le_bytes(*token)).collect();
+        let hashes: Vec<u64> = passage
+            .iter()
+            .map(|token| u64::from_le_bytes(*token))
+            .collect();
         let mut least: Option<(usize, &[(u64, u64)])> = None;
         for (offset, window) in windows_of(&hashes, self.min_tokens).into_iter().enumerate() {
             let first = self.windows.partition_point(|found| found.0 < window);
@@ -65,7 +98,9 @@ impl Taboo {
         least.is_some_and(|(offset, places)| {
             places.iter().any(|&(_, place)| {
                 let start = (place as usize).checked_sub(offset);
-                start.and_then(|start| self.tokens.get(start..start + passage.len())).is_some_and(|tokens| tokens == passage)
+                start
+                    .and_then(|start| self.tokens.get(start..start + passage.len()))
+                    .is_some_and(|tokens| tokens == passage)
             })
         })
     }
@@ -110,8 +145,13 @@ impl Stage for Collect {
         hash_tokens(tokens, None, &mut self.hashes);
         out.tokens.push([0; 8]);
         let first = out.tokens.len() as u64;
-        out.windows.extend(windows_of(&self.hashes, self.min_tokens).into_iter().zip(first..));
-        out.tokens.extend(self.hashes.iter().map(|hash| hash.to_le_bytes()));
+        out.windows.extend(
+            windows_of(&self.hashes, self.min_tokens)
+                .into_iter()
+                .zip(first..),
+        );
+        out.tokens
+            .extend(self.hashes.iter().map(|hash| hash.to_le_bytes()));
         Ok(())
     }
 

@@ -48,23 +48,39 @@ impl Fate {
 impl Judged {
     /// Bytes of memory, about: a place or a message takes some sixty on the heap.
     pub fn weight(&self) -> u64 {
-        let parts = self.lines.len() * (size_of::<(Range<usize>, Fate)>() + 60) + self.problems.len() * (size_of::<Problem>() + 120);
+        let parts = self.lines.len() * (size_of::<(Range<usize>, Fate)>() + 60)
+            + self.problems.len() * (size_of::<Problem>() + 120);
         (self.bytes.capacity() + parts) as u64
     }
 
     /// Documents that the index has as they are, in order.
     pub fn documents(&self) -> impl Iterator<Item = u32> {
-        self.lines.iter().filter_map(|(_, fate)| if let Fate::Known(document) = fate { Some(*document) } else { None })
+        self.lines.iter().filter_map(|(_, fate)| {
+            if let Fate::Known(document) = fate {
+                Some(*document)
+            } else {
+                None
+            }
+        })
     }
 
     /// Marks lines of documents that came before, here or earlier, and says so.
     pub fn mark_repeated(&mut self, view: &View<'_>, is_seen: &mut [bool]) -> Result<()> {
         for (number, (_, fate)) in (0..).zip(&mut self.lines) {
-            let Fate::Known(document) = *fate else { continue };
+            let Fate::Known(document) = *fate else {
+                continue;
+            };
             if std::mem::replace(&mut is_seen[document as usize], true) {
                 *fate = Fate::Repeated;
-                let what = format!("a line with the id '{}' came before; this one is kept", view.id(document as usize)?);
-                self.problems.extend(self.place.as_ref().map(|first| Problem::new(nth_line(first, number), what)));
+                let what = format!(
+                    "a line with the id '{}' came before; this one is kept",
+                    view.id(document as usize)?
+                );
+                self.problems.extend(
+                    self.place
+                        .as_ref()
+                        .map(|first| Problem::new(nth_line(first, number), what)),
+                );
             }
         }
         self.problems.sort_by_key(|problem| problem.place.at);
@@ -97,24 +113,43 @@ impl<'i> Judge<'i> {
         for document in 0..view.documents() {
             document_of[view.row(document)?.number as usize] = document as u32;
         }
-        let (tokenize, tokens, blots) = (SchemeTokenizer::new(&index.scheme.tokens), Tokens::default(), Blots::default());
-        Ok(Self { index, settings, document_of: document_of.into(), tokenize, tokens, blots })
+        let (tokenize, tokens, blots) = (
+            SchemeTokenizer::new(&index.scheme.tokens),
+            Tokens::default(),
+            Blots::default(),
+        );
+        Ok(Self {
+            index,
+            settings,
+            document_of: document_of.into(),
+            tokenize,
+            tokens,
+            blots,
+        })
     }
 
     pub fn judge(&mut self, chunk: Chunk) -> Result<Judged> {
         let (mut judged, mut found) = (Judged::default(), Vec::new());
         let mut lines = LineReader::new(&self.settings.corpus);
-        judged.bytes = lines.read(chunk, &mut |RawLine { bytes, place, id, is_text }| match id {
-            Ok(id) => {
-                judged.place.get_or_insert(place);
-                found.push((bytes, id, is_text));
-            }
-            Err(what) => {
-                judged.place.get_or_insert_with(|| place.clone());
-                judged.problems.push(Problem::new(place, format!("{what}; the line is kept")));
-                found.push((bytes, None, is_text));
-            }
-        })?;
+        judged.bytes =
+            lines.read(chunk, &mut |RawLine {
+                                         bytes,
+                                         place,
+                                         id,
+                                         is_text,
+                                     }| match id {
+                Ok(id) => {
+                    judged.place.get_or_insert(place);
+                    found.push((bytes, id, is_text));
+                }
+                Err(what) => {
+                    judged.place.get_or_insert_with(|| place.clone());
+                    judged
+                        .problems
+                        .push(Problem::new(place, format!("{what}; the line is kept")));
+                    found.push((bytes, None, is_text));
+                }
+            })?;
         judged.account = lines.take_account();
         for (range, id, is_text) in found {
             let fate = match id {
@@ -130,10 +165,19 @@ impl<'i> Judge<'i> {
     }
 
     fn fate(&mut self, id: &str, line: &[u8], is_text: bool) -> Result<Fate> {
-        let Some(at) = self.index.find_id(id)? else { return Ok(Fate::Unknown) };
+        let Some(at) = self.index.find_id(id)? else {
+            return Ok(Fate::Unknown);
+        };
         let row = self.index.row(at)?;
-        let document = self.document_of.get(row.number as usize).copied().unwrap_or(NONE);
-        let is_same = row.hash.zip(self.hash(line, is_text)).is_none_or(|(indexed, found)| indexed == found);
+        let document = self
+            .document_of
+            .get(row.number as usize)
+            .copied()
+            .unwrap_or(NONE);
+        let is_same = row
+            .hash
+            .zip(self.hash(line, is_text))
+            .is_none_or(|(indexed, found)| indexed == found);
         Ok(match document {
             NONE => Fate::Unknown,
             _ if !is_same => Fate::Changed,

@@ -33,7 +33,10 @@ const REPEATED: u32 = NONE - 3;
 
 impl StoredLines {
     pub fn new(directory: &TempDir) -> Result<Self> {
-        Ok(Self { file: TempFile::new(directory)?, chunks: Vec::new() })
+        Ok(Self {
+            file: TempFile::new(directory)?,
+            chunks: Vec::new(),
+        })
     }
 
     pub fn push(&mut self, judged: &Judged) -> Result<()> {
@@ -49,19 +52,32 @@ impl StoredLines {
             (range.end as u64, what)
         };
         let lines = judged.lines.iter().map(line).collect();
-        self.chunks.push(StoredChunk { packed: self.file.append(&packed)?, bytes: judged.bytes.len(), lines });
+        self.chunks.push(StoredChunk {
+            packed: self.file.append(&packed)?,
+            bytes: judged.bytes.len(),
+            lines,
+        });
         Ok(())
     }
 
     /// The documents in the order of their lines.
     pub fn documents(&self) -> Vec<u32> {
-        let all = self.chunks.iter().flat_map(|chunk| &chunk.lines).map(|&(_, document)| document);
+        let all = self
+            .chunks
+            .iter()
+            .flat_map(|chunk| &chunk.lines)
+            .map(|&(_, document)| document);
         all.filter(|&document| document < REPEATED).collect()
     }
 
     /// Gives all lines back, as they came.
     pub fn for_each(self, mut each: impl FnMut(Judged) -> Result<()>) -> Result<()> {
-        for StoredChunk { packed, bytes, lines } in self.chunks {
+        for StoredChunk {
+            packed,
+            bytes,
+            lines,
+        } in self.chunks
+        {
             let mut read = vec![0; (packed.end - packed.start) as usize];
             self.file.read_at(&mut read, packed.start)?;
             self.file.release(&packed);
@@ -78,7 +94,11 @@ impl StoredLines {
                 };
                 (range, fate)
             });
-            each(Judged { lines: lines.collect(), bytes, ..Judged::default() })?;
+            each(Judged {
+                lines: lines.collect(),
+                bytes,
+                ..Judged::default()
+            })?;
         }
         Ok(())
     }

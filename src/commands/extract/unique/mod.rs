@@ -93,23 +93,50 @@ pub fn unique(
     }
     let source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     let view = View::of(index)?;
-    let measure = Measure { score: options.score, threshold: options.threshold, selection: selection(&index.scheme.select) };
-    let (lists, _) = options.leave_out.with(index, options.limits, watch, |without| {
-        let max_df = options.max_df.unwrap_or(u64::MAX);
-        Ok(Discovery::without(&without.text, &view, Options { measure, max_df, limits: options.limits })?.lists)
-    })?;
+    let measure = Measure {
+        score: options.score,
+        threshold: options.threshold,
+        selection: selection(&index.scheme.select),
+    };
+    let (lists, _) = options
+        .leave_out
+        .with(index, options.limits, watch, |without| {
+            let max_df = options.max_df.unwrap_or(u64::MAX);
+            Ok(Discovery::without(
+                &without.text,
+                &view,
+                Options {
+                    measure,
+                    max_df,
+                    limits: options.limits,
+                },
+            )?
+            .lists)
+        })?;
     let judge = Judge::new(index, &view, settings)?;
     let decided = Decided::new(&view, &lists, measure);
-    let mut sifter = Sifter { view: &view, measure, decided, cleaned: Cleaned::default(), out, dropped };
+    let mut sifter = Sifter {
+        view: &view,
+        measure,
+        decided,
+        cleaned: Cleaned::default(),
+        out,
+        dropped,
+    };
     if options.keep == Keep::First {
         sifter.cleaned.problems = read(source, settings, (&judge, &view), watch, |judged| {
-            judged.documents().for_each(|document| sifter.decided.visit(document));
+            judged
+                .documents()
+                .for_each(|document| sifter.decided.visit(document));
             sifter.sift(&judged)
         })?;
     } else {
         let mut stored = StoredLines::new(&TempDir(None))?;
-        sifter.cleaned.problems = read(source, settings, (&judge, &view), watch, |judged| stored.push(&judged))?;
-        let tokens = |document: u32| view.contents()[view.content_of(document as usize) as usize].tokens;
+        sifter.cleaned.problems = read(source, settings, (&judge, &view), watch, |judged| {
+            stored.push(&judged)
+        })?;
+        let tokens =
+            |document: u32| view.contents()[view.content_of(document as usize) as usize].tokens;
         let mut order = stored.documents();
         match options.keep {
             Keep::First => {}
@@ -117,7 +144,9 @@ pub fn unique(
             Keep::Longest => order.sort_by_key(|&document| Reverse(tokens(document))),
             Keep::Shortest => order.sort_by_key(|&document| tokens(document)),
         }
-        order.iter().for_each(|&document| sifter.decided.visit(document));
+        order
+            .iter()
+            .for_each(|&document| sifter.decided.visit(document));
         stored.for_each(|judged| sifter.sift(&judged))?;
     }
     sifter.cleaned.largest = sifter.decided.largest()?;
@@ -138,14 +167,25 @@ fn read(
         move |chunk: Chunk| judge.judge(chunk)
     };
     let weigh = |judged: &Result<Judged>| judged.as_ref().map_or(0, Judged::weight);
-    let (mut is_seen, mut problems, mut account) = (vec![false; view.documents()], 0, Account::default());
+    let (mut is_seen, mut problems, mut account) =
+        (vec![false; view.documents()], 0, Account::default());
     watch.account(&account);
     parallel::ordered(settings.limits, source, worker, weigh, |judged| {
         let mut judged = judged?;
         judged.mark_repeated(view, &mut is_seen)?;
-        judged.problems.iter().for_each(|problem| watch.problem(problem));
+        judged
+            .problems
+            .iter()
+            .for_each(|problem| watch.problem(problem));
         problems += judged.problems.len() as u64;
-        watch.progress(judged.bytes.len() as u64, judged.lines.iter().filter(|(_, fate)| fate.is_document()).count() as u64);
+        watch.progress(
+            judged.bytes.len() as u64,
+            judged
+                .lines
+                .iter()
+                .filter(|(_, fate)| fate.is_document())
+                .count() as u64,
+        );
         watch.account(&judged.account);
         account.add(&judged.account);
         sink(judged).inspect_err(|_| stop.store(true, Ordering::Relaxed))
@@ -166,7 +206,12 @@ struct Decided<'v> {
 
 impl<'v> Decided<'v> {
     fn new(view: &'v View<'v>, lists: &'v Lists, measure: Measure) -> Self {
-        Self { view, cleaner: Cleaner::new(lists, measure), verdicts: HashMap::new(), stays: Vec::new() }
+        Self {
+            view,
+            cleaner: Cleaner::new(lists, measure),
+            verdicts: HashMap::new(),
+            stays: Vec::new(),
+        }
     }
 
     /// Decides the next document.
@@ -187,9 +232,18 @@ impl<'v> Decided<'v> {
     }
 
     fn largest(&self) -> Result<Vec<(String, u64)>> {
-        let mut groups: Vec<(usize, &(u32, u64))> = self.stays.iter().enumerate().filter(|(_, (_, dropped))| *dropped > 0).collect();
+        let mut groups: Vec<(usize, &(u32, u64))> = self
+            .stays
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, dropped))| *dropped > 0)
+            .collect();
         groups.sort_by_key(|(number, (_, dropped))| (Reverse(*dropped), *number));
-        groups.iter().take(LARGEST).map(|(_, (document, dropped))| Ok((self.view.id(*document as usize)?, *dropped))).collect()
+        groups
+            .iter()
+            .take(LARGEST)
+            .map(|(_, (document, dropped))| Ok((self.view.id(*document as usize)?, *dropped)))
+            .collect()
     }
 }
 
@@ -219,11 +273,15 @@ impl Sifter<'_, '_> {
             }
         }
         self.cleaned.bytes_read += judged.bytes.len() as u64;
-        let is_cut = judged.bytes[kept.clone()].last().is_some_and(|&last| last != b'\n');
+        let is_cut = judged.bytes[kept.clone()]
+            .last()
+            .is_some_and(|&last| last != b'\n');
         self.write(&judged.bytes, kept)?;
         // The next file must not go on in the last line of this one.
         put(self.out, if is_cut { b"\n" } else { b"" })?;
-        self.dropped.as_mut().map_or(Ok(()), |dropped| put(dropped, &records))
+        self.dropped
+            .as_mut()
+            .map_or(Ok(()), |dropped| put(dropped, &records))
     }
 
     fn write(&mut self, bytes: &[u8], kept: Range<usize>) -> Result<()> {
@@ -237,7 +295,12 @@ impl Sifter<'_, '_> {
         self.cleaned.changed += u64::from(matches!(fate, Fate::Changed));
     }
 
-    fn put_dropped(&mut self, records: &mut Vec<u8>, document: u32, verdict: Verdict) -> Result<()> {
+    fn put_dropped(
+        &mut self,
+        records: &mut Vec<u8>,
+        document: u32,
+        verdict: Verdict,
+    ) -> Result<()> {
         let (of, reason, shared, share) = match verdict {
             Verdict::Stays => return Ok(()),
             Verdict::Exact { of, shared } => (of, "\"exact\"", shared, 1.0),
@@ -252,7 +315,11 @@ impl Sifter<'_, '_> {
         }
         let (mut doc, mut other) = (Vec::new(), Vec::new());
         put_id(&mut doc, Format::Ndjson, &self.view.id(document as usize)?);
-        put_id(&mut other, Format::Ndjson, &self.view.id(self.decided.stays[of as usize].0 as usize)?);
+        put_id(
+            &mut other,
+            Format::Ndjson,
+            &self.view.id(self.decided.stays[of as usize].0 as usize)?,
+        );
         let fields = [
             ("doc", Value::Id(&doc)),
             ("duplicate_of", Value::Id(&other)),

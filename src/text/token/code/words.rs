@@ -2,13 +2,15 @@
 
 /// Operators of three and four characters, longest first. The first two of each are in [`PAIRS`].
 const LONG_OPERATORS: [&[u8]; 17] = [
-    b">>>=", b"&&=", b"&^=", b"**=", b"->*", b"...", b"..<", b"..=", b"<<<", b"<<=", b"<=>", b"===", b"!==", b">>=", b">>>", b"??=", b"||=",
+    b">>>=", b"&&=", b"&^=", b"**=", b"->*", b"...", b"..<", b"..=", b"<<<", b"<<=", b"<=>",
+    b"===", b"!==", b">>=", b">>>", b"??=", b"||=",
 ];
 
 /// Operators of two characters.
 const PAIRS: [&[u8; 2]; 36] = [
-    b"!=", b"!~", b"##", b"%=", b"&&", b"&=", b"&^", b"**", b"*=", b"++", b"+=", b"--", b"-=", b"->", b"..", b"/=", b"::", b":=", b";;",
-    b"<-", b"<<", b"<=", b"<>", b"==", b"=>", b"=~", b">=", b">>", b"?.", b"?:", b"??", b"^=", b"|=", b"|>", b"||", b"~=",
+    b"!=", b"!~", b"##", b"%=", b"&&", b"&=", b"&^", b"**", b"*=", b"++", b"+=", b"--", b"-=",
+    b"->", b"..", b"/=", b"::", b":=", b";;", b"<-", b"<<", b"<=", b"<>", b"==", b"=>", b"=~",
+    b">=", b">>", b"?.", b"?:", b"??", b"^=", b"|=", b"|>", b"||", b"~=",
 ];
 
 /// For each first byte of a pair the set of its second bytes: most operators are single, and are told so at once.
@@ -77,7 +79,10 @@ pub fn operator_len(rest: &[u8]) -> usize {
     if second >= 128 || SECONDS[first as usize & 127] >> second & 1 == 0 {
         return 1;
     }
-    LONG_OPERATORS.iter().find(|operator| rest.starts_with(operator)).map_or(2, |operator| operator.len())
+    LONG_OPERATORS
+        .iter()
+        .find(|operator| rest.starts_with(operator))
+        .map_or(2, |operator| operator.len())
 }
 
 #[cfg(test)]
@@ -89,6 +94,10 @@ mod tests {
         assert!(KEYWORDS.is_sorted() && KEYS.is_sorted());
         assert!(KEYWORDS.iter().all(|word| word.len() <= 16));
         assert!(LONG_OPERATORS.is_sorted_by_key(|operator| std::cmp::Reverse(operator.len())));
-        assert!(LONG_OPERATORS.iter().all(|long| PAIRS.iter().any(|pair| long.starts_with(*pair))));
+        assert!(
+            LONG_OPERATORS
+                .iter()
+                .all(|long| PAIRS.iter().any(|pair| long.starts_with(*pair)))
+        );
     }
 }
