@@ -24,7 +24,7 @@ use crate::{
 use std::{io::Write, ops::Range, path::Path};
 
 /// What is None is taken from the stream that comes in, or is the default.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct BlotOptions {
     pub tokenizer: Option<Tokenizer>,
     pub scheme: Option<String>,

@@ -11,7 +11,8 @@ use std::{
 };
 
 /// How many documents one run of `sync` may remove.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum MaxRemove {
     /// Nothing was said.
     #[default]
@@ -36,6 +37,20 @@ impl FromStr for MaxRemove {
                 }
             }
         }
+    }
+}
+
+impl TryFrom<String> for MaxRemove {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<MaxRemove> for String {
+    fn from(max_remove: MaxRemove) -> Self {
+        max_remove.to_string()
     }
 }
 

@@ -29,7 +29,7 @@ use crate::text::stream::LineParser;
 use std::path::PathBuf;
 
 /// Which documents to read, and how.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Options {
     /// Files, directories, or `-`; nothing means stdin, unless there is a list.
     pub paths: Vec<PathBuf>,
@@ -90,7 +90,8 @@ impl Default for Options {
 }
 
 /// What a file holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Records {
     /// One document.
     Text,

@@ -48,7 +48,7 @@ pub struct Parsed<'a> {
 }
 
 /// The names of the two fields that make a document.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct LineParser {
     pub id_field: String,
     pub text_field: String,

@@ -20,7 +20,8 @@ use crate::text::{scheme::TokenScheme, stream::Tokens};
 use html::Stripped;
 
 /// How text becomes tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Rule {
     Word,
     Char(usize),
@@ -110,7 +111,8 @@ impl Rule {
 }
 
 /// Turns texts into tokens; owns the buffers that are used again and again.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+#[serde(from = "Tokenization", into = "Tokenization")]
 pub struct Tokenizer {
     rule: Rule,
     strips_html: bool,

@@ -7,11 +7,23 @@ use crate::text::{
 };
 
 /// How documents become tokens: what a scheme says, without the buffers of a [`Tokenizer`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tokenization {
     pub rule: Rule,
     /// Markup of HTML is taken out first.
     pub strips_html: bool,
+}
+
+impl From<Tokenization> for Tokenizer {
+    fn from(tokenization: Tokenization) -> Self {
+        Self::new(tokenization.rule, tokenization.strips_html)
+    }
+}
+
+impl From<Tokenizer> for Tokenization {
+    fn from(tokenizer: Tokenizer) -> Self {
+        tokenizer.tokenization()
+    }
 }
 
 impl Default for Tokenization {
