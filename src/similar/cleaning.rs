@@ -8,7 +8,7 @@
 
 use super::{
     lists::{Forward, Lists},
-    scores::{Measure, Overlap, Score, Side},
+    scores::{DocumentSize, Measure, Overlap, Score},
 };
 
 /// What becomes of a document. Documents that stay are numbered in the order in which they were visited.
@@ -111,7 +111,7 @@ impl<'l> Cleaner<'l> {
         verdict
     }
 
-    fn nearest_in(&mut self, side: Side, sets: &[u32]) -> Verdict {
+    fn nearest_in(&mut self, side: DocumentSize, sets: &[u32]) -> Verdict {
         let mut left: u32 = sets
             .iter()
             .fold(0, |sum, &set| sum.saturating_add(self.lists.weight(set)));
@@ -144,7 +144,7 @@ impl<'l> Cleaner<'l> {
     }
 
     /// Whether any document can have enough of this one with so much in common: both measures are at most the share of this one.
-    fn can_be_enough(&self, side: Side, shared: u32) -> bool {
+    fn can_be_enough(&self, side: DocumentSize, shared: u32) -> bool {
         let of_itself = Measure {
             score: Score::Inclusion,
             ..self.measure
@@ -159,7 +159,7 @@ impl<'l> Cleaner<'l> {
         )
     }
 
-    fn drop_hopeless(&mut self, side: Side, left: u32, candidates: &mut Vec<u32>) {
+    fn drop_hopeless(&mut self, side: DocumentSize, left: u32, candidates: &mut Vec<u32>) {
         candidates.retain(|&number| {
             let (other, have) = (
                 self.lists.side(self.ranks[number as usize]),
@@ -181,7 +181,7 @@ impl<'l> Cleaner<'l> {
         });
     }
 
-    fn best(&self, side: Side, candidates: &[u32]) -> Verdict {
+    fn best(&self, side: DocumentSize, candidates: &[u32]) -> Verdict {
         let is_enough = |&&number: &&u32| {
             let (other, shared) = (
                 self.lists.side(self.ranks[number as usize]),

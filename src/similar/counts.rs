@@ -7,7 +7,7 @@
 //! set is in the file itself: how many blots of the range lead to it, how many contents it has, and of each how many are left out before it.
 
 use super::{
-    scores::{Measure, Overlap, Side},
+    scores::{DocumentSize, Measure, Overlap},
     top::LONG_SET,
 };
 use crate::{
@@ -494,7 +494,7 @@ impl Counted {
         let less = less_of(view, &files, max_df)?;
         let side = |content: u32| {
             let of = &view.contents()[content as usize];
-            Side {
+            DocumentSize {
                 blots: of
                     .blots
                     .saturating_sub(less.get(content as usize).copied().unwrap_or_default()),

@@ -7,7 +7,7 @@
 
 use super::{
     lists::{Forward, Lists},
-    scores::{Measure, Overlap, Side},
+    scores::{DocumentSize, Measure, Overlap},
 };
 
 /// A content that scores at least the threshold.
@@ -268,7 +268,7 @@ impl Join<'_> {
     }
 
     /// How many members can reach the threshold with no more than what is left.
-    fn reachable(&self, side: Side, members: &[u32], left: Overlap) -> usize {
+    fn reachable(&self, side: DocumentSize, members: &[u32], left: Overlap) -> usize {
         let can_reach = |&other: &u32| self.measure.can_reach(side, self.lists.side(other), left);
         match members {
             [.., last] if can_reach(last) => members.len(),
@@ -280,7 +280,7 @@ impl Join<'_> {
     pub(super) fn count_on(
         &self,
         scratch: &mut Scratch,
-        side: Side,
+        side: DocumentSize,
         members: &[u32],
         left: Overlap,
         more: Overlap,
@@ -307,7 +307,7 @@ impl Join<'_> {
     }
 
     /// Those that are dropped are never begun again: with still less left it cannot do.
-    fn drop_hopeless(&self, scratch: &mut Scratch, side: Side, left: Overlap) {
+    fn drop_hopeless(&self, scratch: &mut Scratch, side: DocumentSize, left: Overlap) {
         let mut candidates = std::mem::take(&mut scratch.candidates);
         candidates.retain(|&other| {
             let have = scratch.overlap(other);

@@ -3,7 +3,7 @@
 //! Contents are ranked by rising size, sets by rising df. So the contents of a set that can still be partners are a range of it, and the sets of a
 //! content, in order, begin with those that few others have.
 
-use super::scores::{Measure, Side};
+use super::scores::{DocumentSize, Measure};
 use crate::index::{View, posting::Sets};
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ pub struct Lists {
     content_at: Vec<u32>,
     rank_of: Vec<u32>,
     /// By rank, as are all that follow.
-    sides: Vec<Side>,
+    sides: Vec<DocumentSize>,
     /// Documents of each content.
     copies: Vec<u32>,
     /// The sum of 1/df over the blots that no other content has.
@@ -147,7 +147,7 @@ impl Lists {
         self.content_at[rank as usize]
     }
 
-    pub fn side(&self, rank: u32) -> Side {
+    pub fn side(&self, rank: u32) -> DocumentSize {
         self.sides[rank as usize]
     }
 
@@ -248,11 +248,11 @@ fn rarest_first(view: &View<'_>, sets: &Sets, max_df: u64) -> Vec<(u64, usize)> 
 }
 
 /// Contents with the blots that count.
-fn sides(view: &View<'_>, sets: &Sets, max_df: u64, less: &[u32]) -> Vec<Side> {
-    let mut sides: Vec<Side> = view
+fn sides(view: &View<'_>, sets: &Sets, max_df: u64, less: &[u32]) -> Vec<DocumentSize> {
+    let mut sides: Vec<DocumentSize> = view
         .contents()
         .iter()
-        .map(|content| Side {
+        .map(|content| DocumentSize {
             blots: content.blots,
         })
         .collect();

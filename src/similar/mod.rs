@@ -34,6 +34,6 @@ pub use discovery::{Discovery, Options};
 pub use gdic::{FoundBy, Gdic, GdicOptions, StopOf, copies_of};
 pub use join::{Join, Neighbour, Scratch};
 pub use lists::{Forward, Lists};
-pub use scores::{Measure, Overlap, Score, Side};
+pub use scores::{DocumentSize, Measure, Overlap, Score};
 pub use search::{Excluded, Match, Search, SearchScratch, Wanted};
 pub use top::{LONG_SET, LongSets};

@@ -3,7 +3,7 @@
 //! Blots are looked up one by one; those that lead to the same set are counted together, so that a set is walked once, however many
 //! windows of a passage lead to it.
 
-use super::scores::{Measure, Overlap, Side};
+use super::scores::{DocumentSize, Measure, Overlap};
 use crate::{
     base::error::Result,
     index::{At, Index, Posted},
@@ -137,7 +137,7 @@ impl Search<'_> {
     pub fn matches(
         &self,
         blots: &[u64],
-        side: Side,
+        side: DocumentSize,
         scratch: &mut SearchScratch,
         is_lean: bool,
         wanted: Option<&Wanted<'_>>,
@@ -152,7 +152,7 @@ impl Search<'_> {
                 self.count(segment, &kept, scratch, is_lean)?;
             }
         }
-        let side = Side { blots: counted };
+        let side = DocumentSize { blots: counted };
         let found = self.accepted(side, scratch)?;
         Ok((self.ranked(found, wanted)?, counted))
     }
@@ -270,7 +270,7 @@ impl Search<'_> {
     }
 
     /// Contents that reach the threshold; the counts are at zero again.
-    fn accepted(&self, side: Side, scratch: &mut SearchScratch) -> Result<Vec<Candidate>> {
+    fn accepted(&self, side: DocumentSize, scratch: &mut SearchScratch) -> Result<Vec<Candidate>> {
         let mut found = Vec::new();
         for (segment, counts) in scratch.segments.iter_mut().enumerate() {
             for place in counts.touched.drain(..) {
@@ -289,7 +289,7 @@ impl Search<'_> {
                     .blots
                     .saturating_sub(self.excluded.of.get(&at).copied().unwrap_or_default())
                     .max(shared);
-                let (other, overlap) = (Side { blots }, Overlap { shared, rarity });
+                let (other, overlap) = (DocumentSize { blots }, Overlap { shared, rarity });
                 if self.measure.accepts(side, other, overlap) {
                     let score = self.measure.score(side, other, overlap);
                     // Sums of the same in another order differ in their last digits; documents that are equally good must be so.

@@ -21,7 +21,7 @@ use crate::{
     },
     index::Index,
     report::{Excerpts, Format, Value, html::DocumentPage, put_id, put_names, put_record},
-    similar::{Excluded, Match, Measure, Score, Search, SearchScratch, Side, Wanted},
+    similar::{DocumentSize, Excluded, Match, Measure, Score, Search, SearchScratch, Wanted},
     text::corpus::{self, Content, Item, Source},
 };
 use std::{
@@ -325,7 +325,7 @@ impl Stage for Ask<'_> {
         let is_lean = self.answers != Answers::Documents && out.documents == 0;
         out.documents += 1;
         let start = out.bytes.len();
-        let written = self.answer(item, Side { blots: all }, is_lean, out);
+        let written = self.answer(item, DocumentSize { blots: all }, is_lean, out);
         written.map_err(|error| {
             out.bytes.truncate(start);
             error.to_string()
@@ -351,7 +351,7 @@ impl Ask<'_> {
     fn answer(
         &mut self,
         item: &Item<'_>,
-        side: Side,
+        side: DocumentSize,
         is_lean: bool,
         out: &mut Written,
     ) -> Result<()> {
