@@ -5,10 +5,7 @@ use super::{
     index::IndexArgs,
     output::Output,
 };
-use crate::{
-    base::parallel::Limits,
-    index::{Index, Stats, ranges_text, stats},
-};
+use crate::index::{Index, Stats, ranges_text, stats};
 use clap::Args;
 use std::{io::Write, process::ExitCode};
 
@@ -25,10 +22,7 @@ pub(super) struct StatsArgs {
 
 pub(super) fn run_stats(args: &StatsArgs) -> Result<ExitCode, anyhow::Error> {
     let threads = threads_of(None);
-    let stats = stats(
-        &Index::open(&args.of.index)?,
-        Limits::new(threads, 2 * threads as u64),
-    )?;
+    let stats = stats(&Index::open(&args.of.index)?, threads)?;
     let mut out = Output::open(None, false)?;
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&stats)?)?;

@@ -1,7 +1,7 @@
 //! The stages, one verb each: read, work in parallel, write in order.
 //!
 //! Output depends on input and options only, never on the number of threads. Memory is bounded by
-//! [`Limits::budget_bytes`] of input and results under way, by what each thread works on, by the largest
+//! [`Limits::memory_bytes`] of input and results in flight, by what each thread works on, by the largest
 //! single document, by some 5 MiB that are read ahead, and by [`SeenIds`].
 
 mod base_text;
@@ -52,7 +52,7 @@ pub use tokenize::{TokenizeOptions, tokenize};
 use crate::{
     base::{
         error::{Error, Place, Problem, Result},
-        parallel::{self, Limits},
+        parallel::{self, Budget, Limits},
     },
     text::{
         corpus::{self, Account, Chunk, Flaw, Item, LeftOut, Reader, SeenIds, Source},
@@ -191,25 +191,33 @@ fn run<S: Stage>(
         move |chunk| work(&mut stage, &mut reader, chunk)
     };
     let weigh = |worked: &Result<Worked<S::Out>>| worked.as_ref().map_or(0, Worked::weight);
-    parallel::ordered(settings.limits, source, worker, weigh, |worked| {
-        let mut worked = worked?;
-        if S::IDS_ARE_UNIQUE {
-            worked.drop_duplicates(&mut seen)?;
-        }
-        let documents = worked.ids.len() as u64;
-        // Those whose id came before have a text, too.
-        flaws.report(
-            &worked.flaws,
-            worked.file.as_ref(),
-            worked.sizes.len() as u64,
-            watch,
-        );
-        watch.progress(worked.bytes, documents);
-        watch.account(&worked.account);
-        account.add(&worked.account);
-        // Who waits for input would not hear of an error, such as a closed pipe.
-        sink(worked.out, worked.ids).inspect_err(|_| stop.store(true, Ordering::Relaxed))
-    })?;
+    let budget = Budget::Bytes(settings.limits.memory_bytes);
+    parallel::ordered(
+        settings.limits.threads,
+        budget,
+        source,
+        worker,
+        weigh,
+        |worked| {
+            let mut worked = worked?;
+            if S::IDS_ARE_UNIQUE {
+                worked.drop_duplicates(&mut seen)?;
+            }
+            let documents = worked.ids.len() as u64;
+            // Those whose id came before have a text, too.
+            flaws.report(
+                &worked.flaws,
+                worked.file.as_ref(),
+                worked.sizes.len() as u64,
+                watch,
+            );
+            watch.progress(worked.bytes, documents);
+            watch.account(&worked.account);
+            account.add(&worked.account);
+            // Who waits for input would not hear of an error, such as a closed pipe.
+            sink(worked.out, worked.ids).inspect_err(|_| stop.store(true, Ordering::Relaxed))
+        },
+    )?;
     flaws.finish(watch);
     Ok(Summary {
         problems: flaws.problems,

@@ -36,7 +36,7 @@ pub fn tokenize(
             with_spans: options.with_spans,
         },
         form: settings.form,
-        most_bytes: settings.limits.budget_bytes,
+        most_bytes: settings.limits.memory_bytes,
         tokenize: SchemeTokenizer::new(&scheme),
     };
     run_to_stream(&stage, source, &header, settings, out, watch)

@@ -307,7 +307,7 @@ fn write_as<K: Key>(
     let is_large =
         view.stored_blots().saturating_mul(size_of::<K>() as u64) > means.memory_bytes / 2;
     let targets = view.targets()?;
-    let (mut ranges, limits) = (view.ranges(), means.limits());
+    let (mut ranges, threads) = (view.ranges(), means.threads);
     let is_wanted = |slices: &Range<usize>| {
         files
             .parts
@@ -315,7 +315,7 @@ fn write_as<K: Key>(
             .any(|part| part.contains(&(slices.start / (SLICES / BUCKETS))))
     };
     ranges.retain(is_wanted);
-    let share_bytes = means.memory_bytes / (8 * limits.threads as u64);
+    let share_bytes = means.memory_bytes / (8 * threads as u64);
     let spill = is_large.then_some(SpillTo {
         directory: &means.tmp_dir,
         set_bytes: share_bytes,
@@ -328,7 +328,7 @@ fn write_as<K: Key>(
     let sorting = Sorting {
         bits: view.bits,
         documents: view.documents() as u32,
-        limits,
+        threads,
         ranges: &ranges,
         spill,
     };
@@ -341,6 +341,6 @@ fn write_as<K: Key>(
         effects,
         &inverted,
         words.as_ref().map(|words| words as &dyn WordLists),
-        limits,
+        threads,
     )
 }

@@ -13,7 +13,7 @@ use crate::{
         codec::{BitWriter, NumberCode},
         error::{Error, Result},
         files::{Sealed, SealedWriter},
-        parallel::{self, Limits, Weighted},
+        parallel,
     },
     index::posting::{BUCKETS, FINE_POSTINGS, Inverted, Key, first_blot},
 };
@@ -68,7 +68,7 @@ pub fn write<K: Key>(
     inverted: &Inverted<K>,
     scheme: &str,
     buckets: Range<usize>,
-    limits: Limits,
+    threads: usize,
 ) -> Result<()> {
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
@@ -80,7 +80,7 @@ pub fn write<K: Key>(
         buckets: buckets.clone(),
         first_blot: &first_blot,
         is_fine,
-        limits,
+        threads,
         failed: &failed,
     };
     let count = |kind: usize| units.clone().map(|unit| inverted.lengths(unit)[kind]).sum();
@@ -123,7 +123,7 @@ pub(super) struct SectionWriter<'a> {
     /// Of the bucket of a unit.
     pub first_blot: &'a (dyn Fn(usize) -> u64 + Sync),
     pub is_fine: bool,
-    pub limits: Limits,
+    pub threads: usize,
     pub failed: &'a dyn Fn(std::io::Error) -> Error,
 }
 
@@ -142,7 +142,7 @@ impl SectionWriter<'_> {
         let start = out.position();
         let first_bucket = (self.buckets.start as u64) << (bucket_bits - 8);
         let mut directory: Vec<u64> = Vec::new();
-        let source = units.clone().map(|item| Ok(Weighted { item, bytes: 1 }));
+        let source = units.clone();
         let encode = |unit| {
             keys(unit).map(|keys| {
                 encode(
@@ -154,11 +154,10 @@ impl SectionWriter<'_> {
                 )
             })
         };
-        parallel::ordered(
-            self.limits,
+        parallel::ordered_items(
+            self.threads,
             source,
             || encode,
-            |_| 1,
             |encoded: Result<Encoded>| {
                 let encoded = encoded?;
                 let mut at = out.position() - start;

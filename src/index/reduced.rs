@@ -13,7 +13,6 @@ use crate::{
         codec::NumberCode,
         error::{Error, Result},
         files::{Sealed, SealedWriter},
-        parallel::Limits,
     },
     index::posting::{
         BUCKETS, FINE_POSTINGS, Inverted, Key, NARROW_BITS, first_blot, put_keys, take_keys,
@@ -45,7 +44,7 @@ pub fn write_reduced<K: Key>(
     inverted: &Inverted<K>,
     scheme: &str,
     buckets: Range<usize>,
-    limits: Limits,
+    threads: usize,
 ) -> Result<()> {
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
@@ -72,7 +71,7 @@ pub fn write_reduced<K: Key>(
         buckets: buckets.clone(),
         first_blot: &first_blot,
         is_fine,
-        limits,
+        threads,
         failed: &failed,
     };
     let numbers = place_numbers(inverted.documents);
@@ -285,7 +284,7 @@ pub fn make_part(
     path: &Path,
     reduced: &Reduced,
     numbers: &SetNumbers,
-    limits: Limits,
+    threads: usize,
 ) -> Result<()> {
     if reduced.description.buckets != numbers.buckets {
         return Err(reduced
@@ -293,9 +292,9 @@ pub fn make_part(
             .damaged(0, "the numbers are those of another range"));
     }
     if reduced.description.bits <= NARROW_BITS {
-        make_part_as::<u64>(path, reduced, numbers, limits)
+        make_part_as::<u64>(path, reduced, numbers, threads)
     } else {
-        make_part_as::<u128>(path, reduced, numbers, limits)
+        make_part_as::<u128>(path, reduced, numbers, threads)
     }
 }
 
@@ -303,7 +302,7 @@ fn make_part_as<K: Key>(
     path: &Path,
     reduced: &Reduced,
     numbers: &SetNumbers,
-    limits: Limits,
+    threads: usize,
 ) -> Result<()> {
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
@@ -323,7 +322,7 @@ fn make_part_as<K: Key>(
         buckets: reduced.buckets(),
         first_blot: &first_blot,
         is_fine,
-        limits,
+        threads,
         failed: &failed,
     };
     let keys = |stretch: usize| reduced.keys::<K>(stretch, &numbers.numbers).map(Cow::Owned);

@@ -14,7 +14,6 @@ use crate::{
     base::{
         error::{Error, Result},
         files::{TempDir, durable},
-        parallel::Limits,
     },
     index::posting::{
         BUCKETS, Collector, Inverted, Key, Postings, WordCollector, WordCounts, WordLists, invert,
@@ -33,12 +32,6 @@ pub struct Means {
     pub threads: usize,
     /// Where temporary files go, if there must be any.
     pub tmp_dir: TempDir,
-}
-
-impl Means {
-    pub fn limits(&self) -> Limits {
-        Limits::new(self.threads, 2 * self.threads as u64)
-    }
 }
 
 /// Takes documents in order.
@@ -184,7 +177,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         } = numbering.settle(Some(&blots_of))?;
         let words = words.map(WordCollector::close).transpose()?;
         let words = words.as_ref().map(|words| words as &dyn WordLists);
-        let segment = files.write(documents, &effects, &inverted, words, means.limits())?;
+        let segment = files.write(documents, &effects, &inverted, words, means.threads)?;
         Ok((segment, next, numbers))
     }
 
@@ -213,7 +206,7 @@ impl<'i, K: Key> SegmentBuilder<'i, K> {
         write_documents(&path, &mut documents, &effects)?;
         if let Some(words) = words.map(WordCollector::close).transpose()? {
             for (path, range) in files.of_ranges("words").zip(files.ranges) {
-                words::write(&path, range.clone(), &words, means.limits())?;
+                words::write(&path, range.clone(), &words, means.threads)?;
             }
         }
         Ok(count)
@@ -271,7 +264,7 @@ impl SegmentFiles<'_> {
         effects: &Effects,
         inverted: &Inverted<K>,
         words: Option<&dyn WordLists>,
-        limits: Limits,
+        threads: usize,
     ) -> Result<SegmentEntry> {
         let path = |ending: &str| self.directory.join(format!("{}.{ending}", self.name));
         let mut files = vec![path("docs"), path("sets")];
@@ -285,12 +278,12 @@ impl SegmentFiles<'_> {
                 inverted,
                 self.scheme,
                 buckets.clone(),
-                limits,
+                threads,
             )?;
         }
         if let Some(words) = words {
             files.push(path("words"));
-            words::write(&files[files.len() - 1], self.range(), words, limits)?;
+            words::write(&files[files.len() - 1], self.range(), words, threads)?;
         }
         durable::sync_files(self.directory, &files)?;
         let files = files

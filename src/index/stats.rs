@@ -5,7 +5,7 @@ use super::{
     merge::{Found, Merger},
 };
 use crate::{
-    base::{error::Result, parallel::Limits},
+    base::error::Result,
     index::posting::{BUCKETS, Key, MakeUnits, SetDictionary, Sorting, Unit, WordLists},
 };
 use serde::Serialize;
@@ -71,7 +71,7 @@ pub struct DictionaryStats {
 const TOP: usize = 10;
 
 /// Reads everything once.
-pub fn stats(index: &Index, limits: Limits) -> Result<Stats> {
+pub fn stats(index: &Index, threads: usize) -> Result<Stats> {
     let manifest = &index.manifest;
     let (scheme, generation, generations) = (
         manifest.scheme.clone(),
@@ -93,7 +93,7 @@ pub fn stats(index: &Index, limits: Limits) -> Result<Stats> {
     let view = View::of(index)?;
     stats.free_numbers = index.free_numbers()?.len();
     stats.add_documents(&view)?;
-    let lengths = stats.add_blots(&view, limits)?;
+    let lengths = stats.add_blots(&view, threads)?;
     stats.dictionary = view
         .words()
         .map(|words| dictionary_stats(&view, &words))
@@ -146,18 +146,18 @@ impl Stats {
     }
 
     /// How many blots have how many documents, when every alias counts.
-    fn add_blots(&mut self, view: &View<'_>, limits: Limits) -> Result<BTreeMap<u64, u64>> {
+    fn add_blots(&mut self, view: &View<'_>, threads: usize) -> Result<BTreeMap<u64, u64>> {
         let weights: Vec<u64> = (0..view.contents().len() as u32)
             .map(|content| view.documents_of(content).len() as u64)
             .collect();
-        if let Some(lengths) = self.add_stored(view, &weights, limits)? {
+        if let Some(lengths) = self.add_stored(view, &weights, threads)? {
             return Ok(lengths);
         }
         let ranges = view.ranges();
         let sorting = Sorting {
             bits: view.bits,
             documents: 0,
-            limits,
+            threads,
             ranges: &ranges,
             spill: None,
         };
@@ -194,7 +194,7 @@ impl Stats {
         &mut self,
         view: &View<'_>,
         weights: &[u64],
-        limits: Limits,
+        threads: usize,
     ) -> Result<Option<BTreeMap<u64, u64>>> {
         let (mut lengths, mut own) = (
             BTreeMap::new(),
@@ -204,7 +204,7 @@ impl Stats {
                 .collect::<Vec<_>>(),
         );
         let (mut sets, mut members) = (0, 0);
-        let is_sound = view.for_each_stored(limits, |contents, uses| {
+        let is_sound = view.for_each_stored(threads, |contents, uses| {
             *lengths
                 .entry(
                     contents

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     base::{
         error::{Error, Place, Result},
-        parallel::{self, Limits, Weighted},
+        parallel,
     },
     index::posting::{
         BUCKETS, FINE_POSTINGS, SLICES, Sets, Sorting, StoredSets, blots_of, whole_buckets,
@@ -221,21 +221,21 @@ impl<'i> View<'i> {
     }
 
     /// All sets of two or more contents, each with the number of blots that lead to it.
-    pub fn sets(&self, limits: Limits) -> Result<Sets> {
-        if let Some(sets) = self.stored_sets(limits)? {
+    pub fn sets(&self, threads: usize) -> Result<Sets> {
+        if let Some(sets) = self.stored_sets(threads)? {
             return Ok(sets);
         }
-        self.sets_in(&(0..BUCKETS), limits)
+        self.sets_in(&(0..BUCKETS), threads)
     }
 
     /// The same of a range of blots, by their top eight bits: only the parts that have them need be open.
-    pub fn sets_in(&self, buckets: &Range<usize>, limits: Limits) -> Result<Sets> {
+    pub fn sets_in(&self, buckets: &Range<usize>, threads: usize) -> Result<Sets> {
         let mut ranges = self.ranges();
         ranges.retain(|slices| buckets.contains(&(slices.start / (SLICES / BUCKETS))));
         let sorting = Sorting {
             bits: self.bits,
             documents: 0,
-            limits,
+            threads,
             ranges: &ranges,
             spill: None,
         };
@@ -265,9 +265,9 @@ impl<'i> View<'i> {
     }
 
     /// The sets as they are stored, where that is what they are.
-    fn stored_sets(&self, limits: Limits) -> Result<Option<Sets>> {
+    fn stored_sets(&self, threads: usize) -> Result<Option<Sets>> {
         let (mut sets, mut sorted, mut is_in_order) = (StoredSets::default(), Vec::new(), true);
-        let is_sound = self.for_each_stored(limits, |contents, uses| {
+        let is_sound = self.for_each_stored(threads, |contents, uses| {
             let is_sorted = contents.is_sorted();
             is_in_order &= is_sorted;
             if is_sorted {
@@ -303,13 +303,13 @@ impl<'i> View<'i> {
     /// That can be done with one segment, all of which counts. If it is not so, the answer is false, and what `each` was called with is worth nothing.
     pub(super) fn for_each_stored(
         &self,
-        limits: Limits,
+        threads: usize,
         mut each: impl FnMut(&[u32], u64),
     ) -> Result<bool> {
         let ([segment], [contents]) = (&self.segments[..], &self.content_at[..]) else {
             return Ok(false);
         };
-        let Some(uses) = self.stored_uses(segment, limits)? else {
+        let Some(uses) = self.stored_uses(segment, threads)? else {
             return Ok(false);
         };
         let (mut is_sound, mut set) = (uses.is_sorted_by(|one, two| one >= two), Vec::new());
@@ -328,7 +328,7 @@ impl<'i> View<'i> {
     }
 
     /// How many blots have each set of a segment; none if one leads to a set that is not there.
-    fn stored_uses(&self, segment: &Segment, limits: Limits) -> Result<Option<Vec<u32>>> {
+    fn stored_uses(&self, segment: &Segment, threads: usize) -> Result<Option<Vec<u32>>> {
         let uses: Vec<AtomicU32> = (0..segment.sets.len()).map(|_| AtomicU32::new(0)).collect();
         let are_all_there = AtomicBool::new(true);
         let count = |set: u32| match uses.get(set as usize) {
@@ -347,25 +347,19 @@ impl<'i> View<'i> {
             }
         };
         let ranges = self.ranges();
-        parallel::ordered(
-            limits,
-            ranges.iter().map(|item| Ok(Weighted { item, bytes: 1 })),
-            worker,
-            |_| 1,
-            |done: Result<()>| done,
-        )?;
+        parallel::ordered_items(threads, ranges.iter(), worker, |done: Result<()>| done)?;
         Ok(are_all_there
             .into_inner()
             .then(|| uses.into_iter().map(AtomicU32::into_inner).collect()))
     }
 
     /// The same without some blots, and how many of each content's blots these are.
-    pub fn sets_without(&self, left_out: &LeftOut<'_>, limits: Limits) -> Result<(Sets, Vec<u32>)> {
+    pub fn sets_without(&self, left_out: &LeftOut<'_>, threads: usize) -> Result<(Sets, Vec<u32>)> {
         let ranges = self.ranges();
         let sorting = Sorting {
             bits: self.bits,
             documents: 0,
-            limits,
+            threads,
             ranges: &ranges,
             spill: None,
         };
@@ -399,7 +393,7 @@ impl<'i> View<'i> {
     /// Calls `each` with every blot of several contents in rising order, and what `of` says of them, which is asked on many threads.
     pub fn for_each_shared<T: Send>(
         &self,
-        limits: Limits,
+        threads: usize,
         of: impl Fn(&[u32]) -> T + Sync,
         mut each: impl FnMut(u64, T) -> Result<()>,
     ) -> Result<()> {
@@ -417,14 +411,10 @@ impl<'i> View<'i> {
                 Ok(found)
             }
         };
-        let source = ranges.iter().map(|item| Ok(Weighted { item, bytes: 1 }));
-        parallel::ordered(
-            limits,
-            source,
-            worker,
-            |_| 1,
-            |found: Result<Vec<_>>| found?.into_iter().try_for_each(|(blot, of)| each(blot, of)),
-        )
+        let source = ranges.iter();
+        parallel::ordered_items(threads, source, worker, |found: Result<Vec<_>>| {
+            found?.into_iter().try_for_each(|(blot, of)| each(blot, of))
+        })
     }
 
     /// The dictionary, if there is one, with the numbers of contents.

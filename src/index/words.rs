@@ -9,7 +9,7 @@ use crate::{
         codec::{Fields, put_varint},
         error::{Error, Result},
         files::{Sealed, SealedWriter},
-        parallel::{self, Limits, Weighted},
+        parallel,
     },
     index::posting::{BUCKETS, Times, WordLists, WordSink, bucket_of_word},
 };
@@ -42,13 +42,13 @@ pub fn write(
     path: &Path,
     buckets: Range<usize>,
     words: &dyn WordLists,
-    limits: Limits,
+    threads: usize,
 ) -> Result<()> {
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
     let mut starts = vec![out.position()];
     let (mut all_words, mut all_pairs) = (0, 0);
-    let source = buckets.clone().map(|item| Ok(Weighted { item, bytes: 1 }));
+    let source = buckets.clone();
     let encode = |bucket| -> Result<(Vec<u8>, u64, u64)> {
         let (mut bytes, mut count, mut pairs) = (Vec::new(), 0, 0);
         words.for_each_in(bucket, &mut |text, list| {
@@ -59,11 +59,10 @@ pub fn write(
         })?;
         Ok((bytes, count, pairs))
     };
-    parallel::ordered(
-        limits,
+    parallel::ordered_items(
+        threads,
         source,
         || encode,
-        |_| 1,
         |encoded| {
             let (bytes, words, pairs) = encoded?;
             all_words += words;
@@ -258,7 +257,7 @@ pub fn merge_words(
     path: &Path,
     buckets: Range<usize>,
     inputs: &[(PathBuf, Vec<u32>)],
-    limits: Limits,
+    threads: usize,
 ) -> Result<()> {
     let files = inputs
         .iter()
@@ -276,7 +275,7 @@ pub fn merge_words(
                 .zip(inputs.iter().map(|(_, targets)| &targets[..]))
                 .collect(),
         },
-        limits,
+        threads,
     )
 }
 
@@ -431,7 +430,7 @@ mod tests {
         ]);
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("words");
-        write(&path, 0..BUCKETS, &lists, Limits::new(2, 10)).unwrap();
+        write(&path, 0..BUCKETS, &lists, 2).unwrap();
         let file = WordFile::open(&path).unwrap();
         assert_eq!(file.counts(), (3, 6));
         let mut found = Vec::new();

@@ -73,7 +73,7 @@ pub struct CountOptions<'a> {
 pub fn write_counts(path: &Path, view: &View<'_>, options: &CountOptions<'_>) -> Result<()> {
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
-    let sets = view.sets_in(&options.buckets, options.limits)?;
+    let sets = view.sets_in(&options.buckets, options.limits.threads)?;
     let df = |set: &[u32]| {
         set.iter()
             .map(|&content| view.documents_of(content).len() as u64)
@@ -93,7 +93,7 @@ pub fn write_counts(path: &Path, view: &View<'_>, options: &CountOptions<'_>) ->
         rows,
     };
     counting
-        .write(&mut out, options.limits.budget_bytes / 16)
+        .write(&mut out, options.limits.memory_bytes / 16)
         .map_err(failed)?;
     let pairs = [start, out.position() - start];
     counting.write_long(&mut out).map_err(failed)?;

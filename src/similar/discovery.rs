@@ -11,7 +11,7 @@ use super::{
 use crate::{
     base::{
         error::{Error, Result},
-        parallel::{self, Limits, Weighted},
+        parallel::{self, Budget, Limits, Weighted},
     },
     index::{LeftOut, View},
 };
@@ -52,7 +52,7 @@ const MOST_LOTS: u64 = 64;
 
 impl<'v> Discovery<'v> {
     pub fn new(view: &'v View<'v>, options: Options) -> Result<Self> {
-        let sets = view.sets(options.limits)?;
+        let sets = view.sets(options.limits.threads)?;
         let lists = Lists::new(view, &sets, &options.measure, options.max_df);
         Ok(Self {
             view,
@@ -69,7 +69,7 @@ impl<'v> Discovery<'v> {
         if left_out.is_empty() {
             return Self::new(view, options);
         }
-        let (sets, of) = view.sets_without(left_out, options.limits)?;
+        let (sets, of) = view.sets_without(left_out, options.limits.threads)?;
         let lists = Lists::with_less(view, &sets, &options.measure, options.max_df, &of);
         Ok(Self {
             view,
@@ -174,7 +174,7 @@ impl<'v> Discovery<'v> {
             self.long_set,
             contents,
             count,
-            self.options.limits.budget_bytes / 8,
+            self.options.limits.memory_bytes / 8,
         )
     }
 
@@ -187,7 +187,7 @@ impl<'v> Discovery<'v> {
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
-        let kept = Kept::new(self.options.limits.budget_bytes / 8);
+        let kept = Kept::new(self.options.limits.memory_bytes / 8);
         let find_neighbours =
             |join: &Join<'_>, scratch: &mut Scratch, content: u32| match (orders, &self.counted) {
                 ([], None) => neighbours(join, scratch, content),
@@ -245,7 +245,7 @@ impl<'v> Discovery<'v> {
     ) -> Result<()> {
         let Limits {
             threads,
-            budget_bytes,
+            memory_bytes,
         } = self.options.limits;
         let mut next = 0;
         while next < count {
@@ -276,7 +276,8 @@ impl<'v> Discovery<'v> {
                 })
             });
             parallel::ordered(
-                Limits::new(threads, (budget_bytes / 4).min(MOST_WAITING_BYTES)),
+                threads,
+                Budget::Bytes((memory_bytes / 4).min(MOST_WAITING_BYTES)),
                 source,
                 worker,
                 &weigh,
@@ -293,7 +294,7 @@ impl<'v> Discovery<'v> {
         contents_of: &impl Fn(usize, &mut dyn FnMut(u32)),
     ) -> (Range<usize>, Forward) {
         let limit =
-            (self.options.limits.budget_bytes / 4 / 4).max(self.lists.members_count() / MOST_LOTS);
+            (self.options.limits.memory_bytes / 4 / 4).max(self.lists.members_count() / MOST_LOTS);
         let (mut is_wanted, mut sum, mut end) =
             (vec![false; self.lists.contents()], 0, items.start);
         let mut added = Vec::new();

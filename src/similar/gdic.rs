@@ -13,10 +13,7 @@
 //! work is that of joining the tables, and memory is bounded by the size of blocks. Both grow with the square of the number of documents, as does what is found.
 
 use crate::{
-    base::{
-        error::Result,
-        parallel::{self, Limits, Weighted},
-    },
+    base::{error::Result, parallel},
     index::{
         View,
         posting::{BUCKETS, Times, WordLists},
@@ -86,7 +83,7 @@ struct Counted {
 
 impl<W: WordLists> Gdic<W> {
     /// Reads all words once.
-    pub fn new(words: W, copies: Vec<u32>, options: GdicOptions, limits: Limits) -> Result<Self> {
+    pub fn new(words: W, copies: Vec<u32>, options: GdicOptions, threads: usize) -> Result<Self> {
         let contents = copies.len();
         let count = |bucket: usize| -> Result<Counted> {
             let mut counted = Counted {
@@ -108,7 +105,7 @@ impl<W: WordLists> Gdic<W> {
             vocabulary: vec![0; contents],
             ..Counted::default()
         };
-        for_each_bucket(limits, count, |counted| {
+        for_each_bucket(threads, count, |counted| {
             counted
                 .words
                 .into_iter()
@@ -179,17 +176,14 @@ fn documents_of(list: &[Times], copies: &[u32]) -> u64 {
 
 /// The words of each bucket, on many threads, in any order that is always the same.
 fn for_each_bucket<T: Send>(
-    limits: Limits,
+    threads: usize,
     of_bucket: impl Fn(usize) -> Result<T> + Sync,
     mut each: impl FnMut(T),
 ) -> Result<()> {
-    let source = (0..BUCKETS).map(|item| Ok(Weighted { item, bytes: 1 }));
-    let limits = Limits::new(limits.threads, 2 * limits.threads as u64);
-    parallel::ordered(
-        limits,
-        source,
+    parallel::ordered_items(
+        threads,
+        0..BUCKETS,
         || &of_bucket,
-        |_| 1,
         |found: Result<T>| found.map(&mut each),
     )
 }
@@ -433,13 +427,7 @@ mod tests {
         options: GdicOptions,
         rows: u32,
     ) -> Vec<(u32, u32, bool, bool)> {
-        let gdic = Gdic::new(
-            Texts(texts.to_vec()),
-            copies.to_vec(),
-            options,
-            Limits::new(2, 4),
-        )
-        .unwrap();
+        let gdic = Gdic::new(Texts(texts.to_vec()), copies.to_vec(), options, 2).unwrap();
         let contents = texts.len() as u32;
         let mut found = Vec::new();
         for start in (0..contents).step_by(rows as usize) {

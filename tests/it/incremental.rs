@@ -396,7 +396,7 @@ fn ensure_lookups(index: &Index, view: &View<'_>) {
     })
     .unwrap();
     assert_eq!(seen, view.postings());
-    let sets = view.sets(Limits::new(2, 4)).unwrap();
+    let sets = view.sets(2).unwrap();
     let shared: u64 = (0..sets.len())
         .map(|set| sets.uses()[set] * sets.get(set).len() as u64)
         .sum();

@@ -24,7 +24,7 @@ use crate::{
     base::{
         error::{Error, Result},
         files::TempDir,
-        parallel::{self, Limits, Weighted},
+        parallel::{self, Budget, Limits, Weighted},
     },
     blot::ordered_windows,
 };
@@ -192,7 +192,10 @@ impl Sift<'_> {
             })
         });
         let weigh = |made: &Result<R>| made.as_ref().map_or(0, &weigh);
-        parallel::ordered(self.limits, blocks, worker, weigh, |made| sink(made?))
+        let budget = Budget::Bytes(self.limits.memory_bytes);
+        parallel::ordered(self.limits.threads, budget, blocks, worker, weigh, |made| {
+            sink(made?)
+        })
     }
 }
 

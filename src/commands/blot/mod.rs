@@ -90,7 +90,7 @@ pub fn blot(
         blots: blots.only_blots(),
         codec,
         form: settings.form,
-        most_bytes: settings.limits.budget_bytes,
+        most_bytes: settings.limits.memory_bytes,
     };
     run_to_stream(&stage, source, &header, settings, out, watch)
 }

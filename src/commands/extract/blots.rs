@@ -39,7 +39,7 @@ pub fn write(
     for (lot, is_sorted) in lots(
         &counts,
         least..=most,
-        options.limits.budget_bytes / KEPT_BYTES,
+        options.limits.memory_bytes / KEPT_BYTES,
     ) {
         if is_sorted {
             writer.write_sorted(lot, out)?

@@ -252,7 +252,7 @@ pub fn extract_counted(
         counts,
         &measure,
         max_df,
-        options.limits.budget_bytes / 2,
+        options.limits.memory_bytes / 2,
     )?;
     let discovery = Discovery::counted(
         &view,

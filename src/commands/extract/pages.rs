@@ -4,7 +4,7 @@ use super::{Done, ExtractOptions, LeaveOut, discovery};
 use crate::{
     base::{
         error::{Error, Result},
-        parallel::{self, Limits, Weighted},
+        parallel::{self, Budget, Weighted},
     },
     commands::{
         Watch,
@@ -107,11 +107,9 @@ pub fn extract_pages(
             bytes: 1 << 16,
         })
     });
-    let limits = Limits::new(
-        options.limits.threads,
-        options.limits.budget_bytes.min(256 << 20),
-    );
-    parallel::ordered(limits, source, worker, weigh, |made| {
+    let threads = options.limits.threads;
+    let budget = Budget::Bytes(options.limits.memory_bytes.min(256 << 20));
+    parallel::ordered(threads, budget, source, worker, weigh, |made| {
         written.looked_at += 1;
         done(written.looked_at, all);
         match made? {

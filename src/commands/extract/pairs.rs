@@ -84,9 +84,9 @@ pub(super) fn write_rows(
 ) -> Result<()> {
     let Limits {
         threads,
-        budget_bytes,
+        memory_bytes,
     } = discovery.options.limits;
-    let limit = (budget_bytes / (8 * threads as u64)).min(8 << 20);
+    let limit = (memory_bytes / (8 * threads as u64)).min(8 << 20);
     // Written buffers are used again: where each document has many rows, fresh memory would cost more than the rows.
     let spare = Mutex::new(Vec::<Vec<u8>>::new());
     let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut Made| {

@@ -2,10 +2,7 @@
 
 use super::put;
 use crate::{
-    base::{
-        error::{Error, Result},
-        parallel::Limits,
-    },
+    base::error::{Error, Result},
     blot::select,
     commands::{BlotOptions, Settings, Stage, Summary, Watch, blot::ToBlots, run},
     index::{At, Index, Posted, Row, View},
@@ -47,10 +44,7 @@ pub fn spans(
     let blots = ToBlots::for_comparison(&BlotOptions::default(), index)?.with_spans();
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     blots.expect_in(&mut source);
-    let seen = Seen::new(
-        index,
-        Limits::new(settings.limits.threads, 4 * settings.limits.threads as u64),
-    )?;
+    let seen = Seen::new(index, settings.limits.threads)?;
     let mut names = Vec::new();
     put_names(&mut names, format, &["doc", "bytes", "spans", "seen"]);
     put(out, &names)?;
@@ -107,7 +101,7 @@ const AT_ONCE: usize = 128;
 
 impl Table {
     /// None if there are too many, or they are too wide.
-    fn new(view: &View<'_>, bits: u8, limits: Limits) -> Result<Option<Self>> {
+    fn new(view: &View<'_>, bits: u8, threads: usize) -> Result<Option<Self>> {
         let most = view.stored_blots();
         let start_bits = (most.max(1).ilog2() as u8)
             .saturating_sub(3)
@@ -119,7 +113,7 @@ impl Table {
         let shift = bits - start_bits;
         let (mut entries, mut starts) = (Vec::new(), Vec::with_capacity((1 << start_bits) + 1));
         view.for_each_shared(
-            limits,
+            threads,
             // Contents stand in the order of their first documents.
             |contents| view.documents_of(contents[0])[0],
             |blot, first| {
@@ -163,11 +157,11 @@ const NEVER: u32 = u32::MAX;
 const NOT_ASKED: u32 = u32::MAX - 1;
 
 impl<'i> Seen<'i> {
-    fn new(index: &'i Index, limits: Limits) -> Result<Self> {
+    fn new(index: &'i Index, threads: usize) -> Result<Self> {
         let view = View::by_id(index)?;
         let first_at = view.document_at();
         let unknown = |sets: u64| (0..sets).map(|_| AtomicU32::new(NOT_ASKED)).collect();
-        let shared = match Table::new(&view, index.scheme.bits, limits)? {
+        let shared = match Table::new(&view, index.scheme.bits, threads)? {
             Some(table) => SharedBlots::Table(table),
             None => SharedBlots::InIndex(
                 index

@@ -335,7 +335,7 @@ pub fn reduce_range(
                 &directory.join("words"),
                 buckets,
                 &words.collect::<Vec<_>>(),
-                options.means.limits(),
+                options.means.threads,
             )?;
         }
         Ok(())
@@ -343,14 +343,14 @@ pub fn reduce_range(
 }
 
 fn reduce_as<K: Key>(of: &RunsOf<'_>, scheme: &str, means: &Means, directory: &Path) -> Result<()> {
-    let inverted = of.invert::<K>(means.memory_bytes, &means.tmp_dir, means.limits())?;
+    let inverted = of.invert::<K>(means.memory_bytes, &means.tmp_dir, means.threads)?;
     write_set_runs(&directory.join("sets"), &inverted.sets, of.documents)?;
     write_reduced(
         &directory.join("postings"),
         &inverted,
         scheme,
         of.buckets.clone(),
-        means.limits(),
+        means.threads,
     )
 }
 
@@ -403,7 +403,7 @@ pub fn finish_part(
             &directory.join("part"),
             &reduced,
             &numbers,
-            options.means.limits(),
+            options.means.threads,
         )
     })
 }

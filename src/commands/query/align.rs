@@ -4,7 +4,7 @@ use crate::{
     align::{Passage, Prepared, Tally, exclusions::Rules},
     base::{
         error::{Error, Place, Problem, Result},
-        parallel::{self, Limits, Weighted},
+        parallel::{self, Budget, Limits, Weighted},
     },
     commands::{
         Asked, Watch,
@@ -72,7 +72,8 @@ pub fn align_pairs(
     let weigh = |(_, done): &Done| done.as_ref().map_or(0, Aligned::weight);
     let mut asked = Asked::default();
     parallel::ordered(
-        limits,
+        limits.threads,
+        Budget::Bytes(limits.memory_bytes),
         Lines::open(&options.list)?,
         worker,
         weigh,

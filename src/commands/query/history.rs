@@ -3,7 +3,7 @@
 use crate::{
     base::{
         error::{At, Error, Problem, Result},
-        parallel,
+        parallel::{self, Budget},
     },
     blot::DocumentPrinter,
     commands::{Asked, Gathered, Settings, Stage, Watch, flaws::Flaws, run},
@@ -91,44 +91,52 @@ pub fn sift_by_history(
         move |chunk: Chunk| read_lines(&mut prints, &mut reader, chunk)
     };
     let weigh = |lines: &Result<Lines>| lines.as_ref().map_or(0, Lines::weight);
-    parallel::ordered(settings.limits, source, worker, weigh, |lines| {
-        let lines = lines?;
-        flaws.report(
-            &lines.flaws,
-            lines.file.as_ref(),
-            lines.documents.len() as u64,
-            watch,
-        );
-        watch.account(&lines.account);
-        watch.progress(lines.bytes.len() as u64, lines.documents.len() as u64);
-        let mut pass = Pass {
-            lines: &lines,
-            next_line: 0,
-            next_document: 0,
-            kept: Vec::new(),
-            out,
-        };
-        let requests: Vec<_> = lines
-            .documents
-            .iter()
-            .map(|(id, print)| Request {
-                id,
-                print: *print,
-                add: options.add,
-            })
-            .collect();
-        let passed = history.ask_and_deliver(&requests, &mut |replies| {
-            asked.matches += replies
+    let budget = Budget::Bytes(settings.limits.memory_bytes);
+    parallel::ordered(
+        settings.limits.threads,
+        budget,
+        source,
+        worker,
+        weigh,
+        |lines| {
+            let lines = lines?;
+            flaws.report(
+                &lines.flaws,
+                lines.file.as_ref(),
+                lines.documents.len() as u64,
+                watch,
+            );
+            watch.account(&lines.account);
+            watch.progress(lines.bytes.len() as u64, lines.documents.len() as u64);
+            let mut pass = Pass {
+                lines: &lines,
+                next_line: 0,
+                next_document: 0,
+                kept: Vec::new(),
+                out,
+            };
+            let requests: Vec<_> = lines
+                .documents
                 .iter()
-                .filter(|reply| !reply.matches.is_empty())
-                .count() as u64;
-            pass.pass(replies)
-        });
-        // There may be lines without any document.
-        passed
-            .and_then(|()| pass.pass(&[]))
-            .inspect_err(|_| stop.store(true, Ordering::Relaxed))
-    })?;
+                .map(|(id, print)| Request {
+                    id,
+                    print: *print,
+                    add: options.add,
+                })
+                .collect();
+            let passed = history.ask_and_deliver(&requests, &mut |replies| {
+                asked.matches += replies
+                    .iter()
+                    .filter(|reply| !reply.matches.is_empty())
+                    .count() as u64;
+                pass.pass(replies)
+            });
+            // There may be lines without any document.
+            passed
+                .and_then(|()| pass.pass(&[]))
+                .inspect_err(|_| stop.store(true, Ordering::Relaxed))
+        },
+    )?;
     history.close()?;
     flaws.finish(watch);
     asked.problems = flaws.problems;

@@ -4,7 +4,7 @@ use super::documents::Documents;
 use crate::{
     base::{
         error::{Error, Result},
-        parallel::{self, Limits, Weighted},
+        parallel,
     },
     index::{Means, posting::Buckets},
     report::{Format, put_id},
@@ -28,7 +28,7 @@ fn document_of([_, place]: Key) -> u32 {
 /// All places of chunks.
 pub struct Chunks {
     buckets: Buckets<2>,
-    limits: Limits,
+    threads: usize,
 }
 
 impl Chunks {
@@ -36,7 +36,7 @@ impl Chunks {
         let buckets = Buckets::new(BUCKETS, means.memory_bytes / 2, means.tmp_dir.clone());
         Self {
             buckets,
-            limits: Limits::new(means.threads, 2 * means.threads as u64),
+            threads: means.threads,
         }
     }
 
@@ -56,7 +56,6 @@ impl Chunks {
         work: impl Fn(&[Key], &mut M) -> Result<()> + Sync,
         mut sink: impl FnMut(M) -> Result<()>,
     ) -> Result<()> {
-        let buckets = (0..BUCKETS).map(|item| Ok::<_, Error>(Weighted { item, bytes: 1 }));
         let is_shared = |places: &&[Key]| {
             let (first, last) = (
                 document_of(places[0]),
@@ -73,13 +72,9 @@ impl Chunks {
                 Ok(made)
             }
         };
-        parallel::ordered(
-            self.limits,
-            buckets,
-            worker,
-            |_| 1,
-            |made: Result<M>| sink(made?),
-        )
+        parallel::ordered_items(self.threads, 0..BUCKETS, worker, |made: Result<M>| {
+            sink(made?)
+        })
     }
 }
 

@@ -28,7 +28,7 @@ use std::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-/// So many bytes of hashes are under way.
+/// Threads, and the bytes of hashes that may be in flight.
 pub fn block_limits(means: &Means) -> Limits {
     Limits::new(means.threads, 16 << 20)
 }

@@ -9,9 +9,9 @@ use super::{
 };
 use crate::{
     base::{
-        error::{Error, Result},
+        error::Result,
         files::{TempDir, TempFile},
-        parallel::{self, Limits, Weighted},
+        parallel,
     },
     text::scheme::BlotScheme,
 };
@@ -93,7 +93,7 @@ pub struct Collector<K> {
     pub(super) runs: Vec<Run>,
     /// Where runs are, once there is one.
     pub(super) file: Option<TempFile>,
-    pub(super) limits: Limits,
+    pub(super) threads: usize,
     pub(super) directory: TempDir,
     /// How many blots each document has, of those that are in a run.
     pub(super) blots_of: Vec<u32>,
@@ -199,13 +199,12 @@ impl<K: Key> Collector<K> {
             .map(|_| Bucket { pieces: Vec::new() })
             .collect();
         let keys_limit = (memory_bytes / size_of::<K>() as u64).max(1);
-        let limits = Limits::new(threads, 2 * threads as u64);
         Self {
             bits,
             buckets,
             runs: Vec::new(),
             file: None,
-            limits,
+            threads,
             directory,
             blots_of: Vec::new(),
             in_memory: 0..0,
@@ -253,14 +252,9 @@ impl<K: Key> Collector<K> {
                 file.as_ref().map_or(Ok(()), |file| out.copy(run, file))?;
             }
             out.start();
-            let source = self.buckets[buckets.clone()].iter_mut().map(|bucket| {
-                Ok::<_, Error>(Weighted {
-                    item: bucket,
-                    bytes: 1,
-                })
-            });
+            let source = self.buckets[buckets.clone()].iter_mut();
             let pack = || |bucket: &mut Bucket<K>| PackedBucket::of(&bucket.sorted(&tally), bits);
-            parallel::ordered(self.limits, source, pack, |_| 1, |packed| out.push(&packed))?;
+            parallel::ordered_items(self.threads, source, pack, |packed| out.push(&packed))?;
             out.finish()?;
         }
         tally.add_to(&mut self.blots_of);
@@ -270,7 +264,7 @@ impl<K: Key> Collector<K> {
 
     /// Writes what is in memory as a run: buckets are sorted in parallel, and written in order.
     pub(super) fn spill(&mut self) -> Result<()> {
-        let (bits, limits, tally) = (self.bits, self.limits, Tally::new(self.in_memory.clone()));
+        let (bits, threads, tally) = (self.bits, self.threads, Tally::new(self.in_memory.clone()));
         let mut file = self
             .file
             .take()
@@ -279,17 +273,11 @@ impl<K: Key> Collector<K> {
             starts: vec![file.bytes()],
             keys: Vec::with_capacity(SLICES),
         };
-        let buckets = self.buckets.iter_mut().map(|bucket| {
-            Ok::<_, Error>(Weighted {
-                item: bucket,
-                bytes: 1,
-            })
-        });
-        parallel::ordered(
-            limits,
+        let buckets = self.buckets.iter_mut();
+        parallel::ordered_items(
+            threads,
             buckets,
             || |bucket: &mut Bucket<K>| PackedBucket::of(&bucket.sorted(&tally), bits),
-            |_| 1,
             |packed| {
                 file.append(&packed.bytes)?;
                 run.push(&packed);

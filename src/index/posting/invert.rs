@@ -9,11 +9,7 @@ use super::{
     sort::sorted,
     tally::Tally,
 };
-use crate::base::{
-    error::Result,
-    files::TempFile,
-    parallel::{self, Limits, Weighted},
-};
+use crate::base::{error::Result, files::TempFile, parallel};
 use std::{
     borrow::Cow,
     ops::Range,
@@ -108,7 +104,7 @@ pub fn invert<K: Key>(
     memory_bytes: u64,
     keeps_single: Option<&(dyn Fn(&K) -> bool + Sync)>,
 ) -> Result<(Inverted<K>, Vec<u32>)> {
-    let (limits, bits) = (collector.limits, collector.bits);
+    let (threads, bits) = (collector.threads, collector.bits);
     let is_spilled = collector.file.is_some();
     if is_spilled {
         collector.spill()?;
@@ -122,7 +118,7 @@ pub fn invert<K: Key>(
         mut blots_of,
         ..
     } = collector;
-    let share_bytes = memory_bytes / (4 * limits.threads as u64);
+    let share_bytes = memory_bytes / (4 * threads as u64);
     let ranges = if is_spilled {
         let keys_in = |slices: &Range<usize>| runs.iter().map(|run| run.keys(slices)).sum::<u64>();
         let is_fine = keys_in(&(0..SLICES)) >= FINE_POSTINGS;
@@ -154,7 +150,7 @@ pub fn invert<K: Key>(
     let (mut inverted, _) = Sorting {
         bits,
         documents,
-        limits,
+        threads,
         ranges: &ranges,
         spill,
     }
@@ -186,7 +182,7 @@ pub trait MakeUnits<K>: Send {
 pub struct Sorting<'a> {
     pub bits: u8,
     pub documents: u32,
-    pub limits: Limits,
+    pub threads: usize,
     /// Slices of the blot space, in rising order; see [`Inverted`].
     pub ranges: &'a [Range<usize>],
     /// Where units and sets go, unless they stay in memory.
@@ -229,7 +225,7 @@ impl Sorting<'_> {
                 closed: self.spill.map(Closed::new).transpose()?,
             }))
         };
-        let workers = (0..self.limits.threads)
+        let workers = (0..self.threads)
             .map(|_| worker())
             .collect::<Result<Vec<_>>>()?;
         let next = AtomicUsize::new(0);
@@ -258,20 +254,11 @@ impl Sorting<'_> {
             shared: 0,
             single: 0,
         };
-        let source = self
-            .ranges
-            .iter()
-            .map(|item| Ok(Weighted { item, bytes: 1 }));
-        parallel::ordered(
-            self.limits,
-            source,
-            work,
-            |_| 1,
-            |made: Result<_>| {
-                let (bucket, dictionary, made) = made?;
-                units.push(bucket, dictionary, made)
-            },
-        )?;
+        let source = self.ranges.iter();
+        parallel::ordered_items(self.threads, source, work, |made: Result<_>| {
+            let (bucket, dictionary, made) = made?;
+            units.push(bucket, dictionary, made)
+        })?;
         let workers = workers
             .into_iter()
             .map(|worker| worker.into_inner().unwrap_or_else(PoisonError::into_inner))

@@ -15,7 +15,6 @@ use crate::{
     base::{
         error::{Error, Result},
         files::{Sealed, SealedWriter, TempDir, TempFile},
-        parallel::Limits,
     },
     index::posting::SpillTo,
     text::scheme::BlotScheme,
@@ -313,7 +312,7 @@ impl RunsOf<'_> {
         &self,
         memory_bytes: u64,
         directory: &TempDir,
-        limits: Limits,
+        threads: usize,
     ) -> Result<Inverted<K>> {
         let keys_in = |slices: &Range<usize>| {
             self.files
@@ -323,7 +322,7 @@ impl RunsOf<'_> {
         };
         let slices = slices_of_all(&self.buckets);
         let is_large = keys_in(&slices).saturating_mul(size_of::<K>() as u64) > memory_bytes / 2;
-        let share_bytes = memory_bytes / (4 * limits.threads as u64);
+        let share_bytes = memory_bytes / (4 * threads as u64);
         let keys_limit =
             (self.postings >= FINE_POSTINGS).then_some(share_bytes / size_of::<K>() as u64);
         let ranges = ranges_of(slices, keys_in, keys_limit);
@@ -334,7 +333,7 @@ impl RunsOf<'_> {
         let sorting = Sorting {
             bits: self.bits,
             documents: self.documents,
-            limits,
+            threads,
             ranges: &ranges,
             spill,
         };

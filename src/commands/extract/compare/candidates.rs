@@ -7,7 +7,7 @@ use crate::{
         codec::{Fields, put_varint},
         error::Result,
         files::{Mapping, TempDir, TempFile},
-        parallel::{self, Limits, Weighted},
+        parallel::{self, Budget, Limits, Weighted},
     },
     index::WordMerger,
     similar::{Discovery, Gdic},
@@ -76,9 +76,9 @@ impl Candidates for ByWords<'_> {
     fn for_each_row(&self, rows: Range<u32>, each: &mut EachRow<'_>) -> Result<()> {
         let Limits {
             threads,
-            budget_bytes,
+            memory_bytes,
         } = self.limits;
-        let most = budget_bytes / (4 * threads as u64 * self.gdic.row_bytes().max(1));
+        let most = memory_bytes / (4 * threads as u64 * self.gdic.row_bytes().max(1));
         let step = most.clamp(1, (rows.len() as u64).div_ceil(threads as u64).max(1)) as u32;
         let blocks = rows
             .clone()
@@ -97,7 +97,8 @@ impl Candidates for ByWords<'_> {
         };
         let source = blocks.map(|item| Ok(Weighted { item, bytes: 1 }));
         parallel::ordered(
-            Limits::new(threads, threads as u64),
+            threads,
+            Budget::Items(threads as u64),
             source,
             || &find,
             |_| 1,

@@ -23,7 +23,7 @@ use super::{Done, ExtractOptions, WhichPairs, Without, discovery};
 use crate::{
     base::{
         error::{Error, Place, Result},
-        parallel::{self, Limits, Weighted},
+        parallel::{self, Budget, Limits, Weighted},
     },
     commands::{Settings, Watch},
     index::{Index, LeftOut, View},
@@ -167,7 +167,7 @@ fn by_words<'v>(
     };
     let limits = options.blots.limits;
     Ok(ByWords {
-        gdic: Gdic::new(words, copies_of(view), options.gdic, limits)?,
+        gdic: Gdic::new(words, copies_of(view), options.gdic, limits.threads)?,
         limits,
     })
 }
@@ -222,7 +222,8 @@ impl Comparison<'_> {
                 .map_or(0, |found| found.iter().map(bytes).sum::<usize>() as u64)
         };
         parallel::ordered(
-            Limits::new(limits.threads, limits.budget_bytes / 4),
+            limits.threads,
+            Budget::Bytes(limits.memory_bytes / 4),
             source,
             worker,
             weigh,

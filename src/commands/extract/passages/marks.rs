@@ -3,10 +3,7 @@
 //! A window that the same token stands before, wherever it is, begins no passage: one that began there could be longer. That is most windows of what
 //! was copied, and they are told as documents are read, so that only the others are ever sorted.
 
-use crate::{
-    base::{error::Result, parallel::Limits},
-    index::View,
-};
+use crate::{base::error::Result, index::View};
 use std::{
     hint::black_box,
     sync::atomic::{AtomicU64, Ordering},
@@ -40,7 +37,7 @@ pub const ALONE: u32 = u32::MAX;
 
 impl Marks {
     /// `most`: of so many blots there is a table.
-    pub fn new(view: &View<'_>, bits: u8, limits: Limits, most: Option<u64>) -> Result<Self> {
+    pub fn new(view: &View<'_>, bits: u8, threads: usize, most: Option<u64>) -> Result<Self> {
         let blots = view.stored_blots();
         if blots > most.unwrap_or(MOST_ENTRIES) {
             return Ok(Self { bits, table: None });
@@ -52,7 +49,7 @@ impl Marks {
         let (mut entries, mut starts) = (Vec::new(), Vec::with_capacity((1 << start_bits) + 1));
         let mut last = None;
         view.for_each_shared(
-            limits,
+            threads,
             |_| (),
             |blot, ()| {
                 let kept = blot >> (bits - start_bits - low_bits);

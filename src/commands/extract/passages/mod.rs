@@ -40,7 +40,7 @@ use crate::{
         codec::to_json,
         error::{Error, Result},
         files::{Mapping, TempDir, TempFile},
-        parallel::{self, Limits, Weighted},
+        parallel::{self, Budget, Limits, Weighted},
     },
     blot::{self, select},
     commands::{BlotOptions, Settings, Summary, Watch, blot::ToBlots, run},
@@ -104,12 +104,7 @@ fn passages_with(
     let taboo = Taboo::read(&options.taboo, &blots, min_tokens, settings, watch)?;
     let mut source = stored::open(&view, options.by_id.as_deref(), settings)?;
     blots.expect_in(&mut source);
-    let marks = Marks::new(
-        &view,
-        index.scheme.bits,
-        Limits::new(threads, 4 * threads as u64),
-        most_blots,
-    )?;
+    let marks = Marks::new(&view, index.scheme.bits, threads, most_blots)?;
     let mut store = Store::new(index, marks.ranks(), options.memory_bytes / 2)?;
     let is_dna = Tokenizer::is_dna(&index.scheme.tokens);
     let (hashes, ranks) = (Vec::new(), Vec::new());
@@ -232,7 +227,7 @@ fn find(
     min_tokens: u32,
     limits: Limits,
 ) -> Result<Repeats> {
-    let mut by_weight = Buckets::new(CLASSES, limits.budget_bytes, TempDir(None));
+    let mut by_weight = Buckets::new(CLASSES, limits.memory_bytes, TempDir(None));
     let mut file = TempFile::new(&TempDir(None))?;
     let add = |found: Vec<(Repeat, u64)>,
                places: &[u8],
@@ -282,7 +277,8 @@ fn find(
             (8 * found.places.len() + 48 * found.repeats.len()) as u64
         })
     };
-    parallel::ordered(limits, source, worker, weigh, |found| {
+    let budget = Budget::Bytes(limits.memory_bytes);
+    parallel::ordered(limits.threads, budget, source, worker, weigh, |found| {
         let FoundIn { repeats, places } = found?;
         add(repeats, places.as_flattened(), &mut file, &mut by_weight)
     })?;

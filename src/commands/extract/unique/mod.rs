@@ -15,7 +15,7 @@ use crate::{
     base::{
         error::{Error, Result},
         files::TempDir,
-        parallel::{self, Limits},
+        parallel::{self, Budget, Limits},
     },
     commands::{Settings, Watch},
     index::{Index, View},
@@ -170,26 +170,34 @@ fn read(
     let (mut is_seen, mut problems, mut account) =
         (vec![false; view.documents()], 0, Account::default());
     watch.account(&account);
-    parallel::ordered(settings.limits, source, worker, weigh, |judged| {
-        let mut judged = judged?;
-        judged.mark_repeated(view, &mut is_seen)?;
-        judged
-            .problems
-            .iter()
-            .for_each(|problem| watch.problem(problem));
-        problems += judged.problems.len() as u64;
-        watch.progress(
-            judged.bytes.len() as u64,
+    let budget = Budget::Bytes(settings.limits.memory_bytes);
+    parallel::ordered(
+        settings.limits.threads,
+        budget,
+        source,
+        worker,
+        weigh,
+        |judged| {
+            let mut judged = judged?;
+            judged.mark_repeated(view, &mut is_seen)?;
             judged
-                .lines
+                .problems
                 .iter()
-                .filter(|(_, fate)| fate.is_document())
-                .count() as u64,
-        );
-        watch.account(&judged.account);
-        account.add(&judged.account);
-        sink(judged).inspect_err(|_| stop.store(true, Ordering::Relaxed))
-    })?;
+                .for_each(|problem| watch.problem(problem));
+            problems += judged.problems.len() as u64;
+            watch.progress(
+                judged.bytes.len() as u64,
+                judged
+                    .lines
+                    .iter()
+                    .filter(|(_, fate)| fate.is_document())
+                    .count() as u64,
+            );
+            watch.account(&judged.account);
+            account.add(&judged.account);
+            sink(judged).inspect_err(|_| stop.store(true, Ordering::Relaxed))
+        },
+    )?;
     account.ensure_documents(&settings.corpus)?;
     Ok(problems)
 }
