@@ -1,7 +1,7 @@
 # make          the programs, in target/release
 # make help     what else there is
 #
-# `make test` and `make demo` need nothing prepared: they install what the machine lacks.
+# Nothing has to be prepared: `make demo` installs what building needs, `make test` what the tests need as well.
 
 prefix      ?= /usr/local
 exec_prefix ?= $(prefix)
@@ -35,9 +35,9 @@ $(BUILT) &: $(SOURCES)
 	$(CARGO) build --release --locked --bins
 	@touch $(BUILT)
 
-demo: | deps                            ## find the copies in testdata/corpus
+demo: | deps-build                      ## find the copies in testdata/corpus
 	@$(MAKE) --no-print-directory --silent build
-	@scripts/demo
+	@scripts/dev/demo
 
 install: $(BUILT) $(PAGES_1)            ## programs, man pages and completions, under $(DESTDIR)$(prefix)
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(bindir) $(mandir)/man1 $(mandir)/man5 $(mandir)/man7 $(bashdir) $(zshdir) $(fishdir))
@@ -70,9 +70,9 @@ lint: | deps                            ## formatting, clippy, layers, man pages
 	@$(CARGO) fmt --check
 	@$(CARGO) clippy --quiet --all-targets --locked -- -D warnings
 	@$(CARGO) check --quiet --no-default-features --locked
-	@scripts/check-layers
+	@scripts/dev/check-layers
 	@$(CARGO) build --quiet --locked --bins
-	@scripts/check-man $(CARGO_TARGET_DIR)/debug
+	@scripts/dev/check-man $(CARGO_TARGET_DIR)/debug
 
 man: $(BUILT)                           ## regenerate man/*.1 from the programs' own arguments
 	@rm -f $(PAGES_1)
@@ -84,44 +84,47 @@ man/%.1: | $(BUILT)
 
 evaluate: | deps                        ## how good the answers are, beside the papers' figures and other tools
 	@$(MAKE) --no-print-directory --silent build
-	@scripts/evaluate
+	@scripts/evaluate/all
 
-# History with 27 million entries, which takes an hour, on request: scripts/bench-history
+# History with 27 million entries, which takes an hour, on request: scripts/bench/history
 BENCH_ENTRIES ?= 270000 2700000
 
 bench: | deps                           ## speed and memory: streams, index, extraction, growth, shared chunks, reports, history, service, shards, other tools
 	@$(MAKE) --no-print-directory --silent build
-	@scripts/bench
-	@scripts/bench-table
-	@scripts/bench-spex
-	@scripts/bench-pages
-	@scripts/bench-history $(BENCH_ENTRIES)
-	@scripts/bench-service $(BENCH_ENTRIES)
-	@scripts/bench-shard
-	@scripts/peers
+	@scripts/bench/speed
+	@scripts/bench/table
+	@scripts/bench/spex
+	@scripts/bench/pages
+	@scripts/bench/history $(BENCH_ENTRIES)
+	@scripts/bench/service $(BENCH_ENTRIES)
+	@scripts/bench/shard
+	@scripts/bench/peers
 
 peers: | deps                           ## the same question to this tool and to others, from PyPI
 	@$(MAKE) --no-print-directory --silent build
-	@scripts/peers
+	@scripts/bench/peers
 
 soak: | deps-dev                        ## kill writers at every instant, then fuzz each target for FUZZ_SECONDS (60)
-	@scripts/soak
+	@scripts/dev/soak
 
 clean:                                  ## remove what was built
 	$(CARGO) clean --quiet
 	rm -rf tests/fuzz/target
 
+deps-build:
+	@scripts/dev/install-deps --build
+
 deps:
-	@scripts/install-deps
+	@scripts/dev/install-deps
 
 deps-cluster:
-	@scripts/install-deps --cluster
+	@scripts/dev/install-deps --cluster
 
 deps-dev:
-	@scripts/install-deps --dev
+	@scripts/dev/install-deps --dev
 
 help:                                   ## this list
 	@awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: all build demo install uninstall test test-cluster lint man evaluate bench peers soak clean deps deps-cluster deps-dev help
+.PHONY: all build demo install uninstall test test-cluster lint man evaluate bench peers soak clean deps deps-build deps-cluster deps-dev help
 .DELETE_ON_ERROR:

@@ -1,7 +1,7 @@
 //! Find copied text in large document collections.
 //!
 //! The modules follow the data flow, and each uses only modules declared above it
-//! (`scripts/check-layers` enforces this):
+//! (`scripts/dev/check-layers` enforces this):
 //!
 //! ```text
 //! corpus ──► tokens ──► blots ──► index ──► pairs, table, clusters, …

@@ -847,7 +847,7 @@ fn the_removal_of_a_lost_entry_is_not_that_of_another() {
 
 /// A measurement, not a test: `cargo test --release --lib scan_against_memory -- --ignored --nocapture`.
 #[test]
-#[ignore = "it measures; see scripts/bench-history"]
+#[ignore = "it measures; see scripts/bench/history"]
 fn scan_against_memory() {
     let some: Vec<Body> = many(1 << 20, 3)
         .iter()

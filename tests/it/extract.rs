@@ -705,7 +705,7 @@ fn pairs_judged_by_groups_of_versions() {
     // 2 of 4 pairs of versions; 2 of 4 are right; of a1's pairs 2 in 3, all of a2's and a3's, none of b1's: (⅔ + 1 + 1 + 0) ÷ 4.
     let judged = work
         .shell(&format!(
-            "{}/scripts/deco --judge groups pairs",
+            "{}/scripts/evaluate/versions --judge groups pairs",
             root().display()
         ))
         .ok_text();

@@ -87,7 +87,7 @@ fn browse(work: &Work, page: &str, script: &str) -> Option<(Value, Value)> {
         .unwrap();
     let output = child.wait_with_output().unwrap();
     if output.status.code() == Some(77) {
-        eprintln!("skipped: no browser; scripts/install-deps installs chromium");
+        eprintln!("skipped: no browser; scripts/dev/install-deps installs chromium");
         return None;
     }
     assert!(output.status.success());

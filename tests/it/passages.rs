@@ -402,7 +402,7 @@ fn a_terminal_gets_excerpts() {
 }
 
 fn plagdet(work: &Work, arguments: &[&str]) -> Ran {
-    Ran(Command::new(root().join("scripts/plagdet"))
+    Ran(Command::new(root().join("scripts/evaluate/plagdet"))
         .args(arguments)
         .current_dir(work.dir.path())
         .output()

@@ -9,7 +9,7 @@ const COPY: &str = "The keeper of the light wrote every evening into a large bla
 
 /// A script with a cache and a shared directory of its own.
 fn script(work: &Work, name: &str, arguments: &[&str]) -> Ran {
-    let mut command = Command::new(root().join("scripts").join(name));
+    let mut command = Command::new(root().join("scripts/evaluate").join(name));
     command.args(arguments).current_dir(work.dir.path());
     command
         .env("DEDUP_BIN", cargo_bin("dedup-query").parent().unwrap())
@@ -57,7 +57,7 @@ fn with_archive() -> Work {
 fn a_section_without_its_corpus_is_left_out_with_a_word() {
     let work = Work::new();
     let sections = ["lengths", "damaged", "passages", "sources", "calibrate"];
-    let ran = script(&work, "evaluate", &sections);
+    let ran = script(&work, "all", &sections);
     assert_eq!(
         (ran.code(), ran.stdout().as_str()),
         (0, ""),
@@ -77,11 +77,11 @@ fn a_section_without_its_corpus_is_left_out_with_a_word() {
     assert_eq!(stderr.lines().count(), sections.len(), "{stderr}");
     for (line, section) in stderr.lines().zip(sections) {
         assert!(
-            line.starts_with(&format!("evaluate: {section}: left out: {why}")),
+            line.starts_with(&format!("all: {section}: left out: {why}")),
             "{line}"
         );
     }
-    for name in ["noise", "pan13", "retrieval", "calibrate"] {
+    for name in ["damaged", "passages", "sources", "calibrate"] {
         let ran = script(&work, name, &[]);
         assert_eq!((ran.code(), ran.stdout().as_str()), (0, ""), "{name}");
         assert!(
@@ -96,7 +96,7 @@ fn a_section_without_its_corpus_is_left_out_with_a_word() {
 #[test]
 fn the_plagiarism_corpus_is_unpacked_into_the_cache() {
     let work = with_archive();
-    let table = script(&work, "evaluate", &["passages"]).ok_text();
+    let table = script(&work, "all", &["passages"]).ok_text();
     let row = table
         .lines()
         .find(|line| line.starts_with("| 02-no-obfuscation | 1 | 1 | 1.0000 |"))
@@ -104,12 +104,12 @@ fn the_plagiarism_corpus_is_unpacked_into_the_cache() {
     assert!(row.ends_with("| 0.962 (Glinos) |"), "{row}");
     assert!(
         table.contains("\n## passages\n\nMachine: ")
-            && table.contains("Command: `scripts/pan13`, "),
+            && table.contains("Command: `scripts/evaluate/passages`, "),
         "{table}"
     );
     // Once it is there, nothing else is needed, and nothing else was left in the cache.
     fs::remove_dir_all(work.path("shared")).unwrap();
-    let again = script(&work, "pan13", &[]).ok_text();
+    let again = script(&work, "passages", &[]).ok_text();
     assert!(again.contains("1 pairs in "), "{again}");
     let names: Vec<_> = fs::read_dir(work.path("cache/pan13"))
         .unwrap()
@@ -121,14 +121,17 @@ fn the_plagiarism_corpus_is_unpacked_into_the_cache() {
 #[test]
 fn nothing_never_replaces_a_table() {
     let before = fs::read(root().join("BENCHMARKS.md")).unwrap();
-    let line = "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, sys.argv[1]); import measure; measure.write('deco', ' \\n')";
+    let line = "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, sys.argv[1]); import measure; measure.write('versions', ' \\n')";
     let ran = Ran(Command::new("python3")
         .args(["-c", line])
-        .arg(root().join("scripts"))
+        .arg(root().join("scripts/bench"))
         .output()
         .unwrap());
     assert!(
-        ran.code() == 1 && ran.stderr().contains("nothing to write to section 'deco'"),
+        ran.code() == 1
+            && ran
+                .stderr()
+                .contains("nothing to write to section 'versions'"),
         "{}",
         ran.stderr()
     );
@@ -147,7 +150,7 @@ fn every_section_has_its_marks() {
     };
     let (starts, ends) = (marks("bench"), marks("end"));
     assert_eq!(starts, ends);
-    let help = Ran(Command::new(root().join("scripts/evaluate"))
+    let help = Ran(Command::new(root().join("scripts/evaluate/all"))
         .arg("--help")
         .output()
         .unwrap())

@@ -82,7 +82,7 @@ impl Work {
     }
 }
 
-/// Where programs are looked for: our own, those of the machine, and those that scripts/install-deps put into the target directory.
+/// Where programs are looked for: our own, those of the machine, and those that scripts/dev/install-deps put into the target directory.
 pub fn search_path() -> String {
     let (bin, tools) = (
         cargo_bin("dedup-blot"),
