@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! text ──► words ──► windows ──► runs ──► copies ─────────┐
-//!   │      [Prepared]            [runs]   [verbatim]      ├──► drafts ──► passages
+//!   │      [PreparedText]            [runs]   [verbatim]      ├──► drafts ──► passages
 //!   └────► sentences ──► seeds ──► clusters ──► parts ────┘    [draft]    summaries
 //!                        [seeds]   [cluster]    [reworded]                [summary]
 //! ```
@@ -26,27 +26,27 @@
 //!
 //! **Other tokens than words.** The windows of all tokenizers are compared in the same way; of lines one window is a passage, of runs of letters 64 of
 //! them. Only words are looked for in other words. Of bases the other strand is compared, too, and unknown ones are like no other. Markup that the tokenizer strips is in no
-//! text, no count and no passage; [`in_documents`] leads back to the document.
+//! text, no count and no passage; [`to_document_offsets`] leads back to the document.
 //!
 //! The grouping follows Kong et al. (2012), sentence seeds and their validation Sanchez-Perez et al. (2014, 2015). Taking verbatim copies out
 //! first, accounting for words to find the ends, and one measure of evidence for what counts are this aligner's own.
 //!
 //! **Bounds.** With n words in both documents: memory is O(n), about 100 bytes a word. Runs cost O(k · n). Sentences are compared through
-//! their common words; the most frequent words are left out until that is no more than [`Options::sentence_pairs`] steps, and a
+//! their common words; the most frequent words are left out until that is no more than [`AlignOptions::sentence_pairs`] steps, and a
 //! sentence keeps its best few seeds, so that everything after it is O(n log n). No text makes it quadratic, panic or differ from run to run.
 
-mod chars;
-mod cluster;
-mod draft;
+mod candidate;
 /// Text that does not count: quotations, lists of references, templates.
 pub mod exclusions;
-mod measure;
+mod offsets;
+mod overlap_counter;
 mod pair;
-mod prepared;
+mod prepared_text;
 mod refine;
 pub mod repeat;
 mod reworded;
 mod runs;
+mod seed_cluster;
 mod seeds;
 mod sentence;
 mod summary;
@@ -59,15 +59,15 @@ use crate::text::{
     stream::Span,
     token::{Rule, Tokenization},
 };
-pub use chars::{in_chars, in_documents};
-use draft::{Draft, joined};
-use measure::Measure;
+use candidate::{CandidatePassage, joined};
+pub use offsets::{in_chars, to_document_offsets};
+use overlap_counter::OverlapCounter;
 use pair::Pair;
-pub use prepared::{Prepared, Tally};
+pub use prepared_text::{PassageCoverage, PreparedText};
 
 /// What counts as a passage. The defaults were fitted on half of a corpus of plagiarism cases and confirmed on the other.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
+pub struct AlignOptions {
     /// How documents become tokens. The documents must have been prepared with the same, as with the same window.
     pub tokenization: Tokenization,
     /// Words that must follow each other on both sides for a run to be seen; twice as many are a passage. The documents must have been prepared
@@ -79,7 +79,7 @@ pub struct Options {
     /// Sentences that are alike belong together over gaps of so many bytes.
     pub max_gap_bytes: u32,
     /// The least cosine of the sides of a reworded passage.
-    pub min_likeness: f32,
+    pub min_cluster_cosine: f32,
     /// The least evidence for a reworded passage: the weight of the common words × the share that they are of all, in units of what a word weighs that is
     /// in one sentence of either document. Ten such words that are 60 % of all are evidence 6.
     pub min_evidence: f32,
@@ -90,7 +90,7 @@ pub struct Options {
 /// The usual window.
 pub const WINDOW_TOKENS: u32 = 8;
 
-impl Default for Options {
+impl Default for AlignOptions {
     fn default() -> Self {
         Self {
             tokenization: Tokenization::default(),
@@ -98,7 +98,7 @@ impl Default for Options {
             min_cosine: 0.25,
             min_dice: 0.25,
             max_gap_bytes: 300,
-            min_likeness: 0.28,
+            min_cluster_cosine: 0.28,
             min_evidence: 6.0,
             sentence_pairs: 1 << 26,
         }
@@ -108,7 +108,7 @@ impl Default for Options {
 /// The least number of letters in a passage: some twelve words.
 const LEAST_GRAMS: u32 = 64;
 
-impl Options {
+impl AlignOptions {
     /// The least number of tokens that a copy has in common: two windows; of lines, each of which says much, one.
     fn least_tokens(&self) -> u32 {
         match self.tokenization.rule {
@@ -134,7 +134,7 @@ impl Options {
 
 /// How a passage was taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum PassageKind {
     /// Word by word; white space, case and punctuation aside.
     Verbatim,
     /// Word by word for the most part.
@@ -145,7 +145,7 @@ pub enum Kind {
     Summary,
 }
 
-impl Kind {
+impl PassageKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Verbatim => "verbatim",
@@ -166,13 +166,13 @@ pub struct Passage {
     pub tokens: u32,
     /// How alike the two are, from 0 to 1: what the common words weigh ÷ what all weigh; for a summary ÷ what those of the shorter side weigh.
     pub score: f64,
-    pub kind: Kind,
+    pub kind: PassageKind,
     /// Of bases: `b` has the reverse complement.
     pub is_reversed: bool,
 }
 
 /// The passages that two documents share, by their place in `a`, then in `b`. Of bases both strands are looked at.
-pub fn align(a: &Prepared, b: &Prepared, options: &Options) -> Vec<Passage> {
+pub fn align(a: &PreparedText, b: &PreparedText, options: &AlignOptions) -> Vec<Passage> {
     let mut passages = align_strand(a, b, options);
     if let Some(reverse) = b.reverse(options) {
         let facing = |passage: Passage| Passage {
@@ -193,26 +193,26 @@ pub fn align(a: &Prepared, b: &Prepared, options: &Options) -> Vec<Passage> {
     passages
 }
 
-fn align_strand(a: &Prepared, b: &Prepared, options: &Options) -> Vec<Passage> {
+fn align_strand(a: &PreparedText, b: &PreparedText, options: &AlignOptions) -> Vec<Passage> {
     if a.words.is_empty() || b.words.is_empty() {
         return Vec::new();
     }
     let copies = verbatim::copies(a, b, options);
     let copied: Vec<_> = copies.iter().map(|copy| (copy.a, copy.b)).collect();
     let pair = Pair::new(a, b, &copied);
-    let mut measure = Measure::new(&pair);
-    let mut drafts: Vec<Draft> = copies
+    let mut measure = OverlapCounter::new(&pair);
+    let mut drafts: Vec<CandidatePassage> = copies
         .iter()
-        .map(|copy| Draft::of_copy(&pair, copy, &mut measure))
+        .map(|copy| CandidatePassage::of_copy(&pair, copy, &mut measure))
         .collect();
     if options.finds_reworded() {
         drafts.extend(
             reworded::parts(&pair, options, &mut measure)
                 .iter()
-                .map(|part| Draft::of_part(&pair, part)),
+                .map(|part| CandidatePassage::of_part(&pair, part)),
         );
     }
-    drafts.sort_by_key(Draft::place);
+    drafts.sort_by_key(CandidatePassage::place);
     let summaries = if options.finds_reworded() {
         summary::take(&mut drafts, b.text().len() as u32, options)
     } else {
@@ -220,10 +220,11 @@ fn align_strand(a: &Prepared, b: &Prepared, options: &Options) -> Vec<Passage> {
     };
     let least = least_evidence(&pair, &copies, options);
     let mut drafts = joined(&pair, drafts, options.max_gap_bytes);
-    let counts = |draft: &Draft| draft.evidence >= least && draft.words >= options.window_tokens;
-    drafts.retain(|draft| draft.kind != Kind::Reworded || counts(draft));
+    let counts =
+        |draft: &CandidatePassage| draft.evidence >= least && draft.words >= options.window_tokens;
+    drafts.retain(|draft| draft.kind != PassageKind::Reworded || counts(draft));
     drafts.extend(summaries);
-    drafts.sort_by_key(Draft::place);
+    drafts.sort_by_key(CandidatePassage::place);
     drafts
         .into_iter()
         .map(|draft| passage(&pair, &draft, &mut measure))
@@ -237,7 +238,7 @@ const EVIDENCE_BESIDE_COPY: f32 = 2.0;
 const SHARE_OF_ALL: f32 = 0.25;
 
 /// The least evidence for a reworded passage of these documents.
-fn least_evidence(pair: &Pair<'_>, copies: &[verbatim::Copy], options: &Options) -> f32 {
+fn least_evidence(pair: &Pair<'_>, copies: &[verbatim::CopiedPart], options: &AlignOptions) -> f32 {
     let has_long_copy = copies
         .iter()
         .any(|copy| copy.words >= LONG_COPY_WINDOWS * options.window_tokens);
@@ -250,16 +251,16 @@ fn least_evidence(pair: &Pair<'_>, copies: &[verbatim::Copy], options: &Options)
     factor * options.min_evidence.min(SHARE_OF_ALL * all)
 }
 
-fn passage(pair: &Pair<'_>, draft: &Draft, measure: &mut Measure) -> Passage {
+fn passage(pair: &Pair<'_>, draft: &CandidatePassage, measure: &mut OverlapCounter) -> Passage {
     let common = measure.words(
         pair,
         pair.a.document.words_in(draft.a),
         pair.b.document.words_in(draft.b),
     );
     let score = match draft.kind {
-        Kind::Verbatim => 1.0,
-        Kind::Summary => common.containment(),
-        Kind::Edited | Kind::Reworded => common.dice(),
+        PassageKind::Verbatim => 1.0,
+        PassageKind::Summary => common.containment(),
+        PassageKind::Edited | PassageKind::Reworded => common.dice(),
     };
     Passage {
         a: draft.a,

@@ -1,18 +1,18 @@
 //! Two documents side by side: which terms they share, what each term weighs, and what is left of their sentences.
 
-use super::prepared::{Lists, Prepared};
+use super::prepared_text::{PreparedText, SparseRows};
 use crate::text::stream::Span;
 use std::{borrow::Cow, cmp::Ordering};
 
 /// Two documents and what their terms weigh.
 pub(super) struct Pair<'d> {
-    pub a: Side<'d>,
-    pub b: Side<'d>,
+    pub a: PairSide<'d>,
+    pub b: PairSide<'d>,
 }
 
 /// One of the two.
-pub(super) struct Side<'d> {
-    pub document: &'d Prepared,
+pub(super) struct PairSide<'d> {
+    pub document: &'d PreparedText,
     /// Of each term the share of the sentences of both documents that have it, p.
     pub shares: Vec<f32>,
     /// Of each term what it weighs: −ln p. A term that is in few sentences says much, one that is in all of them nothing; that takes the
@@ -21,9 +21,9 @@ pub(super) struct Side<'d> {
     /// Of each term what it is called in the other document; [`NONE`] if it is not there.
     pub others: Vec<u32>,
     /// The terms of each sentence and how often they occur, without the words that were copied verbatim.
-    pub bags: Cow<'d, Lists>,
+    pub bags: Cow<'d, SparseRows>,
     /// The sentences of each term.
-    pub postings: Cow<'d, Lists>,
+    pub postings: Cow<'d, SparseRows>,
     /// The length of each sentence's vector of weights.
     pub norms: Vec<f32>,
 }
@@ -32,13 +32,13 @@ pub(super) const NONE: u32 = u32::MAX;
 
 impl<'d> Pair<'d> {
     /// `copied` are the words of either side that are accounted for.
-    pub fn new(a: &'d Prepared, b: &'d Prepared, copied: &[(Span, Span)]) -> Self {
+    pub fn new(a: &'d PreparedText, b: &'d PreparedText, copied: &[(Span, Span)]) -> Self {
         let (others_a, others_b) = shared(&a.vocabulary, &b.vocabulary);
         let words_a: Vec<Span> = copied.iter().map(|copy| copy.0).collect();
         let words_b: Vec<Span> = copied.iter().map(|copy| copy.1).collect();
         Self {
-            a: Side::new(a, b, others_a, &words_a),
-            b: Side::new(b, a, others_b, &words_b),
+            a: PairSide::new(a, b, others_a, &words_a),
+            b: PairSide::new(b, a, others_b, &words_b),
         }
     }
 }
@@ -51,8 +51,8 @@ impl Pair<'_> {
     }
 }
 
-impl<'d> Side<'d> {
-    fn new(one: &'d Prepared, two: &Prepared, others: Vec<u32>, copied: &[Span]) -> Self {
+impl<'d> PairSide<'d> {
+    fn new(one: &'d PreparedText, two: &PreparedText, others: Vec<u32>, copied: &[Span]) -> Self {
         // And one more that has none of them: no word is worth nothing, even if both documents are one sentence.
         let sentences = (one.sentences.len() + two.sentences.len() + 1) as f32;
         let share = |(term, &other): (usize, &u32)| {

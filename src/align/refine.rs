@@ -12,12 +12,12 @@
 //! With h = ½ a rare term (q = 0.02) that is there counts ln 25.5 = 3.2, "the" (q = 1) nothing, and each that is not there −0.7.
 
 use super::{
-    cluster::Cluster,
-    pair::{Pair, Side},
+    pair::{Pair, PairSide},
+    seed_cluster::SeedCluster,
 };
 
 /// Moves the ends of clusters. Of each term of either side: how often it is in the other stretch and not in the own one.
-pub(super) struct Refiner {
+pub(super) struct BoundaryRefiner {
     free_a: Vec<i32>,
     free_b: Vec<i32>,
 }
@@ -33,7 +33,7 @@ const SURVIVING: f32 = 0.5;
 /// What a sentence must be worth at least.
 const SENTENCE_COST: f32 = 1.0;
 
-impl Refiner {
+impl BoundaryRefiner {
     pub fn new(pair: &Pair<'_>) -> Self {
         Self {
             free_a: vec![0; pair.a.weights.len()],
@@ -41,7 +41,7 @@ impl Refiner {
         }
     }
 
-    pub fn refine(&mut self, pair: &Pair<'_>, cluster: &mut Cluster) {
+    pub fn refine(&mut self, pair: &Pair<'_>, cluster: &mut SeedCluster) {
         for _ in 0..ROUNDS {
             let (a, b) = (cluster.a, cluster.b);
             cluster.a = fit(&pair.a, &pair.b, a, b, &mut self.free_a);
@@ -55,8 +55,8 @@ impl Refiner {
 
 /// The sentences of one side that go with sentences of the other.
 fn fit(
-    one: &Side<'_>,
-    two: &Side<'_>,
+    one: &PairSide<'_>,
+    two: &PairSide<'_>,
     own: (u32, u32),
     other: (u32, u32),
     free: &mut [i32],
@@ -64,7 +64,7 @@ fn fit(
     let last = two.document.sentences.len() as u32 - 1;
     let other = (other.0.saturating_sub(MARGIN), (other.1 + MARGIN).min(last));
     count(one, two, own, other, free, 1);
-    let mut gains = Gains {
+    let mut gains = BoundarySearch {
         one,
         free,
         others: (other.1 - other.0 + 1) as f32,
@@ -78,8 +78,8 @@ fn fit(
 
 /// Adds what is in the other stretch and takes off what is in the own one; with `sign` −1 undoes that.
 fn count(
-    one: &Side<'_>,
-    two: &Side<'_>,
+    one: &PairSide<'_>,
+    two: &PairSide<'_>,
     own: (u32, u32),
     other: (u32, u32),
     free: &mut [i32],
@@ -95,8 +95,8 @@ fn count(
     }
 }
 
-struct Gains<'s> {
-    one: &'s Side<'s>,
+struct BoundarySearch<'s> {
+    one: &'s PairSide<'s>,
     free: &'s mut [i32],
     /// How many sentences the other stretch has.
     others: f32,
@@ -104,7 +104,7 @@ struct Gains<'s> {
     taken: Vec<(u32, u32)>,
 }
 
-impl Gains<'_> {
+impl BoundarySearch<'_> {
     /// The farthest of the sentences up to which there is more to gain than to lose, or `end`. What the sentences take is no longer free for
     /// those behind them, so that this ends, however often a text repeats itself.
     fn grow(&mut self, end: u32, sentences: impl Iterator<Item = u32>) -> u32 {

@@ -15,10 +15,10 @@
 use std::{cmp::Reverse, ops::Range};
 
 /// The hash of a token, as it stands in a file.
-pub type Token = [u8; 8];
+pub type TokenHash = [u8; 8];
 
 /// Where texts are among the tokens, and how often each is there.
-pub struct Texts {
+pub struct TextBounds {
     /// The first token of each, in rising order.
     starts: Vec<u64>,
     /// How many documents have it.
@@ -29,7 +29,7 @@ pub struct Texts {
 
 const HINT_BITS: u32 = 9;
 
-impl Texts {
+impl TextBounds {
     /// `starts` are in rising order, the first token of all is before the first of them, and the last text ends before `end`.
     pub fn new(starts: Vec<u64>, copies: Vec<u32>, end: u64) -> Self {
         let mut text = 0;
@@ -73,9 +73,9 @@ impl Texts {
 
 /// A set of places that have so many tokens in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Repeat {
+pub struct MaximalRepeat {
     pub tokens: u32,
-    /// The places: these of [`Finder::places`].
+    /// The places: these of [`RepeatFinder::places`].
     pub first: usize,
     pub count: usize,
     /// The repeat starts so many tokens before them.
@@ -87,7 +87,7 @@ pub struct Repeat {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct RepeatPlace {
     at: u64,
     text: u32,
     /// Repetitions before it were left out.
@@ -95,20 +95,20 @@ struct Place {
     /// How many tokens it has in common with the pivot.
     common: u32,
     /// What follows then.
-    next: Token,
+    next: TokenHash,
 }
 
 /// Finds repeats; owns the space that it takes.
-pub struct Finder<'t> {
-    tokens: &'t [Token],
-    texts: &'t Texts,
+pub struct RepeatFinder<'t> {
+    tokens: &'t [TokenHash],
+    texts: &'t TextBounds,
     min_tokens: u32,
-    places: Vec<Place>,
+    places: Vec<RepeatPlace>,
     to_do: Vec<(Range<usize>, u32)>,
 }
 
-impl<'t> Finder<'t> {
-    pub fn new(tokens: &'t [Token], texts: &'t Texts, min_tokens: u32) -> Self {
+impl<'t> RepeatFinder<'t> {
+    pub fn new(tokens: &'t [TokenHash], texts: &'t TextBounds, min_tokens: u32) -> Self {
         Self {
             tokens,
             texts,
@@ -120,7 +120,7 @@ impl<'t> Finder<'t> {
 
     /// Replaces the places by these, and `found` by all maximal repeats of two or more texts among them. They are given in rising order, and are likely to begin with the
     /// same tokens, but need not.
-    pub fn find(&mut self, starts: &mut [u64], found: &mut Vec<Repeat>) {
+    pub fn find(&mut self, starts: &mut [u64], found: &mut Vec<MaximalRepeat>) {
         self.places.clear();
         found.clear();
         let (tokens, min_tokens) = (self.tokens, self.min_tokens as usize);
@@ -166,7 +166,7 @@ impl<'t> Finder<'t> {
             if now.is_some() && now == period {
                 self.places.pop();
             }
-            self.places.push(Place {
+            self.places.push(RepeatPlace {
                 at,
                 text,
                 is_last: now.is_some(),
@@ -203,7 +203,7 @@ impl<'t> Finder<'t> {
     }
 
     /// Tells of the repeats that the pivot is in, and leaves the others for later.
-    fn step(&mut self, some: Range<usize>, found: &mut Vec<Repeat>) {
+    fn step(&mut self, some: Range<usize>, found: &mut Vec<MaximalRepeat>) {
         let pivot = self.places[some.start];
         let (mut start, mut copies) = (pivot.at, u64::from(self.texts.copies(pivot.text)));
         let (mut in_several, mut is_diverse, mut has_last) = (false, false, pivot.is_last);
@@ -228,7 +228,7 @@ impl<'t> Finder<'t> {
                 } else {
                     self.common_before(some.start..end)
                 };
-                let repeat = Repeat {
+                let repeat = MaximalRepeat {
                     tokens: tokens + before,
                     first: some.start,
                     count: end - some.start,
@@ -236,7 +236,7 @@ impl<'t> Finder<'t> {
                     start,
                     copies,
                 };
-                found.push(Repeat {
+                found.push(MaximalRepeat {
                     start: start - u64::from(before),
                     ..repeat
                 });
@@ -252,14 +252,14 @@ impl<'t> Finder<'t> {
         }
     }
 
-    fn before(&self, at: u64) -> Token {
+    fn before(&self, at: u64) -> TokenHash {
         self.tokens[at as usize - 1]
     }
 
     /// How many tokens before some places are all the same.
     fn common_before(&self, some: Range<usize>) -> u32 {
         let pivot = &self.tokens[..self.places[some.start].at as usize];
-        let same = |place: &Place| {
+        let same = |place: &RepeatPlace| {
             let tokens = &self.tokens[..place.at as usize];
             pivot
                 .iter()
@@ -277,11 +277,11 @@ impl<'t> Finder<'t> {
 }
 
 /// How many tokens are the same from the start.
-pub fn common(one: &[Token], two: &[Token]) -> usize {
+pub fn common(one: &[TokenHash], two: &[TokenHash]) -> usize {
     // Most differ soon; where they do not, blocks are faster.
     const BLOCK: usize = 8;
     let (first, second) = (one.as_chunks::<BLOCK>().0, two.as_chunks::<BLOCK>().0);
-    let differ = |one: &[Token; BLOCK], two: &[Token; BLOCK]| {
+    let differ = |one: &[TokenHash; BLOCK], two: &[TokenHash; BLOCK]| {
         (0..BLOCK).fold(0, |sum, at| {
             sum | (u64::from_ne_bytes(one[at]) ^ u64::from_ne_bytes(two[at]))
         })

@@ -1,11 +1,11 @@
 //! What was copied in other words: sentences that are alike, grouped, fitted and weighed.
 
 use super::{
-    Options,
-    cluster::{Cluster, clusters},
-    measure::{Common, Measure},
+    AlignOptions,
+    overlap_counter::{CommonTerms, OverlapCounter},
     pair::Pair,
-    refine::Refiner,
+    refine::BoundaryRefiner,
+    seed_cluster::{SeedCluster, clusters},
     seeds::{Seed, seeds},
     sentence::Sentence,
 };
@@ -13,18 +13,22 @@ use crate::text::stream::Span;
 
 /// Sentences that go together, and what they have in common.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct RewordedPart {
     /// Bytes of either text.
     pub a: Span,
     pub b: Span,
-    pub common: Common,
+    pub common: CommonTerms,
 }
 
 /// What has less evidence is not even a hint.
 const MIN_HINT: f32 = 1.0;
 
 /// All parts of two documents that have anything to say; no two overlap on either side.
-pub(super) fn parts(pair: &Pair<'_>, options: &Options, measure: &mut Measure) -> Vec<Part> {
+pub(super) fn parts(
+    pair: &Pair<'_>,
+    options: &AlignOptions,
+    measure: &mut OverlapCounter,
+) -> Vec<RewordedPart> {
     let mut clusters = Vec::new();
     validate(
         pair,
@@ -34,7 +38,7 @@ pub(super) fn parts(pair: &Pair<'_>, options: &Options, measure: &mut Measure) -
         measure,
         &mut clusters,
     );
-    let mut refiner = Refiner::new(pair);
+    let mut refiner = BoundaryRefiner::new(pair);
     let mut measured = Vec::with_capacity(clusters.len());
     for mut cluster in clusters {
         refiner.refine(pair, &mut cluster);
@@ -47,7 +51,7 @@ pub(super) fn parts(pair: &Pair<'_>, options: &Options, measure: &mut Measure) -
         &pair.a.document.sentences[..],
         &pair.b.document.sentences[..],
     );
-    let part = |(cluster, common): (Cluster, Common)| Part {
+    let part = |(cluster, common): (SeedCluster, CommonTerms)| RewordedPart {
         a: bytes(sentences.0, cluster.a),
         b: bytes(sentences.1, cluster.b),
         common,
@@ -70,9 +74,9 @@ fn validate(
     pair: &Pair<'_>,
     seeds: Vec<Seed>,
     gap_bytes: u32,
-    options: &Options,
-    measure: &mut Measure,
-    found: &mut Vec<Cluster>,
+    options: &AlignOptions,
+    measure: &mut OverlapCounter,
+    found: &mut Vec<SeedCluster>,
 ) {
     let sentences = (
         &pair.a.document.sentences[..],
@@ -80,7 +84,7 @@ fn validate(
     );
     for cluster in clusters(seeds, sentences, gap_bytes) {
         let (_, cosine) = measure.sentences(pair, cluster.a, cluster.b);
-        if cosine > options.min_likeness {
+        if cosine > options.min_cluster_cosine {
             found.push(cluster);
         } else if gap_bytes > 0 {
             let narrower = if gap_bytes > MIN_GAP_BYTES {
@@ -98,9 +102,9 @@ const MIN_GAP_BYTES: u32 = 20;
 
 /// Of two that overlap on either side the one with more evidence.
 fn without_overlaps(
-    mut parts: Vec<(Cluster, Common)>,
+    mut parts: Vec<(SeedCluster, CommonTerms)>,
     sentences: (&[Sentence], &[Sentence]),
-) -> Vec<(Cluster, Common)> {
+) -> Vec<(SeedCluster, CommonTerms)> {
     parts.sort_by(|(one, of_one), (two, of_two)| {
         of_two
             .evidence()

@@ -1,11 +1,11 @@
 //! Runs of words that both documents have, as long as they go.
 
-use super::prepared::Prepared;
+use super::prepared_text::PreparedText;
 use std::ops::Range;
 
 /// `length` words from word `a` of one document and word `b` of the other on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Run {
+pub(super) struct WordRun {
     pub a: u32,
     pub b: u32,
     pub length: u32,
@@ -21,9 +21,9 @@ const MAX_BACK: usize = 1 << 10;
 /// Of a window with more than [`MAX_PLACES`] places in `b` those are tried that the rarest of the next windows points to, and the first
 /// ones. A window that a run covers is not looked at again, so that the cost is O((k · MAX_PLACES +
 /// MAX_BACK) · words) at worst, and O(words) for most texts.
-pub(super) fn runs(a: &Prepared, b: &Prepared, k: u32) -> Vec<Run> {
+pub(super) fn runs(a: &PreparedText, b: &PreparedText, k: u32) -> Vec<WordRun> {
     let places = places(a, b);
-    let mut runs: Vec<Run> = Vec::new();
+    let mut runs: Vec<WordRun> = Vec::new();
     let mut at = 0;
     while at < places.len() {
         if places[at].is_empty() {
@@ -46,7 +46,7 @@ pub(super) fn runs(a: &Prepared, b: &Prepared, k: u32) -> Vec<Run> {
         let back = (1..=(at - floor).min(bt).min(MAX_BACK))
             .take_while(|&step| is_same(a, b, at - step, bt - step))
             .count();
-        runs.push(Run {
+        runs.push(WordRun {
             a: (at - back) as u32,
             b: (bt - back) as u32,
             length: (length + back) as u32,
@@ -59,7 +59,7 @@ pub(super) fn runs(a: &Prepared, b: &Prepared, k: u32) -> Vec<Run> {
 /// Where in `b` the window at `at` may be.
 fn candidates<'p>(
     places: &'p [Range<u32>],
-    b: &'p Prepared,
+    b: &'p PreparedText,
     at: usize,
     k: usize,
 ) -> impl Iterator<Item = usize> + 'p {
@@ -80,7 +80,7 @@ fn candidates<'p>(
 }
 
 /// How many words agree from here on.
-fn ahead(a: &Prepared, b: &Prepared, at: usize, bt: usize) -> usize {
+fn ahead(a: &PreparedText, b: &PreparedText, at: usize, bt: usize) -> usize {
     let words = a.words[at..].iter().zip(&b.words[bt..]);
     words
         .enumerate()
@@ -88,17 +88,17 @@ fn ahead(a: &Prepared, b: &Prepared, at: usize, bt: usize) -> usize {
         .count()
 }
 
-fn is_same(a: &Prepared, b: &Prepared, at: usize, bt: usize) -> bool {
+fn is_same(a: &PreparedText, b: &PreparedText, at: usize, bt: usize) -> bool {
     a.words[at] == b.words[bt] && counts(a, b, at, bt)
 }
 
 /// A word that does not count is like no other.
-fn counts(a: &Prepared, b: &Prepared, at: usize, bt: usize) -> bool {
+fn counts(a: &PreparedText, b: &PreparedText, at: usize, bt: usize) -> bool {
     a.counts(at as u32) && b.counts(bt as u32)
 }
 
 /// For each window of `a` the range of equal ones in `b.grams`.
-fn places(a: &Prepared, b: &Prepared) -> Vec<Range<u32>> {
+fn places(a: &PreparedText, b: &PreparedText) -> Vec<Range<u32>> {
     let windows = a
         .grams
         .iter()
@@ -126,14 +126,17 @@ fn places(a: &Prepared, b: &Prepared) -> Vec<Range<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::align::Options;
+    use crate::align::AlignOptions;
 
     fn found(a: &str, b: &str) -> Vec<(u32, u32, u32)> {
-        let options = Options {
+        let options = AlignOptions {
             window_tokens: 3,
-            ..Options::default()
+            ..AlignOptions::default()
         };
-        let (a, b) = (Prepared::of(a, &options), Prepared::of(b, &options));
+        let (a, b) = (
+            PreparedText::new(a, &options),
+            PreparedText::new(b, &options),
+        );
         runs(&a, &b, 3)
             .iter()
             .map(|run| (run.a, run.b, run.length))

@@ -1,7 +1,7 @@
 //! Sentences of two documents that are alike.
 
 use super::{
-    Options,
+    AlignOptions,
     pair::{NONE, Pair},
 };
 
@@ -22,7 +22,7 @@ const MAX_SEEDS: usize = 16;
 
 /// What is summed up for two sentences.
 #[derive(Clone, Copy, Default)]
-struct Sum {
+struct SentenceSum {
     dot: f32,
     terms: u32,
 }
@@ -30,11 +30,11 @@ struct Sum {
 /// All pairs of sentences with enough cosine and Dice, by `a`, then `b`.
 ///
 /// Cost: the products of how many sentences a term is in on either side, summed over the terms; terms are left out, the most frequent
-/// first, until that is no more than [`Options::sentence_pairs`].
-pub(super) fn seeds(pair: &Pair<'_>, options: &Options) -> Vec<Seed> {
+/// first, until that is no more than [`AlignOptions::sentence_pairs`].
+pub(super) fn seeds(pair: &Pair<'_>, options: &AlignOptions) -> Vec<Seed> {
     let (a, b) = (&pair.a, &pair.b);
     let is_used = used_terms(pair, options.sentence_pairs);
-    let mut sums = vec![Sum::default(); b.document.sentences.len()];
+    let mut sums = vec![SentenceSum::default(); b.document.sentences.len()];
     let mut touched = Vec::new();
     let mut seeds = Vec::new();
     for at in 0..a.document.sentences.len() {

@@ -1,6 +1,6 @@
 //! Summaries: a stretch of one document that says what is in all of another.
 
-use super::{Kind, Options, draft::Draft};
+use super::{AlignOptions, PassageKind, candidate::CandidatePassage};
 use crate::text::stream::Span;
 
 /// A summary is at most this share of what it sums up, or this one if its sentences are from one place …
@@ -17,9 +17,14 @@ const MIN_REWORDED: usize = 2;
 const MIN_REWORDED_EVIDENCE: f32 = 6.0;
 
 /// Takes summaries of a document of `length_bytes` out of the drafts, which are sorted by their place.
-pub(super) fn take(drafts: &mut Vec<Draft>, length_bytes: u32, options: &Options) -> Vec<Draft> {
-    let follows =
-        |one: &Draft, two: &Draft| two.a.start <= one.a.end.saturating_add(options.max_gap_bytes);
+pub(super) fn take(
+    drafts: &mut Vec<CandidatePassage>,
+    length_bytes: u32,
+    options: &AlignOptions,
+) -> Vec<CandidatePassage> {
+    let follows = |one: &CandidatePassage, two: &CandidatePassage| {
+        two.a.start <= one.a.end.saturating_add(options.max_gap_bytes)
+    };
     let (mut summaries, mut rest) = (Vec::new(), Vec::new());
     for group in drafts.chunk_by(follows) {
         match summary(group, length_bytes) {
@@ -32,19 +37,19 @@ pub(super) fn take(drafts: &mut Vec<Draft>, length_bytes: u32, options: &Options
 }
 
 /// The summary that a group of neighbouring drafts makes, if it does.
-fn summary(group: &[Draft], length_bytes: u32) -> Option<Draft> {
+fn summary(group: &[CandidatePassage], length_bytes: u32) -> Option<CandidatePassage> {
     let (first, others) = group.split_first()?;
     let whole = others.iter().fold(
-        Draft {
-            kind: Kind::Summary,
+        CandidatePassage {
+            kind: PassageKind::Summary,
             ..*first
         },
-        |whole, draft| whole.with(draft, Kind::Summary),
+        |whole, draft| whole.with(draft, PassageKind::Summary),
     );
     let most = group.iter().map(|draft| draft.evidence).fold(0.0, f32::max);
     let reworded: Vec<_> = group
         .iter()
-        .filter(|draft| draft.kind == Kind::Reworded)
+        .filter(|draft| draft.kind == PassageKind::Reworded)
         .map(|draft| draft.evidence)
         .collect();
     let [short, long] = [whole.a, whole.b].map(|span| (span.end - span.start) as f32);
@@ -58,7 +63,7 @@ fn summary(group: &[Draft], length_bytes: u32) -> Option<Draft> {
         && most <= MAX_PART_EVIDENCE
         && reworded.len() >= MIN_REWORDED.min(group.len())
         && reworded.iter().sum::<f32>() >= MIN_REWORDED_EVIDENCE;
-    is_summary.then_some(Draft {
+    is_summary.then_some(CandidatePassage {
         b: Span {
             start: 0,
             end: length_bytes,

@@ -1,14 +1,14 @@
 use super::*;
 use proptest::prelude::*;
 
-fn options() -> Options {
-    Options::default()
+fn options() -> AlignOptions {
+    AlignOptions::default()
 }
 
 fn aligned(a: &str, b: &str) -> Vec<Passage> {
     align(
-        &Prepared::of(a, &options()),
-        &Prepared::of(b, &options()),
+        &PreparedText::new(a, &options()),
+        &PreparedText::new(b, &options()),
         &options(),
     )
 }
@@ -49,7 +49,7 @@ proptest! {
         prop_assert_eq!(passages.len(), 1, "{:?}", passages);
         prop_assert_eq!(slice(&one, passages[0].a), copy);
         prop_assert_eq!(slice(&two, passages[0].b), copy);
-        prop_assert_eq!(passages[0].kind, Kind::Verbatim);
+        prop_assert_eq!(passages[0].kind, PassageKind::Verbatim);
         prop_assert_eq!(passages[0].score, 1.0);
         let swapped = aligned(&two, &one);
         prop_assert_eq!((swapped.len(), swapped[0].a, swapped[0].b), (1, passages[0].b, passages[0].a));
@@ -62,7 +62,7 @@ proptest! {
         let passages = aligned(&text, &text);
         prop_assert_eq!(passages.len(), 1, "{:?}", passages);
         let Passage { a, b, kind, score, .. } = &passages[0];
-        prop_assert_eq!((slice(&text, *a), a, *kind, *score), (text.trim(), b, Kind::Verbatim, 1.0));
+        prop_assert_eq!((slice(&text, *a), a, *kind, *score), (text.trim(), b, PassageKind::Verbatim, 1.0));
     }
 
     #[test]
@@ -109,7 +109,7 @@ fn reworded_text_is_found_with_its_sentences() {
             slice(&b, passages[0].b),
             passages[0].kind
         ),
-        (REWORDED, SOURCE, Kind::Reworded)
+        (REWORDED, SOURCE, PassageKind::Reworded)
     );
     assert!(
         passages[0].score > 0.5 && passages[0].tokens > 40,
@@ -140,7 +140,7 @@ fn a_few_changed_words_leave_one_passage() {
             slice(&b, passages[0].b),
             passages[0].kind
         ),
-        (&edited[..], SOURCE, Kind::Edited)
+        (&edited[..], SOURCE, PassageKind::Edited)
     );
 }
 
@@ -161,7 +161,7 @@ fn a_summary_is_of_all() {
             slice(&long, passages[0].b),
             passages[0].kind
         ),
-        (short, &long[..], Kind::Summary)
+        (short, &long[..], PassageKind::Summary)
     );
 }
 
@@ -186,8 +186,8 @@ fn copies_from_all_over_are_no_summary() {
             .map(|passage| (slice(&a, passage.a), slice(&b, passage.b), passage.kind))
             .collect::<Vec<_>>(),
         [
-            (copies[1], copies[1], Kind::Verbatim),
-            (copies[0], copies[0], Kind::Verbatim)
+            (copies[1], copies[1], PassageKind::Verbatim),
+            (copies[0], copies[0], PassageKind::Verbatim)
         ]
     );
 }
@@ -265,11 +265,11 @@ fn hostile_texts_end() {
 }
 
 /// Marks the quotations of the first text as words that do not count.
-fn unquoted(text: &str) -> Prepared {
-    Prepared::without(
+fn unquoted(text: &str) -> PreparedText {
+    PreparedText::with_exclusions(
         text,
         &options(),
-        &crate::align::exclusions::Rules {
+        &crate::align::exclusions::ExclusionRules {
             quotes: true,
             ..Default::default()
         },
@@ -285,9 +285,9 @@ fn words_that_do_not_count_are_in_no_passage() {
         format!("{said} and more besides."),
     );
     let [plain, quoted, other] = [
-        Prepared::of(text.as_str(), &options()),
+        PreparedText::new(text.as_str(), &options()),
         unquoted(&text),
-        Prepared::of(source.as_str(), &options()),
+        PreparedText::new(source.as_str(), &options()),
     ];
     assert_eq!(align(&plain, &other, &options()).len(), 1);
     assert_eq!(align(&quoted, &other, &options()), []);
@@ -330,14 +330,14 @@ proptest! {
         let quoted = quoted.replace(['\n', '–'], " ");
         let one = format!("{a} {copy}\n\n\"{}\"\n\n{b}", quoted.trim());
         let two = format!("{x}\n{copy}\n\n\"{}\"\n\n{y}", quoted.trim());
-        let (without, other) = (unquoted(&one), Prepared::of(two.as_str(), &options()));
+        let (without, other) = (unquoted(&one), PreparedText::new(two.as_str(), &options()));
         let passages = align(&without, &other, &options());
         prop_assert_eq!(passages.len(), 1, "{:?}", passages);
         prop_assert_eq!(slice(&one, passages[0].a).trim_end(), copy.as_str());
-        prop_assert_eq!(passages[0].kind, Kind::Verbatim);
+        prop_assert_eq!(passages[0].kind, PassageKind::Verbatim);
         let tally = without.tally(passages.iter().map(|passage| passage.a));
         prop_assert_eq!(tally.left_out[2], 20);
-        prop_assert_eq!(tally.matched, Prepared::of(copy.as_str(), &options()).tokens() as u32);
+        prop_assert_eq!(tally.matched, PreparedText::new(copy.as_str(), &options()).tokens() as u32);
     }
 }
 
@@ -377,15 +377,15 @@ proptest! {
     #[test]
     fn markup_makes_no_difference([a, b, copy, x, y] in planted(), steps in [1_usize..6, 1_usize..6]) {
         let tokenization = Tokenization { rule: Rule::Word, strips_html: true };
-        let stripping = Options { tokenization, ..options() };
+        let stripping = AlignOptions { tokenization, ..options() };
         let plain = [format!("{a} ({copy}) {b}"), format!("{x}\n{copy}\n{y}")];
         let pages = [marked_up(&plain[0], steps[0]), marked_up(&plain[1], steps[1])];
-        let [one, two] = [0, 1].map(|at| Prepared::of(pages[at].as_str(), &stripping));
+        let [one, two] = [0, 1].map(|at| PreparedText::new(pages[at].as_str(), &stripping));
         prop_assert_eq!([one.text(), two.text()], [plain[0].as_str(), plain[1].as_str()]);
         let mut found = align(&one, &two, &stripping);
         let expected = aligned(&plain[0], &plain[1]);
         prop_assert_eq!(&found, &expected);
-        in_documents(&mut found, &one, &two);
+        to_document_offsets(&mut found, &one, &two);
         for (found, expected) in found.iter().zip(&expected) {
             for (page, text, of_page, of_text) in [(&pages[0], &plain[0], found.a, expected.a), (&pages[1], &plain[1], found.b, expected.b)] {
                 let stretch = tokenization.plain(slice(page, of_page).to_owned());
@@ -399,13 +399,13 @@ proptest! {
     fn bases_are_found_on_both_strands(
         [a, b, x, y] in prop::array::uniform4("[acgt]{0,60}"), copy in "[acgt]{62,120}", is_reversed: bool,
     ) {
-        let dna = Options { tokenization: Tokenization { rule: Rule::Dna, strips_html: false }, window_tokens: 31, ..options() };
+        let dna = AlignOptions { tokenization: Tokenization { rule: Rule::Dna, strips_html: false }, window_tokens: 31, ..options() };
         let facing = if is_reversed { reverse_complement(&copy) } else { copy.clone() };
         // Unknown bases keep neighbours from agreeing by chance.
         let (one, two) = (format!("{a}n{copy}n{b}"), format!("{x}N{facing}N{y}"));
-        let found = align(&Prepared::of(one.as_str(), &dna), &Prepared::of(two.as_str(), &dna), &dna);
+        let found = align(&PreparedText::new(one.as_str(), &dna), &PreparedText::new(two.as_str(), &dna), &dna);
         prop_assert_eq!(found.len(), 1, "{:?}", found);
         prop_assert_eq!((slice(&one, found[0].a), slice(&two, found[0].b)), (copy.as_str(), facing.as_str()));
-        prop_assert_eq!((found[0].is_reversed, found[0].kind), (is_reversed, Kind::Verbatim));
+        prop_assert_eq!((found[0].is_reversed, found[0].kind), (is_reversed, PassageKind::Verbatim));
     }
 }

@@ -1,16 +1,16 @@
 //! What was copied word by word, and with a few words changed.
 
 use super::{
-    Options,
-    prepared::Prepared,
-    runs::{Run, runs},
+    AlignOptions,
+    prepared_text::PreparedText,
+    runs::{WordRun, runs},
 };
 use crate::text::stream::Span;
 use std::cmp::Reverse;
 
 /// Words of one document that are words of the other, from the first to the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Copy {
+pub(super) struct CopiedPart {
     /// Words `start..end` of either side.
     pub a: Span,
     pub b: Span,
@@ -18,7 +18,7 @@ pub(super) struct Copy {
     pub words: u32,
 }
 
-impl Copy {
+impl CopiedPart {
     pub fn is_exact(&self) -> bool {
         self.words == self.a.end - self.a.start && self.words == self.b.end - self.b.start
     }
@@ -29,7 +29,7 @@ impl Copy {
         in_a && (in_b || is_much_longer)
     }
 
-    fn of(run: Run) -> Self {
+    fn of(run: WordRun) -> Self {
         let span = |start| Span {
             start,
             end: start + run.length,
@@ -42,7 +42,7 @@ impl Copy {
     }
 
     /// Appends a run that follows within `gap` words on both sides.
-    fn append(&mut self, mut run: Run, gap: u32) -> bool {
+    fn append(&mut self, mut run: WordRun, gap: u32) -> bool {
         // Both "a b c" and "c d" are runs of "a b c c d" and "a b c d": the second c counts once.
         let overlap = self
             .a
@@ -52,7 +52,7 @@ impl Copy {
         if overlap >= run.length || overlap > gap || run.a < self.a.start || run.b < self.b.start {
             return false;
         }
-        run = Run {
+        run = WordRun {
             a: run.a + overlap,
             b: run.b + overlap,
             length: run.length - overlap,
@@ -70,24 +70,28 @@ impl Copy {
 const OPEN_CHAINS: usize = 16;
 
 /// Runs of at least `k` words, chained over small gaps, that make a passage together: by `a`, then `b`. For words `k` is also the longest gap, and `2·k` words are
-/// a passage; see [`Options::gap_tokens`] and [`Options::least_tokens`] for other tokens.
+/// a passage; see [`AlignOptions::gap_tokens`] and [`AlignOptions::least_tokens`] for other tokens.
 ///
 /// Runs are looked for from both sides, so that all copies are found of what one document has once and the other several times.
-pub(super) fn copies(a: &Prepared, b: &Prepared, options: &Options) -> Vec<Copy> {
+pub(super) fn copies(
+    a: &PreparedText,
+    b: &PreparedText,
+    options: &AlignOptions,
+) -> Vec<CopiedPart> {
     let (k, gap) = (options.window_tokens, options.gap_tokens());
     let mut found = runs(a, b, k);
-    found.extend(runs(b, a, k).into_iter().map(|run| Run {
+    found.extend(runs(b, a, k).into_iter().map(|run| WordRun {
         a: run.b,
         b: run.a,
         length: run.length,
     }));
     found.sort_unstable();
     found.dedup();
-    let mut copies: Vec<Copy> = Vec::new();
+    let mut copies: Vec<CopiedPart> = Vec::new();
     for run in found {
         let mut open = copies.iter_mut().rev().take(OPEN_CHAINS);
         if !open.any(|copy| copy.append(run, gap)) {
-            copies.push(Copy::of(run));
+            copies.push(CopiedPart::of(run));
         }
     }
     copies.retain(|copy| copy.words >= options.least_tokens());
@@ -99,10 +103,10 @@ const MAX_OTHERS: usize = 64;
 
 /// Leaves out what lies for the most part within another copy on both sides, and in `a` within a much longer one: a phrase of a long
 /// copy that `b` has elsewhere too. What `a` has in several places is told of each of them.
-fn without_echoes(mut copies: Vec<Copy>, words: (usize, usize)) -> Vec<Copy> {
+fn without_echoes(mut copies: Vec<CopiedPart>, words: (usize, usize)) -> Vec<CopiedPart> {
     copies.sort_by_key(|copy| (Reverse(copy.words), copy.a.start, copy.b.start));
     // What is kept, and of each how many others are of the same words of `a`.
-    let (mut kept, mut others): (Vec<Copy>, Vec<usize>) = Default::default();
+    let (mut kept, mut others): (Vec<CopiedPart>, Vec<usize>) = Default::default();
     // Of each word the longest copy that has it. What is mostly in another copy has its middle there.
     let (mut owners_a, mut owners_b) = (vec![None; words.0], vec![None; words.1]);
     for copy in copies {
@@ -148,7 +152,7 @@ pub(super) fn is_mostly_in(span: Span, other: Span) -> bool {
 
 /// Where a copy stands in the texts, with the punctuation around it that both have: what touches its first and last word, and what else is on
 /// their lines if they are the first and last there. A full stop before the copy, of the sentence before, is not part of it; a bullet is.
-pub(super) fn bytes(a: &Prepared, b: &Prepared, copy: &Copy) -> (Span, Span) {
+pub(super) fn bytes(a: &PreparedText, b: &PreparedText, copy: &CopiedPart) -> (Span, Span) {
     let (one, two) = (a.bytes_of(copy.a), b.bytes_of(copy.b));
     let after = common(after(a, copy.a), after(b, copy.b), str::trim_end, |gap| {
         gap.chars().collect()
@@ -172,7 +176,7 @@ pub(super) fn bytes(a: &Prepared, b: &Prepared, copy: &Copy) -> (Span, Span) {
 }
 
 /// The text between some words and the next, and what of it is on the line of the last word, if no word follows there.
-fn after(document: &Prepared, words: Span) -> (&str, Option<&str>) {
+fn after(document: &PreparedText, words: Span) -> (&str, Option<&str>) {
     let start = document.spans[words.end as usize - 1].end;
     let next = document.spans.get(words.end as usize);
     let end = next.map_or(document.text().len() as u32, |next| next.start.max(start));
@@ -186,7 +190,7 @@ fn after(document: &Prepared, words: Span) -> (&str, Option<&str>) {
 }
 
 /// The text between some words and the one before, and what of it is on the line of the first word, if no word is before it there.
-fn before(document: &Prepared, words: Span) -> (&str, Option<&str>) {
+fn before(document: &PreparedText, words: Span) -> (&str, Option<&str>) {
     let end = document.spans[words.start as usize].start;
     let last = (words.start as usize)
         .checked_sub(1)
@@ -201,12 +205,12 @@ fn before(document: &Prepared, words: Span) -> (&str, Option<&str>) {
     )
 }
 
-type Gap<'t> = (&'t str, Option<&'t str>);
+type TextGap<'t> = (&'t str, Option<&'t str>);
 
 /// How many bytes of two gaps are common punctuation. `outwards` are a gap's characters, from the copy on.
 fn common(
-    one: Gap<'_>,
-    two: Gap<'_>,
+    one: TextGap<'_>,
+    two: TextGap<'_>,
     trim: fn(&str) -> &str,
     outwards: fn(&str) -> Vec<char>,
 ) -> u32 {
@@ -227,15 +231,18 @@ mod tests {
     use super::*;
 
     fn found(a: &str, b: &str) -> Vec<(String, String, u32)> {
-        let options = Options {
+        let options = AlignOptions {
             window_tokens: 3,
-            ..Options::default()
+            ..AlignOptions::default()
         };
-        let (a, b) = (Prepared::of(a, &options), Prepared::of(b, &options));
-        let text = |document: &Prepared, span: Span| {
+        let (a, b) = (
+            PreparedText::new(a, &options),
+            PreparedText::new(b, &options),
+        );
+        let text = |document: &PreparedText, span: Span| {
             document.text()[span.start as usize..span.end as usize].to_owned()
         };
-        let shown = |copy: &Copy| {
+        let shown = |copy: &CopiedPart| {
             let (one, two) = bytes(&a, &b, copy);
             (text(&a, one), text(&b, two), copy.words)
         };

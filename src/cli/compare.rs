@@ -4,7 +4,7 @@ use super::threshold::parse_share;
 use crate::{
     commands::{CompareOptions, ExtractOptions, Method, Slice, WhichPairs},
     report::Format,
-    similar::{GdicOptions, StopOf, compare::WORTH_A_LOOK},
+    similar::{GdicOptions, StopWordRule, compare::WORTH_A_LOOK},
 };
 use anyhow::bail;
 use clap::{Args, builder::PossibleValuesParser};
@@ -28,7 +28,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "X", value_parser = parse_share)]
     p_stop: Option<f64>,
     /// What --p-stop is a share of: documents, or the vocabulary, of which then this share, the words of the most documents, are stop words [default: documents]
-    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(StopOf::NAMES.map(|(name, _)| name)))]
+    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(StopWordRule::NAMES.map(|(name, _)| name)))]
     p_stop_of: Option<String>,
     /// A word that both documents have N times or more, ... [1 to 5 in the paper; default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -47,7 +47,7 @@ pub struct CompareArgs {
 /// As in the experiments of the paper.
 const PUBLISHED: GdicOptions = GdicOptions {
     p_stop: 0.995,
-    stop_of: StopOf::Documents,
+    stop_of: StopWordRule::Documents,
     n_match: 2,
     s_match: 7,
     p_common: 0.02,
@@ -123,7 +123,7 @@ impl CompareArgs {
     }
 
     fn gdic(&self) -> GdicOptions {
-        let stop_of = StopOf::NAMES
+        let stop_of = StopWordRule::NAMES
             .iter()
             .find(|(name, _)| Some(*name) == self.p_stop_of.as_deref());
         GdicOptions {

@@ -27,7 +27,7 @@ use crate::{
     },
     index::{Index, Since},
     report::{Format, GraphFormat},
-    similar::{Keep, Score},
+    similar::{KeepRule, Score},
     text::{stream::Form, token::Tokenizer},
 };
 use anyhow::{Context, bail};
@@ -86,7 +86,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["exclude", "exclude_index"])]
     counts: Vec<PathBuf>,
     /// Which documents are kept rather than others: of a cluster, by id, or with --unique those that are visited first, in the order of the lines; length is in tokens [default: first]
-    #[arg(long, value_name = "WHICH", value_parser = PossibleValuesParser::new(Keep::NAMES.map(|(name, _)| name)))]
+    #[arg(long, value_name = "WHICH", value_parser = PossibleValuesParser::new(KeepRule::NAMES.map(|(name, _)| name)))]
     keep: Option<String>,
     /// Only blots of so many standard deviations more documents than the mean
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = parse_number)]
@@ -623,11 +623,11 @@ impl Arguments {
         picks || !manners.base.is_empty() || manners.groups.is_some() || manners.group_by.is_some()
     }
 
-    fn keep(&self) -> Keep {
-        Keep::NAMES
+    fn keep(&self) -> KeepRule {
+        KeepRule::NAMES
             .iter()
             .find(|row| Some(row.0) == self.keep.as_deref())
-            .map_or(Keep::First, |row| row.1)
+            .map_or(KeepRule::First, |row| row.1)
     }
 
     fn ensure_flags_fit(&self) -> Result<(), anyhow::Error> {

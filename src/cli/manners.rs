@@ -1,7 +1,7 @@
 //! What does not count: arguments that dedup-query and dedup-extract have in common.
 
 use crate::{
-    align::exclusions::Rules,
+    align::exclusions::ExclusionRules,
     base::error::Result,
     commands::{Grouping, PassageOptions, Settings, Watch, base_text},
 };
@@ -72,7 +72,7 @@ impl MannersArgs {
             settings,
             watch,
         )?;
-        let rules = Rules {
+        let rules = ExclusionRules {
             quotes: self.exclude_quotes,
             bibliography: self.exclude_bibliography,
             base,
@@ -80,7 +80,7 @@ impl MannersArgs {
         let source_rules = if is_of_both {
             rules.clone()
         } else {
-            rules.only_base()
+            rules.base_text_only()
         };
         Ok(PassageOptions {
             rules,

@@ -539,9 +539,9 @@ impl Arguments {
     fn passage_options(&self) -> PassageOptions {
         let window_tokens = self.blots.k.unwrap_or(align::WINDOW_TOKENS);
         PassageOptions {
-            passages: align::Options {
+            passages: align::AlignOptions {
                 window_tokens,
-                ..align::Options::default()
+                ..align::AlignOptions::default()
             },
             in_chars: self.chars,
             reading: self.run.input.options(false),

@@ -1,7 +1,7 @@
 //! Documents to base text: what was handed out to all.
 
 use crate::{
-    align::exclusions::Base,
+    align::exclusions::BaseText,
     base::error::{Error, Result},
     commands::{Beside, Gathered, Settings, Stage, Watch, run},
     text::{
@@ -18,8 +18,8 @@ pub fn base_text(
     window_words: u32,
     settings: &Settings,
     watch: &mut dyn Watch,
-) -> Result<Base> {
-    let mut base = Base::new(tokenization, window_words);
+) -> Result<BaseText> {
+    let mut base = BaseText::new(tokenization, window_words);
     if paths.is_empty() {
         return Ok(base);
     }

@@ -1,7 +1,10 @@
 //! The texts of an index's documents, from where they are now, and the passages that two of them share.
 
 use crate::{
-    align::{self, Passage, Prepared, Tally, align, exclusions::Rules, in_chars, in_documents},
+    align::{
+        self, Passage, PassageCoverage, PreparedText, align, exclusions::ExclusionRules, in_chars,
+        to_document_offsets,
+    },
     base::error::{Error, Place, Problem, Result},
     blot,
     commands::{Watch, library::Library},
@@ -21,7 +24,7 @@ use std::{
 /// How passages are sought and told of.
 #[derive(Debug, Clone, Default)]
 pub struct PassageOptions {
-    pub passages: align::Options,
+    pub passages: align::AlignOptions,
     /// Spans count Unicode characters instead of bytes.
     pub in_chars: bool,
     /// How files are read: the fields of NDJSON, what to do about text that is not UTF-8.
@@ -29,8 +32,8 @@ pub struct PassageOptions {
     /// Where the documents of an index are: directories below which their ids are paths, and files with a document a line.
     pub corpus: Vec<PathBuf>,
     /// What does not count in a document that is judged, and in what it is compared with.
-    pub rules: Rules,
-    pub source_rules: Rules,
+    pub rules: ExclusionRules,
+    pub source_rules: ExclusionRules,
     /// Passages of fewer words in common do not count.
     pub min_match_words: u32,
 }
@@ -43,7 +46,7 @@ pub struct Shared {
     pub b_in_a: f64,
     pub passages: Vec<Passage>,
     /// What the words of either are counted as.
-    pub tallies: [Tally; 2],
+    pub tallies: [PassageCoverage; 2],
 }
 
 impl PassageOptions {
@@ -113,22 +116,22 @@ impl PassageOptions {
     }
 
     /// What two documents share, with spans in the documents as they were read, in bytes or characters.
-    pub fn shared(&self, a: &Prepared, b: &Prepared) -> Shared {
+    pub fn shared(&self, a: &PreparedText, b: &PreparedText) -> Shared {
         let mut shared = self.shared_text(a, b);
         self.place(&mut shared.passages, a, b);
         shared
     }
 
     /// Turns spans in texts, in bytes, into spans in the documents, as they are asked for.
-    pub fn place(&self, passages: &mut [Passage], a: &Prepared, b: &Prepared) {
-        in_documents(passages, a, b);
+    pub fn place(&self, passages: &mut [Passage], a: &PreparedText, b: &PreparedText) {
+        to_document_offsets(passages, a, b);
         if self.in_chars {
             in_chars(passages, a.plain().document(), b.plain().document());
         }
     }
 
-    /// What two documents share, with spans in bytes of their texts ([`Prepared::text`]), as pages need them.
-    pub fn shared_text(&self, a: &Prepared, b: &Prepared) -> Shared {
+    /// What two documents share, with spans in bytes of their texts ([`PreparedText::text`]), as pages need them.
+    pub fn shared_text(&self, a: &PreparedText, b: &PreparedText) -> Shared {
         let mut passages = align(a, b, &self.passages);
         passages.retain(|passage| passage.tokens >= self.min_match_words);
         let tallies = [
@@ -144,13 +147,13 @@ impl PassageOptions {
     }
 
     /// Reads a file, without what does not count by these rules.
-    pub fn prepared(&self, path: &str, rules: &Rules) -> Result<Prepared, Problem> {
+    pub fn prepared(&self, path: &str, rules: &ExclusionRules) -> Result<PreparedText, Problem> {
         let text = corpus::read_text(Path::new(path), &self.reading);
         let mut text = text.map_err(|error| Problem::new(Place::file(path), error.to_string()))?;
         if self.passages.tokenization.rule == Rule::Dna {
             text = without_heads(text);
         }
-        Ok(Prepared::without(text, &self.passages, rules))
+        Ok(PreparedText::with_exclusions(text, &self.passages, rules))
     }
 }
 
@@ -209,7 +212,7 @@ pub struct Texts<'o> {
     pub options: &'o PassageOptions,
     most: usize,
     library: Library<'o>,
-    recent: Mutex<Vec<(String, Arc<Prepared>)>>,
+    recent: Mutex<Vec<(String, Arc<PreparedText>)>>,
     unread: Mutex<BTreeMap<String, Problem>>,
 }
 
@@ -227,7 +230,7 @@ impl<'o> Texts<'o> {
     }
 
     /// None if it cannot be read, or is not as it was indexed; why is remembered, and it is not tried again.
-    pub fn get(&self, id: &str) -> Option<Arc<Prepared>> {
+    pub fn get(&self, id: &str) -> Option<Arc<PreparedText>> {
         if let Some(known) = self.known(id) {
             return Some(known);
         }
@@ -236,8 +239,11 @@ impl<'o> Texts<'o> {
         }
         match self.library.read(id) {
             Ok(text) => {
-                let read =
-                    Prepared::without(text, &self.options.passages, &self.options.source_rules);
+                let read = PreparedText::with_exclusions(
+                    text,
+                    &self.options.passages,
+                    &self.options.source_rules,
+                );
                 let (read, mut recent) = (Arc::new(read), lock(&self.recent));
                 if recent.len() >= self.most.max(1) {
                     recent.remove(0);
@@ -252,7 +258,7 @@ impl<'o> Texts<'o> {
         }
     }
 
-    fn known(&self, id: &str) -> Option<Arc<Prepared>> {
+    fn known(&self, id: &str) -> Option<Arc<PreparedText>> {
         let mut recent = lock(&self.recent);
         let at = recent.iter().position(|(known, _)| known == id)?;
         let known = recent.remove(at);

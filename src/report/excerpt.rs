@@ -2,7 +2,7 @@
 
 use super::passage::told_tally;
 use crate::{
-    align::{Kind, Passage, Prepared, Tally},
+    align::{Passage, PassageCoverage, PassageKind, PreparedText},
     base::codec::is_unsafe,
     text::stream::Span,
 };
@@ -19,13 +19,13 @@ const LINE_CHARS: usize = 160;
 /// A document and one that shares text with it.
 pub struct Excerpts<'a> {
     pub ids: [&'a str; 2],
-    pub documents: [&'a Prepared; 2],
+    pub documents: [&'a PreparedText; 2],
     /// The share of the words of either that are in passages.
     pub shares: [f64; 2],
     /// With spans in the texts of the documents.
     pub passages: &'a [Passage],
     /// What the words of either are counted as.
-    pub tallies: [Tally; 2],
+    pub tallies: [PassageCoverage; 2],
     pub with_color: bool,
 }
 
@@ -143,25 +143,25 @@ impl Excerpts<'_> {
     }
 }
 
-fn color_of(kind: Kind) -> &'static str {
+fn color_of(kind: PassageKind) -> &'static str {
     match kind {
-        Kind::Verbatim => "1;31",
-        Kind::Edited => "1;33",
-        Kind::Reworded => "1;36",
-        Kind::Summary => "1;35",
+        PassageKind::Verbatim => "1;31",
+        PassageKind::Edited => "1;33",
+        PassageKind::Reworded => "1;36",
+        PassageKind::Summary => "1;35",
     }
 }
 
 /// Where the lines of a document start: in its text, and in the document as it was read.
 struct Lines<'a> {
-    document: &'a Prepared,
+    document: &'a PreparedText,
     /// Where markup was stripped, only of lines that are not blank, from their first letter on.
     in_text: Vec<usize>,
     in_document: Vec<usize>,
 }
 
 impl<'a> Lines<'a> {
-    fn of(document: &'a Prepared) -> Self {
+    fn of(document: &'a PreparedText) -> Self {
         let (text, plain) = (document.text(), document.plain());
         let mut in_text = line_starts(text);
         if plain.is_stripped() {
@@ -263,26 +263,30 @@ fn visible(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::{
-        align::Options,
+        align::AlignOptions,
         text::token::{Rule, Tokenization},
     };
 
     fn shown(text: &str, a: (usize, usize), with_color: bool) -> String {
-        shown_as(Prepared::of(text, &Options::default()), a, with_color)
+        shown_as(
+            PreparedText::new(text, &AlignOptions::default()),
+            a,
+            with_color,
+        )
     }
 
-    fn shown_as(document: Prepared, a: (usize, usize), with_color: bool) -> String {
+    fn shown_as(document: PreparedText, a: (usize, usize), with_color: bool) -> String {
         let span = |(start, end): (usize, usize)| Span {
             start: start as u32,
             end: end as u32,
         };
-        let source = Prepared::of("abc", &Options::default());
+        let source = PreparedText::new("abc", &AlignOptions::default());
         let passage = Passage {
             a: span(a),
             b: span((0, 3)),
             tokens: 7,
             score: 1.0,
-            kind: Kind::Verbatim,
+            kind: PassageKind::Verbatim,
             is_reversed: false,
         };
         let excerpts = Excerpts {
@@ -291,12 +295,12 @@ mod tests {
             shares: [0.5, 1.0],
             passages: &[passage],
             tallies: [
-                Tally {
+                PassageCoverage {
                     words: 14,
                     left_out: [0, 4, 0],
                     matched: 5,
                 },
-                Tally::default(),
+                PassageCoverage::default(),
             ],
             with_color,
         };
@@ -319,15 +323,15 @@ mod tests {
 
     #[test]
     fn markup_is_not_shown_and_lines_are_those_of_the_document() {
-        let options = Options {
+        let options = AlignOptions {
             tokenization: Tokenization {
                 rule: Rule::Word,
                 strips_html: true,
             },
-            ..Options::default()
+            ..AlignOptions::default()
         };
         let page = "<html>\n<style>\np {}\n</style>\n<p>one\n  two</p>\n\n<ul>\n<li>three <b>four</b></li>\n</ul>";
-        let document = Prepared::of(page, &options);
+        let document = PreparedText::new(page, &options);
         let start = document.text().find("two").unwrap();
         assert_eq!(
             shown_as(document, (start, start + 3), false)

@@ -2,7 +2,7 @@
 
 use super::{record::put_number, xml::xml_text};
 use crate::{
-    align::{Passage, Tally, exclusions::Reason},
+    align::{Passage, PassageCoverage, exclusions::ExclusionReason},
     text::stream::Span,
 };
 use std::io::Write;
@@ -39,9 +39,9 @@ pub fn put_passages(out: &mut Vec<u8>, passages: &[Passage]) {
 
 /// Appends what the words of a document are counted as:
 /// `{"words":n,"excluded":{"base":n,"bibliography":n,"quotes":n},"counted":n,"matched":n,"share":x}`.
-pub fn put_tally(out: &mut Vec<u8>, tally: &Tally) {
+pub fn put_tally(out: &mut Vec<u8>, tally: &PassageCoverage) {
     let _ = write!(out, "{{\"words\":{},\"excluded\":{{", tally.words);
-    for (at, (reason, words)) in Reason::ALL.iter().zip(tally.left_out).enumerate() {
+    for (at, (reason, words)) in ExclusionReason::ALL.iter().zip(tally.left_out).enumerate() {
         let _ = write!(
             out,
             "{}\"{}\":{words}",
@@ -61,8 +61,8 @@ pub fn put_tally(out: &mut Vec<u8>, tally: &Tally) {
 
 /// What the words of a document are counted as, for a person: "of 120 words of essay.txt 100 count; left out: 20 in quotations".
 /// None if all count.
-pub fn told_tally(id: &str, tally: &Tally) -> Option<String> {
-    let left_out = Reason::ALL
+pub fn told_tally(id: &str, tally: &PassageCoverage) -> Option<String> {
+    let left_out = ExclusionReason::ALL
         .iter()
         .zip(tally.left_out)
         .filter(|(_, words)| *words > 0);
@@ -104,7 +104,7 @@ pub fn put_pan_xml(out: &mut Vec<u8>, ids: [&str; 2], names: [&str; 2], passages
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::align::Kind;
+    use crate::align::PassageKind;
 
     fn passage() -> Passage {
         Passage {
@@ -112,7 +112,7 @@ mod tests {
             b: Span { start: 0, end: 9 },
             tokens: 2,
             score: 2.0 / 3.0,
-            kind: Kind::Edited,
+            kind: PassageKind::Edited,
             is_reversed: false,
         }
     }
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_words_are_counted_as() {
-        let tally = Tally {
+        let tally = PassageCoverage {
             words: 120,
             left_out: [10, 0, 20],
             matched: 30,
@@ -146,9 +146,9 @@ mod tests {
         assert_eq!(
             told_tally(
                 "a.txt",
-                &Tally {
+                &PassageCoverage {
                     words: 9,
-                    ..Tally::default()
+                    ..PassageCoverage::default()
                 }
             ),
             None

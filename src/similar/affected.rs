@@ -1,9 +1,9 @@
 //! Whose rows in a table may change when some contents do.
 
 use super::{
-    counts::{RecomputedPairs, long_blots},
     discovery::Discovery,
-    join::{Join, Scratch},
+    join::{Join, JoinScratch},
+    pair_counts::{RecomputedPairs, long_blots},
     scores::{Measure, Overlap, Score},
 };
 use crate::base::error::Result;
@@ -46,17 +46,18 @@ impl Discovery<'_> {
             ..self.options.measure
         };
         let itself = |item: usize, each: &mut dyn FnMut(u32)| each(item as u32);
-        let work = |join: &Join<'_>, scratch: &mut Scratch, item: usize, found: &mut Vec<u32>| {
-            let join = Join {
-                measure: &either,
-                ..*join
+        let work =
+            |join: &Join<'_>, scratch: &mut JoinScratch, item: usize, found: &mut Vec<u32>| {
+                let join = Join {
+                    measure: &either,
+                    ..*join
+                };
+                join.for_each_short(scratch, item as u32, first_long, |other, shared| {
+                    if reaches(other, item as u32, shared) {
+                        found.push(other);
+                    }
+                });
             };
-            join.for_each_short(scratch, item as u32, first_long, |other, shared| {
-                if reaches(other, item as u32, shared) {
-                    found.push(other);
-                }
-            });
-        };
         self.in_lots(
             changed as usize,
             itself,
@@ -87,10 +88,10 @@ impl Discovery<'_> {
             let members = self.lists.members(set);
             if members
                 .iter()
-                .any(|&rank| self.lists.content_at(rank) < changed)
+                .any(|&rank| self.lists.content_of_rank(rank) < changed)
             {
                 for &rank in members {
-                    let blots = &mut blots[self.lists.content_at(rank) as usize];
+                    let blots = &mut blots[self.lists.content_of_rank(rank) as usize];
                     *blots = blots.saturating_add(self.lists.weight(set));
                 }
             }
@@ -103,7 +104,7 @@ impl Join<'_> {
     /// Calls `each` with every partner that may count, and what it shares in short sets.
     fn for_each_short(
         &self,
-        scratch: &mut Scratch,
+        scratch: &mut JoinScratch,
         content: u32,
         first_long: u32,
         mut each: impl FnMut(u32, u32),
@@ -117,6 +118,6 @@ impl Join<'_> {
             sets,
             sets.partition_point(|&set| set < first_long),
         );
-        scratch.drain(|other, shared| each(self.lists.content_at(other), shared));
+        scratch.drain(|other, shared| each(self.lists.content_of_rank(other), shared));
     }
 }

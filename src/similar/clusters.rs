@@ -1,9 +1,9 @@
 //! Groups of documents that hang together by pairs, and which of each to keep.
 
 use super::{
-    apart::clusters_apart,
     discovery::Discovery,
-    join::{Join, Neighbour, Scratch},
+    join::{Join, JoinScratch, Neighbour},
+    pair_filter::clusters_apart,
     scores::Overlap,
 };
 use crate::{base::error::Result, index::View};
@@ -12,14 +12,14 @@ use std::{cmp::Reverse, collections::HashMap};
 /// Which document of a cluster is kept. First and last are by the order of the view, which is that of ids where it is made by [`View::by_id`]. Length is in tokens;
 /// of equally long ones the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+pub enum KeepRule {
     First,
     Last,
     Longest,
     Shortest,
 }
 
-impl Keep {
+impl KeepRule {
     pub const NAMES: [(&'static str, Self); 4] = [
         ("first", Self::First),
         ("longest", Self::Longest),
@@ -35,12 +35,12 @@ pub struct Cluster {
     /// In the order of the view.
     pub members: Vec<u32>,
     /// All members but the one that is kept.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<ClusterDuplicate>,
 }
 
 /// A document that can go, and what of it is elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Dropped {
+pub struct ClusterDuplicate {
     pub document: u32,
     /// The document that is kept, if they are a pair; else one that is nearer to it, over the fewest steps: of several the one with the highest score.
     pub duplicate_of: u32,
@@ -51,26 +51,27 @@ pub struct Dropped {
 /// Calls `sink` with every cluster, in the order of their first documents. Memory: sixteen bytes a content, and the largest cluster for each thread.
 pub fn clusters(
     discovery: &Discovery<'_>,
-    keep: Keep,
+    keep: KeepRule,
     mut sink: impl FnMut(Cluster) -> Result<()>,
 ) -> Result<()> {
-    if !discovery.apart.is_empty() {
+    if !discovery.pair_filter.is_empty() {
         return clusters_apart(discovery, keep, sink);
     }
     let groups = groups(discovery)?;
     let contents_of = |group: usize, each: &mut dyn FnMut(u32)| {
         groups[group].iter().for_each(|&content| each(content))
     };
-    let work = |join: &Join<'_>, scratch: &mut Scratch, group: usize, out: &mut Vec<Cluster>| {
-        out.push(
-            Tracer {
-                view: discovery.view,
-                join,
-                scratch,
-            }
-            .cluster(&groups[group], keep),
-        );
-    };
+    let work =
+        |join: &Join<'_>, scratch: &mut JoinScratch, group: usize, out: &mut Vec<Cluster>| {
+            out.push(
+                ClusterTracer {
+                    view: discovery.view,
+                    join,
+                    scratch,
+                }
+                .cluster(&groups[group], keep),
+            );
+        };
     let weigh = |made: &Vec<Cluster>| {
         made.iter()
             .map(|cluster| 40 * cluster.members.len() as u64)
@@ -91,34 +92,39 @@ pub fn clusters(
 /// and left out when pairs are looked for, as two contents that share it are in one group already. So a sentence that all documents share takes no pairs.
 fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<u32>>> {
     let lists = &discovery.lists;
-    let mut groups = Union::new(lists.contents());
+    let mut groups = UnionFind::new(lists.contents());
     let is_joined: Vec<bool> = (0..lists.sets())
         .map(|set| joins_all(discovery, set))
         .collect();
     for set in (0..lists.sets()).filter(|&set| is_joined[set as usize]) {
         let members = lists.members(set);
-        members
-            .iter()
-            .for_each(|&rank| groups.join(lists.content_at(members[0]), lists.content_at(rank)));
+        members.iter().for_each(|&rank| {
+            groups.join(
+                lists.content_of_rank(members[0]),
+                lists.content_of_rank(rank),
+            )
+        });
     }
     let itself = |content: usize, each: &mut dyn FnMut(u32)| each(content as u32);
-    let work =
-        |join: &Join<'_>, scratch: &mut Scratch, content: usize, edges: &mut Vec<(u32, u32)>| {
-            let mut neighbours = Vec::new();
-            join.neighbours_in(
-                scratch,
-                content as u32,
-                |set| !is_joined[set as usize],
-                &mut neighbours,
-            );
-            // Itself, too: its documents are a pair.
-            edges.extend(
-                neighbours
-                    .iter()
-                    .filter(|other| other.content >= content as u32)
-                    .map(|other| (content as u32, other.content)),
-            );
-        };
+    let work = |join: &Join<'_>,
+                scratch: &mut JoinScratch,
+                content: usize,
+                edges: &mut Vec<(u32, u32)>| {
+        let mut neighbours = Vec::new();
+        join.neighbours_in(
+            scratch,
+            content as u32,
+            |set| !is_joined[set as usize],
+            &mut neighbours,
+        );
+        // Itself, too: its documents are a pair.
+        edges.extend(
+            neighbours
+                .iter()
+                .filter(|other| other.content >= content as u32)
+                .map(|other| (content as u32, other.content)),
+        );
+    };
     discovery.in_lots(
         lists.contents(),
         itself,
@@ -153,12 +159,12 @@ fn joins_all(discovery: &Discovery<'_>, set: u32) -> bool {
 }
 
 /// Sets that are joined; the least member is the root.
-pub(super) struct Union {
+pub(super) struct UnionFind {
     parent: Vec<u32>,
     is_joined: Vec<bool>,
 }
 
-impl Union {
+impl UnionFind {
     pub fn new(count: usize) -> Self {
         Self {
             parent: (0..count as u32).collect(),
@@ -201,14 +207,14 @@ impl Union {
 }
 
 /// Goes out from the document that is kept, step by step, until every content of its cluster is reached.
-struct Tracer<'t, 'l> {
+struct ClusterTracer<'t, 'l> {
     view: &'t View<'t>,
     join: &'t Join<'l>,
-    scratch: &'t mut Scratch,
+    scratch: &'t mut JoinScratch,
 }
 
-impl Tracer<'_, '_> {
-    fn cluster(&mut self, group: &[u32], keep: Keep) -> Cluster {
+impl ClusterTracer<'_, '_> {
+    fn cluster(&mut self, group: &[u32], keep: KeepRule) -> Cluster {
         let mut members: Vec<u32> = group
             .iter()
             .flat_map(|&content| self.view.documents_of(content))
@@ -226,7 +232,7 @@ impl Tracer<'_, '_> {
                     .get(&content)
                     .copied()
                     .unwrap_or_else(|| (kept, self.join.itself(content)));
-                Dropped {
+                ClusterDuplicate {
                     document,
                     duplicate_of,
                     shared: how.shared,
@@ -273,16 +279,16 @@ impl Tracer<'_, '_> {
 }
 
 /// Which of some documents is kept.
-pub(super) fn choose(view: &View<'_>, members: &[u32], keep: Keep) -> u32 {
+pub(super) fn choose(view: &View<'_>, members: &[u32], keep: KeepRule) -> u32 {
     let tokens =
         |document: u32| view.contents()[view.content_of(document as usize) as usize].tokens;
     let chosen = match keep {
-        Keep::First => members.first(),
-        Keep::Last => members.last(),
-        Keep::Longest => members
+        KeepRule::First => members.first(),
+        KeepRule::Last => members.last(),
+        KeepRule::Longest => members
             .iter()
             .min_by_key(|&&document| Reverse(tokens(document))),
-        Keep::Shortest => members.iter().min_by_key(|&&document| tokens(document)),
+        KeepRule::Shortest => members.iter().min_by_key(|&&document| tokens(document)),
     };
     chosen.copied().unwrap_or_default()
 }

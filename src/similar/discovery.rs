@@ -1,12 +1,12 @@
 //! Neighbours of many contents: on many threads, in a fixed order, within bounded memory.
 
 use super::{
-    apart::Apart,
-    counts::Counted,
-    join::{Join, Neighbour, Scratch},
-    lists::{Forward, Lists},
+    join::{Join, JoinScratch, Neighbour},
+    long_sets::{LONG_SET_MEMBERS, LongSets, ShortSetPartners},
+    pair_counts::PairCounts,
+    pair_filter::PairFilter,
+    ranked_sets::{ContentSets, RankedSets},
     scores::Measure,
-    top::{LONG_SET, LongSets, Seen},
 };
 use crate::{
     base::{
@@ -22,7 +22,7 @@ use std::{
 };
 
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct DiscoveryOptions {
     pub measure: Measure,
     /// Blots of more documents do not count; `u64::MAX` for no such limit.
     pub max_df: u64,
@@ -33,14 +33,14 @@ pub struct Options {
 /// An index made ready to find what is alike in it.
 pub struct Discovery<'v> {
     pub view: &'v View<'v>,
-    pub lists: Lists,
-    pub options: Options,
+    pub lists: RankedSets,
+    pub options: DiscoveryOptions,
     /// Which pairs are wanted. Neighbours are not asked: who makes pairs of them must.
-    pub apart: Apart,
+    pub pair_filter: PairFilter,
     /// Sets of more members are not walked where only the best partners are wanted.
     pub long_set: usize,
     /// What was counted elsewhere, if that is what it is made of: then the lists have the long sets only.
-    counted: Option<Counted>,
+    counted: Option<PairCounts>,
 }
 
 /// Items that a thread takes at a time.
@@ -51,39 +51,43 @@ const MOST_WAITING_BYTES: u64 = 4 << 20;
 const MOST_LOTS: u64 = 64;
 
 impl<'v> Discovery<'v> {
-    pub fn new(view: &'v View<'v>, options: Options) -> Result<Self> {
+    pub fn new(view: &'v View<'v>, options: DiscoveryOptions) -> Result<Self> {
         let sets = view.sets(options.limits.threads)?;
-        let lists = Lists::new(view, &sets, &options.measure, options.max_df);
+        let lists = RankedSets::new(view, &sets, &options.measure, options.max_df);
         Ok(Self {
             view,
             lists,
             options,
-            apart: Apart::default(),
-            long_set: LONG_SET,
+            pair_filter: PairFilter::default(),
+            long_set: LONG_SET_MEMBERS,
             counted: None,
         })
     }
 
     /// Some blots do not count, neither as shared nor as blots of a document.
-    pub fn without(left_out: &LeftOut<'_>, view: &'v View<'v>, options: Options) -> Result<Self> {
+    pub fn without(
+        left_out: &LeftOut<'_>,
+        view: &'v View<'v>,
+        options: DiscoveryOptions,
+    ) -> Result<Self> {
         if left_out.is_empty() {
             return Self::new(view, options);
         }
         let (sets, of) = view.sets_without(left_out, options.limits.threads)?;
-        let lists = Lists::with_less(view, &sets, &options.measure, options.max_df, &of);
+        let lists = RankedSets::with_less(view, &sets, &options.measure, options.max_df, &of);
         Ok(Self {
             view,
             lists,
             options,
-            apart: Apart::default(),
-            long_set: LONG_SET,
+            pair_filter: PairFilter::default(),
+            long_set: LONG_SET_MEMBERS,
             counted: None,
         })
     }
 
     /// What is alike by counts that were made elsewhere. It finds the best neighbours of documents, and nothing else.
-    pub fn counted(view: &'v View<'v>, options: Options, counted: Counted) -> Self {
-        let lists = Lists::with_less(
+    pub fn counted(view: &'v View<'v>, options: DiscoveryOptions, counted: PairCounts) -> Self {
+        let lists = RankedSets::with_less(
             view,
             &counted.long_sets,
             &options.measure,
@@ -94,15 +98,18 @@ impl<'v> Discovery<'v> {
             view,
             lists,
             options,
-            apart: Apart::default(),
+            pair_filter: PairFilter::default(),
             long_set: 0,
             counted: Some(counted),
         }
     }
 
     /// The same, where only some pairs are wanted.
-    pub fn apart(self, apart: Apart) -> Self {
-        Self { apart, ..self }
+    pub fn with_pair_filter(self, pair_filter: PairFilter) -> Self {
+        Self {
+            pair_filter,
+            ..self
+        }
     }
 
     /// Calls `work` with every document and its neighbours; `sink` gets what was made of each few of them, in the order of documents.
@@ -161,7 +168,7 @@ impl<'v> Discovery<'v> {
 
     /// The order of contents in a table of `count` rows a document. None where some pairs are not wanted: the first rows may then be anywhere.
     pub fn orders(&self, count: usize) -> Vec<LongSets> {
-        if !self.apart.is_empty() {
+        if !self.pair_filter.is_empty() {
             return Vec::new();
         }
         vec![self.order(count, (0..self.lists.contents() as u32).collect())]
@@ -187,18 +194,20 @@ impl<'v> Discovery<'v> {
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
-        let kept = Kept::new(self.options.limits.memory_bytes / 8);
-        let find_neighbours =
-            |join: &Join<'_>, scratch: &mut Scratch, content: u32| match (orders, &self.counted) {
-                ([], None) => neighbours(join, scratch, content),
-                (_, None) => join.best_neighbours(scratch, content, &Seen::Walked, orders),
-                (_, Some(counted)) => {
-                    join.best_neighbours(scratch, content, &Seen::Counted(counted), orders)
-                }
-            };
+        let kept = NeighbourCache::new(self.options.limits.memory_bytes / 8);
+        let find_neighbours = |join: &Join<'_>, scratch: &mut JoinScratch, content: u32| match (
+            orders,
+            &self.counted,
+        ) {
+            ([], None) => neighbours(join, scratch, content),
+            (_, None) => join.best_neighbours(scratch, content, &ShortSetPartners::Joined, orders),
+            (_, Some(counted)) => {
+                join.best_neighbours(scratch, content, &ShortSetPartners::Counted(counted), orders)
+            }
+        };
         let content_of =
             |item: usize, each: &mut dyn FnMut(u32)| each(self.view.content_of(document_at(item)));
-        let find = |join: &Join<'_>, scratch: &mut Scratch, item: usize, out: &mut R| {
+        let find = |join: &Join<'_>, scratch: &mut JoinScratch, item: usize, out: &mut R| {
             let document = document_at(item);
             let content = self.view.content_of(document);
             let documents = self.view.documents_of(content);
@@ -224,7 +233,7 @@ impl<'v> Discovery<'v> {
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
         let itself = |content: usize, each: &mut dyn FnMut(u32)| each(content as u32);
-        let find = |join: &Join<'_>, scratch: &mut Scratch, content: usize, out: &mut R| {
+        let find = |join: &Join<'_>, scratch: &mut JoinScratch, content: usize, out: &mut R| {
             work(
                 content as u32,
                 &neighbours(join, scratch, content as u32),
@@ -239,7 +248,7 @@ impl<'v> Discovery<'v> {
         &self,
         count: usize,
         contents_of: impl Fn(usize, &mut dyn FnMut(u32)) + Sync,
-        work: impl Fn(&Join<'_>, &mut Scratch, usize, &mut R) + Sync,
+        work: impl Fn(&Join<'_>, &mut JoinScratch, usize, &mut R) + Sync,
         weigh: impl Fn(&R) -> u64 + Sync,
         mut sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
@@ -257,7 +266,7 @@ impl<'v> Discovery<'v> {
                 measure: &self.options.measure,
             };
             let worker = || {
-                let mut scratch = Scratch::default();
+                let mut scratch = JoinScratch::default();
                 let (work, join) = (&work, &join);
                 move |chunk: Range<usize>| {
                     let mut out = R::default();
@@ -292,7 +301,7 @@ impl<'v> Discovery<'v> {
         &self,
         items: Range<usize>,
         contents_of: &impl Fn(usize, &mut dyn FnMut(u32)),
-    ) -> (Range<usize>, Forward) {
+    ) -> (Range<usize>, ContentSets) {
         let limit =
             (self.options.limits.memory_bytes / 4 / 4).max(self.lists.members_count() / MOST_LOTS);
         let (mut is_wanted, mut sum, mut end) =
@@ -322,25 +331,25 @@ impl<'v> Discovery<'v> {
     }
 }
 
-fn neighbours(join: &Join<'_>, scratch: &mut Scratch, content: u32) -> Arc<[Neighbour]> {
+fn neighbours(join: &Join<'_>, scratch: &mut JoinScratch, content: u32) -> Arc<[Neighbour]> {
     let mut found = Vec::new();
     join.neighbours(scratch, content, &mut found);
     found.into()
 }
 
 /// Neighbours of contents that have more documents to come. What does not fit is found again.
-struct Kept {
+struct NeighbourCache {
     bytes_limit: u64,
-    kept: Mutex<ByContent>,
+    kept: Mutex<CachedNeighbours>,
 }
 
 #[derive(Default)]
-struct ByContent {
+struct CachedNeighbours {
     bytes: u64,
     neighbours: HashMap<u32, Arc<[Neighbour]>>,
 }
 
-impl Kept {
+impl NeighbourCache {
     fn new(bytes_limit: u64) -> Self {
         Self {
             bytes_limit,

@@ -3,7 +3,7 @@
 //! Three steps, over the tables of how often each word stands in which document:
 //!
 //! 1. *Stop words* are left out: those of too many documents.
-//! 2. *Match*: a pair that has some other word `n_match` times or more each, and `s_match` times or more together.
+//! 2. *SearchMatch*: a pair that has some other word `n_match` times or more each, and `s_match` times or more together.
 //! 3. *Common*: a pair whose other words in common are `p_common` or more of the words of the document that has fewer.
 //!
 //! What either finds is a candidate. With `d_a` = A B C C G C E D F and `d_b` = F D E C C F A G G H, no stop words, `n_match` 2 and `s_match` 5, C is a match:
@@ -23,14 +23,14 @@ use std::{collections::BTreeMap, ops::Range};
 
 /// What `p_stop` is a share of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopOf {
+pub enum StopWordRule {
     /// A word of more than this share of all documents is a stop word: the formula of the paper.
     Documents,
     /// This share of all words, those of the most documents, are stop words: what the paper says about the formula.
     Vocabulary,
 }
 
-impl StopOf {
+impl StopWordRule {
     pub const NAMES: [(&'static str, Self); 2] = [
         ("documents", Self::Documents),
         ("vocabulary", Self::Vocabulary),
@@ -40,7 +40,7 @@ impl StopOf {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GdicOptions {
     pub p_stop: f64,
-    pub stop_of: StopOf,
+    pub stop_of: StopWordRule,
     pub n_match: u32,
     pub s_match: u32,
     /// More than 0.
@@ -49,12 +49,12 @@ pub struct GdicOptions {
 
 /// How a pair was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FoundBy {
+pub struct GdicEvidence {
     pub matches: bool,
     pub common: bool,
 }
 
-impl FoundBy {
+impl GdicEvidence {
     fn is_any(self) -> bool {
         self.matches || self.common
     }
@@ -75,7 +75,7 @@ pub struct Gdic<W> {
 
 /// What the words of a bucket tell.
 #[derive(Default)]
-struct Counted {
+struct PairCounts {
     /// How many words have how many documents.
     words: BTreeMap<u64, u64>,
     vocabulary: Vec<u32>,
@@ -85,10 +85,10 @@ impl<W: WordLists> Gdic<W> {
     /// Reads all words once.
     pub fn new(words: W, copies: Vec<u32>, options: GdicOptions, threads: usize) -> Result<Self> {
         let contents = copies.len();
-        let count = |bucket: usize| -> Result<Counted> {
-            let mut counted = Counted {
+        let count = |bucket: usize| -> Result<PairCounts> {
+            let mut counted = PairCounts {
                 vocabulary: vec![0; contents],
-                ..Counted::default()
+                ..PairCounts::default()
             };
             words.for_each_in(bucket, &mut |_, list| {
                 *counted
@@ -101,9 +101,9 @@ impl<W: WordLists> Gdic<W> {
             })?;
             Ok(counted)
         };
-        let mut all = Counted {
+        let mut all = PairCounts {
             vocabulary: vec![0; contents],
-            ..Counted::default()
+            ..PairCounts::default()
         };
         for_each_bucket(threads, count, |counted| {
             counted
@@ -137,9 +137,9 @@ impl<W: WordLists> Gdic<W> {
     pub fn for_each_in(
         &self,
         rows: Range<u32>,
-        mut each: impl FnMut(u32, u32, FoundBy) -> Result<()>,
+        mut each: impl FnMut(u32, u32, GdicEvidence) -> Result<()>,
     ) -> Result<()> {
-        let mut block = Block::new(rows.clone(), self.copies.len() as u32, self.options);
+        let mut block = RowBlock::new(rows.clone(), self.copies.len() as u32, self.options);
         for bucket in 0..BUCKETS {
             self.words.for_each_in(bucket, &mut |_, list| {
                 let is_stop_word = list.last().is_none_or(|last| last.place < rows.start)
@@ -154,7 +154,7 @@ impl<W: WordLists> Gdic<W> {
             let (counts, matches) = block.row(a);
             for (b, (&count, &matches)) in (a + 1..).zip(counts.iter().zip(matches)) {
                 let words = self.vocabulary[a as usize].min(self.vocabulary[b as usize]);
-                let found = FoundBy {
+                let found = GdicEvidence {
                     matches,
                     common: self.options.is_common(count, words),
                 };
@@ -192,11 +192,11 @@ impl GdicOptions {
     /// Words of more documents are stop words. `words` tells how many words have how many documents.
     fn most_documents(&self, documents: u64, words: &BTreeMap<u64, u64>) -> u64 {
         match self.stop_of {
-            StopOf::Documents => (0..=documents)
+            StopWordRule::Documents => (0..=documents)
                 .rev()
                 .find(|&df| df as f64 / documents as f64 <= self.p_stop)
                 .unwrap_or_default(),
-            StopOf::Vocabulary => {
+            StopWordRule::Vocabulary => {
                 let all: u64 = words.values().sum();
                 let mut left = (self.p_stop * all as f64).floor() as u64;
                 // The words of one number of documents stay together: they are stop words only if all can be.
@@ -220,7 +220,7 @@ impl GdicOptions {
 const DENSE: u32 = 16;
 
 /// The rows of some documents: for every later one, how many words they have in common, and whether one is a match.
-struct Block {
+struct RowBlock {
     options: GdicOptions,
     rows: Range<u32>,
     contents: u32,
@@ -231,7 +231,7 @@ struct Block {
     times: Vec<u32>,
 }
 
-impl Block {
+impl RowBlock {
     fn new(rows: Range<u32>, contents: u32, options: GdicOptions) -> Self {
         let cells = rows.len() * contents as usize;
         Self {
@@ -324,7 +324,7 @@ impl Block {
 }
 
 /// Of each content of an index, how many documents have it.
-pub fn copies_of(view: &View<'_>) -> Vec<u32> {
+pub fn documents_per_content(view: &View<'_>) -> Vec<u32> {
     (0..view.contents().len() as u32)
         .map(|content| view.documents_of(content).len() as u32)
         .collect()
@@ -388,8 +388,8 @@ mod tests {
         };
         let vocabulary: BTreeSet<u8> = texts.iter().flatten().copied().collect();
         let is_stop = |word: u8| match options.stop_of {
-            StopOf::Documents => f64::from(df(word)) / f64::from(documents) > options.p_stop,
-            StopOf::Vocabulary => {
+            StopWordRule::Documents => f64::from(df(word)) / f64::from(documents) > options.p_stop,
+            StopWordRule::Vocabulary => {
                 let as_frequent = vocabulary
                     .iter()
                     .filter(|&&other| df(other) >= df(word))
@@ -432,7 +432,7 @@ mod tests {
         let mut found = Vec::new();
         for start in (0..contents).step_by(rows as usize) {
             let block = start..(start + rows).min(contents);
-            let each = |a, b, by: FoundBy| {
+            let each = |a, b, by: GdicEvidence| {
                 found.push((a, b, by.matches, by.common));
                 Ok(())
             };
@@ -443,7 +443,7 @@ mod tests {
 
     const PUBLISHED: GdicOptions = GdicOptions {
         p_stop: 0.995,
-        stop_of: StopOf::Documents,
+        stop_of: StopWordRule::Documents,
         n_match: 2,
         s_match: 7,
         p_common: 0.02,
@@ -491,7 +491,7 @@ mod tests {
             vec![b"a".to_vec(), b"b".to_vec()],
         ] {
             let copies = vec![1; texts.len()];
-            for stop_of in [StopOf::Documents, StopOf::Vocabulary] {
+            for stop_of in [StopWordRule::Documents, StopWordRule::Vocabulary] {
                 let found = by_joins(
                     &texts,
                     &copies,
@@ -524,7 +524,7 @@ mod tests {
             p_stop in prop_oneof![Just(0.0), Just(0.5), Just(0.995), Just(1.0), 0.0..1.0], by_vocabulary: bool,
             n_match in 1_u32..5, s_match in 1_u32..12, p_common in 0.01..1.0, rows in 1_u32..50,
         ) {
-            let stop_of = if by_vocabulary { StopOf::Vocabulary } else { StopOf::Documents };
+            let stop_of = if by_vocabulary { StopWordRule::Vocabulary } else { StopWordRule::Documents };
             let options = GdicOptions { p_stop, stop_of, n_match, s_match, p_common };
             let copies = &copies[..texts.len()];
             prop_assert_eq!(by_joins(&texts, copies, options, rows), simple(&texts, copies, options));

@@ -6,7 +6,7 @@
 //! cannot reach the threshold any more are dropped first. A long set comes late, when little is left to share: it costs a step, not its length.
 
 use super::{
-    lists::{Forward, Lists},
+    ranked_sets::{ContentSets, RankedSets},
     scores::{DocumentSize, Measure, Overlap},
 };
 
@@ -21,15 +21,15 @@ pub struct Neighbour {
 /// Finds neighbours.
 #[derive(Clone, Copy)]
 pub struct Join<'l> {
-    pub lists: &'l Lists,
+    pub lists: &'l RankedSets,
     /// Must hold every content that is asked for.
-    pub forward: &'l Forward,
+    pub forward: &'l ContentSets,
     pub measure: &'l Measure,
 }
 
 /// What a thread works with: four bytes a content, twelve for s4.
 #[derive(Default)]
-pub struct Scratch {
+pub struct JoinScratch {
     shared: Vec<u32>,
     rarity: Vec<f64>,
     candidates: Vec<u32>,
@@ -39,7 +39,7 @@ pub struct Scratch {
     pub work: u64,
 }
 
-impl Scratch {
+impl JoinScratch {
     pub(super) fn prepare(&mut self, join: &Join<'_>) {
         self.shared.resize(join.lists.contents(), 0);
         if join.measure.score.needs_rarity() {
@@ -124,14 +124,14 @@ impl Scratch {
 
 impl Join<'_> {
     /// Replaces `out` by the neighbours of a content, by rising number; itself among them if it has several documents.
-    pub fn neighbours(&self, scratch: &mut Scratch, content: u32, out: &mut Vec<Neighbour>) {
+    pub fn neighbours(&self, scratch: &mut JoinScratch, content: u32, out: &mut Vec<Neighbour>) {
         self.neighbours_in(scratch, content, |_| true, out);
     }
 
     /// The same by some sets alone.
     pub(super) fn neighbours_in(
         &self,
-        scratch: &mut Scratch,
+        scratch: &mut JoinScratch,
         content: u32,
         is_used: impl Fn(u32) -> bool,
         out: &mut Vec<Neighbour>,
@@ -152,7 +152,7 @@ impl Join<'_> {
     }
 
     /// Makes a content a candidate that shares this number of blots.
-    pub(super) fn begin(&self, scratch: &mut Scratch, rank: u32, shared: u32) {
+    pub(super) fn begin(&self, scratch: &mut JoinScratch, rank: u32, shared: u32) {
         if scratch.shared[rank as usize] == 0 {
             scratch.candidates.push(rank);
         }
@@ -168,7 +168,7 @@ impl Join<'_> {
     /// Adds the candidates that count to `out`, which is then sorted by content, and the content itself if it has several documents; forgets all of them.
     pub(super) fn accept_candidates(
         &self,
-        scratch: &mut Scratch,
+        scratch: &mut JoinScratch,
         rank: u32,
         out: &mut Vec<Neighbour>,
     ) {
@@ -216,7 +216,7 @@ impl Join<'_> {
         if self.measure.accepts(sides[0], sides[1], overlap) {
             let score = self.measure.score(sides[0], sides[1], overlap);
             out.push(Neighbour {
-                content: self.lists.content_at(other),
+                content: self.lists.content_of_rank(other),
                 shared: overlap.shared,
                 score,
             });
@@ -224,7 +224,7 @@ impl Join<'_> {
     }
 
     /// Counts what is shared in the first `count` of its sets with every partner that can still reach the threshold.
-    pub(super) fn count(&self, scratch: &mut Scratch, rank: u32, sets: &[u32], count: usize) {
+    pub(super) fn count(&self, scratch: &mut JoinScratch, rank: u32, sets: &[u32], count: usize) {
         let side = self.lists.side(rank);
         let partners = self.lists.large_enough(rank, self.measure);
         self.find_left(scratch, sets);
@@ -256,7 +256,7 @@ impl Join<'_> {
         }
     }
 
-    pub(super) fn find_left(&self, scratch: &mut Scratch, sets: &[u32]) {
+    pub(super) fn find_left(&self, scratch: &mut JoinScratch, sets: &[u32]) {
         let mut left = Overlap::default();
         scratch.left.clear();
         scratch.left.extend(sets.iter().rev().map(|&set| {
@@ -279,7 +279,7 @@ impl Join<'_> {
     /// Adds a set to the candidates among its members that cannot be begun any more.
     pub(super) fn count_on(
         &self,
-        scratch: &mut Scratch,
+        scratch: &mut JoinScratch,
         side: DocumentSize,
         members: &[u32],
         left: Overlap,
@@ -307,7 +307,7 @@ impl Join<'_> {
     }
 
     /// Those that are dropped are never begun again: with still less left it cannot do.
-    fn drop_hopeless(&self, scratch: &mut Scratch, side: DocumentSize, left: Overlap) {
+    fn drop_hopeless(&self, scratch: &mut JoinScratch, side: DocumentSize, left: Overlap) {
         let mut candidates = std::mem::take(&mut scratch.candidates);
         candidates.retain(|&other| {
             let have = scratch.overlap(other);

@@ -6,34 +6,34 @@
 //!          smallest content first
 //! ```
 //!
-//! [`Search`] asks the same of one document that need not be in the index.
+//! [`IndexSearch`] asks the same of one document that need not be in the index.
 //!
 //! Everything here is about contents, which are distinct texts; whoever writes results names all documents of each.
 
 mod affected;
-mod apart;
-mod cleaning;
 mod clusters;
 /// Where two documents are alike, by local alignment of their tokens.
 pub mod compare;
-mod counts;
 mod discovery;
+mod duplicate_filter;
 mod gdic;
 mod join;
-mod lists;
+mod long_sets;
+mod pair_counts;
+mod pair_filter;
+mod ranked_sets;
 mod scores;
 mod search;
-mod table;
-mod top;
+mod table_rows;
 
-pub use apart::Apart;
-pub use cleaning::{Cleaner, Verdict};
-pub use clusters::{Cluster, Dropped, Keep, clusters};
-pub use counts::{CountOptions, Counted, RecomputedPairs, write_counts};
-pub use discovery::{Discovery, Options};
-pub use gdic::{FoundBy, Gdic, GdicOptions, StopOf, copies_of};
-pub use join::{Join, Neighbour, Scratch};
-pub use lists::{Forward, Lists};
+pub use clusters::{Cluster, ClusterDuplicate, KeepRule, clusters};
+pub use discovery::{Discovery, DiscoveryOptions};
+pub use duplicate_filter::{DuplicateDecision, DuplicateFilter};
+pub use gdic::{Gdic, GdicEvidence, GdicOptions, StopWordRule, documents_per_content};
+pub use join::{Join, JoinScratch, Neighbour};
+pub use long_sets::{LONG_SET_MEMBERS, LongSets};
+pub use pair_counts::{PairCountOptions, PairCounts, RecomputedPairs, write_pair_counts};
+pub use pair_filter::PairFilter;
+pub use ranked_sets::{ContentSets, RankedSets};
 pub use scores::{DocumentSize, Measure, Overlap, Score};
-pub use search::{Excluded, Match, Search, SearchScratch, Wanted};
-pub use top::{LONG_SET, LongSets};
+pub use search::{ExcludedBlots, IdFilter, IndexSearch, SearchMatch, SearchScratch};

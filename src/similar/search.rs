@@ -15,7 +15,7 @@ use std::{
 
 /// A document that shares text with the one that was asked about.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Match {
+pub struct SearchMatch {
     pub document: At,
     pub shared: u32,
     /// Its blots that count.
@@ -24,26 +24,26 @@ pub struct Match {
 }
 
 /// What to look for.
-pub struct Search<'i> {
+pub struct IndexSearch<'i> {
     pub index: &'i Index,
     pub measure: Measure,
     /// The best so many.
     pub top: usize,
     /// Blots of more documents do not count.
     pub max_df: u64,
-    pub excluded: Excluded<'i>,
+    pub excluded: ExcludedBlots<'i>,
 }
 
 /// Text that does not count.
 #[derive(Default)]
-pub struct Excluded<'i> {
+pub struct ExcludedBlots<'i> {
     blots: HashSet<u64>,
     /// How many of these blots each content has.
     of: HashMap<At, u32>,
     indexes: &'i [Index],
 }
 
-impl<'i> Excluded<'i> {
+impl<'i> ExcludedBlots<'i> {
     /// Leaves out these blots, and those of whole indexes. Of the documents in `index` only the former can be taken off.
     pub fn new(index: &Index, blots: HashSet<u64>, indexes: &'i [Index]) -> Result<Self> {
         let (mut of, mut found) = (HashMap::new(), Vec::new());
@@ -83,7 +83,7 @@ impl<'i> Excluded<'i> {
 }
 
 /// Says by its id whether a document is wanted.
-pub type Wanted<'w> = dyn Fn(&str) -> bool + 'w;
+pub type IdFilter<'w> = dyn Fn(&str) -> bool + 'w;
 
 /// What a thread works with: four bytes a document, twelve for s4; touched only where something is found.
 #[derive(Default)]
@@ -129,7 +129,7 @@ const AT_ONCE: usize = 64;
 /// For how many blots at once the postings are kept in memory: 2 MB.
 const MOST_POSTED: usize = 1 << 18;
 
-impl Search<'_> {
+impl IndexSearch<'_> {
     /// The best matches of a document with these distinct blots, and how many of its blots count. `side` is the document; it may have
     /// more blots than are given, which no document of the index has. Those of equal score stand in the order of their ids.
     ///
@@ -140,8 +140,8 @@ impl Search<'_> {
         side: DocumentSize,
         scratch: &mut SearchScratch,
         is_lean: bool,
-        wanted: Option<&Wanted<'_>>,
-    ) -> Result<(Vec<Match>, u32)> {
+        wanted: Option<&IdFilter<'_>>,
+    ) -> Result<(Vec<SearchMatch>, u32)> {
         self.prepare(scratch);
         let kept = self.excluded.without(blots, &mut scratch.found)?;
         let mut counted = side.blots.saturating_sub((blots.len() - kept.len()) as u32);
@@ -311,7 +311,11 @@ impl Search<'_> {
     }
 
     /// The best ones, each with all its documents: by falling score, then by id.
-    fn ranked(&self, mut found: Vec<Candidate>, wanted: Option<&Wanted<'_>>) -> Result<Vec<Match>> {
+    fn ranked(
+        &self,
+        mut found: Vec<Candidate>,
+        wanted: Option<&IdFilter<'_>>,
+    ) -> Result<Vec<SearchMatch>> {
         found.sort_unstable_by(|one, two| two.score.total_cmp(&one.score));
         let mut matches = Vec::new();
         for tied in found.chunk_by(|one, two| one.score == two.score) {
@@ -328,8 +332,8 @@ impl Search<'_> {
         &self,
         contents: &[Candidate],
         count: usize,
-        wanted: Option<&Wanted<'_>>,
-    ) -> Result<Vec<Match>> {
+        wanted: Option<&IdFilter<'_>>,
+    ) -> Result<Vec<SearchMatch>> {
         let mut first: BinaryHeap<(String, usize, At)> = BinaryHeap::new();
         for (which, candidate) in contents.iter().enumerate() {
             for document in self.index.documents_of(candidate.content)? {
@@ -351,7 +355,7 @@ impl Search<'_> {
                 blots,
                 ..
             } = contents[which];
-            Match {
+            SearchMatch {
                 document,
                 shared,
                 blots,

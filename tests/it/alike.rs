@@ -9,7 +9,7 @@ use dedup::{
     },
     index::{Index, Means, View},
     report::{Format, GraphFormat, put_number},
-    similar::{Discovery, Join, Keep, Measure, Options, Score, Scratch},
+    similar::{Discovery, DiscoveryOptions, Join, JoinScratch, KeepRule, Measure, Score},
     text::{corpus, stream::Form},
 };
 use proptest::prelude::*;
@@ -315,7 +315,7 @@ proptest! {
     fn clusters_are_connected_and_lead_to_what_is_kept(documents in documents(), score in prop::sample::select(scores().collect::<Vec<_>>()), which in 0_usize..4) {
         let work = Work::new();
         let index = index_of(&work, &documents);
-        let (truth, threshold, keep) = (Truth::new(&documents, u64::MAX), score.default_threshold(), Keep::NAMES[which].1);
+        let (truth, threshold, keep) = (Truth::new(&documents, u64::MAX), score.default_threshold(), KeepRule::NAMES[which].1);
         let pairs = truth.pairs(score, threshold);
         let found = extracted(&index, Extract::Clusters { keep, format: Format::Tsv }, score, threshold, None);
         let rows: Vec<Vec<&str>> = found.lines().skip(1).map(|line| line.split('\t').collect()).collect();
@@ -328,10 +328,10 @@ proptest! {
             let length = |&document: &usize| documents[document].1;
             members.sort_unstable();
             let expected = match keep {
-                Keep::First => members[0],
-                Keep::Last => members[members.len() - 1],
-                Keep::Longest => *members.iter().rev().max_by_key(|&document| length(document)).unwrap(),
-                Keep::Shortest => *members.iter().min_by_key(|&document| length(document)).unwrap(),
+                KeepRule::First => members[0],
+                KeepRule::Last => members[members.len() - 1],
+                KeepRule::Longest => *members.iter().rev().max_by_key(|&document| length(document)).unwrap(),
+                KeepRule::Shortest => *members.iter().min_by_key(|&document| length(document)).unwrap(),
             };
             prop_assert_eq!(kept, expected);
             let steps = steps_from(kept, documents.len(), &pairs);
@@ -425,7 +425,7 @@ fn work_for(index: &Index, score: Score, threshold: f64) -> (u64, usize) {
     };
     let discovery = Discovery::new(
         &view,
-        Options {
+        DiscoveryOptions {
             measure,
             max_df: u64::MAX,
             limits: Limits::new(1, 1 << 30),
@@ -438,7 +438,7 @@ fn work_for(index: &Index, score: Score, threshold: f64) -> (u64, usize) {
         forward: &forward,
         measure: &measure,
     };
-    let (mut scratch, mut found, mut pairs) = (Scratch::default(), Vec::new(), 0);
+    let (mut scratch, mut found, mut pairs) = (JoinScratch::default(), Vec::new(), 0);
     for content in 0..view.contents().len() as u32 {
         join.neighbours(&mut scratch, content, &mut found);
         pairs += found.len();
@@ -523,7 +523,7 @@ fn an_empty_index_has_nothing() {
             rows: RowFormat::new(Format::Ndjson),
         },
         Extract::Clusters {
-            keep: Keep::First,
+            keep: KeepRule::First,
             format: Format::Ndjson,
         },
         Extract::Exact(Format::Ndjson),

@@ -12,7 +12,7 @@ use dedup::{
     },
     index::Index,
     report::Format,
-    similar::{Keep, Score},
+    similar::{KeepRule, Score},
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -126,7 +126,7 @@ proptest! {
         prop_assert_eq!(&ask(Extract::Table { top, rows: RowFormat { format: Format::Ndjson, ranks: true } }, &which), &rows);
 
         let pairs: Vec<_> = pairs.iter().map(|pair| (number(pair, "a"), number(pair, "b"))).collect();
-        let clusters = ask(Extract::Clusters { keep: Keep::First, format: Format::Ndjson }, &which);
+        let clusters = ask(Extract::Clusters { keep: KeepRule::First, format: Format::Ndjson }, &which);
         let members = |cluster: &Value| cluster["members"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()[1..].parse().unwrap()).collect();
         prop_assert_eq!(clusters.iter().map(members).collect::<BTreeSet<BTreeSet<usize>>>(), components(documents.len(), &pairs));
         for dropped in clusters.iter().flat_map(|cluster| cluster["dropped"].as_array().unwrap()) {

@@ -2,7 +2,7 @@
 
 use crate::work::{Work, root};
 use dedup::{
-    align::{Options, Prepared, align},
+    align::{AlignOptions, PreparedText, align},
     report::html::DocumentPage,
 };
 use serde_json::{Value, json};
@@ -312,9 +312,9 @@ fn sides_scroll_together_and_folds_open() {
 /// The page of a document and many sources, made by the library.
 #[test]
 fn sources_are_chosen_from_a_list() {
-    let (work, options) = (Work::new(), Options::default());
+    let (work, options) = (Work::new(), AlignOptions::default());
     let [one, two] = [1, 2].map(|seed| prose(seed, 60));
-    let document = Prepared::of(
+    let document = PreparedText::new(
         format!(
             "{} {one} {} {two} {}",
             prose(11, 400),
@@ -329,7 +329,7 @@ fn sources_are_chosen_from_a_list() {
         ("second", format!("{} {two}", prose(22, 100))),
         ("third", format!("{one} {}", prose(23, 9))),
     ] {
-        let source = Prepared::of(text, &options);
+        let source = PreparedText::new(text, &options);
         page.add_source(id, &source, &align(&document, &source, &options))
             .unwrap();
     }

@@ -9,7 +9,7 @@ use dedup::{
     commands::{Extract, ExtractOptions, RowFormat, extract},
     index::{Index, View},
     report::{Format, GraphFormat},
-    similar::{Discovery, Keep, Measure, Neighbour, Options, Score},
+    similar::{Discovery, DiscoveryOptions, KeepRule, Measure, Neighbour, Score},
 };
 use proptest::prelude::*;
 use std::{
@@ -49,7 +49,7 @@ fn answers(work: &Work, directory: &Path) -> Vec<String> {
             0.0,
         ));
     }
-    for (_, keep) in Keep::NAMES {
+    for (_, keep) in KeepRule::NAMES {
         answers.push(answer(
             &index,
             Extract::Clusters {
@@ -218,7 +218,7 @@ fn rows(discovery: &Discovery<'_>, count: usize, from_best: bool) -> Vec<Vec<(u3
     let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
         made.push(
             discovery
-                .top(document, neighbours, count)
+                .table_rows(document, neighbours, count)
                 .into_iter()
                 .map(|(other, neighbour)| (other, neighbour.shared))
                 .collect(),
@@ -273,7 +273,7 @@ proptest! {
         let index = crate::alike::index_of(&work, &documents);
         let view = View::by_id(&index).unwrap();
         let measure = Measure { score: Score::Inclusion, threshold, selection: None };
-        let mut discovery = Discovery::new(&view, Options { measure, max_df, limits: Limits::new(2, memory) }).unwrap();
+        let mut discovery = Discovery::new(&view, DiscoveryOptions { measure, max_df, limits: Limits::new(2, memory) }).unwrap();
         let expected = rows(&discovery, count, false);
         discovery.long_set = long_set;
         prop_assert_eq!(rows(&discovery, count, true), expected);

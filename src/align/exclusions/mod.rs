@@ -1,12 +1,12 @@
 //! Text of a document that does not count: quotations, the list of references, what was handed out to all.
 //!
-//! Each word has one reason at most. Of several the first in the order of [`Reason::ALL`] is told, so that the numbers add up.
+//! Each word has one reason at most. Of several the first in the order of [`ExclusionReason::ALL`] is told, so that the numbers add up.
 
-mod base;
+mod base_text;
 mod quotes;
 mod references;
 
-pub use base::Base;
+pub use base_text::BaseText;
 pub use quotes::quotations;
 pub use references::bibliography;
 
@@ -14,22 +14,22 @@ use crate::text::stream::Span;
 
 /// Why a word does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
+pub enum ExclusionReason {
     /// It is text that was handed out to all.
-    Base,
+    BaseText,
     /// It is in a list of references.
     Bibliography,
     /// It is in a quotation.
     Quotes,
 }
 
-impl Reason {
-    pub const ALL: [Self; 3] = [Self::Base, Self::Bibliography, Self::Quotes];
+impl ExclusionReason {
+    pub const ALL: [Self; 3] = [Self::BaseText, Self::Bibliography, Self::Quotes];
 
     /// As records call it.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Base => "base",
+            Self::BaseText => "base",
             Self::Bibliography => "bibliography",
             Self::Quotes => "quotes",
         }
@@ -38,7 +38,7 @@ impl Reason {
     /// As a sentence calls it: "12 words in quotations".
     pub fn place(self) -> &'static str {
         match self {
-            Self::Base => "of the base text",
+            Self::BaseText => "of the base text",
             Self::Bibliography => "in the list of references",
             Self::Quotes => "in quotations",
         }
@@ -47,19 +47,19 @@ impl Reason {
 
 /// What does not count in a document.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Rules {
+pub struct ExclusionRules {
     pub quotes: bool,
     pub bibliography: bool,
-    pub base: Base,
+    pub base: BaseText,
 }
 
-impl Rules {
+impl ExclusionRules {
     pub fn is_empty(&self) -> bool {
         !self.quotes && !self.bibliography && self.base.is_empty()
     }
 
     /// The same, but only what has nothing to do with who wrote the document.
-    pub fn only_base(&self) -> Self {
+    pub fn base_text_only(&self) -> Self {
         Self {
             base: self.base.clone(),
             ..Self::default()
@@ -67,12 +67,17 @@ impl Rules {
     }
 
     /// Of each word why it does not count; nothing at all if every word does. `words` are the hashes of the words, `spans` where they stand.
-    pub fn reasons(&self, text: &str, words: &[u64], spans: &[Span]) -> Vec<Option<Reason>> {
+    pub fn word_reasons(
+        &self,
+        text: &str,
+        words: &[u64],
+        spans: &[Span],
+    ) -> Vec<Option<ExclusionReason>> {
         if self.is_empty() {
             return Vec::new();
         }
         let mut reasons = vec![None; words.len()];
-        let mut mark = |stretches: &[Span], reason: Reason| {
+        let mut mark = |stretches: &[Span], reason: ExclusionReason| {
             for stretch in stretches {
                 let start = spans.partition_point(|span| span.start < stretch.start);
                 let end = spans
@@ -82,10 +87,10 @@ impl Rules {
             }
         };
         if self.quotes {
-            mark(&quotations(text), Reason::Quotes);
+            mark(&quotations(text), ExclusionReason::Quotes);
         }
         if self.bibliography {
-            mark(&bibliography(text), Reason::Bibliography);
+            mark(&bibliography(text), ExclusionReason::Bibliography);
         }
         self.base.mark(text, words, spans, &mut reasons);
         if reasons.iter().all(Option::is_none) {
@@ -112,10 +117,10 @@ mod tests {
         Tokenizer::new(Rule::Word, false).tokenize(text, &mut tokens);
         let words: Vec<u64> = tokens.iter().map(xxh3_64).collect();
         let spans = tokens.spans().unwrap().to_vec();
-        let mut base = Base::new(Tokenization::default(), 3);
+        let mut base = BaseText::new(Tokenization::default(), 3);
         base.add("seven eight nine ten eleven");
-        let reasons = |rules: &Rules| rules.reasons(text, &words, &spans);
-        let all = reasons(&Rules {
+        let reasons = |rules: &ExclusionRules| rules.word_reasons(text, &words, &spans);
+        let all = reasons(&ExclusionRules {
             quotes: true,
             bibliography: true,
             base,
@@ -129,17 +134,17 @@ mod tests {
         };
         assert_eq!(
             (
-                of(Reason::Base),
-                of(Reason::Quotes),
-                of(Reason::Bibliography)
+                of(ExclusionReason::BaseText),
+                of(ExclusionReason::Quotes),
+                of(ExclusionReason::Bibliography)
             ),
             (vec![6, 7, 8, 9], vec![3, 4, 5], vec![])
         );
-        assert!(reasons(&Rules::default()).is_empty());
+        assert!(reasons(&ExclusionRules::default()).is_empty());
         assert!(
-            reasons(&Rules {
+            reasons(&ExclusionRules {
                 bibliography: true,
-                ..Rules::default()
+                ..ExclusionRules::default()
             })
             .is_empty()
         );

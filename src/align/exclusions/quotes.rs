@@ -81,7 +81,7 @@ struct Paragraph<'p> {
 }
 
 /// How a quotation goes on.
-enum End {
+enum QuotationEnd {
     /// The last character of it.
     Closed(usize),
     /// The mark opens again here: the first one had no counterpart.
@@ -97,19 +97,19 @@ impl Paragraph<'_> {
         let mut at = 0;
         while at < self.chars.len() {
             at = match self.closers(at).map(|closers| self.end_of(at, closers)) {
-                Some(End::Closed(last)) => {
+                Some(QuotationEnd::Closed(last)) => {
                     let end = self.chars.get(last + 1).map_or(self.end, |next| next.0);
                     self.push(at, end, found);
                     last + 1
                 }
-                Some(End::Open)
+                Some(QuotationEnd::Open)
                     if self.next == self.char(at) && self.chars.len() - at <= MOST_CHARS =>
                 {
                     self.push(at, self.end, found);
                     self.chars.len()
                 }
-                Some(End::Reopened(again)) => again,
-                Some(End::Missing | End::Open) | None => at + 1,
+                Some(QuotationEnd::Reopened(again)) => again,
+                Some(QuotationEnd::Missing | QuotationEnd::Open) | None => at + 1,
             };
         }
     }
@@ -163,7 +163,7 @@ impl Paragraph<'_> {
         is_fit.then_some(closers)
     }
 
-    fn end_of(&self, open: usize, closers: &[char]) -> End {
+    fn end_of(&self, open: usize, closers: &[char]) -> QuotationEnd {
         let mark = self.chars[open].1;
         let first = open + if mark == '`' { 2 } else { 1 };
         let last = self.chars.len().min(first + MOST_CHARS);
@@ -172,17 +172,17 @@ impl Paragraph<'_> {
             let c = self.chars[at].1;
             if closers.contains(&c) && self.closes(at, mark) {
                 if !self.is_plural(at) {
-                    return End::Closed(if mark == '`' { at + 1 } else { at });
+                    return QuotationEnd::Closed(if mark == '`' { at + 1 } else { at });
                 }
                 plural = plural.or(Some(at));
             } else if c == mark && self.closers(at).is_some() {
-                return plural.map_or(End::Reopened(at), End::Closed);
+                return plural.map_or(QuotationEnd::Reopened(at), QuotationEnd::Closed);
             }
         }
         match plural {
-            Some(at) => End::Closed(at),
-            None if last == self.chars.len() => End::Open,
-            None => End::Missing,
+            Some(at) => QuotationEnd::Closed(at),
+            None if last == self.chars.len() => QuotationEnd::Open,
+            None => QuotationEnd::Missing,
         }
     }
 

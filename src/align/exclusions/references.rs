@@ -121,26 +121,30 @@ pub fn bibliography(text: &str) -> Vec<Span> {
 }
 
 /// The row below a heading, and whether it is a list.
-fn below_heading(items: &[Item], heading: usize) -> (Row, bool) {
-    let row = row(items, heading + 1, Item::may_be_entry, MOST_MISSES);
-    let has_sure = || items[heading + 1..row.end].iter().any(Item::is_entry);
+fn below_heading(items: &[ReferenceItem], heading: usize) -> (EntryRow, bool) {
+    let row = row(items, heading + 1, ReferenceItem::may_be_entry, MOST_MISSES);
+    let has_sure = || {
+        items[heading + 1..row.end]
+            .iter()
+            .any(ReferenceItem::is_entry)
+    };
     let is_list =
         row.entries >= 2 && 3 * row.entries >= 2 * row.misses || row.entries == 1 && has_sure();
     (row, is_list)
 }
 
 /// The row that starts here, and whether it is a list in the second half of the text.
-fn without_heading(items: &[Item], start: usize, length_bytes: usize) -> (Row, bool) {
+fn without_heading(items: &[ReferenceItem], start: usize, length_bytes: usize) -> (EntryRow, bool) {
     if !items[start].is_entry() || items[start].start < length_bytes / 2 {
         return (
-            Row {
+            EntryRow {
                 seen: start + 1,
-                ..Row::default()
+                ..EntryRow::default()
             },
             false,
         );
     }
-    let row = row(items, start, Item::is_entry, 2);
+    let row = row(items, start, ReferenceItem::is_entry, 2);
     (
         row,
         row.entries >= LEAST_ENTRIES && row.entries >= 4 * row.misses,
@@ -149,7 +153,7 @@ fn without_heading(items: &[Item], start: usize, length_bytes: usize) -> (Row, b
 
 /// A row of entries, and what stands between them.
 #[derive(Debug, Clone, Copy, Default)]
-struct Row {
+struct EntryRow {
     /// After its last entry.
     end: usize,
     entries: usize,
@@ -159,17 +163,22 @@ struct Row {
     seen: usize,
 }
 
-fn row(items: &[Item], start: usize, is_entry: fn(&Item) -> bool, most_misses: usize) -> Row {
-    let mut row = Row {
+fn row(
+    items: &[ReferenceItem],
+    start: usize,
+    is_entry: fn(&ReferenceItem) -> bool,
+    most_misses: usize,
+) -> EntryRow {
+    let mut row = EntryRow {
         end: start,
         seen: start,
-        ..Row::default()
+        ..EntryRow::default()
     };
     let (mut between, mut passed) = (0, 0);
     for (at, item) in items.iter().enumerate().skip(start) {
         row.seen = at + 1;
         if is_entry(item) {
-            row = Row {
+            row = EntryRow {
                 end: at + 1,
                 entries: row.entries + 1,
                 misses: row.misses + between,
@@ -189,7 +198,7 @@ fn row(items: &[Item], start: usize, is_entry: fn(&Item) -> bool, most_misses: u
 
 /// A paragraph, or a part of one that begins as an entry does.
 #[derive(Debug, Default)]
-struct Item {
+struct ReferenceItem {
     start: usize,
     end: usize,
     words: usize,
@@ -205,7 +214,7 @@ struct Item {
     has_initials: bool,
 }
 
-impl Item {
+impl ReferenceItem {
     fn signs(&self) -> usize {
         [
             self.is_numbered,
@@ -240,8 +249,8 @@ impl Item {
     }
 }
 
-fn items(text: &str) -> Vec<Item> {
-    let mut items: Vec<Item> = Vec::new();
+fn items(text: &str) -> Vec<ReferenceItem> {
+    let mut items: Vec<ReferenceItem> = Vec::new();
     let (mut start, mut is_open) = (0, false);
     for line in text.split_inclusive('\n') {
         let (from, end) = (start, start + line.len());
@@ -254,13 +263,13 @@ fn items(text: &str) -> Vec<Item> {
         let is_heading = is_heading(line);
         let (is_numbered, has_author) = (is_numbered(line), has_author(line));
         if is_heading || !is_open || is_numbered || has_author {
-            items.push(Item {
+            items.push(ReferenceItem {
                 start: from,
                 is_heading,
                 is_numbered,
                 has_author,
                 is_title: true,
-                ..Item::default()
+                ..ReferenceItem::default()
             });
         } else if let Some(item) = items.last_mut() {
             item.is_title = false;
@@ -273,7 +282,7 @@ fn items(text: &str) -> Vec<Item> {
     items
 }
 
-impl Item {
+impl ReferenceItem {
     fn take(&mut self, line: &str, end: usize) {
         self.end = end;
         self.words += line.split_whitespace().count();

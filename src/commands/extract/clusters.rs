@@ -8,13 +8,13 @@ use crate::{
     base::error::Result,
     index::View,
     report::{Format, Ids, Value, put_names, put_record},
-    similar::{Cluster, Discovery, Keep, clusters},
+    similar::{Cluster, Discovery, KeepRule, clusters},
 };
 use std::io::Write;
 
 pub fn write(
     discovery: &Discovery<'_>,
-    keep: Keep,
+    keep: KeepRule,
     format: Format,
     out: &mut impl Write,
 ) -> Result<()> {

@@ -37,7 +37,7 @@ use crate::{
     },
     index::{Both, Index, LeftOut, View},
     report::{Format, GraphFormat},
-    similar::{Counted, Discovery, Keep, Measure, Options, RecomputedPairs, Score},
+    similar::{Discovery, DiscoveryOptions, KeepRule, Measure, PairCounts, RecomputedPairs, Score},
     text::{corpus, stream::Form},
 };
 use std::{io::Write, path::PathBuf};
@@ -56,7 +56,7 @@ pub enum Extract {
         generation: u64,
     },
     /// Connected components of the pairs.
-    Clusters { keep: Keep, format: Format },
+    Clusters { keep: KeepRule, format: Format },
     /// Documents with the same tokens.
     Exact(Format),
     /// The pairs as a graph.
@@ -246,7 +246,7 @@ pub fn extract_counted(
         threshold: options.threshold,
         selection: selection(&index.scheme.select),
     };
-    let counted = Counted::read(
+    let counted = PairCounts::read(
         &view,
         &index.manifest.checksum(),
         counts,
@@ -256,7 +256,7 @@ pub fn extract_counted(
     )?;
     let discovery = Discovery::counted(
         &view,
-        Options {
+        DiscoveryOptions {
             measure,
             max_df,
             limits: options.limits,
@@ -325,9 +325,9 @@ fn extract_from(
             let old = Index::open_at(&index.directory, generation)?;
             let old_view = View::by_id(&old)?;
             let text = &without.text;
-            let old_apart = without.pairs.apart_in(&old, &old_view)?;
+            let old_filter = without.pairs.pair_filter_in(&old, &old_view)?;
             let (old, new) = (
-                &discovery_of_text(options, text, &old, &old_view)?.apart(old_apart),
+                &discovery_of_text(options, text, &old, &old_view)?.with_pair_filter(old_filter),
                 &discovery(index, &view)?,
             );
             let tables = since::Tables {
@@ -387,7 +387,7 @@ fn discovery<'v>(
     view: &'v View<'v>,
 ) -> Result<Discovery<'v>> {
     Ok(discovery_of_text(options, &without.text, index, view)?
-        .apart(without.pairs.apart(index, view)?))
+        .with_pair_filter(without.pairs.pair_filter(index, view)?))
 }
 
 fn discovery_of_text<'v>(
@@ -412,7 +412,7 @@ fn discovery_of_text<'v>(
     Discovery::without(
         left_out,
         view,
-        Options {
+        DiscoveryOptions {
             measure,
             max_df: options.max_df.unwrap_or(u64::MAX),
             limits: options.limits,

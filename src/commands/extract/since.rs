@@ -139,18 +139,17 @@ fn rows_of(
 ) -> Result<()> {
     type Made = Vec<(usize, Result<Vec<Row<String>>>)>;
     let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
-        let rows =
-            discovery
-                .top(document, neighbours, count)
-                .into_iter()
-                .map(|(other, neighbour)| {
-                    let numbers =
-                        Numbers::of(discovery, discovery.view.content_of(document), neighbour);
-                    Ok(Row {
-                        b: discovery.view.id(other as usize)?,
-                        numbers,
-                    })
-                });
+        let rows = discovery
+            .table_rows(document, neighbours, count)
+            .into_iter()
+            .map(|(other, neighbour)| {
+                let numbers =
+                    Numbers::of(discovery, discovery.view.content_of(document), neighbour);
+                Ok(Row {
+                    b: discovery.view.id(other as usize)?,
+                    numbers,
+                })
+            });
         made.push((document, rows.collect()));
     };
     let weigh = |made: &Made| {

@@ -164,7 +164,7 @@ impl Table<'_> {
         let lists = &self.discovery.lists;
         let blots = |content: u32| lists.side(lists.rank_of(content)).blots;
         let own = blots(self.discovery.view.content_of(document));
-        let rows = self.discovery.top(document, neighbours, self.count);
+        let rows = self.discovery.table_rows(document, neighbours, self.count);
         let mut head = self.before[0].to_vec();
         head.extend_from_slice(self.ids.get(document as u32));
         if self.ranks {

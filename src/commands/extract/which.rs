@@ -7,7 +7,7 @@ use crate::{
         groups::{Grouping, Groups},
     },
     index::{Index, Since, View},
-    similar::Apart,
+    similar::PairFilter,
 };
 use std::{
     collections::HashSet,
@@ -101,20 +101,20 @@ fn listed(path: &Path, mut each: impl FnMut(u64, &str) -> Result<()>) -> Result<
 
 impl Which {
     /// The rules for the documents of the whole index. That nothing in it is new is likely to be a slip.
-    pub fn apart(&self, index: &Index, view: &View<'_>) -> Result<Apart> {
-        let apart = self.apart_in(index, view)?;
-        let is_empty = !apart.is_new.is_empty() && !apart.is_new.contains(&true);
+    pub fn pair_filter(&self, index: &Index, view: &View<'_>) -> Result<PairFilter> {
+        let pair_filter = self.pair_filter_in(index, view)?;
+        let is_empty = !pair_filter.is_new.is_empty() && !pair_filter.is_new.contains(&true);
         if is_empty {
             Err(Error::Usage(
                 "no document of the index is new, so there is nothing to compare".to_owned(),
             ))
         } else {
-            Ok(apart)
+            Ok(pair_filter)
         }
     }
 
     /// The rules for the documents of a view. Memory: five bytes a document, and the ids of a list.
-    pub fn apart_in(&self, index: &Index, view: &View<'_>) -> Result<Apart> {
+    pub fn pair_filter_in(&self, index: &Index, view: &View<'_>) -> Result<PairFilter> {
         let ids = || (0..view.documents()).map(|document| view.id(document));
         let groups = self
             .groups
@@ -152,6 +152,6 @@ impl Which {
                 }
             }
         }
-        Ok(Apart { groups, is_new })
+        Ok(PairFilter { groups, is_new })
     }
 }

@@ -22,7 +22,7 @@ use crate::{
         posting::{Key, NARROW_BITS, RunFile, RunsOf, join_set_runs, write_set_runs},
         write_documents, write_reduced, write_sets,
     },
-    similar::{CountOptions, write_counts},
+    similar::{PairCountOptions, write_pair_counts},
     text::{
         corpus::{Account, SeenIds},
         scheme::BlotScheme,
@@ -435,7 +435,7 @@ pub fn count_range(
             of.buckets.clone(),
             of.max_df.unwrap_or(u64::MAX),
         );
-        let counting = CountOptions {
+        let counting = PairCountOptions {
             index: &checksum,
             buckets,
             max_df,
@@ -443,7 +443,7 @@ pub fn count_range(
             limits,
         };
         options.make(output, |directory| {
-            write_counts(&directory.join("counts"), view, &counting)
+            write_pair_counts(&directory.join("counts"), view, &counting)
         })
     };
     let Some(generation) = of.since else {

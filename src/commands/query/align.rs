@@ -1,7 +1,7 @@
 //! Given pairs of documents to the passages that they share; no index is needed.
 
 use crate::{
-    align::{Passage, Prepared, Tally, exclusions::Rules},
+    align::{Passage, PassageCoverage, PreparedText, exclusions::ExclusionRules},
     base::{
         error::{Error, Place, Problem, Result},
         parallel::{self, Budget, Limits, Weighted},
@@ -38,7 +38,7 @@ pub struct Aligned {
     pub b_in_a: f64,
     pub passages: Vec<Passage>,
     /// What the words of either are counted as, if some may not count.
-    pub tallies: Option<[Tally; 2]>,
+    pub tallies: Option<[PassageCoverage; 2]>,
     /// What a browser shows of the pair, if it was asked for.
     pub page: Option<PairPage>,
 }
@@ -177,8 +177,8 @@ impl Iterator for Lines {
 /// Aligns one pair after the other. A document that comes again, on the same side, is not read again.
 struct Aligner<'o> {
     options: &'o PairsOptions,
-    a: Option<(String, Prepared)>,
-    b: Option<(String, Prepared)>,
+    a: Option<(String, PreparedText)>,
+    b: Option<(String, PreparedText)>,
 }
 
 impl Aligner<'_> {
@@ -225,11 +225,11 @@ impl Aligner<'_> {
 
 /// The document that is in the slot, or comes there now.
 fn load<'s>(
-    slot: &'s mut Option<(String, Prepared)>,
+    slot: &'s mut Option<(String, PreparedText)>,
     path: &str,
     options: &PassageOptions,
-    rules: &Rules,
-) -> Result<&'s Prepared, Problem> {
+    rules: &ExclusionRules,
+) -> Result<&'s PreparedText, Problem> {
     if slot.as_ref().is_none_or(|(loaded, _)| loaded != path) {
         // Two large documents in the place of one would be one too many.
         *slot = None;

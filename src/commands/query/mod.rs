@@ -5,7 +5,7 @@ pub mod explain;
 pub mod history;
 
 use crate::{
-    align::Prepared,
+    align::PreparedText,
     base::{
         codec::empty,
         error::{Error, Place, Problem, Result},
@@ -21,7 +21,10 @@ use crate::{
     },
     index::Index,
     report::{Excerpts, Format, Value, html::DocumentPage, put_id, put_names, put_record},
-    similar::{DocumentSize, Excluded, Match, Measure, Score, Search, SearchScratch, Wanted},
+    similar::{
+        DocumentSize, ExcludedBlots, IdFilter, IndexSearch, Measure, Score, SearchMatch,
+        SearchScratch,
+    },
     text::corpus::{self, Content, Item, Source},
 };
 use std::{
@@ -97,7 +100,7 @@ pub fn query(
         .map(|path| open_reference(path, index))
         .collect::<Result<Vec<_>>>()?;
     let files = [&options.exclude[..], &options.base].concat();
-    let excluded = Excluded::new(
+    let excluded = ExcludedBlots::new(
         index,
         blots_of_files(&files, &blots, settings, watch)?,
         &reference,
@@ -111,7 +114,7 @@ pub fn query(
             groups,
             asked: Mutex::default(),
         });
-    let search = Search {
+    let search = IndexSearch {
         index,
         measure,
         top: options.top,
@@ -268,7 +271,7 @@ impl Stage for Collect {
 /// Answers for each document.
 struct Ask<'s> {
     blots: ToBlots,
-    search: &'s Search<'s>,
+    search: &'s IndexSearch<'s>,
     answers: Answers,
     texts: Option<&'s Texts<'s>>,
     groups: Option<&'s Grouped>,
@@ -343,7 +346,7 @@ const NAMES: [&str; 8] = [
 ];
 
 /// An estimate says so: the last field is for estimates only.
-fn shown<'f, T>(search: &Search<'_>, fields: &'f [T]) -> &'f [T] {
+fn shown<'f, T>(search: &IndexSearch<'_>, fields: &'f [T]) -> &'f [T] {
     &fields[..fields.len() - usize::from(search.measure.selection.is_none())]
 }
 
@@ -360,7 +363,7 @@ impl Ask<'_> {
         }
         let groups = self.groups;
         let wanted = groups.map(|groups| |id: &str| !groups.groups.are_together(item.id, id));
-        let wanted = wanted.as_ref().map(|wanted| wanted as &Wanted<'_>);
+        let wanted = wanted.as_ref().map(|wanted| wanted as &IdFilter<'_>);
         let (matches, counted) =
             self.search
                 .matches(&self.distinct, side, &mut self.scratch, is_lean, wanted)?;
@@ -397,7 +400,7 @@ impl Ask<'_> {
     }
 
     /// A page with all that was found, also if that is nothing.
-    fn put_page(&self, item: &Item<'_>, matches: &[Match], out: &mut Written) -> Result<()> {
+    fn put_page(&self, item: &Item<'_>, matches: &[SearchMatch], out: &mut Written) -> Result<()> {
         let Some(texts) = self.texts else {
             return Ok(());
         };
@@ -422,7 +425,7 @@ impl Ask<'_> {
     fn put_nested(
         &self,
         id: &str,
-        matches: &[Match],
+        matches: &[SearchMatch],
         counted: u32,
         out: &mut Written,
     ) -> Result<()> {
@@ -451,9 +454,9 @@ impl Ask<'_> {
         &self,
         id: &str,
         rank: u64,
-        found: &Match,
+        found: &SearchMatch,
         counted: u32,
-        text: Option<&Prepared>,
+        text: Option<&PreparedText>,
         out: &mut Written,
     ) -> Result<bool> {
         let other_id = self.search.index.id(found.document)?;
@@ -524,7 +527,7 @@ impl Ask<'_> {
         query: &'v [u8],
         rank: u64,
         doc: &'v [u8],
-        found: &Match,
+        found: &SearchMatch,
         counted: u32,
     ) -> [(&'static str, Value<'v>); 8] {
         let part = |blots: u32| Value::Number(f64::from(found.shared) / f64::from(blots.max(1)));
@@ -548,9 +551,9 @@ fn is_all_left_out(texts: &Texts<'_>, shared: &Shared) -> bool {
 }
 
 /// The document that is asked about, made ready to be aligned.
-fn prepared(texts: &Texts<'_>, item: &Item<'_>) -> Result<Prepared> {
+fn prepared(texts: &Texts<'_>, item: &Item<'_>) -> Result<PreparedText> {
     match item.content {
-        Content::Text(text) => Ok(Prepared::without(
+        Content::Text(text) => Ok(PreparedText::with_exclusions(
             text,
             &texts.options.passages,
             &texts.options.rules,

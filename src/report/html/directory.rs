@@ -5,7 +5,7 @@ use super::{
     overview::{Overview, Row},
 };
 use crate::{
-    align::{Passage, Prepared},
+    align::{Passage, PreparedText},
     base::{
         error::{Error, Result},
         files::durable,
@@ -30,8 +30,8 @@ impl PairPage {
     /// The documents with their ids, the passages that they share, with spans in bytes, and what is to be said of how it is counted
     /// ([`DocumentPage::with_notes`]).
     pub fn of(
-        a: (&str, &Prepared),
-        b: (&str, &Prepared),
+        a: (&str, &PreparedText),
+        b: (&str, &PreparedText),
         passages: &[Passage],
         notes: &[String],
     ) -> Result<Self> {

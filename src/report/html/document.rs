@@ -8,7 +8,7 @@ use super::{
     ranking::ranked,
 };
 use crate::{
-    align::{Passage, Prepared, Tally},
+    align::{Passage, PassageCoverage, PreparedText},
     base::error::{Error, Result},
     report::{put_number, told_tally},
     text::stream::Span,
@@ -28,7 +28,7 @@ static FRAME: LazyLock<Frame> =
 /// temporary file once it is more than a few megabytes.
 pub struct DocumentPage<'d> {
     id: &'d str,
-    document: &'d Prepared,
+    document: &'d PreparedText,
     sources: Vec<Source>,
     marks: Vec<Mark>,
     texts: SpooledTempFile,
@@ -47,7 +47,7 @@ struct Source {
     /// The share of the document that is in passages from here, whatever other sources have, and that of the source.
     share: f64,
     share_of_source: f64,
-    tally: Tally,
+    tally: PassageCoverage,
     longest: u32,
 }
 
@@ -65,7 +65,7 @@ struct Known {
 const SPOOL_BYTES: usize = 4 << 20;
 
 impl<'d> DocumentPage<'d> {
-    pub fn new(id: &'d str, document: &'d Prepared) -> Self {
+    pub fn new(id: &'d str, document: &'d PreparedText) -> Self {
         let texts = SpooledTempFile::new(SPOOL_BYTES);
         Self {
             id,
@@ -92,7 +92,12 @@ impl<'d> DocumentPage<'d> {
     }
 
     /// Adds a source and the passages of the document (`a`) that are from it (`b`), with spans in bytes.
-    pub fn add_source(&mut self, id: &str, source: &Prepared, passages: &[Passage]) -> Result<()> {
+    pub fn add_source(
+        &mut self,
+        id: &str,
+        source: &PreparedText,
+        passages: &[Passage],
+    ) -> Result<()> {
         let first = self.marks.len() as u32;
         let numbered = || (first..).zip(passages);
         self.marks.extend(numbered().map(|(passage, found)| Mark {
@@ -349,7 +354,7 @@ impl<'d> DocumentPage<'d> {
                 },
             );
             put_json(out, &source.id);
-            let Tally { words, .. } = source.tally;
+            let PassageCoverage { words, .. } = source.tally;
             put(
                 out,
                 &format!(
@@ -389,9 +394,10 @@ impl Known {
     }
 }
 
-fn known(a: &Prepared, b: &Prepared, passage: &Passage) -> Known {
-    let part = |document: &Prepared, at: u32| f64::from(at) / document.text().len().max(1) as f64;
-    let length = |document: &Prepared, bytes: Span| {
+fn known(a: &PreparedText, b: &PreparedText, passage: &Passage) -> Known {
+    let part =
+        |document: &PreparedText, at: u32| f64::from(at) / document.text().len().max(1) as f64;
+    let length = |document: &PreparedText, bytes: Span| {
         document.words_in(bytes).end - document.words_in(bytes).start
     };
     Known {
@@ -405,7 +411,7 @@ fn known(a: &Prepared, b: &Prepared, passage: &Passage) -> Known {
 }
 
 /// Appends a text as a block of data.
-fn put_text(out: &mut Vec<u8>, name: &str, document: &Prepared, marks: &[Mark]) {
+fn put_text(out: &mut Vec<u8>, name: &str, document: &PreparedText, marks: &[Mark]) {
     put(
         out,
         &format!("<script type=\"application/json\" id=\"text-{name}\">"),
@@ -450,7 +456,7 @@ fn waiting(error: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::align::{Options, align};
+    use crate::align::{AlignOptions, align};
 
     const SAID: [&str; 2] = [
         "Ice that is pressed by its own weight begins to flow downhill, slowly, and carries the stones of the valley with it.",
@@ -458,11 +464,11 @@ mod tests {
     ];
 
     fn page(text: &str, sources: &[(&str, &str)]) -> String {
-        let options = Options::default();
-        let document = Prepared::of(text, &options);
+        let options = AlignOptions::default();
+        let document = PreparedText::new(text, &options);
         let mut page = DocumentPage::new("dir/<essay>", &document).with_notes(&[]);
         for (id, text) in sources {
-            let source = Prepared::of(*text, &options);
+            let source = PreparedText::new(*text, &options);
             page.add_source(id, &source, &align(&document, &source, &options))
                 .unwrap();
         }

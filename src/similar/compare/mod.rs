@@ -33,7 +33,7 @@ mod trigrams;
 mod tests;
 
 pub use sweep::Comparer;
-pub use trigrams::put_trigrams;
+pub use trigrams::append_trigrams;
 
 use std::ops::Range;
 
@@ -55,16 +55,16 @@ pub const MOST_AREAS: usize = 1000;
 /// From this similarity on a person should look; from 500 on text was copied.
 pub const WORTH_A_LOOK: u32 = 100;
 
-/// The hashes of a document's tokens, and what [`put_trigrams`] makes of them.
+/// The hashes of a document's tokens, and what [`append_trigrams`] makes of them.
 #[derive(Debug, Clone, Copy)]
-pub struct Sequence<'s> {
+pub struct TokenSequence<'s> {
     pub tokens: &'s [[u8; 8]],
     pub trigrams: &'s [[u8; 4]],
 }
 
 /// A stretch of either document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Area {
+pub struct AlignedArea {
     /// Tokens.
     pub a: Range<u32>,
     pub b: Range<u32>,
@@ -73,7 +73,7 @@ pub struct Area {
     pub score: u32,
 }
 
-impl Area {
+impl AlignedArea {
     /// All of a text and all of its copy.
     pub fn whole(tokens: u32) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl Area {
 }
 
 /// Leaves the areas that are told, the best first.
-fn choose(areas: &mut Vec<Area>) {
+fn choose(areas: &mut Vec<AlignedArea>) {
     areas.sort_unstable_by_key(|area| (std::cmp::Reverse(area.score), area.a.start, area.b.start));
     let mut kept = 0;
     for at in 0..areas.len() {

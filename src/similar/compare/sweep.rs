@@ -1,8 +1,8 @@
 //! Row by row through the cells that are alive.
 
 use super::{
-    Area, DROP, EDIT, MATCH, SEED, STRAY, Sequence, choose,
-    trigrams::{Table, seeds},
+    AlignedArea, DROP, EDIT, MATCH, SEED, STRAY, TokenSequence, choose,
+    trigrams::{TrigramTable, seeds},
 };
 
 /// A cell that is alive, of the last row or of this one.
@@ -18,7 +18,7 @@ struct Cell {
 
 /// An area that is under way: where it began, and where its best end is.
 #[derive(Debug, Clone, Copy)]
-struct Draft {
+struct OpenArea {
     start: [u32; 2],
     end: [u32; 2],
     best: i32,
@@ -31,25 +31,30 @@ const CHANCE_SCORE: u32 = SEED as u32 * MATCH as u32;
 /// Compares one document with others: `a` is prepared once. A thread has one.
 #[derive(Default)]
 pub struct Comparer {
-    table: Table,
+    table: TrigramTable,
     /// The cells of the last row, and of this one.
     last: Vec<Cell>,
     next: Vec<Cell>,
-    drafts: Vec<Draft>,
+    drafts: Vec<OpenArea>,
     /// Rows in which areas may begin, and where they may in this one.
     hits: Vec<u32>,
     places: Vec<u32>,
-    found: Vec<Area>,
+    found: Vec<AlignedArea>,
 }
 
 impl Comparer {
     /// Takes the document that others are compared with.
-    pub fn prepare(&mut self, a: Sequence<'_>) {
+    pub fn prepare(&mut self, a: TokenSequence<'_>) {
         self.table.fill(a);
     }
 
     /// The areas of `a`, which must be what was prepared, and `b` with at least a score, the best first.
-    pub fn areas(&mut self, a: Sequence<'_>, b: Sequence<'_>, floor: u32) -> &[Area] {
+    pub fn areas(
+        &mut self,
+        a: TokenSequence<'_>,
+        b: TokenSequence<'_>,
+        floor: u32,
+    ) -> &[AlignedArea] {
         self.found.clear();
         if a.tokens.len().min(b.tokens.len()) as u64 * MATCH as u64 >= u64::from(floor) {
             let count = self.table.find(seeds(b), &mut self.hits);
@@ -63,7 +68,7 @@ impl Comparer {
         &self.found
     }
 
-    fn sweep(&mut self, a: Sequence<'_>, b: Sequence<'_>, hits: &[u32], floor: u32) {
+    fn sweep(&mut self, a: TokenSequence<'_>, b: TokenSequence<'_>, hits: &[u32], floor: u32) {
         let (mut row, mut hit) = (0, 0);
         self.last.clear();
         loop {
@@ -97,7 +102,7 @@ impl Comparer {
 
     /// Whether all areas that may begin in a row end after three tokens: so do most that documents have by chance. Nothing else is alive, and none of the three
     /// rows after it begins an area, so that the fourth tokens differ. Then one edit leaves a score of 5, and unless the next tokens are equal that is the end.
-    fn are_by_chance(&self, a: Sequence<'_>, b: Sequence<'_>, row: u32) -> bool {
+    fn are_by_chance(&self, a: TokenSequence<'_>, b: TokenSequence<'_>, row: u32) -> bool {
         let goes_on = |column: u32, [more_of_a, more_of_b]: [usize; 2]| {
             let (one, other) = (
                 a.tokens.get(column as usize + more_of_a),
@@ -113,7 +118,7 @@ impl Comparer {
     }
 
     /// Finds the cells of a row from those of the last.
-    fn step(&mut self, a: Sequence<'_>, b: Sequence<'_>, row: u32) {
+    fn step(&mut self, a: TokenSequence<'_>, b: TokenSequence<'_>, row: u32) {
         let Self {
             last,
             next,
@@ -148,7 +153,7 @@ impl Comparer {
                 a,
                 b,
                 [column, row],
-                Ways {
+                CellSources {
                     diagonal,
                     above,
                     left,
@@ -173,7 +178,7 @@ impl Comparer {
             .filter(|draft| draft.best as u32 >= floor)
             .map(|draft| {
                 let [a, b] = [0, 1].map(|side| draft.start[side]..draft.end[side] + 1);
-                Area {
+                AlignedArea {
                     a,
                     b,
                     tokens: draft.tokens,
@@ -185,7 +190,7 @@ impl Comparer {
 }
 
 /// What a cell may come from.
-struct Ways {
+struct CellSources {
     diagonal: Option<Cell>,
     above: Option<Cell>,
     left: Option<Cell>,
@@ -195,11 +200,11 @@ struct Ways {
 
 /// The cell at a column and a row, if it is alive.
 fn grow(
-    drafts: &mut Vec<Draft>,
-    a: Sequence<'_>,
-    b: Sequence<'_>,
+    drafts: &mut Vec<OpenArea>,
+    a: TokenSequence<'_>,
+    b: TokenSequence<'_>,
     place: [u32; 2],
-    ways: Ways,
+    ways: CellSources,
 ) -> Option<Cell> {
     let [column, row] = place;
     let mut best = Cell {
@@ -218,7 +223,7 @@ fn grow(
         else {
             return;
         };
-        let Draft {
+        let OpenArea {
             start,
             best: highest,
             ..
@@ -243,7 +248,7 @@ fn grow(
     offer(ways.left, -EDIT, 0);
     if ways.is_new && best.score < MATCH && begins(a, b, place) {
         let area = drafts.len() as u32;
-        drafts.push(Draft {
+        drafts.push(OpenArea {
             start: place,
             end: place,
             best: MATCH,
@@ -267,7 +272,7 @@ fn grow(
 }
 
 /// Whether three equal tokens begin at a place.
-fn begins(a: Sequence<'_>, b: Sequence<'_>, [column, row]: [u32; 2]) -> bool {
+fn begins(a: TokenSequence<'_>, b: TokenSequence<'_>, [column, row]: [u32; 2]) -> bool {
     let [of_a, of_b] = [(a.tokens, column as usize), (b.tokens, row as usize)]
         .map(|(tokens, first)| tokens.get(first..first + SEED));
     of_a.is_some() && of_a == of_b

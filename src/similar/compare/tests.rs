@@ -21,19 +21,19 @@ impl Document {
             })
             .collect();
         let mut trigrams = Vec::new();
-        put_trigrams(&tokens, &mut trigrams);
+        append_trigrams(&tokens, &mut trigrams);
         Self { tokens, trigrams }
     }
 
-    fn sequence(&self) -> Sequence<'_> {
-        Sequence {
+    fn sequence(&self) -> TokenSequence<'_> {
+        TokenSequence {
             tokens: &self.tokens,
             trigrams: &self.trigrams,
         }
     }
 }
 
-fn areas(a: &[u16], b: &[u16], floor: u32) -> Vec<Area> {
+fn areas(a: &[u16], b: &[u16], floor: u32) -> Vec<AlignedArea> {
     let (a, b) = (Document::new(a), Document::new(b));
     let mut comparer = Comparer::default();
     comparer.prepare(a.sequence());
@@ -57,7 +57,7 @@ struct Way {
 }
 
 /// The same by the definition, without any haste.
-fn by_definition(a: &[u16], b: &[u16], floor: u32) -> Vec<Area> {
+fn by_definition(a: &[u16], b: &[u16], floor: u32) -> Vec<AlignedArea> {
     let (of_a, of_b) = (counts(a), counts(b));
     let begins = |i: usize, j: usize| {
         let (Some(one), Some(two)) = (a.get(i..i + SEED), b.get(j..j + SEED)) else {
@@ -66,7 +66,7 @@ fn by_definition(a: &[u16], b: &[u16], floor: u32) -> Vec<Area> {
         one == two && of_a[one] <= MOST_PLACES && of_b[two] <= MOST_PLACES
     };
     let mut cells: Vec<Vec<Option<Way>>> = vec![vec![None; a.len() + 1]; b.len() + 1];
-    let mut drafts: Vec<Area> = Vec::new();
+    let mut drafts: Vec<AlignedArea> = Vec::new();
     for j in 0..b.len() {
         for i in 0..a.len() {
             // The cell of (i, j) stands at (i + 1, j + 1).
@@ -103,7 +103,7 @@ fn by_definition(a: &[u16], b: &[u16], floor: u32) -> Vec<Area> {
                     tokens: 1,
                     area: drafts.len(),
                 });
-                drafts.push(Area {
+                drafts.push(AlignedArea {
                     a: column..column + 1,
                     b: row..row + 1,
                     tokens: 1,
@@ -113,7 +113,7 @@ fn by_definition(a: &[u16], b: &[u16], floor: u32) -> Vec<Area> {
             if let Some(best) = best {
                 let draft = &mut drafts[best.area];
                 if best.score > draft.score as i32 {
-                    *draft = Area {
+                    *draft = AlignedArea {
                         a: draft.a.start..column + 1,
                         b: draft.b.start..row + 1,
                         tokens: best.tokens,
@@ -196,7 +196,7 @@ fn words(range: Range<u16>) -> Vec<u16> {
 fn a_worked_example() {
     assert_eq!(
         areas(&[1, 2, 3, 4, 5], &[1, 2, 3, 9, 4, 5], 15),
-        [Area {
+        [AlignedArea {
             a: 0..3,
             b: 0..3,
             tokens: 3,
@@ -206,7 +206,7 @@ fn a_worked_example() {
     let longer = areas(&[1, 2, 3, 4, 5, 6], &[1, 2, 3, 9, 4, 5, 6], 15);
     assert_eq!(
         longer,
-        [Area {
+        [AlignedArea {
             a: 0..6,
             b: 0..7,
             tokens: 6,
@@ -223,7 +223,7 @@ fn twenty_words_are_a_hundred() {
     );
     assert_eq!(
         areas(&a, &b, 100),
-        [Area {
+        [AlignedArea {
             a: 0..20,
             b: 50..70,
             tokens: 20,
@@ -251,14 +251,14 @@ fn documents_of_next_to_nothing() {
         assert_eq!(areas(words, &[1, 2, 3, 4], 1), []);
         assert_eq!(areas(&[1, 2, 3, 4], words, 1), []);
     }
-    assert_eq!(areas(&[1, 2, 3], &[1, 2, 3], 15), [Area::whole(3)]);
+    assert_eq!(areas(&[1, 2, 3], &[1, 2, 3], 15), [AlignedArea::whole(3)]);
 }
 
 #[test]
 fn one_word_again_and_again_begins_nothing_and_takes_no_time() {
     let (many, begun) = (vec![7; 60_000], [words(0..3), vec![7; 60_000]].concat());
     assert_eq!(areas(&many, &many, 100), []);
-    assert_eq!(areas(&begun, &begun, 100), [Area::whole(60_003)]);
+    assert_eq!(areas(&begun, &begun, 100), [AlignedArea::whole(60_003)]);
     let (few, most) = (vec![7; 66], vec![7; 67]);
     assert_eq!(
         (areas(&few, &few, 100).len(), areas(&most, &most, 100).len()),

@@ -1,6 +1,6 @@
 //! Three tokens in a row: their hashes, and where a document has them.
 
-use super::{MOST_PLACES, SEED, Sequence};
+use super::{MOST_PLACES, SEED, TokenSequence};
 
 /// Says of a trigram that its document has it too often. The other bits are its hash.
 pub const FREQUENT: u32 = 1;
@@ -16,7 +16,7 @@ fn hash(tokens: &[[u8; 8]]) -> u32 {
 }
 
 /// Appends for each token the hash of the three that begin with it, and whether the document has it too often; for the last two, which begin none, 0.
-pub fn put_trigrams(tokens: &[[u8; 8]], out: &mut Vec<[u8; 4]>) {
+pub fn append_trigrams(tokens: &[[u8; 8]], out: &mut Vec<[u8; 4]>) {
     let first = out.len();
     let hashes: Vec<u32> = tokens.windows(SEED).map(hash).collect();
     let frequent = frequent(&hashes);
@@ -57,7 +57,7 @@ fn frequent(hashes: &[u32]) -> Vec<u32> {
 
 /// Where a document has each trigram.
 #[derive(Default)]
-pub struct Table {
+pub struct TrigramTable {
     /// A bit for each class of trigrams that the document has: small, so that it stays near.
     is_there: Vec<u64>,
     there_shift: u32,
@@ -70,9 +70,9 @@ pub struct Table {
 /// Bits of the smallest map, and of the greatest: 256 KB.
 const MAP_BITS: [u32; 2] = [10, 21];
 
-impl Table {
+impl TrigramTable {
     /// Replaces what is there by the trigrams of a document.
-    pub fn fill(&mut self, document: Sequence<'_>) {
+    pub fn fill(&mut self, document: TokenSequence<'_>) {
         let trigrams = seeds(document);
         let bits_for = |count: usize| usize::BITS - count.saturating_sub(1).leading_zeros();
         let map_bits = bits_for(16 * trigrams.len()).clamp(MAP_BITS[0], MAP_BITS[1]);
@@ -115,7 +115,7 @@ impl Table {
     }
 
     /// Replaces `out` by the places of trigrams with this hash, in rising order; none if either document has it too often.
-    pub fn places(&self, document: Sequence<'_>, trigram: [u8; 4], out: &mut Vec<u32>) {
+    pub fn places(&self, document: TokenSequence<'_>, trigram: [u8; 4], out: &mut Vec<u32>) {
         out.clear();
         let number = u32::from_le_bytes(trigram);
         if number & FREQUENT != 0 {
@@ -132,6 +132,6 @@ impl Table {
 }
 
 /// The trigrams of a document, without those that are none.
-pub fn seeds(document: Sequence<'_>) -> &[[u8; 4]] {
+pub fn seeds(document: TokenSequence<'_>) -> &[[u8; 4]] {
     &document.trigrams[..document.tokens.len().saturating_sub(SEED - 1)]
 }

@@ -29,9 +29,9 @@ use crate::{
     index::{Index, LeftOut, View},
     report::Format,
     similar::{
-        Apart, Gdic, GdicOptions,
-        compare::{Area, Comparer, SEED},
-        copies_of,
+        Gdic, GdicOptions, PairFilter,
+        compare::{AlignedArea, Comparer, SEED},
+        documents_per_content,
     },
     text::token::Tokenizer,
 };
@@ -103,10 +103,10 @@ pub fn compare(
         pairs: which,
     };
     let pairs = find_pairs(index, &view, options, &without)?;
-    let apart = without.pairs.apart(index, &view)?;
+    let pair_filter = without.pairs.pair_filter(index, &view)?;
     let numbers = options.slice.of(pairs.count());
     if options.only_candidates {
-        let mut writer = Writer::new(&view, &apart, options, out)?;
+        let mut writer = Writer::new(&view, &pair_filter, options, out)?;
         writer.put_names(&["a", "b", "by"])?;
         pairs.for_each(numbers, |row, partners| {
             partners
@@ -116,13 +116,13 @@ pub fn compare(
         return writer.finish().map(|()| unknown);
     }
     let texts = Texts::read(index, &view, options.by_id.as_deref(), settings, watch)?;
-    let mut writer = Writer::new(&view, &apart, options, out)?;
+    let mut writer = Writer::new(&view, &pair_filter, options, out)?;
     writer.put_names(&["a", "b", "similarity", "areas"])?;
     let comparison = Comparison {
         view: &view,
         texts: &texts,
         pairs: &pairs,
-        apart: &apart,
+        pair_filter: &pair_filter,
         floor: options.min_similarity,
     };
     comparison.run(numbers, options.blots.limits, done, |found| {
@@ -167,7 +167,7 @@ fn by_words<'v>(
     };
     let limits = options.blots.limits;
     Ok(ByWords {
-        gdic: Gdic::new(words, copies_of(view), options.gdic, limits.threads)?,
+        gdic: Gdic::new(words, documents_per_content(view), options.gdic, limits.threads)?,
         limits,
     })
 }
@@ -177,14 +177,14 @@ struct Similar {
     a: u32,
     b: u32,
     /// The best first.
-    areas: Vec<Area>,
+    areas: Vec<AlignedArea>,
 }
 
 struct Comparison<'c> {
     view: &'c View<'c>,
     texts: &'c Texts,
     pairs: &'c Pairs,
-    apart: &'c Apart,
+    pair_filter: &'c PairFilter,
     floor: u32,
 }
 
@@ -246,7 +246,7 @@ impl Comparison<'_> {
                     continue;
                 }
                 if a == b {
-                    let whole = Area::whole(self.texts.tokens_of(a));
+                    let whole = AlignedArea::whole(self.texts.tokens_of(a));
                     found.extend((whole.score >= self.floor).then(|| Similar {
                         a,
                         b,
@@ -280,9 +280,10 @@ impl Comparison<'_> {
         if a == b {
             return of_a.len() > 1;
         }
-        self.apart.is_empty()
-            || of_a
-                .iter()
-                .any(|&one| of_b.iter().any(|&other| self.apart.wants(one, other)))
+        self.pair_filter.is_empty()
+            || of_a.iter().any(|&one| {
+                of_b.iter()
+                    .any(|&other| self.pair_filter.allows(one, other))
+            })
     }
 }

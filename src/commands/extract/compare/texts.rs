@@ -11,7 +11,7 @@ use crate::{
     },
     commands::{BlotOptions, Gathered, Settings, Stage, Watch, blot::ToBlots, run},
     index::{Index, View},
-    similar::compare::{Sequence, put_trigrams},
+    similar::compare::{TokenSequence, append_trigrams},
     text::{corpus::Item, stream::Span},
 };
 
@@ -49,7 +49,7 @@ impl Stage for ToSequences<'_> {
         hash_tokens(tokens, None, &mut self.hashes);
         let first = out.tokens.tokens.len();
         out.tokens.push(at, &row, tokens, &self.hashes);
-        put_trigrams(&out.tokens.tokens[first..], &mut out.trigrams);
+        append_trigrams(&out.tokens.tokens[first..], &mut out.trigrams);
         Ok(())
     }
 
@@ -134,10 +134,10 @@ impl Texts {
             / self.texts.len().max(1) as u64
     }
 
-    pub fn get(&self, content: u32) -> Sequence<'_> {
+    pub fn get(&self, content: u32) -> TokenSequence<'_> {
         let Text { start, tokens } = self.texts[content as usize];
         let range = start as usize..start as usize + tokens as usize;
-        Sequence {
+        TokenSequence {
             tokens: &self.mapped.tokens()[range.clone()],
             trigrams: &self.trigrams.as_chunks().0[range],
         }

@@ -10,7 +10,7 @@ use crate::{
     base::error::Result,
     index::View,
     report::{Format, Ids, Value, put_names, put_record},
-    similar::{Apart, compare::Area},
+    similar::{PairFilter, compare::AlignedArea},
     text::stream::Span,
 };
 use std::io::Write;
@@ -20,7 +20,7 @@ const PIECE_BYTES: usize = 1 << 18;
 
 pub struct Writer<'w, W: Write> {
     view: &'w View<'w>,
-    apart: &'w Apart,
+    pair_filter: &'w PairFilter,
     ids: Ids,
     format: Format,
     is_first: bool,
@@ -32,7 +32,7 @@ pub struct Writer<'w, W: Write> {
 impl<'w, W: Write> Writer<'w, W> {
     pub fn new(
         view: &'w View<'w>,
-        apart: &'w Apart,
+        pair_filter: &'w PairFilter,
         options: &CompareOptions,
         out: &'w mut W,
     ) -> Result<Self> {
@@ -44,7 +44,7 @@ impl<'w, W: Write> Writer<'w, W> {
         let (ids, is_first) = (Ids::new(view, format)?, number == 1);
         Ok(Self {
             view,
-            apart,
+            pair_filter,
             ids,
             format,
             is_first,
@@ -123,7 +123,7 @@ impl<'w, W: Write> Writer<'w, W> {
         let view = self.view;
         for &one in view.documents_of(a) {
             for &other in view.documents_of(b) {
-                if (a == b && other <= one) || !self.apart.wants(one, other) {
+                if (a == b && other <= one) || !self.pair_filter.allows(one, other) {
                     continue;
                 }
                 each(self, [one.min(other), one.max(other)], other < one);
@@ -140,7 +140,7 @@ impl<'w, W: Write> Writer<'w, W> {
         &mut self,
         texts: &Texts,
         documents: [u32; 2],
-        areas: &[Area],
+        areas: &[AlignedArea],
         is_turned: bool,
     ) -> Option<()> {
         let [one, other] = documents.map(|document| texts.document(document));
@@ -154,7 +154,7 @@ impl<'w, W: Write> Writer<'w, W> {
                 [&area.a, &area.b]
             };
             let [a, b]: [Span; 2] = [texts.span(one, of_one)?, texts.span(other, of_other)?];
-            let Area { tokens, score, .. } = area;
+            let AlignedArea { tokens, score, .. } = area;
             let comma = if at > 0 { "," } else { "" };
             // Writing to a vector cannot fail.
             let _ = write!(

@@ -7,7 +7,7 @@ use super::{
     taboo::Taboo,
 };
 use crate::{
-    align::repeat::Texts,
+    align::repeat::TextBounds,
     base::error::Result,
     commands::blot::shown_text,
     index::Index,
@@ -33,7 +33,7 @@ pub struct Listing<'s> {
     index: &'s Index,
     stored: &'s Stored,
     mapped: &'s Mapped<'s>,
-    texts: &'s Texts,
+    texts: &'s TextBounds,
     taboo: &'s Taboo,
     /// The documents of all texts, one after the other, and where those of each end.
     documents: Vec<u32>,
@@ -71,7 +71,7 @@ impl<'s> Listing<'s> {
         index: &'s Index,
         stored: &'s Stored,
         mapped: &'s Mapped<'s>,
-        texts: &'s Texts,
+        texts: &'s TextBounds,
         taboo: &'s Taboo,
     ) -> Self {
         let mut ends = Vec::with_capacity(stored.texts.len());

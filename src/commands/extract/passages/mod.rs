@@ -35,7 +35,7 @@ use super::{
     stored::{self, Stored},
 };
 use crate::{
-    align::repeat::{Finder, Repeat, Texts},
+    align::repeat::{MaximalRepeat, RepeatFinder, TextBounds},
     base::{
         codec::to_json,
         error::{Error, Result},
@@ -154,13 +154,13 @@ fn reach_of(index: &Index) -> Result<u32> {
         .ok_or_else(no_windows)
 }
 
-fn texts_of(stored: &Stored, mapped: &Mapped<'_>) -> Texts {
+fn texts_of(stored: &Stored, mapped: &Mapped<'_>) -> TextBounds {
     let mut copies = vec![0; stored.texts.len()];
     stored
         .documents
         .iter()
         .for_each(|document| copies[document.text as usize] += 1);
-    Texts::new(
+    TextBounds::new(
         stored.texts.iter().map(|text| text.start).collect(),
         copies,
         mapped.tokens().len() as u64,
@@ -200,8 +200,8 @@ fn class_of(weight: u64) -> usize {
 }
 
 /// Sorts by falling weight, then by the first place, then by falling length.
-fn to_record(repeat: &Repeat, offset: u64) -> [u64; 5] {
-    let Repeat {
+fn to_record(repeat: &MaximalRepeat, offset: u64) -> [u64; 5] {
+    let MaximalRepeat {
         tokens,
         count,
         before,
@@ -223,13 +223,13 @@ fn find(
     store: &Store,
     marks: &Marks,
     tokens: &[[u8; 8]],
-    texts: &Texts,
+    texts: &TextBounds,
     min_tokens: u32,
     limits: Limits,
 ) -> Result<Repeats> {
     let mut by_weight = Buckets::new(CLASSES, limits.memory_bytes, TempDir(None));
     let mut file = TempFile::new(&TempDir(None))?;
-    let add = |found: Vec<(Repeat, u64)>,
+    let add = |found: Vec<(MaximalRepeat, u64)>,
                places: &[u8],
                file: &mut TempFile,
                by_weight: &mut Buckets<5>| {
@@ -247,7 +247,7 @@ fn find(
         .filter(|(number, text)| texts.copies(*number) > 1 && text.tokens >= min_tokens)
     {
         let (start, tokens, copies) = (text.start, text.tokens, u64::from(texts.copies(number)));
-        let whole = Repeat {
+        let whole = MaximalRepeat {
             tokens,
             first: 0,
             count: 1,
@@ -263,7 +263,7 @@ fn find(
         )?;
     }
     let worker = || {
-        let mut finder = Finder::new(tokens, texts, min_tokens);
+        let mut finder = RepeatFinder::new(tokens, texts, min_tokens);
         move |bucket| repeats_of(store, marks, bucket, &mut finder)
     };
     let source = (0..store.windows.len()).map(|item| {
@@ -290,7 +290,7 @@ fn find(
 
 /// Repeats, each with where its places begin among all of these.
 struct FoundIn {
-    repeats: Vec<(Repeat, u64)>,
+    repeats: Vec<(MaximalRepeat, u64)>,
     places: Vec<[u8; 8]>,
 }
 
@@ -298,7 +298,7 @@ fn repeats_of(
     store: &Store,
     marks: &Marks,
     bucket: usize,
-    finder: &mut Finder<'_>,
+    finder: &mut RepeatFinder<'_>,
 ) -> Result<FoundIn> {
     let windows = store.windows_of(bucket, marks)?;
     let (mut repeats, mut places, mut starts, mut found) =

@@ -2,7 +2,7 @@
 
 use super::super::stored::hash_tokens;
 use crate::{
-    align::repeat::Token,
+    align::repeat::TokenHash,
     base::error::{Error, Result},
     blot,
     commands::{Beside, Gathered, Settings, Stage, Watch, blot::ToBlots, run},
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub struct Taboo {
     min_tokens: usize,
     /// All documents, each after a token that is no other.
-    tokens: Vec<Token>,
+    tokens: Vec<TokenHash>,
     /// Windows of as many tokens as a passage must have, sorted, and where they are.
     windows: Vec<(u64, u64)>,
 }
@@ -75,7 +75,7 @@ impl Taboo {
     }
 
     /// Whether a document has all of this.
-    pub fn has(&self, passage: &[Token]) -> bool {
+    pub fn has(&self, passage: &[TokenHash]) -> bool {
         if self.windows.is_empty() {
             return false;
         }
@@ -124,7 +124,7 @@ struct Collect {
 
 #[derive(Default)]
 struct Collected {
-    tokens: Vec<Token>,
+    tokens: Vec<TokenHash>,
     windows: Vec<(u64, u64)>,
 }
 

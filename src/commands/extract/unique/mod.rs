@@ -1,6 +1,6 @@
 //! Cleans a corpus: copies its lines, but for documents of which nearly all is in another one that is copied.
 //!
-//! The documents of the input are visited in order of preference. See [`crate::similar::Cleaner`] for what is dropped. Documents that the index has
+//! The documents of the input are visited in order of preference. See [`crate::similar::DuplicateFilter`] for what is dropped. Documents that the index has
 //! and the input does not are never a reason to drop one: whatever is dropped is still in what is written.
 
 mod judge;
@@ -20,7 +20,10 @@ use crate::{
     commands::{Settings, Watch},
     index::{Index, View},
     report::{Format, Value, put_id, put_record},
-    similar::{Cleaner, Discovery, Keep, Lists, Measure, Options, Score, Verdict},
+    similar::{
+        Discovery, DiscoveryOptions, DuplicateDecision, DuplicateFilter, KeepRule, Measure,
+        RankedSets, Score,
+    },
     text::corpus::{Account, Chunk, Source},
 };
 use judge::{Fate, Judge, Judged};
@@ -35,7 +38,7 @@ pub struct UniqueOptions {
     /// Blots of more documents do not count.
     pub max_df: Option<u64>,
     /// Which documents are visited first, and so rather stay. Of equals the one that comes first in the input.
-    pub keep: Keep,
+    pub keep: KeepRule,
     /// As [`super::ExtractOptions::limits`].
     pub limits: Limits,
     pub leave_out: LeaveOut,
@@ -76,7 +79,7 @@ const NONE: u32 = u32::MAX;
 
 /// Writes the lines of a corpus that are to be kept, each as it came, and to `dropped` a record for each that is not.
 ///
-/// Memory: sets and documents of the index as for pairs, what a [`Cleaner`] takes, 20 bytes a document, some 60 for each that is dropped, and the lines under way. To visit documents in another
+/// Memory: sets and documents of the index as for pairs, what a [`DuplicateFilter`] takes, 20 bytes a document, some 60 for each that is dropped, and the lines under way. To visit documents in another
 /// order than that of the input, all lines are stored in a temporary file, packed, with 16 bytes of memory a line.
 pub fn unique(
     options: &UniqueOptions,
@@ -105,7 +108,7 @@ pub fn unique(
             Ok(Discovery::without(
                 &without.text,
                 &view,
-                Options {
+                DiscoveryOptions {
                     measure,
                     max_df,
                     limits: options.limits,
@@ -123,7 +126,7 @@ pub fn unique(
         out,
         dropped,
     };
-    if options.keep == Keep::First {
+    if options.keep == KeepRule::First {
         sifter.cleaned.problems = read(source, settings, (&judge, &view), watch, |judged| {
             judged
                 .documents()
@@ -139,10 +142,10 @@ pub fn unique(
             |document: u32| view.contents()[view.content_of(document as usize) as usize].tokens;
         let mut order = stored.documents();
         match options.keep {
-            Keep::First => {}
-            Keep::Last => order.reverse(),
-            Keep::Longest => order.sort_by_key(|&document| Reverse(tokens(document))),
-            Keep::Shortest => order.sort_by_key(|&document| tokens(document)),
+            KeepRule::First => {}
+            KeepRule::Last => order.reverse(),
+            KeepRule::Longest => order.sort_by_key(|&document| Reverse(tokens(document))),
+            KeepRule::Shortest => order.sort_by_key(|&document| tokens(document)),
         }
         order
             .iter()
@@ -205,18 +208,18 @@ fn read(
 /// What became of each document that was visited.
 struct Decided<'v> {
     view: &'v View<'v>,
-    cleaner: Cleaner<'v>,
+    cleaner: DuplicateFilter<'v>,
     /// Of documents that are dropped.
-    verdicts: HashMap<u32, Verdict>,
+    verdicts: HashMap<u32, DuplicateDecision>,
     /// Documents that stay, in the order in which they were visited, and how many were dropped for each.
     stays: Vec<(u32, u64)>,
 }
 
 impl<'v> Decided<'v> {
-    fn new(view: &'v View<'v>, lists: &'v Lists, measure: Measure) -> Self {
+    fn new(view: &'v View<'v>, lists: &'v RankedSets, measure: Measure) -> Self {
         Self {
             view,
-            cleaner: Cleaner::new(lists, measure),
+            cleaner: DuplicateFilter::new(lists, measure),
             verdicts: HashMap::new(),
             stays: Vec::new(),
         }
@@ -226,8 +229,9 @@ impl<'v> Decided<'v> {
     fn visit(&mut self, document: u32) {
         let verdict = self.cleaner.visit(self.view.content_of(document as usize));
         match verdict {
-            Verdict::Stays => self.stays.push((document, 0)),
-            Verdict::Exact { of, .. } | Verdict::Near { of, .. } => {
+            DuplicateDecision::Keep => self.stays.push((document, 0)),
+            DuplicateDecision::ExactDuplicate { of, .. }
+            | DuplicateDecision::NearDuplicate { of, .. } => {
                 self.stays[of as usize].1 += 1;
                 self.verdicts.insert(document, verdict);
             }
@@ -235,7 +239,7 @@ impl<'v> Decided<'v> {
     }
 
     /// Why a document is dropped, if it is.
-    fn verdict(&self, document: u32) -> Option<Verdict> {
+    fn verdict(&self, document: u32) -> Option<DuplicateDecision> {
         self.verdicts.get(&document).copied()
     }
 
@@ -307,15 +311,17 @@ impl Sifter<'_, '_> {
         &mut self,
         records: &mut Vec<u8>,
         document: u32,
-        verdict: Verdict,
+        verdict: DuplicateDecision,
     ) -> Result<()> {
         let (of, reason, shared, share) = match verdict {
-            Verdict::Stays => return Ok(()),
-            Verdict::Exact { of, shared } => (of, "\"exact\"", shared, 1.0),
-            Verdict::Near { of, shared, share } => (of, "\"near\"", shared, share),
+            DuplicateDecision::Keep => return Ok(()),
+            DuplicateDecision::ExactDuplicate { of, shared } => (of, "\"exact\"", shared, 1.0),
+            DuplicateDecision::NearDuplicate { of, shared, share } => {
+                (of, "\"near\"", shared, share)
+            }
         };
         match verdict {
-            Verdict::Exact { .. } => self.cleaned.dropped_exact += 1,
+            DuplicateDecision::ExactDuplicate { .. } => self.cleaned.dropped_exact += 1,
             _ => self.cleaned.dropped_near += 1,
         }
         if self.dropped.is_none() {

@@ -1,11 +1,11 @@
 //! A document made ready to be aligned with others: everything that does not depend on the other one.
 
 use super::{
-    Options,
+    AlignOptions,
     sentence::{Sentence, sentences},
 };
 use crate::{
-    align::exclusions::{Reason, Rules},
+    align::exclusions::{ExclusionReason, ExclusionRules},
     blot::{Blotter, Kind, Shape, Window},
     text::{
         stream::{Blots, Span, Tokens},
@@ -19,7 +19,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// text as it is compared, see [`PlainText`].
 ///
 /// Memory: about 60 bytes a word besides the text; twice that for bases, once the other strand was asked for.
-pub struct Prepared {
+pub struct PreparedText {
     plain: PlainText,
     /// Of each word: its hash, and where it stands.
     pub(super) words: Vec<u64>,
@@ -32,13 +32,13 @@ pub struct Prepared {
     /// Of each word its term.
     pub(super) terms: Vec<u32>,
     /// The terms of each sentence, sorted, and how often they occur in it.
-    pub(super) bags: Lists,
+    pub(super) bags: SparseRows,
     /// The sentences of each term, and how often it occurs in them.
-    pub(super) postings: Lists,
+    pub(super) postings: SparseRows,
     /// Of each word why it does not count; empty if all do. Such a word is in no window, has the term [`NO_TERM`], and is like no other.
-    reasons: Vec<Option<Reason>>,
+    reasons: Vec<Option<ExclusionReason>>,
     /// Of bases: the reverse complement.
-    reverse: OnceLock<Option<Box<Prepared>>>,
+    reverse: OnceLock<Option<Box<PreparedText>>>,
 }
 
 /// The term of a word that does not count.
@@ -46,15 +46,15 @@ pub(super) const NO_TERM: u32 = u32::MAX;
 
 /// What the words of a document are counted as.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct PassageCoverage {
     pub words: u32,
-    /// Words that do not count, by [`Reason::ALL`].
-    pub left_out: [u32; Reason::ALL.len()],
+    /// Words that do not count, by [`ExclusionReason::ALL`].
+    pub left_out: [u32; ExclusionReason::ALL.len()],
     /// Words that count and are in passages.
     pub matched: u32,
 }
 
-impl Tally {
+impl PassageCoverage {
     /// Words that count.
     pub fn counted(&self) -> u32 {
         self.words - self.left_out.iter().sum::<u32>()
@@ -66,14 +66,14 @@ impl Tally {
     }
 }
 
-/// Lists of pairs, end to end.
+/// SparseRows of pairs, end to end.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Lists {
+pub(super) struct SparseRows {
     ends: Vec<u32>,
     entries: Vec<(u32, u32)>,
 }
 
-impl Lists {
+impl SparseRows {
     pub fn get(&self, list: usize) -> &[(u32, u32)] {
         let start = if list == 0 {
             0
@@ -109,21 +109,25 @@ impl Lists {
 /// Words are compared by so many of their first letters: enough for most endings to make no difference, in most languages.
 const TERM_CHARS: usize = 6;
 
-impl Prepared {
+impl PreparedText {
     /// Makes a text ready to be aligned with these options.
-    pub fn of(text: impl Into<String>, options: &Options) -> Self {
-        Self::without(text, options, &Rules::default())
+    pub fn new(text: impl Into<String>, options: &AlignOptions) -> Self {
+        Self::with_exclusions(text, options, &ExclusionRules::default())
     }
 
     /// The same, without the words that do not count by some rules: they are in no passage, unless others around them are, and in no share.
-    pub fn without(text: impl Into<String>, options: &Options, rules: &Rules) -> Self {
+    pub fn with_exclusions(
+        text: impl Into<String>,
+        options: &AlignOptions,
+        rules: &ExclusionRules,
+    ) -> Self {
         let tokenization = options.tokenization;
         let plain = tokenization.plain(text.into());
         let mut tokens = tokenization.tokens(&plain);
         let words = word_hashes(&tokens, tokenization.rule);
         let spans = tokens.spans.take().unwrap_or_default();
         let sentences = sentences(plain.text(), &spans);
-        let reasons = rules.reasons(plain.text(), &words, &spans);
+        let reasons = rules.word_reasons(plain.text(), &words, &spans);
         let (vocabulary, terms) = terms(&tokens, tokenization.rule, &reasons);
         let mut grams = grams(&tokens, options.window_tokens);
         let window =
@@ -169,7 +173,7 @@ impl Prepared {
     }
 
     /// The other strand, if this is a sequence of bases: bases only, with the same ones left out.
-    pub(super) fn reverse(&self, options: &Options) -> Option<&Self> {
+    pub(super) fn reverse(&self, options: &AlignOptions) -> Option<&Self> {
         let of_bases = || {
             let base = |span: &Span| self.text().as_bytes()[span.start as usize];
             let text: String = self
@@ -178,7 +182,7 @@ impl Prepared {
                 .rev()
                 .map(|span| char::from(dna::complement_of(base(span))))
                 .collect();
-            let mut reverse = Self::of(text, options);
+            let mut reverse = Self::new(text, options);
             reverse.leave_out(self.reasons.iter().rev().copied().collect(), options);
             Some(Box::new(reverse))
         };
@@ -186,7 +190,7 @@ impl Prepared {
     }
 
     /// Leaves out some words, by why they do not count.
-    fn leave_out(&mut self, reasons: Vec<Option<Reason>>, options: &Options) {
+    fn leave_out(&mut self, reasons: Vec<Option<ExclusionReason>>, options: &AlignOptions) {
         if reasons.is_empty() {
             return;
         }
@@ -220,13 +224,13 @@ impl Prepared {
     }
 
     /// Why a word does not count; none if it does.
-    pub fn reason(&self, word: usize) -> Option<Reason> {
+    pub fn reason(&self, word: usize) -> Option<ExclusionReason> {
         self.reasons.get(word).copied().flatten()
     }
 
     /// Stretches of the text whose words do not count, by where they start, and why.
-    pub fn left_out(&self) -> Vec<(Span, Reason)> {
-        let mut found: Vec<(Span, Reason)> = Vec::new();
+    pub fn left_out(&self) -> Vec<(Span, ExclusionReason)> {
+        let mut found: Vec<(Span, ExclusionReason)> = Vec::new();
         let mut last = None;
         for (span, &reason) in self.spans.iter().zip(&self.reasons) {
             match (found.last_mut(), reason) {
@@ -240,12 +244,12 @@ impl Prepared {
     }
 
     /// What its words are counted as, if some stretches of it, which may overlap, are in passages.
-    pub fn tally(&self, bytes: impl Iterator<Item = Span>) -> Tally {
+    pub fn tally(&self, bytes: impl Iterator<Item = Span>) -> PassageCoverage {
         let mut stretches: Vec<Span> = bytes.map(|bytes| self.words_in(bytes)).collect();
         stretches.sort_unstable_by_key(|words| words.start);
-        let mut tally = Tally {
+        let mut tally = PassageCoverage {
             words: self.words.len() as u32,
-            ..Tally::default()
+            ..PassageCoverage::default()
         };
         for reason in self.reasons.iter().flatten() {
             tally.left_out[*reason as usize] += 1;
@@ -289,7 +293,7 @@ impl Prepared {
     }
 
     /// The terms of each sentence without some words.
-    pub(super) fn bags_without(&self, words: &[Span]) -> Lists {
+    pub(super) fn bags_without(&self, words: &[Span]) -> SparseRows {
         let mut is_kept = vec![true; self.words.len()];
         for span in words {
             is_kept[span.start as usize..span.end as usize].fill(false);
@@ -361,7 +365,7 @@ fn grams(tokens: &Tokens, k: u32) -> Vec<(u64, u32)> {
 }
 
 /// The distinct terms of the words that count, and of each token its term.
-fn terms(tokens: &Tokens, rule: Rule, reasons: &[Option<Reason>]) -> (Vec<u64>, Vec<u32>) {
+fn terms(tokens: &Tokens, rule: Rule, reasons: &[Option<ExclusionReason>]) -> (Vec<u64>, Vec<u32>) {
     let term = |token| {
         if rule == Rule::Word {
             stem(token)
@@ -400,8 +404,8 @@ fn stem(token: &[u8]) -> &[u8] {
     &token[..end]
 }
 
-fn bags(sentences: &[Sentence], terms: &[u32], is_kept: impl Fn(usize) -> bool) -> Lists {
-    let mut bags = Lists::default();
+fn bags(sentences: &[Sentence], terms: &[u32], is_kept: impl Fn(usize) -> bool) -> SparseRows {
+    let mut bags = SparseRows::default();
     let mut sorted = Vec::new();
     for sentence in sentences {
         sorted.clear();

@@ -1,34 +1,34 @@
 //! Passages in the making.
 
 use super::{
-    Kind,
-    measure::Measure,
+    PassageKind,
+    overlap_counter::OverlapCounter,
     pair::Pair,
-    reworded::Part,
-    verbatim::{self, Copy},
+    reworded::RewordedPart,
+    verbatim::{self, CopiedPart},
 };
 use crate::text::stream::Span;
 
 /// A passage, as long as it is open whether it stays one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Draft {
+pub(super) struct CandidatePassage {
     /// Bytes of either text.
     pub a: Span,
     pub b: Span,
-    pub kind: Kind,
+    pub kind: PassageKind,
     /// How many words both sides have.
     pub words: u32,
-    /// As [`Options::min_evidence`](super::Options::min_evidence) counts it.
+    /// As [`AlignOptions::min_evidence`](super::AlignOptions::min_evidence) counts it.
     pub evidence: f32,
 }
 
-impl Draft {
-    pub fn of_copy(pair: &Pair<'_>, copy: &Copy, measure: &mut Measure) -> Self {
+impl CandidatePassage {
+    pub fn of_copy(pair: &Pair<'_>, copy: &CopiedPart, measure: &mut OverlapCounter) -> Self {
         let (a, b) = verbatim::bytes(pair.a.document, pair.b.document, copy);
         let kind = if copy.is_exact() {
-            Kind::Verbatim
+            PassageKind::Verbatim
         } else {
-            Kind::Edited
+            PassageKind::Edited
         };
         let evidence = measure.words(pair, copy.a, copy.b).evidence() / pair.rare_weight();
         Self {
@@ -40,12 +40,12 @@ impl Draft {
         }
     }
 
-    pub fn of_part(pair: &Pair<'_>, part: &Part) -> Self {
+    pub fn of_part(pair: &Pair<'_>, part: &RewordedPart) -> Self {
         let evidence = part.common.evidence() / pair.rare_weight();
         Self {
             a: part.a,
             b: part.b,
-            kind: Kind::Reworded,
+            kind: PassageKind::Reworded,
             words: part.common.words,
             evidence,
         }
@@ -57,7 +57,7 @@ impl Draft {
     }
 
     /// The shortest that has both.
-    pub fn with(self, other: &Self, kind: Kind) -> Self {
+    pub fn with(self, other: &Self, kind: PassageKind) -> Self {
         let hull = |one: Span, two: Span| Span {
             start: one.start.min(two.start),
             end: one.end.max(two.end),
@@ -77,13 +77,14 @@ impl Draft {
         let is_near = |one: Span, two: Span| {
             one.start.max(two.start) <= one.end.min(two.end).saturating_add(gap_bytes)
         };
-        let is_sure = |draft: &Self| draft.kind != Kind::Reworded || draft.evidence >= MIN_EVIDENCE;
+        let is_sure =
+            |draft: &Self| draft.kind != PassageKind::Reworded || draft.evidence >= MIN_EVIDENCE;
         // A phrase that one document has once and the other twice, close together, is two copies.
         let is_within = |one: Span, two: Span| {
             verbatim::is_mostly_in(one, two) || verbatim::is_mostly_in(two, one)
         };
-        let are_copies = self.kind != Kind::Reworded && other.kind != Kind::Reworded;
-        let has_copy = self.kind != Kind::Reworded || other.kind != Kind::Reworded;
+        let are_copies = self.kind != PassageKind::Reworded && other.kind != PassageKind::Reworded;
+        let has_copy = self.kind != PassageKind::Reworded || other.kind != PassageKind::Reworded;
         has_copy
             && is_sure(self)
             && is_sure(other)
@@ -101,8 +102,12 @@ const MIN_EVIDENCE: f32 = 4.5;
 const LOOK_BACK: usize = 16;
 
 /// Joins what was copied with what was reworded beside it, and copies with other copies beside them. `drafts` are sorted by their place.
-pub(super) fn joined(pair: &Pair<'_>, drafts: Vec<Draft>, gap_bytes: u32) -> Vec<Draft> {
-    let mut done: Vec<Draft> = Vec::with_capacity(drafts.len());
+pub(super) fn joined(
+    pair: &Pair<'_>,
+    drafts: Vec<CandidatePassage>,
+    gap_bytes: u32,
+) -> Vec<CandidatePassage> {
+    let mut done: Vec<CandidatePassage> = Vec::with_capacity(drafts.len());
     for mut draft in drafts {
         // What has been joined reaches farther: it may join others.
         while let Some(back) = done
@@ -112,7 +117,7 @@ pub(super) fn joined(pair: &Pair<'_>, drafts: Vec<Draft>, gap_bytes: u32) -> Vec
             .position(|other| other.joins(&draft, pair, gap_bytes))
         {
             let other = done.remove(done.len() - 1 - back);
-            draft = draft.with(&other, Kind::Edited);
+            draft = draft.with(&other, PassageKind::Edited);
         }
         done.push(draft);
     }

@@ -1,9 +1,9 @@
 //! Offsets in the documents as they were read, and offsets that count characters instead of bytes.
 
-use super::{Passage, Prepared};
+use super::{Passage, PreparedText};
 
 /// Makes the spans of passages those of the documents that the texts are of, markup included.
-pub fn in_documents(passages: &mut [Passage], a: &Prepared, b: &Prepared) {
+pub fn to_document_offsets(passages: &mut [Passage], a: &PreparedText, b: &PreparedText) {
     for passage in passages {
         (passage.a, passage.b) = (
             a.plain().in_document(passage.a),
@@ -51,7 +51,7 @@ fn convert(text: &str, mut offsets: Vec<&mut u32>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{align::Kind, text::stream::Span};
+    use crate::{align::PassageKind, text::stream::Span};
 
     #[test]
     fn spans_that_overlap_and_meet() {
@@ -62,7 +62,7 @@ mod tests {
             b,
             tokens: 1,
             score: 1.0,
-            kind: Kind::Verbatim,
+            kind: PassageKind::Verbatim,
             is_reversed: false,
         };
         let mut passages = [

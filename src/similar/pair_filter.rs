@@ -1,29 +1,29 @@
 //! Which pairs are wanted: not those inside a group, and not those of two old documents.
 
 use super::{
-    clusters::{Cluster, Dropped, Keep, Union, choose},
+    clusters::{Cluster, ClusterDuplicate, KeepRule, UnionFind, choose},
     discovery::Discovery,
-    join::{Join, Neighbour, Scratch},
-    table::top,
+    join::{Join, JoinScratch, Neighbour},
+    table_rows::table_rows,
 };
 use crate::{base::error::Result, index::View};
 use std::{cmp::Reverse, collections::HashMap};
 
 /// Rules by document; an empty list is no rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Apart {
+pub struct PairFilter {
     /// Documents of one group are not compared with each other. A document that is alone has a group of its own.
     pub groups: Vec<u32>,
     /// One of the two must be new.
     pub is_new: Vec<bool>,
 }
 
-impl Apart {
+impl PairFilter {
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty() && self.is_new.is_empty()
     }
 
-    pub fn wants(&self, a: u32, b: u32) -> bool {
+    pub fn allows(&self, a: u32, b: u32) -> bool {
         let is_apart = self.groups.is_empty() || self.groups[a as usize] != self.groups[b as usize];
         is_apart && (self.is_new.is_empty() || self.is_new[a as usize] || self.is_new[b as usize])
     }
@@ -36,7 +36,7 @@ impl Apart {
         document: usize,
     ) -> Vec<(u32, &'n Neighbour)> {
         let is_wanted =
-            |other: u32| other as usize != document && self.wants(document as u32, other);
+            |other: u32| other as usize != document && self.allows(document as u32, other);
         let documents = |neighbour: &'n Neighbour| {
             view.documents_of(neighbour.content)
                 .iter()
@@ -57,14 +57,14 @@ impl Apart {
 /// Memory: eight bytes a document, and the largest cluster for each thread. Every pair is looked at, also those of exact duplicates.
 pub(super) fn clusters_apart(
     discovery: &Discovery<'_>,
-    keep: Keep,
+    keep: KeepRule,
     mut sink: impl FnMut(Cluster) -> Result<()>,
 ) -> Result<()> {
     let view = discovery.view;
-    let mut sets = Union::new(view.documents());
+    let mut sets = UnionFind::new(view.documents());
     discovery.for_each_document(
         |document, neighbours, edges: &mut Vec<(u32, u32)>| {
-            let partners = discovery.apart.partners(view, neighbours, document);
+            let partners = discovery.pair_filter.partners(view, neighbours, document);
             edges.extend(
                 partners
                     .iter()
@@ -84,9 +84,10 @@ pub(super) fn clusters_apart(
             .iter()
             .for_each(|&at| each(view.content_of(at as usize)))
     };
-    let work = |join: &Join<'_>, scratch: &mut Scratch, group: usize, out: &mut Vec<Cluster>| {
-        out.push(cluster(discovery, join, scratch, &groups[group], keep));
-    };
+    let work =
+        |join: &Join<'_>, scratch: &mut JoinScratch, group: usize, out: &mut Vec<Cluster>| {
+            out.push(cluster(discovery, join, scratch, &groups[group], keep));
+        };
     let weigh = |made: &Vec<Cluster>| {
         made.iter()
             .map(|cluster| 40 * cluster.members.len() as u64)
@@ -104,9 +105,9 @@ pub(super) fn clusters_apart(
 fn cluster(
     discovery: &Discovery<'_>,
     join: &Join<'_>,
-    scratch: &mut Scratch,
+    scratch: &mut JoinScratch,
     members: &[u32],
-    keep: Keep,
+    keep: KeepRule,
 ) -> Cluster {
     let kept = choose(discovery.view, members, keep);
     let mut reached: HashMap<u32, (u32, Neighbour)> = HashMap::new();
@@ -121,7 +122,7 @@ fn cluster(
             );
             for (document, &how) in
                 discovery
-                    .apart
+                    .pair_filter
                     .partners(discovery.view, &neighbours, from as usize)
             {
                 if document == kept || reached.contains_key(&document) {
@@ -138,7 +139,7 @@ fn cluster(
     }
     let dropped = members.iter().filter_map(|&document| {
         let (duplicate_of, how) = reached.get(&document)?;
-        Some(Dropped {
+        Some(ClusterDuplicate {
             document,
             duplicate_of: *duplicate_of,
             shared: how.shared,
@@ -165,24 +166,24 @@ impl Discovery<'_> {
             let after = documents.partition_point(|&other| other as usize <= document);
             partners.extend(documents[after..].iter().map(|&other| (other, neighbour)));
         }
-        if !self.apart.is_empty() {
-            partners.retain(|&(other, _)| self.apart.wants(document as u32, other));
+        if !self.pair_filter.is_empty() {
+            partners.retain(|&(other, _)| self.pair_filter.allows(document as u32, other));
         }
         partners.sort_unstable_by_key(|partner| partner.0);
         partners
     }
 
     /// The rows of a document's table; see [`top`].
-    pub fn top<'n>(
+    pub fn table_rows<'n>(
         &self,
         document: usize,
         neighbours: &'n [Neighbour],
         count: usize,
     ) -> Vec<(u32, &'n Neighbour)> {
-        if self.apart.is_empty() {
-            return top(self.view, neighbours, document, count);
+        if self.pair_filter.is_empty() {
+            return table_rows(self.view, neighbours, document, count);
         }
-        let mut rows = self.apart.partners(self.view, neighbours, document);
+        let mut rows = self.pair_filter.partners(self.view, neighbours, document);
         rows.sort_by_key(|(_, neighbour)| Reverse(neighbour.shared));
         rows.truncate(count);
         rows

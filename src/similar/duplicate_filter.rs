@@ -7,21 +7,21 @@
 //! candidates; after that they are only counted on. A sentence that many documents have, and that is little of each, is never looked at.
 
 use super::{
-    lists::{Forward, Lists},
+    ranked_sets::{ContentSets, RankedSets},
     scores::{DocumentSize, Measure, Overlap, Score},
 };
 
 /// What becomes of a document. Documents that stay are numbered in the order in which they were visited.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Verdict {
-    Stays,
+pub enum DuplicateDecision {
+    Keep,
     /// A document that stays has the same tokens.
-    Exact {
+    ExactDuplicate {
         of: u32,
         shared: u32,
     },
     /// Enough of it is in a document that stays; of several, that which has most of it, and of these the one visited first.
-    Near {
+    NearDuplicate {
         of: u32,
         shared: u32,
         share: f64,
@@ -31,10 +31,10 @@ pub enum Verdict {
 /// Decides one document after the other.
 ///
 /// Memory: beside the lists 8 bytes for each member of a set, 16 for each set and 20 for each content.
-pub struct Cleaner<'l> {
-    lists: &'l Lists,
+pub struct DuplicateFilter<'l> {
+    lists: &'l RankedSets,
     measure: Measure,
-    forward: Forward,
+    forward: ContentSets,
     /// The documents that stay, set by set, by rising number; there is room for all members of a set.
     staying: Vec<u32>,
     starts: Vec<usize>,
@@ -50,9 +50,9 @@ pub struct Cleaner<'l> {
     pub work: u64,
 }
 
-impl<'l> Cleaner<'l> {
+impl<'l> DuplicateFilter<'l> {
     /// `measure`: [`Score::Inclusion`], the share of the document that goes, or [`Score::Jaccard`].
-    pub fn new(lists: &'l Lists, measure: Measure) -> Self {
+    pub fn new(lists: &'l RankedSets, measure: Measure) -> Self {
         let starts: Vec<usize> = (0..lists.sets())
             .scan(0, |end, set| {
                 let start = *end;
@@ -76,16 +76,16 @@ impl<'l> Cleaner<'l> {
     }
 
     /// Decides the next document, by its content.
-    pub fn visit(&mut self, content: u32) -> Verdict {
+    pub fn visit(&mut self, content: u32) -> DuplicateDecision {
         let rank = self.lists.rank_of(content);
         if let Some(of) = self.stays[content as usize] {
-            return Verdict::Exact {
+            return DuplicateDecision::ExactDuplicate {
                 of,
                 shared: self.lists.side(rank).blots,
             };
         }
         let verdict = self.nearest(rank);
-        if verdict == Verdict::Stays {
+        if verdict == DuplicateDecision::Keep {
             self.keep(rank, content);
         }
         verdict
@@ -104,14 +104,14 @@ impl<'l> Cleaner<'l> {
     }
 
     /// Finds the document that stays and has most of this one, if it is enough.
-    fn nearest(&mut self, rank: u32) -> Verdict {
+    fn nearest(&mut self, rank: u32) -> DuplicateDecision {
         let forward = std::mem::take(&mut self.forward);
         let verdict = self.nearest_in(self.lists.side(rank), forward.of(rank));
         self.forward = forward;
         verdict
     }
 
-    fn nearest_in(&mut self, side: DocumentSize, sets: &[u32]) -> Verdict {
+    fn nearest_in(&mut self, side: DocumentSize, sets: &[u32]) -> DuplicateDecision {
         let mut left: u32 = sets
             .iter()
             .fold(0, |sum, &set| sum.saturating_add(self.lists.weight(set)));
@@ -181,7 +181,7 @@ impl<'l> Cleaner<'l> {
         });
     }
 
-    fn best(&self, side: DocumentSize, candidates: &[u32]) -> Verdict {
+    fn best(&self, side: DocumentSize, candidates: &[u32]) -> DuplicateDecision {
         let is_enough = |&&number: &&u32| {
             let (other, shared) = (
                 self.lists.side(self.ranks[number as usize]),
@@ -200,9 +200,9 @@ impl<'l> Cleaner<'l> {
             .iter()
             .filter(is_enough)
             .max_by_key(|&&number| (self.shared[number as usize], std::cmp::Reverse(number)));
-        best.map_or(Verdict::Stays, |&of| {
+        best.map_or(DuplicateDecision::Keep, |&of| {
             let shared = self.shared[of as usize];
-            Verdict::Near {
+            DuplicateDecision::NearDuplicate {
                 of,
                 shared,
                 share: f64::from(shared) / f64::from(side.blots),

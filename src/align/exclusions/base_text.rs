@@ -1,6 +1,6 @@
 //! Text that was handed out to all: a template, the questions of an exercise.
 
-use super::Reason;
+use super::ExclusionReason;
 use crate::text::{stream::Span, token::Tokenization};
 use std::{collections::HashSet, ops::Range};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 /// A word of a document is of the base text if one of the windows of `k` words that it is in is; and so is a whole line of fewer words, if the base text
 /// has that line. What somebody wrote into a template, and around it, is their own. Memory: some sixteen bytes a word.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Base {
+pub struct BaseText {
     tokenization: Tokenization,
     window_words: usize,
     windows: HashSet<u64>,
@@ -18,7 +18,7 @@ pub struct Base {
     lines: HashSet<u64>,
 }
 
-impl Base {
+impl BaseText {
     /// The documents must be read by the same tokenizer.
     pub fn new(tokenization: Tokenization, window_words: u32) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Base {
         text: &str,
         words: &[u64],
         spans: &[Span],
-        reasons: &mut [Option<Reason>],
+        reasons: &mut [Option<ExclusionReason>],
     ) {
         if self.is_empty() {
             return;
@@ -67,13 +67,14 @@ impl Base {
         let mut end = 0;
         for (start, window) in words.windows(self.window_words).enumerate() {
             if self.windows.contains(&hash(window)) {
-                reasons[start.max(end)..start + self.window_words].fill(Some(Reason::Base));
+                reasons[start.max(end)..start + self.window_words]
+                    .fill(Some(ExclusionReason::BaseText));
                 end = start + self.window_words;
             }
         }
         for line in short_lines(text, spans, self.window_words) {
             if self.lines.contains(&hash(&words[line.clone()])) {
-                reasons[line].fill(Some(Reason::Base));
+                reasons[line].fill(Some(ExclusionReason::BaseText));
             }
         }
     }
@@ -118,7 +119,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn marked(base: &[&str], text: &str, window_words: u32) -> Vec<bool> {
-        let mut all = Base::new(Tokenization::default(), window_words);
+        let mut all = BaseText::new(Tokenization::default(), window_words);
         base.iter().for_each(|base| all.add(base));
         let mut tokens = Tokens::new(true);
         Tokenizer::new(Rule::Word, false).tokenize(text, &mut tokens);

@@ -1,14 +1,14 @@
 //! How much two stretches have in common.
 
 use super::{
-    pair::{Pair, Side},
-    prepared::NO_TERM,
+    pair::{Pair, PairSide},
+    prepared_text::NO_TERM,
 };
 use crate::text::stream::Span;
 
 /// What two stretches of words have in common.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Common {
+pub(super) struct CommonTerms {
     /// Words that both have, each as often as both have it.
     pub words: u32,
     /// What those words weigh.
@@ -18,7 +18,7 @@ pub(super) struct Common {
     pub weight_b: f32,
 }
 
-impl Common {
+impl CommonTerms {
     /// Dice's coefficient: twice what is common ÷ all there is.
     pub fn dice(&self) -> f32 {
         ratio(2.0 * self.weight, self.weight_a + self.weight_b)
@@ -41,13 +41,13 @@ fn ratio(part: f32, whole: f32) -> f32 {
 }
 
 /// Counts of terms that are used again and again.
-pub(super) struct Measure {
+pub(super) struct OverlapCounter {
     /// Of each term of `a`: how often it is in the one stretch and in the other.
     counts: Vec<[u32; 2]>,
     touched: Vec<u32>,
 }
 
-impl Measure {
+impl OverlapCounter {
     pub fn new(pair: &Pair<'_>) -> Self {
         Self {
             counts: vec![[0; 2]; pair.a.weights.len()],
@@ -56,8 +56,8 @@ impl Measure {
     }
 
     /// Compares all words of two stretches.
-    pub fn words(&mut self, pair: &Pair<'_>, a: Span, b: Span) -> Common {
-        let terms = |side: &Side<'_>, words: Span| {
+    pub fn words(&mut self, pair: &Pair<'_>, a: Span, b: Span) -> CommonTerms {
+        let terms = |side: &PairSide<'_>, words: Span| {
             let terms = &side.document.terms[words.start as usize..words.end as usize];
             terms
                 .iter()
@@ -74,7 +74,12 @@ impl Measure {
     }
 
     /// Compares what is left of the sentences `a.0..=a.1` with what is left of `b.0..=b.1`; also gives the cosine.
-    pub fn sentences(&mut self, pair: &Pair<'_>, a: (u32, u32), b: (u32, u32)) -> (Common, f32) {
+    pub fn sentences(
+        &mut self,
+        pair: &Pair<'_>,
+        a: (u32, u32),
+        b: (u32, u32),
+    ) -> (CommonTerms, f32) {
         let bags_a =
             (a.0..=a.1).flat_map(|sentence| pair.a.bags.get(sentence as usize).iter().copied());
         let bags_b =
@@ -87,8 +92,8 @@ impl Measure {
         pair: &Pair<'_>,
         a: impl Iterator<Item = (u32, u32)>,
         b: impl Iterator<Item = (u32, u32)>,
-    ) -> (Common, f32) {
-        let mut common = Common::default();
+    ) -> (CommonTerms, f32) {
+        let mut common = CommonTerms::default();
         let mut squares_b = 0.0;
         for (term, count) in a {
             self.add(term, 0, count);
@@ -137,19 +142,22 @@ impl Measure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::align::{Options, Prepared};
+    use crate::align::{AlignOptions, PreparedText};
 
     #[test]
     fn what_two_texts_have_in_common() {
-        let options = Options::default();
-        let prepare = |text: &str| Prepared::of(text, &options);
+        let options = AlignOptions::default();
+        let prepare = |text: &str| PreparedText::new(text, &options);
         let (a, b) = (
             prepare("One two two three."),
             prepare("Two three three four five."),
         );
         let pair = Pair::new(&a, &b, &[]);
-        let common =
-            Measure::new(&pair).words(&pair, Span { start: 0, end: 4 }, Span { start: 0, end: 5 });
+        let common = OverlapCounter::new(&pair).words(
+            &pair,
+            Span { start: 0, end: 4 },
+            Span { start: 0, end: 5 },
+        );
         // Two sentences, and one more: what is in both weighs ln(3/2), what is in one ln 3.
         let (both, one) = (1.5_f32.ln(), 3.0_f32.ln());
         assert_eq!(common.words, 2);
@@ -162,6 +170,6 @@ mod tests {
         }
         assert!((common.dice() - 4.0 * both / (6.0 * both + 3.0 * one)).abs() < 1e-5);
         assert!((common.containment() - 2.0 * both / (3.0 * both + one)).abs() < 1e-5);
-        assert_eq!(Common::default().dice(), 0.0);
+        assert_eq!(CommonTerms::default().dice(), 0.0);
     }
 }

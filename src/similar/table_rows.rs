@@ -10,7 +10,7 @@ type Keyed<'n> = (Reverse<u32>, u32, &'n Neighbour);
 /// The `count` documents that share most with `document`, and which neighbour each of them is of: most shared first, then in the order of documents.
 ///
 /// What is shared ÷ the blots of the document is a→b, so this is the order by a→b.
-pub fn top<'n>(
+pub fn table_rows<'n>(
     view: &View<'_>,
     neighbours: &'n [Neighbour],
     document: usize,

@@ -17,9 +17,9 @@
 //! set it takes `count + 1` steps.
 
 use super::{
-    counts::Counted,
-    join::{Join, Neighbour, Scratch},
-    lists::Lists,
+    join::{Join, JoinScratch, Neighbour},
+    pair_counts::PairCounts,
+    ranked_sets::RankedSets,
     scores::Overlap,
 };
 use std::{
@@ -30,7 +30,7 @@ use std::{
 };
 
 /// A set with more members is long. Walking shorter ones costs less than remembering what is in them.
-pub const LONG_SET: usize = 1 << 9;
+pub const LONG_SET_MEMBERS: usize = 1 << 9;
 /// Blocks of places that are walked at a time: the first, and the largest.
 const FIRST_BLOCK: usize = 1 << 8;
 const LARGEST_BLOCK: usize = 1 << 13;
@@ -38,7 +38,7 @@ const LARGEST_BLOCK: usize = 1 << 13;
 /// A content by its place in the order of ties, and how many blots of long sets it has.
 type Placed = (u32, u32);
 
-/// The long sets of [`Lists`], with their members in the order in which ties are broken.
+/// The long sets of [`RankedSets`], with their members in the order in which ties are broken.
 ///
 /// Memory: 4 bytes for each member of a long set, 8 for each content, and what may be remembered.
 pub struct LongSets {
@@ -47,19 +47,19 @@ pub struct LongSets {
     places: Vec<u32>,
     ends: Vec<usize>,
     /// By place.
-    content_at: Vec<u32>,
+    content_of_rank: Vec<u32>,
     /// By content; [`ABSENT`] for contents that are no partners.
     place_of: Vec<u32>,
     /// How many contents are found.
     count: usize,
-    remembered: Remembered,
+    remembered: BestPartnersCache,
 }
 
 const ABSENT: u32 = u32::MAX;
 
 /// The contents that share most in a collection of long sets.
 #[derive(Clone)]
-struct Best {
+struct BestPartners {
     /// The best first.
     placed: Arc<[Placed]>,
     /// The same by rising content, without scores: the neighbours of every content with these long sets that shares no short one.
@@ -67,15 +67,15 @@ struct Best {
 }
 
 /// The best of collections of long sets.
-struct Remembered {
+struct BestPartnersCache {
     most_bytes: usize,
-    best: Mutex<HashMap<Box<[u32]>, Best>>,
+    best: Mutex<HashMap<Box<[u32]>, BestPartners>>,
 }
 
 impl LongSets {
     /// Sets of more than `long` members are long. `order`: the contents that may be partners, in the order in which ties are broken. A table has `count` rows.
     pub fn new(
-        lists: &Lists,
+        lists: &RankedSets,
         long: usize,
         order: Vec<u32>,
         count: usize,
@@ -96,13 +96,13 @@ impl LongSets {
                 lists
                     .members(set)
                     .iter()
-                    .map(|&rank| place_of[lists.content_at(rank) as usize])
+                    .map(|&rank| place_of[lists.content_of_rank(rank) as usize])
                     .filter(|&place| place != ABSENT),
             );
             places[start..].sort_unstable();
             ends.push(places.len());
         }
-        let remembered = Remembered {
+        let remembered = BestPartnersCache {
             most_bytes: memory_bytes as usize,
             best: Mutex::default(),
         };
@@ -110,7 +110,7 @@ impl LongSets {
             first,
             places,
             ends,
-            content_at: order,
+            content_of_rank: order,
             place_of,
             count: count.saturating_add(1),
             remembered,
@@ -130,30 +130,30 @@ impl LongSets {
 
     /// Whether every content may be a partner.
     fn has_all(&self) -> bool {
-        self.content_at.len() == self.place_of.len()
+        self.content_of_rank.len() == self.place_of.len()
     }
 
     /// The contents that share most in some long sets alone.
-    fn best(&self, lists: &Lists, sets: &[u32]) -> Best {
+    fn best(&self, lists: &RankedSets, sets: &[u32]) -> BestPartners {
         if let Some(found) = self.remembered.get(sets) {
             return found;
         }
         let walked = sets
             .iter()
-            .map(|&set| Walked {
+            .map(|&set| SetCursor {
                 places: self.places(set),
                 weight: lists.weight(set),
             })
             .collect();
-        let placed = Walk::new(walked, self.count).run();
+        let placed = LongSetWalk::new(walked, self.count).run();
         let neighbour = |&(place, shared): &Placed| Neighbour {
-            content: self.content_at[place as usize],
+            content: self.content_of_rank[place as usize],
             shared,
             score: 0.0,
         };
         let mut neighbours: Vec<Neighbour> = placed.iter().map(neighbour).collect();
         neighbours.sort_unstable_by_key(|neighbour| neighbour.content);
-        let found = Best {
+        let found = BestPartners {
             placed: placed.into(),
             neighbours: neighbours.into(),
         };
@@ -162,8 +162,8 @@ impl LongSets {
     }
 }
 
-impl Remembered {
-    fn get(&self, sets: &[u32]) -> Option<Best> {
+impl BestPartnersCache {
+    fn get(&self, sets: &[u32]) -> Option<BestPartners> {
         self.best
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -172,7 +172,7 @@ impl Remembered {
     }
 
     /// When there is no more memory, all is forgotten: documents with the same long sets mostly stand near each other.
-    fn put(&self, sets: &[u32], found: &Best) {
+    fn put(&self, sets: &[u32], found: &BestPartners) {
         let mut best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = 4 * sets.len()
             + size_of_val(&found.placed[..])
@@ -186,12 +186,12 @@ impl Remembered {
 }
 
 /// What is left to walk of a set.
-struct Walked<'s> {
+struct SetCursor<'s> {
     places: &'s [u32],
     weight: u32,
 }
 
-impl Walked<'_> {
+impl SetCursor<'_> {
     fn skip_to(&mut self, place: u32) {
         if self.places.first().is_some_and(|&first| first < place) {
             self.places = &self.places[self.places.partition_point(|&other| other < place)..];
@@ -200,9 +200,9 @@ impl Walked<'_> {
 }
 
 /// Walks long sets together; see the top of this file.
-struct Walk<'s> {
+struct LongSetWalk<'s> {
     /// The longest first.
-    sets: Vec<Walked<'s>>,
+    sets: Vec<SetCursor<'s>>,
     count: usize,
     /// The best so far, the worst of them on top.
     best: BinaryHeap<Reverse<(u32, Reverse<u32>)>>,
@@ -211,8 +211,8 @@ struct Walk<'s> {
     touched: Vec<u32>,
 }
 
-impl<'s> Walk<'s> {
-    fn new(mut sets: Vec<Walked<'s>>, count: usize) -> Self {
+impl<'s> LongSetWalk<'s> {
+    fn new(mut sets: Vec<SetCursor<'s>>, count: usize) -> Self {
         sets.sort_by_key(|set| Reverse(set.places.len()));
         Self {
             sets,
@@ -315,11 +315,11 @@ impl<'s> Walk<'s> {
 }
 
 /// Where the partners come from that share short sets.
-pub(super) enum Seen<'s> {
+pub(super) enum ShortSetPartners<'s> {
     /// From walking them.
-    Walked,
+    Joined,
     /// They were counted elsewhere.
-    Counted(&'s Counted),
+    Counted(&'s PairCounts),
 }
 
 impl Join<'_> {
@@ -327,9 +327,9 @@ impl Join<'_> {
     /// if it has several documents, and may be if not. The measure must be [`super::Score::Inclusion`]; scores may be missing.
     pub(super) fn best_neighbours(
         &self,
-        scratch: &mut Scratch,
+        scratch: &mut JoinScratch,
         content: u32,
-        seen: &Seen<'_>,
+        seen: &ShortSetPartners<'_>,
         orders: &[LongSets],
     ) -> Arc<[Neighbour]> {
         scratch.prepare(self);
@@ -339,8 +339,8 @@ impl Join<'_> {
         let sets = self.forward.of(rank);
         let short = first.short(sets);
         match seen {
-            Seen::Walked => self.count(scratch, rank, sets, short),
-            Seen::Counted(counted) => {
+            ShortSetPartners::Joined => self.count(scratch, rank, sets, short),
+            ShortSetPartners::Counted(counted) => {
                 self.find_left(scratch, sets);
                 counted.for_each(content, &mut |other, shared| {
                     self.begin(scratch, self.lists.rank_of(other), shared)
@@ -384,7 +384,7 @@ impl Join<'_> {
         }
         for (order, best) in orders.iter().zip(&best) {
             for &(place, shared) in best.placed.iter() {
-                let other = self.lists.rank_of(order.content_at[place as usize]);
+                let other = self.lists.rank_of(order.content_of_rank[place as usize]);
                 if scratch.is_unseen(other) {
                     self.begin(scratch, other, shared);
                 }
@@ -396,8 +396,14 @@ impl Join<'_> {
     }
 
     /// Drops the partners that come behind `count` others in every order, even if they share all `most` blots of long sets.
-    fn drop_late(&self, scratch: &mut Scratch, orders: &[LongSets], best: &[Best], most: u32) {
-        let last_of = |(order, best): (&LongSets, &Best)| match best.placed.last() {
+    fn drop_late(
+        &self,
+        scratch: &mut JoinScratch,
+        orders: &[LongSets],
+        best: &[BestPartners],
+        most: u32,
+    ) {
+        let last_of = |(order, best): (&LongSets, &BestPartners)| match best.placed.last() {
             Some(last) if best.placed.len() >= order.count => last.1,
             _ => 0,
         };
@@ -433,16 +439,16 @@ mod tests {
             let mut expected: Vec<Placed> = shared.into_iter().collect();
             expected.sort_by_key(|&(place, shared)| (Reverse(shared), place));
             expected.truncate(count);
-            let walked = sets.iter().map(|(places, weight)| Walked { places, weight: *weight }).collect();
-            prop_assert_eq!(Walk::new(walked, count).run(), expected);
+            let walked = sets.iter().map(|(places, weight)| SetCursor { places, weight: *weight }).collect();
+            prop_assert_eq!(LongSetWalk::new(walked, count).run(), expected);
         }
     }
 
     #[test]
     fn one_long_set_is_left_after_its_beginning() {
         let places: Vec<u32> = (0..1_000_000).collect();
-        let mut walk = Walk::new(
-            vec![Walked {
+        let mut walk = LongSetWalk::new(
+            vec![SetCursor {
                 places: &places,
                 weight: 7,
             }],

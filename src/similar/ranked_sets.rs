@@ -8,8 +8,8 @@ use crate::index::{View, posting::Sets};
 use std::ops::Range;
 
 /// All contents and all sets that count. Memory: 8 bytes for each member of a set, some thirty for each set and each content.
-pub struct Lists {
-    content_at: Vec<u32>,
+pub struct RankedSets {
+    content_of_rank: Vec<u32>,
     rank_of: Vec<u32>,
     /// By rank, as are all that follow.
     sides: Vec<DocumentSize>,
@@ -25,7 +25,7 @@ pub struct Lists {
     rarities: Vec<f64>,
 }
 
-impl Lists {
+impl RankedSets {
     /// Leaves out blots of more than `max_df` documents: they do not count, neither as shared nor as blots of a document.
     pub fn new(view: &View<'_>, sets: &Sets, measure: &Measure, max_df: u64) -> Self {
         Self::with_less(view, sets, measure, max_df, &[])
@@ -41,25 +41,25 @@ impl Lists {
     ) -> Self {
         let order = rarest_first(view, sets, max_df);
         let sides = sides(view, sets, max_df, less);
-        let mut content_at: Vec<u32> = (0..sides.len() as u32).collect();
-        content_at.sort_by_key(|&content| sides[content as usize].blots);
-        let mut rank_of = vec![0; content_at.len()];
-        content_at
+        let mut content_of_rank: Vec<u32> = (0..sides.len() as u32).collect();
+        content_of_rank.sort_by_key(|&content| sides[content as usize].blots);
+        let mut rank_of = vec![0; content_of_rank.len()];
+        content_of_rank
             .iter()
             .enumerate()
             .for_each(|(rank, &content)| rank_of[content as usize] = rank as u32);
         let mut lists = Self {
-            sides: content_at
+            sides: content_of_rank
                 .iter()
                 .map(|&content| sides[content as usize])
                 .collect(),
-            copies: content_at
+            copies: content_of_rank
                 .iter()
                 .map(|&content| view.documents_of(content).len() as u32)
                 .collect(),
-            own_rarity: vec![0.0; content_at.len()],
-            set_counts: vec![0; content_at.len()],
-            content_at,
+            own_rarity: vec![0.0; content_of_rank.len()],
+            set_counts: vec![0; content_of_rank.len()],
+            content_of_rank,
             rank_of,
             members: Vec::new(),
             ends: Vec::with_capacity(order.len()),
@@ -129,11 +129,11 @@ impl Lists {
             let members = self.members(set);
             if members
                 .iter()
-                .any(|&rank| is_one[self.content_at(rank) as usize])
+                .any(|&rank| is_one[self.content_of_rank(rank) as usize])
             {
                 members
                     .iter()
-                    .for_each(|&rank| found[self.content_at(rank) as usize] = true);
+                    .for_each(|&rank| found[self.content_of_rank(rank) as usize] = true);
             }
         }
         found
@@ -143,8 +143,8 @@ impl Lists {
         self.rank_of[content as usize]
     }
 
-    pub fn content_at(&self, rank: u32) -> u32 {
-        self.content_at[rank as usize]
+    pub fn content_of_rank(&self, rank: u32) -> u32 {
+        self.content_of_rank[rank as usize]
     }
 
     pub fn side(&self, rank: u32) -> DocumentSize {
@@ -189,7 +189,7 @@ impl Lists {
     }
 
     /// The sets of each content that is wanted, rarest first: counting, then placing.
-    pub fn forward(&self, is_wanted: impl Fn(u32) -> bool) -> Forward {
+    pub fn forward(&self, is_wanted: impl Fn(u32) -> bool) -> ContentSets {
         let mut ends = Vec::with_capacity(self.contents());
         let mut sum = 0;
         for rank in 0..self.contents() as u32 {
@@ -210,18 +210,18 @@ impl Lists {
                 }
             }
         }
-        Forward { sets, ends }
+        ContentSets { sets, ends }
     }
 }
 
 /// The sets of some contents, by rank.
 #[derive(Default)]
-pub struct Forward {
+pub struct ContentSets {
     sets: Vec<u32>,
     ends: Vec<usize>,
 }
 
-impl Forward {
+impl ContentSets {
     pub(super) fn of(&self, rank: u32) -> &[u32] {
         let rank = rank as usize;
         let start = if rank == 0 { 0 } else { self.ends[rank - 1] };

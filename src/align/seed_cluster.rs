@@ -4,7 +4,7 @@ use super::{seeds::Seed, sentence::Sentence};
 
 /// Sentences `a.0..=a.1` with sentences `b.0..=b.1`.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Cluster {
+pub(super) struct SeedCluster {
     pub a: (u32, u32),
     pub b: (u32, u32),
     pub seeds: Vec<Seed>,
@@ -16,7 +16,7 @@ pub(super) fn clusters(
     seeds: Vec<Seed>,
     sentences: (&[Sentence], &[Sentence]),
     gap_bytes: u32,
-) -> Vec<Cluster> {
+) -> Vec<SeedCluster> {
     let mut found = Vec::new();
     // Seeds, and how many times in a row they were not split.
     let mut open = vec![(seeds, 0, true)];
@@ -49,7 +49,7 @@ pub(super) fn clusters(
     found
 }
 
-fn cluster(seeds: Vec<Seed>) -> Option<Cluster> {
+fn cluster(seeds: Vec<Seed>) -> Option<SeedCluster> {
     let first = seeds.first()?;
     let start = ((first.a, first.a), (first.b, first.b));
     let (a, b) = seeds.iter().fold(start, |(a, b), seed| {
@@ -58,7 +58,7 @@ fn cluster(seeds: Vec<Seed>) -> Option<Cluster> {
             (b.0.min(seed.b), b.1.max(seed.b)),
         )
     });
-    Some(Cluster { a, b, seeds })
+    Some(SeedCluster { a, b, seeds })
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 //! A file has, for each content that shares anything with a later one, in rising order: how many contents are left out before it, how many partners it has
 //! less one, and of each partner how many contents are left out before it, and how many blots of the range both have, less one. All are varints.
 //!
-//! Pairs that are in one set of more than [`LONG_SET`] contents are not counted one by one, as their number grows with the square of its length. Such a
+//! Pairs that are in one set of more than [`LONG_SET_MEMBERS`] contents are not counted one by one, as their number grows with the square of its length. Such a
 //! set is in the file itself: how many blots of the range lead to it, how many contents it has, and of each how many are left out before it.
 
 use super::{
+    long_sets::LONG_SET_MEMBERS,
     scores::{DocumentSize, Measure, Overlap},
-    top::LONG_SET,
 };
 use crate::{
     base::{
@@ -55,7 +55,7 @@ struct Description {
 }
 
 /// What is counted.
-pub struct CountOptions<'a> {
+pub struct PairCountOptions<'a> {
     /// The checksum of the manifest.
     pub index: &'a str,
     /// The range, by the top eight bits of its blots.
@@ -70,7 +70,11 @@ pub struct CountOptions<'a> {
 /// Counts what pairs share in a range.
 ///
 /// Memory: the sets of the range, 12 bytes a content, and a quarter of what is allowed.
-pub fn write_counts(path: &Path, view: &View<'_>, options: &CountOptions<'_>) -> Result<()> {
+pub fn write_pair_counts(
+    path: &Path,
+    view: &View<'_>,
+    options: &PairCountOptions<'_>,
+) -> Result<()> {
     let failed = |error| Error::io(path.display(), error);
     let mut out = SealedWriter::create(path).map_err(failed)?;
     let sets = view.sets_in(&options.buckets, options.limits.threads)?;
@@ -150,12 +154,14 @@ struct Counting<'a> {
 impl Counting<'_> {
     /// The sets whose pairs are counted.
     fn counted(&self) -> impl Iterator<Item = usize> {
-        (0..self.sets.len()).filter(|&set| self.counts[set] && self.sets.get(set).len() <= LONG_SET)
+        (0..self.sets.len())
+            .filter(|&set| self.counts[set] && self.sets.get(set).len() <= LONG_SET_MEMBERS)
     }
 
     /// Writes the sets that have too many pairs, if they have a content that pairs are wanted of.
     fn write_long(&self, out: &mut SealedWriter<BufWriter<File>>) -> std::io::Result<()> {
-        let is_long = |set: &usize| self.counts[*set] && self.sets.get(*set).len() > LONG_SET;
+        let is_long =
+            |set: &usize| self.counts[*set] && self.sets.get(*set).len() > LONG_SET_MEMBERS;
         let mut bytes = Vec::new();
         for set in (0..self.sets.len()).filter(is_long) {
             let contents = self.sets.get(set);
@@ -467,7 +473,7 @@ pub(super) fn long_blots(sets: &Sets, contents: usize) -> Vec<u32> {
 }
 
 /// The neighbours of all contents by short sets, on disk, and the long sets. Memory: 8 bytes a content, and 4 for each member of a long set.
-pub struct Counted {
+pub struct PairCounts {
     neighbours: Option<Mapping>,
     /// Where those of each content end.
     ends: Vec<u64>,
@@ -476,7 +482,7 @@ pub struct Counted {
     pub long_sets: Sets,
 }
 
-impl Counted {
+impl PairCounts {
     /// Adds up what was counted in all ranges, and keeps what can count.
     ///
     /// Memory: about half of what is allowed, and some 16 bytes a content.
