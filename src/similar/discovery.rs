@@ -201,9 +201,12 @@ impl<'v> Discovery<'v> {
         ) {
             ([], None) => neighbours(join, scratch, content),
             (_, None) => join.best_neighbours(scratch, content, &ShortSetPartners::Joined, orders),
-            (_, Some(counted)) => {
-                join.best_neighbours(scratch, content, &ShortSetPartners::Counted(counted), orders)
-            }
+            (_, Some(counted)) => join.best_neighbours(
+                scratch,
+                content,
+                &ShortSetPartners::Counted(counted),
+                orders,
+            ),
         };
         let content_of =
             |item: usize, each: &mut dyn FnMut(u32)| each(self.view.content_of(document_at(item)));

@@ -167,7 +167,12 @@ fn by_words<'v>(
     };
     let limits = options.blots.limits;
     Ok(ByWords {
-        gdic: Gdic::new(words, documents_per_content(view), options.gdic, limits.threads)?,
+        gdic: Gdic::new(
+            words,
+            documents_per_content(view),
+            options.gdic,
+            limits.threads,
+        )?,
         limits,
     })
 }
