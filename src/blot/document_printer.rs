@@ -7,7 +7,7 @@ use crate::{
         corpus::{Content, Item, Source},
         scheme::PrintScheme,
         stream::{Header, Kind, Printed, Tokens},
-        token::{SchemeTokenizer, Tokenizer},
+        token::SchemeTokenizer,
     },
 };
 
@@ -22,7 +22,7 @@ pub struct DocumentPrinter {
 
 impl DocumentPrinter {
     pub fn new(scheme: PrintScheme) -> Result<Self> {
-        if Tokenizer::is_dna(&scheme.tokens) {
+        if scheme.tokens.is_dna() {
             let what = "of sequences there are no prints: all have the same few tokens; use blots, such as --scheme ordered";
             return Err(Error::Usage(what.to_owned()));
         }

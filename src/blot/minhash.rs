@@ -11,7 +11,10 @@
 use super::ordered::{M, stir};
 use crate::{
     base::codec::empty,
-    text::stream::{PRINT_BITS, Print, Tokens},
+    text::{
+        scheme::WindowSchemes,
+        stream::{PRINT_BITS, Print, Tokens},
+    },
 };
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -21,8 +24,10 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Whether this names the scheme of prints.
-pub fn is_named(scheme: &str) -> bool {
-    ["minhash", "minhash:256"].contains(&scheme)
+pub fn is_named(windows: &WindowSchemes) -> bool {
+    ["minhash", "minhash:256"]
+        .map(WindowSchemes::from)
+        .contains(windows)
 }
 
 type Lanes = [u32; PRINT_BITS];

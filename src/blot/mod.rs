@@ -202,7 +202,7 @@ mod tests {
     }
 
     fn window(scheme: &str, k: u32, interleave: u32, bits: u8) -> Window {
-        let shape = parse(scheme, Run { k, interleave })
+        let shape = parse(&scheme.into(), Run { k, interleave })
             .unwrap()
             .remove(0)
             .shape;

@@ -1,6 +1,7 @@
 //! The names of schemes: `ordered:8`, `xor:10x2`, `spaced:110100101`, `context:3`, `letters:16/winnow:15`, and several with commas.
 
 use super::{INTERLEAVE, K, context, letters, ordered, sorted, spaced::Mask, xor};
+use crate::text::scheme::{SchemeTerm, SelectScheme, WindowScheme, WindowSchemes};
 use std::{fmt, ops::RangeInclusive};
 
 /// Name, parameter where it has one of its own, and what it does.
@@ -94,10 +95,9 @@ pub struct Run {
 
 impl Shape {
     /// Reads a name. What it leaves open is as in `run`.
-    fn parse(text: &str, run: Run) -> Result<Self, String> {
-        let (name, parameter) = text
-            .split_once(':')
-            .map_or((text, None), |(name, parameter)| (name, Some(parameter)));
+    fn parse(term: &SchemeTerm, run: Run) -> Result<Self, String> {
+        let name = term.name.as_str();
+        let parameter = term.argument.as_deref();
         if let Some(&(_, kind, _)) = Kind::ALL.iter().find(|row| row.0 == name) {
             let Some(parameter) = parameter else {
                 return Ok(Self::Run {
@@ -126,7 +126,7 @@ impl Shape {
             "minhash" => {
                 Err("a print of the whole document, which has no blots; dedup-blot makes it, alone, for dedup-query --history".to_owned())
             }
-            _ => Err(format!("no scheme '{text}'; there are {}", TABLE.map(|row| row.0).join(", "))),
+            _ => Err(format!("no scheme '{term}'; there are {}", TABLE.map(|row| row.0).join(", "))),
         }
     }
 
@@ -186,19 +186,16 @@ fn number(text: &str, range: &RangeInclusive<u32>) -> Result<u32, String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     pub shape: Shape,
-    pub select: Option<String>,
+    pub select: Option<SelectScheme>,
 }
 
 /// Reads the names of one or several schemes.
-pub fn parse(text: &str, run: Run) -> Result<Vec<Named>, String> {
+pub fn parse(windows: &WindowSchemes, run: Run) -> Result<Vec<Named>, String> {
     let mut schemes: Vec<Named> = Vec::new();
-    for text in text.split(',') {
-        let (name, select) = text.split_once('/').map_or((text, None), |(name, select)| {
-            (name, Some(select.to_owned()))
-        });
+    for WindowScheme { shape, select } in &windows.0 {
         let named = Named {
-            shape: Shape::parse(name, run).map_err(|what| format!("{name}: {what}"))?,
-            select,
+            shape: Shape::parse(shape, run).map_err(|what| format!("{shape}: {what}"))?,
+            select: select.clone(),
         };
         if schemes.iter().any(|known| known.shape == named.shape) {
             return Err(format!("{}: named twice", named.shape));
@@ -209,9 +206,9 @@ pub fn parse(text: &str, run: Run) -> Result<Vec<Named>, String> {
 }
 
 /// Which of the schemes tells text that stands word for word (if there is but one, any), and how many tokens its windows reach over.
-pub fn verbatim(names: &str) -> Option<(usize, u32)> {
+pub fn verbatim(windows: &WindowSchemes) -> Option<(usize, u32)> {
     let schemes = parse(
-        names,
+        windows,
         Run {
             k: 1,
             interleave: 1,
@@ -228,13 +225,10 @@ pub fn verbatim(names: &str) -> Option<(usize, u32)> {
     Some((at, schemes[at].shape.tokens()?))
 }
 
-/// Whether some scheme of `text` leaves open how long its runs are.
-pub fn leaves_open(text: &str) -> bool {
-    text.split(',').any(|name| {
-        Kind::ALL
-            .iter()
-            .any(|row| name.split('/').next() == Some(row.0))
-    })
+/// Whether some kind of window leaves open how long its runs are.
+pub fn leaves_open(windows: &WindowSchemes) -> bool {
+    let is_open = |shape: &SchemeTerm| Kind::ALL.iter().any(|row| shape.is_plain(row.0));
+    windows.0.iter().any(|window| is_open(&window.shape))
 }
 
 #[cfg(test)]
@@ -256,20 +250,20 @@ mod tests {
             "context:3",
             "letters:16",
         ] {
-            assert_eq!(Shape::parse(name, RUN).unwrap().to_string(), name);
+            assert_eq!(Shape::parse(&name.into(), RUN).unwrap().to_string(), name);
         }
-        let several = parse("ordered,context,letters:20/winnow:9", RUN).unwrap();
+        let several = parse(&"ordered,context,letters:20/winnow:9".into(), RUN).unwrap();
         let names: Vec<_> = several
             .iter()
             .map(|named| named.shape.to_string())
             .collect();
         assert_eq!(names, ["ordered:8", "context:3", "letters:20"]);
-        assert_eq!(several[2].select.as_deref(), Some("winnow:9"));
+        assert_eq!(several[2].select, Some("winnow:9".into()));
     }
 
     #[test]
     fn nonsense_is_explained() {
-        let explain = |text| parse(text, RUN).unwrap_err();
+        let explain = |text: &str| parse(&text.into(), RUN).unwrap_err();
         assert!(
             explain("orderd:8")
                 .starts_with("orderd:8: no scheme 'orderd:8'; there are ordered[:K], xor[:K], ")

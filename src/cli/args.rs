@@ -322,11 +322,11 @@ impl BlotArgs {
     pub fn options(&self, tokens: &TokenArgs) -> BlotOptions {
         BlotOptions {
             tokenizer: tokens.tokenizer(),
-            scheme: self.scheme.clone(),
+            scheme: self.scheme.clone().map(Into::into),
             k: self.k,
             interleave: self.interleave,
             bits: self.bits,
-            select: self.select.clone(),
+            select: self.select.clone().map(Into::into),
         }
     }
 }

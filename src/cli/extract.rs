@@ -28,7 +28,7 @@ use crate::{
     index::{Index, Since},
     report::{Format, GraphFormat},
     similar::{KeepRule, Score},
-    text::{stream::Form, token::Tokenizer},
+    text::stream::Form,
 };
 use anyhow::{Context, bail};
 use clap::{Parser, builder::PossibleValuesParser};
@@ -496,7 +496,7 @@ impl Arguments {
     }
 
     fn run_spans(&self, format: Format, index: &Index) -> Result<ExitCode, anyhow::Error> {
-        let is_dna = Tokenizer::is_dna(&index.scheme.tokens);
+        let is_dna = index.scheme.tokens.is_dna();
         let settings = self.run.settings(Form::Ndjson, LINES_BYTES, is_dna);
         let mut out = Packed::open(self.output.as_deref())?;
         let summary = watched::<Self, _>(&self.run, true, |watch| {
@@ -509,11 +509,9 @@ impl Arguments {
     /// How the documents of an index are read again; and if they are the files that ids name, below which directories.
     fn reading(&self, index: &Index) -> (Settings, Option<Vec<PathBuf>>) {
         let input = &self.run.input;
-        let mut settings = self.run.settings(
-            Form::Ndjson,
-            LINES_BYTES,
-            Tokenizer::is_dna(&index.scheme.tokens),
-        );
+        let mut settings =
+            self.run
+                .settings(Form::Ndjson, LINES_BYTES, index.scheme.tokens.is_dna());
         let has_paths = !input.paths.is_empty() || input.files_from.is_some();
         // Files with a document a line are read as if they were named behind the index.
         let has_files = !has_paths && self.corpus.iter().any(|path| !path.is_dir());

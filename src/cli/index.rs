@@ -22,7 +22,7 @@ use crate::{
         remove, split, sync, unpin,
     },
     index::{Index, Manifest, Means, verify},
-    text::{stream::Form, token::Tokenizer},
+    text::stream::Form,
 };
 use clap::{Args, Parser, Subcommand};
 use std::{
@@ -184,7 +184,7 @@ impl ChangeArgs {
     /// Documents of an index of DNA are read as FASTA.
     fn settings(&self, directory: &Path) -> Result<Settings, anyhow::Error> {
         let scheme = Manifest::read(directory)?.scheme(directory)?;
-        let is_dna = Tokenizer::is_dna(&scheme.tokens);
+        let is_dna = scheme.tokens.is_dna();
         Ok(self
             .run
             .settings(Form::Binary, self.means.under_way(), is_dna))

@@ -16,7 +16,6 @@ use crate::{
     text::{
         corpus::{Entries, Found},
         stream::Form,
-        token::Tokenizer,
     },
 };
 use anyhow::Context;
@@ -152,7 +151,7 @@ impl PlanArgs {
             &settings,
             self.max_remove.unwrap_or_default(),
         )?;
-        if Tokenizer::is_dna(&manifest.scheme(&directory)?.tokens) && !self.tokens.is_dna() {
+        if manifest.scheme(&directory)?.tokens.is_dna() && !self.tokens.is_dna() {
             options.flags.push("--tokenizer=dna".to_owned());
         }
         options.parts = manifest.segments.first().map_or(1, |segment| segment.parts);

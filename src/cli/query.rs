@@ -25,10 +25,7 @@ use crate::{
     index::Index,
     report::Format,
     similar::Score,
-    text::{
-        stream::Form,
-        token::{Tokenization, Tokenizer},
-    },
+    text::{stream::Form, token::Tokenization},
 };
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand, builder::PossibleValuesParser};
@@ -329,9 +326,7 @@ impl Tool for Arguments {
             let blot = index.scheme.parse_blot(hex).map_err(anyhow::Error::msg)?;
             let (blots, reading) = (
                 self.blots.options(&self.tokens),
-                self.run
-                    .input
-                    .options(Tokenizer::is_dna(&index.scheme.tokens)),
+                self.run.input.options(index.scheme.tokens.is_dna()),
             );
             let mut complaints = Complaints::new(name::<Self>(), self.run.quiet);
             let found = blot_text(
@@ -353,7 +348,7 @@ impl Tool for Arguments {
         if !self.run.quiet {
             self.tell_limits(&index)?;
         }
-        let is_dna = Tokenizer::is_dna(&index.scheme.tokens);
+        let is_dna = index.scheme.tokens.is_dna();
         let settings = self.run.settings(Form::Ndjson, 64 << 20, is_dna);
         let mut options = self.options()?;
         let asked = watched::<Self, _>(&self.run, true, |watch| {

@@ -228,7 +228,7 @@ impl Arguments {
             tokenizer,
             lengths,
             counter_bytes: self.memory,
-            select,
+            select: select.into(),
             within: self.within,
             means,
         })

@@ -59,9 +59,9 @@ impl PassageOptions {
             );
             Error::Usage(format!("{}: {what}", index.directory.display()))
         };
-        self.passages.tokenization = Tokenization::of_scheme(scheme).ok_or_else(foreign)?;
+        self.passages.tokenization = scheme.tokenization().ok_or_else(foreign)?;
         if self.passages.tokenization.rule != Rule::Word
-            && let Some((_, window_tokens)) = blot::verbatim(&index.scheme.window)
+            && let Some((_, window_tokens)) = blot::verbatim(&index.scheme.windows)
         {
             self.passages.window_tokens = window_tokens;
         }

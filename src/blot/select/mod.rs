@@ -11,7 +11,7 @@ mod winnow;
 use crate::{
     base::codec::empty,
     text::{
-        scheme::BlotScheme,
+        scheme::{BlotScheme, SchemeTerm, SelectScheme},
         stream::{Blots, Tokens},
         token::Tokenizer,
     },
@@ -81,66 +81,69 @@ pub fn help() -> String {
 }
 
 /// Whether nothing is missing that two documents of the collection share: all blots are kept, or all that several documents have.
-pub fn is_complete(name: &str) -> bool {
-    name.split(',').all(|part| part == "all" || is_spex(part))
+pub fn is_complete(select: &SelectScheme) -> bool {
+    let keeps_shared = |term: &SchemeTerm| term.is_plain("all") || is_spex(term);
+    select.0.iter().all(keeps_shared)
 }
 
-/// Whether blots that a single document has are left out, by the name of a selection.
-pub fn is_shared_only(name: &str) -> bool {
-    name.split(',').any(is_spex)
+/// Whether blots that a single document has are left out.
+pub fn is_shared_only(select: &SelectScheme) -> bool {
+    select.0.iter().any(is_spex)
 }
 
 /// Whether a record of this scheme lacks the blots that a single document has, and says how many there are in all.
 pub fn is_scheme_shared_only(scheme: &BlotScheme) -> bool {
-    is_shared_only(&scheme.select) || scheme.window.split(['/', ',']).any(is_spex)
+    let selects = scheme
+        .windows
+        .0
+        .iter()
+        .filter_map(|window| window.select.as_ref());
+    selects.chain([&scheme.select]).any(is_shared_only)
 }
 
 /// The scheme of the same blots if none were left out for being in a single document.
 pub fn without_spex(scheme: &BlotScheme) -> BlotScheme {
-    let select: Vec<&str> = scheme
-        .select
-        .split(',')
-        .filter(|part| !is_spex(part))
-        .collect();
-    let select = if select.is_empty() {
-        "all".to_owned()
-    } else {
-        select.join(",")
-    };
-    let shape = |named: &str| {
-        named
-            .split_once('/')
-            .filter(|(_, select)| is_spex(select))
-            .map_or(named, |(shape, _)| shape)
-            .to_owned()
-    };
-    let window = scheme
-        .window
-        .split(',')
-        .map(shape)
-        .collect::<Vec<_>>()
-        .join(",");
-    BlotScheme {
-        window,
-        select,
-        ..scheme.clone()
+    let mut scheme = scheme.clone();
+    scheme.select = select_without_spex(&scheme.select);
+    for window in &mut scheme.windows.0 {
+        window.select.take_if(|select| is_shared_only(select));
     }
+    scheme
 }
 
-fn is_spex(part: &str) -> bool {
-    part == "spex" || part.starts_with("spex:")
+/// The selection without the terms that leave out blots of single documents.
+pub fn select_without_spex(select: &SelectScheme) -> SelectScheme {
+    let terms: Vec<_> = select
+        .0
+        .iter()
+        .filter(|term| !is_spex(term))
+        .cloned()
+        .collect();
+    if terms.is_empty() {
+        return SelectScheme::default();
+    }
+    SelectScheme(terms)
+}
+
+/// Whether this is the selection of an index of shared chunks, which dedup-spex makes.
+pub fn is_of_shared_chunks(select: &SelectScheme) -> bool {
+    select.0.iter().any(|term| term.is_plain("spex"))
+}
+
+fn is_spex(term: &SchemeTerm) -> bool {
+    term.name == "spex"
 }
 
 /// How many blots each that is kept stands for, by the name of a selection: `mod:16` 16, `winnow:4` 5/2, chains the product.
 ///
 /// 1 where nothing can be said: which phrases are anchors, or where `every` starts to count, has nothing to do with what two documents share.
-pub fn rate(name: &str) -> f64 {
-    let of = |part: &str| match part.split_once(':') {
-        Some(("mod", n)) => n.parse().unwrap_or(1.0),
-        Some(("winnow", w)) => w.parse().map_or(1.0, |w: f64| (w + 1.0) / 2.0),
+pub fn rate(select: &SelectScheme) -> f64 {
+    let rate_of = |term: &SchemeTerm| match (term.name.as_str(), &term.argument) {
+        ("mod", Some(n)) => n.parse().unwrap_or(1.0),
+        ("winnow", Some(w)) => w.parse().map_or(1.0, |w: f64| (w + 1.0) / 2.0),
         _ => 1.0,
     };
-    name.split(',').map(of).product()
+    select.0.iter().map(rate_of).product()
 }
 
 fn number(text: &str) -> Result<u64, String> {
@@ -159,16 +162,17 @@ pub struct Selection {
 
 impl Selection {
     /// Reads `all`, `mod:16`, `winnow:4,mod:2`, …
-    pub fn parse(text: &str, of: Of<'_>) -> Result<Self, String> {
+    pub fn parse(select: &SelectScheme, of: Of<'_>) -> Result<Self, String> {
         let mut chain = Vec::new();
-        for part in text.split(',').filter(|&part| part != "all") {
-            let (name, argument) = part.split_once(':').unwrap_or((part, ""));
+        for term in select.0.iter().filter(|term| !term.is_plain("all")) {
+            let name = term.name.as_str();
+            let argument = term.argument.as_deref().unwrap_or_default();
             let (.., make) = TABLE
                 .iter()
                 .find(|(row, ..)| row.split(':').next() == Some(name))
                 .ok_or_else(|| {
                     let names: Vec<_> = TABLE.iter().map(|(name, ..)| *name).collect();
-                    format!("no selection '{part}'; there are all, {}", names.join(", "))
+                    format!("no selection '{term}'; there are all, {}", names.join(", "))
                 })?;
             chain.push(make(argument, of).map_err(|what| format!("{name}: {what}"))?);
         }
@@ -186,15 +190,15 @@ impl Selection {
     }
 
     /// As the scheme has it.
-    pub fn name(&self) -> String {
+    pub fn scheme(&self) -> SelectScheme {
         if self.chain.is_empty() {
-            return "all".to_owned();
+            return SelectScheme::default();
         }
-        self.chain
+        let terms = self
+            .chain
             .iter()
-            .map(|select| select.name())
-            .collect::<Vec<_>>()
-            .join(",")
+            .map(|select| select.name().as_str().into());
+        SelectScheme(terms.collect())
     }
 
     /// Whether blots that a single document has are left out.
@@ -246,7 +250,7 @@ mod tests {
 
     fn parse(text: &str) -> Result<Selection, String> {
         Selection::parse(
-            text,
+            &text.into(),
             Of {
                 tokenizer: &Tokenizer::new(Rule::Word, false),
                 scheme: "word@18.0 ordered:8",
@@ -282,7 +286,7 @@ mod tests {
             ("winnow:4,mod:2", "mod:2,winnow:4"),
             ("all,mod:07,mod:7", "mod:7"),
         ] {
-            assert_eq!(parse(text).unwrap().name(), name);
+            assert_eq!(parse(text).unwrap().scheme().to_string(), name);
         }
     }
 
@@ -296,7 +300,7 @@ mod tests {
             ("every:3", 1.0),
             ("anchor:x", 1.0),
         ] {
-            assert_eq!(rate(name), expected, "{name}");
+            assert_eq!(rate(&name.into()), expected, "{name}");
         }
     }
 

@@ -10,15 +10,18 @@ use crate::{
     blot as schemes,
     blot::{
         Blotter, Run, Shape, Window,
-        select::{Of, Selection, is_scheme_shared_only, without_spex},
+        select::{
+            Of, Selection, is_of_shared_chunks, is_scheme_shared_only, select_without_spex,
+            without_spex,
+        },
     },
     commands::{Settings, Stage, Summary, Watch, run_to_stream, tokenize::token_scheme},
     index::{Index, Manifest},
     text::{
         corpus::{Content, Item, Slice, Source},
-        scheme::{BlotScheme, TokenScheme},
+        scheme::{BlotScheme, SelectScheme, TokenScheme, WindowScheme, WindowSchemes},
         stream::{Batch, BlotCodec, Blots, Form, Header, Kind, Large, Record, Span, Tokens},
-        token::{Rule, SchemeTokenizer, Tokenization, Tokenizer, squeeze},
+        token::{Rule, SchemeTokenizer, Tokenizer, squeeze},
     },
 };
 use std::{io::Write, ops::Range, path::Path};
@@ -27,11 +30,11 @@ use std::{io::Write, ops::Range, path::Path};
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct BlotOptions {
     pub tokenizer: Option<Tokenizer>,
-    pub scheme: Option<String>,
+    pub scheme: Option<WindowSchemes>,
     pub k: Option<u32>,
     pub interleave: Option<u32>,
     pub bits: Option<u8>,
-    pub select: Option<String>,
+    pub select: Option<SelectScheme>,
 }
 
 impl BlotOptions {
@@ -116,11 +119,7 @@ fn open_source(options: &BlotOptions, mut source: Source) -> Result<(Source, ToB
         .filter(|(header, _)| header.kind == Kind::Blots)
     {
         Some((header, place)) => ToBlots::as_stream(options, header, place)?,
-        None if options
-            .select
-            .as_deref()
-            .is_some_and(|select| select.split(',').any(|part| part == "spex")) =>
-        {
+        None if options.select.as_ref().is_some_and(is_of_shared_chunks) => {
             return Err(Error::Usage(
                 "--select spex needs a file: make it with dedup-spex --filter-out FILE, and say spex:FILE".to_owned(),
             ));
@@ -168,7 +167,7 @@ impl BlotOptions {
             ..
         } = self.clone();
         let of_found = schemes::parse(
-            &found.window,
+            &found.windows,
             Run {
                 k: DEFAULT_K,
                 interleave: 1,
@@ -190,13 +189,13 @@ impl BlotOptions {
                         select: None,
                     },
                 ],
-            ) if scheme.as_deref().is_none_or(schemes::leaves_open) => (
-                scheme.unwrap_or_else(|| kind.name().to_owned()),
+            ) if scheme.as_ref().is_none_or(schemes::leaves_open) => (
+                scheme.unwrap_or_else(|| kind.name().into()),
                 k.or(Some(*k_found)),
                 interleave.or(Some(*found)),
             ),
             (scheme, _) => (
-                scheme.unwrap_or_else(|| found.window.clone()),
+                scheme.unwrap_or_else(|| found.windows.clone()),
                 k,
                 interleave,
             ),
@@ -273,13 +272,7 @@ impl ToBlots {
         let place = Place::path(&index.directory);
         let whole = without_spex(&index.scheme);
         let mut options = options.clone();
-        options.select = options.select.map(|select| {
-            without_spex(&BlotScheme {
-                select,
-                ..whole.clone()
-            })
-            .select
-        });
+        options.select = options.select.as_ref().map(select_without_spex);
         let mut blots = Self::as_stream(
             &options,
             &Header::new(Kind::Blots, whole.to_string()),
@@ -340,13 +333,13 @@ impl ToBlots {
     }
 
     fn new(options: &BlotOptions, tokens: TokenScheme) -> Result<Self> {
-        let is_dna = Tokenizer::is_dna(&tokens);
-        let names = options.scheme.as_deref().unwrap_or("ordered");
+        let is_dna = tokens.is_dna();
+        let names = options.scheme.clone().unwrap_or_else(|| "ordered".into());
         for (flag, is_given) in [
             ("-k", options.k.is_some()),
             ("--interleave", options.interleave.is_some()),
         ] {
-            if is_given && !schemes::leaves_open(names) {
+            if is_given && !schemes::leaves_open(&names) {
                 return Err(Error::Usage(format!(
                     "{flag} has no meaning with --scheme {names}, which says it all"
                 )));
@@ -359,27 +352,30 @@ impl ToBlots {
         };
         let bits = options.bits.unwrap_or(DEFAULT_BITS);
         // Phrases are tokenised as the documents are; by words if those came from a program we do not know.
-        let tokenizer =
-            Tokenizer::of_scheme(&tokens).unwrap_or_else(|| Tokenizer::new(Rule::Word, false));
-        let (mut makers, mut window, mut select_name) = (Vec::new(), Vec::new(), String::new());
-        for schemes::Named { shape, select } in schemes::parse(names, run).map_err(Error::Usage)? {
+        let tokenizer = tokens
+            .tokenizer()
+            .unwrap_or_else(|| Tokenizer::new(Rule::Word, false));
+        let asked = options.select.clone().unwrap_or_default();
+        let mut makers = Vec::new();
+        let mut windows = Vec::new();
+        let mut selected = SelectScheme::default();
+        for schemes::Named { shape, select } in schemes::parse(&names, run).map_err(Error::Usage)? {
             let scheme = format!("{tokens} {shape}");
             let of = Of {
                 tokenizer: &tokenizer,
                 scheme: &scheme,
                 bits,
             };
-            let asked = Selection::parse(options.select.as_deref().unwrap_or("all"), of)
-                .map_err(Error::Usage)?;
+            let asked = Selection::parse(&asked, of).map_err(Error::Usage)?;
             let own = select
                 .map(|select| Selection::parse(&select, of))
                 .transpose()
                 .map_err(Error::Usage)?;
-            window.push(own.as_ref().map_or_else(
-                || shape.to_string(),
-                |own| format!("{shape}/{}", own.name()),
-            ));
-            select_name = asked.name();
+            windows.push(WindowScheme {
+                shape: shape.to_string().as_str().into(),
+                select: own.as_ref().map(Selection::scheme),
+            });
+            selected = asked.scheme();
             let blotter = Blotter::new(Window {
                 shape,
                 bits,
@@ -395,9 +391,9 @@ impl ToBlots {
         let tokenize = SchemeTokenizer::new(&tokens);
         let scheme = BlotScheme {
             tokens,
-            window: window.join(","),
+            windows: WindowSchemes(windows),
             bits,
-            select: select_name,
+            select: selected,
         };
         let counts_distinct = is_scheme_shared_only(&scheme);
         let (tokens, blots, all) = (Tokens::default(), Blots::default(), Vec::new());
@@ -475,7 +471,7 @@ impl ToBlots {
         item: &'s Item<'_>,
     ) -> Result<(Option<u128>, impl Iterator<Item = (u64, Span)> + use<'s>), String> {
         let (_, length) =
-            schemes::verbatim(&self.scheme.window).ok_or_else(|| self.no_windows())?;
+            schemes::verbatim(&self.scheme.windows).ok_or_else(|| self.no_windows())?;
         let (tokens, blots, hash) = self.parts(item)?;
         let (
             Blots {
@@ -502,7 +498,7 @@ impl ToBlots {
     fn no_windows(&self) -> String {
         format!(
             "no windows of a length in '{}'; build with --scheme ordered",
-            self.scheme.window
+            self.scheme.windows
         )
     }
 
@@ -511,7 +507,7 @@ impl ToBlots {
         &'s mut self,
         item: &'s Item<'_>,
     ) -> Result<(&'s Tokens, &'s Blots, Option<u128>), String> {
-        let (at, _) = schemes::verbatim(&self.scheme.window).ok_or_else(|| self.no_windows())?;
+        let (at, _) = schemes::verbatim(&self.scheme.windows).ok_or_else(|| self.no_windows())?;
         let hash = self.blots(item)?.1;
         let tokens = self.placed(item)?;
         Ok((tokens, &self.makers[at].blots, hash))
@@ -650,7 +646,10 @@ impl ToBlots {
 
 /// What a reader sees of a stretch of a document from one token to another: what is stripped to make tokens is not shown.
 pub(crate) fn shown_text(scheme: &TokenScheme, stretch: &str) -> String {
-    match Tokenization::of_scheme(scheme).filter(|tokenization| tokenization.strips_html) {
+    match scheme
+        .tokenization()
+        .filter(|tokenization| tokenization.strips_html)
+    {
         Some(tokenization) => squeeze(tokenization.plain(stretch.to_owned()).text()),
         None => stretch.to_owned(),
     }

@@ -18,10 +18,7 @@ use std::io::Write;
 /// Whether prints are wanted: by name, or as the stream that comes in holds them.
 pub(crate) fn is_asked(options: &BlotOptions, first: Option<&(Header, Place)>) -> bool {
     let is_stream = first.is_some_and(|(header, _)| header.kind == Kind::Prints);
-    options
-        .scheme
-        .as_deref()
-        .map_or(is_stream, minhash::is_named)
+    options.scheme.as_ref().map_or(is_stream, minhash::is_named)
 }
 
 /// Writes a print record for each document. Print streams pass through, which turns one form into the other.

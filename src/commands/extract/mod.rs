@@ -38,7 +38,7 @@ use crate::{
     index::{Both, Index, LeftOut, View},
     report::{Format, GraphFormat},
     similar::{Discovery, DiscoveryOptions, KeepRule, Measure, PairCounts, RecomputedPairs, Score},
-    text::{corpus, stream::Form},
+    text::{corpus, scheme::SelectScheme, stream::Form},
 };
 use std::{io::Write, path::PathBuf};
 
@@ -421,8 +421,8 @@ fn discovery_of_text<'v>(
 }
 
 /// What part of all blots an index has.
-fn selection(name: &str) -> Option<f64> {
-    (!select::is_complete(name)).then(|| select::rate(name))
+fn selection(scheme: &SelectScheme) -> Option<f64> {
+    (!select::is_complete(scheme)).then(|| select::rate(scheme))
 }
 
 fn put(out: &mut (impl Write + ?Sized), bytes: &[u8]) -> Result<()> {

@@ -5,6 +5,7 @@ use crate::{
         error::{Error, Place, Problem, Result},
         files::WriteLock,
     },
+    blot::select,
     commands::{BlotOptions, Settings, Watch, blot::ToBlots, index::build::Gather, run},
     index::{
         Change, Index, Manifest, Means, SegmentBuilder, SegmentFiles, Taken, check_pin_name,
@@ -235,7 +236,7 @@ fn ensure_changeable(index: &Index) -> Result<()> {
 }
 
 pub(crate) fn is_of_shared_chunks(index: &Index) -> bool {
-    index.scheme.select.split(',').any(|part| part == "spex")
+    select::is_of_shared_chunks(&index.scheme.select)
 }
 
 /// An index whose segments do not pile up.

@@ -5,6 +5,7 @@ use crate::{
         error::{Error, Place, Problem, Result},
         files::{atomic_dir, durable},
     },
+    blot::select,
     commands::{
         Summary, Watch,
         index::{
@@ -152,7 +153,7 @@ fn is_one_range(indexes: &[Index]) -> bool {
 
 /// A chunk that one document of each of two indexes has is in neither index of shared chunks.
 fn ensure_joinable(index: &Index) -> Result<()> {
-    if index.scheme.select.split(',').any(|part| part == "spex") {
+    if select::is_of_shared_chunks(&index.scheme.select) {
         let what = "an index of shared chunks, which lacks what its documents share with those of another index; make one of all documents with dedup-spex";
         return Err(refused(&index.directory, what));
     }

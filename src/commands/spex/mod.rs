@@ -27,7 +27,7 @@ use crate::{
     },
     text::{
         corpus::Source,
-        scheme::{BlotScheme, TokenScheme},
+        scheme::{BlotScheme, SchemeTerm, SelectScheme, TokenScheme, WindowSchemes},
         stream::{Blots, Header, Kind, Tokens},
         token::{Rule, Tokenizer},
     },
@@ -52,7 +52,7 @@ pub struct SpexOptions {
     /// Of one counter; two are in memory at a time.
     pub counter_bytes: u64,
     /// What is kept of what is shared: `spex`, `spex,mod:16`.
-    pub select: String,
+    pub select: SelectScheme,
     /// Also chunks that one document has several times, and no other.
     pub within: bool,
     /// For what comes after the counting.
@@ -156,7 +156,7 @@ pub fn spex_add(
         }
         let scheme = &index.scheme;
         let target = options.lengths.last().copied().unwrap_or_default();
-        if scheme.window != format!("ordered:{target}") {
+        if scheme.windows != WindowSchemes::from(format!("ordered:{target}")) {
             return Err(Error::Usage(format!(
                 "{}: an index of '{scheme}', where chunks of {target} tokens are asked for",
                 directory.display()
@@ -261,7 +261,7 @@ impl Sifted {
             }
             None => token_scheme(options.tokenizer.as_ref(), source.first_header())?,
         };
-        if Tokenizer::is_dna(&tokens) {
+        if tokens.is_dna() {
             return Err(Error::Usage(
                 "chunks of both strands are not found this way; use dedup-index".to_owned(),
             ));
@@ -316,9 +316,9 @@ impl Sifted {
         };
         let scheme = BlotScheme {
             tokens,
-            window,
+            windows: window.into(),
             bits: BITS,
-            select: selection.name(),
+            select: selection.scheme(),
         };
         Ok(Self {
             documents,
@@ -506,7 +506,7 @@ impl Sifted {
 
     fn finish(self, filter: Option<&mut dyn Write>) -> Result<Spexed> {
         if let Some(out) = filter {
-            let scheme = format!("{} {}", self.scheme.tokens, self.scheme.window);
+            let scheme = format!("{} {}", self.scheme.tokens, self.scheme.windows);
             write_filter(out, &scheme, self.counter.bits(), self.counter.repeats())
                 .map_err(Error::output)?;
         }
@@ -547,17 +547,16 @@ fn check_lengths(lengths: &[u32]) -> Result<u32> {
 }
 
 /// Only what is decided chunk by chunk can be combined with what is shared.
-fn parse_select(select: &str, scheme: &str) -> Result<Selection> {
-    if let Some(part) = select
-        .split(',')
-        .find(|part| *part != "spex" && !part.starts_with("mod:"))
-    {
+fn parse_select(select: &SelectScheme, scheme: &str) -> Result<Selection> {
+    let is_known =
+        |term: &SchemeTerm| term.is_plain("spex") || term.name == "mod" && term.argument.is_some();
+    if let Some(term) = select.0.iter().find(|term| !is_known(term)) {
         let what = "here there are spex and mod:N; for others write a filter with --filter-out FILE and build with --select spex:FILE,…";
-        return Err(Error::Usage(format!("--select {part}: {what}")));
+        return Err(Error::Usage(format!("--select {term}: {what}")));
     }
     let tokenizer = Tokenizer::new(Rule::Word, false);
     Selection::parse(
-        &format!("{select},spex"),
+        &SelectScheme([&select.0[..], &["spex".into()]].concat()),
         Of {
             tokenizer: &tokenizer,
             scheme,

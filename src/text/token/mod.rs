@@ -12,7 +12,7 @@ mod plain;
 mod scheme_tokenizer;
 mod word;
 
-pub use chars::{Class, class_of};
+pub use chars::{Class, UNICODE, class_of};
 pub use plain::{PlainText, Tokenization, squeeze};
 pub use scheme_tokenizer::SchemeTokenizer;
 
@@ -133,7 +133,7 @@ impl Tokenizer {
     }
 
     pub fn scheme(&self) -> TokenScheme {
-        self.tokenization().scheme()
+        self.tokenization().into()
     }
 
     pub fn tokenization(&self) -> Tokenization {
@@ -141,21 +141,6 @@ impl Tokenizer {
             rule: self.rule,
             strips_html: self.strips_html,
         }
-    }
-
-    /// Whether a scheme is that of bases, which come as FASTA.
-    pub fn is_dna(scheme: &TokenScheme) -> bool {
-        Self::of_scheme(scheme).is_some_and(|tokenizer| tokenizer.rule() == Rule::Dna)
-    }
-
-    /// The tokenizer behind a scheme; none if that is another program, or another version of Unicode.
-    pub fn of_scheme(scheme: &TokenScheme) -> Option<Self> {
-        let (name, unicode) = scheme.0.split_once('@')?;
-        let (name, strips_html) = name
-            .strip_suffix("+html")
-            .map_or((name, false), |name| (name, true));
-        (unicode == chars::UNICODE)
-            .then(|| Some(Self::new(Rule::parse(name).ok()?, strips_html)))?
     }
 
     /// Gives back large buffers.

@@ -1,10 +1,7 @@
 //! A document's text as it is compared, and the way back to the document.
 
-use super::{Rule, Tokenizer, chars, html::Stripped};
-use crate::text::{
-    scheme::TokenScheme,
-    stream::{Span, Tokens},
-};
+use super::{Rule, Tokenizer, html::Stripped};
+use crate::text::stream::{Span, Tokens};
 
 /// How documents become tokens: what a scheme says, without the buffers of a [`Tokenizer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -36,15 +33,6 @@ impl Default for Tokenization {
 }
 
 impl Tokenization {
-    /// None if another program made the scheme, or another version of Unicode.
-    pub fn of_scheme(scheme: &TokenScheme) -> Option<Self> {
-        Tokenizer::of_scheme(scheme).map(
-            |Tokenizer {
-                 rule, strips_html, ..
-             }| Self { rule, strips_html },
-        )
-    }
-
     /// As schemes and messages call it, without the version of Unicode.
     pub fn name(self) -> String {
         format!(
@@ -52,10 +40,6 @@ impl Tokenization {
             self.rule.name(),
             if self.strips_html { "+html" } else { "" }
         )
-    }
-
-    pub fn scheme(self) -> TokenScheme {
-        TokenScheme(format!("{}@{}", self.name(), chars::UNICODE))
     }
 
     /// Takes the markup out of a document, if that is asked for.

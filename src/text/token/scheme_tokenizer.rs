@@ -17,7 +17,7 @@ impl SchemeTokenizer {
             )
         };
         Self {
-            tokenizer: Tokenizer::of_scheme(scheme).ok_or_else(foreign),
+            tokenizer: scheme.tokenizer().ok_or_else(foreign),
         }
     }
 

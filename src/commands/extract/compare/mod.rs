@@ -33,7 +33,6 @@ use crate::{
         compare::{AlignedArea, Comparer, SEED},
         documents_per_content,
     },
-    text::token::Tokenizer,
 };
 use std::{io::Write, ops::Range, path::PathBuf};
 
@@ -88,7 +87,7 @@ pub fn compare(
     watch: &mut dyn Watch,
     done: &mut Done<'_>,
 ) -> Result<u64> {
-    if Tokenizer::is_dna(&index.scheme.tokens) {
+    if index.scheme.tokens.is_dna() {
         let what =
             "bases are no words: any three of them are everywhere, and none would begin an area";
         return Err(Error::Usage(format!(

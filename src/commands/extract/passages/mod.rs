@@ -46,7 +46,6 @@ use crate::{
     commands::{BlotOptions, Settings, Summary, Watch, blot::ToBlots, run},
     index::{Index, View, posting::Buckets},
     report::{Format, put_names},
-    text::token::Tokenizer,
 };
 use std::{io::Write, path::PathBuf};
 
@@ -106,7 +105,7 @@ fn passages_with(
     blots.expect_in(&mut source);
     let marks = Marks::new(&view, index.scheme.bits, threads, most_blots)?;
     let mut store = Store::new(index, marks.ranks(), options.memory_bytes / 2)?;
-    let is_dna = Tokenizer::is_dna(&index.scheme.tokens);
+    let is_dna = index.scheme.tokens.is_dna();
     let (hashes, ranks) = (Vec::new(), Vec::new());
     let stage = ToTexts {
         blots,
@@ -146,10 +145,10 @@ fn reach_of(index: &Index) -> Result<u32> {
     let no_windows = || {
         usage(format!(
             "no windows of a length in '{}'; build with --scheme ordered",
-            index.scheme.window
+            index.scheme.windows
         ))
     };
-    blot::verbatim(&index.scheme.window)
+    blot::verbatim(&index.scheme.windows)
         .map(|(_, tokens)| tokens)
         .ok_or_else(no_windows)
 }

@@ -44,7 +44,7 @@ fn settings(paths: Vec<PathBuf>, threads: usize) -> Settings {
 
 fn index_of(ask: &Ask, directory: &Path, corpus: &Path) -> Index {
     let blots = BlotOptions {
-        scheme: Some(ask.scheme.to_owned()),
+        scheme: Some(ask.scheme.into()),
         k: Some(ask.k),
         interleave: Some(ask.interleave),
         bits: Some(ask.bits),

@@ -1,0 +1,94 @@
+//! The scheme of a token stream.
+
+use crate::text::token::{Rule, Tokenization, Tokenizer, UNICODE};
+use std::{fmt, str::FromStr};
+
+/// The scheme of a token stream, for example `word@18.0`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenScheme {
+    text: String,
+    /// None if another program made it, or another version of Unicode.
+    tokenization: Option<Tokenization>,
+}
+
+impl TokenScheme {
+    /// How to make these tokens; none if this program cannot.
+    pub fn tokenization(&self) -> Option<Tokenization> {
+        self.tokenization
+    }
+
+    /// A tokenizer that makes these tokens; none if this program cannot.
+    pub fn tokenizer(&self) -> Option<Tokenizer> {
+        self.tokenization.map(Tokenizer::from)
+    }
+
+    /// Whether the tokens are bases of DNA, which come as FASTA.
+    pub fn is_dna(&self) -> bool {
+        self.tokenization
+            .is_some_and(|tokenization| tokenization.rule == Rule::Dna)
+    }
+}
+
+impl From<Tokenization> for TokenScheme {
+    fn from(tokenization: Tokenization) -> Self {
+        Self {
+            text: format!("{}@{UNICODE}", tokenization.name()),
+            tokenization: Some(tokenization),
+        }
+    }
+}
+
+impl fmt::Display for TokenScheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for TokenScheme {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err(format!(
+                "'{text}' is not the scheme of a token stream, such as 'word@18.0'"
+            ));
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            tokenization: parse_tokenization(text),
+        })
+    }
+}
+
+/// Reads `word+html@18.0`.
+fn parse_tokenization(text: &str) -> Option<Tokenization> {
+    let (name, unicode) = text.split_once('@')?;
+    let html = name.strip_suffix("+html");
+    (unicode == UNICODE).then_some(())?;
+    Some(Tokenization {
+        rule: Rule::parse(html.unwrap_or(name)).ok()?,
+        strips_html: html.is_some(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheme_gives_its_tokenization_or_none() {
+        let parse = |text: &str| text.parse::<TokenScheme>().unwrap();
+        let tokenization = Tokenization {
+            rule: Rule::Char(16),
+            strips_html: true,
+        };
+        let scheme = TokenScheme::from(tokenization);
+        assert_eq!(parse(&scheme.to_string()), scheme);
+        assert_eq!(scheme.tokenization(), Some(tokenization));
+        assert!(parse(&format!("dna@{UNICODE}")).is_dna());
+        for foreign in ["word", "word@1.0", "stems@18.0", "a@b@c+html"] {
+            assert_eq!(parse(foreign).tokenization(), None);
+            assert_eq!(parse(foreign).to_string(), foreign);
+        }
+    }
+}
