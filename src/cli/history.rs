@@ -12,8 +12,8 @@ use crate::{
         Asked, HistoryOptions, Settings, Watch, ask_history, remove_from_history, sift_by_history,
     },
     history::{
-        self, Options, Ratio, Stats, SyncEvery, Wanted,
-        online::{Buckets, Of, Tell},
+        self, HistoryStats, MatchLimits, Ratio, StoreOptions, SyncPolicy,
+        backend::{BackendSource, CardinalityRange, ProblemReporter},
     },
     text::{scheme::PrintScheme, token::Tokenizer},
 };
@@ -59,7 +59,7 @@ impl HistoryVerb {
     }
 }
 
-fn stats_table(stats: &Stats) -> String {
+fn stats_table(stats: &HistoryStats) -> String {
     let row = |name: &str, value: u64| format!("{name:24}{:>16}\n", grouped(value));
     let mut table = format!("{:24}{}\n", "scheme", stats.scheme);
     for (name, value) in [
@@ -125,7 +125,7 @@ pub struct HistoryArgs {
     pub only_new: bool,
     /// When what was added must be on disk: each (before its answer), never (at the end), or so long after it, plus the time of a sync, at most
     #[arg(long, value_name = "WHEN", requires = "history", default_value = "100ms", value_parser = parse_sync, conflicts_with = "no_add")]
-    pub sync_every: SyncEvery,
+    pub sync_every: SyncPolicy,
     /// Forget entries that are older, such as 90m, 12h or 30d
     #[arg(long, value_name = "AGE", requires = "history", value_parser = parse_age)]
     pub max_age: Option<u32>,
@@ -149,15 +149,15 @@ impl HistoryArgs {
         !self.remove.is_empty() || self.remove_from.is_some()
     }
 
-    fn options(&self, threads: usize) -> Options {
-        Options {
+    fn options(&self, threads: usize) -> StoreOptions {
+        StoreOptions {
             threads,
             sync: self.sync_every,
             max_age_seconds: self.max_age,
             max_entries: self.max_entries,
             read_only: self.no_add,
-            young_entries: self.file_entries,
-            ..Options::default()
+            memtable_entries: self.file_entries,
+            ..StoreOptions::default()
         }
     }
 
@@ -169,19 +169,19 @@ impl HistoryArgs {
         threads: usize,
         tokenizer: Option<&Tokenizer>,
     ) -> Result<service::Asked, anyhow::Error> {
-        let least = self
+        let min_similarity = self
             .min_similarity
             .context("say from which similarity on documents are alike: --min-similarity 0.94")?;
         let of = match &self.history {
-            Some(directory) => Of::Directory {
+            Some(directory) => BackendSource::Directory {
                 directory: directory.clone(),
-                options: Options {
+                options: StoreOptions {
                     serves: service.listen.is_some(),
                     ..self.options(threads)
                 },
-                buckets: service.buckets.unwrap_or(Buckets::ALL),
+                cardinalities: service.buckets.unwrap_or(CardinalityRange::ALL),
             },
-            None => Of::Upstreams(service.upstream.clone()),
+            None => BackendSource::Upstreams(service.upstream.clone()),
         };
         let scheme = tokenizer.map(|tokenizer| PrintScheme {
             tokens: tokenizer.scheme(),
@@ -189,7 +189,10 @@ impl HistoryArgs {
         Ok(service::Asked {
             of,
             scheme,
-            wanted: Wanted { least, top },
+            wanted: MatchLimits {
+                min_similarity,
+                top,
+            },
             add: !self.no_add,
         })
     }
@@ -201,7 +204,7 @@ impl HistoryArgs {
         tokenizer: Option<Tokenizer>,
         settings: &Settings,
         out: &mut impl Write,
-        (watch, tell): (&mut dyn Watch, Tell),
+        (watch, tell): (&mut dyn Watch, ProblemReporter),
     ) -> Result<Asked> {
         let service::Asked {
             of, wanted, add, ..
@@ -247,13 +250,13 @@ impl HistoryArgs {
 }
 
 /// Reads each, never, or a time such as 100ms.
-fn parse_sync(text: &str) -> Result<SyncEvery, anyhow::Error> {
+fn parse_sync(text: &str) -> Result<SyncPolicy, anyhow::Error> {
     match text {
-        "each" => Ok(SyncEvery::Each),
-        "never" => Ok(SyncEvery::Never),
+        "each" => Ok(SyncPolicy::Each),
+        "never" => Ok(SyncPolicy::Never),
         _ => match parse_milliseconds(text) {
             Some(milliseconds @ 1..=86_400_000) => {
-                Ok(SyncEvery::Interval(Duration::from_millis(milliseconds)))
+                Ok(SyncPolicy::Interval(Duration::from_millis(milliseconds)))
             }
             _ => bail!("'{text}' is neither each, never nor a time such as 100ms or 1m"),
         },
@@ -287,10 +290,10 @@ mod tests {
 
     #[test]
     fn times_are_read() {
-        let interval = |milliseconds| SyncEvery::Interval(Duration::from_millis(milliseconds));
+        let interval = |milliseconds| SyncPolicy::Interval(Duration::from_millis(milliseconds));
         for (text, expected) in [
-            ("each", SyncEvery::Each),
-            ("never", SyncEvery::Never),
+            ("each", SyncPolicy::Each),
+            ("never", SyncPolicy::Never),
             ("100ms", interval(100)),
             ("2m", interval(120_000)),
         ] {

@@ -4,8 +4,8 @@ use super::{args::parse_size, progress::say};
 use crate::{
     base::error::Problem,
     history::{
-        online::{self, Address, Buckets, Of, Tell},
-        service::{Options, Stop, serve},
+        backend::{self, BackendSource, CardinalityRange, ProblemReporter, ServiceAddress},
+        service::{ServiceOptions, StopPipe, serve},
     },
     text::{corpus, scheme::PrintScheme},
 };
@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub struct ServiceArgs {
     /// Answer many clients at once: listen on unix:PATH or tcp:HOST:PORT, until SIGTERM. See SERVICE in the manual
     #[arg(long, value_name = "ADDRESS", requires = "online", conflicts_with_all = ["index", "paths", "files_from", "only_new", "remove", "remove_from"])]
-    pub listen: Option<Address>,
+    pub listen: Option<ServiceAddress>,
     /// Let other machines connect; there are no passwords
     #[arg(long, requires = "listen")]
     pub allow_remote: bool,
@@ -34,17 +34,17 @@ pub struct ServiceArgs {
     pub client_memory: u64,
     /// Keep only prints with A to B bits set, both included: a part of a history over several machines
     #[arg(long, value_name = "A..B", requires = "history")]
-    pub buckets: Option<Buckets>,
+    pub buckets: Option<CardinalityRange>,
     /// Instead of a history here, ask a server that was started with --listen and --buckets; once for each of them
     #[arg(long, value_name = "ADDRESS", group = "online")]
-    pub upstream: Vec<Address>,
+    pub upstream: Vec<ServiceAddress>,
 }
 
 /// What is asked for, whoever answers.
 pub struct Asked {
-    pub of: Of,
+    pub of: BackendSource,
     pub scheme: Option<PrintScheme>,
-    pub wanted: crate::history::Wanted,
+    pub wanted: crate::history::MatchLimits,
     pub add: bool,
 }
 
@@ -52,17 +52,17 @@ impl ServiceArgs {
     /// Serves until a signal.
     pub fn serve(
         &self,
-        address: &Address,
+        address: &ServiceAddress,
         asked: Asked,
         (reading, threads): (corpus::Options, usize),
         (tool, is_quiet): (&str, bool),
     ) -> Result<(), anyhow::Error> {
-        let stop = Stop::new().context("a pipe")?;
+        let stop = StopPipe::new().context("a pipe")?;
         for signal in [SIGTERM, SIGINT] {
             pipe::register(signal, stop.writer.try_clone().context("a pipe")?)
                 .context("a handler of signals")?;
         }
-        let options = Options {
+        let options = ServiceOptions {
             address: address.clone(),
             allow_remote: self.allow_remote,
             max_clients: self.max_clients as usize,
@@ -70,10 +70,11 @@ impl ServiceArgs {
             reading,
             threads,
             add: asked.add,
-            wanted: asked.wanted,
+            limits: asked.wanted,
         };
-        let answering = online::open(&asked.of, asked.scheme, asked.wanted, &tell(tool, is_quiet))?;
-        let ready = |address: &Address, entries: u64| {
+        let answering =
+            backend::open(&asked.of, asked.scheme, asked.wanted, &tell(tool, is_quiet))?;
+        let ready = |address: &ServiceAddress, entries: u64| {
             say(&format!(
                 "{tool}: listening on {address}, {entries} entries"
             ))
@@ -83,7 +84,7 @@ impl ServiceArgs {
 }
 
 /// Says what happens on stderr.
-pub fn tell(tool: &str, is_quiet: bool) -> Tell {
+pub fn tell(tool: &str, is_quiet: bool) -> ProblemReporter {
     let tool = tool.to_owned();
     Arc::new(move |problem: &Problem| {
         if !is_quiet {

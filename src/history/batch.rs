@@ -1,19 +1,21 @@
 //! Requests that are answered together: which of them are of documents that the history has, and what each sees of those before it.
 
 use super::{
-    ask::Request,
-    body::{Body, Head, join, split},
-    likeness::{At, Found, Likeness},
-    scan::scan,
-    search::Asked,
+    answer::Request,
+    search::{
+        print_halves::{PrintBody, PrintHead, join, split},
+        scan::scan,
+        searcher::SearchQuery,
+        similarity::{Hit, HitLocation, PrintSimilarity},
+    },
 };
 use crate::{base::error::Result, text::stream::Print};
 use std::collections::HashMap;
 
 /// Of each request the sequence number of the entry that is its document, if there is one: in the history, or of a request before it.
-pub struct Known(Vec<Option<u64>>);
+pub struct StoredDocuments(Vec<Option<u64>>);
 
-impl Known {
+impl StoredDocuments {
     /// `stored` has those that are in the history; the next entry gets `next_sequence`, and only the newest `most` are remembered.
     pub fn new(
         batch: &[Request<'_>],
@@ -47,17 +49,22 @@ impl Known {
 }
 
 /// Those of a batch that will be added.
-pub struct InBatch {
+pub struct BatchEntries {
     /// Where in the batch.
     at: Vec<usize>,
-    heads: Vec<Head>,
-    bodies: Vec<Body>,
+    heads: Vec<PrintHead>,
+    bodies: Vec<PrintBody>,
     first_sequence: u64,
     time: u32,
 }
 
-impl InBatch {
-    pub fn new(batch: &[Request<'_>], known: &Known, first_sequence: u64, time: u32) -> Self {
+impl BatchEntries {
+    pub fn new(
+        batch: &[Request<'_>],
+        known: &StoredDocuments,
+        first_sequence: u64,
+        time: u32,
+    ) -> Self {
         let is_new = |(at, request): &(usize, &Request<'_>)| request.add && known.at(*at).is_none();
         let added = batch
             .iter()
@@ -80,19 +87,20 @@ impl InBatch {
     }
 
     /// Looks at the first so many.
-    pub fn search(&self, count: usize, asked: &mut Asked<'_>) -> Result<()> {
+    pub fn search(&self, count: usize, asked: &mut SearchQuery<'_>) -> Result<()> {
         if asked.best.is_full_of_equals() {
             return Ok(());
         }
         let (print, cardinality, reach) = (asked.print, asked.cardinality, asked.reach());
         scan(&self.bodies[..count], &print, reach, &mut |number, _| {
             let other = join(self.heads[number], &self.bodies[number]);
-            let likeness = Likeness::new(cardinality + other.cardinality(), other.distance(&print));
+            let likeness =
+                PrintSimilarity::new(cardinality + other.cardinality(), other.distance(&print));
             asked.offer(
-                Found {
+                Hit {
                     likeness,
                     sequence: self.first_sequence + number as u64,
-                    at: At::Batch(self.at[number]),
+                    at: HitLocation::Batch(self.at[number]),
                 },
                 self.time,
             );

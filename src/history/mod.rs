@@ -1,57 +1,61 @@
-//! An online history: prints of all documents that came, and which of them a new one is like.
+//! A history: the prints of all documents seen so far, and which of them a new document resembles.
 //!
-//! [`History::open`] opens or makes one, [`History::ask`] answers a batch of requests in order, each of which may also be added, so
-//! that the next one sees it. Answers are exact: what a look at every print would give, in far fewer steps.
+//! [`History::open`] opens or creates one. [`History::ask`] answers a batch of requests in order;
+//! each document may also be added, so that later requests find it. Answers are exact: the same as
+//! comparing with every stored print, in far fewer steps.
 //!
-//! New entries go to the journal and to a [`young::Young`] in memory; 262,144 of them make a file, a [`segment::Segment`]. Three files of
-//! a size are made into one, by threads of the history's own. So there are few to search, and each entry is written a few times only.
-//! Entries are numbered in order of arrival: a *sequence number* tells which of two came first, and what is forgotten.
+//! # Storage: a log-structured merge tree
+//!
+//! - The **journal** (`000001.journal`) is the write-ahead log. Each batch appends one group of
+//!   records with a checksum. The file `synced` notes how many bytes of each journal are known to
+//!   be on disk, so that a torn last group (dropped) differs from damage (an error).
+//! - The **memtable** holds the entries of the journal in memory, in order of arrival, with hash
+//!   chains for search. With 262,144 entries it is full: it becomes read-only, a new journal and
+//!   memtable take over, and a background thread writes the old one to a segment.
+//! - A **segment** (`000001.prints`) is an immutable, mapped file of entries sorted for search, with
+//!   a checksum per block. Three neighbouring segments of one level are merged into one of the next
+//!   level, so there are few files to search and each entry is rewritten only a few times.
+//! - The **manifest** (`manifest.json`) names the live segments, the first journal that is not yet
+//!   in a segment, and the removed entries. Its atomic replacement is a commit; files it does not
+//!   name are deleted by the next writer.
+//!
+//! Entries have a *sequence number*, counted up in order of arrival. A removal is a record with the
+//! sequence number of its entry; the entry itself is dropped at the next merge. Entries beyond the
+//! age or number limit are ignored by searches and dropped with their segment or at a merge.
 //!
 //! # Threads
 //!
-//! All methods that change anything take `&mut self`. A service puts a history behind a mutex and hands it all requests that wait, as
-//! one batch: [`History::ask`] searches for them on [`Options::threads`] threads, writes one group to the journal and, where that was asked for,
-//! waits for the disk once.
+//! Every method that changes anything takes `&mut self`. A service gives all waiting requests to
+//! [`History::ask`] as one batch: it searches on [`StoreOptions::threads`] threads, appends one
+//! group to the journal and, where the sync policy asks for it, waits for the disk once.
 //!
 //! # Memory
 //!
-//! About 58 bytes an entry of files that are mapped, and 35 MB or so for what is not yet in files.
+//! About 58 bytes an entry of mapped files, and about 35 MB for a memtable.
+//!
+//! [`search`] has the algorithms, [`store`] the files, [`backend`] the choice between a local
+//! history and remote servers, [`service`] the socket server.
 
-mod ahead;
-mod ask;
-mod batch;
-mod body;
-mod build;
-mod by_id;
-mod helpers;
-mod journal;
-mod keys;
-mod likeness;
-mod manifest;
-mod manners;
-mod merge;
-/// Answers while documents come: from a history here, or from servers that each keep a part of one.
-pub mod online;
-mod open;
-mod plan;
-mod promises;
-mod scan;
 mod search;
-mod segment;
+mod search_threads;
+mod store;
+
+mod answer;
+mod batch;
+
+/// Answers from a local history, or from servers that each keep a part of one.
+pub mod backend;
 /// The same answers for many clients at once, over a socket.
 pub mod service;
-mod store;
-mod table;
-mod upkeep;
-mod verify;
-mod young;
 
-pub use ask::{Answer, Match, Request, Wanted};
-pub use journal::SyncEvery;
-pub use likeness::{Likeness, Ratio};
-pub use open::ensure_is;
-pub use store::{History, Options};
-pub use verify::{JournalStats, SegmentStats, Stats, stats, verify};
+pub use answer::{Answer, Match, MatchLimits, Request};
+pub use search::similarity::{PrintSimilarity, Ratio};
+pub use store::{
+    history::{History, StoreOptions},
+    journal::SyncPolicy,
+    open::ensure_history_exists,
+    verify::{HistoryStats, JournalStats, SegmentStats, stats, verify},
+};
 
 #[cfg(test)]
 mod tests;

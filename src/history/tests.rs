@@ -1,18 +1,22 @@
 //! Against a look at every print.
 
 use super::{
-    Answer, History, Likeness, Options, Ratio, Request, Wanted,
-    body::{BODY_BYTES, Body, split, words_of},
-    build::build_file,
-    journal::{Journals, Line, SyncEvery, replay},
-    likeness::Best,
-    manifest::{Manifest, journal_path},
-    plan::tests::{any_steps, steps_by_three},
-    promises::Promises,
-    search::{Asked, Live, Scratch, Searched, search},
-    segment::Entries,
-    verify::verify,
-    young::{Added, Young},
+    Answer, History, MatchLimits, PrintSimilarity, Ratio, Request, StoreOptions,
+    search::{
+        plan::tests::{any_steps, steps_by_three},
+        print_halves::{BODY_BYTES, PrintBody, split, words_of},
+        searcher::{LiveFilter, SearchQuery, SearchScratch, SearchableEntries, search},
+        similarity::BestMatches,
+    },
+    store::{
+        journal::{JournalDirectory, JournalRecord, SyncPolicy, replay},
+        manifest::{HistoryManifest, journal_path},
+        memtable::{Memtable, NewEntry},
+        segment::EntrySource,
+        segment_writer::write_segment,
+        synced_lengths::SyncedLengths,
+        verify::verify,
+    },
 };
 use crate::text::stream::Print;
 use proptest::prelude::*;
@@ -56,22 +60,22 @@ fn ratio() -> impl Strategy<Value = Ratio> {
 fn brute(
     history: &[(u64, Print)],
     print: &Print,
-    least: Ratio,
+    min_similarity: Ratio,
     top: usize,
-) -> Vec<(u64, Likeness)> {
+) -> Vec<(u64, PrintSimilarity)> {
     let mut found: Vec<_> = history
         .iter()
-        .map(|(number, other)| (*number, Likeness::of(print, other)))
-        .filter(|(_, likeness)| likeness.reaches(least))
+        .map(|(number, other)| (*number, PrintSimilarity::of(print, other)))
+        .filter(|(_, likeness)| likeness.reaches(min_similarity))
         .collect();
     found.sort_by(|(_, one), (_, two)| (two.shared * one.union).cmp(&(one.shared * two.union)));
     found.truncate(top);
     found
 }
 
-fn young(prints: &[Print]) -> Young {
-    let mut young = Young::default();
-    let added = |(&print, sequence)| Added {
+fn memtable(prints: &[Print]) -> Memtable {
+    let mut memtable = Memtable::default();
+    let added = |(&print, sequence)| NewEntry {
         print,
         sequence,
         time: sequence as u32,
@@ -81,22 +85,22 @@ fn young(prints: &[Print]) -> Young {
         .iter()
         .zip(0..)
         .map(added)
-        .for_each(|added| young.push(&added));
-    young
+        .for_each(|added| memtable.push(&added));
+    memtable
 }
 
 /// Looks for all that is asked in one place.
-type Search<'s> = dyn Fn(&mut [Asked<'_>]) + 's;
+type Search<'s> = dyn Fn(&mut [SearchQuery<'_>]) + 's;
 
 /// What all requests find, asked together.
 fn found(
     prints: &[Print],
-    least: Ratio,
+    min_similarity: Ratio,
     top: usize,
     among: &[&Search],
-) -> Vec<Vec<(u64, Likeness)>> {
+) -> Vec<Vec<(u64, PrintSimilarity)>> {
     let none = HashSet::new();
-    let live = Live {
+    let live = LiveFilter {
         first_sequence: 0,
         end_sequence: u64::MAX,
         first_time: 0,
@@ -104,13 +108,13 @@ fn found(
     };
     let mut asked: Vec<_> = prints
         .iter()
-        .map(|&print| Asked::new(print, live, Best::new(least, top)))
+        .map(|&print| SearchQuery::new(print, live, BestMatches::new(min_similarity, top)))
         .collect();
     among.iter().for_each(|search| search(&mut asked));
-    let of = |asked: Asked<'_>| {
+    let of = |asked: SearchQuery<'_>| {
         asked
             .best
-            .into_found()
+            .into_hits()
             .iter()
             .map(|found| (found.sequence, found.likeness))
             .collect()
@@ -118,8 +122,8 @@ fn found(
     asked.into_iter().map(of).collect()
 }
 
-fn searching<S: Searched>(source: &S) -> impl Fn(&mut [Asked<'_>]) {
-    |asked| search(source, 0, asked, &mut Scratch::default()).unwrap()
+fn searching<S: SearchableEntries>(source: &S) -> impl Fn(&mut [SearchQuery<'_>]) {
+    |asked| search(source, 0, asked, &mut SearchScratch::default()).unwrap()
 }
 
 proptest! {
@@ -127,27 +131,27 @@ proptest! {
 
     #[test]
     fn a_segment_finds_what_a_look_at_all_finds(
-        prints in prints(400), least in ratio(), top in 1_usize..4, cut in 0_usize..400, steps in any_steps(),
+        prints in prints(400), min_similarity in ratio(), top in 1_usize..4, cut in 0_usize..400, steps in any_steps(),
     ) {
         let cut = cut.min(prints.len());
-        let (one, two) = (young(&prints[..cut]), young(&prints));
+        let (one, two) = (memtable(&prints[..cut]), memtable(&prints));
         let (directory, stop) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
         let path = |name: &str| directory.path().join(name);
-        let first = build_file(&[&one], &|_, _| true, 0, &path("a"), &stop).unwrap();
+        let first = write_segment(&[&one], &|_, _| true, 0, &path("a"), &stop).unwrap();
         // The rest, from a source in which what is in the first is not kept.
-        let second = build_file(&[&two], &|sequence, _| sequence >= cut as u64, 0, &path("b"), &stop).unwrap();
-        let sources: Vec<&dyn Entries> = first.iter().chain(&second).map(|segment| segment as &dyn Entries).collect();
-        let mut merged = build_file(&sources, &|_, _| true, 2, &path("c"), &stop).unwrap().unwrap();
+        let second = write_segment(&[&two], &|sequence, _| sequence >= cut as u64, 0, &path("b"), &stop).unwrap();
+        let sources: Vec<&dyn EntrySource> = first.iter().chain(&second).map(|segment| segment as &dyn EntrySource).collect();
+        let mut merged = write_segment(&sources, &|_, _| true, 2, &path("c"), &stop).unwrap().unwrap();
         let all: Vec<_> = (0..).zip(prints.iter().copied()).collect();
-        let expected: Vec<_> = prints.iter().map(|print| brute(&all, print, least, top)).collect();
+        let expected: Vec<_> = prints.iter().map(|print| brute(&all, print, min_similarity, top)).collect();
         let parts: Vec<_> = first.iter().chain(&second).map(searching).collect();
         let parts: Vec<&Search> = parts.iter().map(|part| part as _).collect();
-        prop_assert_eq!(&found(&prints, least, top, &[&searching(&merged)]), &expected);
-        prop_assert_eq!(&found(&prints, least, top, &parts), &expected);
-        prop_assert_eq!(&found(&prints, least, top, &[&searching(&two)]), &expected);
+        prop_assert_eq!(&found(&prints, min_similarity, top, &[&searching(&merged)]), &expected);
+        prop_assert_eq!(&found(&prints, min_similarity, top, &parts), &expected);
+        prop_assert_eq!(&found(&prints, min_similarity, top, &[&searching(&two)]), &expected);
         // Whatever the plan, it finds the same.
         merged.steps = steps;
-        prop_assert_eq!(&found(&prints, least, top, &[&searching(&merged)]), &expected);
+        prop_assert_eq!(&found(&prints, min_similarity, top, &[&searching(&merged)]), &expected);
         for (number, print) in prints.iter().enumerate() {
             let id = format!("d{number}");
             prop_assert_eq!(two.with_id(&id).unwrap(), [number as u32]);
@@ -170,10 +174,10 @@ fn tables_find_what_a_look_at_all_finds() {
         prints[50 * at + 9].0[at % 4] = u64::MAX;
     }
     let (directory, stop) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
-    let young = young(&prints);
+    let memtable = memtable(&prints);
     let build = |name: &str| {
-        build_file(
-            &[&young],
+        write_segment(
+            &[&memtable],
             &|_, _| true,
             0,
             &directory.path().join(name),
@@ -192,7 +196,7 @@ fn tables_find_what_a_look_at_all_finds() {
         .chain(&prints[3000..3070])
         .copied()
         .collect();
-    for (least, top) in [
+    for (min_similarity, top) in [
         ("1", 3),
         ("0.97", 1),
         ("0.94", 2),
@@ -201,20 +205,26 @@ fn tables_find_what_a_look_at_all_finds() {
         ("0.76", 1),
         ("0.7", 1),
     ] {
-        let least: Ratio = least.parse().unwrap();
+        let min_similarity: Ratio = min_similarity.parse().unwrap();
         let expected: Vec<_> = asked
             .iter()
-            .map(|print| brute(&all, print, least, top))
+            .map(|print| brute(&all, print, min_similarity, top))
             .collect();
-        assert_eq!(found(&asked, least, top, &[&searching(&young)]), expected);
-        assert_eq!(found(&asked, least, top, &[&searching(&segment)]), expected);
         assert_eq!(
-            found(&asked, least, top, &[&searching(&looked_up)]),
+            found(&asked, min_similarity, top, &[&searching(&memtable)]),
+            expected
+        );
+        assert_eq!(
+            found(&asked, min_similarity, top, &[&searching(&segment)]),
+            expected
+        );
+        assert_eq!(
+            found(&asked, min_similarity, top, &[&searching(&looked_up)]),
             expected
         );
         let alone: Vec<_> = asked
             .iter()
-            .flat_map(|print| found(&[*print], least, top, &[&searching(&segment)]))
+            .flat_map(|print| found(&[*print], min_similarity, top, &[&searching(&segment)]))
             .collect();
         assert_eq!(alone, expected);
     }
@@ -222,12 +232,12 @@ fn tables_find_what_a_look_at_all_finds() {
 
 static NOW: AtomicU32 = AtomicU32::new(1000);
 
-fn options(threads: usize) -> Options {
-    Options {
+fn options(threads: usize) -> StoreOptions {
+    StoreOptions {
         threads,
-        young_entries: 300,
+        memtable_entries: 300,
         clock: || NOW.load(Ordering::Relaxed),
-        ..Options::default()
+        ..StoreOptions::default()
     }
 }
 
@@ -252,7 +262,7 @@ fn many(count: usize, seed: u64) -> Vec<Print> {
     prints
 }
 
-fn ask(history: &mut History, prints: &[Print], first: usize, wanted: &Wanted) -> Vec<Answer> {
+fn ask(history: &mut History, prints: &[Print], first: usize, limits: &MatchLimits) -> Vec<Answer> {
     let ids: Vec<String> = (first..first + prints.len())
         .map(|number| format!("d{number}"))
         .collect();
@@ -265,16 +275,16 @@ fn ask(history: &mut History, prints: &[Print], first: usize, wanted: &Wanted) -
             add: true,
         })
         .collect();
-    history.ask(&requests, wanted).unwrap()
+    history.ask(&requests, limits).unwrap()
 }
 
 /// Through memory, files and merges, closed and opened again, with two threads and one.
 #[test]
 fn a_history_finds_what_a_look_at_all_finds() {
-    let (prints, wanted) = (
+    let (prints, limits) = (
         many(9000, 1),
-        Wanted {
-            least: "0.85".parse().unwrap(),
+        MatchLimits {
+            min_similarity: "0.85".parse().unwrap(),
             top: 2,
         },
     );
@@ -287,7 +297,7 @@ fn a_history_finds_what_a_look_at_all_finds() {
         let (mut history, notes) =
             History::open(&directory.path().join("two"), options(2)).unwrap();
         assert!(notes.is_empty());
-        answers.extend(ask(&mut history, piece, at, &wanted));
+        answers.extend(ask(&mut history, piece, at, &limits));
         // Every other time it is not closed in order.
         if at % 1400 == 0 {
             drop(history.close().unwrap())
@@ -298,13 +308,13 @@ fn a_history_finds_what_a_look_at_all_finds() {
             piece
                 .chunks(13)
                 .enumerate()
-                .flat_map(|(number, piece)| ask(&mut alone, piece, at + 13 * number, &wanted)),
+                .flat_map(|(number, piece)| ask(&mut alone, piece, at + 13 * number, &limits)),
         );
     }
     assert_eq!(answers, other);
     let all: Vec<_> = (0..).zip(prints.iter().copied()).collect();
     for (at, answer) in answers.iter().enumerate() {
-        let expected = brute(&all[..at], &prints[at], wanted.least, wanted.top);
+        let expected = brute(&all[..at], &prints[at], limits.min_similarity, limits.top);
         let found: Vec<_> = answer
             .matches
             .iter()
@@ -316,23 +326,23 @@ fn a_history_finds_what_a_look_at_all_finds() {
 
 #[test]
 fn what_is_removed_or_forgotten_is_not_found() {
-    let (prints, wanted) = (
+    let (prints, limits) = (
         many(5000, 2),
-        Wanted {
-            least: Ratio::ALL,
+        MatchLimits {
+            min_similarity: Ratio::ALL,
             top: 1,
         },
     );
     let directory = tempfile::tempdir().unwrap();
     let mut history = History::open(directory.path(), options(1)).unwrap().0;
-    ask(&mut history, &prints, 0, &wanted);
+    ask(&mut history, &prints, 0, &limits);
     let again = |history: &mut History, number: usize| {
         let request = Request {
             id: "again",
             print: Some(prints[number]),
             add: false,
         };
-        history.ask(&[request], &wanted).unwrap()[0]
+        history.ask(&[request], &limits).unwrap()[0]
             .matches
             .first()
             .map(|found| found.id.clone())
@@ -346,7 +356,7 @@ fn what_is_removed_or_forgotten_is_not_found() {
     drop(history);
     let mut history = History::open(
         directory.path(),
-        Options {
+        StoreOptions {
             max_entries: Some(1000),
             ..options(1)
         },
@@ -362,7 +372,7 @@ fn what_is_removed_or_forgotten_is_not_found() {
     for (age, is_found) in [(1001, true), (10, false)] {
         let mut history = History::open(
             directory.path(),
-            Options {
+            StoreOptions {
                 max_age_seconds: Some(age),
                 ..options(1)
             },
@@ -393,9 +403,9 @@ impl Model {
     fn ask(
         &mut self,
         request: &Request<'_>,
-        wanted: &Wanted,
+        limits: &MatchLimits,
         most: u64,
-    ) -> Vec<(String, Likeness)> {
+    ) -> Vec<(String, PrintSimilarity)> {
         let Some(print) = request.print else {
             return Vec::new();
         };
@@ -412,7 +422,7 @@ impl Model {
             .filter(|entry| own.is_none_or(|own| entry.0 < own))
             .map(|entry| (entry.0, entry.2))
             .collect();
-        let found = brute(&earlier, &print, wanted.least, wanted.top);
+        let found = brute(&earlier, &print, limits.min_similarity, limits.top);
         let id = |sequence| {
             self.entries
                 .iter()
@@ -442,11 +452,11 @@ proptest! {
         asked in prop::collection::vec((0_usize..20, 0_usize..14, prop::bool::weighted(0.85), any::<bool>()), 1..250),
         most in prop_oneof![3 => Just(u64::MAX), 1 => 1_u64..40],
         removed in prop::collection::vec((0_usize..250, 0_usize..20), 0..4),
-        batch in 1_usize..60, top in 1_usize..4, least in ratio(), young_entries in 5_u32..60,
+        batch in 1_usize..60, top in 1_usize..4, min_similarity in ratio(), memtable_entries in 5_u32..60,
     ) {
-        let (directory, wanted) = (tempfile::tempdir().unwrap(), Wanted { least, top });
+        let (directory, limits) = (tempfile::tempdir().unwrap(), MatchLimits { min_similarity, top });
         let max_entries = Some(most).filter(|&most| most < u64::MAX);
-        let options = Options { threads: 2, young_entries, max_entries, ..options(2) };
+        let options = StoreOptions { threads: 2, memtable_entries, max_entries, ..options(2) };
         let (mut history, mut model) = (History::open(directory.path(), options.clone()).unwrap().0, Model::default());
         let ids: Vec<String> = (0..20).map(|id| format!("id{id}")).collect();
         for (number, some) in asked.chunks(batch).enumerate() {
@@ -456,10 +466,10 @@ proptest! {
                 add,
             };
             let requests: Vec<_> = some.iter().map(request).collect();
-            let answers = history.ask(&requests, &wanted).unwrap();
+            let answers = history.ask(&requests, &limits).unwrap();
             for (request, answer) in requests.iter().zip(answers) {
                 let found: Vec<_> = answer.matches.into_iter().map(|found| (found.id, found.likeness)).collect();
-                prop_assert_eq!(found, model.ask(request, &wanted, most), "{} in batch {}", request.id, number);
+                prop_assert_eq!(found, model.ask(request, &limits, most), "{} in batch {}", request.id, number);
             }
             for (_, id) in removed.iter().filter(|(at, _)| at / batch == number) {
                 let live = |entry: &(u64, String, Print)| entry.0 >= model.next.saturating_sub(most) && entry.1 == ids[*id];
@@ -481,10 +491,10 @@ proptest! {
 /// Answers are delivered before anything of them is stored: if that fails, the history is as it was.
 #[test]
 fn what_was_not_delivered_is_not_stored() {
-    let (prints, wanted) = (
+    let (prints, limits) = (
         many(9000, 5),
-        Wanted {
-            least: Ratio::ALL,
+        MatchLimits {
+            min_similarity: Ratio::ALL,
             top: 1,
         },
     );
@@ -503,7 +513,7 @@ fn what_was_not_delivered_is_not_stored() {
         })
         .collect();
     let mut delivered = 0;
-    let failed = history.ask_and_deliver(&requests, &wanted, &mut |answers| {
+    let failed = history.ask_and_deliver(&requests, &limits, &mut |answers| {
         if delivered > 0 {
             return Err(crate::base::error::Error::ClosedPipe);
         }
@@ -519,17 +529,17 @@ fn what_was_not_delivered_is_not_stored() {
 /// Of four journals none need be on disk when the machine dies: whatever is whole is there, numbers are not given twice, and all answers are right.
 #[test]
 fn every_journal_may_be_torn() {
-    let (prints, wanted) = (
+    let (prints, limits) = (
         many(400, 4),
-        Wanted {
-            least: "0.85".parse().unwrap(),
+        MatchLimits {
+            min_similarity: "0.85".parse().unwrap(),
             top: 1,
         },
     );
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    let options = || Options {
-        young_entries: 100,
+    let options = || StoreOptions {
+        memtable_entries: 100,
         ..options(1)
     };
     History::open(directory, options())
@@ -539,15 +549,15 @@ fn every_journal_may_be_torn() {
         .unwrap();
     let write = |number: usize, is_synced: bool| {
         let first = 100 * (number - 1);
-        let promises = Arc::new(Promises::open(directory, 1).unwrap());
-        let journals = Journals {
+        let synced_lengths = Arc::new(SyncedLengths::open(directory, 1).unwrap());
+        let journals = JournalDirectory {
             directory: directory.to_owned(),
-            every: SyncEvery::Never,
-            promises,
+            every: SyncPolicy::Never,
+            synced_lengths,
         };
         let mut journal = journals.create(number as u64, first as u64).unwrap();
         for at in (first..first + 100).step_by(10) {
-            let added = |at: usize| Added {
+            let added = |at: usize| NewEntry {
                 print: prints[at],
                 sequence: at as u64,
                 time: 1000,
@@ -556,7 +566,7 @@ fn every_journal_may_be_torn() {
             journal
                 .append(
                     &(at..at + 10)
-                        .map(|at| Line::Add(added(at)))
+                        .map(|at| JournalRecord::Add(added(at)))
                         .collect::<Vec<_>>(),
                 )
                 .unwrap();
@@ -584,7 +594,7 @@ fn every_journal_may_be_torn() {
                         print: Some(*print),
                         add: false,
                     }],
-                    &wanted,
+                    &limits,
                 )
                 .unwrap()
                 .remove(0);
@@ -593,12 +603,12 @@ fn every_journal_may_be_torn() {
                 .iter()
                 .map(|found| (found.id[1..].parse::<u64>().unwrap(), found.likeness))
                 .collect();
-            assert_eq!(found, brute(&all, print, wanted.least, wanted.top));
+            assert_eq!(found, brute(&all, print, limits.min_similarity, limits.top));
         }
     };
     let (mut reader, notes) = History::open(
         directory,
-        Options {
+        StoreOptions {
             read_only: true,
             ..options()
         },
@@ -626,10 +636,10 @@ fn every_journal_may_be_torn() {
     verify(directory).unwrap();
 }
 
-/// Journals 1 to 3 of a history, all of them synced.
+/// JournalDirectory 1 to 3 of a history, all of them synced.
 fn synced_journals(directory: &std::path::Path) {
-    let options = || Options {
-        young_entries: 100,
+    let options = || StoreOptions {
+        memtable_entries: 100,
         ..options(1)
     };
     History::open(directory, options())
@@ -637,22 +647,22 @@ fn synced_journals(directory: &std::path::Path) {
         .0
         .close()
         .unwrap();
-    let promises = Arc::new(Promises::open(directory, 1).unwrap());
-    let journals = Journals {
+    let synced_lengths = Arc::new(SyncedLengths::open(directory, 1).unwrap());
+    let journals = JournalDirectory {
         directory: directory.to_owned(),
-        every: SyncEvery::Never,
-        promises,
+        every: SyncPolicy::Never,
+        synced_lengths,
     };
     for number in 1..=3 {
         let mut journal = journals.create(number, 10 * (number - 1)).unwrap();
         for at in 10 * (number - 1)..10 * number {
-            let added = Added {
+            let added = NewEntry {
                 print: Print([at; 4]),
                 sequence: at,
                 time: 1000,
                 id: format!("d{at}").into(),
             };
-            journal.append(&[Line::Add(added)]).unwrap();
+            journal.append(&[JournalRecord::Add(added)]).unwrap();
         }
         journal.finish().unwrap();
     }
@@ -738,7 +748,7 @@ fn promises_that_are_missing_or_altered_are_made_again() {
     for is_missing in [true, false] {
         let directory = tempfile::tempdir().unwrap();
         synced_journals(directory.path());
-        let path = directory.path().join(super::promises::NAME);
+        let path = directory.path().join(super::store::synced_lengths::NAME);
         if is_missing {
             std::fs::remove_file(&path).unwrap()
         } else {
@@ -786,17 +796,17 @@ fn promises_that_are_missing_or_altered_are_made_again() {
 /// Through several files, with every kind of entry in them.
 #[test]
 fn a_whole_history_is_verified_and_counted() {
-    let (mut prints, wanted) = (
+    let (mut prints, limits) = (
         many(2500, 6),
-        Wanted {
-            least: Ratio::ALL,
+        MatchLimits {
+            min_similarity: Ratio::ALL,
             top: 1,
         },
     );
     (0..200).for_each(|at| prints[10 * at + 1] = prints[3]);
     let directory = tempfile::tempdir().unwrap();
     let mut history = History::open(directory.path(), options(2)).unwrap().0;
-    ask(&mut history, &prints, 0, &wanted);
+    ask(&mut history, &prints, 0, &limits);
     (0..40).for_each(|number| assert_eq!(history.remove(&format!("d{}", 60 * number)).unwrap(), 1));
     history.close().unwrap();
     let stats = verify(directory.path()).unwrap();
@@ -830,17 +840,17 @@ fn the_removal_of_a_lost_entry_is_not_that_of_another() {
         .0
         .close()
         .unwrap();
-    let manifest = Manifest {
+    let manifest = HistoryManifest {
         removed: vec![0, 1],
-        ..Manifest::read(directory.path()).unwrap().unwrap()
+        ..HistoryManifest::read(directory.path()).unwrap().unwrap()
     };
     manifest.commit(directory.path()).unwrap();
     let (mut history, _) = History::open(directory.path(), options(1)).unwrap();
-    let wanted = Wanted {
-        least: Ratio::ALL,
+    let limits = MatchLimits {
+        min_similarity: Ratio::ALL,
         top: 1,
     };
-    let answers = ask(&mut history, &[Print([5; 4]), Print([5; 4])], 0, &wanted);
+    let answers = ask(&mut history, &[Print([5; 4]), Print([5; 4])], 0, &limits);
     assert_eq!(answers[1].matches[0].id, "d0");
     history.close().unwrap();
 }
@@ -849,11 +859,11 @@ fn the_removal_of_a_lost_entry_is_not_that_of_another() {
 #[test]
 #[ignore = "it measures; see scripts/bench/history"]
 fn scan_against_memory() {
-    let some: Vec<Body> = many(1 << 20, 3)
+    let some: Vec<PrintBody> = many(1 << 20, 3)
         .iter()
         .map(|print| split(print).1)
         .collect();
-    let bodies: Vec<Body> = some
+    let bodies: Vec<PrintBody> = some
         .iter()
         .copied()
         .cycle()
@@ -868,7 +878,7 @@ fn scan_against_memory() {
         (0..7).map(|_| one(work)).fold(f64::INFINITY, f64::min)
     };
     let sum = best(&mut || {
-        let add = |sum: u64, body: &Body| {
+        let add = |sum: u64, body: &PrintBody| {
             words_of(body)
                 .iter()
                 .fold(sum, |sum, word| sum.wrapping_add(*word))
@@ -876,7 +886,8 @@ fn scan_against_memory() {
         std::hint::black_box(bodies.iter().fold(0, add));
     });
     let asked = Print([5; 4]);
-    let scan = best(&mut || super::scan::scan(&bodies, &asked, 8, &mut |_, _| Ok(8)).unwrap());
+    let scan =
+        best(&mut || super::search::scan::scan(&bodies, &asked, 8, &mut |_, _| Ok(8)).unwrap());
     let rate = |seconds: f64| (BODY_BYTES * bodies.len()) as f64 / seconds / 1e9;
     eprintln!(
         "| a plain sum, GB/s | the scan, GB/s | the scan takes |\n| ---: | ---: | ---: |\n| {:.1} | {:.1} | {:.2} × |",

@@ -3,7 +3,7 @@
 
 mod made;
 
-use dedup::{text::stream::Print, base::files::{Sealed, SealedWriter}, history::{History, Options, Request, Wanted}, index::FileSeal};
+use dedup::{text::stream::Print, base::files::{Sealed, SealedWriter}, history::{History, StoreOptions, Request, MatchLimits}, index::FileSeal};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use std::{io::Write, sync::OnceLock};
@@ -16,9 +16,9 @@ fn template() -> &'static (Vec<u8>, Value) {
     static TEMPLATE: OnceLock<(Vec<u8>, Value)> = OnceLock::new();
     TEMPLATE.get_or_init(|| {
         let directory = tempfile::tempdir().expect("a directory");
-        let options = Options { young_entries: ENTRIES as u32, ..Options::default() };
+        let options = StoreOptions { memtable_entries: ENTRIES as u32, ..StoreOptions::default() };
         let (mut history, _) = History::open(directory.path(), options).expect("a history");
-        let wanted = Wanted { least: "1".parse().expect("a ratio"), top: 1 };
+        let wanted = MatchLimits { min_similarity: "1".parse().expect("a ratio"), top: 1 };
         for number in 0..ENTRIES {
             let word = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let print = Some(Print([word, !word, word.rotate_left(17), number]));

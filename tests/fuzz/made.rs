@@ -1,6 +1,6 @@
 //! A history whose checksums are right, whatever is in it: or no input would get past them.
 
-use dedup::{text::stream::Print, history::{History, Options, Request, Wanted}};
+use dedup::{text::stream::Print, history::{History, StoreOptions, Request, MatchLimits}};
 use std::{fs, path::Path};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -45,13 +45,13 @@ pub fn ask(directory: &Path) {
         write(directory, "synced", synced());
     }
     let _ = dedup::history::verify(directory);
-    let options = Options { read_only: true, ..Options::default() };
+    let options = StoreOptions { read_only: true, ..StoreOptions::default() };
     let Ok((mut history, _)) = History::open(directory, options) else { return };
     let prints = [Print([0; 4]), Print([5; 4]), Print([u64::MAX; 4])];
     let requests = prints.map(|print| Request { id: "x", print: Some(print), add: false });
-    for least in ["0", "0.8", "1"] {
-        let Ok(least) = least.parse() else { return };
-        let _ = history.ask(&requests, &Wanted { least, top: 2 });
+    for min_similarity in ["0", "0.8", "1"] {
+        let Ok(min_similarity) = min_similarity.parse() else { return };
+        let _ = history.ask(&requests, &MatchLimits { min_similarity, top: 2 });
     }
 }
 

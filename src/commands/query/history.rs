@@ -8,8 +8,11 @@ use crate::{
     blot::DocumentPrinter,
     commands::{Asked, Gathered, Settings, Stage, Watch, flaws::Flaws, run},
     history::{
-        self, History, Request, Wanted,
-        online::{self, Answering, Of, Reply, Tell, ensure_id_is_short, put_reply},
+        self, History, MatchLimits, Request,
+        backend::{
+            self, BackendSource, HistoryBackend, MatchReply, ProblemReporter, ensure_id_is_short,
+            put_reply,
+        },
     },
     text::{
         corpus::{Account, Chunk, Flaw, Item, Reader, Source, Textless, copy_lines},
@@ -28,14 +31,14 @@ use std::{
 
 #[derive(Clone)]
 pub struct HistoryOptions {
-    pub of: Of,
+    pub of: BackendSource,
     /// None: that of the stream that comes in, or of the history.
     pub tokenizer: Option<Tokenizer>,
-    pub wanted: Wanted,
+    pub wanted: MatchLimits,
     /// Documents are added, so that later ones are compared with them, too.
     pub add: bool,
     /// Is told what was lost, to a crash or on the way to a server.
-    pub tell: Tell,
+    pub tell: ProblemReporter,
 }
 
 /// Writes the best matches of each document in the order of the documents, and adds them to the history. There may be none: documents come when they come.
@@ -154,7 +157,7 @@ struct Pass<'l, W> {
 
 impl<W: Write> Pass<'_, W> {
     /// Writes the lines of the next documents that are like nothing, and all lines up to the first document after them.
-    fn pass(&mut self, replies: &[Reply]) -> Result<()> {
+    fn pass(&mut self, replies: &[MatchReply]) -> Result<()> {
         self.kept.clear();
         while let Some((line, document)) = self.lines.lines.get(self.next_line) {
             let reply = document.map(|document| replies.get(document - self.next_document));
@@ -182,11 +185,11 @@ impl<W: Write> Pass<'_, W> {
 /// Removes all entries that have one of these ids; says how many they were, and tells each id that has none.
 pub fn remove_from_history(
     directory: &Path,
-    options: &history::Options,
+    options: &history::StoreOptions,
     ids: impl Iterator<Item = Result<String>>,
     watch: &mut dyn Watch,
 ) -> Result<(u64, u64)> {
-    history::ensure_is(directory)?;
+    history::ensure_history_exists(directory)?;
     let (mut history, notes) = History::open(directory, options.clone())?;
     notes.iter().for_each(|note| watch.problem(note));
     let (mut removed, mut unknown) = (0, 0);
@@ -210,7 +213,7 @@ pub fn remove_from_history(
 fn open(
     options: &HistoryOptions,
     settings: &Settings,
-) -> Result<(Source, DocumentPrinter, Box<dyn Answering>)> {
+) -> Result<(Source, DocumentPrinter, Box<dyn HistoryBackend>)> {
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     let first = source.first_header().cloned();
     let is_told = options.tokenizer.is_some()
@@ -223,7 +226,7 @@ fn open(
     scheme
         .clone()
         .map_or(Ok(()), |scheme| DocumentPrinter::new(scheme).map(drop))?;
-    let history = online::open(&options.of, scheme, options.wanted, &options.tell)?;
+    let history = backend::open(&options.of, scheme, options.wanted, &options.tell)?;
     let prints = DocumentPrinter::new(history.scheme().clone())?;
     prints.expect_in(&mut source);
     Ok((source, prints, history))

@@ -1,12 +1,12 @@
 //! One client: what came of a line that is not whole, and the answers that it has not taken.
 
 use super::{
-    readers::Piece,
-    request::{Asked, RequestReader},
+    line_readers::LineBlock,
+    request_reader::{RequestReader, ServiceRequest},
 };
 use crate::{
     base::codec::empty,
-    history::online::{LINE_BYTES, Stream},
+    history::backend::{Connection, LINE_BYTES},
 };
 use std::{
     io::{self, Read},
@@ -24,7 +24,7 @@ const SHORT_BYTES: usize = 1 << 10;
 
 /// How far a conversation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum ClientPhase {
     /// Lines come.
     Open,
     /// No more is read; answers to what was read are still due.
@@ -35,10 +35,10 @@ pub enum Phase {
     Gone,
 }
 
-pub struct Client {
+pub struct ServiceClient {
     number: usize,
-    stream: Stream,
-    pub phase: Phase,
+    stream: Connection,
+    pub phase: ClientPhase,
     /// What came of a line that is not whole.
     input: Vec<u8>,
     /// The number of the last line.
@@ -68,18 +68,18 @@ pub struct Client {
 }
 
 /// What came.
-pub enum Came {
+pub enum Received {
     Nothing,
     Bytes(usize),
     End,
 }
 
-impl Client {
-    pub fn new(number: usize, stream: Stream) -> Self {
+impl ServiceClient {
+    pub fn new(number: usize, stream: Connection) -> Self {
         Self {
             number,
             stream,
-            phase: Phase::Open,
+            phase: ClientPhase::Open,
             input: Vec::new(),
             line: 0,
             output: Vec::new(),
@@ -126,7 +126,7 @@ impl Client {
 
     /// Whether what comes would be read, if there is memory for it.
     pub fn is_listened_to(&self) -> bool {
-        self.phase == Phase::Open
+        self.phase == ClientPhase::Open
             && self.away.is_none()
             && self.answers < MOST_ANSWERS
             && self.unsent().len() < MOST_BYTES
@@ -152,26 +152,26 @@ impl Client {
     }
 
     /// Reads what has come, as far as it goes into the block.
-    pub fn receive(&mut self, block: &mut [u8]) -> Came {
+    pub fn receive(&mut self, block: &mut [u8]) -> Received {
         loop {
             match (&self.stream).read(block) {
                 Ok(0) => {
                     self.is_at_end = true;
-                    return Came::End;
+                    return Received::End;
                 }
                 Ok(count) => {
                     // If there was less than there was room for, that was all; but its end is told only once.
                     self.can_read = count == block.len() || self.is_closed;
-                    return Came::Bytes(count);
+                    return Received::Bytes(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.can_read = false;
-                    return Came::Nothing;
+                    return Received::Nothing;
                 }
                 Err(_) => {
-                    self.phase = Phase::Gone;
-                    return Came::Nothing;
+                    self.phase = ClientPhase::Gone;
+                    return Received::Nothing;
                 }
             }
         }
@@ -179,8 +179,8 @@ impl Client {
 
     /// Reads what still comes, and lets it be.
     pub fn ignore(&mut self, block: &mut [u8]) {
-        if self.can_read && matches!(self.receive(block), Came::End) {
-            self.phase = Phase::Gone;
+        if self.can_read && matches!(self.receive(block), Received::End) {
+            self.phase = ClientPhase::Gone;
         }
     }
 
@@ -190,8 +190,8 @@ impl Client {
         &mut self,
         block: &mut [u8],
         reader: &mut RequestReader,
-        mut asked: impl FnMut(Asked),
-    ) -> Option<Piece> {
+        mut asked: impl FnMut(ServiceRequest),
+    ) -> Option<LineBlock> {
         let Some(last) = memchr::memrchr(b'\n', block) else {
             self.take_part(block);
             if self.input.len() > LINE_BYTES {
@@ -224,9 +224,9 @@ impl Client {
     pub fn take_end(
         &mut self,
         reader: &mut RequestReader,
-        mut asked: impl FnMut(Asked),
-    ) -> Option<Piece> {
-        self.phase = Phase::Closing;
+        mut asked: impl FnMut(ServiceRequest),
+    ) -> Option<LineBlock> {
+        self.phase = ClientPhase::Closing;
         let mut line = std::mem::take(&mut self.input);
         if line.len() > SHORT_BYTES {
             return Some(self.send_away(line));
@@ -244,7 +244,7 @@ impl Client {
         &mut self,
         lines: &mut [u8],
         reader: &mut RequestReader,
-        mut asked: impl FnMut(Asked),
+        mut asked: impl FnMut(ServiceRequest),
     ) -> usize {
         let mut at = 0;
         while let Some(length) =
@@ -260,9 +260,9 @@ impl Client {
         at
     }
 
-    fn send_away(&mut self, lines: Vec<u8>) -> Piece {
+    fn send_away(&mut self, lines: Vec<u8>) -> LineBlock {
         self.away = Some(lines.capacity());
-        Piece {
+        LineBlock {
             client: self.number,
             lines,
             first_line: self.line + 1,
@@ -276,10 +276,10 @@ impl Client {
     }
 
     /// Listens no more; this is why.
-    pub fn refuse(&mut self, what: &str) -> Asked {
+    pub fn refuse(&mut self, what: &str) -> ServiceRequest {
         self.input = Vec::new();
-        self.phase = Phase::Closing;
-        Asked::Wrong(format!(
+        self.phase = ClientPhase::Closing;
+        ServiceRequest::Wrong(format!(
             "line {}: {what}; the connection is closed",
             self.line + 1
         ))
@@ -292,7 +292,7 @@ impl Client {
         } else {
             0
         };
-        if self.phase != Phase::Gone && written < lines.len() {
+        if self.phase != ClientPhase::Gone && written < lines.len() {
             self.output.extend_from_slice(&lines[written..]);
             self.answers += count_lines(&lines[written..]);
         }
@@ -304,7 +304,7 @@ impl Client {
         let written = self.send(&output[self.taken..]);
         self.answers -= count_lines(&output[self.taken..self.taken + written]);
         self.taken += written;
-        if self.taken == output.len() || self.phase == Phase::Gone {
+        if self.taken == output.len() || self.phase == ClientPhase::Gone {
             (self.taken, self.answers) = (0, 0);
             empty(&mut output);
         } else if self.taken > output.len() / 2 {
@@ -317,11 +317,11 @@ impl Client {
     /// Says how much was taken.
     fn send(&mut self, bytes: &[u8]) -> usize {
         let mut written = 0;
-        while self.phase != Phase::Gone && self.can_write && written < bytes.len() {
+        while self.phase != ClientPhase::Gone && self.can_write && written < bytes.len() {
             match self.stream.write_now(&bytes[written..]) {
                 Ok(0) => self.can_write = false,
                 Ok(count) => written += count,
-                Err(_) => self.phase = Phase::Gone,
+                Err(_) => self.phase = ClientPhase::Gone,
             }
         }
         written
@@ -331,9 +331,9 @@ impl Client {
     pub fn leave(&mut self) {
         self.stream.shut(Shutdown::Write);
         self.phase = if self.is_at_end {
-            Phase::Gone
+            ClientPhase::Gone
         } else {
-            Phase::Leaving
+            ClientPhase::Leaving
         };
     }
 }
@@ -346,7 +346,7 @@ fn count_lines(lines: &[u8]) -> usize {
 mod tests {
     use super::*;
     use crate::{
-        history::{Ratio, Wanted},
+        history::{MatchLimits, Ratio},
         text::{
             corpus,
             scheme::PrintScheme,
@@ -356,10 +356,10 @@ mod tests {
     use proptest::prelude::*;
     use std::os::unix::net::UnixStream;
 
-    fn client() -> (Client, UnixStream) {
+    fn client() -> (ServiceClient, UnixStream) {
         let (own, other) = UnixStream::pair().unwrap();
         own.set_nonblocking(true).unwrap();
-        (Client::new(7, Stream::Unix(own)), other)
+        (ServiceClient::new(7, Connection::Unix(own)), other)
     }
 
     fn reader() -> RequestReader {
@@ -369,8 +369,8 @@ mod tests {
         RequestReader::new(
             &corpus::Options::default(),
             &scheme,
-            Wanted {
-                least: Ratio::ALL,
+            MatchLimits {
+                min_similarity: Ratio::ALL,
                 top: 1,
             },
         )
@@ -392,7 +392,7 @@ mod tests {
         #[test]
         fn lines_are_the_same_however_they_come(lines in prop::collection::vec(line(), 0..20), cuts in prop::collection::vec(1_usize..3000, 1..40)) {
             let (mut all, mut reader) = (lines.join("\n").into_bytes(), reader());
-            let expected: Vec<Asked> = (1..).zip(&lines).filter_map(|(number, line)| reader.read(&mut line.clone().into_bytes(), number)).collect();
+            let expected: Vec<ServiceRequest> = (1..).zip(&lines).filter_map(|(number, line)| reader.read(&mut line.clone().into_bytes(), number)).collect();
             let ((mut client, _other), mut found, mut cuts, mut left) = (client(), Vec::new(), cuts.into_iter().cycle(), &mut all[..]);
             loop {
                 let (block, later) = left.split_at_mut(cuts.next().unwrap_or(1).min(left.len()));

@@ -1,10 +1,10 @@
 //! All clients: whose turn it is, who waits for memory, and who takes too long.
 
 use super::{
-    client::{Client, Phase},
+    client::{ClientPhase, ServiceClient},
     engine::put_error,
 };
-use crate::history::online::Stream;
+use crate::history::backend::Connection;
 use std::{
     collections::{BTreeSet, VecDeque},
     time::{Duration, Instant},
@@ -18,8 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub const READ_BYTES: usize = 32 << 10;
 
 /// Clients by number; the numbers of those who went are given to others.
-pub struct Clients {
-    all: Vec<Option<Client>>,
+pub struct ServiceClients {
+    all: Vec<Option<ServiceClient>>,
     free: Vec<usize>,
     /// Those of whom something can be read or written.
     turns: VecDeque<usize>,
@@ -33,7 +33,7 @@ pub struct Clients {
     pub refused: usize,
 }
 
-impl Clients {
+impl ServiceClients {
     pub fn new(most_bytes: usize) -> Self {
         Self {
             all: Vec::new(),
@@ -53,12 +53,12 @@ impl Clients {
     }
 
     /// Takes one in; its number is [`Self::next_number`].
-    pub fn add(&mut self, stream: Stream) -> usize {
+    pub fn add(&mut self, stream: Connection) -> usize {
         let number = self.next_number();
         if self.free.pop().is_none() {
             self.all.push(None);
         }
-        self.all[number] = Some(Client::new(number, stream));
+        self.all[number] = Some(ServiceClient::new(number, stream));
         self.take_turn(number);
         number
     }
@@ -68,14 +68,14 @@ impl Clients {
         let mut line = Vec::new();
         put_error(&mut line, why);
         if let Some(client) = self.get(number) {
-            (client.is_refused, client.phase) = (true, Phase::Closing);
+            (client.is_refused, client.phase) = (true, ClientPhase::Closing);
             client.answer(&line);
             self.refused += 1;
         }
         self.settle(number);
     }
 
-    pub fn get(&mut self, number: usize) -> Option<&mut Client> {
+    pub fn get(&mut self, number: usize) -> Option<&mut ServiceClient> {
         self.all.get_mut(number)?.as_mut()
     }
 
@@ -112,13 +112,13 @@ impl Clients {
     }
 
     /// Whether there is memory to read from a client.
-    fn has_room(&self, client: &Client) -> bool {
-        let wanted = client.excess(READ_BYTES);
-        wanted == 0 || self.used_bytes - client.counted + wanted <= self.most_bytes
+    fn has_room(&self, client: &ServiceClient) -> bool {
+        let limits = client.excess(READ_BYTES);
+        limits == 0 || self.used_bytes - client.counted + limits <= self.most_bytes
     }
 
     /// The client, if it can be read from now. One that wants to be, and cannot for want of memory, is waited for, for a while.
-    pub fn readable(&mut self, number: usize) -> Option<&mut Client> {
+    pub fn readable(&mut self, number: usize) -> Option<&mut ServiceClient> {
         let client = self.all.get(number)?.as_ref()?;
         if !client.can_read || !client.is_listened_to() {
             return None;
@@ -142,9 +142,9 @@ impl Clients {
         let Some(client) = self.get(number) else {
             return;
         };
-        if client.phase == Phase::Closing && client.is_answered() {
+        if client.phase == ClientPhase::Closing && client.is_answered() {
             client.leave();
-            if client.phase == Phase::Leaving {
+            if client.phase == ClientPhase::Leaving {
                 self.set_deadline(number, Some(Instant::now() + LAST_WAIT));
             }
         }
@@ -153,16 +153,16 @@ impl Clients {
             return;
         };
         match client.phase {
-            Phase::Gone if client.is_idle() => self.remove(number),
+            ClientPhase::Gone if client.is_idle() => self.remove(number),
             // Who waits for memory gets a turn when there is some.
-            Phase::Open
+            ClientPhase::Open
                 if client.can_read
                     && client.is_listened_to()
                     && !self.starving.contains(&number) =>
             {
                 self.take_turn(number)
             }
-            Phase::Leaving if client.can_read => self.take_turn(number),
+            ClientPhase::Leaving if client.can_read => self.take_turn(number),
             _ => {}
         }
     }
@@ -237,7 +237,7 @@ mod tests {
     use std::{io::Write, os::unix::net::UnixStream};
 
     /// A turn of a client that sends a line without an end: whether it was read from.
-    fn attend(clients: &mut Clients) -> bool {
+    fn attend(clients: &mut ServiceClients) -> bool {
         let number = clients.next_turn().unwrap();
         let is_read = clients.readable(number).map(|client| {
             client.take_part(&[b'x'; READ_BYTES]);
@@ -250,14 +250,14 @@ mod tests {
     /// Nobody is asked again and again whether there is memory by now: it gets its turn when there is.
     #[test]
     fn who_waits_for_memory_sleeps_until_there_is_some() {
-        let mut clients = Clients::new(1 << 20);
+        let mut clients = ServiceClients::new(1 << 20);
         let mut others = Vec::new();
         for _ in 0..2 {
             let (own, mut other) = UnixStream::pair().unwrap();
             own.set_nonblocking(true).unwrap();
             other.write_all(b"x").unwrap();
             others.push(other);
-            clients.add(Stream::Unix(own));
+            clients.add(Connection::Unix(own));
         }
         let mut reads = 0;
         while clients.turns() > 0 {
@@ -267,7 +267,7 @@ mod tests {
         assert!(clients.used_bytes <= 1 << 20 && clients.starving.len() == 2);
         assert!(clients.first_deadline().is_some());
         // The other one goes.
-        clients.get(0).unwrap().phase = Phase::Gone;
+        clients.get(0).unwrap().phase = ClientPhase::Gone;
         clients.settle(0);
         assert_eq!(
             (clients.turns(), clients.connected(), clients.starving.len()),

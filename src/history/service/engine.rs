@@ -1,11 +1,11 @@
 //! Who answers.
 
-use super::{request::Asked, server::Options};
+use super::{request_reader::ServiceRequest, server::ServiceOptions};
 use crate::{
     base::error::{Error, Result},
     history::{
-        Likeness, Ratio, Request,
-        online::{Answering, Found, put_reply},
+        PrintSimilarity, Ratio, Request,
+        backend::{HistoryBackend, ReplyMatch, put_reply},
     },
     report::{Format, put_id},
 };
@@ -21,23 +21,23 @@ const MOST_BATCH: usize = 1024;
 const LONG: Duration = Duration::from_millis(40);
 
 /// A request, and the number of the client who waits for its answer.
-pub struct Job {
+pub struct PendingRequest {
     pub client: usize,
-    pub asked: Asked,
+    pub asked: ServiceRequest,
 }
 
 /// Answers as long as it can; after an error there is no other answer than that.
-pub struct Engine<'o> {
+pub struct AnswerEngine<'o> {
     /// None when it has failed, or is closed.
-    answering: Option<Box<dyn Answering>>,
-    options: &'o Options,
+    answering: Option<Box<dyn HistoryBackend>>,
+    options: &'o ServiceOptions,
     /// So many are answered together.
     pub most: usize,
     failed: Option<Error>,
 }
 
-impl<'o> Engine<'o> {
-    pub fn new(answering: Box<dyn Answering>, options: &'o Options) -> Self {
+impl<'o> AnswerEngine<'o> {
+    pub fn new(answering: Box<dyn HistoryBackend>, options: &'o ServiceOptions) -> Self {
         Self {
             answering: Some(answering),
             options,
@@ -51,7 +51,7 @@ impl<'o> Engine<'o> {
     }
 
     /// A line for each.
-    pub fn answer(&mut self, jobs: &[Job]) -> Lines {
+    pub fn answer(&mut self, jobs: &[PendingRequest]) -> AnswerLines {
         if let Some(answering) = &mut self.answering {
             let start = Instant::now();
             let answered = panic::catch_unwind(AssertUnwindSafe(|| {
@@ -68,7 +68,7 @@ impl<'o> Engine<'o> {
                 Err(error) => (self.answering, self.failed) = (None, Some(error)),
             }
         }
-        let mut lines = Lines::default();
+        let mut lines = AnswerLines::default();
         let error = self
             .failed
             .as_ref()
@@ -83,7 +83,7 @@ impl<'o> Engine<'o> {
     pub fn close(&mut self) -> Result<()> {
         match (self.failed.take(), self.answering.take()) {
             (Some(error), _) => Err(error),
-            (None, answering) => answering.map_or(Ok(()), Answering::close),
+            (None, answering) => answering.map_or(Ok(()), HistoryBackend::close),
         }
     }
 }
@@ -102,12 +102,12 @@ fn next_batch(most: usize, count: usize, took: Duration) -> usize {
 
 /// Lines, and where each ends.
 #[derive(Default)]
-pub struct Lines {
+pub struct AnswerLines {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Lines {
+impl AnswerLines {
     fn put(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
         put(&mut self.bytes);
         self.ends.push(self.bytes.len());
@@ -120,43 +120,47 @@ impl Lines {
     }
 }
 
-fn answer(answering: &mut dyn Answering, options: &Options, jobs: &[Job]) -> Result<Lines> {
-    let mut lines = Lines::default();
-    let is_like = |job: &Job| matches!(job.asked, Asked::Like { .. });
+fn answer(
+    answering: &mut dyn HistoryBackend,
+    options: &ServiceOptions,
+    jobs: &[PendingRequest],
+) -> Result<AnswerLines> {
+    let mut lines = AnswerLines::default();
+    let is_like = |job: &PendingRequest| matches!(job.asked, ServiceRequest::Like { .. });
     for run in jobs.chunk_by(|one, two| is_like(one) && is_like(two)) {
         match &run[0].asked {
-            Asked::Like { .. } => ask(answering, options, run, &mut lines)?,
-            Asked::Remove(_) if !options.add => lines.put(|out| {
+            ServiceRequest::Like { .. } => ask(answering, options, run, &mut lines)?,
+            ServiceRequest::Remove(_) if !options.add => lines.put(|out| {
                 put_error(
                     out,
                     "nothing can be removed: the history is only read (--no-add)",
                 )
             }),
-            Asked::Remove(id) => {
+            ServiceRequest::Remove(id) => {
                 let removed = answering.remove(id)?;
                 lines.put(|out| removed.put(out));
             }
-            Asked::Hello => lines.put(|out| answering.hello().put(out)),
-            Asked::Wrong(what) => lines.put(|out| put_error(out, what)),
+            ServiceRequest::HelloReply => lines.put(|out| answering.hello().put(out)),
+            ServiceRequest::Wrong(what) => lines.put(|out| put_error(out, what)),
         }
     }
     Ok(lines)
 }
 
 fn ask(
-    answering: &mut dyn Answering,
-    options: &Options,
-    run: &[Job],
-    lines: &mut Lines,
+    answering: &mut dyn HistoryBackend,
+    options: &ServiceOptions,
+    run: &[PendingRequest],
+    lines: &mut AnswerLines,
 ) -> Result<()> {
     let mut requests = Vec::with_capacity(run.len());
     let mut terms = Vec::with_capacity(run.len());
     for job in run {
-        if let Asked::Like {
+        if let ServiceRequest::Like {
             id,
             print,
             add,
-            least,
+            min_similarity,
             top,
         } = &job.asked
         {
@@ -165,25 +169,27 @@ fn ask(
                 print: *print,
                 add: options.add && add.unwrap_or(true),
             });
-            terms.push((*add == Some(true) && !options.add, *least, *top));
+            terms.push((*add == Some(true) && !options.add, *min_similarity, *top));
         }
     }
     let replies = answering.ask(&requests)?;
-    for ((request, mut reply), (is_refused, least, top)) in requests.iter().zip(replies).zip(terms)
+    for ((request, mut reply), (is_refused, min_similarity, top)) in
+        requests.iter().zip(replies).zip(terms)
     {
         reply.is_left_out |= is_refused;
-        if let Some(least) = least {
-            reply.matches.retain(|found| reaches(found, least));
+        if let Some(min_similarity) = min_similarity {
+            reply.matches.retain(|found| reaches(found, min_similarity));
         }
         reply.matches.truncate(top.unwrap_or(usize::MAX));
-        lines.put(|out| put_reply(out, request.id, &reply, options.wanted.top > 1));
+        lines.put(|out| put_reply(out, request.id, &reply, options.limits.top > 1));
     }
     Ok(())
 }
 
 /// Exactly, though a similarity that a server has told has six decimals.
-fn reaches(found: &Found, least: Ratio) -> bool {
-    Likeness::from_similarity(found.similarity).is_none_or(|likeness| likeness.reaches(least))
+fn reaches(found: &ReplyMatch, min_similarity: Ratio) -> bool {
+    PrintSimilarity::from_similarity(found.similarity)
+        .is_none_or(|likeness| likeness.reaches(min_similarity))
 }
 
 /// `{"error":…}`

@@ -17,14 +17,14 @@
 //!
 //! A client that does not read its answers has a bounded number of them, and then is not read from: it stops only itself.
 //!
-//! Memory: for each client at most one line of [`crate::history::online::LINE_BYTES`], 1024 answers and those to what was read at once; for all
-//! together no more than [`Options::client_bytes`], and 256 KiB for each.
+//! Memory: for each client at most one line of [`crate::history::backend::LINE_BYTES`], 1024 answers and those to what was read at once; for all
+//! together no more than [`ServiceOptions::client_bytes`], and 256 KiB for each.
 
 mod client;
 mod clients;
 mod engine;
-mod readers;
-mod request;
+mod line_readers;
+mod request_reader;
 mod server;
 
-pub use server::{Options, Stop, serve};
+pub use server::{ServiceOptions, StopPipe, serve};

@@ -1,17 +1,17 @@
 //! Takes clients in, serves them in turn, and lets them go.
 
 use super::{
-    client::{Came, Phase},
-    clients::{Clients, READ_BYTES},
-    engine::{Engine, Job},
-    readers::Readers,
-    request::{Asked, RequestReader},
+    client::{ClientPhase, Received},
+    clients::{READ_BYTES, ServiceClients},
+    engine::{AnswerEngine, PendingRequest},
+    line_readers::LineReaders,
+    request_reader::{RequestReader, ServiceRequest},
 };
 use crate::{
     base::error::{Error, Result},
     history::{
-        Wanted,
-        online::{Address, Answering, Listener, Stream},
+        MatchLimits,
+        backend::{Connection, HistoryBackend, ServiceAddress, SocketListener},
     },
     text::corpus,
 };
@@ -37,8 +37,8 @@ const STOP: Token = Token(usize::MAX - 2);
 const READERS: Token = Token(usize::MAX - 3);
 
 #[derive(Debug, Clone)]
-pub struct Options {
-    pub address: Address,
+pub struct ServiceOptions {
+    pub address: ServiceAddress,
     /// Other machines may connect.
     pub allow_remote: bool,
     pub max_clients: usize,
@@ -50,16 +50,16 @@ pub struct Options {
     /// Documents are added, unless a request says that its own is not.
     pub add: bool,
     /// What answers have: with more than one match all of them, not only the best.
-    pub wanted: Wanted,
+    pub limits: MatchLimits,
 }
 
 /// Ends a server: a byte in a pipe, which a handler of signals may write.
-pub struct Stop {
+pub struct StopPipe {
     reader: PipeReader,
     pub writer: PipeWriter,
 }
 
-impl Stop {
+impl StopPipe {
     pub fn new() -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         Ok(Self { reader, writer })
@@ -70,19 +70,19 @@ impl Stop {
 ///
 /// `ready` is told where it listens, and how many entries there are.
 pub fn serve(
-    answering: Box<dyn Answering>,
-    options: &Options,
-    stop: Stop,
-    ready: impl FnOnce(&Address, u64),
+    answering: Box<dyn HistoryBackend>,
+    options: &ServiceOptions,
+    stop: StopPipe,
+    ready: impl FnOnce(&ServiceAddress, u64),
 ) -> Result<()> {
-    let reader = RequestReader::new(&options.reading, answering.scheme(), options.wanted)?;
-    let listener = Listener::bind(&options.address, options.allow_remote)?;
+    let reader = RequestReader::new(&options.reading, answering.scheme(), options.limits)?;
+    let listener = SocketListener::bind(&options.address, options.allow_remote)?;
     let address = listener
         .address()
         .map_err(|error| Error::io(&options.address, error))?;
     let entries = answering.hello().entries;
-    let mut server = Server::new(
-        Engine::new(answering, options),
+    let mut server = SocketServer::new(
+        AnswerEngine::new(answering, options),
         listener,
         reader,
         &stop,
@@ -95,32 +95,32 @@ pub fn serve(
 }
 
 /// All clients, and who answers them.
-struct Server<'o> {
+struct SocketServer<'o> {
     poll: Poll,
     events: Events,
-    options: &'o Options,
+    options: &'o ServiceOptions,
     /// None when nobody is taken in any more.
-    listener: Option<Listener>,
+    listener: Option<SocketListener>,
     can_accept: bool,
     /// Nobody is taken in before that.
     accepts_from: Option<Instant>,
-    clients: Clients,
+    clients: ServiceClients,
     reader: RequestReader,
-    readers: Readers,
-    engine: Engine<'o>,
+    readers: LineReaders,
+    engine: AnswerEngine<'o>,
     /// Requests that are not answered yet.
-    jobs: Vec<Job>,
+    jobs: Vec<PendingRequest>,
     block: Box<[u8]>,
     is_told_to_stop: bool,
 }
 
-impl<'o> Server<'o> {
+impl<'o> SocketServer<'o> {
     fn new(
-        engine: Engine<'o>,
-        listener: Listener,
+        engine: AnswerEngine<'o>,
+        listener: SocketListener,
         reader: RequestReader,
-        stop: &Stop,
-        options: &'o Options,
+        stop: &StopPipe,
+        options: &'o ServiceOptions,
     ) -> Result<Self> {
         let failed = |error| Error::io(&options.address, error);
         let poll = Poll::new().map_err(failed)?;
@@ -128,7 +128,8 @@ impl<'o> Server<'o> {
         watch(poll.registry(), &stop.reader, STOP, Interest::READABLE).map_err(failed)?;
         let waker = Waker::new(poll.registry(), READERS).map_err(failed)?;
         // If it cannot be woken, it is all the same at the next request.
-        let readers = Readers::start(options.threads.max(1), &reader, move || drop(waker.wake()))?;
+        let readers =
+            LineReaders::start(options.threads.max(1), &reader, move || drop(waker.wake()))?;
         Ok(Self {
             poll,
             events: Events::with_capacity(EVENTS),
@@ -136,7 +137,7 @@ impl<'o> Server<'o> {
             listener: Some(listener),
             can_accept: false,
             accepts_from: None,
-            clients: Clients::new(options.client_bytes),
+            clients: ServiceClients::new(options.client_bytes),
             reader,
             readers,
             engine,
@@ -161,9 +162,9 @@ impl<'o> Server<'o> {
             if let Some(client) = self
                 .clients
                 .get(number)
-                .filter(|client| client.phase == Phase::Open)
+                .filter(|client| client.phase == ClientPhase::Open)
             {
-                client.phase = Phase::Closing;
+                client.phase = ClientPhase::Closing;
             }
             self.clients.settle(number);
         }
@@ -253,7 +254,7 @@ impl<'o> Server<'o> {
     }
 
     /// Takes a client in, or tells it why not.
-    fn admit(&mut self, stream: Stream) {
+    fn admit(&mut self, stream: Connection) {
         let is_full = self.clients.connected() - self.clients.refused >= self.options.max_clients;
         let token = Token(self.clients.next_number());
         if is_full && self.clients.refused == MOST_REFUSED
@@ -283,15 +284,15 @@ impl<'o> Server<'o> {
             return;
         };
         client.flush();
-        if client.phase == Phase::Leaving {
+        if client.phase == ClientPhase::Leaving {
             client.ignore(&mut self.block);
         }
         if let Some(client) = self.clients.readable(number) {
             let (reader, block, mut asked) = (&mut self.reader, &mut self.block, Vec::new());
             let piece = match client.receive(block) {
-                Came::Nothing => None,
-                Came::End => client.take_end(reader, |one| asked.push(one)),
-                Came::Bytes(count) => {
+                Received::Nothing => None,
+                Received::End => client.take_end(reader, |one| asked.push(one)),
+                Received::Bytes(count) => {
                     client.take(&mut block[..count], reader, |one| asked.push(one))
                 }
             };
@@ -303,12 +304,15 @@ impl<'o> Server<'o> {
         self.clients.settle(number);
     }
 
-    fn ask(&mut self, client: usize, asked: Vec<Asked>) {
+    fn ask(&mut self, client: usize, asked: Vec<ServiceRequest>) {
         if let Some(client) = self.clients.get(client) {
             client.asked += asked.len();
         }
-        self.jobs
-            .extend(asked.into_iter().map(|asked| Job { client, asked }));
+        self.jobs.extend(
+            asked
+                .into_iter()
+                .map(|asked| PendingRequest { client, asked }),
+        );
     }
 
     /// Answers all that was asked, and hands the answers over, those of a client together.
@@ -341,14 +345,14 @@ impl<'o> Server<'o> {
             let Some(client) = self.clients.get(number) else {
                 continue;
             };
-            if client.phase == Phase::Open {
+            if client.phase == ClientPhase::Open {
                 let why = format!(
                     "all clients together have {most} bytes, which is the most (--client-memory); try again later"
                 );
                 let refused = client.refuse(&why);
                 self.ask(number, vec![refused]);
             } else {
-                client.phase = Phase::Gone;
+                client.phase = ClientPhase::Gone;
             }
             self.clients.settle(number);
         }
@@ -366,7 +370,7 @@ fn watch(
 }
 
 /// Notes what the system tells of a client.
-fn note(clients: &mut Clients, number: usize, event: &Event) {
+fn note(clients: &mut ServiceClients, number: usize, event: &Event) {
     if let Some(client) = clients.get(number) {
         client.can_read |= event.is_readable() || event.is_read_closed() || event.is_error();
         client.can_write |= event.is_writable() || event.is_write_closed() || event.is_error();
@@ -381,7 +385,7 @@ mod tests {
     use crate::{
         history::{
             Ratio, Request,
-            online::{Buckets, Hello, Removed, Reply},
+            backend::{CardinalityRange, HelloReply, MatchReply, RemovalReply},
         },
         text::{
             scheme::PrintScheme,
@@ -397,35 +401,35 @@ mod tests {
 
     struct Dies(PrintScheme);
 
-    impl Answering for Dies {
+    impl HistoryBackend for Dies {
         fn scheme(&self) -> &PrintScheme {
             &self.0
         }
 
-        fn hello(&self) -> Hello {
-            Hello {
+        fn hello(&self) -> HelloReply {
+            HelloReply {
                 scheme: self.0.to_string(),
-                buckets: Buckets::ALL,
+                buckets: CardinalityRange::ALL,
                 entries: 0,
                 min_similarity: 1.0,
                 top: 1,
             }
         }
 
-        fn ask(&mut self, _: &[Request<'_>]) -> Result<Vec<Reply>> {
+        fn ask(&mut self, _: &[Request<'_>]) -> Result<Vec<MatchReply>> {
             panic!("on purpose");
         }
 
         fn ask_and_deliver(
             &mut self,
             _: &[Request<'_>],
-            _: &mut dyn FnMut(&[Reply]) -> Result<()>,
+            _: &mut dyn FnMut(&[MatchReply]) -> Result<()>,
         ) -> Result<()> {
             panic!("on purpose");
         }
 
-        fn remove(&mut self, _: &str) -> Result<Removed> {
-            Ok(Removed::default())
+        fn remove(&mut self, _: &str) -> Result<RemovalReply> {
+            Ok(RemovalReply::default())
         }
 
         fn close(self: Box<Self>) -> Result<()> {
@@ -437,16 +441,16 @@ mod tests {
     #[test]
     fn a_panic_ends_the_server_and_is_told() {
         let directory = tempfile::tempdir().unwrap();
-        let options = Options {
-            address: Address::Unix(directory.path().join("s")),
+        let options = ServiceOptions {
+            address: ServiceAddress::Unix(directory.path().join("s")),
             allow_remote: false,
             max_clients: 4,
             client_bytes: 1 << 20,
             reading: corpus::Options::default(),
             threads: 1,
             add: true,
-            wanted: Wanted {
-                least: Ratio::ALL,
+            limits: MatchLimits {
+                min_similarity: Ratio::ALL,
                 top: 1,
             },
         };
@@ -458,11 +462,11 @@ mod tests {
             serve(
                 Box::new(Dies(scheme)),
                 &options,
-                Stop::new().unwrap(),
+                StopPipe::new().unwrap(),
                 |address, _| send.send(address.clone()).unwrap(),
             )
         });
-        assert!(matches!(ready.recv().unwrap(), Address::Unix(_)));
+        assert!(matches!(ready.recv().unwrap(), ServiceAddress::Unix(_)));
         let mut client = UnixStream::connect(directory.path().join("s")).unwrap();
         let mut sending = client.try_clone().unwrap();
         let sender = thread::spawn(move || {

@@ -1,0 +1,405 @@
+//! Where a server is: a Unix socket, or a port.
+
+use crate::base::error::{Error, Place, Result};
+use std::{
+    fmt, fs,
+    io::{self, Read, Write},
+    net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs},
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd},
+        unix::{
+            ffi::OsStrExt,
+            fs::{FileTypeExt, MetadataExt, PermissionsExt},
+            net::{UnixListener, UnixStream},
+        },
+    },
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
+
+/// How long it takes at most to see whether somebody listens.
+const LOOK: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServiceAddress {
+    Unix(PathBuf),
+    /// A host and a port.
+    Tcp(String),
+}
+
+impl fmt::Display for ServiceAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(host) => write!(f, "tcp:{host}"),
+        }
+    }
+}
+
+/// `unix:/run/dedup.sock`, `tcp:127.0.0.1:7000`
+impl FromStr for ServiceAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_host = |host: &str| {
+            host.rsplit_once(':')
+                .is_some_and(|(name, port)| !name.is_empty() && port.parse::<u16>().is_ok())
+        };
+        match text.split_once(':') {
+            Some(("unix", path)) if !path.is_empty() => Ok(Self::Unix(path.into())),
+            Some(("tcp", host)) if is_host(host) => Ok(Self::Tcp(host.to_owned())),
+            _ => Err(format!(
+                "'{text}' is neither unix:PATH nor tcp:HOST:PORT, such as tcp:127.0.0.1:7000"
+            )),
+        }
+    }
+}
+
+/// A connection, which one thread may read and another one write.
+#[derive(Debug)]
+pub enum Connection {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Connection {
+    /// Connects, or gives up after a while.
+    pub fn connect(address: &ServiceAddress, limit: Duration) -> io::Result<Self> {
+        match address {
+            ServiceAddress::Unix(path) => connect_unix(path, limit).map(Self::Unix),
+            ServiceAddress::Tcp(host) => {
+                let mut failed = io::Error::other("the name of the host has no address");
+                for socket in host.to_socket_addrs()? {
+                    match TcpStream::connect_timeout(&socket, limit) {
+                        Ok(stream) => return Self::over_tcp(stream),
+                        Err(error) => failed = error,
+                    }
+                }
+                Err(failed)
+            }
+        }
+    }
+
+    /// Lines are short, and somebody waits for each. A machine that went away without a word is noticed after some 90 seconds.
+    fn over_tcp(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        keep_alive(&stream)?;
+        Ok(Self::Tcp(stream))
+    }
+
+    pub fn set_read_limit(&self, limit: Duration) -> io::Result<()> {
+        // 0 would be for ever.
+        let limit = Some(limit.max(Duration::from_millis(1)));
+        match self {
+            Self::Unix(stream) => stream.set_read_timeout(limit),
+            Self::Tcp(stream) => stream.set_read_timeout(limit),
+        }
+    }
+
+    pub fn set_write_limit(&self, limit: Duration) -> io::Result<()> {
+        let limit = Some(limit.max(Duration::from_millis(1)));
+        match self {
+            Self::Unix(stream) => stream.set_write_timeout(limit),
+            Self::Tcp(stream) => stream.set_write_timeout(limit),
+        }
+    }
+
+    /// Writes as much as goes without waiting.
+    pub fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        #[cfg(target_vendor = "apple")]
+        let flags = libc::MSG_DONTWAIT;
+        #[cfg(not(target_vendor = "apple"))]
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: the bytes are borrowed, and the descriptor is open as long as the stream is.
+        let send = || unsafe {
+            libc::send(
+                self.as_fd().as_raw_fd(),
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                flags,
+            )
+        };
+        loop {
+            let Ok(count) = usize::try_from(send()) else {
+                match io::Error::last_os_error() {
+                    error if error.kind() == io::ErrorKind::Interrupted => continue,
+                    error if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+                    error => return Err(error),
+                }
+            };
+            return Ok(count);
+        }
+    }
+
+    pub fn shut(&self, how: Shutdown) {
+        // Whoever is gone already need not be told.
+        let _ = match self {
+            Self::Unix(stream) => stream.shutdown(how),
+            Self::Tcp(stream) => stream.shutdown(how),
+        };
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl Read for &Connection {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Connection::Unix(stream) => (&*stream).read(bytes),
+            Connection::Tcp(stream) => (&*stream).read(bytes),
+        }
+    }
+}
+
+impl Write for &Connection {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Connection::Unix(stream) => (&*stream).write(bytes),
+            Connection::Tcp(stream) => (&*stream).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A socket that waits for connections.
+#[derive(Debug)]
+pub enum SocketListener {
+    /// With its path and what tells its file from others.
+    Unix(UnixListener, PathBuf, (u64, u64)),
+    Tcp(TcpListener),
+}
+
+impl SocketListener {
+    /// Listens. Only this machine can connect, and with a Unix socket only this user, unless anybody is allowed to.
+    pub fn bind(address: &ServiceAddress, allow_remote: bool) -> Result<Self> {
+        match address {
+            ServiceAddress::Unix(path) => Self::bind_unix(path),
+            ServiceAddress::Tcp(host) => {
+                Self::bind_tcp(host, allow_remote).map_err(|error| Error::io(address, error))
+            }
+        }
+    }
+
+    fn bind_tcp(host: &str, allow_remote: bool) -> io::Result<Self> {
+        let sockets: Vec<_> = host.to_socket_addrs()?.collect();
+        if !allow_remote && sockets.iter().any(|socket| !socket.ip().is_loopback()) {
+            return Err(io::Error::other(
+                "other machines could ask, and nobody is asked for a password; use 127.0.0.1, or add --allow-remote",
+            ));
+        }
+        let listener = TcpListener::bind(&sockets[..])?;
+        listener.set_nonblocking(true)?;
+        Ok(Self::Tcp(listener))
+    }
+
+    /// The socket appears under its name when it can be used, and by nobody else: made in a directory of its own, and renamed.
+    fn bind_unix(path: &Path) -> Result<Self> {
+        ensure_free(path)?;
+        let failed = |error| Error::io(path.display(), error);
+        let parent = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        let private = tempfile::Builder::new()
+            .prefix(".s")
+            .rand_bytes(4)
+            .tempdir_in(parent)
+            .map_err(failed)?;
+        let beside = private.path().join("s");
+        let listener = UnixListener::bind(&beside).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        fs::set_permissions(&beside, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        fs::rename(&beside, path).map_err(failed)?;
+        let file = fs::symlink_metadata(path).map_err(failed)?;
+        Ok(Self::Unix(
+            listener,
+            path.to_owned(),
+            (file.dev(), file.ino()),
+        ))
+    }
+
+    /// Where it really listens: a port 0 has become another one.
+    pub fn address(&self) -> io::Result<ServiceAddress> {
+        match self {
+            Self::Unix(_, path, _) => Ok(ServiceAddress::Unix(path.clone())),
+            Self::Tcp(listener) => Ok(ServiceAddress::Tcp(listener.local_addr()?.to_string())),
+        }
+    }
+
+    /// The next connection, which waits for nothing; an error of the kind WouldBlock if there is none.
+    pub fn accept(&self) -> io::Result<Connection> {
+        match self {
+            Self::Unix(listener, ..) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                Ok(Connection::Unix(stream))
+            }
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                Connection::over_tcp(stream)
+            }
+        }
+    }
+}
+
+impl AsFd for SocketListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(listener, ..) => listener.as_fd(),
+            Self::Tcp(listener) => listener.as_fd(),
+        }
+    }
+}
+
+/// Nothing is left of a Unix socket; unless another process has put its own there meanwhile.
+impl Drop for SocketListener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path, own) = self
+            && fs::symlink_metadata(&*path).is_ok_and(|file| (file.dev(), file.ino()) == *own)
+        {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Has the system ask a peer that says nothing whether it is still there: after 60 seconds, and then each 10; the third time is the last.
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    let mut options = vec![(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)];
+    #[cfg(target_os = "linux")]
+    options.extend([
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 60),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 10),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3),
+    ]);
+    for (level, name, value) in options {
+        let (value, length): (libc::c_int, _) =
+            (value, size_of::<libc::c_int>() as libc::socklen_t);
+        // SAFETY: the descriptor is open as long as the stream is borrowed, and the value is as long as it is said to be.
+        let set = unsafe {
+            libc::setsockopt(
+                stream.as_raw_fd(),
+                level,
+                name,
+                (&raw const value).cast(),
+                length,
+            )
+        };
+        if set != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Connects, or gives up after a while: who listens and does not accept may have as many connections as it can have.
+fn connect_unix(path: &Path, limit: Duration) -> io::Result<UnixStream> {
+    let bytes = path.as_os_str().as_bytes();
+    // SAFETY: an address of zeros is one, without a name.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    if bytes.len() >= address.sun_path.len() {
+        let what = format!(
+            "a path of {} bytes, sockets have less than {}",
+            bytes.len(),
+            address.sun_path.len()
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    address
+        .sun_path
+        .iter_mut()
+        .zip(bytes)
+        .for_each(|(to, from)| *to = *from as libc::c_char);
+    // SAFETY: calls without pointers; the descriptor is new and nobody else's.
+    let stream = unsafe {
+        let descriptor = libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0);
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC);
+        UnixStream::from_raw_fd(descriptor)
+    };
+    // This holds for the connection itself, too.
+    stream.set_write_timeout(Some(limit.max(Duration::from_millis(1))))?;
+    // SAFETY: the address is as long as it is said to be.
+    let connected = unsafe {
+        libc::connect(
+            stream.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_un>() as libc::socklen_t,
+        )
+    };
+    if connected != 0 {
+        return Err(match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::WouldBlock => {
+                io::Error::new(io::ErrorKind::TimedOut, "it accepts no connection")
+            }
+            error => error,
+        });
+    }
+    stream.set_write_timeout(None)?;
+    Ok(stream)
+}
+
+/// Refuses a socket on which somebody listens, and a file that is none. One that a dead process left may be replaced.
+fn ensure_free(path: &Path) -> Result<()> {
+    let refused = |what: &str| Err(Error::damaged(Place::path(path), what));
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io(path.display(), error)),
+        Ok(file) if !file.file_type().is_socket() => {
+            return refused("is no socket; choose another name");
+        }
+        Ok(_) => {}
+    }
+    match connect_unix(path, LOOK) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::TimedOut => {
+            Err(Error::io(path.display(), error))
+        }
+        _ => refused("another process listens on it; stop that one, or choose another name"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_back_as_written() {
+        for text in [
+            "unix:a b",
+            "unix:/x:y",
+            "tcp:127.0.0.1:0",
+            "tcp:[::1]:7000",
+            "tcp:localhost:65535",
+        ] {
+            assert_eq!(text.parse::<ServiceAddress>().unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "unix:",
+            "tcp:",
+            "tcp:localhost",
+            "tcp::7000",
+            "tcp:x:65536",
+            "udp:x:1",
+            "/run/x",
+            "127.0.0.1:80",
+        ] {
+            assert!(text.parse::<ServiceAddress>().is_err(), "{text}");
+        }
+    }
+}

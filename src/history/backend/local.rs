@@ -1,0 +1,141 @@
+//! A history of this process.
+
+use super::{
+    CardinalityRange, HelloReply, HistoryBackend, MatchReply, ProblemReporter, RemovalReply,
+    ReplyMatch,
+};
+use crate::{
+    base::error::Result,
+    history::{Answer, History, MatchLimits, Request, StoreOptions},
+    text::{scheme::PrintScheme, stream::Print},
+};
+use std::path::Path;
+
+/// A history, and which prints are added to it.
+pub struct LocalHistory {
+    history: History,
+    buckets: CardinalityRange,
+    limits: MatchLimits,
+    tell: ProblemReporter,
+}
+
+impl LocalHistory {
+    /// Opens a history or makes one, and tells what of it was lost to a crash.
+    pub fn open(
+        directory: &Path,
+        options: StoreOptions,
+        buckets: CardinalityRange,
+        limits: MatchLimits,
+        tell: ProblemReporter,
+    ) -> Result<Self> {
+        let (history, notes) = History::open(directory, options)?;
+        notes.iter().for_each(|note| tell(note));
+        Ok(Self {
+            history,
+            buckets,
+            limits,
+            tell,
+        })
+    }
+
+    fn tell_notes(&mut self) {
+        self.history
+            .notes()
+            .iter()
+            .for_each(|note| (self.tell)(note));
+    }
+
+    fn keeps(&self, print: Option<Print>) -> bool {
+        print.is_none_or(|print| self.buckets.contains(print.cardinality()))
+    }
+
+    /// The same requests, of which only those are added that belong here.
+    fn kept<'r>(&self, requests: &[Request<'r>]) -> Vec<Request<'r>> {
+        requests
+            .iter()
+            .map(|request| Request {
+                add: request.add && self.keeps(request.print),
+                ..*request
+            })
+            .collect()
+    }
+}
+
+fn replies(
+    answers: Vec<Answer>,
+    requests: &[Request<'_>],
+    kept: &[Request<'_>],
+) -> Vec<MatchReply> {
+    let reply = |(answer, (asked, kept)): (Answer, (&Request<'_>, &Request<'_>))| {
+        let found = answer.matches.into_iter().map(|found| ReplyMatch {
+            similarity: found.likeness.similarity(),
+            id: found.id,
+        });
+        MatchReply {
+            matches: found.collect(),
+            is_left_out: asked.add && !kept.add,
+            missing: Vec::new(),
+        }
+    };
+    answers
+        .into_iter()
+        .zip(requests.iter().zip(kept))
+        .map(reply)
+        .collect()
+}
+
+impl HistoryBackend for LocalHistory {
+    fn scheme(&self) -> &PrintScheme {
+        self.history.scheme()
+    }
+
+    fn hello(&self) -> HelloReply {
+        HelloReply {
+            scheme: self.history.scheme().to_string(),
+            buckets: self.buckets,
+            entries: self.history.entries(),
+            min_similarity: self.limits.min_similarity.to_f64(),
+            top: self.limits.top,
+        }
+    }
+
+    fn ask(&mut self, requests: &[Request<'_>]) -> Result<Vec<MatchReply>> {
+        let kept = self.kept(requests);
+        let answers = self.history.ask(&kept, &self.limits)?;
+        self.tell_notes();
+        Ok(replies(answers, requests, &kept))
+    }
+
+    fn ask_and_deliver(
+        &mut self,
+        requests: &[Request<'_>],
+        deliver: &mut dyn FnMut(&[MatchReply]) -> Result<()>,
+    ) -> Result<()> {
+        let (kept, mut done) = (self.kept(requests), 0);
+        self.history
+            .ask_and_deliver(&kept, &self.limits, &mut |answers| {
+                let some = done..done + answers.len();
+                done = some.end;
+                deliver(&replies(answers, &requests[some.clone()], &kept[some]))
+            })?;
+        self.tell_notes();
+        Ok(())
+    }
+
+    fn remove(&mut self, id: &str) -> Result<RemovalReply> {
+        let count = self.history.remove(id)?;
+        self.tell_notes();
+        Ok(RemovalReply {
+            count,
+            missing: Vec::new(),
+        })
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.history
+            .close()?
+            .iter()
+            .for_each(|note| (self.tell)(note));
+        Ok(())
+    }
+}

@@ -1,0 +1,167 @@
+//! What is answered, and how it is written.
+
+use super::CardinalityRange;
+use crate::{
+    base::error::Result,
+    history::Request,
+    report::{Format, put_id, put_number},
+    text::scheme::PrintScheme,
+};
+use std::{io::Write, sync::Arc};
+
+/// Answers requests in order: each sees all that were added before it.
+pub trait HistoryBackend: Send {
+    fn scheme(&self) -> &PrintScheme;
+    fn hello(&self) -> HelloReply;
+    /// A reply for each request. Documents are stored when this returns.
+    fn ask(&mut self, requests: &[Request<'_>]) -> Result<Vec<MatchReply>>;
+    /// Hands replies to `deliver`, some at a time and in order, before their documents are stored: if the process dies or `deliver` fails,
+    /// no document is stored whose reply was not delivered. Servers that are asked elsewhere store them earlier.
+    fn ask_and_deliver(
+        &mut self,
+        requests: &[Request<'_>],
+        deliver: &mut dyn FnMut(&[MatchReply]) -> Result<()>,
+    ) -> Result<()>;
+    /// Removes all entries that have this id.
+    fn remove(&mut self, id: &str) -> Result<RemovalReply>;
+    /// Returns when all that was added is on disk.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// What was found, the best first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct MatchReply {
+    pub matches: Vec<ReplyMatch>,
+    /// It was to be added, and was not.
+    pub is_left_out: bool,
+    /// Who should have been asked, and could not be.
+    pub missing: Vec<Arc<str>>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplyMatch {
+    pub id: String,
+    pub similarity: f64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RemovalReply {
+    pub count: u64,
+    pub missing: Vec<Arc<str>>,
+}
+
+/// What one tells of itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HelloReply {
+    pub scheme: String,
+    pub buckets: CardinalityRange,
+    pub entries: u64,
+    pub min_similarity: f64,
+    pub top: usize,
+}
+
+impl HelloReply {
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let Self {
+            scheme,
+            buckets,
+            entries,
+            min_similarity,
+            top,
+        } = self;
+        out.extend_from_slice(b"{\"hello\":1,\"scheme\":");
+        put_id(out, Format::Ndjson, scheme);
+        let CardinalityRange { first, last } = buckets;
+        // WriterState to a vector cannot fail.
+        let _ = writeln!(
+            out,
+            ",\"buckets\":[{first},{last}],\"entries\":{entries},\"min_similarity\":{min_similarity},\"top\":{top}}}"
+        );
+    }
+}
+
+impl RemovalReply {
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let _ = write!(out, "{{\"removed\":{}", self.count);
+        put_missing(out, &self.missing);
+        out.extend_from_slice(b"}\n");
+    }
+}
+
+/// `{"doc":…,"best":{"doc":…,"similarity":…}}`, and all matches where more than one was asked for.
+pub fn put_reply(out: &mut Vec<u8>, id: &str, reply: &MatchReply, with_all: bool) {
+    out.extend_from_slice(b"{\"doc\":");
+    put_id(out, Format::Ndjson, id);
+    out.extend_from_slice(b",\"best\":");
+    match reply.matches.first() {
+        Some(best) => put_found(out, best),
+        None => out.extend_from_slice(b"null"),
+    }
+    if with_all {
+        out.extend_from_slice(b",\"matches\":[");
+        for (at, found) in reply.matches.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            put_found(out, found);
+        }
+        out.push(b']');
+    }
+    if reply.is_left_out {
+        out.extend_from_slice(b",\"added\":false");
+    }
+    put_missing(out, &reply.missing);
+    out.extend_from_slice(b"}\n");
+}
+
+fn put_found(out: &mut Vec<u8>, found: &ReplyMatch) {
+    out.extend_from_slice(b"{\"doc\":");
+    put_id(out, Format::Ndjson, &found.id);
+    out.extend_from_slice(b",\"similarity\":");
+    put_number(out, found.similarity);
+    out.push(b'}');
+}
+
+fn put_missing(out: &mut Vec<u8>, missing: &[Arc<str>]) {
+    for (at, name) in missing.iter().enumerate() {
+        out.extend_from_slice(if at == 0 { b",\"missing\":[" } else { b"," });
+        put_id(out, Format::Ndjson, name);
+    }
+    if !missing.is_empty() {
+        out.push(b']');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_usual_is_not_told() {
+        let found = |id: &str, similarity| ReplyMatch {
+            id: id.to_owned(),
+            similarity,
+        };
+        let mut reply = MatchReply {
+            matches: vec![found("b\"", 1.0), found("c", 0.9375)],
+            ..MatchReply::default()
+        };
+        let put = |reply: &MatchReply, with_all| {
+            let mut out = Vec::new();
+            put_reply(&mut out, "a", reply, with_all);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(
+            put(&MatchReply::default(), false),
+            "{\"doc\":\"a\",\"best\":null}\n"
+        );
+        assert_eq!(
+            put(&reply, false),
+            "{\"doc\":\"a\",\"best\":{\"doc\":\"b\\\"\",\"similarity\":1}}\n"
+        );
+        reply.is_left_out = true;
+        reply.missing = vec!["tcp:x:1".into(), "unix:y".into()];
+        let all = r#"{"doc":"a","best":{"doc":"b\"","similarity":1},"matches":[{"doc":"b\"","similarity":1},{"doc":"c","similarity":0.9375}],"added":false,"missing":["tcp:x:1","unix:y"]}"#;
+        assert_eq!(put(&reply, true), format!("{all}\n"));
+    }
+}

@@ -1,0 +1,430 @@
+//! What a line asks for.
+
+use crate::{
+    base::error::Result,
+    blot::DocumentPrinter,
+    history::{MatchLimits, Ratio, backend::ensure_id_is_short},
+    text::{
+        corpus::{self, Content, Item, ensure_utf8},
+        scheme::PrintScheme,
+        stream::{Blots, Header, Kind, Line, LineParser, Print, Tokens},
+    },
+};
+use memchr::memmem::Finder;
+use serde_json::value::RawValue;
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
+
+#[derive(Debug, PartialEq)]
+pub enum ServiceRequest {
+    /// What is a document like? It is added if that is said, or if nothing is said and that is usual.
+    Like {
+        id: Box<str>,
+        print: Option<Print>,
+        add: Option<bool>,
+        /// Less than the service gives: only matches from this similarity on, and at most this number of them.
+        min_similarity: Option<Ratio>,
+        top: Option<usize>,
+    },
+    Remove(Box<str>),
+    HelloReply,
+    /// It cannot be answered, for this reason.
+    Wrong(String),
+}
+
+/// Reads lines; owns the buffers that are used again and again.
+#[derive(Clone)]
+pub struct RequestReader {
+    fields: LineParser,
+    lossy: bool,
+    /// What the service gives.
+    limits: MatchLimits,
+    prints: DocumentPrinter,
+    tokens: Tokens,
+    blots: Blots,
+    file: Arc<str>,
+}
+
+impl RequestReader {
+    pub fn new(
+        options: &corpus::Options,
+        scheme: &PrintScheme,
+        limits: MatchLimits,
+    ) -> Result<Self> {
+        Ok(Self {
+            fields: options.fields.clone(),
+            lossy: options.lossy,
+            limits,
+            prints: DocumentPrinter::new(scheme.clone())?,
+            tokens: Tokens::default(),
+            blots: Blots::default(),
+            file: "-".into(),
+        })
+    }
+
+    /// None for a line that needs no answer: a blank one, the header of a stream, its end.
+    pub fn read(&mut self, line: &mut [u8], number: u64) -> Option<ServiceRequest> {
+        if line.trim_ascii().is_empty() {
+            return None;
+        }
+        let asked = self.parse(line, number);
+        asked.unwrap_or_else(|what| Some(ServiceRequest::Wrong(format!("line {number}: {what}"))))
+    }
+
+    /// Gives back large buffers.
+    pub fn give_back(&mut self) {
+        self.tokens.clear();
+        self.blots.clear();
+        self.prints.give_back();
+    }
+
+    fn parse(&mut self, line: &mut [u8], number: u64) -> Result<Option<ServiceRequest>, String> {
+        ensure_utf8(line, self.lossy)?;
+        let RequestTerms {
+            add,
+            min_similarity,
+            top,
+        } = match control(line)? {
+            LineControl::RequestTerms(terms) => terms,
+            LineControl::ServiceRequest(asked) => {
+                if let ServiceRequest::Remove(id) = &asked {
+                    ensure_id_is_short(id)?;
+                }
+                return Ok(Some(asked));
+            }
+        };
+        self.ensure_is_less(min_similarity, top)?;
+        let parsed = self.fields.parse(line, &mut self.tokens, &mut self.blots)?;
+        let file = &self.file;
+        let item = |id, content| Item {
+            id,
+            file,
+            line: Some(number),
+            bytes: None,
+            hash: None,
+            content,
+        };
+        let like = |id: &str, print| {
+            ensure_id_is_short(id).map(|()| {
+                Some(ServiceRequest::Like {
+                    id: id.into(),
+                    print,
+                    add,
+                    min_similarity,
+                    top,
+                })
+            })
+        };
+        match parsed {
+            Line::Header(header) => self.ensure_scheme(&header).map(|()| None),
+            Line::End { .. } => Ok(None),
+            Line::Blots(_) => {
+                Err("blots, where documents, tokens or prints are expected".to_owned())
+            }
+            Line::Print(found, printed) => like(&found.doc, printed.print),
+            Line::Tokens(found) => {
+                let (printed, _) = self
+                    .prints
+                    .print(&item(&found.doc, Content::Tokens(&self.tokens)))?;
+                like(&found.doc, printed.print)
+            }
+            Line::Document { id, text } => {
+                let id = id.unwrap_or_else(|| format!("-:{number}").into());
+                let (printed, _) = self.prints.print(&item(&id, Content::Text(&text)))?;
+                like(&id, printed.print)
+            }
+        }
+    }
+
+    /// Refuses to give more than the service does.
+    fn ensure_is_less(
+        &self,
+        min_similarity: Option<Ratio>,
+        top: Option<usize>,
+    ) -> Result<(), String> {
+        let MatchLimits {
+            min_similarity: from,
+            top: most,
+        } = self.limits;
+        if let Some(min_similarity) =
+            min_similarity.filter(|min_similarity| min_similarity.is_less_than(from))
+        {
+            let (min_similarity, from) = (min_similarity.to_f64(), from.to_f64());
+            return Err(format!(
+                "the field 'min_similarity' is {min_similarity}, the service answers from {from} on (--min-similarity)"
+            ));
+        }
+        if let Some(top) = top.filter(|&top| top > most) {
+            return Err(format!(
+                "the field 'top' is {top}, the service gives the best {most} (--top)"
+            ));
+        }
+        Ok(())
+    }
+
+    fn ensure_scheme(&self, header: &Header) -> Result<(), String> {
+        let expected = match header.kind {
+            Kind::Prints => {
+                header.scheme.parse::<PrintScheme>()?;
+                self.prints.scheme.to_string()
+            }
+            Kind::Tokens => self.prints.scheme.tokens.to_string(),
+            Kind::Blots => {
+                return Err(
+                    "a stream of blots, where documents, tokens or prints are expected".to_owned(),
+                );
+            }
+        };
+        if header.scheme != expected {
+            return Err(format!(
+                "scheme is '{}', expected '{expected}'; prints of two schemes cannot be compared",
+                header.scheme
+            ));
+        }
+        Ok(())
+    }
+}
+
+enum LineControl {
+    /// Nothing but a document, and how to answer.
+    RequestTerms(RequestTerms),
+    ServiceRequest(ServiceRequest),
+}
+
+#[derive(Default)]
+struct RequestTerms {
+    add: Option<bool>,
+    min_similarity: Option<Ratio>,
+    top: Option<usize>,
+}
+
+type RequestFields<'l> = BTreeMap<Cow<'l, str>, &'l RawValue>;
+
+/// What a line says beside, or instead of, a document. Only the one field of a line can ask for something else. Of a document the
+/// fields add, min_similarity and top are ours and must be right; others are its own business.
+fn control(line: &[u8]) -> Result<LineControl, String> {
+    static NAMES: LazyLock<[Finder<'static>; 5]> = LazyLock::new(|| {
+        [
+            "\"add\"",
+            "\"remove\"",
+            "\"hello\"",
+            "\"min_similarity\"",
+            "\"top\"",
+        ]
+        .map(Finder::new)
+    });
+    if NAMES.iter().all(|name| name.find(line).is_none()) {
+        return Ok(LineControl::RequestTerms(RequestTerms::default()));
+    }
+    // The reader of the document reports what is not JSON.
+    let fields: RequestFields<'_> = serde_json::from_slice(line).unwrap_or_default();
+    match fields.first_key_value() {
+        Some((name, value)) if fields.len() == 1 && name == "remove" => {
+            removal(value).map(LineControl::ServiceRequest)
+        }
+        Some((name, _)) if fields.len() == 1 && name == "hello" => {
+            field(&fields, "hello", "1", |value| (value == "1").then_some(()))?;
+            Ok(LineControl::ServiceRequest(ServiceRequest::HelloReply))
+        }
+        _ => Ok(LineControl::RequestTerms(RequestTerms {
+            add: field(&fields, "add", "true or false", |value| value.parse().ok())?,
+            min_similarity: field(
+                &fields,
+                "min_similarity",
+                "a similarity from 0 to 1, such as 0.94 or \"94%\"",
+                |value| value.trim_matches('"').parse().ok(),
+            )?,
+            top: field(&fields, "top", "a whole number from 1 on", |value| {
+                value.parse().ok().filter(|&top| top > 0)
+            })?,
+        })),
+    }
+}
+
+/// The value of a field, if there is one; it must be what is expected.
+fn field<T>(
+    fields: &RequestFields<'_>,
+    name: &str,
+    expected: &str,
+    read: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, String> {
+    let Some(value) = fields.get(name) else {
+        return Ok(None);
+    };
+    let shown = || value.get().chars().take(SHOWN_CHARS).collect::<String>();
+    read(value.get())
+        .map(Some)
+        .ok_or_else(|| format!("the field '{name}' is {}, it must be {expected}", shown()))
+}
+
+/// An id is a text, or a number as it is written.
+fn removal(value: &RawValue) -> Result<ServiceRequest, String> {
+    let text = value.get();
+    if let Ok(id) = serde_json::from_str::<Cow<'_, str>>(text) {
+        return Ok(ServiceRequest::Remove(id.into()));
+    }
+    if serde_json::from_str::<serde_json::Number>(text).is_ok() {
+        return Ok(ServiceRequest::Remove(text.into()));
+    }
+    Err(format!(
+        "the field 'remove' is {}, it must be an id",
+        text.chars().take(SHOWN_CHARS).collect::<String>()
+    ))
+}
+
+/// A wrong value is shown with its beginning only.
+const SHOWN_CHARS: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::token::{Rule, Tokenizer};
+
+    fn read(line: &str) -> Option<ServiceRequest> {
+        let scheme = PrintScheme {
+            tokens: Tokenizer::new(Rule::Word, false).scheme(),
+        };
+        let limits = MatchLimits {
+            min_similarity: "0.9".parse().unwrap(),
+            top: 3,
+        };
+        RequestReader::new(&corpus::Options::default(), &scheme, limits)
+            .unwrap()
+            .read(&mut line.as_bytes().to_vec(), 7)
+    }
+
+    fn told(line: &str) -> String {
+        match read(line) {
+            Some(ServiceRequest::Like {
+                id,
+                print,
+                add,
+                min_similarity: None,
+                top: None,
+            }) => format!("{id} {} {add:?}", print.is_some()),
+            Some(ServiceRequest::Like {
+                id,
+                min_similarity,
+                top,
+                ..
+            }) => {
+                format!("{id} {:?} {top:?}", min_similarity.map(Ratio::to_f64))
+            }
+            Some(ServiceRequest::Wrong(what)) => what,
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn lines_ask_for_one_thing() {
+        let print = "0".repeat(64);
+        assert_eq!(told(r#"{"id":"a","text":"b"}"#), "a true None");
+        assert_eq!(
+            told(r#"{"id":"a","text":"...","add":true}"#),
+            "a false Some(true)"
+        );
+        assert_eq!(
+            told(r#"{"text":"b", "add" : false}"#),
+            "-:7 true Some(false)"
+        );
+        assert_eq!(
+            told(&format!(r#"{{"doc":"a","print":"{print}","add":false}}"#)),
+            "a true Some(false)"
+        );
+        assert_eq!(told(r#"{"doc":"a","tokens":["x"]}"#), "a true None");
+        assert_eq!(
+            read(r#"{"remove":"a"}"#),
+            Some(ServiceRequest::Remove("a".into()))
+        );
+        assert_eq!(
+            read(r#"{"remove":5}"#),
+            Some(ServiceRequest::Remove("5".into()))
+        );
+        assert_eq!(read(r#"{"hello":1}"#), Some(ServiceRequest::HelloReply));
+        for nothing in [
+            "",
+            " \r",
+            r#"{"end":{"records":1}}"#,
+            r#"{"dedup":"prints","version":1,"scheme":"word@18.0 minhash:256@2"}"#,
+        ] {
+            assert_eq!(read(nothing), None, "{nothing}");
+        }
+    }
+
+    /// A corpus may have any fields, but for the three that say how to answer.
+    #[test]
+    fn fields_of_documents_are_their_own() {
+        assert_eq!(
+            told(r#"{"id":"a","text":"b","remove":["c"],"hello":"d"}"#),
+            "a true None"
+        );
+        assert_eq!(
+            told(r#"{"id":"a","text":"say \"add\" and \"remove\""}"#),
+            "a true None"
+        );
+    }
+
+    #[test]
+    fn a_request_may_ask_for_less_than_the_service_gives() {
+        assert_eq!(
+            told(r#"{"id":"a","text":"b","min_similarity":0.95}"#),
+            "a Some(0.95) None"
+        );
+        assert_eq!(
+            told(r#"{"id":"a","text":"b","min_similarity":"90%","top":3}"#),
+            "a Some(0.9) Some(3)"
+        );
+        assert_eq!(
+            told(r#"{"id":"a","text":"b","min_similarity":1,"top":1}"#),
+            "a Some(1.0) Some(1)"
+        );
+    }
+
+    /// None of them is ignored without a word.
+    #[test]
+    fn fields_with_a_wrong_value_are_named() {
+        let print = "0".repeat(64);
+        let similarity = "it must be a similarity from 0 to 1, such as 0.94 or \"94%\"";
+        for (field, expected) in [
+            (r#""add":"false""#, r#"the field 'add' is "false", it must be true or false"#.to_owned()),
+            (r#""add":0"#, "the field 'add' is 0, it must be true or false".to_owned()),
+            (r#""add":null"#, "the field 'add' is null, it must be true or false".to_owned()),
+            (r#""min_similarity":94"#, format!("the field 'min_similarity' is 94, {similarity}")),
+            (r#""min_similarity":"high""#, format!("the field 'min_similarity' is \"high\", {similarity}")),
+            (r#""min_similarity":0.5"#, "the field 'min_similarity' is 0.5, the service answers from 0.9 on (--min-similarity)".to_owned()),
+            (r#""top":4"#, "the field 'top' is 4, the service gives the best 3 (--top)".to_owned()),
+            (r#""top":"all""#, r#"the field 'top' is "all", it must be a whole number from 1 on"#.to_owned()),
+            (r#""top":0"#, "the field 'top' is 0, it must be a whole number from 1 on".to_owned()),
+            (r#""top":1.5"#, "the field 'top' is 1.5, it must be a whole number from 1 on".to_owned()),
+        ] {
+            assert_eq!(told(&format!(r#"{{"id":"a","text":"b",{field}}}"#)), format!("line 7: {expected}"));
+            assert_eq!(told(&format!(r#"{{"doc":"a","print":"{print}",{field}}}"#)), format!("line 7: {expected}"));
+        }
+        assert_eq!(
+            told(r#"{"remove":["a"]}"#),
+            r#"line 7: the field 'remove' is ["a"], it must be an id"#
+        );
+        assert_eq!(
+            told(r#"{"hello":"you"}"#),
+            r#"line 7: the field 'hello' is "you", it must be 1"#
+        );
+    }
+
+    #[test]
+    fn wrong_lines_are_told_by_their_number() {
+        assert_eq!(told("x"), "line 7: not JSON: expected value at column 1");
+        assert_eq!(told(r#"{"id":"a"}"#), "line 7: no field 'text' with a text");
+        assert_eq!(
+            told(r#"{"doc":"a","blots":["1"]}"#),
+            "line 7: blots, where documents, tokens or prints are expected"
+        );
+        assert!(
+            told(r#"{"dedup":"prints","version":1,"scheme":"line@18.0 minhash:256@2"}"#)
+                .starts_with("line 7: scheme is 'line@18.0")
+        );
+        assert!(told(r#"{"add":true}"#).starts_with("line 7: no field"));
+    }
+}

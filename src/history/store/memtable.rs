@@ -1,0 +1,480 @@
+//! The newest entries: in memory until they make a file, found by the same parts as those in files.
+//!
+//! The first of them are looked at one by one. Once there are enough to tell which bits are worth to be in an address, each part gets a
+//! table: for each address a chain of blocks of slots, in order of arrival.
+
+use super::{
+    id_map::IdMap,
+    segment::{EntrySource, id_hash},
+};
+use crate::history::search::{
+    part_keys::{BitCounts, PARTS, PartKey, PartKeys, PrintParts},
+    part_table::{BucketSlots, SlotCursor},
+    plan::LookupSteps,
+    print_halves::{BODY_BYTES, HEAD_BYTES, PrintBody, PrintHead, join, split},
+    scan::{NearSlots, Slot},
+    searcher::{BucketCursor, SearchableEntries},
+    similarity::{HitLocation, Ratio},
+};
+use crate::{
+    base::{
+        error::{Error, Place, Result},
+        files::prefetch,
+    },
+    text::stream::Print,
+};
+use std::{ops::Range, sync::LazyLock};
+
+/// An entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEntry {
+    pub print: Print,
+    pub sequence: u64,
+    /// Seconds since 1970.
+    pub time: u32,
+    pub id: Box<str>,
+}
+
+/// Entries at most.
+pub const MAX_MEMTABLE_ENTRIES: u32 = 1 << ENTRY_BITS;
+/// Bits of a slot that say which entry.
+const ENTRY_BITS: u32 = 18;
+/// Entries that are looked at one by one.
+const FEW: usize = 2048;
+/// Bytes of an id, about.
+const ID_BYTES: usize = 16;
+/// Of each part: about eight entries have an address, so that nearly all have one block.
+const ADDRESS_BITS: u32 = 15;
+const ADDRESSES: usize = 1 << ADDRESS_BITS;
+/// Bits of a slot that are of the key.
+const REST_BITS: u32 = u32::BITS - ENTRY_BITS;
+/// Slots of a block.
+const BLOCK: usize = 14;
+
+/// Entries in order of arrival.
+#[derive(Debug, Default)]
+pub struct Memtable {
+    first_sequence: u64,
+    heads: Vec<PrintHead>,
+    bodies: Vec<PrintBody>,
+    times: Vec<u32>,
+    ids: String,
+    id_ends: Vec<usize>,
+    by_id: IdMap,
+    /// Made when there are more than a few entries, if not before.
+    tables: Option<MemtableTables>,
+}
+
+#[derive(Debug)]
+struct MemtableTables {
+    keys: PartKeys,
+    parts: Vec<SlotChains>,
+}
+
+/// The slots of each address of a part.
+#[derive(Debug)]
+struct SlotChains {
+    /// The first and the last block of each address.
+    ends: Vec<[u32; 2]>,
+    /// The first is nobody's.
+    blocks: Vec<SlotBlock>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
+struct SlotBlock {
+    slots: [Slot; BLOCK],
+    used: u32,
+    /// 0 for none.
+    next: u32,
+}
+
+impl Memtable {
+    /// With room for so many entries, and with tables if their keys are known: memory that is touched for the first time takes its time,
+    /// which nobody who asks should wait for.
+    pub fn with_room(entries: u32, keys: Option<PartKeys>) -> Self {
+        let entries = entries as usize;
+        Self {
+            first_sequence: 0,
+            heads: touched(entries, [0; HEAD_BYTES]),
+            bodies: touched(entries, [0; BODY_BYTES]),
+            times: touched(entries, 0),
+            // No bytes at all are UTF-8.
+            ids: String::from_utf8(touched(ID_BYTES * entries, 0)).unwrap_or_default(),
+            id_ends: touched(entries, 0),
+            by_id: IdMap::with_room(entries),
+            tables: keys.map(|keys| MemtableTables {
+                keys,
+                parts: (0..PARTS).map(|_| SlotChains::with_room(entries)).collect(),
+            }),
+        }
+    }
+
+    /// Entries come with rising sequence numbers, without a gap.
+    pub fn push(&mut self, added: &NewEntry) {
+        if self.times.is_empty() {
+            self.first_sequence = added.sequence;
+        }
+        let entry = self.count();
+        let (head, body) = split(&added.print);
+        self.heads.push(head);
+        self.bodies.push(body);
+        self.times.push(added.time);
+        self.ids.push_str(&added.id);
+        self.id_ends.push(self.ids.len());
+        self.by_id.push(id_hash(&added.id));
+        match &mut self.tables {
+            Some(tables) => tables.add(entry, &added.print),
+            None if self.times.len() == FEW => {
+                self.tables = Some(MemtableTables::new(&self.heads, &self.bodies))
+            }
+            None => {}
+        }
+    }
+
+    /// Asks for the memory that entries with these prints will be put into: it is waited for once for a few of them.
+    pub fn prefetch_room(&self, prints: impl Iterator<Item = Print> + Clone) {
+        let Some(MemtableTables { keys, parts }) = &self.tables else {
+            return;
+        };
+        let places = || {
+            prints.clone().flat_map(|print| {
+                parts
+                    .iter()
+                    .zip(keys.all(&print))
+                    .map(|(chains, key)| (chains, key.address))
+            })
+        };
+        places().for_each(|(chains, address)| prefetch(&chains.ends, u64::from(address)));
+        for (chains, address) in places() {
+            let [_, last] = chains.ends[address as usize];
+            prefetch(&chains.blocks, u64::from(last));
+        }
+    }
+
+    /// The sequence number of the last entry, and its time: none came later.
+    pub fn last(&self) -> Option<(u64, u32)> {
+        let last = self.times.len().checked_sub(1)?;
+        Some((self.first_sequence + last as u64, self.times[last]))
+    }
+
+    /// All entries that have this id.
+    pub fn with_id(&self, id: &str) -> Result<Vec<u32>> {
+        let mut found = Vec::new();
+        for entry in self.by_id.with_hash(id_hash(id)) {
+            if self.id(entry)? == id {
+                found.push(entry);
+            }
+        }
+        found.reverse();
+        Ok(found)
+    }
+}
+
+/// An empty vector with room for so many, in memory that was written to.
+fn touched<T: Clone>(count: usize, value: T) -> Vec<T> {
+    let mut vector = Vec::with_capacity(count);
+    vector.resize(count, value);
+    vector.clear();
+    vector
+}
+
+impl MemtableTables {
+    fn new(heads: &[PrintHead], bodies: &[PrintBody]) -> Self {
+        let mut ones = BitCounts::new();
+        let each = || {
+            heads
+                .iter()
+                .zip(bodies)
+                .map(|(&head, body)| join(head, body))
+        };
+        each().for_each(|print| ones.count(&print));
+        let keys = PartKeys::new(&ones.masks(|_| ADDRESS_BITS, REST_BITS));
+        let mut tables = Self {
+            keys,
+            parts: (0..PARTS).map(|_| SlotChains::new()).collect(),
+        };
+        (0..)
+            .zip(each())
+            .for_each(|(entry, print)| tables.add(entry, &print));
+        tables
+    }
+
+    fn add(&mut self, entry: u32, print: &Print) {
+        for (part, chains) in self.parts.iter_mut().enumerate() {
+            let PartKey { address, rest } = self.keys.key(print, part);
+            chains.add(address as usize, (entry | rest << ENTRY_BITS).to_le_bytes());
+        }
+    }
+}
+
+impl SlotChains {
+    /// Memory for all entries that there may be is asked for at once, and used as they come: to move them takes milliseconds.
+    fn new() -> Self {
+        let mut blocks = Vec::with_capacity(blocks_for(MAX_MEMTABLE_ENTRIES as usize));
+        blocks.push(SlotBlock::default());
+        Self {
+            ends: vec![[0; 2]; ADDRESSES],
+            blocks,
+        }
+    }
+
+    /// In memory that was written to.
+    fn with_room(entries: usize) -> Self {
+        let mut blocks = touched(blocks_for(entries), SlotBlock::default());
+        blocks.push(SlotBlock::default());
+        let mut ends = Vec::with_capacity(ADDRESSES);
+        ends.resize(ADDRESSES, [0; 2]);
+        Self { ends, blocks }
+    }
+
+    fn add(&mut self, address: usize, slot: Slot) {
+        let [first, last] = &mut self.ends[address];
+        if *last == 0 || self.blocks[*last as usize].used as usize == BLOCK {
+            let new = self.blocks.len() as u32;
+            self.blocks.push(SlotBlock::default());
+            if *last == 0 {
+                *first = new;
+            } else {
+                self.blocks[*last as usize].next = new;
+            }
+            *last = new;
+        }
+        let block = &mut self.blocks[*last as usize];
+        block.slots[block.used as usize] = slot;
+        block.used += 1;
+    }
+}
+
+/// Nearly all addresses have one block, some have more.
+fn blocks_for(entries: usize) -> usize {
+    1 + ADDRESSES + entries / BLOCK
+}
+
+impl EntrySource for Memtable {
+    fn count(&self) -> u32 {
+        self.times.len() as u32
+    }
+
+    fn print(&self, entry: u32) -> Result<Print> {
+        let both = self
+            .heads
+            .get(entry as usize)
+            .zip(self.bodies.get(entry as usize));
+        both.map(|(&head, body)| join(head, body))
+            .ok_or_else(out_of_bounds)
+    }
+
+    fn sequence(&self, entry: u32) -> Result<u64> {
+        Ok(self.first_sequence + u64::from(entry))
+    }
+
+    fn time(&self, entry: u32) -> Result<u32> {
+        self.times
+            .get(entry as usize)
+            .copied()
+            .ok_or_else(out_of_bounds)
+    }
+
+    fn id(&self, entry: u32) -> Result<&str> {
+        let end = self.id_ends.get(entry as usize).ok_or_else(out_of_bounds)?;
+        let start = if entry == 0 {
+            0
+        } else {
+            self.id_ends[entry as usize - 1]
+        };
+        self.ids.get(start..*end).ok_or_else(out_of_bounds)
+    }
+}
+
+#[cold]
+fn out_of_bounds() -> Error {
+    Error::damaged(Place::file("memory"), "out of bounds")
+}
+
+impl SearchableEntries for Memtable {
+    fn at(number: usize, entry: u32) -> HitLocation {
+        HitLocation::Memtable(number, entry)
+    }
+
+    fn arrival(&self, entry: u32, _: bool) -> Result<(u64, u32)> {
+        Ok((self.sequence(entry)?, self.time(entry)?))
+    }
+
+    fn keys(&self) -> Option<&PartKeys> {
+        self.tables.as_ref().map(|tables| &tables.keys)
+    }
+
+    fn address_bits(&self) -> u32 {
+        ADDRESS_BITS
+    }
+
+    fn steps(&self) -> &LookupSteps {
+        static NONE: LazyLock<LookupSteps> =
+            LazyLock::new(|| LookupSteps::usual::<Memtable>(ADDRESS_BITS, 0));
+        static SOME: LazyLock<LookupSteps> =
+            LazyLock::new(|| LookupSteps::usual::<Memtable>(ADDRESS_BITS, MAX_MEMTABLE_ENTRIES));
+        if self.tables.is_some() { &SOME } else { &NONE }
+    }
+
+    fn sample(&self) -> Result<&[PrintParts]> {
+        Ok(&[])
+    }
+
+    /// There is one bucket of cardinality, of all entries.
+    fn groups(&self, _: Ratio, _: u32) -> Range<usize> {
+        0..1
+    }
+
+    fn entries_of(&self, groups: Range<usize>) -> Range<u32> {
+        if groups.is_empty() {
+            0..0
+        } else {
+            0..self.count()
+        }
+    }
+
+    fn reach(&self, limit: Ratio, cardinality: u32, _: usize) -> u32 {
+        limit.reach(cardinality)
+    }
+
+    #[inline(always)]
+    fn bodies(&self, entries: Range<u32>) -> Result<&[PrintBody]> {
+        self.bodies
+            .get(entries.start as usize..entries.end as usize)
+            .ok_or_else(out_of_bounds)
+    }
+
+    #[inline(always)]
+    fn prefetch_body(&self, entry: u32) {
+        prefetch(&self.bodies, u64::from(entry));
+    }
+
+    fn head(&self, entry: u32, _: bool) -> Result<PrintHead> {
+        self.heads
+            .get(entry as usize)
+            .copied()
+            .ok_or_else(out_of_bounds)
+    }
+
+    fn heads(&self, entries: Range<u32>) -> Result<&[PrintHead]> {
+        self.heads
+            .get(entries.start as usize..entries.end as usize)
+            .ok_or_else(out_of_bounds)
+    }
+
+    fn prefetch_place(&self, _: u32, key: &PartKey) {
+        self.prefetch_address(0, key.address);
+    }
+
+    fn prefetch_equals(&self, _: u32, key: &PartKey) -> Result<()> {
+        self.bucket(0, key.address).map(drop)
+    }
+
+    fn equals(
+        &self,
+        print: &Print,
+        key: &PartKey,
+        call: &mut dyn FnMut(u32) -> Result<bool>,
+    ) -> Result<()> {
+        let mut bucket = self.bucket(0, key.address)?;
+        while bucket.next != 0 {
+            for slot in self
+                .next_slots(&mut bucket)?
+                .iter()
+                .map(|&slot| u32::from_le_bytes(slot))
+            {
+                let entry = slot & (MAX_MEMTABLE_ENTRIES - 1);
+                if slot >> ENTRY_BITS == key.rest && self.print(entry)? == *print && call(entry)? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    const TABLES: usize = PARTS;
+
+    fn group(&self, _: usize) -> (u32, u32) {
+        (0, 0)
+    }
+
+    fn ordered(&self, _: u32) -> Result<Range<u32>> {
+        Ok(0..0)
+    }
+
+    #[inline(always)]
+    fn prefetch_address(&self, part: usize, address: u32) {
+        if let Some(MemtableTables { parts, .. }) = &self.tables {
+            prefetch(&parts[part].ends, u64::from(address));
+        }
+    }
+
+    #[inline(always)]
+    fn bucket(&self, part: usize, address: u32) -> Result<BucketCursor> {
+        let chains = self.chains(part)?;
+        let [start, end] = chains.ends[address as usize];
+        prefetch(&chains.blocks, u64::from(start));
+        if end != start {
+            prefetch(&chains.blocks, u64::from(end));
+        }
+        Ok(BucketCursor {
+            part,
+            slots: BucketSlots::default(),
+            next: start,
+        })
+    }
+
+    #[inline(always)]
+    fn near<const AVX2: bool>(
+        &self,
+        bucket: &mut BucketCursor,
+        rest: u32,
+        most: u32,
+        call: impl FnMut(u32),
+    ) -> Result<bool> {
+        let near = NearSlots {
+            asked: rest << ENTRY_BITS,
+            mask: !(MAX_MEMTABLE_ENTRIES - 1),
+            most,
+        };
+        near.each_with::<AVX2>(self.next_slots(bucket)?, call);
+        Ok(bucket.next != 0)
+    }
+
+    #[inline(always)]
+    fn prefetch_slot(&self, _: &BucketCursor, entry: u32) {
+        self.prefetch_body(entry);
+    }
+
+    /// A slot has it.
+    #[inline(always)]
+    fn entry<const AVX2: bool>(
+        &self,
+        _: &BucketCursor,
+        entry: u32,
+        _: u32,
+        _: u32,
+        _: &mut SlotCursor,
+    ) -> Result<Option<u32>> {
+        Ok(Some(entry))
+    }
+}
+
+impl Memtable {
+    #[inline(always)]
+    fn chains(&self, part: usize) -> Result<&SlotChains> {
+        self.tables
+            .as_ref()
+            .and_then(|tables| tables.parts.get(part))
+            .ok_or_else(out_of_bounds)
+    }
+
+    /// Those of the next block of a chain, of which the first has none.
+    #[inline(always)]
+    fn next_slots(&self, bucket: &mut BucketCursor) -> Result<&[Slot]> {
+        let block = &self.chains(bucket.part)?.blocks[bucket.next as usize];
+        bucket.next = block.next;
+        Ok(&block.slots[..block.used as usize])
+    }
+}

@@ -1,0 +1,350 @@
+//! Checks everything that can be checked of a history, and counts what it holds. Both only read, and take no lock.
+
+use super::{
+    history::{History, StoreOptions},
+    journal::JournalLength,
+    manifest::journal_path,
+    memtable::Memtable,
+    segment::{EntrySource, GROUPS, Segment, group_of, id_hash},
+};
+use crate::history::search::{part_keys::PARTS, part_table::SlotCursor};
+use crate::{
+    base::error::{Error, Place, Result},
+    text::stream::Print,
+};
+use serde::Serialize;
+use std::{collections::HashMap, path::Path};
+
+/// What a history holds, in numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HistoryStats {
+    pub scheme: String,
+    pub version: u32,
+    /// Documents that are stored, without those that were removed.
+    pub entries: u64,
+    /// Entries that were removed and are still in a file.
+    pub removed: u64,
+    /// The number of all entries that ever came, some of which may be forgotten by now.
+    pub arrived: u64,
+    /// When the first and the last entry came, in seconds since 1970.
+    pub first_time: Option<u32>,
+    pub last_time: Option<u32>,
+    pub bytes: u64,
+    pub segments: Vec<SegmentStats>,
+    pub journals: Vec<JournalStats>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SegmentStats {
+    pub file: String,
+    pub level: u32,
+    pub entries: u32,
+    pub bytes: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct JournalStats {
+    pub file: String,
+    pub entries: u32,
+    pub bytes: u64,
+    /// Bytes of a group at its end that was not written to its end; the next writer drops them.
+    pub unfinished_bytes: u64,
+}
+
+/// Nothing is wrong, or the first thing that is, with file and byte. Memory: four bytes an entry of the largest file.
+pub fn verify(directory: &Path) -> Result<HistoryStats> {
+    let history = open(directory)?;
+    let manifest = Place::path(&directory.join(super::manifest::NAME));
+    if !history.manifest.removed.is_sorted_by(|one, two| one < two) {
+        return Err(Error::damaged(
+            manifest,
+            "the entries that were removed are not in order",
+        ));
+    }
+    let mut next_sequence = 0;
+    for held in &history.segments {
+        verify_segment(&held.segment)?;
+        let [first, last] = held.segment.description.sequences;
+        if first < next_sequence {
+            let what = format!(
+                "{}: starts with entry {first}, expected {next_sequence} or later",
+                held.segment.path().display()
+            );
+            return Err(Error::damaged(manifest, what));
+        }
+        next_sequence = last + 1;
+    }
+    stats_of(&history)
+}
+
+/// What a history holds.
+pub fn stats(directory: &Path) -> Result<HistoryStats> {
+    stats_of(&open(directory)?)
+}
+
+/// Opens a history to read it: manifest, segments and journals are held against one another on the way.
+fn open(directory: &Path) -> Result<History> {
+    Ok(History::open(
+        directory,
+        StoreOptions {
+            read_only: true,
+            ..StoreOptions::default()
+        },
+    )?
+    .0)
+}
+
+fn stats_of(history: &History) -> Result<HistoryStats> {
+    let name = |path: &Path| {
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    let segment = |held: &super::history::SegmentState| {
+        let Segment { file, level, .. } = &*held.segment;
+        SegmentStats {
+            file: name(&held.segment.path()),
+            level: *level,
+            entries: held.segment.count(),
+            bytes: file.file_bytes(),
+        }
+    };
+    let segments: Vec<SegmentStats> = history.segments.iter().map(segment).collect();
+    let journal = |(read, memtable): (&JournalLength, &Memtable)| {
+        let JournalLength {
+            number,
+            whole_bytes,
+            unfinished_bytes,
+        } = *read;
+        let file = name(&journal_path(&history.directory, number));
+        JournalStats {
+            file,
+            entries: memtable.count(),
+            bytes: whole_bytes + unfinished_bytes,
+            unfinished_bytes,
+        }
+    };
+    let journals: Vec<JournalStats> = history
+        .read_journals
+        .iter()
+        .zip(history.memtables())
+        .map(journal)
+        .collect();
+    let removed = count_removed(history)?;
+    let times = history
+        .segments
+        .iter()
+        .map(|held| held.segment.description.times);
+    let in_memory = history
+        .memtables()
+        .filter_map(|memtable| Some([memtable.time(0).ok()?, memtable.last()?.1]));
+    let times: Vec<[u32; 2]> = times.chain(in_memory).collect();
+    Ok(HistoryStats {
+        scheme: history.scheme.to_string(),
+        version: history.manifest.version,
+        entries: history.entries().saturating_sub(removed),
+        removed,
+        arrived: history.next_sequence,
+        first_time: times.iter().map(|times| times[0]).min(),
+        last_time: times.iter().map(|times| times[1]).max(),
+        bytes: segments
+            .iter()
+            .map(|segment| segment.bytes)
+            .chain(journals.iter().map(|journal| journal.bytes))
+            .sum(),
+        segments,
+        journals,
+    })
+}
+
+/// Entries that were removed and are still there. A journal may also tell of some that are in no file any more.
+fn count_removed(history: &History) -> Result<u64> {
+    let sources = history
+        .segments
+        .iter()
+        .map(|held| &*held.segment as &dyn EntrySource);
+    let sources = sources.chain(
+        history
+            .memtables()
+            .map(|memtable| memtable as &dyn EntrySource),
+    );
+    let mut count = 0;
+    for source in sources.filter(|_| !history.removed.is_empty()) {
+        for entry in 0..source.count() {
+            count += u64::from(history.removed.contains(&source.sequence(entry)?));
+        }
+    }
+    Ok(count)
+}
+
+/// Every block, and that all sections say the same of each entry.
+fn verify_segment(segment: &Segment) -> Result<()> {
+    segment.file.verify()?;
+    verify_order(segment)?;
+    verify_arrivals(segment)?;
+    verify_ids(segment)?;
+    (1..PARTS).try_for_each(|part| verify_table(segment, part))
+}
+
+/// Prints are ordered by bucket of cardinality and address of part 0, equal ones by arrival; and the directory says where each begins.
+fn verify_order(segment: &Segment) -> Result<()> {
+    let description = &segment.description;
+    let wrong = |what: String| Err(segment.file.damaged(description.directory, what));
+    let mut next = 0;
+    for group in 0..GROUPS as usize {
+        let (bits, first) = (
+            description.groups[group].address_bits,
+            description.groups[group].directory,
+        );
+        for address in 0..1_u32 << bits {
+            let entries = segment.entries_at(first + address)?;
+            if entries.start != next
+                || entries.end < entries.start
+                || entries.end > description.entries
+            {
+                return wrong(format!(
+                    "prints {} to {} follow print {next}",
+                    entries.start, entries.end
+                ));
+            }
+            next = entries.end;
+            let mut latest: HashMap<Print, u64> = HashMap::new();
+            for entry in entries {
+                let print = segment.print(entry)?;
+                let has_address = segment.key(&print, 0).address & ((1 << bits) - 1) == address;
+                if group_of(print.cardinality()) != group || !has_address {
+                    return wrong(format!("print {entry} is not where it is looked for"));
+                }
+                let sequence = segment.sequence(entry)?;
+                if latest
+                    .insert(print, sequence)
+                    .is_some_and(|before| before >= sequence)
+                {
+                    return wrong(format!(
+                        "print {entry} came before an equal one that stands before it"
+                    ));
+                }
+            }
+        }
+        if description.groups[group + 1].start != next {
+            return wrong(format!(
+                "a bucket of cardinality ends with print {next}, expected {}",
+                description.groups[group + 1].start
+            ));
+        }
+    }
+    if next == description.entries {
+        Ok(())
+    } else {
+        wrong(format!(
+            "{next} prints are found, expected {}",
+            description.entries
+        ))
+    }
+}
+
+/// Sequence numbers and times are all different, and within what the description says.
+fn verify_arrivals(segment: &Segment) -> Result<()> {
+    let description = &segment.description;
+    let (mut numbers, mut times) = (
+        Vec::with_capacity(description.entries as usize),
+        [u32::MAX, 0],
+    );
+    for entry in 0..description.entries {
+        numbers.push((segment.sequence(entry)? - description.sequences[0]) as u32);
+        let time = segment.time(entry)?;
+        times = [times[0].min(time), times[1].max(time)];
+    }
+    numbers.sort_unstable();
+    let ends = [numbers.first(), numbers.last()]
+        .map(|number| number.map(|&number| description.sequences[0] + u64::from(number)));
+    if !numbers.is_sorted_by(|one, two| one < two) || ends != description.sequences.map(Some) {
+        return Err(segment.file.damaged(
+            description.numbers,
+            "a sequence number is given twice, or is outside of those of the file",
+        ));
+    }
+    if times != description.times {
+        return Err(segment.file.damaged(
+            description.stamps,
+            format!(
+                "times are from {} to {}, expected {:?}",
+                times[0], times[1], description.times
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Every entry is found by its id.
+fn verify_ids(segment: &Segment) -> Result<()> {
+    let description = &segment.description;
+    let mut seen = vec![false; description.entries as usize];
+    let mut last = 0;
+    for at in 0..description.entries {
+        let [entry, hash] = segment.id_row(at)?;
+        let is_first = seen
+            .get_mut(entry as usize)
+            .is_some_and(|seen| !std::mem::replace(seen, true));
+        if !is_first || hash < last || id_hash(segment.id(entry)?) != hash {
+            let what = format!("row {at} of the ids is out of order, or not that of entry {entry}");
+            return Err(segment
+                .file
+                .damaged(description.id_index + 8 * u64::from(at), what));
+        }
+        last = hash;
+    }
+    Ok(())
+}
+
+/// Every entry is in the table of a part once, at the address of its key and with the rest of it. An address has rising entries: so if
+/// there are as many as prints, all of them are there.
+fn verify_table(segment: &Segment, part: usize) -> Result<()> {
+    let (description, table) = (&segment.description, segment.table(part));
+    let wrong = |what: String| {
+        Err(segment
+            .file
+            .damaged(description.tables[part - 1].directory, what))
+    };
+    let mut next = 0;
+    for address in 0..1_u32 << description.address_bits {
+        let slots = table.slots(address)?;
+        if slots.start != next {
+            return wrong(format!(
+                "slots of address {address} begin at {}, expected {next}",
+                slots.start
+            ));
+        }
+        next = slots.end;
+        let (mut before, mut cursor) = (None, SlotCursor::default());
+        for slot in slots.start..slots.end {
+            let entry = table.entry::<false>(&slots, slot, 0, u32::BITS, &mut cursor)?;
+            let Some(entry) =
+                entry.filter(|&entry| entry < description.entries && before < Some(entry))
+            else {
+                return wrong(format!(
+                    "slot {slot} of part {part} names no entry, or one out of order"
+                ));
+            };
+            let key = segment.key(&segment.print(entry)?, part);
+            let has_rest = table
+                .entry::<false>(&slots, slot, key.rest, 0, &mut cursor.clone())?
+                .is_some();
+            if key.address != address || !has_rest {
+                return wrong(format!(
+                    "slot {slot} of part {part} is not that of entry {entry}"
+                ));
+            }
+            before = Some(entry);
+        }
+    }
+    if next == description.entries {
+        Ok(())
+    } else {
+        wrong(format!(
+            "{next} slots of part {part}, expected {}",
+            description.entries
+        ))
+    }
+}
