@@ -1,8 +1,11 @@
-"""What scripts/bench/speed, scripts/evaluate/all and the scripts that they call have in common: where the programs and the corpora are, what a command costs, and the tables
-of BENCHMARKS.md.
+"""What the scripts of scripts/bench and scripts/evaluate share: programs, corpora, costs of a command, result tables.
 
-DEDUP_BIN names a directory with the programs; without it they are built, and taken from $CARGO_TARGET_DIR/release. DEDUP_CACHE is where corpora are kept
-($XDG_CACHE_HOME/dedup, or ~/.cache/dedup), DEDUP_SHARED where a corpus may lie that cannot be made (../shared, beside the project): corpora/pan13-train.tar.zst.
+Environment variables:
+
+  DEDUP_BIN     directory of the programs; by default they are built, in $CARGO_TARGET_DIR/release
+  DEDUP_CACHE   directory of the corpora; by default $XDG_CACHE_HOME/dedup or ~/.cache/dedup
+  DEDUP_SHARED  directory that may hold corpora/pan13-train.tar.zst, which no script can make; by default
+                ../shared beside the project
 """
 import functools, math, os, pathlib, platform, re, resource, shutil, subprocess, sys, tempfile
 
@@ -11,22 +14,22 @@ BIN = pathlib.Path(os.environ.get("DEDUP_BIN") or ROOT / os.environ.get("CARGO_T
 CACHE = pathlib.Path(os.environ.get("DEDUP_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "dedup")
 SHARED = pathlib.Path(os.environ.get("DEDUP_SHARED") or ROOT.parent / "shared")
 PLAGIARISM = CACHE / "pan13/pan-13-train"
-PAGE = ROOT / "BENCHMARKS.md"
+RESULTS = [ROOT / "scripts/bench/results", ROOT / "scripts/evaluate/results"]
 
 
 def build():
-    """Brings the programs up to date, unless DEDUP_BIN says which to take."""
+    """Builds the programs, unless DEDUP_BIN names a directory of them."""
     if "DEDUP_BIN" not in os.environ:
         subprocess.run(["make", "--no-print-directory", "--silent", "-C", ROOT, "build"], check=True)
 
 
 def environment():
-    """With the programs in PATH."""
+    """The environment, with the programs in PATH."""
     return os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"}
 
 
 class Best:
-    """The least of each measure over all rounds."""
+    """The minimum of each measure over all rounds."""
 
     def __init__(self):
         self.cpu = self.wall = self.peak_mb = float("inf")
@@ -51,7 +54,7 @@ def cost(command):
 
 
 def run(commands, rounds, before={}):
-    """Measures each command once a round, in turn; before it, not measured, runs what stands under its name in before."""
+    """Measures each command once per round, in turn. A command of the same name in `before` runs first, unmeasured."""
     best = {name: Best() for name in commands}
     for number in range(rounds):
         for name, command in commands.items():
@@ -65,12 +68,12 @@ def run(commands, rounds, before={}):
 
 # ------------------------------------------------------------------------------------------------ corpora
 class Missing(Exception):
-    """Something to measure with that is not there and cannot be made."""
+    """A corpus or tool is missing and cannot be made here."""
 
 
 @functools.cache
 def corpus(size="medium"):
-    """Linux documentation; it is made if it is not there."""
+    """The directory of Linux documentation, made if it is missing."""
     done = subprocess.run([ROOT / "scripts/corpora/make-linuxdocs", size], stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise Missing(f"scripts/corpora/make-linuxdocs {size} could not make its corpus")
@@ -78,13 +81,13 @@ def corpus(size="medium"):
 
 
 def documentation(size):
-    """The same as NDJSON."""
+    """The same corpus as NDJSON."""
     return pathlib.Path(corpus(size) + ".jsonl")
 
 
 @functools.cache
 def plagiarism():
-    """The training corpus of PAN 2013, with susp/, src/ and NN-CLASS/pairs; it is unpacked into the cache if only its archive is there."""
+    """The training corpus of PAN 2013, with susp/, src/ and NN-CLASS/pairs, unpacked into the cache if necessary."""
     if not (PLAGIARISM / "src").is_dir():
         archive = SHARED / "corpora/pan13-train.tar.zst"
         if not archive.is_file():
@@ -100,7 +103,7 @@ def plagiarism():
 
 @functools.cache
 def synthetic(documents):
-    """So many synthetic documents as NDJSON; they are made if they are not there."""
+    """A synthetic corpus of this many documents as NDJSON, made if it is missing."""
     path = CACHE / f"synthetic/{documents}.jsonl"
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +118,7 @@ def script():
 
 
 def need(corpus, *arguments, given=None):
-    """The directory that was given, or what a function of these gives; where it cannot, this script says so and is done, as nothing can be measured."""
+    """The given directory, or what `corpus(*arguments)` returns. If that raises Missing, prints why and ends the script with 0."""
     if given:
         return given if given.is_dir() else sys.exit(f"{script()}: {given}: there is no such directory")
     try:
@@ -143,7 +146,7 @@ def table(head, rows):
 
 
 def exponent(sizes, costs):
-    """The slope of a straight line through the logarithms, by least squares: 1 if cost grows as size does."""
+    """The slope of log(cost) over log(size), by least squares: 1 if cost grows linearly."""
     xs, ys = [math.log(size) for size in sizes], [math.log(cost) for cost in costs]
     x, y = sum(xs) / len(xs), sum(ys) / len(ys)
     return sum((a - x) * (b - y) for a, b in zip(xs, ys)) / sum((a - x) ** 2 for a in xs)
@@ -156,7 +159,7 @@ def machine():
 
 
 def commit():
-    """The commit that was measured; with a + if a source file was changed since."""
+    """The measured commit, with a + if the working tree differs from it."""
     git = ["git", "-C", ROOT]
     name = subprocess.run([*git, "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True).stdout.strip()
     is_changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "src", "scripts", "Cargo.lock"]).returncode != 0
@@ -167,23 +170,32 @@ def marks(section):
     return f"<!-- bench {section} -->\n", f"<!-- end {section} -->"
 
 
+def result_pages():
+    """All pages with measured tables."""
+    return [page for directory in RESULTS for page in sorted(directory.glob("*.md"))]
+
+
 def write(section, text):
-    """Puts text into BENCHMARKS.md, in place of what stands between the marks of this section; but never nothing in place of something."""
+    """Replaces what stands between the marks of this section in a results page; empty text is refused."""
     if not text.strip():
         raise ValueError(f"nothing to write to section '{section}'")
     start, end = marks(section)
-    before, rest = PAGE.read_text().split(start)
-    PAGE.write_text(before + start + text + "\n" + end + rest.split(end, 1)[1])
+    page = next((page for page in result_pages() if start in page.read_text()), None)
+    if page is None:
+        raise ValueError(f"no results page has the marks of section '{section}'")
+    before, rest = page.read_text().split(start)
+    page.write_text(before + start + text + "\n" + end + rest.split(end, 1)[1])
+    print(f"{script()}: wrote section '{section}' of {page.relative_to(ROOT)}", file=sys.stderr)
 
 
 def cpu_seconds():
-    """Of all processes that this one waited for."""
+    """CPU time of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def publish(section, text, is_written, command=None, seconds=None):
-    """Prints a section, below a line with machine, commit and command; if is_written, it goes to BENCHMARKS.md as well."""
+    """Prints a section, below a line with machine, commit and command; if is_written, writes it to its results page as well."""
     path = pathlib.Path(sys.argv[0]).resolve().relative_to(ROOT / "scripts")
     command = command or " ".join([str(path), *(word for word in sys.argv[1:] if word != "--write")])
     took = f", {seconds:,.0f} s of CPU" if seconds is not None else ""

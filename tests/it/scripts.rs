@@ -1,4 +1,4 @@
-//! What `make evaluate` does where corpora are, can be unpacked, or are not.
+//! The scripts of scripts/evaluate and scripts/bench, with and without their corpora.
 
 use crate::work::{Ran, Work, root};
 use assert_cmd::cargo::cargo_bin;
@@ -7,7 +7,7 @@ use std::{fs, process::Command};
 /// A sentence that both documents of the corpus have, and what is around it.
 const COPY: &str = "The keeper of the light wrote every evening into a large black book what ships had passed and how the wind had turned since noon.";
 
-/// A script with a cache and a shared directory of its own.
+/// Runs a script of scripts/evaluate with its own cache and shared directory.
 fn script(work: &Work, name: &str, arguments: &[&str]) -> Ran {
     let mut command = Command::new(root().join("scripts/evaluate").join(name));
     command.args(arguments).current_dir(work.dir.path());
@@ -18,7 +18,7 @@ fn script(work: &Work, name: &str, arguments: &[&str]) -> Ran {
     Ran(command.output().unwrap())
 }
 
-/// A plagiarism corpus of one pair with one passage, packed as shared/corpora has it.
+/// A plagiarism corpus of one pair with one passage, packed like the real one.
 fn with_archive() -> Work {
     let source =
         format!("Nobody remembers the name of that island. {COPY} In spring the boats came back.");
@@ -54,7 +54,7 @@ fn with_archive() -> Work {
 }
 
 #[test]
-fn a_section_without_its_corpus_is_left_out_with_a_word() {
+fn a_section_without_its_corpus_is_skipped_with_a_message() {
     let work = Work::new();
     let sections = ["lengths", "damaged", "passages", "sources", "calibrate"];
     let ran = script(&work, "all", &sections);
@@ -77,7 +77,7 @@ fn a_section_without_its_corpus_is_left_out_with_a_word() {
     assert_eq!(stderr.lines().count(), sections.len(), "{stderr}");
     for (line, section) in stderr.lines().zip(sections) {
         assert!(
-            line.starts_with(&format!("all: {section}: left out: {why}")),
+            line.starts_with(&format!("all: {section}: skipped: {why}")),
             "{line}"
         );
     }
@@ -118,9 +118,23 @@ fn the_plagiarism_corpus_is_unpacked_into_the_cache() {
     assert_eq!(names, ["pan-13-train"]);
 }
 
+/// The text of all results pages.
+fn results() -> String {
+    let mut pages: Vec<_> = ["scripts/bench/results", "scripts/evaluate/results"]
+        .iter()
+        .flat_map(|directory| fs::read_dir(root().join(directory)).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    pages.sort();
+    pages
+        .iter()
+        .map(|page| fs::read_to_string(page).unwrap())
+        .collect()
+}
+
 #[test]
-fn nothing_never_replaces_a_table() {
-    let before = fs::read(root().join("BENCHMARKS.md")).unwrap();
+fn an_empty_text_does_not_replace_a_table() {
+    let before = results();
     let line = "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, sys.argv[1]); import measure; measure.write('versions', ' \\n')";
     let ran = Ran(Command::new("python3")
         .args(["-c", line])
@@ -135,13 +149,13 @@ fn nothing_never_replaces_a_table() {
         "{}",
         ran.stderr()
     );
-    assert_eq!(fs::read(root().join("BENCHMARKS.md")).unwrap(), before);
+    assert_eq!(results(), before);
 }
 
-/// Each section that a script can write has its marks in BENCHMARKS.md, once.
+/// Each section that a script can write has its marks in one results page, once.
 #[test]
 fn every_section_has_its_marks() {
-    let page = fs::read_to_string(root().join("BENCHMARKS.md")).unwrap();
+    let page = results();
     let marks = |kind: &str| -> Vec<String> {
         page.split(&format!("<!-- {kind} "))
             .skip(1)
@@ -162,10 +176,9 @@ fn every_section_has_its_marks() {
         .filter(|name| !name.is_empty() && !name.contains(' '));
     let sections: Vec<&str> = sections.filter(|&name| name != "plots").collect();
     assert!(sections.len() >= 13, "{sections:?}");
-    for name in sections
-        .into_iter()
-        .chain(["history", "service", "spex", "pages", "peers"])
-    {
+    for name in sections.into_iter().chain([
+        "history", "service", "spex", "pages", "peers", "table", "index", "shard",
+    ]) {
         assert_eq!(
             starts.iter().filter(|start| *start == name).count(),
             1,
