@@ -55,6 +55,7 @@ mod verbatim;
 #[cfg(test)]
 mod tests;
 
+use crate::base::num::ToU32;
 use crate::text::{
     stream::Span,
     token::{Rule, Tokenization},
@@ -121,7 +122,7 @@ impl AlignOptions {
     /// The widest gap, in tokens, over which runs are one copy. A letter that was changed is in as many runs of letters as these have letters.
     fn gap_tokens(&self) -> u32 {
         match self.tokenization.rule {
-            Rule::Char(letters) => self.window_tokens + letters as u32 - 1,
+            Rule::Char(letters) => self.window_tokens + letters.to_u32() - 1,
             _ => self.window_tokens,
         }
     }
@@ -214,7 +215,7 @@ fn align_strand(a: &PreparedText, b: &PreparedText, options: &AlignOptions) -> V
     }
     drafts.sort_by_key(CandidatePassage::place);
     let summaries = if options.finds_reworded() {
-        summary::take(&mut drafts, b.text().len() as u32, options)
+        summary::take(&mut drafts, b.text().len().to_u32(), options)
     } else {
         Vec::new()
     };

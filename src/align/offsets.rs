@@ -1,6 +1,7 @@
 //! Offsets in the documents as they were read, and offsets that count characters instead of bytes.
 
 use super::{Passage, PreparedText};
+use crate::base::num::{ToU32, ToUsize};
 
 /// Makes the spans of passages those of the documents that the texts are of, markup included.
 pub fn to_document_offsets(passages: &mut [Passage], a: &PreparedText, b: &PreparedText) {
@@ -38,11 +39,12 @@ fn convert(text: &str, mut offsets: Vec<&mut u32>) {
     offsets.sort_unstable();
     let (mut bytes, mut chars) = (0, 0);
     for offset in offsets {
-        let at = *offset as usize;
+        let at = offset.to_usize();
         chars += text.as_bytes()[bytes..at]
             .iter()
             .filter(|&&byte| byte & 0xc0 != 0x80)
-            .count() as u32;
+            .count()
+            .to_u32();
         bytes = at;
         *offset = chars;
     }

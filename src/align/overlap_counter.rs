@@ -4,6 +4,7 @@ use super::{
     pair::{Pair, PairSide},
     prepared_text::NO_TERM,
 };
+use crate::base::num::{ToU32, ToUsize};
 use crate::text::stream::Span;
 
 /// What two stretches of words have in common.
@@ -58,7 +59,7 @@ impl OverlapCounter {
     /// Compares all words of two stretches.
     pub fn words(&mut self, pair: &Pair<'_>, a: Span, b: Span) -> CommonTerms {
         let terms = |side: &PairSide<'_>, words: Span| {
-            let terms = &side.document.terms[words.start as usize..words.end as usize];
+            let terms = &side.document.terms[words.range()];
             terms
                 .iter()
                 .filter(|&&term| term != NO_TERM)
@@ -81,9 +82,9 @@ impl OverlapCounter {
         b: (u32, u32),
     ) -> (CommonTerms, f32) {
         let bags_a =
-            (a.0..=a.1).flat_map(|sentence| pair.a.bags.get(sentence as usize).iter().copied());
+            (a.0..=a.1).flat_map(|sentence| pair.a.bags.get(sentence.to_usize()).iter().copied());
         let bags_b =
-            (b.0..=b.1).flat_map(|sentence| pair.b.bags.get(sentence as usize).iter().copied());
+            (b.0..=b.1).flat_map(|sentence| pair.b.bags.get(sentence.to_usize()).iter().copied());
         self.bags(pair, bags_a, bags_b)
     }
 
@@ -101,14 +102,14 @@ impl OverlapCounter {
         let mut only_b: Vec<(u32, u32)> = Vec::new();
         for (term, count) in b {
             match pair.b.other(term) {
-                Some(other) => self.add(other as u32, 1, count),
+                Some(other) => self.add(other.to_u32(), 1, count),
                 None => only_b.push((term, count)),
             }
         }
         only_b.sort_unstable();
         for same in only_b.chunk_by(|one, two| one.0 == two.0) {
             let count: u32 = same.iter().map(|entry| entry.1).sum();
-            let weight = pair.b.weights[same[0].0 as usize] * count as f32;
+            let weight = pair.b.weights[same[0].0.to_usize()] * count as f32;
             common.weight_b += weight;
             squares_b += weight * weight;
         }
@@ -116,8 +117,8 @@ impl OverlapCounter {
         // In the order of the terms, so that the sums are the same each time.
         self.touched.sort_unstable();
         for term in self.touched.drain(..) {
-            let [in_a, in_b] = std::mem::take(&mut self.counts[term as usize]);
-            let weight = pair.a.weights[term as usize];
+            let [in_a, in_b] = std::mem::take(&mut self.counts[term.to_usize()]);
+            let weight = pair.a.weights[term.to_usize()];
             let (one, two) = (in_a as f32 * weight, in_b as f32 * weight);
             common.words += in_a.min(in_b);
             common.weight += one.min(two);
@@ -131,7 +132,7 @@ impl OverlapCounter {
     }
 
     fn add(&mut self, term: u32, side: usize, count: u32) {
-        let counts = &mut self.counts[term as usize];
+        let counts = &mut self.counts[term.to_usize()];
         if *counts == [0; 2] {
             self.touched.push(term);
         }

@@ -1,6 +1,7 @@
 //! Two documents side by side: which terms they share, what each term weighs, and what is left of their sentences.
 
 use super::prepared_text::{PreparedText, SparseRows};
+use crate::base::num::{ToU32, ToUsize};
 use crate::text::stream::Span;
 use std::{borrow::Cow, cmp::Ordering};
 
@@ -59,7 +60,7 @@ impl<'d> PairSide<'d> {
             let elsewhere = if other == NONE {
                 0
             } else {
-                two.postings.get(other as usize).len()
+                two.postings.get(other.to_usize()).len()
             };
             (one.postings.get(term).len() + elsewhere) as f32 / sentences
         };
@@ -89,20 +90,20 @@ impl<'d> PairSide<'d> {
     /// What all that is left weighs.
     pub fn weight(&self) -> f32 {
         let bags = (0..self.document.sentences.len()).flat_map(|sentence| self.bags.get(sentence));
-        bags.map(|&(term, count)| count as f32 * self.weights[term as usize])
+        bags.map(|&(term, count)| count as f32 * self.weights[term.to_usize()])
             .sum()
     }
 
     /// What a term is called on the other side.
     pub fn other(&self, term: u32) -> Option<usize> {
-        let other = self.others[term as usize];
-        (other != NONE).then_some(other as usize)
+        let other = self.others[term.to_usize()];
+        (other != NONE).then_some(other.to_usize())
     }
 }
 
 fn norm(bag: &[(u32, u32)], weights: &[f32]) -> f32 {
     bag.iter()
-        .map(|&(term, count)| (count as f32 * weights[term as usize]).powi(2))
+        .map(|&(term, count)| (count as f32 * weights[term.to_usize()]).powi(2))
         .sum::<f32>()
         .sqrt()
 }
@@ -116,7 +117,7 @@ fn shared(a: &[u64], b: &[u64]) -> (Vec<u32>, Vec<u32>) {
             Ordering::Less => at += 1,
             Ordering::Greater => bt += 1,
             Ordering::Equal => {
-                (of_a[at], of_b[bt]) = (bt as u32, at as u32);
+                (of_a[at], of_b[bt]) = (bt.to_u32(), at.to_u32());
                 (at, bt) = (at + 1, bt + 1);
             }
         }

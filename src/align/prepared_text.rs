@@ -4,6 +4,7 @@ use super::{
     AlignOptions,
     sentence::{Sentence, sentences},
 };
+use crate::base::num::{ToU32, ToUsize};
 use crate::{
     align::exclusions::{ExclusionReason, ExclusionRules},
     blot::{Blotter, Kind, Shape, Window},
@@ -78,16 +79,16 @@ impl SparseRows {
         let start = if list == 0 {
             0
         } else {
-            self.ends[list - 1] as usize
+            self.ends[list - 1].to_usize()
         };
-        &self.entries[start..self.ends[list] as usize]
+        &self.entries[start..self.ends[list].to_usize()]
     }
 
     /// Turns lists of (inner, count) by outer into lists of (outer, count) by inner.
     pub fn inverted(&self, inners: usize) -> Self {
         let mut ends = vec![0_u32; inners];
         for &(inner, _) in &self.entries {
-            ends[inner as usize] += 1;
+            ends[inner.to_usize()] += 1;
         }
         let mut sum = 0;
         for end in &mut ends {
@@ -97,8 +98,8 @@ impl SparseRows {
         let mut entries = vec![(0, 0); self.entries.len()];
         for outer in 0..self.ends.len() {
             for &(inner, count) in self.get(outer) {
-                let end = &mut ends[inner as usize];
-                entries[*end as usize] = (outer as u32, count);
+                let end = &mut ends[inner.to_usize()];
+                entries[end.to_usize()] = (outer.to_u32(), count);
                 *end += 1;
             }
         }
@@ -130,8 +131,9 @@ impl PreparedText {
         let reasons = rules.word_reasons(plain.text(), &words, &spans);
         let (vocabulary, terms) = terms(&tokens, tokenization.rule, &reasons);
         let mut grams = grams(&tokens, options.window_tokens);
-        let window =
-            |at: u32| at as usize..(at as usize + options.window_tokens as usize).min(words.len());
+        let window = |at: u32| {
+            at.to_usize()..(at.to_usize() + options.window_tokens.to_usize()).min(words.len())
+        };
         grams.retain(|&(_, at)| {
             reasons.is_empty() || reasons[window(at)].iter().all(Option::is_none)
         });
@@ -175,7 +177,7 @@ impl PreparedText {
     /// The other strand, if this is a sequence of bases: bases only, with the same ones left out.
     pub(super) fn reverse(&self, options: &AlignOptions) -> Option<&Self> {
         let of_bases = || {
-            let base = |span: &Span| self.text().as_bytes()[span.start as usize];
+            let base = |span: &Span| self.text().as_bytes()[span.start.to_usize()];
             let text: String = self
                 .spans
                 .iter()
@@ -195,7 +197,7 @@ impl PreparedText {
             return;
         }
         let window = |at: u32| {
-            at as usize..(at as usize + options.window_tokens as usize).min(reasons.len())
+            at.to_usize()..(at.to_usize() + options.window_tokens.to_usize()).min(reasons.len())
         };
         self.grams
             .retain(|&(_, at)| reasons[window(at)].iter().all(Option::is_none));
@@ -212,7 +214,7 @@ impl PreparedText {
 
     /// Where words of the other strand stand in this one.
     pub(super) fn facing(&self, words: Span) -> Span {
-        let all = self.words.len() as u32;
+        let all = self.words.len().to_u32();
         self.bytes_of(Span {
             start: all - words.end,
             end: all - words.start,
@@ -248,11 +250,11 @@ impl PreparedText {
         let mut stretches: Vec<Span> = bytes.map(|bytes| self.words_in(bytes)).collect();
         stretches.sort_unstable_by_key(|words| words.start);
         let mut tally = PassageCoverage {
-            words: self.words.len() as u32,
+            words: self.words.len().to_u32(),
             ..PassageCoverage::default()
         };
         for reason in self.reasons.iter().flatten() {
-            tally.left_out[*reason as usize] += 1;
+            tally.left_out[reason.index()] += 1;
         }
         let mut end = 0;
         for words in stretches {
@@ -282,29 +284,33 @@ impl PreparedText {
             return false;
         }
         let words = self.words_in(between);
-        self.reasons[words.start as usize..words.end as usize]
-            .iter()
-            .any(Option::is_some)
+        self.reasons[words.range()].iter().any(Option::is_some)
     }
 
     /// Whether a word counts.
     pub(super) fn counts(&self, word: u32) -> bool {
-        self.reason(word as usize).is_none()
+        self.reason(word.to_usize()).is_none()
     }
 
     /// The terms of each sentence without some words.
     pub(super) fn bags_without(&self, words: &[Span]) -> SparseRows {
         let mut is_kept = vec![true; self.words.len()];
         for span in words {
-            is_kept[span.start as usize..span.end as usize].fill(false);
+            is_kept[span.range()].fill(false);
         }
         bags(&self.sentences, &self.terms, |word| is_kept[word])
     }
 
     /// The words that a stretch of the text has.
     pub fn words_in(&self, bytes: Span) -> Span {
-        let start = self.spans.partition_point(|span| span.start < bytes.start) as u32;
-        let end = self.spans.partition_point(|span| span.end <= bytes.end) as u32;
+        let start = self
+            .spans
+            .partition_point(|span| span.start < bytes.start)
+            .to_u32();
+        let end = self
+            .spans
+            .partition_point(|span| span.end <= bytes.end)
+            .to_u32();
         Span {
             start,
             end: end.max(start),
@@ -314,8 +320,8 @@ impl PreparedText {
     /// Where some words stand.
     pub(super) fn bytes_of(&self, words: Span) -> Span {
         Span {
-            start: self.spans[words.start as usize].start,
-            end: self.spans[words.end as usize - 1].end,
+            start: self.spans[words.start.to_usize()].start,
+            end: self.spans[words.end.to_usize() - 1].end,
         }
     }
 }
@@ -349,7 +355,7 @@ fn grams(tokens: &Tokens, k: u32) -> Vec<(u64, u32)> {
         is_dna: false,
     };
     if let Ok(mut blotter) = Blotter::new(window).map_err(drop)
-        && tokens.len() >= k as usize
+        && tokens.len() >= k.to_usize()
     {
         blotter.without_positions();
         blotter.blot(tokens, &mut blots);
@@ -384,7 +390,7 @@ fn terms(tokens: &Tokens, rule: Rule, reasons: &[Option<ExclusionReason>]) -> (V
     vocabulary.sort_unstable();
     vocabulary.dedup();
     vocabulary.shrink_to_fit();
-    let number = |hash: &u64| vocabulary.partition_point(|term| term < hash) as u32;
+    let number = |hash: &u64| vocabulary.partition_point(|term| term < hash).to_u32();
     let terms = hashes
         .iter()
         .enumerate()
@@ -409,7 +415,7 @@ fn bags(sentences: &[Sentence], terms: &[u32], is_kept: impl Fn(usize) -> bool) 
     let mut sorted = Vec::new();
     for sentence in sentences {
         sorted.clear();
-        let words = sentence.tokens.start as usize..sentence.tokens.end as usize;
+        let words = sentence.tokens.range();
         sorted.extend(
             words
                 .filter(|&word| is_kept(word))
@@ -420,9 +426,9 @@ fn bags(sentences: &[Sentence], terms: &[u32], is_kept: impl Fn(usize) -> bool) 
         bags.entries.extend(
             sorted
                 .chunk_by(|one, two| one == two)
-                .map(|same| (same[0], same.len() as u32)),
+                .map(|same| (same[0], same.len().to_u32())),
         );
-        bags.ends.push(bags.entries.len() as u32);
+        bags.ends.push(bags.entries.len().to_u32());
     }
     bags
 }

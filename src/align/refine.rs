@@ -15,6 +15,7 @@ use super::{
     pair::{Pair, PairSide},
     seed_cluster::SeedCluster,
 };
+use crate::base::num::{ToU32, ToUsize};
 
 /// Moves the ends of clusters. Of each term of either side: how often it is in the other stretch and not in the own one.
 pub(super) struct BoundaryRefiner {
@@ -61,7 +62,7 @@ fn fit(
     other: (u32, u32),
     free: &mut [i32],
 ) -> (u32, u32) {
-    let last = two.document.sentences.len() as u32 - 1;
+    let last = two.document.sentences.len().to_u32() - 1;
     let other = (other.0.saturating_sub(MARGIN), (other.1 + MARGIN).min(last));
     count(one, two, own, other, free, 1);
     let mut gains = BoundarySearch {
@@ -70,7 +71,7 @@ fn fit(
         others: (other.1 - other.0 + 1) as f32,
         taken: Vec::new(),
     };
-    let end = gains.grow(own.1, own.1 + 1..one.document.sentences.len() as u32);
+    let end = gains.grow(own.1, own.1 + 1..one.document.sentences.len().to_u32());
     let start = gains.grow(own.0, (0..own.0).rev());
     count(one, two, own, other, free, -1);
     (start, end)
@@ -85,13 +86,14 @@ fn count(
     free: &mut [i32],
     sign: i32,
 ) {
-    for &(term, count) in (other.0..=other.1).flat_map(|sentence| two.bags.get(sentence as usize)) {
+    for &(term, count) in (other.0..=other.1).flat_map(|sentence| two.bags.get(sentence.to_usize()))
+    {
         if let Some(term) = two.other(term) {
             free[term] += sign * count as i32;
         }
     }
-    for &(term, count) in (own.0..=own.1).flat_map(|sentence| one.bags.get(sentence as usize)) {
-        free[term as usize] -= sign * count as i32;
+    for &(term, count) in (own.0..=own.1).flat_map(|sentence| one.bags.get(sentence.to_usize())) {
+        free[term.to_usize()] -= sign * count as i32;
     }
 }
 
@@ -120,7 +122,7 @@ impl BoundarySearch<'_> {
             }
         }
         for (term, count) in self.taken.drain(..) {
-            self.free[term as usize] += count as i32;
+            self.free[term.to_usize()] += count as i32;
         }
         end
     }
@@ -128,15 +130,15 @@ impl BoundarySearch<'_> {
     /// What a sentence counts; takes its words.
     fn take(&mut self, sentence: u32) -> f32 {
         let mut sum = 0.0;
-        for &(term, count) in self.one.bags.get(sentence as usize) {
-            if self.free[term as usize] > 0 {
-                let chance = (1.0 - (1.0 - self.one.shares[term as usize]).powf(self.others))
+        for &(term, count) in self.one.bags.get(sentence.to_usize()) {
+            if self.free[term.to_usize()] > 0 {
+                let chance = (1.0 - (1.0 - self.one.shares[term.to_usize()]).powf(self.others))
                     .max(f32::MIN_POSITIVE);
                 sum += ((SURVIVING + (1.0 - SURVIVING) * chance) / chance).ln();
             } else {
                 sum += (1.0 - SURVIVING).ln();
             }
-            self.free[term as usize] -= count as i32;
+            self.free[term.to_usize()] -= count as i32;
             self.taken.push((term, count));
         }
         sum

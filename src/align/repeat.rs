@@ -12,6 +12,7 @@
 //! Text that repeats itself without a gap (a line of dashes, rows of zeros) would have as many repeats as tokens: of the repetitions only the first and the last are
 //! places. What is common to last ones may begin further left, in repetitions that do not count; so it is made longer to the left at the end.
 
+use crate::base::num::{ToU32, ToUsize};
 use std::{cmp::Reverse, ops::Range};
 
 /// The hash of a token, as it stands in a file.
@@ -35,7 +36,7 @@ impl TextBounds {
         let mut text = 0;
         let hints = (0..=end >> HINT_BITS).map(|hint| {
             while starts
-                .get(text as usize + 1)
+                .get(text.to_usize() + 1)
                 .is_some_and(|&start| start <= hint << HINT_BITS)
             {
                 text += 1;
@@ -51,10 +52,10 @@ impl TextBounds {
 
     /// The text that a token is of.
     pub fn of(&self, at: u64) -> u32 {
-        let mut text = self.hints[(at >> HINT_BITS) as usize];
+        let mut text = self.hints[(at >> HINT_BITS).to_usize()];
         while self
             .starts
-            .get(text as usize + 1)
+            .get(text.to_usize() + 1)
             .is_some_and(|&start| start <= at)
         {
             text += 1;
@@ -63,11 +64,11 @@ impl TextBounds {
     }
 
     pub fn start(&self, text: u32) -> u64 {
-        self.starts[text as usize]
+        self.starts[text.to_usize()]
     }
 
     pub fn copies(&self, text: u32) -> u32 {
-        self.copies[text as usize]
+        self.copies[text.to_usize()]
     }
 }
 
@@ -123,12 +124,12 @@ impl<'t> RepeatFinder<'t> {
     pub fn find(&mut self, starts: &mut [u64], found: &mut Vec<MaximalRepeat>) {
         self.places.clear();
         found.clear();
-        let (tokens, min_tokens) = (self.tokens, self.min_tokens as usize);
-        let window = |at: u64| &tokens[at as usize..at as usize + min_tokens];
+        let (tokens, min_tokens) = (self.tokens, self.min_tokens.to_usize());
+        let window = |at: u64| &tokens[at.to_usize()..at.to_usize() + min_tokens];
         if starts.iter().any(|&at| window(at) != window(starts[0])) {
             starts.sort_unstable_by_key(|&at| (window(at), at));
         }
-        let before = |at: u64| tokens[at as usize - 1];
+        let before = |at: u64| tokens[at.to_usize() - 1];
         for same in starts.chunk_by(|&one, &two| window(one) == window(two)) {
             // What begins one token earlier has as many places.
             if same.iter().all(|&at| before(at) == before(same[0])) {
@@ -179,7 +180,7 @@ impl<'t> RepeatFinder<'t> {
 
     /// Whether what is between two places is there once more.
     fn is_repeated(&self, one: u64, two: u64) -> bool {
-        let (one, two) = (one as usize, two as usize);
+        let (one, two) = (one.to_usize(), two.to_usize());
         let again = self.tokens.get(two..two + (two - one));
         // Most differ right behind the window, however far they are apart.
         again.is_some_and(|again| common(&self.tokens[one..two], again) == again.len())
@@ -189,12 +190,12 @@ impl<'t> RepeatFinder<'t> {
     fn compare(&mut self, some: Range<usize>, known: u32) {
         let places = &mut self.places[some];
         places.swap(0, places.len() / 2);
-        let from = |at: u64| &self.tokens[at as usize + known as usize..];
+        let from = |at: u64| &self.tokens[at.to_usize() + known.to_usize()..];
         let pivot = from(places[0].at);
         for place in &mut places[1..] {
             let tokens = from(place.at);
             let more = common(pivot, tokens);
-            place.common = known + more as u32;
+            place.common = known + more.to_u32();
             place.next = tokens.get(more).copied().unwrap_or_default();
         }
         if places.len() > 2 {
@@ -253,14 +254,14 @@ impl<'t> RepeatFinder<'t> {
     }
 
     fn before(&self, at: u64) -> TokenHash {
-        self.tokens[at as usize - 1]
+        self.tokens[at.to_usize() - 1]
     }
 
     /// How many tokens before some places are all the same.
     fn common_before(&self, some: Range<usize>) -> u32 {
-        let pivot = &self.tokens[..self.places[some.start].at as usize];
+        let pivot = &self.tokens[..self.places[some.start].at.to_usize()];
         let same = |place: &RepeatPlace| {
-            let tokens = &self.tokens[..place.at as usize];
+            let tokens = &self.tokens[..place.at.to_usize()];
             pivot
                 .iter()
                 .rev()
@@ -272,7 +273,8 @@ impl<'t> RepeatFinder<'t> {
             .iter()
             .map(same)
             .min()
-            .unwrap_or_default() as u32
+            .unwrap_or_default()
+            .to_u32()
     }
 }
 

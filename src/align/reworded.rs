@@ -9,6 +9,7 @@ use super::{
     seeds::{Seed, seeds},
     sentence::Sentence,
 };
+use crate::base::num::ToUsize;
 use crate::text::stream::Span;
 
 /// Sentences that go together, and what they have in common.
@@ -64,8 +65,8 @@ pub(super) fn parts(
 
 fn bytes(sentences: &[Sentence], range: (u32, u32)) -> Span {
     Span {
-        start: sentences[range.0 as usize].bytes.start,
-        end: sentences[range.1 as usize].bytes.end,
+        start: sentences[range.0.to_usize()].bytes.start,
+        end: sentences[range.1.to_usize()].bytes.end,
     }
 }
 
@@ -116,8 +117,8 @@ fn without_overlaps(
         vec![false; sentences.1.len()],
     );
     parts.retain(|(cluster, _)| {
-        let a = &mut taken_a[cluster.a.0 as usize..=cluster.a.1 as usize];
-        let b = &mut taken_b[cluster.b.0 as usize..=cluster.b.1 as usize];
+        let a = &mut taken_a[cluster.a.0.to_usize()..=cluster.a.1.to_usize()];
+        let b = &mut taken_b[cluster.b.0.to_usize()..=cluster.b.1.to_usize()];
         let is_free = !a.contains(&true) && !b.contains(&true);
         if is_free {
             a.fill(true);

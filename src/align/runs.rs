@@ -1,6 +1,7 @@
 //! Runs of words that both documents have, as long as they go.
 
 use super::prepared_text::PreparedText;
+use crate::base::num::{ToU32, ToUsize};
 use std::ops::Range;
 
 /// `length` words from word `a` of one document and word `b` of the other on.
@@ -33,25 +34,25 @@ pub(super) fn runs(a: &PreparedText, b: &PreparedText, k: u32) -> Vec<WordRun> {
         let expected = runs
             .last()
             .map_or(0, |run| i64::from(run.b) + at as i64 - i64::from(run.a));
-        let candidates = candidates(&places, b, at, k as usize);
+        let candidates = candidates(&places, b, at, k.to_usize());
         let measured = candidates.map(|bt| (ahead(a, b, at, bt), bt));
         let best = measured
             .max_by_key(|&(length, bt)| (length, -(bt as i64 - expected).abs(), -(bt as i64)));
-        let Some((length, bt)) = best.filter(|&(length, _)| length >= k as usize) else {
+        let Some((length, bt)) = best.filter(|&(length, _)| length >= k.to_usize()) else {
             at += 1;
             continue;
         };
         // Back to where the run before started: what reaches farther back would have been found from there.
-        let floor = runs.last().map_or(0, |run| run.a as usize);
+        let floor = runs.last().map_or(0, |run| run.a.to_usize());
         let back = (1..=(at - floor).min(bt).min(MAX_BACK))
             .take_while(|&step| is_same(a, b, at - step, bt - step))
             .count();
         runs.push(WordRun {
-            a: (at - back) as u32,
-            b: (bt - back) as u32,
-            length: (length + back) as u32,
+            a: (at - back).to_u32(),
+            b: (bt - back).to_u32(),
+            length: (length + back).to_u32(),
         });
-        at += length + 1 - k as usize;
+        at += length + 1 - k.to_usize();
     }
     runs
 }
@@ -68,14 +69,14 @@ fn candidates<'p>(
     let rarest = near.min_by_key(|&near| places[near].len()).unwrap_or(at);
     let shift = rarest - at;
     let of = move |range: &Range<u32>| {
-        b.grams[range.start as usize..range.end as usize]
+        b.grams[range.start.to_usize()..range.end.to_usize()]
             .iter()
             .take(MAX_PLACES)
     };
     let others =
-        of(&places[rarest]).filter_map(move |&(_, place)| (place as usize).checked_sub(shift));
+        of(&places[rarest]).filter_map(move |&(_, place)| (place.to_usize()).checked_sub(shift));
     of(own)
-        .map(|&(_, place)| place as usize)
+        .map(|&(_, place)| place.to_usize())
         .chain(others.filter(move |_| shift > 0))
 }
 
@@ -94,7 +95,7 @@ fn is_same(a: &PreparedText, b: &PreparedText, at: usize, bt: usize) -> bool {
 
 /// A word that does not count is like no other.
 fn counts(a: &PreparedText, b: &PreparedText, at: usize, bt: usize) -> bool {
-    a.counts(at as u32) && b.counts(bt as u32)
+    a.counts(at.to_u32()) && b.counts(bt.to_u32())
 }
 
 /// For each window of `a` the range of equal ones in `b.grams`.
@@ -102,7 +103,7 @@ fn places(a: &PreparedText, b: &PreparedText) -> Vec<Range<u32>> {
     let windows = a
         .grams
         .iter()
-        .map(|&(_, at)| at as usize + 1)
+        .map(|&(_, at)| at.to_usize() + 1)
         .max()
         .unwrap_or(0);
     let mut places = vec![0..0; windows];
@@ -117,7 +118,7 @@ fn places(a: &PreparedText, b: &PreparedText) -> Vec<Range<u32>> {
             .take_while(|other| other.0 == gram)
             .count();
         for &(_, at) in same {
-            places[at as usize] = start as u32..(start + count) as u32;
+            places[at.to_usize()] = start.to_u32()..(start + count).to_u32();
         }
     }
     places

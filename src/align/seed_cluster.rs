@@ -1,6 +1,7 @@
 //! Seeds that stand together on both sides make a passage.
 
 use super::{seeds::Seed, sentence::Sentence};
+use crate::base::num::ToUsize;
 
 /// Sentences `a.0..=a.1` with sentences `b.0..=b.1`.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +36,7 @@ pub(super) fn clusters(
         let list = if by_a { sentences.0 } else { sentences.1 };
         let is_near = |one: u32, two: u32| {
             two <= one + 1
-                || list[two as usize].bytes.start - list[one as usize].bytes.end <= gap_bytes
+                || list[two.to_usize()].bytes.start - list[one.to_usize()].bytes.end <= gap_bytes
         };
         seeds.sort_unstable_by_key(key);
         let parts: Vec<_> = seeds

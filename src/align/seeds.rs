@@ -4,6 +4,7 @@ use super::{
     AlignOptions,
     pair::{NONE, Pair},
 };
+use crate::base::num::{ToU32, ToU64, ToUsize};
 
 /// Sentence `a` of one document is like sentence `b` of the other.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,11 +40,11 @@ pub(super) fn seeds(pair: &Pair<'_>, options: &AlignOptions) -> Vec<Seed> {
     let mut seeds = Vec::new();
     for at in 0..a.document.sentences.len() {
         let bag = a.bags.get(at);
-        for &(term, count) in bag.iter().filter(|(term, _)| is_used[*term as usize]) {
-            let weight = a.weights[term as usize];
+        for &(term, count) in bag.iter().filter(|(term, _)| is_used[term.to_usize()]) {
+            let weight = a.weights[term.to_usize()];
             let factor = weight * weight * count as f32;
-            for &(sentence, count) in b.postings.get(a.others[term as usize] as usize) {
-                let sum = &mut sums[sentence as usize];
+            for &(sentence, count) in b.postings.get(a.others[term.to_usize()].to_usize()) {
+                let sum = &mut sums[sentence.to_usize()];
                 if sum.terms == 0 {
                     touched.push(sentence);
                 }
@@ -54,12 +55,13 @@ pub(super) fn seeds(pair: &Pair<'_>, options: &AlignOptions) -> Vec<Seed> {
         touched.sort_unstable();
         let first = seeds.len();
         for &bt in &touched {
-            let sum = std::mem::take(&mut sums[bt as usize]);
-            let cosine = sum.dot / (a.norms[at] * b.norms[bt as usize]);
-            let dice = 2.0 * sum.terms as f32 / (bag.len() + b.bags.get(bt as usize).len()) as f32;
+            let sum = std::mem::take(&mut sums[bt.to_usize()]);
+            let cosine = sum.dot / (a.norms[at] * b.norms[bt.to_usize()]);
+            let dice =
+                2.0 * sum.terms as f32 / (bag.len() + b.bags.get(bt.to_usize()).len()) as f32;
             if sum.terms >= MIN_TERMS && cosine > options.min_cosine && dice > options.min_dice {
                 seeds.push(Seed {
-                    a: at as u32,
+                    a: at.to_u32(),
                     b: bt,
                     cosine,
                 });
@@ -87,11 +89,14 @@ fn keep_best(seeds: &mut Vec<Seed>, pair: &Pair<'_>) {
     let mut best_a = vec![0.0_f32; pair.a.document.sentences.len()];
     let mut best_b = vec![0.0_f32; pair.b.document.sentences.len()];
     for seed in seeds.iter() {
-        let (a, b) = (&mut best_a[seed.a as usize], &mut best_b[seed.b as usize]);
+        let (a, b) = (
+            &mut best_a[seed.a.to_usize()],
+            &mut best_b[seed.b.to_usize()],
+        );
         (*a, *b) = (a.max(seed.cosine), b.max(seed.cosine));
     }
     seeds.retain(|seed| {
-        seed.cosine >= BEST_SHARE * best_a[seed.a as usize].max(best_b[seed.b as usize])
+        seed.cosine >= BEST_SHARE * best_a[seed.a.to_usize()].max(best_b[seed.b.to_usize()])
     });
 }
 
@@ -100,7 +105,9 @@ fn used_terms(pair: &Pair<'_>, limit: u64) -> Vec<bool> {
     let (a, b) = (&pair.a, &pair.b);
     let cost = |term: usize| match a.others[term] {
         NONE => 0,
-        other => a.postings.get(term).len() as u64 * b.postings.get(other as usize).len() as u64,
+        other => {
+            a.postings.get(term).len().to_u64() * b.postings.get(other.to_usize()).len().to_u64()
+        }
     };
     let costs: Vec<u64> = (0..a.others.len()).map(cost).collect();
     let mut most = u64::MAX;

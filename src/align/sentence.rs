@@ -1,5 +1,6 @@
 //! Where sentences end, in any language: by punctuation, by blank lines, and by line ends where lines are not wrapped.
 
+use crate::base::num::{ToU32, ToUsize};
 use crate::text::stream::Span;
 
 /// Some neighbouring tokens, and the text that belongs to them.
@@ -27,15 +28,15 @@ pub fn sentences(text: &str, tokens: &[Span]) -> Vec<Sentence> {
     let mut start = text.len() - text.trim_start().len();
     for at in 0..last {
         // Both halves of ½ stand in the same place.
-        let next = tokens[at].end.max(tokens[at + 1].start) as usize;
-        let gap = &text[tokens[at].end as usize..next];
+        let next = tokens[at].end.max(tokens[at + 1].start).to_usize();
+        let gap = &text[tokens[at].end.to_usize()..next];
         let length = at + 1 - first;
         let cut = match boundary(gap, is_wrapped, &text[next..]) {
             Some(cut) if length >= MIN_TOKENS => cut,
             _ if length >= MAX_TOKENS => 0,
             _ => continue,
         };
-        let end = tokens[at].end as usize + cut;
+        let end = tokens[at].end.to_usize() + cut;
         found.push(sentence(first..at + 1, start..end));
         first = at + 1;
         start = end + gap[cut..].len() - gap[cut..].trim_start().len();
@@ -44,8 +45,8 @@ pub fn sentences(text: &str, tokens: &[Span]) -> Vec<Sentence> {
     let end = text.trim_end().len();
     match found.last_mut() {
         Some(before) if is_rest_short => {
-            before.tokens.end = last as u32 + 1;
-            before.bytes.end = end as u32;
+            before.tokens.end = last.to_u32() + 1;
+            before.bytes.end = end.to_u32();
         }
         _ => found.push(sentence(first..last + 1, start..end)),
     }
@@ -55,12 +56,12 @@ pub fn sentences(text: &str, tokens: &[Span]) -> Vec<Sentence> {
 fn sentence(tokens: std::ops::Range<usize>, bytes: std::ops::Range<usize>) -> Sentence {
     Sentence {
         tokens: Span {
-            start: tokens.start as u32,
-            end: tokens.end as u32,
+            start: tokens.start.to_u32(),
+            end: tokens.end.to_u32(),
         },
         bytes: Span {
-            start: bytes.start as u32,
-            end: bytes.end as u32,
+            start: bytes.start.to_u32(),
+            end: bytes.end.to_u32(),
         },
     }
 }
@@ -125,7 +126,7 @@ mod tests {
         let spans = tokens.spans().unwrap();
         sentences(text, spans)
             .iter()
-            .map(|sentence| &text[sentence.bytes.start as usize..sentence.bytes.end as usize])
+            .map(|sentence| &text[sentence.bytes.range()])
             .collect()
     }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::base::num::ToU32;
 use proptest::prelude::*;
 
 fn options() -> AlignOptions {
@@ -14,7 +15,7 @@ fn aligned(a: &str, b: &str) -> Vec<Passage> {
 }
 
 fn slice(text: &str, span: Span) -> &str {
-    &text[span.start as usize..span.end as usize]
+    &text[span.range()]
 }
 
 /// Words that no two letters share.
@@ -71,7 +72,7 @@ proptest! {
             let passages = aligned(one, two);
             for passage in &passages {
                 for (text, span) in [(one, passage.a), (two, passage.b)] {
-                    let found = text.get(span.start as usize..span.end as usize);
+                    let found = text.get(span.range());
                     prop_assert!(found.is_some_and(|found| !found.is_empty()), "{passage:?}");
                 }
                 prop_assert!((0.0..=1.0).contains(&passage.score), "{passage:?}");
@@ -295,7 +296,7 @@ fn words_that_do_not_count_are_in_no_passage() {
     let tally = quoted.tally(
         [Span {
             start: 0,
-            end: text.len() as u32,
+            end: text.len().to_u32(),
         }]
         .into_iter(),
     );
@@ -337,7 +338,7 @@ proptest! {
         prop_assert_eq!(passages[0].kind, PassageKind::Verbatim);
         let tally = without.tally(passages.iter().map(|passage| passage.a));
         prop_assert_eq!(tally.left_out[2], 20);
-        prop_assert_eq!(tally.matched, PreparedText::new(copy.as_str(), &options()).tokens() as u32);
+        prop_assert_eq!(tally.matched, PreparedText::new(copy.as_str(), &options()).tokens().to_u32());
     }
 }
 

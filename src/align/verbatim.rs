@@ -5,6 +5,7 @@ use super::{
     prepared_text::PreparedText,
     runs::{WordRun, runs},
 };
+use crate::base::num::{ToU32, ToUsize};
 use crate::text::stream::Span;
 use std::cmp::Reverse;
 
@@ -125,7 +126,7 @@ fn without_echoes(mut copies: Vec<CopiedPart>, words: (usize, usize)) -> Vec<Cop
             }
         }
         for (owners, span) in [(&mut owners_a, copy.a), (&mut owners_b, copy.b)] {
-            let free = owners[span.start as usize..span.end as usize]
+            let free = owners[span.range()]
                 .iter_mut()
                 .filter(|owner| owner.is_none());
             free.for_each(|owner| *owner = Some(kept.len()));
@@ -138,7 +139,7 @@ fn without_echoes(mut copies: Vec<CopiedPart>, words: (usize, usize)) -> Vec<Cop
 }
 
 fn middle(span: Span) -> usize {
-    (span.start + (span.end - span.start) / 2) as usize
+    (span.start + (span.end - span.start) / 2).to_usize()
 }
 
 /// Whether more than half of a stretch is in another.
@@ -177,10 +178,10 @@ pub(super) fn bytes(a: &PreparedText, b: &PreparedText, copy: &CopiedPart) -> (S
 
 /// The text between some words and the next, and what of it is on the line of the last word, if no word follows there.
 fn after(document: &PreparedText, words: Span) -> (&str, Option<&str>) {
-    let start = document.spans[words.end as usize - 1].end;
-    let next = document.spans.get(words.end as usize);
-    let end = next.map_or(document.text().len() as u32, |next| next.start.max(start));
-    let gap = &document.text()[start as usize..end as usize];
+    let start = document.spans[words.end.to_usize() - 1].end;
+    let next = document.spans.get(words.end.to_usize());
+    let end = next.map_or(document.text().len().to_u32(), |next| next.start.max(start));
+    let gap = &document.text()[start.to_usize()..end.to_usize()];
     (
         gap,
         gap.split_once('\n')
@@ -191,12 +192,12 @@ fn after(document: &PreparedText, words: Span) -> (&str, Option<&str>) {
 
 /// The text between some words and the one before, and what of it is on the line of the first word, if no word is before it there.
 fn before(document: &PreparedText, words: Span) -> (&str, Option<&str>) {
-    let end = document.spans[words.start as usize].start;
-    let last = (words.start as usize)
+    let end = document.spans[words.start.to_usize()].start;
+    let last = (words.start.to_usize())
         .checked_sub(1)
         .map(|last| document.spans[last]);
     let start = last.map_or(0, |last| last.end.min(end));
-    let gap = &document.text()[start as usize..end as usize];
+    let gap = &document.text()[start.to_usize()..end.to_usize()];
     (
         gap,
         gap.rsplit_once('\n')
@@ -217,12 +218,12 @@ fn common(
     if let (Some(one), Some(two)) = (one.1.map(trim), two.1.map(trim))
         && one == two
     {
-        return one.len() as u32;
+        return one.len().to_u32();
     }
     let pairs = outwards(one.0).into_iter().zip(outwards(two.0));
     pairs
         .take_while(|(one, two)| one == two && !one.is_whitespace())
-        .map(|(c, _)| c.len_utf8() as u32)
+        .map(|(c, _)| c.len_utf8().to_u32())
         .sum()
 }
 
@@ -239,9 +240,7 @@ mod tests {
             PreparedText::new(a, &options),
             PreparedText::new(b, &options),
         );
-        let text = |document: &PreparedText, span: Span| {
-            document.text()[span.start as usize..span.end as usize].to_owned()
-        };
+        let text = |document: &PreparedText, span: Span| document.text()[span.range()].to_owned();
         let shown = |copy: &CopiedPart| {
             let (one, two) = bytes(&a, &b, copy);
             (text(&a, one), text(&b, two), copy.words)

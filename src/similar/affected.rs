@@ -7,6 +7,7 @@ use super::{
     scores::{Measure, Overlap, Score},
 };
 use crate::base::error::Result;
+use crate::base::num::{ToU32, ToU64, ToUsize};
 
 impl Discovery<'_> {
     /// By content: whether its documents may have other rows than before, if the first `changed` contents are those that changed.
@@ -22,20 +23,20 @@ impl Discovery<'_> {
         let side = |content: u32| self.lists.side(self.lists.rank_of(content));
         let reaches = |content: u32, other: u32, shared: u32| {
             let most = Overlap {
-                shared: shared.saturating_add(long[content as usize]),
+                shared: shared.saturating_add(long[content.to_usize()]),
                 rarity: 0.0,
             };
             self.options
                 .measure
                 .can_reach(side(content), side(other), most)
         };
-        let mut is_affected: Vec<bool> = (0..self.lists.contents() as u32)
+        let mut is_affected: Vec<bool> = (0..self.lists.contents().to_u32())
             .map(|content| content < changed || reaches(content, content, 0))
             .collect();
         if let Some(counted) = counted {
             counted.for_each(&mut |one, two, shared| {
                 for [one, two] in [[one, two], [two, one]] {
-                    is_affected[one as usize] |= reaches(one, two, shared);
+                    is_affected[one.to_usize()] |= reaches(one, two, shared);
                 }
             })?;
             return Ok(is_affected);
@@ -45,28 +46,28 @@ impl Discovery<'_> {
             score: Score::Containment,
             ..self.options.measure
         };
-        let itself = |item: usize, each: &mut dyn FnMut(u32)| each(item as u32);
+        let itself = |item: usize, each: &mut dyn FnMut(u32)| each(item.to_u32());
         let work =
             |join: &Join<'_>, scratch: &mut JoinScratch, item: usize, found: &mut Vec<u32>| {
                 let join = Join {
                     measure: &either,
                     ..*join
                 };
-                join.for_each_short(scratch, item as u32, first_long, |other, shared| {
-                    if reaches(other, item as u32, shared) {
+                join.for_each_short(scratch, item.to_u32(), first_long, |other, shared| {
+                    if reaches(other, item.to_u32(), shared) {
                         found.push(other);
                     }
                 });
             };
         self.in_lots(
-            changed as usize,
+            changed.to_usize(),
             itself,
             work,
-            |found| 4 * found.len() as u64,
+            |found| 4 * found.len().to_u64(),
             |found: Vec<u32>| {
                 found
                     .into_iter()
-                    .for_each(|content| is_affected[content as usize] = true);
+                    .for_each(|content| is_affected[content.to_usize()] = true);
                 Ok(())
             },
         )?;
@@ -91,7 +92,7 @@ impl Discovery<'_> {
                 .any(|&rank| self.lists.content_of_rank(rank) < changed)
             {
                 for &rank in members {
-                    let blots = &mut blots[self.lists.content_of_rank(rank) as usize];
+                    let blots = &mut blots[self.lists.content_of_rank(rank).to_usize()];
                     *blots = blots.saturating_add(self.lists.weight(set));
                 }
             }

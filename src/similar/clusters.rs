@@ -6,6 +6,7 @@ use super::{
     pair_filter::clusters_apart,
     scores::Overlap,
 };
+use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{base::error::Result, index::View};
 use std::{cmp::Reverse, collections::HashMap};
 
@@ -74,7 +75,7 @@ pub fn clusters(
         };
     let weigh = |made: &Vec<Cluster>| {
         made.iter()
-            .map(|cluster| 40 * cluster.members.len() as u64)
+            .map(|cluster| 40 * cluster.members.len().to_u64())
             .sum()
     };
     discovery.in_lots(
@@ -96,7 +97,7 @@ fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<u32>>> {
     let is_joined: Vec<bool> = (0..lists.sets())
         .map(|set| joins_all(discovery, set))
         .collect();
-    for set in (0..lists.sets()).filter(|&set| is_joined[set as usize]) {
+    for set in (0..lists.sets()).filter(|&set| is_joined[set.to_usize()]) {
         let members = lists.members(set);
         members.iter().for_each(|&rank| {
             groups.join(
@@ -105,7 +106,7 @@ fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<u32>>> {
             )
         });
     }
-    let itself = |content: usize, each: &mut dyn FnMut(u32)| each(content as u32);
+    let itself = |content: usize, each: &mut dyn FnMut(u32)| each(content.to_u32());
     let work = |join: &Join<'_>,
                 scratch: &mut JoinScratch,
                 content: usize,
@@ -113,23 +114,23 @@ fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<u32>>> {
         let mut neighbours = Vec::new();
         join.neighbours_in(
             scratch,
-            content as u32,
-            |set| !is_joined[set as usize],
+            content.to_u32(),
+            |set| !is_joined[set.to_usize()],
             &mut neighbours,
         );
         // Itself, too: its documents are a pair.
         edges.extend(
             neighbours
                 .iter()
-                .filter(|other| other.content >= content as u32)
-                .map(|other| (content as u32, other.content)),
+                .filter(|other| other.content >= content.to_u32())
+                .map(|other| (content.to_u32(), other.content)),
         );
     };
     discovery.in_lots(
         lists.contents(),
         itself,
         work,
-        |edges| 8 * edges.len() as u64,
+        |edges| 8 * edges.len().to_u64(),
         |edges: Vec<(u32, u32)>| {
             edges
                 .into_iter()
@@ -167,15 +168,15 @@ pub(super) struct UnionFind {
 impl UnionFind {
     pub fn new(count: usize) -> Self {
         Self {
-            parent: (0..count as u32).collect(),
+            parent: (0..count.to_u32()).collect(),
             is_joined: vec![false; count],
         }
     }
 
     fn root(&mut self, mut of: u32) -> u32 {
-        while self.parent[of as usize] != of {
-            let above = self.parent[self.parent[of as usize] as usize];
-            self.parent[of as usize] = above;
+        while self.parent[of.to_usize()] != of {
+            let above = self.parent[self.parent[of.to_usize()].to_usize()];
+            self.parent[of.to_usize()] = above;
             of = above;
         }
         of
@@ -185,8 +186,8 @@ impl UnionFind {
     pub fn groups(mut self) -> Vec<Vec<u32>> {
         let (mut groups, mut place): (Vec<Vec<u32>>, HashMap<u32, usize>) =
             (Vec::new(), HashMap::new());
-        for member in 0..self.parent.len() as u32 {
-            if self.is_joined[member as usize] {
+        for member in 0..self.parent.len().to_u32() {
+            if self.is_joined[member.to_usize()] {
                 let at = *place.entry(self.root(member)).or_insert(groups.len());
                 if at == groups.len() {
                     groups.push(Vec::new());
@@ -200,9 +201,9 @@ impl UnionFind {
     pub fn join(&mut self, one: u32, two: u32) {
         [one, two]
             .iter()
-            .for_each(|&member| self.is_joined[member as usize] = true);
+            .for_each(|&member| self.is_joined[member.to_usize()] = true);
         let (one, two) = (self.root(one), self.root(two));
-        self.parent[one.max(two) as usize] = one.min(two);
+        self.parent[one.max(two).to_usize()] = one.min(two);
     }
 }
 
@@ -227,7 +228,7 @@ impl ClusterTracer<'_, '_> {
             .iter()
             .filter(|&&document| document != kept)
             .map(|&document| {
-                let content = self.view.content_of(document as usize);
+                let content = self.view.content_of(document.to_usize());
                 let (duplicate_of, how) = reached
                     .get(&content)
                     .copied()
@@ -248,7 +249,7 @@ impl ClusterTracer<'_, '_> {
 
     /// For each content of a group the document that it was reached from, and what it shares with it.
     fn reach(&mut self, group: &[u32], kept: u32) -> HashMap<u32, (u32, Neighbour)> {
-        let centre = self.view.content_of(kept as usize);
+        let centre = self.view.content_of(kept.to_usize());
         let mut reached = HashMap::from([(centre, (kept, self.join.itself(centre)))]);
         let (mut border, mut from) = (vec![centre], HashMap::from([(centre, kept)]));
         while reached.len() < group.len() && !border.is_empty() {
@@ -281,7 +282,7 @@ impl ClusterTracer<'_, '_> {
 /// Which of some documents is kept.
 pub(super) fn choose(view: &View<'_>, members: &[u32], keep: KeepRule) -> u32 {
     let tokens =
-        |document: u32| view.contents()[view.content_of(document as usize) as usize].tokens;
+        |document: u32| view.contents()[view.content_of(document.to_usize()).to_usize()].tokens;
     let chosen = match keep {
         KeepRule::First => members.first(),
         KeepRule::Last => members.last(),

@@ -8,6 +8,7 @@ use super::{
     ranked_sets::{ContentSets, RankedSets},
     scores::Measure,
 };
+use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
     base::{
         error::{Error, Result},
@@ -171,7 +172,7 @@ impl<'v> Discovery<'v> {
         if !self.pair_filter.is_empty() {
             return Vec::new();
         }
-        vec![self.order(count, (0..self.lists.contents() as u32).collect())]
+        vec![self.order(count, (0..self.lists.contents().to_u32()).collect())]
     }
 
     /// As [`Discovery::orders`], where only these contents are partners, and ties are broken in their order.
@@ -219,7 +220,7 @@ impl<'v> Discovery<'v> {
                 .unwrap_or_else(|| find_neighbours(join, scratch, content));
             if documents
                 .last()
-                .is_some_and(|&last| last as usize > document)
+                .is_some_and(|&last| last.to_usize() > document)
             {
                 kept.put(content, &neighbours);
             }
@@ -235,11 +236,11 @@ impl<'v> Discovery<'v> {
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
-        let itself = |content: usize, each: &mut dyn FnMut(u32)| each(content as u32);
+        let itself = |content: usize, each: &mut dyn FnMut(u32)| each(content.to_u32());
         let find = |join: &Join<'_>, scratch: &mut JoinScratch, content: usize, out: &mut R| {
             work(
-                content as u32,
-                &neighbours(join, scratch, content as u32),
+                content.to_u32(),
+                &neighbours(join, scratch, content.to_u32()),
                 out,
             );
         };
@@ -314,7 +315,7 @@ impl<'v> Discovery<'v> {
             added.clear();
             contents_of(item, &mut |content| {
                 let rank = self.lists.rank_of(content);
-                if !std::mem::replace(&mut is_wanted[rank as usize], true) {
+                if !std::mem::replace(&mut is_wanted[rank.to_usize()], true) {
                     sum += u64::from(self.lists.set_count(rank));
                     added.push(rank);
                 }
@@ -322,14 +323,14 @@ impl<'v> Discovery<'v> {
             if sum > limit && end > items.start {
                 added
                     .iter()
-                    .for_each(|&rank| is_wanted[rank as usize] = false);
+                    .for_each(|&rank| is_wanted[rank.to_usize()] = false);
                 break;
             }
             end = item + 1;
         }
         (
             items.start..end,
-            self.lists.forward(|rank| is_wanted[rank as usize]),
+            self.lists.forward(|rank| is_wanted[rank.to_usize()]),
         )
     }
 }
@@ -363,13 +364,13 @@ impl NeighbourCache {
     fn take(&self, content: u32) -> Option<Arc<[Neighbour]>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let found = kept.neighbours.remove(&content)?;
-        kept.bytes -= size_of_val(&found[..]) as u64;
+        kept.bytes -= size_of_val(&found[..]).to_u64();
         Some(found)
     }
 
     fn put(&self, content: u32, neighbours: &Arc<[Neighbour]>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = size_of_val(&neighbours[..]) as u64;
+        let bytes = size_of_val(&neighbours[..]).to_u64();
         if kept.bytes + bytes <= self.bytes_limit
             && kept
                 .neighbours

@@ -10,6 +10,7 @@ use super::{
     ranked_sets::{ContentSets, RankedSets},
     scores::{DocumentSize, Measure, Overlap, Score},
 };
+use crate::base::num::{ToU32, ToU64, ToUsize};
 
 /// What becomes of a document. Documents that stay are numbered in the order in which they were visited.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,7 +65,7 @@ impl<'l> DuplicateFilter<'l> {
             lists,
             measure,
             forward: lists.forward(|_| true),
-            staying: vec![0; lists.members_count() as usize],
+            staying: vec![0; lists.members_count().to_usize()],
             counts: vec![0; starts.len()],
             starts,
             ranks: Vec::new(),
@@ -78,7 +79,7 @@ impl<'l> DuplicateFilter<'l> {
     /// Decides the next document, by its content.
     pub fn visit(&mut self, content: u32) -> DuplicateDecision {
         let rank = self.lists.rank_of(content);
-        if let Some(of) = self.stays[content as usize] {
+        if let Some(of) = self.stays[content.to_usize()] {
             return DuplicateDecision::ExactDuplicate {
                 of,
                 shared: self.lists.side(rank).blots,
@@ -92,13 +93,13 @@ impl<'l> DuplicateFilter<'l> {
     }
 
     fn keep(&mut self, rank: u32, content: u32) {
-        let number = self.ranks.len() as u32;
-        self.stays[content as usize] = Some(number);
+        let number = self.ranks.len().to_u32();
+        self.stays[content.to_usize()] = Some(number);
         self.ranks.push(rank);
         self.shared.push(0);
         for &set in self.forward.of(rank) {
-            let count = &mut self.counts[set as usize];
-            self.staying[self.starts[set as usize] + *count as usize] = number;
+            let count = &mut self.counts[set.to_usize()];
+            self.staying[self.starts[set.to_usize()] + count.to_usize()] = number;
             *count += 1;
         }
     }
@@ -121,11 +122,11 @@ impl<'l> DuplicateFilter<'l> {
             if !can_begin && candidates.is_empty() {
                 break;
             }
-            let start = self.starts[set as usize];
-            let staying = &self.staying[start..start + self.counts[set as usize] as usize];
+            let start = self.starts[set.to_usize()];
+            let staying = &self.staying[start..start + self.counts[set.to_usize()].to_usize()];
             let weight = self.lists.weight(set);
             if can_begin {
-                self.work += staying.len() as u64;
+                self.work += staying.len().to_u64();
                 begin(staying, weight, &mut self.shared, &mut candidates);
             } else {
                 self.work += count_on(staying, weight, &mut self.shared, &candidates);
@@ -138,7 +139,7 @@ impl<'l> DuplicateFilter<'l> {
         let verdict = self.best(side, &candidates);
         candidates
             .drain(..)
-            .for_each(|number| self.shared[number as usize] = 0);
+            .for_each(|number| self.shared[number.to_usize()] = 0);
         self.candidates = candidates;
         verdict
     }
@@ -162,8 +163,8 @@ impl<'l> DuplicateFilter<'l> {
     fn drop_hopeless(&mut self, side: DocumentSize, left: u32, candidates: &mut Vec<u32>) {
         candidates.retain(|&number| {
             let (other, have) = (
-                self.lists.side(self.ranks[number as usize]),
-                &mut self.shared[number as usize],
+                self.lists.side(self.ranks[number.to_usize()]),
+                &mut self.shared[number.to_usize()],
             );
             let most = have.saturating_add(left).min(other.blots);
             let is_kept = self.measure.accepts(
@@ -184,8 +185,8 @@ impl<'l> DuplicateFilter<'l> {
     fn best(&self, side: DocumentSize, candidates: &[u32]) -> DuplicateDecision {
         let is_enough = |&&number: &&u32| {
             let (other, shared) = (
-                self.lists.side(self.ranks[number as usize]),
-                self.shared[number as usize],
+                self.lists.side(self.ranks[number.to_usize()]),
+                self.shared[number.to_usize()],
             );
             self.measure.accepts(
                 side,
@@ -199,9 +200,9 @@ impl<'l> DuplicateFilter<'l> {
         let best = candidates
             .iter()
             .filter(is_enough)
-            .max_by_key(|&&number| (self.shared[number as usize], std::cmp::Reverse(number)));
+            .max_by_key(|&&number| (self.shared[number.to_usize()], std::cmp::Reverse(number)));
         best.map_or(DuplicateDecision::Keep, |&of| {
-            let shared = self.shared[of as usize];
+            let shared = self.shared[of.to_usize()];
             DuplicateDecision::NearDuplicate {
                 of,
                 shared,
@@ -214,7 +215,7 @@ impl<'l> DuplicateFilter<'l> {
 /// Counts a set for all documents of it, which become candidates.
 fn begin(staying: &[u32], weight: u32, shared: &mut [u32], candidates: &mut Vec<u32>) {
     for &number in staying {
-        let count = &mut shared[number as usize];
+        let count = &mut shared[number.to_usize()];
         if *count == 0 {
             candidates.push(number);
         }
@@ -224,22 +225,22 @@ fn begin(staying: &[u32], weight: u32, shared: &mut [u32], candidates: &mut Vec<
 
 /// Counts a set for those of its documents that are candidates, by walking it or by looking each of them up; gives the steps that it took.
 fn count_on(staying: &[u32], weight: u32, shared: &mut [u32], candidates: &[u32]) -> u64 {
-    let steps = candidates.len() * (staying.len().max(1).ilog2() as usize + 2);
+    let steps = candidates.len() * (staying.len().max(1).ilog2().to_usize() + 2);
     if steps >= staying.len() {
         for &number in staying {
-            let count = &mut shared[number as usize];
+            let count = &mut shared[number.to_usize()];
             *count = if *count > 0 {
                 count.saturating_add(weight)
             } else {
                 0
             };
         }
-        return staying.len() as u64;
+        return staying.len().to_u64();
     }
     for &number in candidates {
         if staying.binary_search(&number).is_ok() {
-            shared[number as usize] = shared[number as usize].saturating_add(weight);
+            shared[number.to_usize()] = shared[number.to_usize()].saturating_add(weight);
         }
     }
-    steps as u64
+    steps.to_u64()
 }

@@ -12,6 +12,7 @@
 //! The lists of all words are read once for each block of rows; a block has, for each of its documents, a counter and a bit for every later one. So the
 //! work is that of joining the tables, and memory is bounded by the size of blocks. Both grow with the square of the number of documents, as does what is found.
 
+use crate::base::num::{ToF64, ToU32, ToU64, ToUsize};
 use crate::{
     base::{error::Result, parallel},
     index::{
@@ -96,7 +97,7 @@ impl<W: WordLists> Gdic<W> {
                     .entry(documents_of(list, &copies))
                     .or_default() += 1;
                 list.iter()
-                    .for_each(|of| counted.vocabulary[of.place as usize] += 1);
+                    .for_each(|of| counted.vocabulary[of.place.to_usize()] += 1);
                 Ok(())
             })?;
             Ok(counted)
@@ -130,7 +131,7 @@ impl<W: WordLists> Gdic<W> {
 
     /// Bytes that a row takes.
     pub fn row_bytes(&self) -> u64 {
-        5 * self.copies.len() as u64
+        5 * self.copies.len().to_u64()
     }
 
     /// Calls `each` with every pair that is found of a block of contents and those after them: by the first, then the second.
@@ -139,7 +140,7 @@ impl<W: WordLists> Gdic<W> {
         rows: Range<u32>,
         mut each: impl FnMut(u32, u32, GdicEvidence) -> Result<()>,
     ) -> Result<()> {
-        let mut block = RowBlock::new(rows.clone(), self.copies.len() as u32, self.options);
+        let mut block = RowBlock::new(rows.clone(), self.copies.len().to_u32(), self.options);
         for bucket in 0..BUCKETS {
             self.words.for_each_in(bucket, &mut |_, list| {
                 let is_stop_word = list.last().is_none_or(|last| last.place < rows.start)
@@ -153,7 +154,7 @@ impl<W: WordLists> Gdic<W> {
         for a in rows.clone() {
             let (counts, matches) = block.row(a);
             for (b, (&count, &matches)) in (a + 1..).zip(counts.iter().zip(matches)) {
-                let words = self.vocabulary[a as usize].min(self.vocabulary[b as usize]);
+                let words = self.vocabulary[a.to_usize()].min(self.vocabulary[b.to_usize()]);
                 let found = GdicEvidence {
                     matches,
                     common: self.options.is_common(count, words),
@@ -170,7 +171,7 @@ impl<W: WordLists> Gdic<W> {
 /// Documents of a word, when every copy counts.
 fn documents_of(list: &[Times], copies: &[u32]) -> u64 {
     list.iter()
-        .map(|of| u64::from(copies[of.place as usize]))
+        .map(|of| u64::from(copies[of.place.to_usize()]))
         .sum()
 }
 
@@ -194,11 +195,11 @@ impl GdicOptions {
         match self.stop_of {
             StopWordRule::Documents => (0..=documents)
                 .rev()
-                .find(|&df| df as f64 / documents as f64 <= self.p_stop)
+                .find(|&df| df.to_f64() / documents.to_f64() <= self.p_stop)
                 .unwrap_or_default(),
             StopWordRule::Vocabulary => {
                 let all: u64 = words.values().sum();
-                let mut left = (self.p_stop * all as f64).floor() as u64;
+                let mut left = (self.p_stop * all.to_f64()).floor() as u64;
                 // The words of one number of documents stay together: they are stop words only if all can be.
                 for (&documents, &words) in words.iter().rev() {
                     match left.checked_sub(words) {
@@ -233,7 +234,7 @@ struct RowBlock {
 
 impl RowBlock {
     fn new(rows: Range<u32>, contents: u32, options: GdicOptions) -> Self {
-        let cells = rows.len() * contents as usize;
+        let cells = rows.len() * contents.to_usize();
         Self {
             options,
             rows,
@@ -247,14 +248,14 @@ impl RowBlock {
 
     /// Where the row of a document starts, with itself.
     fn start(&self, a: u32) -> usize {
-        (a - self.rows.start) as usize * self.contents as usize
+        (a - self.rows.start).to_usize() * self.contents.to_usize()
     }
 
     /// What was found of a document and those after it.
     fn row(&self, a: u32) -> (&[u32], &[bool]) {
         let (first, end) = (
-            self.start(a) + a as usize + 1,
-            self.start(a) + self.contents as usize,
+            self.start(a) + a.to_usize() + 1,
+            self.start(a) + self.contents.to_usize(),
         );
         (&self.counts[first..end], &self.matches[first..end])
     }
@@ -264,7 +265,7 @@ impl RowBlock {
         let first = list.partition_point(|of| of.place < self.rows.start);
         let list = &list[first..];
         let in_rows = list.partition_point(|of| of.place < self.rows.end);
-        if list.len() as u64 * u64::from(DENSE) < u64::from(self.contents) {
+        if list.len().to_u64() * u64::from(DENSE) < u64::from(self.contents) {
             (0..in_rows).for_each(|row| self.add_sparse(list[row], &list[row + 1..]));
         } else if in_rows > 0 {
             self.add_dense(&list[..in_rows], list);
@@ -283,7 +284,7 @@ impl RowBlock {
     fn add_sparse(&mut self, a: Times, after: &[Times]) {
         let (start, needed) = (self.start(a.place), self.needed(a.times));
         for b in after {
-            let cell = start + b.place as usize;
+            let cell = start + b.place.to_usize();
             self.counts[cell] += 1;
             self.matches[cell] |= needed.is_some_and(|needed| b.times >= needed);
         }
@@ -291,23 +292,23 @@ impl RowBlock {
 
     /// The same, all documents at a time.
     fn add_dense(&mut self, rows: &[Times], list: &[Times]) {
-        let base = self.rows.start as usize;
+        let base = self.rows.start.to_usize();
         let (mut has, mut times) = (
             std::mem::take(&mut self.has),
             std::mem::take(&mut self.times),
         );
-        let columns = self.contents as usize - base;
+        let columns = self.contents.to_usize() - base;
         for column in [&mut has, &mut times] {
             column.clear();
             column.resize(columns, 0);
         }
         for of in list {
-            has[of.place as usize - base] = 1;
-            times[of.place as usize - base] = of.times;
+            has[of.place.to_usize() - base] = 1;
+            times[of.place.to_usize() - base] = of.times;
         }
         for a in rows {
-            let (start, skipped) = (self.start(a.place), (a.place + 1) as usize - base);
-            let cells = start + a.place as usize + 1..start + self.contents as usize;
+            let (start, skipped) = (self.start(a.place), (a.place + 1).to_usize() - base);
+            let cells = start + a.place.to_usize() + 1..start + self.contents.to_usize();
             self.counts[cells.clone()]
                 .iter_mut()
                 .zip(&has[skipped..])
@@ -325,8 +326,8 @@ impl RowBlock {
 
 /// Of each content of an index, how many documents have it.
 pub fn documents_per_content(view: &View<'_>) -> Vec<u32> {
-    (0..view.contents().len() as u32)
-        .map(|content| view.documents_of(content).len() as u32)
+    (0..view.contents().len().to_u32())
+        .map(|content| view.documents_of(content).len().to_u32())
         .collect()
 }
 
@@ -366,7 +367,7 @@ mod tests {
     }
 
     fn times(text: &[u8], word: u8) -> u32 {
-        text.iter().filter(|&&other| other == word).count() as u32
+        text.iter().filter(|&&other| other == word).count().to_u32()
     }
 
     fn unique(text: &[u8]) -> BTreeSet<u8> {
@@ -394,7 +395,7 @@ mod tests {
                     .iter()
                     .filter(|&&other| df(other) >= df(word))
                     .count();
-                as_frequent as f64 <= (options.p_stop * vocabulary.len() as f64).floor()
+                as_frequent.to_f64() <= (options.p_stop * vocabulary.len().to_f64()).floor()
             }
         };
         let mut found = Vec::new();
@@ -411,10 +412,10 @@ mod tests {
                     x >= options.n_match && y >= options.n_match && x + y >= options.s_match
                 });
                 let least = one.len().min(two.len());
-                let is_common =
-                    !common.is_empty() && common.len() as f64 / least as f64 >= options.p_common;
+                let is_common = !common.is_empty()
+                    && common.len().to_f64() / least.to_f64() >= options.p_common;
                 if matches || is_common {
-                    found.push((a as u32, b as u32, matches, is_common));
+                    found.push((a.to_u32(), b.to_u32(), matches, is_common));
                 }
             }
         }
@@ -428,9 +429,9 @@ mod tests {
         rows: u32,
     ) -> Vec<(u32, u32, bool, bool)> {
         let gdic = Gdic::new(Texts(texts.to_vec()), copies.to_vec(), options, 2).unwrap();
-        let contents = texts.len() as u32;
+        let contents = texts.len().to_u32();
         let mut found = Vec::new();
-        for start in (0..contents).step_by(rows as usize) {
+        for start in (0..contents).step_by(rows.to_usize()) {
             let block = start..(start + rows).min(contents);
             let each = |a, b, by: GdicEvidence| {
                 found.push((a, b, by.matches, by.common));

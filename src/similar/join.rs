@@ -9,6 +9,7 @@ use super::{
     ranked_sets::{ContentSets, RankedSets},
     scores::{DocumentSize, Measure, Overlap},
 };
+use crate::base::num::{ToU64, ToUsize};
 
 /// A content that scores at least the threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,22 +50,26 @@ impl JoinScratch {
 
     fn overlap(&self, rank: u32) -> Overlap {
         Overlap {
-            shared: self.shared[rank as usize],
-            rarity: self.rarity.get(rank as usize).copied().unwrap_or_default(),
+            shared: self.shared[rank.to_usize()],
+            rarity: self
+                .rarity
+                .get(rank.to_usize())
+                .copied()
+                .unwrap_or_default(),
         }
     }
 
     fn forget(&mut self, rank: u32) {
-        self.shared[rank as usize] = 0;
-        if let Some(rarity) = self.rarity.get_mut(rank as usize) {
+        self.shared[rank.to_usize()] = 0;
+        if let Some(rarity) = self.rarity.get_mut(rank.to_usize()) {
             *rarity = 0.0;
         }
     }
 
     fn add(&mut self, rank: u32, more: Overlap) {
-        let shared = &mut self.shared[rank as usize];
+        let shared = &mut self.shared[rank.to_usize()];
         *shared = shared.wrapping_add(more.shared);
-        if let Some(rarity) = self.rarity.get_mut(rank as usize) {
+        if let Some(rarity) = self.rarity.get_mut(rank.to_usize()) {
             *rarity += more.rarity;
         }
     }
@@ -73,7 +78,7 @@ impl JoinScratch {
     pub(super) fn drain(&mut self, mut each: impl FnMut(u32, u32)) {
         let mut candidates = std::mem::take(&mut self.candidates);
         for rank in candidates.drain(..) {
-            each(rank, self.shared[rank as usize]);
+            each(rank, self.shared[rank.to_usize()]);
             self.forget(rank);
         }
         self.candidates = candidates;
@@ -90,7 +95,7 @@ impl JoinScratch {
 
     /// Whether it was not met, or was dropped.
     pub(super) fn is_unseen(&self, rank: u32) -> bool {
-        self.shared[rank as usize] == 0
+        self.shared[rank.to_usize()] == 0
     }
 
     /// The number of blots that `count` candidates share, or more; 0 if there are fewer.
@@ -101,7 +106,7 @@ impl JoinScratch {
         let mut shared: Vec<u32> = self
             .candidates
             .iter()
-            .map(|&rank| self.shared[rank as usize])
+            .map(|&rank| self.shared[rank.to_usize()])
             .collect();
         *shared
             .select_nth_unstable_by(count - 1, |one, two| two.cmp(one))
@@ -112,7 +117,7 @@ impl JoinScratch {
     pub(super) fn retain(&mut self, is_kept: impl Fn(u32) -> bool) {
         let mut candidates = std::mem::take(&mut self.candidates);
         candidates.retain(|&rank| {
-            let is_kept = is_kept(self.shared[rank as usize]);
+            let is_kept = is_kept(self.shared[rank.to_usize()]);
             if !is_kept {
                 self.forget(rank);
             }
@@ -153,7 +158,7 @@ impl Join<'_> {
 
     /// Makes a content a candidate that shares this number of blots.
     pub(super) fn begin(&self, scratch: &mut JoinScratch, rank: u32, shared: u32) {
-        if scratch.shared[rank as usize] == 0 {
+        if scratch.shared[rank.to_usize()] == 0 {
             scratch.candidates.push(rank);
         }
         scratch.add(
@@ -243,9 +248,9 @@ impl Join<'_> {
                 rarity: self.lists.rarity(set),
             };
             let (begun, rest) = members.split_at(self.reachable(side, members, left));
-            scratch.work += 1 + begun.len() as u64;
+            scratch.work += 1 + begun.len().to_u64();
             for &other in begun {
-                if scratch.shared[other as usize] == 0 {
+                if scratch.shared[other.to_usize()] == 0 {
                     scratch.candidates.push(other);
                 }
                 scratch.add(other, more);
@@ -288,11 +293,11 @@ impl Join<'_> {
         if members.len() > scratch.candidates.len() {
             self.drop_hopeless(scratch, side, left);
         }
-        let steps = scratch.candidates.len() * (members.len().ilog2() as usize + 2);
-        scratch.work += steps.min(members.len()) as u64;
+        let steps = scratch.candidates.len() * (members.len().ilog2().to_usize() + 2);
+        scratch.work += steps.min(members.len()).to_u64();
         if steps >= members.len() {
             for &other in members {
-                if scratch.shared[other as usize] > 0 {
+                if scratch.shared[other.to_usize()] > 0 {
                     scratch.add(other, more);
                 }
             }

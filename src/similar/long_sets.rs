@@ -22,6 +22,7 @@ use super::{
     ranked_sets::RankedSets,
     scores::Overlap,
 };
+use crate::base::num::{ToU32, ToUsize};
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap},
@@ -84,7 +85,7 @@ impl LongSets {
         let mut place_of = vec![ABSENT; lists.contents()];
         (0..)
             .zip(&order)
-            .for_each(|(place, &content)| place_of[content as usize] = place);
+            .for_each(|(place, &content)| place_of[content.to_usize()] = place);
         let sets = lists.sets();
         let first = (0..sets)
             .find(|&set| lists.members(set).len() > long)
@@ -96,14 +97,14 @@ impl LongSets {
                 lists
                     .members(set)
                     .iter()
-                    .map(|&rank| place_of[lists.content_of_rank(rank) as usize])
+                    .map(|&rank| place_of[lists.content_of_rank(rank).to_usize()])
                     .filter(|&place| place != ABSENT),
             );
             places[start..].sort_unstable();
             ends.push(places.len());
         }
         let remembered = BestPartnersCache {
-            most_bytes: memory_bytes as usize,
+            most_bytes: memory_bytes.to_usize(),
             best: Mutex::default(),
         };
         Self {
@@ -123,7 +124,7 @@ impl LongSets {
     }
 
     fn places(&self, set: u32) -> &[u32] {
-        let at = (set - self.first) as usize;
+        let at = (set - self.first).to_usize();
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.places[start..self.ends[at]]
     }
@@ -147,7 +148,7 @@ impl LongSets {
             .collect();
         let placed = LongSetWalk::new(walked, self.count).run();
         let neighbour = |&(place, shared): &Placed| Neighbour {
-            content: self.content_of_rank[place as usize],
+            content: self.content_of_rank[place.to_usize()],
             shared,
             score: 0.0,
         };
@@ -236,7 +237,7 @@ impl<'s> LongSetWalk<'s> {
             else {
                 break;
             };
-            self.walk_block(start..start.saturating_add(width as u32), passive);
+            self.walk_block(start..start.saturating_add(width.to_u32()), passive);
             width = (2 * width).min(LARGEST_BLOCK);
         }
         let mut best: Vec<Placed> = self
@@ -274,7 +275,7 @@ impl<'s> LongSetWalk<'s> {
         for set in &mut self.sets[passive..] {
             let inside = set.places.partition_point(|&place| place < block.end);
             for &place in &set.places[..inside] {
-                let shared = &mut self.shared[(place - start) as usize];
+                let shared = &mut self.shared[(place - start).to_usize()];
                 if *shared == 0 {
                     self.touched.push(place);
                 }
@@ -289,7 +290,7 @@ impl<'s> LongSetWalk<'s> {
         }
         let mut touched = std::mem::take(&mut self.touched);
         for place in touched.drain(..) {
-            let shared = std::mem::take(&mut self.shared[(place - start) as usize]);
+            let shared = std::mem::take(&mut self.shared[(place - start).to_usize()]);
             if shared.saturating_add(more) >= self.least() {
                 let passive = self.sets[..passive]
                     .iter()
@@ -384,7 +385,7 @@ impl Join<'_> {
         }
         for (order, best) in orders.iter().zip(&best) {
             for &(place, shared) in best.placed.iter() {
-                let other = self.lists.rank_of(order.content_of_rank[place as usize]);
+                let other = self.lists.rank_of(order.content_of_rank[place.to_usize()]);
                 if scratch.is_unseen(other) {
                     self.begin(scratch, other, shared);
                 }

@@ -6,6 +6,7 @@ use super::{
     join::{Join, JoinScratch, Neighbour},
     table_rows::table_rows,
 };
+use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{base::error::Result, index::View};
 use std::{cmp::Reverse, collections::HashMap};
 
@@ -24,8 +25,10 @@ impl PairFilter {
     }
 
     pub fn allows(&self, a: u32, b: u32) -> bool {
-        let is_apart = self.groups.is_empty() || self.groups[a as usize] != self.groups[b as usize];
-        is_apart && (self.is_new.is_empty() || self.is_new[a as usize] || self.is_new[b as usize])
+        let is_apart =
+            self.groups.is_empty() || self.groups[a.to_usize()] != self.groups[b.to_usize()];
+        is_apart
+            && (self.is_new.is_empty() || self.is_new[a.to_usize()] || self.is_new[b.to_usize()])
     }
 
     /// All documents that a document is wanted with, and which neighbour each of them is of, in the order of documents.
@@ -36,7 +39,7 @@ impl PairFilter {
         document: usize,
     ) -> Vec<(u32, &'n Neighbour)> {
         let is_wanted =
-            |other: u32| other as usize != document && self.allows(document as u32, other);
+            |other: u32| other.to_usize() != document && self.allows(document.to_u32(), other);
         let documents = |neighbour: &'n Neighbour| {
             view.documents_of(neighbour.content)
                 .iter()
@@ -68,11 +71,11 @@ pub(super) fn clusters_apart(
             edges.extend(
                 partners
                     .iter()
-                    .filter(|(other, _)| *other as usize > document)
-                    .map(|&(other, _)| (document as u32, other)),
+                    .filter(|(other, _)| other.to_usize() > document)
+                    .map(|&(other, _)| (document.to_u32(), other)),
             );
         },
-        |edges| 8 * edges.len() as u64,
+        |edges| 8 * edges.len().to_u64(),
         |edges| {
             edges.into_iter().for_each(|(one, two)| sets.join(one, two));
             Ok(())
@@ -82,7 +85,7 @@ pub(super) fn clusters_apart(
     let contents_of = |group: usize, each: &mut dyn FnMut(u32)| {
         groups[group]
             .iter()
-            .for_each(|&at| each(view.content_of(at as usize)))
+            .for_each(|&at| each(view.content_of(at.to_usize())))
     };
     let work =
         |join: &Join<'_>, scratch: &mut JoinScratch, group: usize, out: &mut Vec<Cluster>| {
@@ -90,7 +93,7 @@ pub(super) fn clusters_apart(
         };
     let weigh = |made: &Vec<Cluster>| {
         made.iter()
-            .map(|cluster| 40 * cluster.members.len() as u64)
+            .map(|cluster| 40 * cluster.members.len().to_u64())
             .sum()
     };
     discovery.in_lots(
@@ -117,13 +120,13 @@ fn cluster(
         for &from in &border {
             join.neighbours(
                 scratch,
-                discovery.view.content_of(from as usize),
+                discovery.view.content_of(from.to_usize()),
                 &mut neighbours,
             );
             for (document, &how) in
                 discovery
                     .pair_filter
-                    .partners(discovery.view, &neighbours, from as usize)
+                    .partners(discovery.view, &neighbours, from.to_usize())
             {
                 if document == kept || reached.contains_key(&document) {
                     continue;
@@ -163,11 +166,11 @@ impl Discovery<'_> {
         let mut partners = Vec::new();
         for neighbour in neighbours {
             let documents = self.view.documents_of(neighbour.content);
-            let after = documents.partition_point(|&other| other as usize <= document);
+            let after = documents.partition_point(|&other| other.to_usize() <= document);
             partners.extend(documents[after..].iter().map(|&other| (other, neighbour)));
         }
         if !self.pair_filter.is_empty() {
-            partners.retain(|&(other, _)| self.pair_filter.allows(document as u32, other));
+            partners.retain(|&(other, _)| self.pair_filter.allows(document.to_u32(), other));
         }
         partners.sort_unstable_by_key(|partner| partner.0);
         partners

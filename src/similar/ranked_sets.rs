@@ -4,6 +4,7 @@
 //! content, in order, begin with those that few others have.
 
 use super::scores::{DocumentSize, Measure};
+use crate::base::num::{ToF64, ToU32, ToU64, ToUsize};
 use crate::index::{View, posting::Sets};
 use std::ops::Range;
 
@@ -41,21 +42,21 @@ impl RankedSets {
     ) -> Self {
         let order = rarest_first(view, sets, max_df);
         let sides = sides(view, sets, max_df, less);
-        let mut content_of_rank: Vec<u32> = (0..sides.len() as u32).collect();
-        content_of_rank.sort_by_key(|&content| sides[content as usize].blots);
+        let mut content_of_rank: Vec<u32> = (0..sides.len().to_u32()).collect();
+        content_of_rank.sort_by_key(|&content| sides[content.to_usize()].blots);
         let mut rank_of = vec![0; content_of_rank.len()];
         content_of_rank
             .iter()
             .enumerate()
-            .for_each(|(rank, &content)| rank_of[content as usize] = rank as u32);
+            .for_each(|(rank, &content)| rank_of[content.to_usize()] = rank.to_u32());
         let mut lists = Self {
             sides: content_of_rank
                 .iter()
-                .map(|&content| sides[content as usize])
+                .map(|&content| sides[content.to_usize()])
                 .collect(),
             copies: content_of_rank
                 .iter()
-                .map(|&content| view.documents_of(content).len() as u32)
+                .map(|&content| view.documents_of(content).len().to_u32())
                 .collect(),
             own_rarity: vec![0.0; content_of_rank.len()],
             set_counts: vec![0; content_of_rank.len()],
@@ -69,7 +70,7 @@ impl RankedSets {
         for (df, set) in order {
             lists.push(
                 sets.get(set),
-                sets.uses()[set] as u32,
+                sets.uses()[set].to_u32(),
                 df,
                 measure.score.needs_rarity(),
             );
@@ -81,15 +82,15 @@ impl RankedSets {
     fn push(&mut self, set: &[u32], weight: u32, df: u64, with_rarity: bool) {
         let start = self.members.len();
         self.members
-            .extend(set.iter().map(|&content| self.rank_of[content as usize]));
+            .extend(set.iter().map(|&content| self.rank_of[content.to_usize()]));
         self.members[start..].sort_unstable();
         self.members[start..]
             .iter()
-            .for_each(|&rank| self.set_counts[rank as usize] += 1);
+            .for_each(|&rank| self.set_counts[rank.to_usize()] += 1);
         self.ends.push(self.members.len());
         self.weights.push(weight);
         if with_rarity {
-            self.rarities.push(f64::from(weight) / df as f64);
+            self.rarities.push(f64::from(weight) / df.to_f64());
         }
     }
 
@@ -98,8 +99,8 @@ impl RankedSets {
         let mut posted = vec![0_u32; self.sides.len()];
         for set in 0..self.ends.len() {
             let weight = self.weights[set];
-            self.members(set as u32).iter().for_each(|&rank| {
-                posted[rank as usize] = posted[rank as usize].wrapping_add(weight)
+            self.members(set.to_u32()).iter().for_each(|&rank| {
+                posted[rank.to_usize()] = posted[rank.to_usize()].wrapping_add(weight)
             });
         }
         for (rank, posted) in posted.into_iter().enumerate() {
@@ -114,99 +115,102 @@ impl RankedSets {
 
     /// How many sets count.
     pub(super) fn sets(&self) -> u32 {
-        self.ends.len() as u32
+        self.ends.len().to_u32()
     }
 
     /// Of all sets together.
     pub(super) fn members_count(&self) -> u64 {
-        self.members.len() as u64
+        self.members.len().to_u64()
     }
 
     /// The contents that share something with one of these, and these themselves.
     pub fn sharing_with(&self, is_one: &[bool]) -> Vec<bool> {
         let mut found = is_one.to_vec();
-        for set in 0..self.ends.len() as u32 {
+        for set in 0..self.ends.len().to_u32() {
             let members = self.members(set);
             if members
                 .iter()
-                .any(|&rank| is_one[self.content_of_rank(rank) as usize])
+                .any(|&rank| is_one[self.content_of_rank(rank).to_usize()])
             {
                 members
                     .iter()
-                    .for_each(|&rank| found[self.content_of_rank(rank) as usize] = true);
+                    .for_each(|&rank| found[self.content_of_rank(rank).to_usize()] = true);
             }
         }
         found
     }
 
     pub fn rank_of(&self, content: u32) -> u32 {
-        self.rank_of[content as usize]
+        self.rank_of[content.to_usize()]
     }
 
     pub fn content_of_rank(&self, rank: u32) -> u32 {
-        self.content_of_rank[rank as usize]
+        self.content_of_rank[rank.to_usize()]
     }
 
     pub fn side(&self, rank: u32) -> DocumentSize {
-        self.sides[rank as usize]
+        self.sides[rank.to_usize()]
     }
 
     pub fn copies(&self, rank: u32) -> u32 {
-        self.copies[rank as usize]
+        self.copies[rank.to_usize()]
     }
 
     pub(super) fn own_rarity(&self, rank: u32) -> f64 {
-        self.own_rarity[rank as usize]
+        self.own_rarity[rank.to_usize()]
     }
 
     /// How many sets a content is in.
     pub fn set_count(&self, rank: u32) -> u32 {
-        self.set_counts[rank as usize]
+        self.set_counts[rank.to_usize()]
     }
 
     /// Ranks, rising.
     pub(super) fn members(&self, set: u32) -> &[u32] {
-        let set = set as usize;
+        let set = set.to_usize();
         let start = if set == 0 { 0 } else { self.ends[set - 1] };
         &self.members[start..self.ends[set]]
     }
 
     pub(super) fn weight(&self, set: u32) -> u32 {
-        self.weights[set as usize]
+        self.weights[set.to_usize()]
     }
 
     /// 0 unless the score asks for it.
     pub(super) fn rarity(&self, set: u32) -> f64 {
-        self.rarities.get(set as usize).copied().unwrap_or_default()
+        self.rarities
+            .get(set.to_usize())
+            .copied()
+            .unwrap_or_default()
     }
 
     /// The ranks of contents that are not too small for `rank`.
     pub(super) fn large_enough(&self, rank: u32, measure: &Measure) -> Range<u32> {
         let side = self.side(rank);
         self.sides
-            .partition_point(|&other| measure.is_too_small(side, other)) as u32
-            ..self.sides.len() as u32
+            .partition_point(|&other| measure.is_too_small(side, other))
+            .to_u32()..self.sides.len().to_u32()
     }
 
     /// The sets of each content that is wanted, rarest first: counting, then placing.
     pub fn forward(&self, is_wanted: impl Fn(u32) -> bool) -> ContentSets {
         let mut ends = Vec::with_capacity(self.contents());
         let mut sum = 0;
-        for rank in 0..self.contents() as u32 {
+        for rank in 0..self.contents().to_u32() {
             // For now where the content starts; it moves on to its end.
             ends.push(sum);
             sum += if is_wanted(rank) {
-                self.set_count(rank) as usize
+                self.set_count(rank).to_usize()
             } else {
                 0
             };
         }
         let mut sets = vec![0; sum];
-        for set in 0..self.ends.len() as u32 {
+        for set in 0..self.ends.len().to_u32() {
             for &rank in self.members(set) {
                 if is_wanted(rank) {
-                    sets[ends[rank as usize]] = set;
-                    ends[rank as usize] += 1;
+                    sets[ends[rank.to_usize()]] = set;
+                    ends[rank.to_usize()] += 1;
                 }
             }
         }
@@ -223,7 +227,7 @@ pub struct ContentSets {
 
 impl ContentSets {
     pub(super) fn of(&self, rank: u32) -> &[u32] {
-        let rank = rank as usize;
+        let rank = rank.to_usize();
         let start = if rank == 0 { 0 } else { self.ends[rank - 1] };
         &self.sets[start..self.ends[rank]]
     }
@@ -232,7 +236,7 @@ impl ContentSets {
 /// The df of a set, in documents.
 fn df(view: &View<'_>, set: &[u32]) -> u64 {
     set.iter()
-        .map(|&content| view.documents_of(content).len() as u64)
+        .map(|&content| view.documents_of(content).len().to_u64())
         .sum()
 }
 
@@ -267,18 +271,20 @@ fn sides(view: &View<'_>, sets: &Sets, max_df: u64, less: &[u32]) -> Vec<Documen
     for (set, &uses) in sets.uses().iter().enumerate() {
         let is_left_out = df(view, sets.get(set)) > max_df;
         for &content in sets.get(set) {
-            shared[content as usize] += uses;
-            left_out[content as usize] += if is_left_out { uses } else { 0 };
+            shared[content.to_usize()] += uses;
+            left_out[content.to_usize()] += if is_left_out { uses } else { 0 };
         }
     }
     for (content, side) in sides.iter_mut().enumerate() {
-        let has_many_copies = view.documents_of(content as u32).len() as u64 > max_df;
+        let has_many_copies = view.documents_of(content.to_u32()).len().to_u64() > max_df;
         let own = if has_many_copies {
             u64::from(side.blots).saturating_sub(shared[content])
         } else {
             0
         };
-        side.blots = u64::from(side.blots).saturating_sub(left_out[content] + own) as u32;
+        side.blots = u64::from(side.blots)
+            .saturating_sub(left_out[content] + own)
+            .to_u32();
     }
     sides
 }

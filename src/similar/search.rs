@@ -4,6 +4,7 @@
 //! windows of a passage lead to it.
 
 use super::scores::{DocumentSize, Measure, Overlap};
+use crate::base::num::{ToF64, ToU32, ToUsize};
 use crate::{
     base::error::Result,
     index::{At, Index, Posted},
@@ -113,12 +114,12 @@ struct Counts {
 
 impl Counts {
     fn add(&mut self, place: u32, weight: u32, rarity: f64) {
-        let shared = &mut self.shared[place as usize];
+        let shared = &mut self.shared[place.to_usize()];
         if *shared == 0 {
             self.touched.push(place);
         }
         *shared += weight;
-        if let Some(sum) = self.rarity.get_mut(place as usize) {
+        if let Some(sum) = self.rarity.get_mut(place.to_usize()) {
             *sum += rarity;
         }
     }
@@ -144,7 +145,9 @@ impl IndexSearch<'_> {
     ) -> Result<(Vec<SearchMatch>, u32)> {
         self.prepare(scratch);
         let kept = self.excluded.without(blots, &mut scratch.found)?;
-        let mut counted = side.blots.saturating_sub((blots.len() - kept.len()) as u32);
+        let mut counted = side
+            .blots
+            .saturating_sub((blots.len() - kept.len()).to_u32());
         if self.measure.score.needs_rarity() || self.max_df < u64::MAX {
             self.count_with_df(&kept, &mut counted, scratch)?;
         } else {
@@ -162,7 +165,7 @@ impl IndexSearch<'_> {
             return;
         }
         for segment in &self.index.segments {
-            let documents = segment.documents.len() as usize;
+            let documents = segment.documents.len().to_usize();
             let rarity = if self.measure.score.needs_rarity() {
                 vec![0.0; documents]
             } else {
@@ -216,11 +219,11 @@ impl IndexSearch<'_> {
         scratch.posted.sort_unstable();
         let posted = std::mem::take(&mut scratch.posted);
         for group in posted.chunk_by(|one, two| one == two) {
-            let (key, weight) = (group[0], group.len() as u32);
+            let (key, weight) = (group[0], group.len().to_u32());
             let of = if key & 1 == 1 {
-                Posted::One((key >> 1) as u32)
+                Posted::One((key >> 1).to_u32())
             } else {
-                Posted::Set((key >> 1) as u32)
+                Posted::Set((key >> 1).to_u32())
             };
             searched.places(of, &mut scratch.places)?;
             let counts = &mut scratch.segments[segment];
@@ -253,7 +256,7 @@ impl IndexSearch<'_> {
             }
             found
                 .iter()
-                .for_each(|at| scratch.segments[at.segment].add(at.place, 1, 1.0 / df as f64));
+                .for_each(|at| scratch.segments[at.segment].add(at.place, 1, 1.0 / df.to_f64()));
         }
         scratch.found = found;
         Ok(())
@@ -264,7 +267,7 @@ impl IndexSearch<'_> {
         if let Some(&copies) = scratch.copies.get(&at) {
             return Ok(copies);
         }
-        let copies = self.index.documents_of(at)?.len() as u32;
+        let copies = self.index.documents_of(at)?.len().to_u32();
         scratch.copies.insert(at, copies);
         Ok(copies)
     }
@@ -274,10 +277,10 @@ impl IndexSearch<'_> {
         let mut found = Vec::new();
         for (segment, counts) in scratch.segments.iter_mut().enumerate() {
             for place in counts.touched.drain(..) {
-                let shared = std::mem::take(&mut counts.shared[place as usize]);
+                let shared = std::mem::take(&mut counts.shared[place.to_usize()]);
                 let rarity = counts
                     .rarity
-                    .get_mut(place as usize)
+                    .get_mut(place.to_usize())
                     .map(std::mem::take)
                     .unwrap_or_default();
                 let at = At { segment, place };

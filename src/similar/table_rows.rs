@@ -1,6 +1,7 @@
 //! The most similar documents of a document.
 
 use super::join::Neighbour;
+use crate::base::num::ToUsize;
 use crate::index::View;
 use std::cmp::Reverse;
 
@@ -49,7 +50,7 @@ pub fn table_rows<'n>(
             break;
         }
     }
-    rows.retain(|row| row.0 as usize != document);
+    rows.retain(|row| row.0.to_usize() != document);
     rows.truncate(count);
     rows
 }

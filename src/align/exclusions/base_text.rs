@@ -1,6 +1,7 @@
 //! Text that was handed out to all: a template, the questions of an exercise.
 
 use super::ExclusionReason;
+use crate::base::num::ToUsize;
 use crate::text::{stream::Span, token::Tokenization};
 use std::{collections::HashSet, ops::Range};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
@@ -23,7 +24,7 @@ impl BaseText {
     pub fn new(tokenization: Tokenization, window_words: u32) -> Self {
         Self {
             tokenization,
-            window_words: window_words.max(1) as usize,
+            window_words: window_words.max(1).to_usize(),
             ..Self::default()
         }
     }
@@ -100,7 +101,7 @@ fn short_lines(
         let first = word;
         while spans
             .get(word)
-            .is_some_and(|span| (span.start as usize) < start)
+            .is_some_and(|span| (span.start.to_usize()) < start)
         {
             word += 1;
         }
@@ -112,6 +113,7 @@ fn short_lines(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::num::ToU32;
     use crate::text::{
         stream::Tokens,
         token::{Rule, Tokenizer},
@@ -181,7 +183,7 @@ mod tests {
                 }
                 at += line.len();
             }
-            prop_assert_eq!(marked(&[&base], &text, k as u32), expected);
+            prop_assert_eq!(marked(&[&base], &text, k.to_u32()), expected);
         }
     }
 }

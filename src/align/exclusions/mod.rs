@@ -26,7 +26,16 @@ pub enum ExclusionReason {
 impl ExclusionReason {
     pub const ALL: [Self; 3] = [Self::BaseText, Self::Bibliography, Self::Quotes];
 
-    /// As records call it.
+    /// Its place in [`ExclusionReason::ALL`].
+    pub fn index(self) -> usize {
+        match self {
+            Self::BaseText => 0,
+            Self::Bibliography => 1,
+            Self::Quotes => 2,
+        }
+    }
+
+    /// The name that records use.
     pub fn name(self) -> &'static str {
         match self {
             Self::BaseText => "base",
@@ -35,7 +44,7 @@ impl ExclusionReason {
         }
     }
 
-    /// As a sentence calls it: "12 words in quotations".
+    /// The words that messages use: "12 words in quotations".
     pub fn place(self) -> &'static str {
         match self {
             Self::BaseText => "of the base text",

@@ -14,6 +14,7 @@
 //! quotations; and it has no more than [`MOST_CHARS`] characters. So a mark without its counterpart costs nothing: it is passed over.
 //! What has fewer than [`LEAST_WORDS`] words is a term or a title, and counts as the author's own.
 
+use crate::base::num::ToU32;
 use crate::text::stream::Span;
 use std::ops::Range;
 
@@ -55,8 +56,8 @@ fn paragraphs(text: &str, quoted: &mut Vec<Span>) -> Vec<Range<usize>> {
         let is_quoted = line.trim_start_matches(' ').starts_with('>');
         if is_quoted {
             quoted.push(Span {
-                start: start as u32,
-                end: end as u32,
+                start: start.to_u32(),
+                end: end.to_u32(),
             });
         }
         if is_quoted || line.trim().is_empty() {
@@ -122,8 +123,8 @@ impl Paragraph<'_> {
             .map(|&(_, c)| c);
         if count_words(chars) >= LEAST_WORDS {
             found.push(Span {
-                start: start as u32,
-                end: end as u32,
+                start: start.to_u32(),
+                end: end.to_u32(),
             });
         }
     }
@@ -267,7 +268,7 @@ mod tests {
     fn found(text: &str) -> Vec<&str> {
         quotations(text)
             .iter()
-            .map(|span| &text[span.start as usize..span.end as usize])
+            .map(|span| &text[span.range()])
             .collect()
     }
 
@@ -397,7 +398,7 @@ mod tests {
             let spans = quotations(&text);
             prop_assert!(spans.windows(2).all(|two| two[0].end <= two[1].start), "{:?}", spans);
             for span in spans {
-                prop_assert!(text.get(span.start as usize..span.end as usize).is_some_and(|part| !part.is_empty()));
+                prop_assert!(text.get(span.range()).is_some_and(|part| !part.is_empty()));
             }
         }
 

@@ -10,6 +10,7 @@
 //! So a list under a heading in any other language is found by its shape, and a document that is nothing but a list of references still counts.
 //! The list ends where three items in a row, or one long one, are no entries: an appendix counts again.
 
+use crate::base::num::ToU32;
 use crate::text::stream::Span;
 
 /// Headings of lists of references, in lower case. They only help: the shape must be there, too.
@@ -105,8 +106,8 @@ pub fn bibliography(text: &str) -> Vec<Span> {
                 &items[at]
             };
             found.push(Span {
-                start: first.start as u32,
-                end: items[row.end - 1].end as u32,
+                start: first.start.to_u32(),
+                end: items[row.end - 1].end.to_u32(),
             });
             at = row.end;
         } else {
@@ -442,7 +443,7 @@ mod tests {
     fn found(text: &str) -> Vec<&str> {
         bibliography(text)
             .iter()
-            .map(|span| &text[span.start as usize..span.end as usize])
+            .map(|span| &text[span.range()])
             .collect()
     }
 
@@ -531,7 +532,7 @@ mod tests {
             let spans = bibliography(&text);
             prop_assert!(spans.windows(2).all(|two| two[0].end <= two[1].start));
             for span in spans {
-                prop_assert!(text.get(span.start as usize..span.end as usize).is_some_and(|part| !part.is_empty()));
+                prop_assert!(text.get(span.range()).is_some_and(|part| !part.is_empty()));
             }
         }
     }

@@ -4,6 +4,7 @@ use super::{
     AlignedArea, DROP, EDIT, MATCH, SEED, STRAY, TokenSequence, choose,
     trigrams::{TrigramTable, seeds},
 };
+use crate::base::num::{ToU32, ToU64, ToUsize};
 
 /// A cell that is alive, of the last row or of this one.
 #[derive(Debug, Clone, Copy)]
@@ -56,9 +57,9 @@ impl Comparer {
         floor: u32,
     ) -> &[AlignedArea] {
         self.found.clear();
-        if a.tokens.len().min(b.tokens.len()) as u64 * MATCH as u64 >= u64::from(floor) {
+        if a.tokens.len().min(b.tokens.len()).to_u64() * MATCH as u64 >= u64::from(floor) {
             let count = self.table.find(seeds(b), &mut self.hits);
-            if count as u64 >= u64::from(floor.div_ceil(MATCH as u32)).saturating_sub(2) {
+            if count.to_u64() >= u64::from(floor.div_ceil(MATCH as u32)).saturating_sub(2) {
                 let hits = std::mem::take(&mut self.hits);
                 self.sweep(a, b, &hits[..count], floor);
                 self.hits = hits;
@@ -77,13 +78,13 @@ impl Comparer {
                 self.settle(floor);
                 let Some(next) = next else { break };
                 row = next;
-            } else if row as usize >= b.tokens.len() {
+            } else if row.to_usize() >= b.tokens.len() {
                 break;
             }
             self.places.clear();
             if next == Some(row) {
                 self.table
-                    .places(a, b.trigrams[row as usize], &mut self.places);
+                    .places(a, b.trigrams[row.to_usize()], &mut self.places);
                 hit += 1;
             }
             let is_alone = || hits.get(hit).is_none_or(|&next| next > row + SEED as u32);
@@ -105,8 +106,8 @@ impl Comparer {
     fn are_by_chance(&self, a: TokenSequence<'_>, b: TokenSequence<'_>, row: u32) -> bool {
         let goes_on = |column: u32, [more_of_a, more_of_b]: [usize; 2]| {
             let (one, other) = (
-                a.tokens.get(column as usize + more_of_a),
-                b.tokens.get(row as usize + more_of_b),
+                a.tokens.get(column.to_usize() + more_of_a),
+                b.tokens.get(row.to_usize() + more_of_b),
             );
             one.is_some() && one == other
         };
@@ -136,7 +137,7 @@ impl Comparer {
         };
         next.clear();
         let mut columns = first_of(at, place);
-        while let Some(column) = columns.filter(|&column| (column as usize) < a.tokens.len()) {
+        while let Some(column) = columns.filter(|&column| (column.to_usize()) < a.tokens.len()) {
             let before = |cells: &[Cell]| {
                 cells
                     .last()
@@ -175,14 +176,14 @@ impl Comparer {
         let areas = self
             .drafts
             .drain(..)
-            .filter(|draft| draft.best as u32 >= floor)
+            .filter(|draft| draft.best.unsigned_abs() >= floor)
             .map(|draft| {
                 let [a, b] = [0, 1].map(|side| draft.start[side]..draft.end[side] + 1);
                 AlignedArea {
                     a,
                     b,
                     tokens: draft.tokens,
-                    score: draft.best as u32,
+                    score: draft.best.unsigned_abs(),
                 }
             });
         self.found.extend(areas);
@@ -227,7 +228,7 @@ fn grow(
             start,
             best: highest,
             ..
-        } = drafts[area as usize];
+        } = drafts[area.to_usize()];
         if score + change >= highest - DROP && (column - start[0]).abs_diff(row - start[1]) <= STRAY
         {
             best = Cell {
@@ -238,7 +239,7 @@ fn grow(
             };
         }
     };
-    let is_equal = a.tokens[column as usize] == b.tokens[row as usize];
+    let is_equal = a.tokens[column.to_usize()] == b.tokens[row.to_usize()];
     if is_equal {
         offer(ways.diagonal, MATCH, 1)
     } else {
@@ -247,7 +248,7 @@ fn grow(
     offer(ways.above, -EDIT, 0);
     offer(ways.left, -EDIT, 0);
     if ways.is_new && best.score < MATCH && begins(a, b, place) {
-        let area = drafts.len() as u32;
+        let area = drafts.len().to_u32();
         drafts.push(OpenArea {
             start: place,
             end: place,
@@ -264,7 +265,7 @@ fn grow(
     if best.score == 0 {
         return None;
     }
-    let draft = &mut drafts[best.area as usize];
+    let draft = &mut drafts[best.area.to_usize()];
     if best.score > draft.best {
         (draft.best, draft.end, draft.tokens) = (best.score, place, best.tokens);
     }
@@ -273,7 +274,7 @@ fn grow(
 
 /// Whether three equal tokens begin at a place.
 fn begins(a: TokenSequence<'_>, b: TokenSequence<'_>, [column, row]: [u32; 2]) -> bool {
-    let [of_a, of_b] = [(a.tokens, column as usize), (b.tokens, row as usize)]
+    let [of_a, of_b] = [(a.tokens, column.to_usize()), (b.tokens, row.to_usize())]
         .map(|(tokens, first)| tokens.get(first..first + SEED));
     of_a.is_some() && of_a == of_b
 }

@@ -1,6 +1,7 @@
 //! Against the definition: every cell of the whole matrix.
 
 use super::*;
+use crate::base::num::ToU32;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -96,7 +97,7 @@ fn by_definition(a: &[u16], b: &[u16], floor: u32) -> Vec<AlignedArea> {
                 })
             });
             let mut best = ways.reduce(|best, way| if way.score > best.score { way } else { best });
-            let [column, row] = [i as u32, j as u32];
+            let [column, row] = [i.to_u32(), j.to_u32()];
             if begins(i, j) && best.is_none_or(|best| best.score < MATCH) {
                 best = Some(Way {
                     score: MATCH,
@@ -117,7 +118,7 @@ fn by_definition(a: &[u16], b: &[u16], floor: u32) -> Vec<AlignedArea> {
                         a: draft.a.start..column + 1,
                         b: draft.b.start..row + 1,
                         tokens: best.tokens,
-                        score: best.score as u32,
+                        score: best.score.unsigned_abs(),
                     };
                 }
             }

@@ -1,6 +1,7 @@
 //! Three tokens in a row: their hashes, and where a document has them.
 
 use super::{MOST_PLACES, SEED, TokenSequence};
+use crate::base::num::{ToU32, ToUsize};
 
 /// Says of a trigram that its document has it too often. The other bits are its hash.
 pub const FREQUENT: u32 = 1;
@@ -12,7 +13,7 @@ fn hash(tokens: &[[u8; 8]]) -> u32 {
     let mixed = tokens.iter().fold(0_u64, |sum, token| {
         (sum.rotate_left(23) ^ u64::from_le_bytes(*token)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     });
-    (mixed >> 32) as u32 & !FREQUENT
+    (mixed >> 32).to_u32() & !FREQUENT
 }
 
 /// Appends for each token the hash of the three that begin with it, and whether the document has it too often; for the last two, which begin none, 0.
@@ -38,7 +39,7 @@ fn frequent(hashes: &[u32]) -> Vec<u32> {
     }
     let bits = hashes.len().ilog2() + 1;
     let mut counts = vec![0_u8; 1 << bits];
-    let slot = |hash: u32| (hash >> (u32::BITS - bits.min(31))) as usize;
+    let slot = |hash: u32| (hash >> (u32::BITS - bits.min(31))).to_usize();
     hashes
         .iter()
         .for_each(|&hash| counts[slot(hash)] = counts[slot(hash)].saturating_add(1));
@@ -87,10 +88,10 @@ impl TrigramTable {
         for (place, trigram) in trigrams.iter().enumerate().rev() {
             let trigram = u32::from_le_bytes(*trigram);
             let class = trigram >> self.there_shift;
-            self.is_there[class as usize >> 6] |= 1 << (class & 63);
+            self.is_there[class.to_usize() >> 6] |= 1 << (class & 63);
             if trigram & FREQUENT == 0 {
-                let first = &mut self.first[(trigram >> self.first_shift) as usize];
-                self.next[place] = std::mem::replace(first, place as u32);
+                let first = &mut self.first[(trigram >> self.first_shift).to_usize()];
+                self.next[place] = std::mem::replace(first, place.to_u32());
             }
         }
     }
@@ -108,8 +109,9 @@ impl TrigramTable {
             let class = u32::from_le_bytes(*trigram) >> shift;
             places[count] = place;
             count += map
-                .get(class as usize >> 6)
-                .map_or(0, |bits| bits >> (class & 63) & 1) as usize;
+                .get(class.to_usize() >> 6)
+                .map_or(0, |bits| bits >> (class & 63) & 1)
+                .to_usize();
         }
         count
     }
@@ -121,12 +123,12 @@ impl TrigramTable {
         if number & FREQUENT != 0 {
             return;
         }
-        let mut place = self.first[(number >> self.first_shift) as usize];
+        let mut place = self.first[(number >> self.first_shift).to_usize()];
         while place != NONE {
-            if document.trigrams[place as usize] == trigram {
+            if document.trigrams[place.to_usize()] == trigram {
                 out.push(place);
             }
-            place = self.next[place as usize];
+            place = self.next[place.to_usize()];
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{
     long_sets::LONG_SET_MEMBERS,
     scores::{DocumentSize, Measure, Overlap},
 };
+use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
     base::{
         codec::{Fields, put_varint},
@@ -80,7 +81,7 @@ pub fn write_pair_counts(
     let sets = view.sets_in(&options.buckets, options.limits.threads)?;
     let df = |set: &[u32]| {
         set.iter()
-            .map(|&content| view.documents_of(content).len() as u64)
+            .map(|&content| view.documents_of(content).len().to_u64())
             .sum::<u64>()
     };
     let counts: Vec<bool> = (0..sets.len())
@@ -89,7 +90,9 @@ pub fn write_pair_counts(
     let start = out.position();
     let rows = options
         .since
-        .map_or(view.contents().len(), |(_, recomputed)| recomputed as usize);
+        .map_or(view.contents().len(), |(_, recomputed)| {
+            recomputed.to_usize()
+        });
     let counting = Counting {
         sets: &sets,
         counts: &counts,
@@ -112,11 +115,11 @@ pub fn write_pair_counts(
     ];
     if !sides.is_empty() {
         for (set, &uses) in sets.uses().iter().enumerate() {
-            let left_out = if counts[set] { 0 } else { uses as u32 };
+            let left_out = if counts[set] { 0 } else { uses.to_u32() };
             sets.get(set).iter().for_each(|&content| {
-                let [shared, less] = &mut sides[content as usize];
+                let [shared, less] = &mut sides[content.to_usize()];
                 (*shared, *less) = (
-                    shared.saturating_add(uses as u32),
+                    shared.saturating_add(uses.to_u32()),
                     less.saturating_add(left_out),
                 );
             });
@@ -132,8 +135,8 @@ pub fn write_pair_counts(
         kind: KIND.to_owned(),
         index: options.index.to_owned(),
         since: options.since.map(|(generation, _)| generation),
-        buckets: [options.buckets.start as u32, options.buckets.end as u32],
-        contents: view.contents().len() as u64,
+        buckets: [options.buckets.start.to_u32(), options.buckets.end.to_u32()],
+        contents: view.contents().len().to_u64(),
         max_df: options.max_df,
         pairs,
         long_sets,
@@ -165,12 +168,12 @@ impl Counting<'_> {
         let mut bytes = Vec::new();
         for set in (0..self.sets.len()).filter(is_long) {
             let contents = self.sets.get(set);
-            if contents[0] as usize >= self.rows {
+            if contents[0].to_usize() >= self.rows {
                 continue;
             }
             bytes.clear();
             put_varint(&mut bytes, self.sets.uses()[set]);
-            put_varint(&mut bytes, contents.len() as u64);
+            put_varint(&mut bytes, contents.len().to_u64());
             let mut next = 0;
             for &content in contents {
                 put_varint(&mut bytes, u64::from(content - next));
@@ -192,7 +195,7 @@ impl Counting<'_> {
             self.sets
                 .get(set)
                 .iter()
-                .for_each(|&content| sets_of[content as usize] += 1)
+                .for_each(|&content| sets_of[content.to_usize()] += 1)
         });
         let (mut shared, mut partners, mut bytes) =
             (vec![0_u32; self.contents], Vec::new(), Vec::new());
@@ -213,7 +216,7 @@ impl Counting<'_> {
                     ends[content - start - 1]
                 };
                 self.count(
-                    content as u32,
+                    content.to_u32(),
                     &forward[from..ends[content - start]],
                     &mut shared,
                     &mut partners,
@@ -222,12 +225,12 @@ impl Counting<'_> {
                     continue;
                 }
                 bytes.clear();
-                put_varint(&mut bytes, (content - next) as u64);
-                put_varint(&mut bytes, partners.len() as u64 - 1);
+                put_varint(&mut bytes, (content - next).to_u64());
+                put_varint(&mut bytes, partners.len().to_u64() - 1);
                 next = content + 1;
-                let mut expected = next as u32;
+                let mut expected = next.to_u32();
                 for &partner in &partners {
-                    let count = std::mem::take(&mut shared[partner as usize]);
+                    let count = std::mem::take(&mut shared[partner.to_usize()]);
                     put_varint(&mut bytes, u64::from(partner - expected));
                     put_varint(&mut bytes, u64::from(count) - 1);
                     expected = partner + 1;
@@ -245,8 +248,8 @@ impl Counting<'_> {
         let mut ends: Vec<usize> = sets_of[contents.clone()]
             .iter()
             .map(|&count| {
-                sum += count as usize;
-                sum - count as usize
+                sum += count.to_usize();
+                sum - count.to_usize()
             })
             .collect();
         let mut forward = vec![0; sum];
@@ -255,10 +258,10 @@ impl Counting<'_> {
                 .sets
                 .get(set)
                 .iter()
-                .filter(|&&content| contents.contains(&(content as usize)))
+                .filter(|&&content| contents.contains(&(content.to_usize())))
             {
-                let end = &mut ends[content as usize - contents.start];
-                forward[*end] = set as u32;
+                let end = &mut ends[content.to_usize() - contents.start];
+                forward[*end] = set.to_u32();
                 *end += 1;
             }
         }
@@ -270,11 +273,11 @@ impl Counting<'_> {
         partners.clear();
         for &set in sets {
             let (members, uses) = (
-                self.sets.get(set as usize),
-                self.sets.uses()[set as usize] as u32,
+                self.sets.get(set.to_usize()),
+                self.sets.uses()[set.to_usize()].to_u32(),
             );
             for &partner in &members[members.partition_point(|&member| member <= content)..] {
-                let count = &mut shared[partner as usize];
+                let count = &mut shared[partner.to_usize()];
                 if *count == 0 {
                     partners.push(partner);
                 }
@@ -310,7 +313,7 @@ impl CountFile {
         let expected = if max_df == u64::MAX {
             0
         } else {
-            8 * contents as u64
+            8 * contents.to_u64()
         };
         if kind != KIND {
             return Err(file.damaged(
@@ -318,7 +321,7 @@ impl CountFile {
                 format!("this is '{kind}', not '{KIND}': another version counted; count again"),
             ));
         }
-        if first >= end || *end as usize > BUCKETS {
+        if first >= end || end.to_usize() > BUCKETS {
             return Err(file.damaged(0, "the description of the counts contradicts itself"));
         }
         if description.max_df != max_df {
@@ -341,7 +344,7 @@ impl CountFile {
             ));
         }
         if description.index != index
-            || description.contents != contents as u64
+            || description.contents != contents.to_u64()
             || sides[1] != expected
         {
             return Err(file.damaged(
@@ -378,10 +381,10 @@ impl CountFile {
             if content >= all {
                 return Err(format!("a set has content {content}, of {all}"));
             }
-            contents.push(content as u32);
+            contents.push(content.to_u32());
             next = content + 1;
         }
-        if contents.len() as u64 == count && count > 1 {
+        if contents.len().to_u64() == count && count > 1 {
             Ok(uses)
         } else {
             Err(format!("a set of {count} contents is cut short"))
@@ -445,7 +448,7 @@ impl Rows<'_> {
             }
             next = partner + 1;
         }
-        self.content = Some(content as u32);
+        self.content = Some(content.to_u32());
         self.next = content + 1;
         Ok(())
     }
@@ -466,10 +469,15 @@ pub(super) fn long_blots(sets: &Sets, contents: usize) -> Vec<u32> {
     for (set, &uses) in sets.uses().iter().enumerate() {
         let uses = u32::try_from(uses).unwrap_or(u32::MAX);
         sets.get(set).iter().for_each(|&content| {
-            blots[content as usize] = blots[content as usize].saturating_add(uses)
+            blots[content.to_usize()] = blots[content.to_usize()].saturating_add(uses)
         });
     }
     blots
+}
+
+/// The lower 32 bits.
+fn low_half(value: u64) -> u32 {
+    (value & u64::from(u32::MAX)).to_u32()
 }
 
 /// The neighbours of all contents by short sets, on disk, and the long sets. Memory: 8 bytes a content, and 4 for each member of a long set.
@@ -499,22 +507,22 @@ impl PairCounts {
         let files = open_all(files, open)?;
         let less = less_of(view, &files, max_df)?;
         let side = |content: u32| {
-            let of = &view.contents()[content as usize];
+            let of = &view.contents()[content.to_usize()];
             DocumentSize {
                 blots: of
                     .blots
-                    .saturating_sub(less.get(content as usize).copied().unwrap_or_default()),
+                    .saturating_sub(less.get(content.to_usize()).copied().unwrap_or_default()),
             }
         };
         let contents = view.contents().len();
         let long_sets = long_sets(&files)?;
         let long = long_blots(&long_sets, contents);
         let mut buckets = Buckets::<2>::new(BUCKETS, memory_bytes / 2, TempDir(None));
-        let bucket_of = |content: u32| content as usize * BUCKETS / contents.max(1);
+        let bucket_of = |content: u32| content.to_usize() * BUCKETS / contents.max(1);
         add_up(&files, |content, partner, shared| {
             for [one, other] in [[content, partner], [partner, content]] {
                 let most = Overlap {
-                    shared: shared.saturating_add(long[one as usize]),
+                    shared: shared.saturating_add(long[one.to_usize()]),
                     rarity: 0.0,
                 };
                 if measure.can_reach(side(one), side(other), most) {
@@ -532,13 +540,13 @@ impl PairCounts {
             records.sort_unstable();
             let bytes: Vec<u8> = records
                 .iter()
-                .flat_map(|&[pair, shared]| [pair as u32, shared as u32])
+                .flat_map(|&[pair, shared]| [low_half(pair), shared.to_u32()])
                 .flat_map(u32::to_le_bytes)
                 .collect();
             file.append(&bytes)?;
             records
                 .iter()
-                .for_each(|[pair, _]| ends[(pair >> 32) as usize] += 8);
+                .for_each(|[pair, _]| ends[(pair >> 32).to_usize()] += 8);
         }
         let mut sum = 0;
         for end in &mut ends {
@@ -559,12 +567,11 @@ impl PairCounts {
         let start = if content == 0 {
             0
         } else {
-            self.ends[content as usize - 1]
+            self.ends[content.to_usize() - 1]
         };
-        let bytes = self
-            .neighbours
-            .as_deref()
-            .and_then(|bytes| bytes.get(start as usize..self.ends[content as usize] as usize));
+        let bytes = self.neighbours.as_deref().and_then(|bytes| {
+            bytes.get(start.to_usize()..self.ends[content.to_usize()].to_usize())
+        });
         for record in bytes.unwrap_or_default().as_chunks::<4>().0.chunks_exact(2) {
             each(u32::from_le_bytes(record[0]), u32::from_le_bytes(record[1]));
         }
@@ -622,7 +629,7 @@ fn ensure_all_ranges(files: &[CountFile]) -> Result<()> {
         }
         next = description.buckets[1];
     }
-    if next as usize == BUCKETS {
+    if next.to_usize() == BUCKETS {
         return Ok(());
     }
     Err(Error::Usage(format!(
@@ -646,9 +653,9 @@ fn less_of(view: &View<'_>, files: &[CountFile], max_df: u64) -> Result<Vec<u32>
         }
     }
     let less = |(content, [shared, left_out]): (u32, [u32; 2])| {
-        let has_many_copies = view.documents_of(content).len() as u64 > max_df;
+        let has_many_copies = view.documents_of(content).len().to_u64() > max_df;
         let own = if has_many_copies {
-            view.contents()[content as usize]
+            view.contents()[content.to_usize()]
                 .blots
                 .saturating_sub(shared)
         } else {

@@ -1,6 +1,6 @@
 //! The tokens of one document, in one piece of memory.
 
-use crate::base::codec::empty;
+use crate::base::{codec::empty, num::ToUsize};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Bytes `start..end` of the original text.
@@ -8,6 +8,13 @@ use xxhash_rust::xxh3::xxh3_128;
 pub struct Span {
     pub start: u32,
     pub end: u32,
+}
+
+impl Span {
+    /// The span as the range of a slice.
+    pub fn range(self) -> std::ops::Range<usize> {
+        self.start.to_usize()..self.end.to_usize()
+    }
 }
 
 /// The tokens of one document: their text one a line, and their spans where asked for.

@@ -6,6 +6,7 @@ use super::{
     read::Mapped,
     taboo::Taboo,
 };
+use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
     align::repeat::TextBounds,
     base::error::Result,
@@ -49,10 +50,10 @@ struct Candidate<'p> {
 
 impl<'p> Candidate<'p> {
     fn of([_, _, tokens, offset, count]: [u64; 5], places: &'p [[u8; 8]]) -> Self {
-        let (offset, before) = (offset as usize, count & u64::from(u32::MAX));
+        let (offset, before) = (offset.to_usize(), count & u64::from(u32::MAX));
         Self {
-            tokens: !tokens as u32,
-            places: &places[offset..offset + (count >> 32) as usize],
+            tokens: (!tokens).to_u32(),
+            places: &places[offset..offset + (count >> 32).to_usize()],
             before,
         }
     }
@@ -76,14 +77,14 @@ impl<'s> Listing<'s> {
     ) -> Self {
         let mut ends = Vec::with_capacity(stored.texts.len());
         let mut sum = 0;
-        for text in 0..stored.texts.len() as u32 {
+        for text in 0..stored.texts.len().to_u32() {
             // For now where the list starts: it moves to the end as the list is filled.
             ends.push(sum);
-            sum += texts.copies(text) as usize;
+            sum += texts.copies(text).to_usize();
         }
         let mut documents = vec![0; sum];
         for (number, document) in (0..).zip(&stored.documents) {
-            let end = &mut ends[document.text as usize];
+            let end = &mut ends[document.text.to_usize()];
             documents[*end] = number;
             *end += 1;
         }
@@ -152,7 +153,7 @@ impl<'s> Listing<'s> {
         let tokens = candidate
             .ranges()
             .next()
-            .map(|range| &self.mapped.tokens()[range.start as usize..range.end as usize]);
+            .map(|range| &self.mapped.tokens()[range.start.to_usize()..range.end.to_usize()]);
         tokens.is_some_and(|tokens| self.taboo.has(tokens))
     }
 
@@ -160,9 +161,9 @@ impl<'s> Listing<'s> {
         let start = if text == 0 {
             0
         } else {
-            self.ends[text as usize - 1]
+            self.ends[text.to_usize() - 1]
         };
-        &self.documents[start..self.ends[text as usize]]
+        &self.documents[start..self.ends[text.to_usize()]]
     }
 
     /// Documents and first tokens of all places, in order.
@@ -170,7 +171,7 @@ impl<'s> Listing<'s> {
         let mut places = Vec::new();
         for range in candidate.ranges() {
             let text = self.texts.of(range.start);
-            let first = (range.start - self.texts.start(text)) as u32;
+            let first = (range.start - self.texts.start(text)).to_u32();
             places.extend(
                 self.documents_of(text)
                     .iter()
@@ -182,8 +183,8 @@ impl<'s> Listing<'s> {
     }
 
     fn span(&self, (document, first): (u32, u32), tokens: u32) -> Span {
-        let document = &self.stored.documents[document as usize];
-        let (first, last) = (first as usize, (first + tokens) as usize - 1);
+        let document = &self.stored.documents[document.to_usize()];
+        let (first, last) = (first.to_usize(), (first + tokens).to_usize() - 1);
         let span = self.mapped.span(document, first, last);
         span.unwrap_or(Span { start: 0, end: 0 })
     }
@@ -205,7 +206,9 @@ impl<'s> Listing<'s> {
                 put_id(
                     &mut id,
                     Format::Ndjson,
-                    &self.index.id(self.stored.documents[place.0 as usize].at)?,
+                    &self
+                        .index
+                        .id(self.stored.documents[place.0.to_usize()].at)?,
                 );
             }
             list.extend_from_slice(if at > 0 { b",{\"doc\":" } else { b"{\"doc\":" });
@@ -221,7 +224,7 @@ impl<'s> Listing<'s> {
         let values = [
             Value::Count(number),
             Value::Count(candidate.tokens.into()),
-            Value::Count(places.len() as u64),
+            Value::Count(places.len().to_u64()),
             Value::Count(documents),
             Value::Count(new),
             if has_text {
@@ -238,7 +241,7 @@ impl<'s> Listing<'s> {
 
     /// The start of a passage; false if its document did not come as text. The first place is in the first document of its text.
     fn put_text(&self, place: (u32, u32), tokens: u32, format: Format, out: &mut Vec<u8>) -> bool {
-        let text = self.stored.documents[place.0 as usize].text;
+        let text = self.stored.documents[place.0.to_usize()].text;
         let Some(text) = self.mapped.text(text, self.span(place, tokens)) else {
             return false;
         };
@@ -276,6 +279,6 @@ fn words(range: &Range<u64>) -> impl Iterator<Item = (usize, u64)> + use<> {
     (start / 64..end.div_ceil(64)).map(move |word| {
         let from = u64::MAX << start.saturating_sub(64 * word).min(63);
         let to = u64::MAX >> (64 * (word + 1)).saturating_sub(end).min(63);
-        (word as usize, from & to)
+        (word.to_usize(), from & to)
     })
 }

@@ -3,6 +3,7 @@
 //! A window that the same token stands before, wherever it is, begins no passage: one that began there could be longer. That is most windows of what
 //! was copied, and they are told as documents are read, so that only the others are ever sorted.
 
+use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{base::error::Result, index::View};
 use std::{
     hint::black_box,
@@ -54,7 +55,7 @@ impl Marks {
             |blot, ()| {
                 let kept = blot >> (bits - start_bits - low_bits);
                 if last.replace(kept) != Some(kept) {
-                    starts.resize((kept >> low_bits) as usize + 1, entries.len() as u32);
+                    starts.resize((kept >> low_bits).to_usize() + 1, entries.len().to_u32());
                     entries.push(AtomicU64::new(
                         (kept & ((1 << low_bits) - 1)) << (64 - LOW_BITS),
                     ));
@@ -62,7 +63,7 @@ impl Marks {
                 Ok(())
             },
         )?;
-        starts.resize((1 << start_bits) + 1, entries.len() as u32);
+        starts.resize((1 << start_bits) + 1, entries.len().to_u32());
         Ok(Self {
             bits,
             table: Some(Table {
@@ -78,7 +79,7 @@ impl Marks {
     pub fn ranks(&self) -> u64 {
         self.table
             .as_ref()
-            .map_or(1 << self.bits.min(32), |table| table.entries.len() as u64)
+            .map_or(1 << self.bits.min(32), |table| table.entries.len().to_u64())
     }
 
     /// Appends the rank of each blot, or [`ALONE`].
@@ -88,7 +89,7 @@ impl Marks {
             None => out.extend(
                 blots
                     .iter()
-                    .map(|blot| ((blot >> self.bits.saturating_sub(32)) as u32).min(ALONE - 1)),
+                    .map(|blot| ((blot >> self.bits.saturating_sub(32)).to_u32()).min(ALONE - 1)),
             ),
         }
     }
@@ -96,7 +97,7 @@ impl Marks {
     /// A blot of this rank stands after a token; or, if there is none, at the start of a text.
     pub fn mark(&self, rank: u32, before: Option<u64>) {
         let Some(table) = &self.table else { return };
-        let entry = &table.entries[rank as usize];
+        let entry = &table.entries[rank.to_usize()];
         let before = before.map_or(SEVERAL, |hash| (hash & BEFORE).clamp(1, SEVERAL - 1));
         let mut known = entry.load(Ordering::Relaxed);
         loop {
@@ -115,7 +116,7 @@ impl Marks {
     /// Whether a passage may begin there, once all are marked.
     pub fn may_begin(&self, rank: u32) -> bool {
         self.table.as_ref().is_none_or(|table| {
-            table.entries[rank as usize].load(Ordering::Relaxed) & BEFORE == SEVERAL
+            table.entries[rank.to_usize()].load(Ordering::Relaxed) & BEFORE == SEVERAL
         })
     }
 }
@@ -123,7 +124,7 @@ impl Marks {
 impl Table {
     fn rank(&self, blots: &[u64], bits: u8, out: &mut Vec<u32>) {
         let kept = |blot: u64| blot >> (bits - self.start_bits - self.low_bits);
-        let start = |blot: u64| self.starts[(kept(blot) >> self.low_bits) as usize] as usize;
+        let start = |blot: u64| self.starts[(kept(blot) >> self.low_bits).to_usize()].to_usize();
         // Memory that is far away comes for all of them together.
         black_box(blots.iter().fold(0, |sum, &blot| sum ^ start(blot)));
         let load = |at: usize| {
@@ -134,14 +135,14 @@ impl Table {
         black_box(blots.iter().fold(0, |sum, &blot| sum ^ load(start(blot))));
         out.extend(blots.iter().map(|&blot| {
             let (low, first) = (kept(blot) & ((1 << self.low_bits) - 1), start(blot));
-            let end = self.starts[(kept(blot) >> self.low_bits) as usize + 1] as usize;
+            let end = self.starts[(kept(blot) >> self.low_bits).to_usize() + 1].to_usize();
             let low_of = |entry: &AtomicU64| entry.load(Ordering::Relaxed) >> (64 - LOW_BITS);
             let at = self.entries[first..end]
                 .iter()
                 .position(|entry| low_of(entry) >= low);
             at.map(|at| first + at)
                 .filter(|&at| low_of(&self.entries[at]) == low)
-                .map_or(ALONE, |at| at as u32)
+                .map_or(ALONE, |at| at.to_u32())
         }));
     }
 }

@@ -34,6 +34,7 @@ use super::{
     put,
     stored::{self, Stored},
 };
+use crate::base::num::{ToU64, ToUsize};
 use crate::{
     align::repeat::{MaximalRepeat, RepeatFinder, TextBounds},
     base::{
@@ -158,11 +159,11 @@ fn texts_of(stored: &Stored, mapped: &Mapped<'_>) -> TextBounds {
     stored
         .documents
         .iter()
-        .for_each(|document| copies[document.text as usize] += 1);
+        .for_each(|document| copies[document.text.to_usize()] += 1);
     TextBounds::new(
         stored.texts.iter().map(|text| text.start).collect(),
         copies,
-        mapped.tokens().len() as u64,
+        mapped.tokens().len().to_u64(),
     )
 }
 
@@ -195,7 +196,7 @@ const CLASSES: usize = (64 - CLASS_BITS as usize + 1) << CLASS_BITS;
 /// The class of a weight: the greatest is the first.
 fn class_of(weight: u64) -> usize {
     let octave = (weight | 1 << CLASS_BITS).ilog2() - CLASS_BITS;
-    CLASSES - 1 - (((octave as usize) << CLASS_BITS) + (weight >> octave) as usize)
+    CLASSES - 1 - (((octave.to_usize()) << CLASS_BITS) + (weight >> octave).to_usize())
 }
 
 /// Sorts by falling weight, then by the first place, then by falling length.
@@ -213,7 +214,7 @@ fn to_record(repeat: &MaximalRepeat, offset: u64) -> [u64; 5] {
         start,
         !u64::from(tokens),
         offset,
-        (count as u64) << 32 | u64::from(before),
+        (count.to_u64()) << 32 | u64::from(before),
     ]
 }
 
@@ -273,7 +274,7 @@ fn find(
     });
     let weigh = |found: &Result<FoundIn>| {
         found.as_ref().map_or(0, |found| {
-            (8 * found.places.len() + 48 * found.repeats.len()) as u64
+            (8 * found.places.len() + 48 * found.repeats.len()).to_u64()
         })
     };
     let budget = Budget::Bytes(limits.memory_bytes);
@@ -310,11 +311,11 @@ fn repeats_of(
         starts.extend(same.iter().map(|&window| rank_and_place(window).1));
         finder.find(&mut starts, &mut found);
         if !found.is_empty() {
-            let base = places.len() as u64;
+            let base = places.len().to_u64();
             repeats.extend(
                 found
                     .iter()
-                    .map(|&repeat| (repeat, base + repeat.first as u64)),
+                    .map(|&repeat| (repeat, base + repeat.first.to_u64())),
             );
             places.extend(finder.places().map(u64::to_le_bytes));
         }

@@ -7,6 +7,7 @@ use super::{
     },
     marks::{ALONE, Marks},
 };
+use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
     base::{
         error::Result,
@@ -57,7 +58,7 @@ impl Gathered for Read {
     fn weight(&self) -> u64 {
         let bytes =
             self.texts.capacity() + 8 * self.windows.capacity() + size_of_val(&self.ends[..]);
-        self.tokens.weight() + bytes as u64
+        self.tokens.weight() + bytes.to_u64()
     }
 }
 
@@ -93,7 +94,7 @@ impl Stage for ToTexts<'_> {
                     rank,
                     position
                         .checked_sub(1)
-                        .map(|before| hashes[before as usize]),
+                        .map(|before| hashes[before.to_usize()]),
                 );
             }
         }
@@ -134,7 +135,7 @@ fn put_windows(
     let (mut following, mut next) = (0, u32::MAX);
     for (&position, &rank) in positions.iter().zip(ranks).rev() {
         // A text of fewer tokens than a window has one blot all the same.
-        if rank == ALONE || position as usize + reach as usize > tokens {
+        if rank == ALONE || position.to_usize() + reach.to_usize() > tokens {
             following = 0;
             continue;
         }
@@ -172,7 +173,7 @@ impl Store {
             stored: Stored::new(index, &directory)?,
             shown: Vec::new(),
             bytes: TempFile::new(&directory)?,
-            windows: Buckets::new((ranks >> rank_bits) as usize + 1, memory_bytes, directory),
+            windows: Buckets::new((ranks >> rank_bits).to_usize() + 1, memory_bytes, directory),
             rank_bits,
         })
     }
@@ -193,13 +194,13 @@ impl Store {
             start = ends;
             let Some(text) = text else { return };
             shown.push(
-                has_text.then_some((bytes.bytes() + texts.len() as u64, of_text.len() as u32)),
+                has_text.then_some((bytes.bytes() + texts.len().to_u64(), of_text.len().to_u32())),
             );
             texts.extend_from_slice(&read.texts[of_text]);
             for window in &read.windows[of_windows] {
                 let (rank, place) = (window >> 32, text.start + (window & u64::from(u32::MAX)));
                 let low = rank & ((1 << *rank_bits) - 1);
-                windows.push((rank >> *rank_bits) as usize, [low << PLACE_BITS | place]);
+                windows.push((rank >> *rank_bits).to_usize(), [low << PLACE_BITS | place]);
             }
         })?;
         bytes.append(&texts)?;
@@ -208,7 +209,8 @@ impl Store {
 
     /// The windows of a bucket that a passage may begin at: ranks, each with its places, in rising order of both.
     pub fn windows_of(&self, bucket: usize, marks: &Marks) -> Result<Vec<u64>> {
-        let rank = |window: u64| ((bucket as u64) << self.rank_bits | window >> PLACE_BITS) as u32;
+        let rank =
+            |window: u64| ((bucket.to_u64()) << self.rank_bits | window >> PLACE_BITS).to_u32();
         let windows = self
             .windows
             .take(bucket)?
@@ -251,7 +253,7 @@ impl Mapped<'_> {
     pub fn span(&self, document: &Document, first: usize, last: usize) -> Option<Span> {
         self.stored.span(
             document,
-            &self.store.stored.texts[document.text as usize],
+            &self.store.stored.texts[document.text.to_usize()],
             first,
             last,
         )
@@ -259,10 +261,10 @@ impl Mapped<'_> {
 
     /// Some bytes of the first document with a text.
     pub fn text(&self, text: u32, span: Span) -> Option<&str> {
-        let (start, length) = self.store.shown[text as usize]?;
+        let (start, length) = self.store.shown[text.to_usize()]?;
         let whole = self
             .bytes
-            .get(start as usize..start as usize + length as usize)?;
-        std::str::from_utf8(whole.get(span.start as usize..span.end as usize)?).ok()
+            .get(start.to_usize()..start.to_usize() + length.to_usize())?;
+        std::str::from_utf8(whole.get(span.range())?).ok()
     }
 }

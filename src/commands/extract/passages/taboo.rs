@@ -1,6 +1,7 @@
 //! Documents whose passages are of no interest.
 
 use super::super::stored::hash_tokens;
+use crate::base::num::{ToU64, ToUsize};
 use crate::{
     align::repeat::TokenHash,
     base::error::{Error, Result},
@@ -30,7 +31,7 @@ impl Taboo {
         watch: &mut dyn Watch,
     ) -> Result<Self> {
         let mut taboo = Self {
-            min_tokens: min_tokens as usize,
+            min_tokens: min_tokens.to_usize(),
             ..Self::default()
         };
         if paths.is_empty() {
@@ -45,7 +46,7 @@ impl Taboo {
         blots.expect_in(&mut source);
         let stage = Collect {
             blots: blots.clone(),
-            min_tokens: min_tokens as usize,
+            min_tokens: min_tokens.to_usize(),
             hashes: Vec::new(),
         };
         let summary = run(
@@ -54,7 +55,7 @@ impl Taboo {
             settings,
             &mut Beside(watch),
             |collected, _| {
-                let start = taboo.tokens.len() as u64;
+                let start = taboo.tokens.len().to_u64();
                 taboo.tokens.extend(collected.tokens);
                 taboo.windows.extend(
                     collected
@@ -97,7 +98,7 @@ impl Taboo {
         // Where it has fewest places, there is least to compare.
         least.is_some_and(|(offset, places)| {
             places.iter().any(|&(_, place)| {
-                let start = (place as usize).checked_sub(offset);
+                let start = (place.to_usize()).checked_sub(offset);
                 start
                     .and_then(|start| self.tokens.get(start..start + passage.len()))
                     .is_some_and(|tokens| tokens == passage)
@@ -132,7 +133,7 @@ impl Gathered for Collected {
     fn drop_documents(&mut self, _: &[usize]) {}
 
     fn weight(&self) -> u64 {
-        (size_of_val(&self.tokens[..]) + size_of_val(&self.windows[..])) as u64
+        (size_of_val(&self.tokens[..]) + size_of_val(&self.windows[..])).to_u64()
     }
 }
 
@@ -144,7 +145,7 @@ impl Stage for Collect {
         let (tokens, ..) = self.blots.parts(item)?;
         hash_tokens(tokens, None, &mut self.hashes);
         out.tokens.push([0; 8]);
-        let first = out.tokens.len() as u64;
+        let first = out.tokens.len().to_u64();
         out.windows.extend(
             windows_of(&self.hashes, self.min_tokens)
                 .into_iter()

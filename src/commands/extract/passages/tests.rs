@@ -1,4 +1,5 @@
 use super::*;
+use crate::base::num::{ToU32, ToUsize};
 use crate::{
     base::error::Problem,
     commands::{BuildOptions, build},
@@ -30,7 +31,7 @@ struct Ask {
 
 impl Ask {
     fn min_tokens(&self) -> usize {
-        ((self.k - 1) * self.interleave + 1 + self.more_tokens) as usize
+        ((self.k - 1) * self.interleave + 1 + self.more_tokens).to_usize()
     }
 }
 
@@ -313,7 +314,10 @@ fn run_with(
     ask: &Ask,
     (threads, memory_bytes, most): (usize, u64, Option<u64>),
 ) -> Vec<u8> {
-    let (min_tokens, by_id) = ((ask.more_tokens > 0).then(|| ask.min_tokens() as u32), None);
+    let (min_tokens, by_id) = (
+        (ask.more_tokens > 0).then(|| ask.min_tokens().to_u32()),
+        None,
+    );
     let options = PassagesOptions {
         min_tokens,
         taboo,
@@ -376,7 +380,7 @@ fn check(documents: &[Vec<u8>], taboo: &[Vec<u8>], ask: &Ask) -> Result<(), Test
 
 /// Reads a record, and checks what it says of itself.
 fn listed_of(record: &serde_json::Value, documents: &[Vec<u8>]) -> Listed {
-    let number = |value: &serde_json::Value| value.as_u64().unwrap() as usize;
+    let number = |value: &serde_json::Value| value.as_u64().unwrap().to_usize();
     let tokens = number(&record["tokens"]);
     let place = |place: &serde_json::Value| {
         let (start, end) = (number(&place["start"]), number(&place["end"]));
