@@ -10,7 +10,7 @@
 use super::{append, seed, stir};
 use crate::text::{
     stream::{Blots, Tokens},
-    token::{Class, class_of},
+    token::{CharClass, class_of},
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -71,8 +71,8 @@ impl Context {
         }
     }
 
-    pub fn give_back(&mut self) {
-        crate::base::codec::empty(&mut self.words);
+    pub fn release_buffers(&mut self) {
+        crate::base::codec::clear_buffer(&mut self.words);
     }
 }
 
@@ -93,16 +93,16 @@ fn stem(token: &[u8]) -> Option<&[u8]> {
     let (mut letters, mut end) = (0, 0);
     for c in std::str::from_utf8(token).unwrap_or_default().chars() {
         let class = class_of(c);
-        if class == Class::Solo {
+        if class == CharClass::Solo {
             return Some(token);
         }
         // What combines with the last letter of a stem belongs to it.
-        if letters < STEM_LETTERS || class == Class::Mark {
+        if letters < STEM_LETTERS || class == CharClass::Mark {
             end += c.len_utf8();
         } else {
             break;
         }
-        letters += if class == Class::Mark {
+        letters += if class == CharClass::Mark {
             0
         } else {
             1 + usize::from(is_syllable(c))

@@ -4,9 +4,9 @@ use super::minhash::Printer;
 use crate::{
     base::error::{Error, Result},
     text::{
-        corpus::{Content, Item, Source},
+        corpus::{Content, InputDocument, Source},
         scheme::PrintScheme,
-        stream::{Header, Kind, Printed, Tokens},
+        stream::{Header, Printed, StreamKind, Tokens},
         token::SchemeTokenizer,
     },
 };
@@ -38,8 +38,8 @@ impl DocumentPrinter {
     /// Streams of another scheme will be refused.
     pub fn expect_in(&self, source: &mut Source) {
         let expected = [
-            (Kind::Tokens, self.scheme.tokens.to_string()),
-            (Kind::Prints, self.scheme.to_string()),
+            (StreamKind::Tokens, self.scheme.tokens.to_string()),
+            (StreamKind::Prints, self.scheme.to_string()),
         ];
         source.expect(
             expected
@@ -49,7 +49,7 @@ impl DocumentPrinter {
     }
 
     /// The print of a document, and the hash over its tokens.
-    pub fn print(&mut self, item: &Item<'_>) -> Result<(Printed, Option<u128>), String> {
+    pub fn print(&mut self, item: &InputDocument<'_>) -> Result<(Printed, Option<u128>), String> {
         let tokens = match item.content {
             Content::Print(printed) => return Ok((printed, item.hash)),
             Content::Tokens(tokens) => tokens,
@@ -69,9 +69,9 @@ impl DocumentPrinter {
     }
 
     /// Releases large buffers.
-    pub fn give_back(&mut self) {
+    pub fn release_buffers(&mut self) {
         self.tokens.clear();
-        self.tokenize.give_back();
-        self.printer.give_back();
+        self.tokenize.release_buffers();
+        self.printer.release_buffers();
     }
 }

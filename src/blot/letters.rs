@@ -6,10 +6,10 @@
 
 use super::{append, seed, stir};
 use crate::{
-    base::codec::empty,
+    base::codec::clear_buffer,
     text::{
         stream::{Blots, Tokens},
-        token::{Class, class_of},
+        token::{CharClass, class_of},
     },
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -77,10 +77,10 @@ impl Letters {
             }
             for c in std::str::from_utf8(token).unwrap_or_default().chars() {
                 match class_of(c) {
-                    Class::Letter | Class::Solo => {
+                    CharClass::Letter | CharClass::Solo => {
                         self.starts.push((self.text.len() as u32, number))
                     }
-                    Class::Mark if !self.starts.is_empty() => {}
+                    CharClass::Mark if !self.starts.is_empty() => {}
                     _ => continue,
                 }
                 self.text
@@ -89,16 +89,16 @@ impl Letters {
         }
     }
 
-    pub fn give_back(&mut self) {
-        empty(&mut self.text);
-        empty(&mut self.starts);
+    pub fn release_buffers(&mut self) {
+        clear_buffer(&mut self.text);
+        clear_buffer(&mut self.starts);
     }
 }
 
 /// The last token that a blot which starts at `first` can be made of.
 pub fn last_token(tokens: &Tokens, first: usize, n: usize) -> usize {
     let letters_of = |token: &[u8]| {
-        let is_letter = |c: &char| matches!(class_of(*c), Class::Letter | Class::Solo);
+        let is_letter = |c: &char| matches!(class_of(*c), CharClass::Letter | CharClass::Solo);
         std::str::from_utf8(token).map_or(0, |token| token.chars().filter(is_letter).count())
     };
     let mut letters = 1;

@@ -10,7 +10,7 @@
 
 use super::ordered::{M, stir};
 use crate::{
-    base::codec::empty,
+    base::codec::clear_buffer,
     text::{
         scheme::WindowSchemes,
         stream::{PRINT_BITS, Print, Tokens},
@@ -119,11 +119,11 @@ impl Printer {
     }
 
     /// Gives back large buffers.
-    pub fn give_back(&mut self) {
+    pub fn release_buffers(&mut self) {
         if self.distinct.hashes.capacity() > 1 << 18 {
             self.distinct.hashes = HashMap::default();
         }
-        empty(&mut self.distinct.lower);
+        clear_buffer(&mut self.distinct.lower);
     }
 }
 

@@ -21,7 +21,7 @@ pub mod spex;
 mod xor;
 
 use crate::{
-    base::codec::empty,
+    base::codec::clear_buffer,
     text::stream::{Blots, Tokens},
 };
 use context::Context;
@@ -111,7 +111,7 @@ impl Blotter {
     pub fn blot(&mut self, tokens: &Tokens, out: &mut Blots) {
         out.clear();
         out.tokens = tokens.len() as u64;
-        empty(&mut self.hashes);
+        clear_buffer(&mut self.hashes);
         let mut is_counted = false;
         match &mut self.maker {
             Maker::Runs(runs) if self.window.is_dna => runs.blot_strands(tokens, out),
@@ -156,13 +156,13 @@ impl Blotter {
     }
 
     /// Gives back large buffers.
-    pub fn give_back(&mut self) {
-        empty(&mut self.hashes);
+    pub fn release_buffers(&mut self) {
+        clear_buffer(&mut self.hashes);
         match &mut self.maker {
-            Maker::Runs(runs) => runs.give_back(),
+            Maker::Runs(runs) => runs.release_buffers(),
             Maker::Spaced(_) => {}
-            Maker::Context(context) => context.give_back(),
-            Maker::Letters(letters) => letters.give_back(),
+            Maker::Context(context) => context.release_buffers(),
+            Maker::Letters(letters) => letters.release_buffers(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::shape::Windows;
 use crate::{
-    base::codec::empty,
+    base::codec::clear_buffer,
     text::{
         stream::{Blots, Tokens},
         token::dna,
@@ -49,10 +49,10 @@ impl Runs {
         (self.interleave == 1).then_some((self.k, self.windows))
     }
 
-    pub fn give_back(&mut self) {
+    pub fn release_buffers(&mut self) {
         for stream in &mut self.streams {
-            empty(&mut stream.hashes);
-            empty(&mut stream.values);
+            clear_buffer(&mut stream.hashes);
+            clear_buffer(&mut stream.values);
         }
     }
 
@@ -60,11 +60,11 @@ impl Runs {
     pub fn blot_streams(&mut self, hashes: &[u64], out: &mut Blots) {
         let streams = self.streams.len();
         for (index, stream) in self.streams.iter_mut().enumerate() {
-            empty(&mut stream.hashes);
+            clear_buffer(&mut stream.hashes);
             stream
                 .hashes
                 .extend(hashes.iter().skip(index).step_by(streams));
-            empty(&mut stream.values);
+            clear_buffer(&mut stream.values);
             (self.windows)(&stream.hashes, self.k, &mut stream.values);
         }
         for position in 0..hashes.len() {

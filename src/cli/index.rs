@@ -15,7 +15,7 @@ use super::{
     watched,
 };
 use crate::{
-    base::{codec::shown, files::TempDir},
+    base::{codec::escape_unsafe, files::TempDir},
     commands::{
         BlotOptions, BuildOptions, ChangeOptions, Changed, MaxRemove, RunsOptions, Settings,
         SyncOptions, add, build, build_runs, compact, dump, dump_blot, dump_dictionary, merge, pin,
@@ -633,7 +633,7 @@ fn say_done(quiet: bool, directory: &Path, what: &str) -> Result<ExitCode, anyho
         let _ = writeln!(
             std::io::stdout(),
             "{}: {what}",
-            shown(&directory.display().to_string())
+            escape_unsafe(&directory.display().to_string())
         );
     }
     Ok(ExitCode::SUCCESS)

@@ -14,7 +14,7 @@ use crate::{
     commands::{MaxRemove, Settings, files_to_read, scheme_of},
     similar::Score,
     text::{
-        corpus::{Entries, Found},
+        corpus::{CorpusWalk, WalkItem},
         stream::Form,
     },
 };
@@ -112,7 +112,7 @@ impl PlanArgs {
 
 impl PlanArgs {
     /// All documents, for an index to be made.
-    fn find_all(&self, options: &mut PlanOptions) -> Result<Vec<Found>, anyhow::Error> {
+    fn find_all(&self, options: &mut PlanOptions) -> Result<Vec<WalkItem>, anyhow::Error> {
         let corpus = self.input.options(self.tokens.is_dna());
         let settings = Settings {
             form: Form::Binary,
@@ -120,7 +120,7 @@ impl PlanArgs {
             corpus,
         };
         options.scheme = scheme_of(&self.blots.options(&self.tokens), &settings)?.to_string();
-        Ok(Entries::new(&settings.corpus)?.collect())
+        Ok(CorpusWalk::new(&settings.corpus)?.collect())
     }
 
     /// What is new or has changed, for an index that follows its files.
@@ -128,7 +128,7 @@ impl PlanArgs {
         &self,
         index: &Path,
         options: &mut PlanOptions,
-    ) -> Result<Vec<Found>, anyhow::Error> {
+    ) -> Result<Vec<WalkItem>, anyhow::Error> {
         let directory = std::path::absolute(index).with_context(|| index.display().to_string())?;
         let name = directory
             .to_str()
@@ -170,9 +170,9 @@ impl PlanArgs {
 }
 
 /// A plan for nothing, because nothing is there to be read, is a slip.
-fn ensure_some_found(found: &[Found], has_base: bool) -> Result<(), anyhow::Error> {
+fn ensure_some_found(found: &[WalkItem], has_base: bool) -> Result<(), anyhow::Error> {
     let problem = found.iter().find_map(|found| {
-        if let Found::Problem(problem) = found {
+        if let WalkItem::Problem(problem) = found {
             Some(problem)
         } else {
             None
@@ -180,7 +180,7 @@ fn ensure_some_found(found: &[Found], has_base: bool) -> Result<(), anyhow::Erro
     });
     if let (Some(problem), false) = (
         problem,
-        has_base || found.iter().any(|found| matches!(found, Found::File(_))),
+        has_base || found.iter().any(|found| matches!(found, WalkItem::File(_))),
     ) {
         anyhow::bail!("{problem}; there is nothing to plan for");
     }

@@ -2,9 +2,9 @@
 
 use super::args::RunArgs;
 use crate::{
-    base::{codec::shown, error::Problem},
+    base::{codec::escape_unsafe, error::Problem},
     commands::Watch,
-    text::corpus::{Account, Kind, LeftOut, Reason, total_bytes},
+    text::corpus::{Account, SkipReason, SkippedFile, SkippedKind, total_bytes},
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::{
@@ -28,7 +28,7 @@ pub struct Progress {
 /// Which files that were left out are named: of each reason the first few, unless all are wanted.
 struct Named {
     all: bool,
-    of: BTreeMap<Reason, u64>,
+    of: BTreeMap<SkipReason, u64>,
 }
 
 /// So many files that are left out for the same reason are named.
@@ -36,18 +36,18 @@ const NAMED: u64 = 5;
 
 impl Named {
     /// Whether to name another file.
-    fn is_named(&mut self, left: &LeftOut) -> bool {
+    fn is_named(&mut self, left: &SkippedFile) -> bool {
         let count = self.of.entry(left.reason()).or_default();
         *count += 1;
-        self.all || *count <= NAMED || left.kind == Kind::Unreadable
+        self.all || *count <= NAMED || left.kind == SkippedKind::Unreadable
     }
 
     /// What is to be said of those that were not named.
     fn others(&self) -> Vec<String> {
-        let is_many = |(reason, count): &(&Reason, &u64)| {
-            !self.all && **count > NAMED && reason.kind != Kind::Unreadable
+        let is_many = |(reason, count): &(&SkipReason, &u64)| {
+            !self.all && **count > NAMED && reason.kind != SkippedKind::Unreadable
         };
-        let say = |(reason, count): (&Reason, &u64)| {
+        let say = |(reason, count): (&SkipReason, &u64)| {
             format!(
                 "left out: {reason}: and {} more files; -v names them",
                 count - NAMED
@@ -118,7 +118,7 @@ impl Watch for Progress {
         }
     }
 
-    fn left_out(&mut self, left: &LeftOut) {
+    fn left_out(&mut self, left: &SkippedFile) {
         if left.is_error() && self.named.is_named(left) {
             self.problem(&left.problem);
         }
@@ -182,7 +182,7 @@ impl Watch for Complaints {
 /// A line on stderr; a closed or full stderr is ignored. Ids and paths in it come from outside: nothing of them acts on a terminal, or looks like
 /// another line.
 pub fn say(line: &str) {
-    let _ = writeln!(stderr(), "{}", shown(line));
+    let _ = writeln!(stderr(), "{}", escape_unsafe(line));
 }
 
 /// Several lines.
@@ -254,7 +254,7 @@ impl TaskBar {
                 "{} of {} tasks{between}{}",
                 self.tasks,
                 self.all,
-                shown(&self.runs)
+                escape_unsafe(&self.runs)
             ));
         }
     }

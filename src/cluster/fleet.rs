@@ -16,7 +16,7 @@ use crate::{
     base::error::Error,
     cluster::remote::{Address, Transport},
     commands::{BROUGHT, BUILT, Built},
-    text::corpus::Slice,
+    text::corpus::CorpusSlice,
 };
 use std::{
     collections::{BTreeSet, HashMap},
@@ -285,7 +285,7 @@ impl<'p> Fleet<'p> {
     }
 
     /// Whether a host reads the documents of a task where they are.
-    fn shares_documents(&self, remote: &Remote, slice: &Slice) -> bool {
+    fn shares_documents(&self, remote: &Remote, slice: &CorpusSlice) -> bool {
         let directory = Path::new(&self.plan().options.directory);
         let shared = remote.host.shared.as_ref().filter(|_| remote.is_shared);
         shared.is_some_and(|shared| {
@@ -295,10 +295,10 @@ impl<'p> Fleet<'p> {
         })
     }
 
-    fn slice(&self, task: &Task) -> Result<Option<Slice>, Trouble> {
+    fn slice(&self, task: &Task) -> Result<Option<CorpusSlice>, Trouble> {
         let input = task.inputs.first().filter(|_| task.kind == Kind::Map);
         let open = |input: &String| {
-            Slice::open(&self.here.run.join(input))
+            CorpusSlice::open(&self.here.run.join(input))
                 .map_err(|error| Trouble::Failed(error.to_string()))
         };
         input.map(open).transpose()

@@ -5,7 +5,7 @@ use crate::{
     base::error::{Error, Place, Result},
     commands::{BUILT, range_name},
     index::SegmentFiles,
-    text::corpus::{Found, Slice},
+    text::corpus::{CorpusSlice, WalkItem},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -230,7 +230,7 @@ struct Checked {
 impl Plan {
     /// Also gives what stands in the files of the slices. `before` has the owners of the ranges of an index that is there, if they are known.
     pub fn new(
-        found: Vec<Found>,
+        found: Vec<WalkItem>,
         hosts: Vec<Host>,
         options: PlanOptions,
         before: &[String],
@@ -240,12 +240,12 @@ impl Plan {
         let mut slices = Vec::new();
         for found in cut(found, slots) {
             let (text, file) = (
-                Slice::write(&options.scheme, &found)?,
+                CorpusSlice::write(&options.scheme, &found)?,
                 slice_name(slices.len()),
             );
             let of_files = || {
                 found.iter().filter_map(|found| {
-                    if let Found::File(entry) = found {
+                    if let WalkItem::File(entry) = found {
                         Some(entry.bytes)
                     } else {
                         None
@@ -257,7 +257,7 @@ impl Plan {
                 file,
                 files,
                 bytes,
-                checksum: Slice::checksum_of(&text),
+                checksum: CorpusSlice::checksum_of(&text),
             });
             texts.push(text);
         }
@@ -745,10 +745,10 @@ fn tasks(slices: &[SliceOf], ranges: usize, options: &PlanOptions) -> Vec<Task> 
 }
 
 /// Cuts a corpus into slices of about the same size, each of files that follow each other. Never none.
-fn cut(found: Vec<Found>, slots: u64) -> Vec<Vec<Found>> {
-    let weight = |found: &Found| {
+fn cut(found: Vec<WalkItem>, slots: u64) -> Vec<Vec<WalkItem>> {
+    let weight = |found: &WalkItem| {
         FILE_BYTES
-            + if let Found::File(entry) = found {
+            + if let WalkItem::File(entry) = found {
                 entry.bytes
             } else {
                 0
@@ -777,13 +777,13 @@ fn cut(found: Vec<Found>, slots: u64) -> Vec<Vec<Found>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::corpus::Entry;
+    use crate::text::corpus::FileEntry;
     use proptest::prelude::*;
 
-    fn files(sizes: &[u64]) -> Vec<Found> {
+    fn files(sizes: &[u64]) -> Vec<WalkItem> {
         let entry = |(number, &bytes): (usize, &u64)| {
             let name = number.to_string();
-            Found::File(Entry {
+            WalkItem::File(FileEntry {
                 path: name.clone().into(),
                 copy: None,
                 beneath: None,
@@ -797,9 +797,9 @@ mod tests {
         sizes.iter().enumerate().map(entry).collect()
     }
 
-    fn sizes(slices: &[Vec<Found>]) -> Vec<Vec<u64>> {
-        let bytes = |found: &Found| {
-            if let Found::File(entry) = found {
+    fn sizes(slices: &[Vec<WalkItem>]) -> Vec<Vec<u64>> {
+        let bytes = |found: &WalkItem| {
+            if let WalkItem::File(entry) = found {
                 entry.bytes
             } else {
                 0

@@ -490,7 +490,7 @@ mod tests {
             board::{Place as Seat, Takes},
             engine::{Inventory, Outcome},
         },
-        text::corpus::{Entry, Found},
+        text::corpus::{FileEntry, WalkItem},
     };
     use proptest::prelude::*;
     use std::{
@@ -502,7 +502,7 @@ mod tests {
         let file = |number: usize| {
             let name = number.to_string();
             let (path, id) = (name.clone().into(), name.into());
-            Found::File(Entry {
+            WalkItem::File(FileEntry {
                 path,
                 copy: None,
                 beneath: None,

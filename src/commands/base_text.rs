@@ -5,7 +5,7 @@ use crate::{
     base::error::{Error, Result},
     commands::{Beside, Gathered, Settings, Stage, Watch, run},
     text::{
-        corpus::{self, Content, Item, Source},
+        corpus::{self, Content, InputDocument, Source},
         token::Tokenization,
     },
 };
@@ -77,7 +77,7 @@ impl Stage for Collect {
     type Out = Collected;
     const IDS_ARE_UNIQUE: bool = false;
 
-    fn take(&mut self, item: &Item<'_>, out: &mut Collected) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut Collected) -> Result<(), String> {
         match item.content {
             Content::Text(text) => out.0.push(text.to_owned()),
             _ => return Err("base text must be text; these are tokens or blots".to_owned()),

@@ -3,7 +3,7 @@
 use crate::{
     base::error::{Place, Problem},
     commands::Watch,
-    text::corpus::{Flaw, Textless},
+    text::corpus::{RecordWithoutText, SkippedInput},
 };
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -34,7 +34,7 @@ impl Flaws {
     /// Reports the flaws of a chunk, and counts its documents. `file`: the one that the chunk is a part of.
     pub fn report(
         &mut self,
-        flaws: &[Flaw],
+        flaws: &[SkippedInput],
         file: Option<&Arc<str>>,
         documents: u64,
         watch: &mut dyn Watch,
@@ -46,15 +46,15 @@ impl Flaws {
         }
         for flaw in flaws {
             match flaw {
-                Flaw::Problem(problem) => {
+                SkippedInput::Problem(problem) => {
                     self.problems += 1;
                     watch.problem(problem);
                 }
-                Flaw::LeftOut(left) => {
+                SkippedInput::File(left) => {
                     self.problems += u64::from(left.is_error());
                     watch.left_out(left);
                 }
-                Flaw::Textless(textless) => self.see(textless, watch),
+                SkippedInput::NoText(textless) => self.see(textless, watch),
             }
         }
         match (&mut self.crowd, file) {
@@ -67,8 +67,8 @@ impl Flaws {
         }
     }
 
-    fn see(&mut self, textless: &Textless, watch: &mut dyn Watch) {
-        let Textless {
+    fn see(&mut self, textless: &RecordWithoutText, watch: &mut dyn Watch) {
+        let RecordWithoutText {
             place,
             what,
             fields,

@@ -4,7 +4,7 @@ use crate::{
     base::error::{Place, Problem},
     index::Index,
     text::{
-        corpus::{self, Places},
+        corpus::{self, DocumentLocations},
         stream::Tokens,
         token::SchemeTokenizer,
     },
@@ -20,7 +20,7 @@ pub struct Library<'i> {
     /// The directories among them.
     roots: Vec<PathBuf>,
     options: corpus::Options,
-    places: OnceLock<Result<Places, String>>,
+    places: OnceLock<Result<DocumentLocations, String>>,
     tokenize: SchemeTokenizer,
 }
 
@@ -82,7 +82,7 @@ impl<'i> Library<'i> {
 
     fn text(&self, id: &str) -> Result<String, Problem> {
         let (path, error) = match corpus::find_beneath(&self.roots, id) {
-            Ok(corpus::Named { root, name, file }) => {
+            Ok(corpus::FileBeneath { root, name, file }) => {
                 let path = root.join(name);
                 let unread = |error: io::Error| Problem::new(Place::path(&path), error.to_string());
                 return corpus::read_open_text(file, &path, &self.options).map_err(unread);
@@ -115,10 +115,10 @@ impl<'i> Library<'i> {
         }
     }
 
-    fn places(&self) -> &Result<Places, String> {
+    fn places(&self) -> &Result<DocumentLocations, String> {
         self.places.get_or_init(|| {
             let is_wanted = |id: &str| Ok(self.index.find_id(id)?.is_some());
-            Places::find(&self.options, is_wanted).map_err(|error| error.to_string())
+            DocumentLocations::find(&self.options, is_wanted).map_err(|error| error.to_string())
         })
     }
 
@@ -127,7 +127,7 @@ impl<'i> Library<'i> {
         self.places
             .get()
             .and_then(|places| places.as_ref().ok())
-            .map_or(&[], Places::problems)
+            .map_or(&[], DocumentLocations::problems)
     }
 
     /// By the hash over the tokens; by their number where a stream of another program did not say it.

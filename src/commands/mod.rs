@@ -2,7 +2,7 @@
 //!
 //! Output depends on input and options only, never on the number of threads. Memory is bounded by
 //! [`Limits::memory_bytes`] of input and results in flight, by what each thread works on, by the largest
-//! single document, by some 5 MiB that are read ahead, and by [`SeenIds`].
+//! single document, by some 5 MiB that are read ahead, and by [`IdSet`].
 
 mod base_text;
 mod blot;
@@ -55,7 +55,10 @@ use crate::{
         parallel::{self, Budget, Limits},
     },
     text::{
-        corpus::{self, Account, Chunk, Flaw, Item, LeftOut, Reader, SeenIds, Source},
+        corpus::{
+            self, Account, Chunk, DocumentReader, IdSet, InputDocument, SkippedFile, SkippedInput,
+            Source,
+        },
         stream::{Batch, Form, Header, StreamWriter},
     },
 };
@@ -80,7 +83,7 @@ pub trait Watch {
     /// So many more bytes were read, and so many documents written.
     fn progress(&mut self, bytes: u64, documents: u64);
     /// A file is not read. Whether that is an error depends on what it is, and whether it was named.
-    fn left_out(&mut self, left: &LeftOut) {
+    fn left_out(&mut self, left: &SkippedFile) {
         if left.is_error() {
             self.problem(&left.problem);
         }
@@ -124,7 +127,7 @@ trait Stage: Clone + Send + Sync {
     const IDS_ARE_UNIQUE: bool = true;
 
     /// Adds a document to what is gathered, or says why it cannot.
-    fn take(&mut self, item: &Item<'_>, out: &mut Self::Out) -> Result<(), String>;
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut Self::Out) -> Result<(), String>;
 
     /// The chunk is at its end: large buffers are given back, and what is gathered may be put in order.
     fn finish(&mut self, out: &mut Self::Out);
@@ -179,7 +182,7 @@ fn run<S: Stage>(
     mut sink: impl FnMut(S::Out, Ids) -> Result<()>,
 ) -> Result<Summary> {
     let (mut seen, mut account, mut flaws, stop) = (
-        SeenIds::default(),
+        IdSet::default(),
         Account::default(),
         Flaws::default(),
         source.stop(),
@@ -187,7 +190,7 @@ fn run<S: Stage>(
     // Also an input without anything has an account.
     watch.account(&account);
     let worker = || {
-        let (mut stage, mut reader) = (stage.clone(), Reader::new(&settings.corpus));
+        let (mut stage, mut reader) = (stage.clone(), DocumentReader::new(&settings.corpus));
         move |chunk| work(&mut stage, &mut reader, chunk)
     };
     let weigh = |worked: &Result<Worked<S::Out>>| worked.as_ref().map_or(0, Worked::weight);
@@ -233,14 +236,18 @@ struct Worked<O> {
     ids: Ids,
     /// The size of each document's text, as far as it is known.
     sizes: Vec<u64>,
-    flaws: Vec<Flaw>,
+    flaws: Vec<SkippedInput>,
     account: Account,
     /// The file of many documents that the chunk is a part of.
     file: Option<Arc<str>>,
     bytes: u64,
 }
 
-fn work<S: Stage>(stage: &mut S, reader: &mut Reader, chunk: Chunk) -> Result<Worked<S::Out>> {
+fn work<S: Stage>(
+    stage: &mut S,
+    reader: &mut DocumentReader,
+    chunk: Chunk,
+) -> Result<Worked<S::Out>> {
     let mut worked = Worked {
         bytes: chunk.input_bytes(),
         file: chunk.container().map(|of| of.file.clone()),
@@ -263,12 +270,12 @@ impl<O: Gathered> Worked<O> {
     /// Bytes of memory, about: an id or a message takes some forty on the heap.
     fn weight(&self) -> u64 {
         let parts = self.ids.len() * (size_of::<(Box<str>, Place)>() + 40)
-            + self.flaws.len() * (size_of::<Flaw>() + 120);
+            + self.flaws.len() * (size_of::<SkippedInput>() + 120);
         self.out.weight() + parts as u64
     }
 
     /// Gives the size of a document that the stage refused.
-    fn add<S: Stage<Out = O>>(&mut self, stage: &mut S, item: &Item<'_>) -> Option<u64> {
+    fn add<S: Stage<Out = O>>(&mut self, stage: &mut S, item: &InputDocument<'_>) -> Option<u64> {
         let bytes = item.bytes.unwrap_or(0);
         match stage.take(item, &mut self.out) {
             Ok(()) => {
@@ -284,10 +291,10 @@ impl<O: Gathered> Worked<O> {
     }
 
     /// Of documents with one id the first is kept.
-    fn drop_duplicates(&mut self, seen: &mut SeenIds) -> Result<()> {
+    fn drop_duplicates(&mut self, seen: &mut IdSet) -> Result<()> {
         let mut dropped = Vec::new();
         for (index, (id, place)) in self.ids.iter().enumerate() {
-            if !seen.insert(SeenIds::hash(id))? {
+            if !seen.insert(IdSet::hash(id))? {
                 dropped.push(index);
                 self.account.drop_document(self.sizes[index]);
                 let what =

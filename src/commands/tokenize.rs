@@ -4,9 +4,9 @@ use crate::{
     base::error::{Error, Place, Result},
     commands::{Settings, Stage, Summary, Watch, run_to_stream},
     text::{
-        corpus::{Content, Item, Source},
+        corpus::{Content, InputDocument, Source},
         scheme::TokenScheme,
-        stream::{Batch, Form, Header, Kind, Large, Record, TokenCodec, Tokens},
+        stream::{Batch, Form, Header, LargeContent, Record, StreamKind, TokenCodec, Tokens},
         token::{Rule, SchemeTokenizer, Tokenizer},
     },
 };
@@ -28,7 +28,7 @@ pub fn tokenize(
 ) -> Result<Summary> {
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     let scheme = token_scheme(options.tokenizer.as_ref(), source.first_header())?;
-    let header = Header::new(Kind::Tokens, scheme.to_string());
+    let header = Header::new(StreamKind::Tokens, scheme.to_string());
     source.expect(vec![header.clone()]);
     let stage = Tokenize {
         tokens: Tokens::new(options.with_spans),
@@ -49,7 +49,7 @@ pub(super) fn token_scheme(
 ) -> Result<TokenScheme> {
     match (
         asked,
-        stream.filter(|(header, _)| header.kind == Kind::Tokens),
+        stream.filter(|(header, _)| header.kind == StreamKind::Tokens),
     ) {
         (Some(tokenizer), _) => Ok(tokenizer.scheme()),
         (None, None) => Ok(Tokenizer::new(Rule::Word, false).scheme()),
@@ -73,7 +73,7 @@ struct Tokenize {
 impl Stage for Tokenize {
     type Out = Batch;
 
-    fn take(&mut self, item: &Item<'_>, out: &mut Batch) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut Batch) -> Result<(), String> {
         let tokens = match item.content {
             Content::Text(text) => {
                 self.tokenize.tokenize(text, &mut self.tokens)?;
@@ -102,7 +102,7 @@ impl Stage for Tokenize {
         };
         if matches!(item.content, Content::Text(text) if text.len() as u64 > self.most_bytes) {
             let tokens = std::mem::replace(&mut self.tokens, Tokens::new(self.codec.with_spans));
-            out.push_large(&record, Large::Tokens(self.codec, tokens));
+            out.push_large(&record, LargeContent::Tokens(self.codec, tokens));
             return Ok(());
         }
         match self.form {
@@ -115,6 +115,6 @@ impl Stage for Tokenize {
 
     fn finish(&mut self, _: &mut Batch) {
         self.tokens.clear();
-        self.tokenize.give_back();
+        self.tokenize.release_buffers();
     }
 }

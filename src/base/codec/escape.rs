@@ -36,7 +36,7 @@ pub fn put_json_string(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Text for a message: what is unsafe as in [`put_escaped`], all else as it is.
-pub fn shown(text: &str) -> Cow<'_, str> {
+pub fn escape_unsafe(text: &str) -> Cow<'_, str> {
     if is_plain(text.as_bytes()) {
         return Cow::Borrowed(text);
     }
@@ -65,7 +65,7 @@ impl Formatter for Escaping {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        writer.write_all(shown(fragment).as_bytes())
+        writer.write_all(escape_unsafe(fragment).as_bytes())
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
             escaped("\u{a0}«ab»…–ا\u{200c}\u{200d}\u{2070}"),
             "\u{a0}«ab»…–ا\u{200c}\u{200d}\u{2070}"
         );
-        assert_eq!(shown("C:\\x \"y\"\n\x1b"), "C:\\x \"y\"\\n\\u001b");
+        assert_eq!(escape_unsafe("C:\\x \"y\"\n\x1b"), "C:\\x \"y\"\\n\\u001b");
     }
 
     proptest! {
@@ -134,7 +134,7 @@ mod tests {
             prop_assert!(!escaped.contains(is_unsafe));
             prop_assert_eq!(serde_json::from_str::<String>(&format!("\"{escaped}\"")).unwrap(), text.clone());
             prop_assert_eq!(serde_json::from_str::<String>(&to_json(&text)).unwrap(), text.clone());
-            prop_assert!(!to_json(&text).contains(is_unsafe) && !shown(&text).contains(is_unsafe));
+            prop_assert!(!to_json(&text).contains(is_unsafe) && !escape_unsafe(&text).contains(is_unsafe));
         }
     }
 }

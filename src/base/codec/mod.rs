@@ -3,7 +3,7 @@ mod escape;
 mod varint;
 
 pub use bits::{BitReader, BitWriter, NumberCode};
-pub use escape::{is_plain, is_unsafe, put_escaped, put_json_string, shown, to_json};
+pub use escape::{escape_unsafe, is_plain, is_unsafe, put_escaped, put_json_string, to_json};
 pub use varint::{Fields, put as put_varint, put_signed as put_signed_varint};
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 const KEPT_BYTES: usize = 4 << 20;
 
 /// Empties a buffer and releases its memory if that is large.
-pub fn empty<T>(buffer: &mut Vec<T>) {
+pub fn clear_buffer<T>(buffer: &mut Vec<T>) {
     buffer.clear();
     if buffer.capacity() * size_of::<T>() > KEPT_BYTES {
         *buffer = Vec::new();

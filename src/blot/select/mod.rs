@@ -9,7 +9,7 @@ mod spex;
 mod winnow;
 
 use crate::{
-    base::codec::empty,
+    base::codec::clear_buffer,
     text::{
         scheme::{BlotScheme, SchemeTerm, SelectScheme},
         stream::{Blots, Tokens},
@@ -216,7 +216,7 @@ impl Selection {
         if self.chain.is_empty() {
             return;
         }
-        empty(&mut self.keep);
+        clear_buffer(&mut self.keep);
         self.keep.resize(blots.len(), true);
         let (spex, others): (Vec<_>, Vec<_>) = self
             .chain

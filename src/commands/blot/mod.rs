@@ -4,7 +4,7 @@ pub mod prints;
 
 use crate::{
     base::{
-        codec::empty,
+        codec::clear_buffer,
         error::{Error, Place, Result},
     },
     blot as schemes,
@@ -18,9 +18,11 @@ use crate::{
     commands::{Settings, Stage, Summary, Watch, run_to_stream, tokenize::token_scheme},
     index::{Index, Manifest},
     text::{
-        corpus::{Content, Item, Slice, Source},
+        corpus::{Content, CorpusSlice, InputDocument, Source},
         scheme::{BlotScheme, SelectScheme, TokenScheme, WindowScheme, WindowSchemes},
-        stream::{Batch, BlotCodec, Blots, Form, Header, Kind, Large, Record, Span, Tokens},
+        stream::{
+            Batch, BlotCodec, Blots, Form, Header, LargeContent, Record, Span, StreamKind, Tokens,
+        },
         token::{Rule, SchemeTokenizer, Tokenizer, squeeze},
     },
 };
@@ -84,7 +86,7 @@ pub fn blot(
         );
     }
     let (source, blots) = open_source(options, source)?;
-    let header = Header::new(Kind::Blots, blots.scheme.to_string());
+    let header = Header::new(StreamKind::Blots, blots.scheme.to_string());
     let codec = BlotCodec {
         bits: blots.scheme.bits,
         with_positions,
@@ -103,8 +105,8 @@ pub(crate) fn open(options: &BlotOptions, settings: &Settings) -> Result<(Source
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     if let Some(path) = &settings.corpus.slice {
         // What the whole corpus opens with was looked at when it was cut into slices.
-        let slice = Slice::open(path)?;
-        let header = Header::new(Kind::Blots, slice.scheme().to_owned());
+        let slice = CorpusSlice::open(path)?;
+        let header = Header::new(StreamKind::Blots, slice.scheme().to_owned());
         let blots = ToBlots::as_stream(options, &header, &Place::file(slice.file().clone()))?;
         blots.expect_in(&mut source);
         return Ok((source, blots));
@@ -116,7 +118,7 @@ fn open_source(options: &BlotOptions, mut source: Source) -> Result<(Source, ToB
     let first = source.first_header().cloned();
     let blots = match first
         .as_ref()
-        .filter(|(header, _)| header.kind == Kind::Blots)
+        .filter(|(header, _)| header.kind == StreamKind::Blots)
     {
         Some((header, place)) => ToBlots::as_stream(options, header, place)?,
         None if options.select.as_ref().is_some_and(is_of_shared_chunks) => {
@@ -261,7 +263,7 @@ impl ToBlots {
         let place = Place::path(directory);
         Self::as_stream(
             options,
-            &Header::new(Kind::Blots, manifest.scheme.clone()),
+            &Header::new(StreamKind::Blots, manifest.scheme.clone()),
             &place,
         )
     }
@@ -275,7 +277,7 @@ impl ToBlots {
         options.select = options.select.as_ref().map(select_without_spex);
         let mut blots = Self::as_stream(
             &options,
-            &Header::new(Kind::Blots, whole.to_string()),
+            &Header::new(StreamKind::Blots, whole.to_string()),
             &place,
         )?;
         blots.counts_distinct = is_scheme_shared_only(&index.scheme);
@@ -286,8 +288,8 @@ impl ToBlots {
     /// Streams of another scheme will be refused.
     pub fn expect_in(&self, source: &mut Source) {
         let expected = [
-            (Kind::Tokens, self.scheme.tokens.to_string()),
-            (Kind::Blots, self.scheme.to_string()),
+            (StreamKind::Tokens, self.scheme.tokens.to_string()),
+            (StreamKind::Blots, self.scheme.to_string()),
         ];
         source.expect(
             expected
@@ -426,14 +428,14 @@ impl ToBlots {
     }
 
     /// Gives back large buffers.
-    pub fn give_back(&mut self) {
+    pub fn release_buffers(&mut self) {
         self.tokens.clear();
         self.blots.clear();
-        empty(&mut self.all);
-        self.tokenize.give_back();
+        clear_buffer(&mut self.all);
+        self.tokenize.release_buffers();
         for maker in &mut self.makers {
             maker.blots.clear();
-            maker.blotter.give_back();
+            maker.blotter.release_buffers();
         }
     }
 
@@ -468,7 +470,7 @@ impl ToBlots {
     /// Of several schemes, the blots of the one that tells text which stands word for word.
     pub fn windows<'s>(
         &'s mut self,
-        item: &'s Item<'_>,
+        item: &'s InputDocument<'_>,
     ) -> Result<(Option<u128>, impl Iterator<Item = (u64, Span)> + use<'s>), String> {
         let (_, length) =
             schemes::verbatim(&self.scheme.windows).ok_or_else(|| self.no_windows())?;
@@ -505,7 +507,7 @@ impl ToBlots {
     /// A document's tokens, which have their places in the text, its blots, and the hash over its tokens. Of several schemes, the blots are as in `windows`.
     pub fn parts<'s>(
         &'s mut self,
-        item: &'s Item<'_>,
+        item: &'s InputDocument<'_>,
     ) -> Result<(&'s Tokens, &'s Blots, Option<u128>), String> {
         let (at, _) = schemes::verbatim(&self.scheme.windows).ok_or_else(|| self.no_windows())?;
         let hash = self.blots(item)?.1;
@@ -516,7 +518,7 @@ impl ToBlots {
     /// A document's tokens, which have their places in the text, and the hash over them. No blots are made.
     pub fn located<'s>(
         &'s mut self,
-        item: &'s Item<'_>,
+        item: &'s InputDocument<'_>,
     ) -> Result<(&'s Tokens, Option<u128>), String> {
         if let Content::Text(text) = item.content {
             self.tokenize.tokenize(text, &mut self.tokens)?;
@@ -526,7 +528,7 @@ impl ToBlots {
     }
 
     /// The same of the document that was worked on last.
-    fn placed<'s>(&'s self, item: &'s Item<'_>) -> Result<&'s Tokens, String> {
+    fn placed<'s>(&'s self, item: &'s InputDocument<'_>) -> Result<&'s Tokens, String> {
         let tokens = self
             .tokens_of(item)
             .filter(|tokens| tokens.spans().unwrap_or_default().len() == tokens.len());
@@ -536,7 +538,7 @@ impl ToBlots {
     }
 
     /// The tokens of the document that was worked on last; none if it came as blots.
-    pub fn tokens_of<'s>(&'s self, item: &'s Item<'_>) -> Option<&'s Tokens> {
+    pub fn tokens_of<'s>(&'s self, item: &'s InputDocument<'_>) -> Option<&'s Tokens> {
         match item.content {
             Content::Text(_) => Some(&self.tokens),
             Content::Tokens(tokens) => Some(tokens),
@@ -545,7 +547,11 @@ impl ToBlots {
     }
 
     /// The distinct blots of a document in rising order, and how many it has in all. The buffer is exchanged for that of its blots.
-    pub fn distinct(&mut self, item: &Item<'_>, out: &mut Vec<u64>) -> Result<u64, String> {
+    pub fn distinct(
+        &mut self,
+        item: &InputDocument<'_>,
+        out: &mut Vec<u64>,
+    ) -> Result<u64, String> {
         let all = self.blots(item)?.0.distinct;
         match (&item.content, &mut self.makers[..]) {
             (Content::Text(_) | Content::Tokens(_), [maker]) => {
@@ -555,7 +561,7 @@ impl ToBlots {
                 std::mem::swap(out, &mut self.blots.values)
             }
             (Content::Blots(Blots { values, .. }), _) => {
-                empty(out);
+                clear_buffer(out);
                 out.extend_from_slice(values);
             }
             (Content::Print(_), _) => {}
@@ -569,7 +575,7 @@ impl ToBlots {
     /// The blots of a document, and the hash over its tokens.
     pub fn blots<'s>(
         &'s mut self,
-        item: &'s Item<'_>,
+        item: &'s InputDocument<'_>,
     ) -> Result<(&'s Blots, Option<u128>), String> {
         let tokens = match item.content {
             Content::Blots(blots) => {
@@ -688,7 +694,7 @@ struct Encode {
 impl Stage for Encode {
     type Out = Batch;
 
-    fn take(&mut self, item: &Item<'_>, out: &mut Batch) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut Batch) -> Result<(), String> {
         let (blots, hash) = self.blots.blots(item)?;
         if self.codec.with_positions && !blots.has_positions() {
             return Err("its blots came without positions; start from the documents, or leave out --positions".to_owned());
@@ -699,7 +705,10 @@ impl Stage for Encode {
             hash,
         };
         if matches!(item.content, Content::Text(text) if text.len() as u64 > self.most_bytes) {
-            out.push_large(&record, Large::Blots(self.codec, self.blots.take_blots()));
+            out.push_large(
+                &record,
+                LargeContent::Blots(self.codec, self.blots.take_blots()),
+            );
             return Ok(());
         }
         match self.form {
@@ -711,6 +720,6 @@ impl Stage for Encode {
     }
 
     fn finish(&mut self, _: &mut Batch) {
-        self.blots.give_back();
+        self.blots.release_buffers();
     }
 }

@@ -7,9 +7,9 @@ use crate::{
         BlotOptions, Settings, Stage, Summary, Watch, run_to_stream, tokenize::token_scheme,
     },
     text::{
-        corpus::{Item, Source},
+        corpus::{InputDocument, Source},
         scheme::PrintScheme,
-        stream::{Batch, Form, Header, Kind, PrintCodec, Record},
+        stream::{Batch, Form, Header, PrintCodec, Record, StreamKind},
         token::Tokenizer,
     },
 };
@@ -17,7 +17,7 @@ use std::io::Write;
 
 /// Whether prints are wanted: by name, or as the stream that comes in holds them.
 pub(crate) fn is_asked(options: &BlotOptions, first: Option<&(Header, Place)>) -> bool {
-    let is_stream = first.is_some_and(|(header, _)| header.kind == Kind::Prints);
+    let is_stream = first.is_some_and(|(header, _)| header.kind == StreamKind::Prints);
     options.scheme.as_ref().map_or(is_stream, minhash::is_named)
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn print(
 ) -> Result<Summary> {
     let prints = DocumentPrinter::new(PrintScheme::of(asked, first)?)?;
     prints.expect_in(&mut source);
-    let header = Header::new(Kind::Prints, prints.scheme.to_string());
+    let header = Header::new(StreamKind::Prints, prints.scheme.to_string());
     run_to_stream(
         &Encode {
             prints,
@@ -51,7 +51,7 @@ impl PrintScheme {
     pub(crate) fn of(asked: Option<&Tokenizer>, first: Option<&(Header, Place)>) -> Result<Self> {
         match (
             asked,
-            first.filter(|(header, _)| header.kind == Kind::Prints),
+            first.filter(|(header, _)| header.kind == StreamKind::Prints),
         ) {
             (None, Some((header, place))) => header
                 .scheme
@@ -73,7 +73,7 @@ struct Encode {
 impl Stage for Encode {
     type Out = Batch;
 
-    fn take(&mut self, item: &Item<'_>, out: &mut Batch) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut Batch) -> Result<(), String> {
         let (printed, hash) = self.prints.print(item)?;
         let record = Record {
             doc: item.id,
@@ -89,6 +89,6 @@ impl Stage for Encode {
     }
 
     fn finish(&mut self, _: &mut Batch) {
-        self.prints.give_back();
+        self.prints.release_buffers();
     }
 }

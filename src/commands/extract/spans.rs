@@ -8,7 +8,7 @@ use crate::{
     index::{At, Index, Posted, Row, View},
     report::{Format, Value, put_id, put_names, put_record},
     text::{
-        corpus::{Item, Source},
+        corpus::{InputDocument, Source},
         stream::{Batch, Span},
     },
 };
@@ -271,7 +271,7 @@ struct Mark<'s> {
 impl Stage for Mark<'_> {
     type Out = Batch;
 
-    fn take(&mut self, item: &Item<'_>, out: &mut Batch) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut Batch) -> Result<(), String> {
         self.mark(item)?;
         self.put(item, out);
         out.finish_record();
@@ -279,8 +279,8 @@ impl Stage for Mark<'_> {
     }
 
     fn finish(&mut self, _: &mut Batch) {
-        self.blots.give_back();
-        crate::base::codec::empty(&mut self.found);
+        self.blots.release_buffers();
+        crate::base::codec::clear_buffer(&mut self.found);
     }
 }
 
@@ -308,7 +308,7 @@ fn join(found: &mut Vec<Span>) {
 
 impl Mark<'_> {
     /// Finds what of a document was seen.
-    fn mark(&mut self, item: &Item<'_>) -> Result<(), String> {
+    fn mark(&mut self, item: &InputDocument<'_>) -> Result<(), String> {
         let Self {
             blots,
             seen,
@@ -349,7 +349,7 @@ impl Mark<'_> {
         Ok(())
     }
 
-    fn put(&self, item: &Item<'_>, out: &mut Batch) {
+    fn put(&self, item: &InputDocument<'_>, out: &mut Batch) {
         let (mut doc, mut spans) = (Vec::new(), vec![b'[']);
         put_id(&mut doc, self.format, item.id);
         for (at, Span { start, end }) in self.found.iter().enumerate() {

@@ -10,7 +10,7 @@ use crate::{
     commands::Settings,
     index::{At, Index, Row, View},
     text::{
-        corpus::{Entry, Found, Named, Source, find_beneath},
+        corpus::{FileBeneath, FileEntry, Source, WalkItem, find_beneath},
         stream::{Span, Tokens},
     },
 };
@@ -52,10 +52,10 @@ fn open_by_id(view: &View<'_>, roots: &[PathBuf], settings: &Settings) -> Result
             Problem::new(Place::path(path), what)
         };
         let named = find_beneath(&roots, &id).map_err(|(path, error)| refused(&path, error));
-        let entry = named.and_then(|Named { root, name, .. }| {
-            Entry::beneath(&root, &name, &id).map_err(|error| refused(&root.join(&name), error))
+        let entry = named.and_then(|FileBeneath { root, name, .. }| {
+            FileEntry::beneath(&root, &name, &id).map_err(|error| refused(&root.join(&name), error))
         });
-        Found::from(entry)
+        WalkItem::from(entry)
     };
     Ok(Source::over(
         Box::new(ids.into_iter().map(open)),
@@ -66,7 +66,7 @@ fn open_by_id(view: &View<'_>, roots: &[PathBuf], settings: &Settings) -> Result
 
 /// Replaces `out` by the hashes of tokens. Of a document of bases the number is given: those that are unknown must be like no other anywhere.
 pub fn hash_tokens(tokens: &Tokens, number: Option<u32>, out: &mut Vec<u64>) {
-    crate::base::codec::empty(out);
+    crate::base::codec::clear_buffer(out);
     out.extend(tokens.iter().map(xxh3_64));
     if let Some(number) = number {
         for (place, (token, hash)) in tokens

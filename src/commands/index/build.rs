@@ -18,7 +18,7 @@ use crate::{
         sweep,
     },
     text::{
-        corpus::{Content, Item, Slice, Source},
+        corpus::{Content, CorpusSlice, InputDocument, Source},
         scheme::BlotScheme,
     },
 };
@@ -73,7 +73,7 @@ pub fn build_runs(
         .corpus
         .slice
         .as_deref()
-        .map(Slice::open)
+        .map(CorpusSlice::open)
         .transpose()?;
     atomic_dir::create(directory, |beside| {
         let opened = open(&options.blots, settings)?;
@@ -327,7 +327,7 @@ impl<K> Clone for Gather<K> {
 impl<K: Key> Stage for Gather<K> {
     type Out = Documents<K>;
 
-    fn take(&mut self, item: &Item<'_>, out: &mut Documents<K>) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut Documents<K>) -> Result<(), String> {
         if self.words.is_some() && matches!(item.content, Content::Blots(_)) {
             return Err(
                 "a blot stream has no words for the dictionary; start from documents or tokens"
@@ -352,7 +352,7 @@ impl<K: Key> Stage for Gather<K> {
     }
 
     fn finish(&mut self, out: &mut Documents<K>) {
-        self.blots.give_back();
+        self.blots.release_buffers();
         let (blots, ends) = (
             std::mem::take(&mut out.blots),
             std::mem::take(&mut out.ends),

@@ -4,7 +4,7 @@ use crate::{
     base::error::{Error, Place, Problem, Result},
     commands::Watch,
     index::FileSeal,
-    text::corpus::{Account, LeftOut},
+    text::corpus::{Account, SkippedFile},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -160,7 +160,7 @@ impl Watch for Recorder<'_> {
         self.watch.progress(bytes, documents);
     }
 
-    fn left_out(&mut self, left: &LeftOut) {
+    fn left_out(&mut self, left: &SkippedFile) {
         if left.is_error() {
             self.problems.push(left.problem.to_string());
             self.files.push(left.problem.place.file.clone());

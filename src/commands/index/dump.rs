@@ -10,7 +10,7 @@ use crate::{
         Index, View,
         posting::{BUCKETS, WordLists},
     },
-    text::stream::{Batch, BlotCodec, Blots, Form, Header, Kind, Record, StreamWriter},
+    text::stream::{Batch, BlotCodec, Blots, Form, Header, Record, StreamKind, StreamWriter},
 };
 use serde::Serialize;
 use std::{io::Write, ops::Range};
@@ -19,7 +19,7 @@ use std::{io::Write, ops::Range};
 ///
 /// As many documents at a time as `memory_bytes` hold the blots of; the postings are read once for each such lot.
 pub fn dump(index: &Index, memory_bytes: u64, out: &mut impl Write) -> Result<()> {
-    let header = Header::new(Kind::Blots, index.manifest.scheme.clone());
+    let header = Header::new(StreamKind::Blots, index.manifest.scheme.clone());
     let mut stream = StreamWriter::new(out, Form::Ndjson, &header).map_err(Error::output)?;
     let codec = BlotCodec {
         bits: index.scheme.bits,

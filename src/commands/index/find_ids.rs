@@ -3,7 +3,7 @@
 use crate::{
     base::error::{Problem, Result},
     commands::{Gathered, Settings, Stage, Watch, run},
-    text::corpus::{Item, Source},
+    text::corpus::{InputDocument, Source},
 };
 use std::collections::HashSet;
 
@@ -50,7 +50,7 @@ impl Stage for Sizes {
     type Out = SizesOf;
     const IDS_ARE_UNIQUE: bool = false;
 
-    fn take(&mut self, item: &Item<'_>, out: &mut SizesOf) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut SizesOf) -> Result<(), String> {
         out.0.push(item.bytes.unwrap_or(0));
         Ok(())
     }

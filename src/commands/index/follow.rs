@@ -24,7 +24,7 @@ use crate::{
         Change, Documents, FileSeal, Index, Known, Manifest, Numbering, SegmentFiles, sweep,
         write_known,
     },
-    text::corpus::{Account, Found, LeftOut, SeenIds, Slice},
+    text::corpus::{Account, CorpusSlice, IdSet, SkippedFile, WalkItem},
 };
 use std::{
     fs,
@@ -40,7 +40,7 @@ pub fn files_to_read(
     blots: &BlotOptions,
     settings: &Settings,
     max_remove: MaxRemove,
-) -> Result<(Manifest, Vec<Found>)> {
+) -> Result<(Manifest, Vec<WalkItem>)> {
     let index = Index::open_whole(directory)?;
     if is_of_shared_chunks(&index) {
         return Err(refused(
@@ -65,8 +65,8 @@ pub fn files_to_read(
     let found = walked
         .left_out
         .into_iter()
-        .map(Found::LeftOut)
-        .chain(to_read.into_iter().map(Found::File))
+        .map(WalkItem::Skipped)
+        .chain(to_read.into_iter().map(WalkItem::File))
         .collect();
     Ok((index.manifest, found))
 }
@@ -89,16 +89,16 @@ fn ensure_may_go(
 /// What was found when files were looked for, but for the files to read.
 #[derive(Default)]
 struct Walked {
-    left_out: Vec<LeftOut>,
+    left_out: Vec<SkippedFile>,
     account: Account,
 }
 
 impl Watch for Walked {
     fn problem(&mut self, problem: &Problem) {
-        self.left_out.push(LeftOut::unreadable(problem.clone()));
+        self.left_out.push(SkippedFile::unreadable(problem.clone()));
     }
 
-    fn left_out(&mut self, left: &LeftOut) {
+    fn left_out(&mut self, left: &SkippedFile) {
         self.left_out.push(left.clone());
     }
 
@@ -193,7 +193,7 @@ pub fn number_changes(
         ensure_as_planned(&following, slices)?;
         let is_as_it_was = following.is_as_it_was();
         let mut numbering = Numbering::new(Some(Change::new(&index)));
-        let (mut seen, mut posted, mut bad) = (SeenIds::default(), PostedBy::default(), Vec::new());
+        let (mut seen, mut posted, mut bad) = (IdSet::default(), PostedBy::default(), Vec::new());
         for SliceMade { made, .. } in slices {
             let (documents, files) = (
                 Documents::open(&made.join("docs"))?,
@@ -207,7 +207,7 @@ pub fn number_changes(
                         .file()
                         .damaged(0, "more documents than there are files of")
                 })?;
-                if !seen.insert(SeenIds::hash(&id))? {
+                if !seen.insert(IdSet::hash(&id))? {
                     // It is told when the index is gathered; its file keeps the documents it had.
                     bad.push(file.clone());
                     posted.repeat(id);
@@ -256,11 +256,11 @@ pub fn number_changes(
 fn ensure_as_planned(following: &Following<'_>, slices: &[SliceMade]) -> Result<()> {
     let mut planned = Vec::new();
     for SliceMade { slice, .. } in slices {
-        for found in Slice::open(slice)?.entries(None) {
+        for found in CorpusSlice::open(slice)?.entries(None) {
             match found {
-                Found::File(entry) => planned.push(entry.path),
-                Found::Problem(_) | Found::LeftOut(_) => {}
-                Found::Failed(error) => return Err(error),
+                WalkItem::File(entry) => planned.push(entry.path),
+                WalkItem::Problem(_) | WalkItem::Skipped(_) => {}
+                WalkItem::Failed(error) => return Err(error),
             }
         }
     }

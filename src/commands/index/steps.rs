@@ -24,7 +24,7 @@ use crate::{
     },
     similar::{PairCountOptions, write_pair_counts},
     text::{
-        corpus::{Account, SeenIds},
+        corpus::{Account, IdSet},
         scheme::BlotScheme,
     },
 };
@@ -156,17 +156,14 @@ impl Targets {
 /// Of documents with one id the first is kept. Memory: some hundred bytes a document, and its id.
 pub fn number_documents(options: &StepOptions, slices: &[PathBuf], output: &Path) -> Result<()> {
     options.make(output, |directory| {
-        let (mut numbering, mut seen, mut posted) = (
-            Numbering::new(None),
-            SeenIds::default(),
-            PostedBy::default(),
-        );
+        let (mut numbering, mut seen, mut posted) =
+            (Numbering::new(None), IdSet::default(), PostedBy::default());
         for slice in slices {
             let documents = Documents::open(slice)?;
             posted.start();
             for place in 0..documents.len() {
                 let (id, row) = (documents.id(place)?, documents.row(place)?);
-                if seen.insert(SeenIds::hash(&id))? {
+                if seen.insert(IdSet::hash(&id))? {
                     posted.note(place, &row, numbering.add(id.into(), row)?.1);
                 } else {
                     posted.repeat(id);

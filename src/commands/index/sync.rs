@@ -17,7 +17,7 @@ use crate::{
         posting::{Key, NARROW_BITS},
         write_known,
     },
-    text::corpus::{self, Account, Entries, Entry, Found, LeftOut, Source},
+    text::corpus::{self, Account, CorpusWalk, FileEntry, SkippedFile, Source, WalkItem},
 };
 use std::{
     collections::HashMap,
@@ -183,7 +183,7 @@ impl Watch for Noting<'_> {
         self.watch.progress(bytes, documents);
     }
 
-    fn left_out(&mut self, left: &LeftOut) {
+    fn left_out(&mut self, left: &SkippedFile) {
         self.files
             .extend(left.is_error().then(|| left.problem.place.file.clone()));
         self.watch.left_out(left);
@@ -208,7 +208,7 @@ pub(crate) struct Following<'i> {
     known: Option<&'i Known>,
     /// What is known is believed, without a look at the documents.
     is_trusted: bool,
-    pub to_read: Vec<Entry>,
+    pub to_read: Vec<FileEntry>,
     /// Files that are as they were, by their place in what is known.
     unchanged: Vec<(u64, FileState)>,
     /// Files that are read, by name.
@@ -260,26 +260,26 @@ impl<'i> Following<'i> {
         corpus: &corpus::Options,
         watch: &mut dyn Watch,
     ) -> Result<()> {
-        for found in Entries::new(corpus)? {
+        for found in CorpusWalk::new(corpus)? {
             let problem = match found {
-                Found::Failed(error) => return Err(error),
-                Found::Problem(problem) => problem,
-                Found::LeftOut(left) => {
+                WalkItem::Failed(error) => return Err(error),
+                WalkItem::Problem(problem) => problem,
+                WalkItem::Skipped(left) => {
                     watch.account(&Account::of_left_out(&left));
                     watch.left_out(&left);
                     continue;
                 }
-                Found::File(entry) if entry.is_regular => {
+                WalkItem::File(entry) if entry.is_regular => {
                     self.see(entry, checksum)?;
                     continue;
                 }
-                Found::File(entry) => Problem::new(
+                WalkItem::File(entry) => Problem::new(
                     Place::file(entry.name()),
                     "not a regular file: nobody can tell whether it changed",
                 ),
             };
             self.walk_problems += 1;
-            let left = LeftOut::unreadable(problem);
+            let left = SkippedFile::unreadable(problem);
             watch.account(&Account::of_left_out(&left));
             watch.left_out(&left);
         }
@@ -287,7 +287,7 @@ impl<'i> Following<'i> {
         Ok(())
     }
 
-    fn see(&mut self, entry: Entry, checksum: bool) -> Result<()> {
+    fn see(&mut self, entry: FileEntry, checksum: bool) -> Result<()> {
         let place = self
             .known
             .map(|known| known.find(&entry.path))
@@ -335,7 +335,7 @@ impl<'i> Following<'i> {
         &mut self,
         known: &Known,
         place: u64,
-        entry: &Entry,
+        entry: &FileEntry,
         stamp: Stamp,
     ) -> Result<Option<FileState>> {
         let mut documents = Vec::new();

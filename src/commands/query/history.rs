@@ -15,9 +15,12 @@ use crate::{
         },
     },
     text::{
-        corpus::{Account, Chunk, Flaw, Item, Reader, Source, Textless, copy_lines},
+        corpus::{
+            Account, Chunk, DocumentReader, InputDocument, RecordWithoutText, SkippedInput, Source,
+            copy_lines,
+        },
         scheme::PrintScheme,
-        stream::{Kind, Print},
+        stream::{Print, StreamKind},
         token::Tokenizer,
     },
 };
@@ -90,7 +93,7 @@ pub fn sift_by_history(
     let (mut asked, mut flaws, stop) = (Asked::default(), Flaws::default(), source.stop());
     watch.account(&Account::default());
     let worker = || {
-        let (mut prints, mut reader) = (prints.clone(), Reader::new(&settings.corpus));
+        let (mut prints, mut reader) = (prints.clone(), DocumentReader::new(&settings.corpus));
         move |chunk: Chunk| read_lines(&mut prints, &mut reader, chunk)
     };
     let weigh = |lines: &Result<Lines>| lines.as_ref().map_or(0, Lines::weight);
@@ -219,7 +222,7 @@ fn open(
     let is_told = options.tokenizer.is_some()
         || first
             .as_ref()
-            .is_some_and(|(header, _)| header.kind != Kind::Blots);
+            .is_some_and(|(header, _)| header.kind != StreamKind::Blots);
     let scheme = is_told
         .then(|| PrintScheme::of(options.tokenizer.as_ref(), first.as_ref()))
         .transpose()?;
@@ -251,14 +254,14 @@ impl Stage for Gather {
     type Out = Prints;
     const IDS_ARE_UNIQUE: bool = false;
 
-    fn take(&mut self, item: &Item<'_>, out: &mut Prints) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut Prints) -> Result<(), String> {
         ensure_id_is_short(item.id)?;
         out.0.push(self.0.print(item)?.0.print);
         Ok(())
     }
 
     fn finish(&mut self, _: &mut Prints) {
-        self.0.give_back();
+        self.0.release_buffers();
     }
 }
 
@@ -268,7 +271,7 @@ struct Lines {
     /// Each with its line feed, and which document it is.
     lines: Vec<(Range<usize>, Option<usize>)>,
     documents: Vec<(Box<str>, Option<Print>)>,
-    flaws: Vec<Flaw>,
+    flaws: Vec<SkippedInput>,
     account: Account,
     file: Option<Arc<str>>,
 }
@@ -279,19 +282,25 @@ impl Lines {
     }
 }
 
-fn read_lines(prints: &mut DocumentPrinter, reader: &mut Reader, chunk: Chunk) -> Result<Lines> {
+fn read_lines(
+    prints: &mut DocumentPrinter,
+    reader: &mut DocumentReader,
+    chunk: Chunk,
+) -> Result<Lines> {
     let (bytes, first_line) = copy_lines(&chunk)?;
     let (mut documents, mut flaws, mut at_line) = (Vec::new(), Vec::new(), BTreeMap::new());
     let (mut refused, file) = (Vec::new(), chunk.container().map(|of| of.file.clone()));
     let kept = |what: &str| format!("{what}; the line is kept");
     let mut account = reader.read(chunk, &mut |found| match found {
-        Err(Flaw::Problem(Problem { place, what })) => {
+        Err(SkippedInput::Problem(Problem { place, what })) => {
             flaws.push(Problem::new(place, kept(&what)).into())
         }
-        Err(Flaw::Textless(textless)) => flaws.push(Flaw::Textless(Textless {
-            what: kept(&textless.what),
-            ..textless
-        })),
+        Err(SkippedInput::NoText(textless)) => {
+            flaws.push(SkippedInput::NoText(RecordWithoutText {
+                what: kept(&textless.what),
+                ..textless
+            }))
+        }
         Err(left) => flaws.push(left),
         Ok(item) => match ensure_id_is_short(item.id).and_then(|()| prints.print(&item)) {
             Err(what) => {
@@ -309,7 +318,7 @@ fn read_lines(prints: &mut DocumentPrinter, reader: &mut Reader, chunk: Chunk) -
     refused
         .iter()
         .for_each(|&bytes| account.drop_document(bytes));
-    prints.give_back();
+    prints.release_buffers();
     let (mut lines, mut start) = (Vec::new(), 0);
     for (line, number) in bytes
         .split_inclusive(|&byte| byte == b'\n')

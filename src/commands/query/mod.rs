@@ -7,7 +7,7 @@ pub mod history;
 use crate::{
     align::PreparedText,
     base::{
-        codec::empty,
+        codec::clear_buffer,
         error::{Error, Place, Problem, Result},
         files,
     },
@@ -25,7 +25,7 @@ use crate::{
         DocumentSize, ExcludedBlots, IdFilter, IndexSearch, Measure, Score, SearchMatch,
         SearchScratch,
     },
-    text::corpus::{self, Content, Item, Source},
+    text::corpus::{self, Content, InputDocument, Source},
 };
 use std::{
     collections::HashSet,
@@ -258,13 +258,13 @@ impl Stage for Collect {
     type Out = Collected;
     const IDS_ARE_UNIQUE: bool = false;
 
-    fn take(&mut self, item: &Item<'_>, out: &mut Collected) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut Collected) -> Result<(), String> {
         out.0.extend_from_slice(&self.0.blots(item)?.0.values);
         Ok(())
     }
 
     fn finish(&mut self, _: &mut Collected) {
-        self.0.give_back();
+        self.0.release_buffers();
     }
 }
 
@@ -322,7 +322,7 @@ impl Stage for Ask<'_> {
     type Out = Written;
     const IDS_ARE_UNIQUE: bool = false;
 
-    fn take(&mut self, item: &Item<'_>, out: &mut Written) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut Written) -> Result<(), String> {
         let all = u32::try_from(self.blots.distinct(item, &mut self.distinct)?).unwrap_or(u32::MAX);
         // Whoever asks about one document wants little memory; whoever asks about many, speed.
         let is_lean = self.answers != Answers::Documents && out.documents == 0;
@@ -336,8 +336,8 @@ impl Stage for Ask<'_> {
     }
 
     fn finish(&mut self, _: &mut Written) {
-        self.blots.give_back();
-        empty(&mut self.distinct);
+        self.blots.release_buffers();
+        clear_buffer(&mut self.distinct);
     }
 }
 
@@ -353,7 +353,7 @@ fn shown<'f, T>(search: &IndexSearch<'_>, fields: &'f [T]) -> &'f [T] {
 impl Ask<'_> {
     fn answer(
         &mut self,
-        item: &Item<'_>,
+        item: &InputDocument<'_>,
         side: DocumentSize,
         is_lean: bool,
         out: &mut Written,
@@ -368,7 +368,7 @@ impl Ask<'_> {
             self.search
                 .matches(&self.distinct, side, &mut self.scratch, is_lean, wanted)?;
         // Before texts are aligned, which takes more.
-        empty(&mut self.distinct);
+        clear_buffer(&mut self.distinct);
         let is_aligned = !matches.is_empty() && self.answers != Answers::Page;
         let text = self
             .texts
@@ -400,7 +400,12 @@ impl Ask<'_> {
     }
 
     /// A page with all that was found, also if that is nothing.
-    fn put_page(&self, item: &Item<'_>, matches: &[SearchMatch], out: &mut Written) -> Result<()> {
+    fn put_page(
+        &self,
+        item: &InputDocument<'_>,
+        matches: &[SearchMatch],
+        out: &mut Written,
+    ) -> Result<()> {
         let Some(texts) = self.texts else {
             return Ok(());
         };
@@ -551,7 +556,7 @@ fn is_all_left_out(texts: &Texts<'_>, shared: &Shared) -> bool {
 }
 
 /// The document that is asked about, made ready to be aligned.
-fn prepared(texts: &Texts<'_>, item: &Item<'_>) -> Result<PreparedText> {
+fn prepared(texts: &Texts<'_>, item: &InputDocument<'_>) -> Result<PreparedText> {
     match item.content {
         Content::Text(text) => Ok(PreparedText::with_exclusions(
             text,

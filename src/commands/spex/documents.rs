@@ -2,7 +2,7 @@
 
 use crate::{
     base::{
-        codec::empty,
+        codec::clear_buffer,
         error::{Error, Result},
         files::{TempDir, TempFile},
         parallel::Limits,
@@ -15,7 +15,7 @@ use crate::{
     commands::{Gathered, Ids, Stage},
     index::{Index, Means, Row, View},
     text::{
-        corpus::{Content, Item},
+        corpus::{Content, InputDocument},
         scheme::TokenScheme,
         stream::{Blots, Tokens},
         token::SchemeTokenizer,
@@ -149,7 +149,7 @@ impl Gathered for Hashed {
 impl Stage for Hash<'_> {
     type Out = Hashed;
 
-    fn take(&mut self, item: &Item<'_>, out: &mut Hashed) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut Hashed) -> Result<(), String> {
         let tokens = match item.content {
             Content::Text(text) => {
                 self.tokenize.tokenize(text, &mut self.tokens)?;
@@ -193,8 +193,8 @@ impl Stage for Hash<'_> {
     fn finish(&mut self, _: &mut Hashed) {
         self.tokens.clear();
         self.windows.clear();
-        empty(&mut self.chunks);
-        self.tokenize.give_back();
+        clear_buffer(&mut self.chunks);
+        self.tokenize.release_buffers();
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
     text::{
         corpus::Source,
         scheme::{BlotScheme, SchemeTerm, SelectScheme, TokenScheme, WindowSchemes},
-        stream::{Blots, Header, Kind, Tokens},
+        stream::{Blots, Header, StreamKind, Tokens},
         token::{Rule, Tokenizer},
     },
 };
@@ -266,7 +266,7 @@ impl Sifted {
                 "chunks of both strands are not found this way; use dedup-index".to_owned(),
             ));
         }
-        source.expect(vec![Header::new(Kind::Tokens, tokens.to_string())]);
+        source.expect(vec![Header::new(StreamKind::Tokens, tokens.to_string())]);
         let window = format!("ordered:{target}");
         let selection = parse_select(&options.select, &format!("{tokens} {window}"))?;
         let Start {

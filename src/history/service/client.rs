@@ -5,7 +5,7 @@ use super::{
     request_reader::{RequestReader, ServiceRequest},
 };
 use crate::{
-    base::codec::empty,
+    base::codec::clear_buffer,
     history::backend::{Connection, LINE_BYTES},
 };
 use std::{
@@ -306,7 +306,7 @@ impl ServiceClient {
         self.taken += written;
         if self.taken == output.len() || self.phase == ClientPhase::Gone {
             (self.taken, self.answers) = (0, 0);
-            empty(&mut output);
+            clear_buffer(&mut output);
         } else if self.taken > output.len() / 2 {
             output.drain(..self.taken);
             self.taken = 0;

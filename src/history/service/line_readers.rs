@@ -112,7 +112,7 @@ impl LineBlock {
             asked.extend(reader.read(line, self.first_line + lines));
             lines += 1;
         }
-        reader.give_back();
+        reader.release_buffers();
         ParsedBlock {
             client: self.client,
             asked,

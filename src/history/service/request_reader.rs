@@ -5,9 +5,9 @@ use crate::{
     blot::DocumentPrinter,
     history::{MatchLimits, Ratio, backend::ensure_id_is_short},
     text::{
-        corpus::{self, Content, Item, ensure_utf8},
+        corpus::{self, Content, InputDocument, ensure_utf8},
         scheme::PrintScheme,
-        stream::{Blots, Header, Kind, Line, LineParser, Print, Tokens},
+        stream::{Blots, Header, Line, LineParser, Print, StreamKind, Tokens},
     },
 };
 use memchr::memmem::Finder;
@@ -75,10 +75,10 @@ impl RequestReader {
     }
 
     /// Gives back large buffers.
-    pub fn give_back(&mut self) {
+    pub fn release_buffers(&mut self) {
         self.tokens.clear();
         self.blots.clear();
-        self.prints.give_back();
+        self.prints.release_buffers();
     }
 
     fn parse(&mut self, line: &mut [u8], number: u64) -> Result<Option<ServiceRequest>, String> {
@@ -99,7 +99,7 @@ impl RequestReader {
         self.ensure_is_less(min_similarity, top)?;
         let parsed = self.fields.parse(line, &mut self.tokens, &mut self.blots)?;
         let file = &self.file;
-        let item = |id, content| Item {
+        let item = |id, content| InputDocument {
             id,
             file,
             line: Some(number),
@@ -167,12 +167,12 @@ impl RequestReader {
 
     fn ensure_scheme(&self, header: &Header) -> Result<(), String> {
         let expected = match header.kind {
-            Kind::Prints => {
+            StreamKind::Prints => {
                 header.scheme.parse::<PrintScheme>()?;
                 self.prints.scheme.to_string()
             }
-            Kind::Tokens => self.prints.scheme.tokens.to_string(),
-            Kind::Blots => {
+            StreamKind::Tokens => self.prints.scheme.tokens.to_string(),
+            StreamKind::Blots => {
                 return Err(
                     "a stream of blots, where documents, tokens or prints are expected".to_owned(),
                 );

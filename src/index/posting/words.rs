@@ -5,7 +5,7 @@
 use super::{buckets::Buckets, key::BUCKETS};
 use crate::{
     base::{
-        codec::{Fields, empty, put_varint},
+        codec::{Fields, clear_buffer, put_varint},
         error::Result,
         files::{Mapping, TempDir, TempFile},
     },
@@ -75,7 +75,7 @@ pub struct WordCounter {
 impl WordCounter {
     /// Adds the words of a document.
     pub fn count(&mut self, tokens: &Tokens, number: u32, out: &mut WordCounts) {
-        empty(&mut self.hashes);
+        clear_buffer(&mut self.hashes);
         self.known.resize(KNOWN, 0);
         for token in tokens.iter() {
             let hash = xxh3_64(token);
@@ -154,7 +154,7 @@ impl WordCollector {
                 none => none.insert(TempFile::new(&self.directory)?),
             };
             texts.append(&self.held)?;
-            empty(&mut self.held);
+            clear_buffer(&mut self.held);
         }
         self.counts.settle()?;
         self.places.settle()

@@ -1,30 +1,35 @@
 //! An account of the input: what was read, and what was left out and why.
 
-use super::{Options, item::Item, kind::Kind, unpack::Packing};
+use super::{Options, document_reader::InputDocument, skipped_kind::SkippedKind, unpack::Packing};
 use crate::base::error::{Error, Place, Problem, Result};
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
 /// A file that is not read, and why.
 #[derive(Debug, Clone)]
-pub struct LeftOut {
+pub struct SkippedFile {
     pub problem: Problem,
-    pub kind: Kind,
+    pub kind: SkippedKind,
     /// What the file is packed in.
     pub within: Packing,
     /// The user named it, so its absence is an error whatever it is.
     pub is_named: bool,
 }
 
-impl LeftOut {
+impl SkippedFile {
     /// A file of a kind that is not read.
-    pub fn new(file: impl Into<Arc<str>>, kind: Kind, within: Packing, is_named: bool) -> Self {
+    pub fn new(
+        file: impl Into<Arc<str>>,
+        kind: SkippedKind,
+        within: Packing,
+        is_named: bool,
+    ) -> Self {
         let remedy = if kind.remedy().is_empty() {
             String::new()
         } else {
             format!("; {}", kind.remedy())
         };
-        let what = format!("left out: {}{remedy}", Reason { kind, within });
+        let what = format!("left out: {}{remedy}", SkipReason { kind, within });
         Self {
             problem: Problem::new(Place::file(file), what),
             kind,
@@ -37,7 +42,7 @@ impl LeftOut {
     pub fn unreadable(problem: Problem) -> Self {
         Self {
             problem,
-            kind: Kind::Unreadable,
+            kind: SkippedKind::Unreadable,
             within: Packing::Plain,
             is_named: true,
         }
@@ -48,7 +53,7 @@ impl LeftOut {
         let problem = Problem::new(Place::file(file), too_large(most_bytes));
         Self {
             problem,
-            kind: Kind::TooLarge,
+            kind: SkippedKind::TooLarge,
             within: Packing::Plain,
             is_named: true,
         }
@@ -57,7 +62,7 @@ impl LeftOut {
     pub fn not_utf8(file: impl Into<Arc<str>>, what: String) -> Self {
         Self {
             problem: Problem::new(Place::file(file), what),
-            kind: Kind::NotUtf8,
+            kind: SkippedKind::NotUtf8,
             within: Packing::Plain,
             is_named: true,
         }
@@ -68,8 +73,8 @@ impl LeftOut {
         self.is_named || self.kind.is_lost()
     }
 
-    pub fn reason(&self) -> Reason {
-        Reason {
+    pub fn reason(&self) -> SkipReason {
+        SkipReason {
             kind: self.kind,
             within: self.within,
         }
@@ -84,12 +89,12 @@ pub fn too_large(most_bytes: u64) -> String {
 
 /// Why files are left out; they are counted by this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Reason {
-    pub kind: Kind,
+pub struct SkipReason {
+    pub kind: SkippedKind,
     pub within: Packing,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.within {
             Packing::Plain => f.write_str(self.kind.name()),
@@ -100,7 +105,7 @@ impl fmt::Display for Reason {
 
 /// A record without a text: it is no document.
 #[derive(Debug, Clone)]
-pub struct Textless {
+pub struct RecordWithoutText {
     pub place: Place,
     /// What was looked for.
     pub what: String,
@@ -110,24 +115,24 @@ pub struct Textless {
 
 /// Something that was found where a document should be.
 #[derive(Debug, Clone)]
-pub enum Flaw {
+pub enum SkippedInput {
     /// A record, or the rest of a file, that cannot be used.
     Problem(Problem),
-    LeftOut(LeftOut),
-    Textless(Textless),
+    File(SkippedFile),
+    NoText(RecordWithoutText),
 }
 
-impl Flaw {
+impl SkippedInput {
     pub fn place(&self) -> &Place {
         match self {
             Self::Problem(problem) => &problem.place,
-            Self::LeftOut(left) => &left.problem.place,
-            Self::Textless(textless) => &textless.place,
+            Self::File(left) => &left.problem.place,
+            Self::NoText(record) => &record.place,
         }
     }
 }
 
-impl From<Problem> for Flaw {
+impl From<Problem> for SkippedInput {
     fn from(problem: Problem) -> Self {
         Self::Problem(problem)
     }
@@ -148,11 +153,11 @@ pub struct Account {
     /// Lines and records that are no documents of this collection: without a text, damaged, or with an id that came before.
     pub records_left_out: u64,
     /// Sorted by reason.
-    left_out: Vec<(Reason, u64)>,
+    left_out: Vec<(SkipReason, u64)>,
 }
 
 impl Account {
-    pub fn of_left_out(left: &LeftOut) -> Self {
+    pub fn of_left_out(left: &SkippedFile) -> Self {
         Self {
             left_out: vec![(left.reason(), 1)],
             ..Self::default()
@@ -168,18 +173,18 @@ impl Account {
     }
 
     /// Counts a document, or what was found instead.
-    pub fn count(&mut self, found: &Result<Item<'_>, Flaw>) {
+    pub fn count(&mut self, found: &Result<InputDocument<'_>, SkippedInput>) {
         match found {
             Ok(item) => {
                 self.documents += 1;
                 self.bytes += item.bytes.unwrap_or(0);
             }
-            Err(Flaw::LeftOut(left)) => self.leave_out(left.reason(), 1),
-            Err(Flaw::Problem(_) | Flaw::Textless(_)) => self.records_left_out += 1,
+            Err(SkippedInput::File(left)) => self.leave_out(left.reason(), 1),
+            Err(SkippedInput::Problem(_) | SkippedInput::NoText(_)) => self.records_left_out += 1,
         }
     }
 
-    pub fn leave_out(&mut self, reason: Reason, files: u64) {
+    pub fn leave_out(&mut self, reason: SkipReason, files: u64) {
         match self
             .left_out
             .binary_search_by_key(&reason, |(known, _)| *known)
@@ -295,28 +300,28 @@ mod tests {
             "read 12 documents in 12 files (3.1 MB)"
         );
         account.leave_out(
-            Reason {
-                kind: Kind::UnknownBinary,
+            SkipReason {
+                kind: SkippedKind::UnknownBinary,
                 within: Packing::Plain,
             },
             3,
         );
         account.leave_out(
-            Reason {
-                kind: Kind::Pdf,
+            SkipReason {
+                kind: SkippedKind::Pdf,
                 within: Packing::Plain,
             },
             4,
         );
-        account.add(&Account::of_left_out(&LeftOut::new(
+        account.add(&Account::of_left_out(&SkippedFile::new(
             "a",
-            Kind::Pdf,
+            SkippedKind::Pdf,
             Packing::Plain,
             true,
         )));
-        account.add(&Account::of_left_out(&LeftOut::new(
+        account.add(&Account::of_left_out(&SkippedFile::new(
             "a",
-            Kind::Pdf,
+            SkippedKind::Pdf,
             Packing::Plain,
             false,
         )));

@@ -5,16 +5,16 @@
 //! stream that opened with a header closes with an end record.
 
 use super::{
-    account::{LeftOut, too_large},
+    account::{SkippedFile, too_large},
     unpack::Input,
-    walk::Entry,
+    walk::FileEntry,
 };
 use crate::{
     base::{
         error::{Error, Place, Problem, Result},
         parallel::Weighted,
     },
-    text::stream::{Block, BlockReader, Header, Line},
+    text::stream::{BlockReader, Header, Line, StreamBlock},
 };
 use memchr::{memchr, memchr_iter, memmem, memrchr};
 use std::{
@@ -28,7 +28,7 @@ pub enum Chunk {
     /// A file of many records begins, though it may hold none.
     Opened(Arc<Container>),
     /// Files that are one document each.
-    Files(Vec<Entry>),
+    Files(Vec<FileEntry>),
     /// A document that came without a file of its own.
     Whole {
         id: Arc<str>,
@@ -42,11 +42,14 @@ pub enum Chunk {
         bytes: Vec<u8>,
     },
     /// Records of a binary stream.
-    Block { of: Arc<Container>, block: Block },
+    Block {
+        of: Arc<Container>,
+        block: StreamBlock,
+    },
     /// Not a document, but its place in the order.
     Problem(Problem),
     /// A file that is not read, in its place in the order.
-    LeftOut(LeftOut),
+    Skipped(SkippedFile),
 }
 
 impl Chunk {
@@ -54,7 +57,7 @@ impl Chunk {
     pub fn container(&self) -> Option<&Arc<Container>> {
         match self {
             Self::Opened(of) | Self::Records { of, .. } | Self::Block { of, .. } => Some(of),
-            Self::Files(_) | Self::Whole { .. } | Self::Problem(_) | Self::LeftOut(_) => None,
+            Self::Files(_) | Self::Whole { .. } | Self::Problem(_) | Self::Skipped(_) => None,
         }
     }
 
@@ -64,7 +67,7 @@ impl Chunk {
             Self::Files(entries) => entries.iter().map(|entry| entry.bytes).sum(),
             Self::Whole { bytes, .. } | Self::Records { bytes, .. } => bytes.len() as u64,
             Self::Block { block, .. } => block.bytes(),
-            Self::Opened(_) | Self::Problem(_) | Self::LeftOut(_) => 0,
+            Self::Opened(_) | Self::Problem(_) | Self::Skipped(_) => 0,
         }
     }
 }

@@ -4,11 +4,11 @@ use super::{
     Options,
     account::Account,
     chunk::{Chunk, Container, LEFT_OUT, Layout},
-    item::ensure_utf8,
+    document_reader::ensure_utf8,
 };
 use crate::{
     base::{
-        codec::empty,
+        codec::clear_buffer,
         error::{Error, Place, Problem, Result},
     },
     text::stream::{Blots, LineParser, Tokens},
@@ -27,7 +27,7 @@ pub struct RawLine {
     pub is_text: bool,
 }
 
-/// Finds ids by the rules of [`super::Reader`].
+/// Finds ids by the rules of [`super::DocumentReader`].
 pub struct LineReader {
     fields: LineParser,
     lossy: bool,
@@ -73,10 +73,10 @@ impl LineReader {
                 self.account.files += 1;
                 return Ok(Vec::new());
             }
-            Chunk::LeftOut(left) if left.is_error() => {
+            Chunk::Skipped(left) if left.is_error() => {
                 return Err(Error::damaged(left.problem.place, left.problem.what));
             }
-            Chunk::LeftOut(left) => {
+            Chunk::Skipped(left) => {
                 self.account.leave_out(left.reason(), 1);
                 return Ok(Vec::new());
             }
@@ -116,7 +116,7 @@ impl LineReader {
             });
             start = end;
         }
-        empty(&mut self.copy);
+        clear_buffer(&mut self.copy);
         self.tokens.clear();
         self.blots.clear();
         Ok(bytes)
@@ -172,11 +172,11 @@ pub fn copy_lines(chunk: &Chunk) -> Result<(Vec<u8>, u64)> {
             what.strip_suffix(LEFT_OUT).unwrap_or(what),
         )),
         Chunk::Opened(_) => Ok((Vec::new(), 1)),
-        Chunk::LeftOut(left) if left.is_error() => Err(Error::damaged(
+        Chunk::Skipped(left) if left.is_error() => Err(Error::damaged(
             left.problem.place.clone(),
             &*left.problem.what,
         )),
-        Chunk::LeftOut(_) => Ok((Vec::new(), 1)),
+        Chunk::Skipped(_) => Ok((Vec::new(), 1)),
         Chunk::Files(entries) => refused(
             entries
                 .first()

@@ -1,29 +1,31 @@
 mod account;
-mod beneath;
 mod chunk;
-mod item;
-mod kind;
+mod document_reader;
+mod id_set;
 mod lines;
-mod places;
-mod seen;
+mod locations;
+mod open_beneath;
+mod skipped_kind;
 mod slice;
 mod sniff;
 mod source;
 mod unpack;
 mod walk;
 
-pub use account::{Account, Flaw, LeftOut, Reason, Textless};
-pub use beneath::{Named, find_beneath};
+pub use account::{Account, RecordWithoutText, SkipReason, SkippedFile, SkippedInput};
 pub use chunk::Chunk;
-pub use item::{Content, Item, Reader, ensure_utf8, read_open_text, read_text};
-pub use kind::Kind;
+pub use document_reader::{
+    Content, DocumentReader, InputDocument, ensure_utf8, read_open_text, read_text,
+};
+pub use id_set::IdSet;
 pub use lines::{LineReader, RawLine, copy_lines};
-pub use places::Places;
-pub use seen::SeenIds;
-pub use slice::{Slice, SliceFile};
+pub use locations::DocumentLocations;
+pub use open_beneath::{FileBeneath, find_beneath};
+pub use skipped_kind::SkippedKind;
+pub use slice::{CorpusSlice, SliceFile};
 pub use source::Source;
 pub use unpack::{MOST_BYTES, Packing};
-pub use walk::{Entries, Entry, Found, total_bytes};
+pub use walk::{CorpusWalk, FileEntry, WalkItem, total_bytes};
 
 use crate::text::stream::LineParser;
 use std::path::PathBuf;

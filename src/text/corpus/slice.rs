@@ -11,10 +11,10 @@
 //! A path that could not be read when the corpus was walked, or was left out, is reported when the slice is read, in its place.
 
 use super::{
-    account::LeftOut,
-    kind::Kind,
+    account::SkippedFile,
+    skipped_kind::SkippedKind,
     unpack::Packing,
-    walk::{Entry, Found},
+    walk::{FileEntry, WalkItem},
 };
 use crate::base::error::{Error, Place, Problem, Result};
 use serde::{Deserialize, Serialize};
@@ -54,26 +54,26 @@ enum Line {
         file: String,
         problem: String,
     },
-    LeftOut {
+    Skipped {
         file: String,
-        left_out: Kind,
+        left_out: SkippedKind,
     },
 }
 
 /// A slice that was read. Memory: as much as it has files.
 #[derive(Debug)]
-pub struct Slice {
+pub struct CorpusSlice {
     head: Head,
     lines: Vec<Line>,
     file: Arc<str>,
     checksum: String,
 }
 
-impl Slice {
+impl CorpusSlice {
     /// What stands in the file of a slice.
-    pub fn write(scheme: &str, found: &[Found]) -> Result<String> {
+    pub fn write(scheme: &str, found: &[WalkItem]) -> Result<String> {
         let sizes = found.iter().map(|found| {
-            if let Found::File(entry) = found {
+            if let WalkItem::File(entry) = found {
                 (1, entry.bytes)
             } else {
                 (0, 0)
@@ -168,16 +168,16 @@ impl Slice {
     }
 
     /// Its files, if they are as they were. `copies`: where copies of them are, each named by its number.
-    pub fn entries(self, copies: Option<PathBuf>) -> impl Iterator<Item = Found> + Send {
+    pub fn entries(self, copies: Option<PathBuf>) -> impl Iterator<Item = WalkItem> + Send {
         self.lines
             .into_iter()
             .enumerate()
             .map(move |(number, line)| match line {
                 Line::Problem { file, problem } => {
-                    Found::Problem(Problem::new(Place::file(file), problem))
+                    WalkItem::Problem(Problem::new(Place::file(file), problem))
                 }
-                Line::LeftOut { file, left_out } => {
-                    Found::LeftOut(LeftOut::new(file, left_out, Packing::Plain, false))
+                Line::Skipped { file, left_out } => {
+                    WalkItem::Skipped(SkippedFile::new(file, left_out, Packing::Plain, false))
                 }
                 Line::File {
                     path,
@@ -189,9 +189,9 @@ impl Slice {
                     let id = id.unwrap_or_else(|| path.clone());
                     let entry = match &copies {
                         Some(copies) => {
-                            Entry::copied(path.into(), &id, copies.join(number.to_string()))
+                            FileEntry::copied(path.into(), &id, copies.join(number.to_string()))
                         }
-                        None => Entry::named(path.into(), &id),
+                        None => FileEntry::named(path.into(), &id),
                     };
                     match entry {
                         Err(problem) => changed(problem.place, &problem.what),
@@ -202,7 +202,7 @@ impl Slice {
                         {
                             changed(Place::path(&entry.path), "it is another")
                         }
-                        Ok(entry) => Found::File(Entry { is_named, ..entry }),
+                        Ok(entry) => WalkItem::File(FileEntry { is_named, ..entry }),
                     }
                 }
             })
@@ -225,7 +225,7 @@ impl Slice {
                     bytes: *bytes,
                     modified: *modified,
                 }),
-                Line::Problem { .. } | Line::LeftOut { .. } => None,
+                Line::Problem { .. } | Line::Skipped { .. } => None,
             })
     }
 }
@@ -241,32 +241,32 @@ pub struct SliceFile<'a> {
     pub modified: i64,
 }
 
-fn changed(place: Place, what: &str) -> Found {
-    Found::Failed(Error::damaged(
+fn changed(place: Place, what: &str) -> WalkItem {
+    WalkItem::Failed(Error::damaged(
         place,
         format!("changed since the plan was made ({what}); plan anew"),
     ))
 }
 
-fn line_of(found: &Found) -> Result<Line> {
+fn line_of(found: &WalkItem) -> Result<Line> {
     match found {
-        Found::Failed(error) => Err(Error::Usage(error.to_string())),
-        Found::Problem(problem) => Ok(Line::Problem {
+        WalkItem::Failed(error) => Err(Error::Usage(error.to_string())),
+        WalkItem::Problem(problem) => Ok(Line::Problem {
             file: problem.place.file.to_string(),
             problem: problem.what.clone(),
         }),
-        Found::LeftOut(left) if left.kind == Kind::Unreadable => {
-            line_of(&Found::Problem(left.problem.clone()))
+        WalkItem::Skipped(left) if left.kind == SkippedKind::Unreadable => {
+            line_of(&WalkItem::Problem(left.problem.clone()))
         }
-        Found::LeftOut(left) => Ok(Line::LeftOut {
+        WalkItem::Skipped(left) => Ok(Line::Skipped {
             file: left.problem.place.file.to_string(),
             left_out: left.kind,
         }),
-        Found::File(entry) if !entry.is_regular => Err(Error::Usage(format!(
+        WalkItem::File(entry) if !entry.is_regular => Err(Error::Usage(format!(
             "{}: not a regular file; only files can be read again by a task",
             entry.name()
         ))),
-        Found::File(entry) => {
+        WalkItem::File(entry) => {
             // An id is the path, or the end of it: so the path is UTF-8, too, or would have been a problem.
             let path = entry.path.to_str().ok_or_else(|| {
                 Error::Usage(format!("{}: its path is not UTF-8", entry.path.display()))

@@ -8,9 +8,9 @@
 
 use super::{
     chunk::READ_BYTES,
-    kind::{BOM, extension, inner_name},
+    skipped_kind::{BOM, extension, inner_name},
     unpack::{Input, Once, Packing, peek, unpack},
-    walk::Entry,
+    walk::FileEntry,
 };
 use crate::text::stream::{Header, LineParser, MAGIC};
 use serde::de::IgnoredAny;
@@ -167,7 +167,7 @@ pub struct Sniffed {
 
 impl Sniffed {
     /// `most_bytes`: of a line; no more is read to tell what it is.
-    pub fn open(entry: &Entry, most_bytes: u64) -> io::Result<Self> {
+    pub fn open(entry: &FileEntry, most_bytes: u64) -> io::Result<Self> {
         let (packing, input) = if entry.is_stdin() {
             unpack(BufReader::with_capacity(READ_BYTES, Once::new(io::stdin())))?
         } else {
@@ -185,7 +185,7 @@ impl Sniffed {
     }
 
     /// Whether the first bytes of a file that is not packed let it be more than one document. A file that cannot be read is not one to look at here.
-    pub fn may_hold_records(entry: &Entry) -> bool {
+    pub fn may_hold_records(entry: &FileEntry) -> bool {
         let mut head = [0; PEEK_BYTES];
         // A regular file gives them in one read.
         let count = entry

@@ -6,19 +6,19 @@
 
 use super::{
     Options, Records,
-    account::LeftOut,
+    account::SkippedFile,
     chunk::{CHUNK_BYTES, Chunk, Chunks, Container, Layout},
-    kind::{BOM, Kind, inner_name},
+    skipped_kind::{BOM, SkippedKind, inner_name},
     sniff::{Promise, Sniffed, promise},
     unpack::{Input, MOST_BYTES, Packing, read_bounded, unpacked_bytes},
-    walk::{Entries, Entry, Found},
+    walk::{CorpusWalk, FileEntry, WalkItem},
 };
 use crate::{
     base::{
         error::{Error, Place, Problem, Result},
         parallel::Weighted,
     },
-    text::stream::{BlockReader, Header, Kind as StreamKind, MAGIC},
+    text::stream::{BlockReader, Header, MAGIC, StreamKind},
 };
 use std::{
     collections::VecDeque,
@@ -46,10 +46,10 @@ const PROBLEM_BYTES: u64 = 256;
 const PATIENCE: Duration = Duration::from_millis(50);
 
 pub struct Source {
-    entries: Box<dyn Iterator<Item = Found> + Send>,
+    entries: Box<dyn Iterator<Item = WalkItem> + Send>,
     options: Options,
     /// Files that are one document each, not yet enough for a chunk.
-    batch: Vec<Entry>,
+    batch: Vec<FileEntry>,
     batch_bytes: u64,
     /// A pipe is always the last of them.
     pending: VecDeque<Pending>,
@@ -62,20 +62,20 @@ enum Pending {
     Ready(Weighted<Chunk>),
     Failed(Error),
     /// Not a regular file, and not opened yet.
-    Later(Entry),
+    Later(FileEntry),
     Container(Option<(Header, Place)>, Feed),
 }
 
 impl Pending {
-    fn left_out(left: LeftOut) -> Self {
+    fn left_out(left: SkippedFile) -> Self {
         Self::Ready(Weighted {
-            item: Chunk::LeftOut(left),
+            item: Chunk::Skipped(left),
             bytes: PROBLEM_BYTES,
         })
     }
 
-    fn unreadable(entry: &Entry, error: &io::Error) -> Self {
-        Self::left_out(LeftOut::unreadable(Problem::new(
+    fn unreadable(entry: &FileEntry, error: &io::Error) -> Self {
+        Self::left_out(SkippedFile::unreadable(Problem::new(
             Place::file(entry.name()),
             error.to_string(),
         )))
@@ -85,7 +85,7 @@ impl Pending {
         matches!(
             self,
             Self::Ready(Weighted {
-                item: Chunk::LeftOut(_),
+                item: Chunk::Skipped(_),
                 ..
             })
         )
@@ -152,14 +152,14 @@ impl Drop for Feeding {
 
 impl Source {
     pub fn new(options: Options, threads: usize) -> Result<Self> {
-        let entries = Entries::new(&options)?;
+        let entries = CorpusWalk::new(&options)?;
         Ok(Self::over(Box::new(entries), options, threads))
     }
 
     /// Reads these files only.
-    pub fn of(entries: Vec<Entry>, options: Options, threads: usize) -> Self {
+    pub fn of(entries: Vec<FileEntry>, options: Options, threads: usize) -> Self {
         Self::over(
-            Box::new(entries.into_iter().map(Found::File)),
+            Box::new(entries.into_iter().map(WalkItem::File)),
             options,
             threads,
         )
@@ -167,7 +167,7 @@ impl Source {
 
     /// Reads what is found in this way.
     pub fn over(
-        entries: Box<dyn Iterator<Item = Found> + Send>,
+        entries: Box<dyn Iterator<Item = WalkItem> + Send>,
         options: Options,
         threads: usize,
     ) -> Self {
@@ -259,18 +259,18 @@ impl Source {
     fn see_next(&mut self) -> bool {
         match self.entries.next() {
             None => return false,
-            Some(Found::Problem(problem)) => {
-                self.push(Pending::left_out(LeftOut::unreadable(problem)))
+            Some(WalkItem::Problem(problem)) => {
+                self.push(Pending::left_out(SkippedFile::unreadable(problem)))
             }
-            Some(Found::LeftOut(left)) => self.push(Pending::left_out(left)),
-            Some(Found::Failed(error)) => self.push(Pending::Failed(error)),
-            Some(Found::File(entry)) if entry.is_regular => self.see(entry),
-            Some(Found::File(entry)) => self.push(Pending::Later(entry)),
+            Some(WalkItem::Skipped(left)) => self.push(Pending::left_out(left)),
+            Some(WalkItem::Failed(error)) => self.push(Pending::Failed(error)),
+            Some(WalkItem::File(entry)) if entry.is_regular => self.see(entry),
+            Some(WalkItem::File(entry)) => self.push(Pending::Later(entry)),
         }
         true
     }
 
-    fn see(&mut self, entry: Entry) {
+    fn see(&mut self, entry: FileEntry) {
         match self.open(&entry) {
             Ok(None) => {
                 let weight = self.weight(&entry);
@@ -290,7 +290,7 @@ impl Source {
     }
 
     /// Bytes of a document, about: those that are large hold up others while they are under way.
-    fn weight(&self, entry: &Entry) -> u64 {
+    fn weight(&self, entry: &FileEntry) -> u64 {
         if Packing::of_name(&entry.path) == Packing::Plain {
             return entry.bytes;
         }
@@ -301,7 +301,7 @@ impl Source {
     }
 
     /// Opens a pipe whose turn has come; it may hold nothing at all.
-    fn open_now(&self, entry: &Entry) -> Option<Pending> {
+    fn open_now(&self, entry: &FileEntry) -> Option<Pending> {
         self.open(entry)
             .unwrap_or_else(|error| Some(Pending::unreadable(entry, &error)))
     }
@@ -323,7 +323,7 @@ impl Source {
 
     /// Opens what must be read here: files of many records, streams, pipes. None for a file that is a plain document, and for a stdin
     /// without a byte: that is no document but a program before us that had none.
-    fn open(&self, entry: &Entry) -> io::Result<Option<Pending>> {
+    fn open(&self, entry: &FileEntry) -> io::Result<Option<Pending>> {
         let promise = promise(&entry.path);
         if entry.is_regular && !self.must_look(entry, promise) {
             return Ok(None);
@@ -332,10 +332,11 @@ impl Source {
         if sniffed.head.starts_with(&MAGIC) {
             return Ok(Some(self.open_blocks(entry, sniffed.input)));
         }
-        if let Some(kind) = Kind::of(&sniffed.head, inner_name(&entry.path), self.options.records)
-            .filter(|_| entry.is_regular)
+        if let Some(kind) =
+            SkippedKind::of(&sniffed.head, inner_name(&entry.path), self.options.records)
+                .filter(|_| entry.is_regular)
         {
-            return Ok(Some(Pending::left_out(LeftOut::new(
+            return Ok(Some(Pending::left_out(SkippedFile::new(
                 entry.name(),
                 kind,
                 sniffed.packing,
@@ -365,7 +366,7 @@ impl Source {
     }
 
     /// Whether a file may be more than one document.
-    fn must_look(&self, entry: &Entry, promise: Promise) -> bool {
+    fn must_look(&self, entry: &FileEntry, promise: Promise) -> bool {
         let may_hold_records = || match (self.options.records, promise) {
             (Some(Records::Text), _) => false,
             (None, Promise::Text) => {
@@ -377,14 +378,14 @@ impl Source {
     }
 
     /// All of a pipe as one document; a byte-order mark is part of it, as it is in a file.
-    fn whole(&self, entry: &Entry, sniffed: Sniffed) -> io::Result<Pending> {
+    fn whole(&self, entry: &FileEntry, sniffed: Sniffed) -> io::Result<Pending> {
         let mut bytes = if sniffed.has_bom {
             BOM.to_vec()
         } else {
             Vec::new()
         };
         if !read_bounded(sniffed.input, self.options.max_document, &mut bytes)? {
-            return Ok(Pending::left_out(LeftOut::too_large(
+            return Ok(Pending::left_out(SkippedFile::too_large(
                 entry.name(),
                 self.options.max_document,
             )));
@@ -401,7 +402,7 @@ impl Source {
         }))
     }
 
-    fn open_blocks(&self, entry: &Entry, input: Input) -> Pending {
+    fn open_blocks(&self, entry: &FileEntry, input: Input) -> Pending {
         match BlockReader::open(input, entry.name()) {
             Err(error) => Pending::Failed(error),
             Ok(reader) => {
@@ -414,7 +415,7 @@ impl Source {
         }
     }
 
-    fn open_lines(&self, entry: &Entry, layout: Layout, head: &[u8], input: Input) -> Pending {
+    fn open_lines(&self, entry: &FileEntry, layout: Layout, head: &[u8], input: Input) -> Pending {
         let first = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
         let is_stream = layout == Layout::Ndjson && Header::is_likely(first);
         match is_stream.then(|| Header::parse(first)).transpose() {
@@ -533,7 +534,7 @@ impl Feed {
     }
 }
 
-fn container(entry: &Entry, layout: Layout, header: Option<Header>) -> Container {
+fn container(entry: &FileEntry, layout: Layout, header: Option<Header>) -> Container {
     Container {
         id: entry.id.clone(),
         file: entry.name(),

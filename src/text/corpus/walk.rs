@@ -6,10 +6,10 @@
 
 use super::{
     Options,
-    account::LeftOut,
-    beneath::open_beneath,
-    kind::Kind,
-    slice::Slice,
+    account::SkippedFile,
+    open_beneath::open_beneath,
+    skipped_kind::SkippedKind,
+    slice::CorpusSlice,
     unpack::{Once, Packing},
 };
 use crate::base::error::{Error, Place, Problem, Result};
@@ -25,7 +25,7 @@ use walkdir::{DirEntry, IntoIter, WalkDir};
 
 /// A file to read.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct FileEntry {
     pub path: PathBuf,
     /// Where it is read from, if not from there: a copy on another machine.
     pub copy: Option<PathBuf>,
@@ -41,7 +41,7 @@ pub struct Entry {
     pub modified: [i64; 2],
 }
 
-impl Entry {
+impl FileEntry {
     pub fn stdin() -> Self {
         Self {
             path: "-".into(),
@@ -114,26 +114,26 @@ type Roots = Box<dyn Iterator<Item = Result<PathBuf>> + Send>;
 
 /// What comes next in the order of the corpus.
 #[derive(Debug)]
-pub enum Found {
-    File(Entry),
+pub enum WalkItem {
+    File(FileEntry),
     /// A path that cannot be read; the others can.
     Problem(Problem),
     /// It is there, and is not read.
-    LeftOut(LeftOut),
+    Skipped(SkippedFile),
     /// The list of paths cannot be read on: nobody knows what is missing.
     Failed(Error),
 }
 
-impl From<Result<Entry, Problem>> for Found {
-    fn from(found: Result<Entry, Problem>) -> Self {
+impl From<Result<FileEntry, Problem>> for WalkItem {
+    fn from(found: Result<FileEntry, Problem>) -> Self {
         found.map_or_else(Self::Problem, Self::File)
     }
 }
 
 /// Every file that the options name, in order.
-pub struct Entries {
+pub struct CorpusWalk {
     /// Those that were found before.
-    listed: Box<dyn Iterator<Item = Found> + Send>,
+    listed: Box<dyn Iterator<Item = WalkItem> + Send>,
     roots: Roots,
     walk: Option<(PathBuf, IntoIter)>,
     relative: bool,
@@ -144,10 +144,14 @@ pub struct Entries {
 const STDIN_IS_LIST: &str =
     "stdin is the list of files, it cannot be a document as well; give the list as a file";
 
-impl Entries {
+impl CorpusWalk {
     pub fn new(options: &Options) -> Result<Self> {
         let mut paths = options.paths.clone();
-        let slice = options.slice.as_deref().map(Slice::open).transpose()?;
+        let slice = options
+            .slice
+            .as_deref()
+            .map(CorpusSlice::open)
+            .transpose()?;
         if paths.is_empty() && options.files_from.is_none() && slice.is_none() {
             paths.push("-".into());
         }
@@ -175,12 +179,12 @@ impl Entries {
         })
     }
 
-    fn open_root(&mut self, path: PathBuf) -> Option<Result<Entry, Problem>> {
+    fn open_root(&mut self, path: PathBuf) -> Option<Result<FileEntry, Problem>> {
         if is_stdin(&path) {
             return Some(if self.stdin_is_list {
                 Err(Problem::new(Place::path(&path), STDIN_IS_LIST))
             } else {
-                Ok(Entry::stdin())
+                Ok(FileEntry::stdin())
             });
         }
         match fs::metadata(&path) {
@@ -194,7 +198,7 @@ impl Entries {
         }
     }
 
-    fn walk_on(&mut self) -> Option<Found> {
+    fn walk_on(&mut self) -> Option<WalkItem> {
         let (root, walk) = self.walk.as_mut()?;
         loop {
             let found = match walk.next() {
@@ -202,7 +206,7 @@ impl Entries {
                     self.walk = None;
                     return None;
                 }
-                Some(Err(error)) => return Some(Found::Problem(walk_problem(&error, root))),
+                Some(Err(error)) => return Some(WalkItem::Problem(walk_problem(&error, root))),
                 Some(Ok(found)) => found,
             };
             if let Some(kind) = passed_over(&found) {
@@ -210,7 +214,7 @@ impl Entries {
                     walk.skip_current_dir();
                 }
                 let file = found.path().display().to_string();
-                return Some(Found::LeftOut(LeftOut::new(
+                return Some(WalkItem::Skipped(SkippedFile::new(
                     file,
                     kind,
                     Packing::Plain,
@@ -221,7 +225,7 @@ impl Entries {
                 continue;
             }
             return Some(match found.metadata() {
-                Err(error) => Found::Problem(walk_problem(&error, root)),
+                Err(error) => WalkItem::Problem(walk_problem(&error, root)),
                 Ok(metadata) => {
                     let id = if self.relative {
                         found.path().strip_prefix(root).unwrap_or(found.path())
@@ -236,21 +240,21 @@ impl Entries {
 }
 
 /// Why something in a directory is not looked at.
-fn passed_over(found: &DirEntry) -> Option<Kind> {
+fn passed_over(found: &DirEntry) -> Option<SkippedKind> {
     let kind = found.file_type();
     if found.depth() > 0 && found.file_name().as_encoded_bytes().starts_with(b".") {
-        Some(Kind::Hidden)
+        Some(SkippedKind::Hidden)
     } else if kind.is_symlink() {
-        (found.depth() > 0).then_some(Kind::Link)
+        (found.depth() > 0).then_some(SkippedKind::Link)
     } else {
-        (!kind.is_file() && !kind.is_dir()).then_some(Kind::Special)
+        (!kind.is_file() && !kind.is_dir()).then_some(SkippedKind::Special)
     }
 }
 
-impl Iterator for Entries {
-    type Item = Found;
+impl Iterator for CorpusWalk {
+    type Item = WalkItem;
 
-    fn next(&mut self) -> Option<Found> {
+    fn next(&mut self) -> Option<WalkItem> {
         if let Some(found) = self.listed.next() {
             return Some(found);
         }
@@ -259,7 +263,7 @@ impl Iterator for Entries {
                 return Some(found);
             }
             match self.roots.next()? {
-                Err(error) => return Some(Found::Failed(error)),
+                Err(error) => return Some(WalkItem::Failed(error)),
                 Ok(path) => {
                     if let Some(found) = self.open_root(path) {
                         return Some(found.into());
@@ -282,14 +286,14 @@ pub fn total_bytes(options: &Options) -> Option<u64> {
     {
         return None;
     }
-    Entries::new(options)
+    CorpusWalk::new(options)
         .ok()?
         .filter_map(|found| match found {
             // How much is in a packed file of many records cannot be told from its size.
-            Found::File(entry) => {
+            WalkItem::File(entry) => {
                 Some((entry.is_regular && !is_packed_records(&entry.path)).then_some(entry.bytes))
             }
-            Found::Problem(_) | Found::LeftOut(_) | Found::Failed(_) => None,
+            WalkItem::Problem(_) | WalkItem::Skipped(_) | WalkItem::Failed(_) => None,
         })
         .sum()
 }
@@ -304,7 +308,12 @@ fn is_packed_records(path: &Path) -> bool {
         && inner.is_some_and(|inner| inner == "jsonl" || inner == "ndjson")
 }
 
-fn entry(path: PathBuf, id: &Path, metadata: &Metadata, is_named: bool) -> Result<Entry, Problem> {
+fn entry(
+    path: PathBuf,
+    id: &Path,
+    metadata: &Metadata,
+    is_named: bool,
+) -> Result<FileEntry, Problem> {
     let Some(id) = id.to_str() else {
         return Err(Problem::new(
             Place::path(&path),
@@ -318,7 +327,7 @@ fn entry(path: PathBuf, id: &Path, metadata: &Metadata, is_named: bool) -> Resul
         nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
         nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
     ];
-    Ok(Entry {
+    Ok(FileEntry {
         path,
         copy: None,
         beneath: None,

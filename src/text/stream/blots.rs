@@ -1,6 +1,6 @@
 //! The blots of one document.
 
-use crate::base::codec::empty;
+use crate::base::codec::clear_buffer;
 
 /// The blots of one document in the order of their windows.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub struct Blots {
 
 impl Blots {
     pub fn clear(&mut self) {
-        empty(&mut self.values);
-        empty(&mut self.positions);
+        clear_buffer(&mut self.values);
+        clear_buffer(&mut self.positions);
         self.is_counted = false;
         self.tokens = 0;
         self.distinct = None;

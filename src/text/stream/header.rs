@@ -10,13 +10,13 @@ pub const MAX_HEADER_BYTES: u32 = 1 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum StreamKind {
     Tokens,
     Blots,
     Prints,
 }
 
-impl Kind {
+impl StreamKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Tokens => "tokens",
@@ -30,13 +30,13 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     #[serde(rename = "dedup")]
-    pub kind: Kind,
+    pub kind: StreamKind,
     pub version: u32,
     pub scheme: String,
 }
 
 impl Header {
-    pub fn new(kind: Kind, scheme: String) -> Self {
+    pub fn new(kind: StreamKind, scheme: String) -> Self {
         Self {
             kind,
             version: VERSION,

@@ -1,7 +1,7 @@
 //! The frame of a binary stream: header, blocks, end.
 //!
 //! Reading a block is cheap and serial: its head is checked here, its payload's checksum by whoever
-//! decodes it, on any thread ([`Block::open`]).
+//! decodes it, on any thread ([`StreamBlock::open`]).
 
 use super::header::{Header, MAGIC, MAX_HEADER_BYTES, VERSION};
 use crate::base::{
@@ -18,14 +18,14 @@ pub(super) const HEAD_BYTES: usize = 40;
 
 /// One block of records, its checksum not yet looked at.
 #[derive(Debug)]
-pub struct Block {
+pub struct StreamBlock {
     pub place: Place,
     pub records: u64,
     payload_checksum: u64,
     payload: Vec<u8>,
 }
 
-impl Block {
+impl StreamBlock {
     /// The records of the block, once its checksum was found right.
     pub fn open(&self) -> Result<Fields<'_>> {
         if checksum(&self.payload) != self.payload_checksum {
@@ -55,7 +55,7 @@ pub struct BlockReader<R> {
 impl<R: BufRead> BlockReader<R> {
     /// Reads the header. The magic bytes must be still there.
     pub fn open(input: R, file: Arc<str>) -> Result<Self> {
-        let header = Header::new(super::Kind::Tokens, String::new());
+        let header = Header::new(super::StreamKind::Tokens, String::new());
         let mut reader = Self {
             input,
             file,
@@ -73,7 +73,7 @@ impl<R: BufRead> BlockReader<R> {
     }
 
     /// The next block; none after the end record.
-    pub fn next_block(&mut self) -> Result<Option<Block>> {
+    pub fn next_block(&mut self) -> Result<Option<StreamBlock>> {
         while !self.is_done {
             let place = self.place();
             let mut head = [0; HEAD_BYTES];
@@ -103,7 +103,7 @@ impl<R: BufRead> BlockReader<R> {
                 .checked_add(records)
                 .ok_or_else(|| Error::damaged(place.clone(), "more records than can be"))?;
             let payload = self.payload(length)?;
-            return Ok(Some(Block {
+            return Ok(Some(StreamBlock {
                 place,
                 records,
                 payload_checksum,

@@ -4,7 +4,7 @@
 
 use super::{
     blots::Blots,
-    pieces::Out,
+    output::RecordOutput,
     print::{PRINT_BYTES, Print},
     tokens::{Span, Tokens},
 };
@@ -31,7 +31,7 @@ pub struct TokenCodec {
 }
 
 impl TokenCodec {
-    pub fn write_ndjson(self, out: &mut impl Out, record: &Record<'_>, tokens: &Tokens) {
+    pub fn write_ndjson(self, out: &mut impl RecordOutput, record: &Record<'_>, tokens: &Tokens) {
         open_json(out.buffer(), record);
         out.buffer().extend_from_slice(b",\"tokens\":[");
         json_tokens(out, tokens);
@@ -46,7 +46,7 @@ impl TokenCodec {
         out.buffer().extend_from_slice(b"}\n");
     }
 
-    pub fn write_binary(self, out: &mut impl Out, record: &Record<'_>, tokens: &Tokens) {
+    pub fn write_binary(self, out: &mut impl RecordOutput, record: &Record<'_>, tokens: &Tokens) {
         let spans = tokens.spans().filter(|_| self.with_spans);
         open_binary(
             out.buffer(),
@@ -121,7 +121,7 @@ impl BlotCodec {
         usize::from(self.bits.div_ceil(8))
     }
 
-    pub fn write_ndjson(self, out: &mut impl Out, record: &Record<'_>, blots: &Blots) {
+    pub fn write_ndjson(self, out: &mut impl RecordOutput, record: &Record<'_>, blots: &Blots) {
         open_json(out.buffer(), record);
         let _ = write!(out.buffer(), ",\"tokens\":{}", blots.tokens);
         if let Some(distinct) = blots.distinct {
@@ -145,7 +145,7 @@ impl BlotCodec {
         out.buffer().extend_from_slice(b"}\n");
     }
 
-    pub fn write_binary(self, out: &mut impl Out, record: &Record<'_>, blots: &Blots) {
+    pub fn write_binary(self, out: &mut impl RecordOutput, record: &Record<'_>, blots: &Blots) {
         let detail = if self.has_positions(blots) {
             HAS_DETAIL
         } else {
@@ -332,7 +332,7 @@ fn read_open<'a>(fields: &mut Fields<'a>, known: u8) -> Result<(Record<'a>, u8),
 }
 
 fn comma_separated<T>(
-    out: &mut impl Out,
+    out: &mut impl RecordOutput,
     items: impl IntoIterator<Item = T>,
     mut write: impl FnMut(&mut Vec<u8>, T),
 ) {
@@ -347,7 +347,7 @@ fn comma_separated<T>(
 }
 
 /// The tokens as JSON strings. Most documents need no escapes at all: one look decides that for all of them.
-fn json_tokens(out: &mut impl Out, tokens: &Tokens) {
+fn json_tokens(out: &mut impl RecordOutput, tokens: &Tokens) {
     let plain = tokens.iter().all(is_plain);
     out.expect(tokens.text.len() + 2 * tokens.len());
     comma_separated(out, tokens.iter(), |out, token| {

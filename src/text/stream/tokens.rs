@@ -1,6 +1,6 @@
 //! The tokens of one document, in one piece of memory.
 
-use crate::base::{codec::empty, num::ToUsize};
+use crate::base::{codec::clear_buffer, num::ToUsize};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Bytes `start..end` of the original text.
@@ -43,11 +43,11 @@ impl Tokens {
     }
 
     pub fn clear(&mut self) {
-        empty(&mut self.text);
-        empty(&mut self.ends);
+        clear_buffer(&mut self.text);
+        clear_buffer(&mut self.ends);
         self.overflowed = false;
         if let Some(spans) = &mut self.spans {
-            empty(spans);
+            clear_buffer(spans);
         }
     }
 

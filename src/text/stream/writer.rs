@@ -3,7 +3,7 @@
 use super::{
     blots::Blots,
     header::{Header, MAGIC, VERSION},
-    pieces::{Out, Pieces},
+    output::{Pieces, RecordOutput},
     record::{BlotCodec, Record, TokenCodec},
     tokens::Tokens,
 };
@@ -29,7 +29,7 @@ pub struct Batch {
 
 /// What a record holds that is too large to be in memory twice.
 #[derive(Debug)]
-pub enum Large {
+pub enum LargeContent {
     Tokens(TokenCodec, Tokens),
     Blots(BlotCodec, Blots),
 }
@@ -39,25 +39,29 @@ struct LargeRecord {
     doc: Box<str>,
     bytes: Option<u64>,
     hash: Option<u128>,
-    content: Large,
+    content: LargeContent,
 }
 
 impl LargeRecord {
-    fn encode(&self, form: Form, out: &mut impl Out) {
+    fn encode(&self, form: Form, out: &mut impl RecordOutput) {
         let record = Record {
             doc: &self.doc,
             bytes: self.bytes,
             hash: self.hash,
         };
         match (&self.content, form) {
-            (Large::Tokens(codec, tokens), Form::Ndjson) => {
+            (LargeContent::Tokens(codec, tokens), Form::Ndjson) => {
                 codec.write_ndjson(out, &record, tokens)
             }
-            (Large::Tokens(codec, tokens), Form::Binary) => {
+            (LargeContent::Tokens(codec, tokens), Form::Binary) => {
                 codec.write_binary(out, &record, tokens)
             }
-            (Large::Blots(codec, blots), Form::Ndjson) => codec.write_ndjson(out, &record, blots),
-            (Large::Blots(codec, blots), Form::Binary) => codec.write_binary(out, &record, blots),
+            (LargeContent::Blots(codec, blots), Form::Ndjson) => {
+                codec.write_ndjson(out, &record, blots)
+            }
+            (LargeContent::Blots(codec, blots), Form::Binary) => {
+                codec.write_binary(out, &record, blots)
+            }
         }
     }
 
@@ -70,8 +74,8 @@ impl LargeRecord {
     /// Bytes of memory, about.
     fn weight(&self) -> usize {
         match &self.content {
-            Large::Tokens(_, tokens) => tokens.weight(),
-            Large::Blots(_, blots) => blots.weight(),
+            LargeContent::Tokens(_, tokens) => tokens.weight(),
+            LargeContent::Blots(_, blots) => blots.weight(),
         }
     }
 }
@@ -100,7 +104,7 @@ impl Batch {
     }
 
     /// Adds a record that will be encoded piece by piece as it is written.
-    pub fn push_large(&mut self, record: &Record<'_>, content: Large) {
+    pub fn push_large(&mut self, record: &Record<'_>, content: LargeContent) {
         let &Record { doc, bytes, hash } = record;
         self.large.push((
             self.ends.len(),

@@ -18,7 +18,7 @@ pub const UNICODE: &str = "18.0";
 /// What a character means to a tokenizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Class {
+pub enum CharClass {
     /// Ends a token.
     Separator,
     Letter,
@@ -34,7 +34,7 @@ pub enum Class {
 }
 
 /// The class of a character of a token.
-pub fn class_of(c: char) -> Class {
+pub fn class_of(c: char) -> CharClass {
     lookup(c).class
 }
 
@@ -48,7 +48,7 @@ pub fn is_stacker(c: char) -> bool {
 pub fn read_chars(
     text: &str,
     mut at: usize,
-    mut each: impl FnMut(char, Class, usize, usize) -> bool,
+    mut each: impl FnMut(char, CharClass, usize, usize) -> bool,
 ) -> usize {
     let mut chars = text[at..].chars().peekable();
     while let Some(first) = chars.next() {
@@ -82,7 +82,7 @@ fn read_cluster(cluster: &str, mut each: impl FnMut(char) -> bool) -> bool {
     normalise(cluster).chars().fold(true, |_, c| each(c))
 }
 
-/// Unicode's NFKC_Casefold, but for ignorable characters, which [`Class::Ignorable`] takes care of.
+/// Unicode's NFKC_Casefold, but for ignorable characters, which [`CharClass::Ignorable`] takes care of.
 fn normalise(cluster: &str) -> String {
     let once: String = fold(&cluster.nfd().collect::<String>()).nfkc().collect();
     fold(&once).nfkc().collect()
@@ -97,7 +97,7 @@ fn fold(text: &str) -> String {
 struct Entry {
     /// What it becomes, if that is one character.
     single: Option<char>,
-    class: Class,
+    class: CharClass,
     /// May combine with what stands before it.
     joins: bool,
 }
@@ -132,7 +132,7 @@ fn make_entry(c: char) -> Entry {
     let single = chars.next().filter(|_| chars.next().is_none());
     Entry {
         single,
-        class: single.map_or(Class::Separator, classify),
+        class: single.map_or(CharClass::Separator, classify),
         joins: joins(c),
     }
 }
@@ -144,25 +144,25 @@ fn joins(c: char) -> bool {
 }
 
 /// The class of a character that is normalised already.
-fn classify(c: char) -> Class {
+fn classify(c: char) -> CharClass {
     if matches!(c, '\'' | '\u{2018}' | '\u{2019}' | '\u{201b}' | '\u{2bc}') {
-        return Class::Apostrophe;
+        return CharClass::Apostrophe;
     }
     if is_ignorable(c) {
-        return Class::Ignorable;
+        return CharClass::Ignorable;
     }
     match c.general_category_group() {
-        GeneralCategoryGroup::Letter if is_written_without_spaces(c) => Class::Solo,
+        GeneralCategoryGroup::Letter if is_written_without_spaces(c) => CharClass::Solo,
         GeneralCategoryGroup::Number
             if is_written_without_spaces(c)
                 && c.general_category() != GeneralCategory::DecimalNumber =>
         {
-            Class::Solo
+            CharClass::Solo
         }
-        GeneralCategoryGroup::Letter => Class::Letter,
-        GeneralCategoryGroup::Number => Class::Digit,
-        GeneralCategoryGroup::Mark => Class::Mark,
-        _ => Class::Separator,
+        GeneralCategoryGroup::Letter => CharClass::Letter,
+        GeneralCategoryGroup::Number => CharClass::Digit,
+        GeneralCategoryGroup::Mark => CharClass::Mark,
+        _ => CharClass::Separator,
     }
 }
 

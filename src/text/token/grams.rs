@@ -3,7 +3,7 @@
 //! Spaces, hyphens, digits and punctuation vanish, so that split, joined and hyphenated words still agree:
 //! the tokenizer for text from scanners. A text of fewer than N letters gives one token of all it has.
 
-use super::chars::{Class, read_chars};
+use super::chars::{CharClass, read_chars};
 use crate::text::stream::{Span, Tokens};
 
 /// Appends the `length`-grams of `text`.
@@ -39,7 +39,7 @@ fn letters(text: &str) -> (String, Vec<Place>) {
     read_chars(text, 0, |c, class, start, end| {
         let at = letters.len();
         match (class, places.last_mut()) {
-            (Class::Letter | Class::Solo, _) => {
+            (CharClass::Letter | CharClass::Solo, _) => {
                 letters.push(c);
                 places.push(Place {
                     at,
@@ -50,7 +50,7 @@ fn letters(text: &str) -> (String, Vec<Place>) {
                     },
                 });
             }
-            (Class::Mark, Some(last))
+            (CharClass::Mark, Some(last))
                 if last.span.end as usize == start || last.span.start as usize == start =>
             {
                 letters.push(c);

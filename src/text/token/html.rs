@@ -14,7 +14,7 @@ use std::{borrow::Cow, ops::Range};
 
 use memchr::{memchr, memchr_iter, memchr3, memmem};
 
-use crate::{base::codec::empty, text::stream::Span};
+use crate::{base::codec::clear_buffer, text::stream::Span};
 
 /// The text of a page. A buffer is reused from document to document; besides the text it holds at most 32 bytes for each
 /// tag or entity.
@@ -40,9 +40,9 @@ impl Stripped {
     /// Replaces the text by that of `html`.
     pub fn strip(&mut self, html: &str) {
         let mut text = std::mem::take(&mut self.text).into_bytes();
-        empty(&mut text);
+        clear_buffer(&mut text);
         self.text = String::from_utf8(text).unwrap_or_default();
-        empty(&mut self.pieces);
+        clear_buffer(&mut self.pieces);
         let mut done = 0;
         for (markup, range) in (Scanner {
             html,

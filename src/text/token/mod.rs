@@ -12,7 +12,7 @@ mod plain;
 mod scheme_tokenizer;
 mod word;
 
-pub use chars::{Class, UNICODE, class_of};
+pub use chars::{CharClass, UNICODE, class_of};
 pub use plain::{PlainText, Tokenization, squeeze};
 pub use scheme_tokenizer::SchemeTokenizer;
 
@@ -144,7 +144,7 @@ impl Tokenizer {
     }
 
     /// Gives back large buffers.
-    pub fn give_back(&mut self) {
+    pub fn release_buffers(&mut self) {
         self.stripped.strip("");
     }
 

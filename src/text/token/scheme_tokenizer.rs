@@ -22,9 +22,9 @@ impl SchemeTokenizer {
     }
 
     /// Releases large buffers.
-    pub fn give_back(&mut self) {
+    pub fn release_buffers(&mut self) {
         if let Ok(tokenizer) = &mut self.tokenizer {
-            tokenizer.give_back();
+            tokenizer.release_buffers();
         }
     }
 

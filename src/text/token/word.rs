@@ -7,7 +7,7 @@
 //! Most text is ASCII, and for that there is a fast road; it gives the tokens that the general one would
 //! (a property test says so). A word that touches anything else is taken by the general road, from its start.
 
-use super::chars::{Class, is_stacker, read_chars};
+use super::chars::{CharClass, is_stacker, read_chars};
 use crate::text::stream::{Span, Tokens};
 
 /// Appends the words of `text`.
@@ -94,7 +94,7 @@ fn unicode_road(text: &str, at: usize, out: &mut Tokens) -> usize {
     let mut run = Run { out, open: None };
     let next = read_chars(text, at, |c, class, start, end| {
         run.see(c, class, start, end);
-        class != Class::Separator || !c.is_ascii()
+        class != CharClass::Separator || !c.is_ascii()
     });
     run.close();
     next
@@ -118,16 +118,18 @@ struct Open {
 }
 
 impl Run<'_> {
-    fn see(&mut self, c: char, class: Class, start: usize, end: usize) {
+    fn see(&mut self, c: char, class: CharClass, start: usize, end: usize) {
         match (class, &mut self.open) {
-            (Class::Ignorable, _) => {}
-            (Class::Letter | Class::Digit, Some(open)) if !open.is_solo => self.append(c, end),
-            (Class::Solo, Some(open)) if open.is_stacked => self.append(c, end),
-            (Class::Mark, Some(open)) if !open.has_apostrophe => self.append(c, end),
-            (Class::Apostrophe, Some(open)) if !open.is_solo && !open.has_apostrophe => {
+            (CharClass::Ignorable, _) => {}
+            (CharClass::Letter | CharClass::Digit, Some(open)) if !open.is_solo => {
+                self.append(c, end)
+            }
+            (CharClass::Solo, Some(open)) if open.is_stacked => self.append(c, end),
+            (CharClass::Mark, Some(open)) if !open.has_apostrophe => self.append(c, end),
+            (CharClass::Apostrophe, Some(open)) if !open.is_solo && !open.has_apostrophe => {
                 open.has_apostrophe = true
             }
-            (Class::Letter | Class::Digit | Class::Solo, _) => {
+            (CharClass::Letter | CharClass::Digit | CharClass::Solo, _) => {
                 self.close();
                 let span = Span {
                     start: start as u32,
@@ -135,13 +137,13 @@ impl Run<'_> {
                 };
                 self.open = Some(Open {
                     span,
-                    is_solo: class == Class::Solo,
+                    is_solo: class == CharClass::Solo,
                     is_stacked: false,
                     has_apostrophe: false,
                 });
                 self.append(c, end);
             }
-            (Class::Mark | Class::Apostrophe | Class::Separator, _) => self.close(),
+            (CharClass::Mark | CharClass::Apostrophe | CharClass::Separator, _) => self.close(),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{
     commands::{BlotOptions, Gathered, Settings, Stage, Watch, blot::ToBlots, run},
     index::{Index, View},
     similar::compare::{TokenSequence, append_trigrams},
-    text::{corpus::Item, stream::Span},
+    text::{corpus::InputDocument, stream::Span},
 };
 
 /// Reads documents.
@@ -43,7 +43,7 @@ impl Gathered for Read {
 impl Stage for ToSequences<'_> {
     type Out = Read;
 
-    fn take(&mut self, item: &Item<'_>, out: &mut Read) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut Read) -> Result<(), String> {
         let (tokens, hash) = self.blots.located(item)?;
         let (at, row) = indexed(self.index, item.id, hash)?;
         hash_tokens(tokens, None, &mut self.hashes);
@@ -54,8 +54,8 @@ impl Stage for ToSequences<'_> {
     }
 
     fn finish(&mut self, _: &mut Read) {
-        self.blots.give_back();
-        crate::base::codec::empty(&mut self.hashes);
+        self.blots.release_buffers();
+        crate::base::codec::clear_buffer(&mut self.hashes);
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     commands::{Gathered, Stage, blot::ToBlots},
     index::{Index, posting::Buckets},
     text::{
-        corpus::{Content, Item},
+        corpus::{Content, InputDocument},
         stream::Span,
     },
 };
@@ -65,7 +65,7 @@ impl Gathered for Read {
 impl Stage for ToTexts<'_> {
     type Out = Read;
 
-    fn take(&mut self, item: &Item<'_>, out: &mut Read) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut Read) -> Result<(), String> {
         let Self {
             blots,
             index,
@@ -117,9 +117,9 @@ impl Stage for ToTexts<'_> {
     }
 
     fn finish(&mut self, _: &mut Read) {
-        self.blots.give_back();
-        crate::base::codec::empty(&mut self.hashes);
-        crate::base::codec::empty(&mut self.ranks);
+        self.blots.release_buffers();
+        crate::base::codec::clear_buffer(&mut self.hashes);
+        crate::base::codec::clear_buffer(&mut self.ranks);
     }
 }
 

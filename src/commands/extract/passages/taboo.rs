@@ -7,7 +7,7 @@ use crate::{
     base::error::{Error, Result},
     blot,
     commands::{Beside, Gathered, Settings, Stage, Watch, blot::ToBlots, run},
-    text::corpus::{self, Item, Source},
+    text::corpus::{self, InputDocument, Source},
 };
 use std::path::PathBuf;
 
@@ -141,7 +141,7 @@ impl Stage for Collect {
     type Out = Collected;
     const IDS_ARE_UNIQUE: bool = false;
 
-    fn take(&mut self, item: &Item<'_>, out: &mut Collected) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut Collected) -> Result<(), String> {
         let (tokens, ..) = self.blots.parts(item)?;
         hash_tokens(tokens, None, &mut self.hashes);
         out.tokens.push([0; 8]);
@@ -157,7 +157,7 @@ impl Stage for Collect {
     }
 
     fn finish(&mut self, _: &mut Collected) {
-        self.blots.give_back();
-        crate::base::codec::empty(&mut self.hashes);
+        self.blots.release_buffers();
+        crate::base::codec::clear_buffer(&mut self.hashes);
     }
 }

@@ -160,7 +160,7 @@ impl<'i> Judge<'i> {
         }
         self.tokens.clear();
         self.blots.clear();
-        self.tokenize.give_back();
+        self.tokenize.release_buffers();
         Ok(judged)
     }
 

@@ -9,7 +9,7 @@ use std::{ffi::OsStr, path::Path};
 /// Why a file is left out: a format that this program does not read, or another reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum SkippedKind {
     Pdf,
     Docx,
     Odt,
@@ -68,7 +68,7 @@ enum Weight {
 use Weight::{Lost, Passed};
 
 struct Row {
-    kind: Kind,
+    kind: SkippedKind,
     name: &'static str,
     /// Bytes at an offset; any of them tells the kind.
     signatures: &'static [(usize, &'static [u8])],
@@ -78,7 +78,7 @@ struct Row {
 }
 
 const fn row(
-    kind: Kind,
+    kind: SkippedKind,
     name: &'static str,
     signatures: &'static [(usize, &'static [u8])],
     remedy: &'static str,
@@ -97,202 +97,244 @@ const AS_TEXT: &str = "save it as text, for example with pandoc -t plain";
 const UNPACK: &str = "unpack it first";
 const OCR: &str = "turn it into text, for example with tesseract";
 
-/// In the order of [`Kind`]. Zip files and what is made of them are told apart by what is inside, see [`of_zip`].
+/// In the order of [`SkippedKind`]. Zip files and what is made of them are told apart by what is inside, see [`of_zip`].
 const TABLE: [Row; 44] = [
     row(
-        Kind::Pdf,
+        SkippedKind::Pdf,
         "pdf",
         &[(0, b"%PDF-")],
         "convert it with pdftotext",
         Lost,
     ),
-    row(Kind::Docx, "docx", &[], AS_TEXT, Lost),
-    row(Kind::Odt, "odt", &[], AS_TEXT, Lost),
-    row(Kind::Epub, "epub", &[], AS_TEXT, Lost),
-    row(Kind::Pptx, "pptx", &[], "save it as text", Lost),
-    row(Kind::Odp, "odp", &[], "save it as text", Lost),
-    row(Kind::Xlsx, "xlsx", &[], "export it as NDJSON or text", Lost),
-    row(Kind::Ods, "ods", &[], "export it as NDJSON or text", Lost),
-    row(Kind::Zip, "zip", &[], UNPACK, Lost),
+    row(SkippedKind::Docx, "docx", &[], AS_TEXT, Lost),
+    row(SkippedKind::Odt, "odt", &[], AS_TEXT, Lost),
+    row(SkippedKind::Epub, "epub", &[], AS_TEXT, Lost),
+    row(SkippedKind::Pptx, "pptx", &[], "save it as text", Lost),
+    row(SkippedKind::Odp, "odp", &[], "save it as text", Lost),
     row(
-        Kind::Doc,
+        SkippedKind::Xlsx,
+        "xlsx",
+        &[],
+        "export it as NDJSON or text",
+        Lost,
+    ),
+    row(
+        SkippedKind::Ods,
+        "ods",
+        &[],
+        "export it as NDJSON or text",
+        Lost,
+    ),
+    row(SkippedKind::Zip, "zip", &[], UNPACK, Lost),
+    row(
+        SkippedKind::Doc,
         "doc, xls or ppt",
         &[(0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")],
         "save it as text",
         Lost,
     ),
-    row(Kind::Rtf, "rtf", &[(0, b"{\\rtf")], AS_TEXT, Lost),
+    row(SkippedKind::Rtf, "rtf", &[(0, b"{\\rtf")], AS_TEXT, Lost),
     row(
-        Kind::Ipynb,
+        SkippedKind::Ipynb,
         "ipynb",
         &[],
         "convert it with jupyter nbconvert, or read it as it is with --records text",
         Lost,
     ),
     row(
-        Kind::Csv,
+        SkippedKind::Csv,
         "csv",
         &[],
         "convert it to NDJSON, or choose --records lines or text",
         Lost,
     ),
     row(
-        Kind::Tsv,
+        SkippedKind::Tsv,
         "tsv",
         &[],
         "convert it to NDJSON, or choose --records lines or text",
         Lost,
     ),
     row(
-        Kind::JsonArray,
+        SkippedKind::JsonArray,
         "json array",
         &[],
         "convert it to NDJSON with jq -c '.[]', or choose --records text",
         Lost,
     ),
     row(
-        Kind::Parquet,
+        SkippedKind::Parquet,
         "parquet",
         &[(0, b"PAR1")],
         "convert it to NDJSON",
         Lost,
     ),
     row(
-        Kind::Arrow,
+        SkippedKind::Arrow,
         "arrow",
         &[(0, b"ARROW1\0")],
         "convert it to NDJSON",
         Lost,
     ),
     row(
-        Kind::Avro,
+        SkippedKind::Avro,
         "avro",
         &[(0, b"Obj\x01")],
         "convert it to NDJSON",
         Lost,
     ),
     row(
-        Kind::Sqlite,
+        SkippedKind::Sqlite,
         "sqlite",
         &[(0, b"SQLite format 3\0")],
         "export it as NDJSON",
         Lost,
     ),
     row(
-        Kind::Warc,
+        SkippedKind::Warc,
         "warc",
         &[(0, b"WARC/0."), (0, b"WARC/1.")],
         "convert it to NDJSON, a document a record",
         Lost,
     ),
-    row(Kind::Tar, "tar", &[(257, b"ustar")], UNPACK, Lost),
+    row(SkippedKind::Tar, "tar", &[(257, b"ustar")], UNPACK, Lost),
     row(
-        Kind::Xz,
+        SkippedKind::Xz,
         "xz",
         &[(0, b"\xfd7zXZ\0")],
         "unpack it with xz -d",
         Lost,
     ),
-    row(Kind::Bzip2, "bzip2", &[], "unpack it with bzip2 -d", Lost),
     row(
-        Kind::Lz4,
+        SkippedKind::Bzip2,
+        "bzip2",
+        &[],
+        "unpack it with bzip2 -d",
+        Lost,
+    ),
+    row(
+        SkippedKind::Lz4,
         "lz4",
         &[(0, b"\x04\x22\x4d\x18")],
         "unpack it with lz4 -d",
         Lost,
     ),
     row(
-        Kind::Lzip,
+        SkippedKind::Lzip,
         "lzip",
         &[(0, b"LZIP\x01")],
         "unpack it with lzip -d",
         Lost,
     ),
     row(
-        Kind::Compress,
+        SkippedKind::Compress,
         "compress",
         &[(0, b"\x1f\x9d")],
         "unpack it with uncompress",
         Lost,
     ),
     row(
-        Kind::SevenZip,
+        SkippedKind::SevenZip,
         "7z",
         &[(0, b"7z\xbc\xaf\x27\x1c")],
         UNPACK,
         Lost,
     ),
-    row(Kind::Rar, "rar", &[(0, b"Rar!\x1a\x07")], UNPACK, Lost),
-    row(Kind::Png, "png", &[(0, b"\x89PNG\r\n\x1a\n")], OCR, Lost),
-    row(Kind::Jpeg, "jpeg", &[(0, b"\xff\xd8\xff")], OCR, Lost),
     row(
-        Kind::Gif,
+        SkippedKind::Rar,
+        "rar",
+        &[(0, b"Rar!\x1a\x07")],
+        UNPACK,
+        Lost,
+    ),
+    row(
+        SkippedKind::Png,
+        "png",
+        &[(0, b"\x89PNG\r\n\x1a\n")],
+        OCR,
+        Lost,
+    ),
+    row(
+        SkippedKind::Jpeg,
+        "jpeg",
+        &[(0, b"\xff\xd8\xff")],
+        OCR,
+        Lost,
+    ),
+    row(
+        SkippedKind::Gif,
         "gif",
         &[(0, b"GIF87a"), (0, b"GIF89a")],
         OCR,
         Lost,
     ),
     row(
-        Kind::Tiff,
+        SkippedKind::Tiff,
         "tiff",
         &[(0, b"II*\0"), (0, b"MM\0*")],
         OCR,
         Lost,
     ),
-    row(Kind::Webp, "webp", &[], OCR, Lost),
+    row(SkippedKind::Webp, "webp", &[], OCR, Lost),
     row(
-        Kind::Djvu,
+        SkippedKind::Djvu,
         "djvu",
         &[(0, b"AT&TFORM")],
         "convert it with djvutxt",
         Lost,
     ),
     row(
-        Kind::Utf16,
+        SkippedKind::Utf16,
         "UTF-16",
         &[],
         "convert it with iconv -f UTF-16 -t UTF-8",
         Lost,
     ),
     row(
-        Kind::Utf32,
+        SkippedKind::Utf32,
         "UTF-32",
         &[(0, b"\xff\xfe\0\0"), (0, b"\0\0\xfe\xff")],
         "convert it with iconv -f UTF-32 -t UTF-8",
         Lost,
     ),
     row(
-        Kind::NotUtf8,
+        SkippedKind::NotUtf8,
         "not UTF-8",
         &[],
         "convert it with iconv, or read it as it is with --lossy",
         Lost,
     ),
     row(
-        Kind::TooLarge,
+        SkippedKind::TooLarge,
         "too large",
         &[],
         "raise --max-document, or split it",
         Lost,
     ),
-    row(Kind::Unreadable, "unreadable", &[], "", Lost),
+    row(SkippedKind::Unreadable, "unreadable", &[], "", Lost),
     row(
-        Kind::Executable,
+        SkippedKind::Executable,
         "executable",
         &[(0, b"\x7fELF")],
         "",
         Passed,
     ),
-    row(Kind::UnknownBinary, "unknown binary", &[], "", Passed),
-    row(Kind::Hidden, "hidden", &[], "", Passed),
-    row(Kind::Link, "symbolic link", &[], "", Passed),
-    row(Kind::Special, "not a regular file", &[], "", Passed),
+    row(
+        SkippedKind::UnknownBinary,
+        "unknown binary",
+        &[],
+        "",
+        Passed,
+    ),
+    row(SkippedKind::Hidden, "hidden", &[], "", Passed),
+    row(SkippedKind::Link, "symbolic link", &[], "", Passed),
+    row(SkippedKind::Special, "not a regular file", &[], "", Passed),
 ];
 
 /// How much of a file is looked at to tell what it is.
 pub const HEAD_BYTES: usize = 8192;
 
-impl Kind {
+impl SkippedKind {
     fn row(self) -> &'static Row {
         &TABLE[self as usize]
     }
@@ -331,14 +373,14 @@ impl Kind {
 }
 
 /// Kinds that take more than a fixed run of bytes to tell.
-fn of_form(head: &[u8], name: &Path) -> Option<Kind> {
+fn of_form(head: &[u8], name: &Path) -> Option<SkippedKind> {
     match head {
         [b'P', b'K', 3, 4, ..] => Some(of_zip(head, name)),
-        [b'P', b'K', 5, 6, ..] => Some(Kind::Zip),
+        [b'P', b'K', 5, 6, ..] => Some(SkippedKind::Zip),
         [b'B', b'Z', b'h', b'1'..=b'9', rest @ ..]
             if rest.starts_with(b"1AY&SY") || rest.starts_with(b"\x17rE8P\x90") =>
         {
-            Some(Kind::Bzip2)
+            Some(SkippedKind::Bzip2)
         }
         [
             b'R',
@@ -354,15 +396,15 @@ fn of_form(head: &[u8], name: &Path) -> Option<Kind> {
             b'B',
             b'P',
             ..,
-        ] => Some(Kind::Webp),
-        [b'M', b'Z', ..] if is_binary(head) => Some(Kind::Executable),
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some(Kind::Utf16),
+        ] => Some(SkippedKind::Webp),
+        [b'M', b'Z', ..] if is_binary(head) => Some(SkippedKind::Executable),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some(SkippedKind::Utf16),
         _ => of_zeros(head),
     }
 }
 
 /// UTF-16 and UTF-32 without a byte-order mark: most characters of most scripts have their zero bytes in the same places.
-fn of_zeros(head: &[u8]) -> Option<Kind> {
+fn of_zeros(head: &[u8]) -> Option<SkippedKind> {
     const FEWEST: usize = 8;
     if !head.contains(&0) {
         return None;
@@ -381,7 +423,7 @@ fn of_zeros(head: &[u8]) -> Option<Kind> {
         is_never_zero(of_four[text]) && rest.iter().all(|&at| is_mostly_zero(of_four[at]))
     };
     if is_utf32(0, [1, 2, 3]) || is_utf32(3, [0, 1, 2]) {
-        return Some(Kind::Utf32);
+        return Some(SkippedKind::Utf32);
     }
     let (even, odd) = (zeros(2, 0), zeros(2, 1));
     // Data in words of 16 bits have many small numbers, text has few control characters.
@@ -392,11 +434,11 @@ fn of_zeros(head: &[u8]) -> Option<Kind> {
     };
     let is_utf16 = (is_mostly_zero(odd) && is_never_zero(even) && letters(0))
         || (is_mostly_zero(even) && is_never_zero(odd) && letters(1));
-    is_utf16.then_some(Kind::Utf16)
+    is_utf16.then_some(SkippedKind::Utf16)
 }
 
 /// What is in a zip file, by its first entries: OpenDocument and EPUB start with their media type, Office files have folders of fixed names.
-fn of_zip(head: &[u8], name: &Path) -> Kind {
+fn of_zip(head: &[u8], name: &Path) -> SkippedKind {
     const NAME_AT: usize = 30;
     let length = |at: usize| {
         usize::from(head.get(at).copied().unwrap_or(0))
@@ -411,11 +453,11 @@ fn of_zip(head: &[u8], name: &Path) -> Kind {
         const OPEN_DOCUMENT: &[u8] = b"application/vnd.oasis.opendocument.";
         let of_document = media_type.strip_prefix(OPEN_DOCUMENT).unwrap_or_default();
         return match () {
-            () if media_type.starts_with(b"application/epub+zip") => Kind::Epub,
-            () if of_document.starts_with(b"spreadsheet") => Kind::Ods,
-            () if of_document.starts_with(b"presentation") => Kind::Odp,
-            () if of_document.starts_with(b"text") => Kind::Odt,
-            () => Kind::Zip,
+            () if media_type.starts_with(b"application/epub+zip") => SkippedKind::Epub,
+            () if of_document.starts_with(b"spreadsheet") => SkippedKind::Ods,
+            () if of_document.starts_with(b"presentation") => SkippedKind::Odp,
+            () if of_document.starts_with(b"text") => SkippedKind::Odt,
+            () => SkippedKind::Zip,
         };
     }
     let named = |folder: &[u8]| memchr::memmem::find(head, folder).is_some();
@@ -423,24 +465,24 @@ fn of_zip(head: &[u8], name: &Path) -> Kind {
         || first.starts_with(b"_rels/")
         || first.starts_with(b"docProps/");
     match extension(name).as_deref() {
-        _ if named(b"word/") => Kind::Docx,
-        _ if named(b"ppt/") => Kind::Pptx,
-        _ if named(b"xl/") => Kind::Xlsx,
-        Some("docx") if is_office => Kind::Docx,
-        Some("pptx") if is_office => Kind::Pptx,
-        Some("xlsx") if is_office => Kind::Xlsx,
-        _ => Kind::Zip,
+        _ if named(b"word/") => SkippedKind::Docx,
+        _ if named(b"ppt/") => SkippedKind::Pptx,
+        _ if named(b"xl/") => SkippedKind::Xlsx,
+        Some("docx") if is_office => SkippedKind::Docx,
+        Some("pptx") if is_office => SkippedKind::Pptx,
+        Some("xlsx") if is_office => SkippedKind::Xlsx,
+        _ => SkippedKind::Zip,
     }
 }
 
 /// Text that is more than a text, by its name.
-fn of_name(head: &[u8], name: &Path) -> Option<Kind> {
+fn of_name(head: &[u8], name: &Path) -> Option<SkippedKind> {
     let head = head.strip_prefix(BOM).unwrap_or(head).trim_ascii_start();
     match extension(name)?.as_str() {
-        "csv" => Some(Kind::Csv),
-        "tsv" => Some(Kind::Tsv),
-        "ipynb" if head.starts_with(b"{") => Some(Kind::Ipynb),
-        "json" if is_array_of_objects(head) => Some(Kind::JsonArray),
+        "csv" => Some(SkippedKind::Csv),
+        "tsv" => Some(SkippedKind::Tsv),
+        "ipynb" if head.starts_with(b"{") => Some(SkippedKind::Ipynb),
+        "json" if is_array_of_objects(head) => Some(SkippedKind::JsonArray),
         _ => None,
     }
 }
@@ -495,8 +537,8 @@ mod tests {
         }
     }
 
-    fn of(head: &[u8], name: &str) -> Option<Kind> {
-        Kind::of(head, Path::new(name), None)
+    fn of(head: &[u8], name: &str) -> Option<SkippedKind> {
+        SkippedKind::of(head, Path::new(name), None)
     }
 
     #[test]
@@ -528,17 +570,17 @@ mod tests {
                 .collect::<Vec<u8>>()
         };
         for order in [u16::to_le_bytes, u16::to_be_bytes] {
-            assert_eq!(of(&wide(order), "a.txt"), Some(Kind::Utf16));
+            assert_eq!(of(&wide(order), "a.txt"), Some(SkippedKind::Utf16));
             assert_eq!(
                 of(&[order(0xfeff).to_vec(), wide(order)].concat(), "a.txt"),
-                Some(Kind::Utf16)
+                Some(SkippedKind::Utf16)
             );
         }
         for order in [u32::to_le_bytes, u32::to_be_bytes] {
-            assert_eq!(of(&wider(order), "a.txt"), Some(Kind::Utf32));
+            assert_eq!(of(&wider(order), "a.txt"), Some(SkippedKind::Utf32));
             assert_eq!(
                 of(&[order(0xfeff).to_vec(), wider(order)].concat(), "a.txt"),
-                Some(Kind::Utf32)
+                Some(SkippedKind::Utf32)
             );
         }
     }
@@ -554,14 +596,14 @@ mod tests {
         ] {
             assert!(of(head, name).is_some(), "{name}");
             assert_eq!(
-                Kind::of(head, Path::new(name), Some(Records::Text)),
+                SkippedKind::of(head, Path::new(name), Some(Records::Text)),
                 None,
                 "{name}"
             );
         }
         assert_eq!(
-            Kind::of(b"PK\x03\x04\0\0\0", Path::new("a"), Some(Records::Text)),
-            Some(Kind::Zip)
+            SkippedKind::of(b"PK\x03\x04\0\0\0", Path::new("a"), Some(Records::Text)),
+            Some(SkippedKind::Zip)
         );
     }
 }

@@ -22,20 +22,20 @@ const PAGE_HASHES: usize = 256;
 const HASH_BYTES: usize = 16;
 
 /// A set of ids.
-pub struct SeenIds {
+pub struct IdSet {
     fresh: HashSet<u128, BuildHasherDefault<Taken>>,
     fresh_limit: usize,
     /// Levels fall from first to last.
     runs: Vec<Run>,
 }
 
-impl Default for SeenIds {
+impl Default for IdSet {
     fn default() -> Self {
         Self::with_limit(FRESH)
     }
 }
 
-impl SeenIds {
+impl IdSet {
     fn with_limit(fresh_limit: usize) -> Self {
         Self {
             fresh: HashSet::default(),
@@ -218,9 +218,9 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_set(ids in prop::collection::vec(0_u32..400, 0..2000), limit in 1_usize..60) {
-            let (mut seen, mut simple) = (SeenIds::with_limit(limit), HashSet::new());
+            let (mut seen, mut simple) = (IdSet::with_limit(limit), HashSet::new());
             for id in ids {
-                let hash = SeenIds::hash(&id.to_string());
+                let hash = IdSet::hash(&id.to_string());
                 prop_assert_eq!(seen.insert(hash).unwrap(), simple.insert(hash));
             }
         }
@@ -228,8 +228,8 @@ mod tests {
 
     #[test]
     fn runs_of_many_pages_are_searched() {
-        let mut seen = SeenIds::with_limit(700);
-        let hashes: Vec<_> = (0..5000).map(|id| SeenIds::hash(&id.to_string())).collect();
+        let mut seen = IdSet::with_limit(700);
+        let hashes: Vec<_> = (0..5000).map(|id| IdSet::hash(&id.to_string())).collect();
         for _ in 0..2 {
             assert!(
                 hashes

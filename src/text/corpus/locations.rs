@@ -5,12 +5,14 @@
 
 use super::{
     Options, Source,
-    account::Flaw,
-    beneath::open_beneath,
+    account::SkippedInput,
     chunk::{Chunk, Container, Layout},
-    item::{Content, Item, RecordLimits, ensure_utf8, read_fasta, read_open_text},
-    kind::BOM,
+    document_reader::{
+        Content, InputDocument, RecordLimits, ensure_utf8, read_fasta, read_open_text,
+    },
     lines::{LineReader, RawLine},
+    open_beneath::open_beneath,
+    skipped_kind::BOM,
     unpack::Packing,
 };
 use crate::{
@@ -28,7 +30,7 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Memory: some forty bytes for each document that is wanted, and the names of the files.
-pub struct Places {
+pub struct DocumentLocations {
     of: HashMap<u64, At>,
     files: Vec<Holder>,
     spool: File,
@@ -51,7 +53,7 @@ struct Holder {
     is_spooled: bool,
 }
 
-impl Places {
+impl DocumentLocations {
     /// Finds all documents of a corpus that are wanted, by their ids. Of several with one id the first counts.
     pub fn find(
         options: &Options,
@@ -136,7 +138,7 @@ impl Places {
 }
 
 struct Finder {
-    places: Places,
+    places: DocumentLocations,
     spool: BufWriter<File>,
     spooled: u64,
     lines: LineReader,
@@ -199,7 +201,7 @@ impl Finder {
                 self.places.problems.push(problem);
                 Ok(())
             }
-            Chunk::LeftOut(left) => {
+            Chunk::Skipped(left) => {
                 self.places
                     .problems
                     .extend(left.is_error().then_some(left.problem));
@@ -238,13 +240,13 @@ impl Finder {
             &mut |found| match (&taken, found) {
                 (
                     Ok(()),
-                    Ok(Item {
+                    Ok(InputDocument {
                         id,
                         content: Content::Text(text),
                         ..
                     }),
                 ) => taken = self.take_sequence(of, id, text, is_wanted),
-                (Ok(()), Err(Flaw::Problem(problem))) => self.places.problems.push(problem),
+                (Ok(()), Err(SkippedInput::Problem(problem))) => self.places.problems.push(problem),
                 _ => {}
             },
         );
@@ -416,7 +418,7 @@ mod tests {
             relative: true,
             ..Options::of_files(vec![directory.path().to_owned()])
         };
-        let places = Places::find(&options, |id| Ok(id != "m7")).unwrap();
+        let places = DocumentLocations::find(&options, |id| Ok(id != "m7")).unwrap();
         let text = |id: &str| places.text(id).unwrap();
         for (id, expected) in [
             ("one", "first"),

@@ -3,7 +3,7 @@
 use std::io;
 
 /// Takes the bytes of a record.
-pub trait Out {
+pub trait RecordOutput {
     /// Where to append.
     fn buffer(&mut self) -> &mut Vec<u8>;
 
@@ -22,7 +22,7 @@ pub trait Out {
     }
 }
 
-impl Out for Vec<u8> {
+impl RecordOutput for Vec<u8> {
     fn buffer(&mut self) -> &mut Vec<u8> {
         self
     }
@@ -71,7 +71,7 @@ impl<F: FnMut(&[u8]) -> io::Result<()>> Pieces<F> {
     }
 }
 
-impl<F: FnMut(&[u8]) -> io::Result<()>> Out for Pieces<F> {
+impl<F: FnMut(&[u8]) -> io::Result<()>> RecordOutput for Pieces<F> {
     fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }

@@ -2,22 +2,22 @@
 
 use super::{
     Options, Records,
-    account::{Account, Flaw, LeftOut, Textless, too_large},
+    account::{Account, RecordWithoutText, SkippedFile, SkippedInput, too_large},
     chunk::{Chunk, Container, Layout},
-    kind::{HEAD_BYTES, Kind, inner_name, is_binary},
+    skipped_kind::{HEAD_BYTES, SkippedKind, inner_name, is_binary},
     unpack::{Packing, decoder, read_bounded},
-    walk::Entry,
+    walk::FileEntry,
 };
 use crate::{
     base::{
-        codec::empty,
+        codec::clear_buffer,
         error::{Error, Place, Problem, Result},
     },
     text::{
         scheme::BlotScheme,
         stream::{
-            Block, BlotCodec, Blots, Header, Kind as StreamKind, Line, LineParser, Parsed,
-            PrintCodec, Printed, TokenCodec, Tokens, field_names, parse_record,
+            BlotCodec, Blots, Header, Line, LineParser, Parsed, PrintCodec, Printed, StreamBlock,
+            StreamKind, TokenCodec, Tokens, field_names, parse_record,
         },
     },
 };
@@ -30,7 +30,7 @@ use std::{
 
 /// One document, as text or already tokenised or blotted by another program.
 #[derive(Debug)]
-pub struct Item<'a> {
+pub struct InputDocument<'a> {
     pub id: &'a str,
     pub file: &'a Arc<str>,
     /// Where a file holds many documents.
@@ -49,7 +49,7 @@ pub enum Content<'a> {
     Print(Printed),
 }
 
-impl Item<'_> {
+impl InputDocument<'_> {
     pub fn place(&self) -> Place {
         self.line.map_or_else(
             || Place::file(self.file.clone()),
@@ -59,10 +59,10 @@ impl Item<'_> {
 }
 
 /// Takes documents, and what was found instead, in order.
-pub type Visit<'v> = dyn FnMut(Result<Item<'_>, Flaw>) + 'v;
+pub type Visit<'v> = dyn FnMut(Result<InputDocument<'_>, SkippedInput>) + 'v;
 
 /// Reads chunks; owns the buffers that are used again and again.
-pub struct Reader {
+pub struct DocumentReader {
     fields: LineParser,
     records: Option<Records>,
     lossy: bool,
@@ -79,10 +79,10 @@ const SNIFF_BYTES: u64 = 1 << 20;
 /// Where the text of a file is now, or why there is none.
 enum Loaded {
     Text(Packing),
-    LeftOut(LeftOut),
+    Skipped(SkippedFile),
 }
 
-impl Reader {
+impl DocumentReader {
     pub fn new(options: &Options) -> Self {
         Self {
             fields: options.fields.clone(),
@@ -101,7 +101,7 @@ impl Reader {
         let files = match &chunk {
             Chunk::Opened(_) | Chunk::Whole { .. } => 1,
             Chunk::Files(entries) => entries.len() as u64,
-            Chunk::Records { .. } | Chunk::Block { .. } | Chunk::Problem(_) | Chunk::LeftOut(_) => {
+            Chunk::Records { .. } | Chunk::Block { .. } | Chunk::Problem(_) | Chunk::Skipped(_) => {
                 0
             }
         };
@@ -129,8 +129,8 @@ impl Reader {
                 id,
                 file,
                 mut bytes,
-            } => match Kind::of(&bytes, Path::new(""), self.records) {
-                Some(kind) => visit(Err(Flaw::LeftOut(LeftOut::new(
+            } => match SkippedKind::of(&bytes, Path::new(""), self.records) {
+                Some(kind) => visit(Err(SkippedInput::File(SkippedFile::new(
                     file,
                     kind,
                     Packing::Plain,
@@ -145,18 +145,18 @@ impl Reader {
             } => self.read_records(&of, first_line, bytes, visit)?,
             Chunk::Block { of, block } => self.read_block(&of, &block, visit)?,
             Chunk::Problem(problem) => visit(Err(problem.into())),
-            Chunk::LeftOut(left) => visit(Err(Flaw::LeftOut(left))),
+            Chunk::Skipped(left) => visit(Err(SkippedInput::File(left))),
         }
         Ok(())
     }
 
-    fn read_file(&mut self, entry: &Entry, visit: &mut Visit<'_>) {
+    fn read_file(&mut self, entry: &FileEntry, visit: &mut Visit<'_>) {
         match entry.open().and_then(|file| self.load(entry, file)) {
             Err(error) => {
                 let problem = Problem::new(Place::path(&entry.path), error.to_string());
-                visit(Err(Flaw::LeftOut(LeftOut::unreadable(problem))));
+                visit(Err(SkippedInput::File(SkippedFile::unreadable(problem))));
             }
-            Ok(Loaded::LeftOut(left)) => visit(Err(Flaw::LeftOut(left))),
+            Ok(Loaded::Skipped(left)) => visit(Err(SkippedInput::File(left))),
             Ok(Loaded::Text(packing)) => {
                 let bytes = if packing == Packing::Plain {
                     &mut self.file_bytes
@@ -166,14 +166,14 @@ impl Reader {
                 visit_file(&entry.id, &entry.name(), bytes, self.lossy, visit);
             }
         }
-        empty(&mut self.file_bytes);
-        empty(&mut self.unpacked);
+        clear_buffer(&mut self.file_bytes);
+        clear_buffer(&mut self.unpacked);
     }
 
     /// Reads a file that is one document, unless its head shows that it is none or it is too large.
     ///
     /// Memory: the document, and a MiB of a packed file.
-    fn load(&mut self, entry: &Entry, mut file: File) -> io::Result<Loaded> {
+    fn load(&mut self, entry: &FileEntry, mut file: File) -> io::Result<Loaded> {
         self.file_bytes.clear();
         let is_small = entry.bytes <= SNIFF_BYTES;
         let expected = if is_small {
@@ -193,7 +193,7 @@ impl Reader {
             return self.unpack(entry, packing, file);
         }
         if let Some(left) = self.look(entry, packing, &self.file_bytes) {
-            return Ok(Loaded::LeftOut(left));
+            return Ok(Loaded::Skipped(left));
         }
         let is_too_large = entry.bytes > self.max_document
             || !(has_ended && is_small) && {
@@ -203,7 +203,7 @@ impl Reader {
             };
         Ok(
             if is_too_large || self.file_bytes.len() as u64 > self.max_document {
-                Loaded::LeftOut(LeftOut::too_large(entry.name(), self.max_document))
+                Loaded::Skipped(SkippedFile::too_large(entry.name(), self.max_document))
             } else {
                 Loaded::Text(packing)
             },
@@ -211,7 +211,7 @@ impl Reader {
     }
 
     /// Unpacks a file of which the head was read; the rest is never in memory as it is packed.
-    fn unpack(&mut self, entry: &Entry, packing: Packing, rest: File) -> io::Result<Loaded> {
+    fn unpack(&mut self, entry: &FileEntry, packing: Packing, rest: File) -> io::Result<Loaded> {
         self.unpacked.clear();
         let mut unpacked = std::mem::take(&mut self.unpacked);
         let mut input = decoder(BufReader::new(self.file_bytes.chain(rest)), packing)?;
@@ -220,19 +220,19 @@ impl Reader {
             .take(HEAD_BYTES as u64)
             .read_to_end(&mut unpacked)?;
         let loaded = match self.look(entry, packing, &unpacked) {
-            Some(left) => Loaded::LeftOut(left),
+            Some(left) => Loaded::Skipped(left),
             None if read_bounded(input, self.max_document, &mut unpacked)? => Loaded::Text(packing),
-            None => Loaded::LeftOut(LeftOut::too_large(entry.name(), self.max_document)),
+            None => Loaded::Skipped(SkippedFile::too_large(entry.name(), self.max_document)),
         };
         self.unpacked = unpacked;
         Ok(loaded)
     }
 
     /// Why a file is left out, if its first bytes show a reason. One that was named is read although it looks binary.
-    fn look(&self, entry: &Entry, within: Packing, head: &[u8]) -> Option<LeftOut> {
-        let unknown = || (!entry.is_named && is_binary(head)).then_some(Kind::UnknownBinary);
-        let kind = Kind::of(head, inner_name(&entry.path), self.records).or_else(unknown)?;
-        Some(LeftOut::new(entry.name(), kind, within, entry.is_named))
+    fn look(&self, entry: &FileEntry, within: Packing, head: &[u8]) -> Option<SkippedFile> {
+        let unknown = || (!entry.is_named && is_binary(head)).then_some(SkippedKind::UnknownBinary);
+        let kind = SkippedKind::of(head, inner_name(&entry.path), self.records).or_else(unknown)?;
+        Some(SkippedFile::new(entry.name(), kind, within, entry.is_named))
     }
 
     fn read_records(
@@ -278,7 +278,8 @@ impl Reader {
     }
 
     fn read_line(&mut self, of: &Container, number: u64, line: &mut [u8], visit: &mut Visit<'_>) {
-        let problem = |what: String| Flaw::from(Problem::new(Place::line(&of.file, number), what));
+        let problem =
+            |what: String| SkippedInput::from(Problem::new(Place::line(&of.file, number), what));
         // A record of ours may well be longer than its document.
         let most_bytes = if of.header.is_some() {
             u64::MAX
@@ -295,7 +296,7 @@ impl Reader {
                 .and_then(|line| ensure_belongs(header, line)),
             None => self.fields.parse(line, &mut self.tokens, &mut self.blots),
         };
-        let item = |id, bytes, hash, content| Item {
+        let item = |id, bytes, hash, content| InputDocument {
             id,
             file: &of.file,
             line: Some(number),
@@ -306,7 +307,7 @@ impl Reader {
         match parsed {
             Err(what) if what == self.fields.no_text() => {
                 let (place, fields) = (Place::line(&of.file, number), field_names(line));
-                visit(Err(Flaw::Textless(Textless {
+                visit(Err(SkippedInput::NoText(RecordWithoutText {
                     place,
                     what,
                     fields,
@@ -350,7 +351,12 @@ impl Reader {
         }
     }
 
-    fn read_block(&mut self, of: &Container, block: &Block, visit: &mut Visit<'_>) -> Result<()> {
+    fn read_block(
+        &mut self,
+        of: &Container,
+        block: &StreamBlock,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
         let damaged = |what: String| {
             Error::damaged(
                 block.place.clone(),
@@ -387,7 +393,7 @@ impl Reader {
                     (record, Content::Print(printed))
                 }
             };
-            visit(Ok(Item {
+            visit(Ok(InputDocument {
                 id: record.doc,
                 file: &of.file,
                 line: None,
@@ -485,7 +491,10 @@ fn read_some(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
 /// A file that is one document.
 fn visit_file(id: &str, file: &Arc<str>, bytes: &mut [u8], lossy: bool, visit: &mut Visit<'_>) {
     match ensure_utf8(bytes, lossy) {
-        Err(what) => visit(Err(Flaw::LeftOut(LeftOut::not_utf8(file.clone(), what)))),
+        Err(what) => visit(Err(SkippedInput::File(SkippedFile::not_utf8(
+            file.clone(),
+            what,
+        )))),
         Ok(()) => visit_text(id, file, None, bytes, visit),
     }
 }
@@ -508,7 +517,7 @@ fn visit_line(
 /// A document whose bytes were found to be UTF-8.
 fn visit_text(id: &str, file: &Arc<str>, line: Option<u64>, bytes: &[u8], visit: &mut Visit<'_>) {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
-    visit(Ok(Item {
+    visit(Ok(InputDocument {
         id,
         file,
         line,
@@ -525,13 +534,13 @@ pub fn read_text(path: &Path, options: &Options) -> io::Result<String> {
 
 /// The same of a file that is open. Never reads more than the largest document may have.
 pub fn read_open_text(file: File, path: &Path, options: &Options) -> io::Result<String> {
-    let entry = Entry::of_open(path, &file)?;
-    let mut reader = Reader {
+    let entry = FileEntry::of_open(path, &file)?;
+    let mut reader = DocumentReader {
         records: Some(Records::Text),
-        ..Reader::new(options)
+        ..DocumentReader::new(options)
     };
     let mut bytes = match reader.load(&entry, file)? {
-        Loaded::LeftOut(left) => return Err(io::Error::other(left.problem.what)),
+        Loaded::Skipped(left) => return Err(io::Error::other(left.problem.what)),
         Loaded::Text(Packing::Plain) => reader.file_bytes,
         Loaded::Text(_) => reader.unpacked,
     };
@@ -556,7 +565,7 @@ pub fn ensure_utf8(bytes: &mut [u8], lossy: bool) -> Result<(), String> {
         return Err(format!(
             "not UTF-8 at byte {}; {}",
             error.valid_up_to(),
-            Kind::NotUtf8.remedy()
+            SkippedKind::NotUtf8.remedy()
         ));
     }
     let mut at = error.valid_up_to();

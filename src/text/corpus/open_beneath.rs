@@ -121,7 +121,7 @@ fn is_link(directory: &OwnedFd, part: Component<'_>) -> bool {
 }
 
 /// A file that an id names.
-pub struct Named {
+pub struct FileBeneath {
     pub root: PathBuf,
     /// The way from the root.
     pub name: PathBuf,
@@ -130,7 +130,7 @@ pub struct Named {
 
 /// The file that an id names below the first of some directories that has it: the id is its path from there, or begins with the directory. If there is none, the path and
 /// why it is not opened; that it leads out of the directory counts more than that it is not there.
-pub fn find_beneath(roots: &[PathBuf], id: &str) -> Result<Named, (PathBuf, io::Error)> {
+pub fn find_beneath(roots: &[PathBuf], id: &str) -> Result<FileBeneath, (PathBuf, io::Error)> {
     let ways = |root: &PathBuf| {
         [Some(Path::new(id)), Path::new(id).strip_prefix(root).ok()]
             .map(|way| way.map(Path::to_owned))
@@ -140,7 +140,7 @@ pub fn find_beneath(roots: &[PathBuf], id: &str) -> Result<Named, (PathBuf, io::
         for name in ways(root).into_iter().flatten() {
             match open_beneath(root, &name) {
                 Ok(file) => {
-                    return Ok(Named {
+                    return Ok(FileBeneath {
                         root: root.clone(),
                         name,
                         file,
