@@ -15,9 +15,12 @@ fishdir     ?= $(datarootdir)/fish/vendor_completions.d
 CARGO            ?= cargo
 INSTALL          ?= install
 CARGO_TARGET_DIR ?= target
+# The Cargo profile of the programs: release builds fast, dist takes longer and is for packages.
+PROFILE          ?= release
 
 BINARIES := $(sort $(notdir $(basename $(wildcard src/bin/*.rs))))
-BUILT    := $(BINARIES:%=$(CARGO_TARGET_DIR)/release/%)
+OUT      := $(CARGO_TARGET_DIR)/$(PROFILE)
+BUILT    := $(BINARIES:%=$(OUT)/%)
 SOURCES  := Cargo.toml Cargo.lock $(shell find src -type f)
 # man/NAME.1 are printed by the programs; the other sections are written by hand.
 PAGES_1  := $(BINARIES:%=man/%.1)
@@ -32,7 +35,7 @@ build: $(BUILT)                         ## the programs, optimised
 
 # Cargo knows what to rebuild; the prerequisites only spare `sudo make install` the need to ask it.
 $(BUILT) &: $(SOURCES)
-	$(CARGO) build --release --locked --bins
+	$(CARGO) build --profile $(PROFILE) --locked --bins
 	@touch $(BUILT)
 
 demo: | deps-build                      ## find the copies in testdata/corpus
@@ -46,7 +49,7 @@ install: $(BUILT) $(PAGES_1)            ## programs, man pages and completions, 
 	$(if $(PAGES_5),$(INSTALL) -m 644 $(PAGES_5) $(DESTDIR)$(mandir)/man5)
 	$(if $(PAGES_7),$(INSTALL) -m 644 $(PAGES_7) $(DESTDIR)$(mandir)/man7)
 	@set -e; umask 022; for name in $(BINARIES); do \
-	    program=$(CARGO_TARGET_DIR)/release/$$name; \
+	    program=$(OUT)/$$name; \
 	    $$program --generate bash >"$(DESTDIR)$(bashdir)/$$name"; \
 	    $$program --generate zsh >"$(DESTDIR)$(zshdir)/_$$name"; \
 	    $$program --generate fish >"$(DESTDIR)$(fishdir)/$$name.fish"; \
@@ -57,6 +60,17 @@ uninstall:                              ## remove what install put there, and no
 	    $(BINARIES:%=$(bindir)/%) \
 	    $(PAGES_1:man/%=$(mandir)/man1/%) $(PAGES_5:man/%=$(mandir)/man5/%) $(PAGES_7:man/%=$(mandir)/man7/%) \
 	    $(BINARIES:%=$(bashdir)/%) $(BINARIES:%=$(zshdir)/_%) $(BINARIES:%=$(fishdir)/%.fish))
+
+# The version of Cargo.toml, and a tree as `make install prefix=` makes it, in an archive.
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+PACKAGE := dedup-$(VERSION)-$(shell uname -m)-$(shell uname -s | tr A-Z a-z)
+
+dist:                                   ## a release: programs of the dist profile, man pages and completions in one archive
+	@rm -rf $(CARGO_TARGET_DIR)/package && mkdir -p $(CARGO_TARGET_DIR)/package
+	@$(MAKE) --no-print-directory install PROFILE=dist prefix= DESTDIR=$(abspath $(CARGO_TARGET_DIR))/package/$(PACKAGE)
+	@cp README.md CHANGELOG.md LICENSE* $(CARGO_TARGET_DIR)/package/$(PACKAGE)
+	@tar -C $(CARGO_TARGET_DIR)/package -czf $(CARGO_TARGET_DIR)/package/$(PACKAGE).tar.gz $(PACKAGE)
+	@echo $(CARGO_TARGET_DIR)/package/$(PACKAGE).tar.gz
 
 ##@ Work on it
 
@@ -82,7 +96,7 @@ man: $(BUILT)                           ## regenerate man/*.1 from the programs'
 
 man/%.1: | $(BUILT)
 	@mkdir -p man
-	$(CARGO_TARGET_DIR)/release/$* --generate man >$@
+	$(OUT)/$* --generate man >$@
 
 evaluate: | deps                        ## how good the answers are, beside the papers' figures and other tools
 	@$(MAKE) --no-print-directory --silent build
@@ -128,5 +142,5 @@ deps-dev:
 help:                                   ## this list
 	@awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: all build demo install uninstall test test-cluster lint man evaluate bench peers soak clean deps deps-build deps-cluster deps-dev help
+.PHONY: all build demo install uninstall dist test test-cluster lint man evaluate bench peers soak clean deps deps-build deps-cluster deps-dev help
 .DELETE_ON_ERROR:
