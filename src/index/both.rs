@@ -6,9 +6,12 @@
 use super::{
     by_id::SortedIds,
     merge::NONE,
-    view::{Content, Listed, View},
+    view::{Content, Listed, NO_CONTENT, View},
 };
-use crate::base::error::{Error, Result};
+use crate::base::{
+    error::{Error, Result},
+    ids::ContentNo,
+};
 
 /// An earlier state and a later one. Contents whose documents changed come first, then the others; documents stand in the order of their ids.
 ///
@@ -31,14 +34,14 @@ impl<'i> Both<'i> {
             ));
         }
         let (mut contents, mut content_at) = (new.contents().to_vec(), new.content_at.clone());
-        let mut of_old = vec![NONE; old.contents().len()];
+        let mut of_old = vec![NO_CONTENT; old.contents().len()];
         for (was, is) in old.content_at.iter().zip(&mut content_at) {
             for (&was, is) in was.iter().zip(is).filter(|(was, _)| **was != NONE) {
                 if *is == NONE {
-                    *is = contents.len() as u32;
-                    contents.push(old.contents()[was as usize]);
+                    *is = ContentNo::from_index(contents.len()).get();
+                    contents.push(old.contents()[ContentNo::new(was).index()]);
                 }
-                of_old[was as usize] = *is;
+                of_old[ContentNo::new(was).index()] = ContentNo::new(*is);
             }
         }
         let there = |view: &View<'_>| {
@@ -58,7 +61,7 @@ impl<'i> Both<'i> {
         let gone = old.documents.iter().filter(|listed| !at(&in_new, listed));
         let mut documents: Vec<Listed> = gone
             .map(|listed| Listed {
-                content: of_old[listed.content as usize],
+                content: of_old[listed.content.index()],
                 ..*listed
             })
             .collect();
@@ -69,7 +72,7 @@ impl<'i> Both<'i> {
                 .order;
         let documents: Vec<Listed> = order
             .into_iter()
-            .map(|document| documents[document as usize])
+            .map(|document| documents[document.index()])
             .collect();
         let is_new: Vec<bool> = documents.iter().map(|listed| at(&in_new, listed)).collect();
         let is_old: Vec<bool> = documents.iter().map(|listed| at(&in_old, listed)).collect();
@@ -88,25 +91,25 @@ impl<'i> Both<'i> {
     ) -> Self {
         let mut is_changed = vec![false; contents.len()];
         for (listed, (old, new)) in documents.iter().zip(is_old.iter().zip(&is_new)) {
-            is_changed[listed.content as usize] |= old != new;
+            is_changed[listed.content.index()] |= old != new;
         }
-        let mut order: Vec<u32> = (0..contents.len() as u32).collect();
-        order.sort_by_key(|&content| !is_changed[content as usize]);
-        let mut place = vec![0; order.len()];
-        (0..)
+        let mut order: Vec<ContentNo> = ContentNo::first(contents.len()).collect();
+        order.sort_by_key(|&content| !is_changed[content.index()]);
+        let mut place = vec![ContentNo::default(); order.len()];
+        ContentNo::first(order.len())
             .zip(&order)
-            .for_each(|(number, &content)| place[content as usize] = number);
+            .for_each(|(number, &content)| place[content.index()] = number);
         documents
             .iter_mut()
-            .for_each(|listed| listed.content = place[listed.content as usize]);
+            .for_each(|listed| listed.content = place[listed.content.index()]);
         content_at
             .iter_mut()
             .flatten()
             .filter(|content| **content != NONE)
-            .for_each(|content| *content = place[*content as usize]);
+            .for_each(|content| *content = place[ContentNo::new(*content).index()].get());
         let contents = order
             .iter()
-            .map(|&content| contents[content as usize])
+            .map(|&content| contents[content.index()])
             .collect();
         let changed = is_changed
             .into_iter()

@@ -7,9 +7,12 @@
 use super::{
     merge::NONE,
     open::Index,
-    view::{Content, Listed, View},
+    view::{Content, Listed, NO_CONTENT, View},
 };
-use crate::base::error::Result;
+use crate::base::{
+    error::Result,
+    ids::{ContentNo, DocNo},
+};
 
 impl<'i> View<'i> {
     /// As [`View::of`], with documents in the byte order of their ids.
@@ -24,15 +27,15 @@ impl<'i> View<'i> {
         if order.is_sorted() {
             return Ok(self);
         }
-        let mut renumbered = vec![NONE; self.contents().len()];
+        let mut renumbered = vec![NO_CONTENT; self.contents().len()];
         let mut contents: Vec<Content> = Vec::with_capacity(renumbered.len());
         let mut documents: Vec<Listed> = Vec::with_capacity(order.len());
         for document in order {
-            let listed = self.documents[document as usize];
-            let content = &mut renumbered[listed.content as usize];
-            if *content == NONE {
-                *content = contents.len() as u32;
-                contents.push(self.contents()[listed.content as usize]);
+            let listed = self.documents[document.index()];
+            let content = &mut renumbered[listed.content.index()];
+            if *content == NO_CONTENT {
+                *content = ContentNo::from_index(contents.len());
+                contents.push(self.contents()[listed.content.index()]);
             }
             documents.push(Listed {
                 content: *content,
@@ -43,7 +46,7 @@ impl<'i> View<'i> {
             if content == NONE {
                 NONE
             } else {
-                renumbered[content as usize]
+                renumbered[ContentNo::new(content).index()].get()
             }
         };
         let content_at = self
@@ -57,19 +60,19 @@ impl<'i> View<'i> {
 
 /// The documents of a view in the byte order of their ids.
 pub(super) struct SortedIds {
-    pub order: Vec<u32>,
+    pub order: Vec<DocNo>,
 }
 
 impl SortedIds {
     pub fn of(view: &View<'_>) -> Result<Self> {
         let ids = IdBytes::read(view)?;
-        let mut order: Vec<u32> = (0..view.documents() as u32).collect();
+        let mut order: Vec<DocNo> = DocNo::first(view.documents()).collect();
         if order.is_sorted_by(|&one, &two| ids.get(one) <= ids.get(two)) {
             return Ok(Self { order });
         }
         // Ids of one corpus mostly begin alike: what comes after that, as a number, tells most of them apart.
         let skipped = ids.common_prefix();
-        let mut keyed: Vec<(u64, u32)> = order
+        let mut keyed: Vec<(u64, DocNo)> = order
             .iter()
             .map(|&document| (key(&ids.get(document)[skipped..]), document))
             .collect();
@@ -105,27 +108,26 @@ impl IdBytes {
             bytes: Vec::new(),
             ends: Vec::with_capacity(view.documents()),
         };
-        for document in 0..view.documents() {
+        for document in DocNo::first(view.documents()) {
             ids.bytes.extend_from_slice(view.id(document)?.as_bytes());
             ids.ends.push(ids.bytes.len());
         }
         Ok(ids)
     }
 
-    fn get(&self, document: u32) -> &[u8] {
-        let at = document as usize;
+    fn get(&self, document: DocNo) -> &[u8] {
+        let at = document.index();
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.bytes[start..self.ends[at]]
     }
 
     /// How many bytes all ids begin with.
     fn common_prefix(&self) -> usize {
-        let first = if self.ends.is_empty() {
-            &[][..]
-        } else {
-            self.get(0)
-        };
-        (1..self.ends.len() as u32).fold(first.len(), |most, document| {
+        let mut documents = DocNo::first(self.ends.len());
+        let first = documents
+            .next()
+            .map_or(&[][..], |document| self.get(document));
+        documents.fold(first.len(), |most, document| {
             first[..most]
                 .iter()
                 .zip(self.get(document))

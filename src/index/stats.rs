@@ -5,7 +5,10 @@ use super::{
     merge::{Found, Merger},
 };
 use crate::{
-    base::error::Result,
+    base::{
+        error::Result,
+        ids::{ContentNo, DocNo},
+    },
     index::posting::{BUCKETS, Key, MakeUnits, SetDictionary, Sorting, Unit, WordLists},
 };
 use serde::Serialize;
@@ -136,7 +139,7 @@ impl Stats {
         self.documents = view.documents() as u64;
         self.aliases = self.documents - view.contents().len() as u64;
         self.postings_stored = view.postings();
-        for document in 0..view.documents() {
+        for document in DocNo::first(view.documents()) {
             let row = view.row(document)?;
             self.bytes += row.bytes.unwrap_or_default();
             self.tokens += u64::from(row.tokens);
@@ -147,7 +150,7 @@ impl Stats {
 
     /// How many blots have how many documents, when every alias counts.
     fn add_blots(&mut self, view: &View<'_>, threads: usize) -> Result<BTreeMap<u64, u64>> {
-        let weights: Vec<u64> = (0..view.contents().len() as u32)
+        let weights: Vec<u64> = ContentNo::first(view.contents().len())
             .map(|content| view.documents_of(content).len() as u64)
             .collect();
         if let Some(lengths) = self.add_stored(view, &weights, threads)? {
@@ -322,7 +325,7 @@ fn dictionary_stats(view: &View<'_>, words: &dyn WordLists) -> Result<Dictionary
         words.for_each_in(bucket, &mut |_, list| {
             let df: u64 = list
                 .iter()
-                .map(|times| view.documents_of(times.place).len() as u64)
+                .map(|times| view.documents_of(ContentNo::new(times.place)).len() as u64)
                 .sum();
             stats.words += 1;
             stats.pairs += df;

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     base::{
         error::{Error, Place, Result},
+        ids::{ContentNo, DocNo},
         parallel,
     },
     index::posting::{
@@ -29,6 +30,9 @@ const RANGE_BLOTS: u64 = 1 << 15;
 /// To look a blot up costs about as much as to merge so many.
 const LOOK_UP: u64 = 16;
 
+/// The content of a document whose postings stand in another segment, which the view does not have.
+pub(super) const NO_CONTENT: ContentNo = ContentNo::new(NONE);
+
 /// Memory: some 40 bytes a document; while several indexes are made one, some 80 more.
 pub struct View<'i> {
     pub(super) bits: u8,
@@ -36,7 +40,7 @@ pub struct View<'i> {
     pub(super) documents: Vec<Listed>,
     contents: Vec<Content>,
     /// The documents of all contents, one after the other, and where each content's end.
-    members: Vec<u32>,
+    members: Vec<DocNo>,
     ends: Vec<usize>,
     /// For each segment and place, the content whose postings stand there; `NONE` if they do not count any more.
     pub(super) content_at: Vec<Vec<u32>>,
@@ -47,7 +51,7 @@ pub struct View<'i> {
 pub(super) struct Listed {
     pub segment: u32,
     pub place: u32,
-    pub content: u32,
+    pub content: ContentNo,
 }
 
 /// A distinct text.
@@ -150,7 +154,7 @@ impl<'i> View<'i> {
 
     /// The numbers of all documents.
     pub(super) fn numbers(&self) -> Result<impl Iterator<Item = u32>> {
-        let numbers = (0..self.documents())
+        let numbers = DocNo::first(self.documents())
             .map(|document| Ok(self.row(document)?.number))
             .collect::<Result<Vec<_>>>()?;
         Ok(numbers.into_iter())
@@ -188,35 +192,32 @@ impl<'i> View<'i> {
     }
 
     /// Where its row stands.
-    pub fn at(&self, document: usize) -> At {
-        let Listed { segment, place, .. } = self.documents[document];
+    pub fn at(&self, document: DocNo) -> At {
+        let Listed { segment, place, .. } = self.documents[document.index()];
         At {
             segment: segment as usize,
             place,
         }
     }
 
-    pub fn content_of(&self, document: usize) -> u32 {
-        self.documents[document].content
+    pub fn content_of(&self, document: DocNo) -> ContentNo {
+        self.documents[document.index()].content
     }
 
     /// In rising order, and never none; the first is the representative.
-    pub fn documents_of(&self, content: u32) -> &[u32] {
-        let start = if content == 0 {
-            0
-        } else {
-            self.ends[content as usize - 1]
-        };
-        &self.members[start..self.ends[content as usize]]
+    pub fn documents_of(&self, content: ContentNo) -> &[DocNo] {
+        let at = content.index();
+        let start = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.members[start..self.ends[at]]
     }
 
-    pub fn id(&self, document: usize) -> Result<String> {
-        let Listed { segment, place, .. } = self.documents[document];
+    pub fn id(&self, document: DocNo) -> Result<String> {
+        let Listed { segment, place, .. } = self.documents[document.index()];
         self.segments[segment as usize].documents.id(place)
     }
 
-    pub fn row(&self, document: usize) -> Result<Row> {
-        let Listed { segment, place, .. } = self.documents[document];
+    pub fn row(&self, document: DocNo) -> Result<Row> {
+        let Listed { segment, place, .. } = self.documents[document.index()];
         self.segments[segment as usize].documents.row(place)
     }
 
@@ -451,8 +452,8 @@ impl<'i> View<'i> {
 
     /// All documents as they are written anew, in order.
     pub(super) fn to_documents(&self) -> Result<Vec<Document>> {
-        let first = |content: u32| self.documents_of(content)[0];
-        let written = |document: usize| -> Result<Document> {
+        let first = |content: ContentNo| self.documents_of(content)[0];
+        let written = |document: DocNo| -> Result<Document> {
             let (row, content) = (self.row(document)?, self.content_of(document));
             let row = match self.numbering {
                 // Nobody looks for a document that is gone, and two of them may have had one id.
@@ -463,18 +464,16 @@ impl<'i> View<'i> {
                     });
                 }
                 Numbering::Fixed(Rows::Documented) => row,
-                Numbering::Dense => row.numbered(document as u32, first(content)),
-                Numbering::Kept if content == NONE => row,
-                Numbering::Kept => {
-                    row.numbered(row.number, self.row(first(content) as usize)?.number)
-                }
+                Numbering::Dense => row.numbered(document.get(), first(content).get()),
+                Numbering::Kept if content == NO_CONTENT => row,
+                Numbering::Kept => row.numbered(row.number, self.row(first(content))?.number),
             };
             Ok(Document {
                 id: self.id(document)?,
                 row,
             })
         };
-        (0..self.documents.len()).map(written).collect()
+        DocNo::first(self.documents.len()).map(written).collect()
     }
 
     /// For each segment and place, the document that its postings are written for; `u32::MAX` if they do not count any more.
@@ -487,14 +486,12 @@ impl<'i> View<'i> {
             .iter()
             .map(|places| vec![NONE; places.len()])
             .collect();
-        for (document, listed) in self
-            .documents
-            .iter()
-            .enumerate()
-            .filter(|(_, listed)| listed.content != NONE)
+        for (document, listed) in DocNo::first(self.documents.len())
+            .zip(&self.documents)
+            .filter(|(_, listed)| listed.content != NO_CONTENT)
         {
             if !self.row(document)?.is_alias() {
-                targets[listed.segment as usize][listed.place as usize] = document as u32;
+                targets[listed.segment as usize][listed.place as usize] = document.get();
             }
         }
         Ok(targets)
@@ -506,7 +503,7 @@ impl<'i> View<'i> {
             if content == NONE {
                 NONE
             } else {
-                self.documents_of(content)[0]
+                self.documents_of(ContentNo::new(content))[0].get()
             }
         };
         self.content_at
@@ -532,7 +529,7 @@ struct Building<'i> {
     documents: Vec<Listed>,
     contents: Vec<Content>,
     /// For each index and number, the content whose postings it has.
-    content_of: Vec<Vec<u32>>,
+    content_of: Vec<Vec<ContentNo>>,
     before: Before,
 }
 
@@ -552,7 +549,7 @@ impl<'i> Building<'i> {
     fn new(indexes: Vec<(&'i Index, usize)>, numbering: Numbering) -> Self {
         let content_of = indexes
             .iter()
-            .map(|(index, _)| vec![NONE; index.manifest.numbers as usize])
+            .map(|(index, _)| vec![NO_CONTENT; index.manifest.numbers as usize])
             .collect();
         Self {
             indexes,
@@ -602,7 +599,7 @@ impl<'i> Building<'i> {
                 owner if owner.0 != number || is_owned[row.representative as usize] => {
                     self.content(owner, &row)
                 }
-                _ if self.numbering != Numbering::Dense => NONE,
+                _ if self.numbering != Numbering::Dense => NO_CONTENT,
                 _ => return Err(lost(index, at, &row)),
             };
             let segment = (first_segment + at.segment - from) as u32;
@@ -687,10 +684,10 @@ impl<'i> Building<'i> {
         before.copied().unwrap_or((number, row.representative))
     }
 
-    fn content(&mut self, (index, number): (usize, u32), row: &Row) -> u32 {
+    fn content(&mut self, (index, number): (usize, u32), row: &Row) -> ContentNo {
         let content = &mut self.content_of[index][number as usize];
-        if *content == NONE {
-            *content = self.contents.len() as u32;
+        if *content == NO_CONTENT {
+            *content = ContentNo::from_index(self.contents.len());
             self.contents.push(Content {
                 tokens: row.tokens,
                 blots: row.blots,
@@ -710,7 +707,7 @@ impl<'i> Building<'i> {
                     let row = documents.row(place)?;
                     Ok(
                         if !row.is_alias() && index.is_posted(segment, row.number)? {
-                            content_of[row.number as usize]
+                            content_of[row.number as usize].get()
                         } else {
                             NONE
                         },
@@ -754,24 +751,23 @@ fn lost(index: &Index, at: At, row: &Row) -> Error {
 }
 
 /// The documents of each content: counting, then placing.
-fn members_of(documents: &[Listed], contents: usize) -> (Vec<u32>, Vec<usize>) {
+fn members_of(documents: &[Listed], contents: usize) -> (Vec<DocNo>, Vec<usize>) {
     let mut ends = vec![0; contents];
     let posted = || {
-        documents
-            .iter()
-            .enumerate()
-            .filter(|(_, listed)| listed.content != NONE)
+        DocNo::first(documents.len())
+            .zip(documents)
+            .filter(|(_, listed)| listed.content != NO_CONTENT)
     };
-    posted().for_each(|(_, listed)| ends[listed.content as usize] += 1);
+    posted().for_each(|(_, listed)| ends[listed.content.index()] += 1);
     let mut sum = 0;
     for end in &mut ends {
         sum += *end;
         *end = sum - *end;
     }
-    let mut members = vec![0; sum];
+    let mut members = vec![DocNo::default(); sum];
     for (document, listed) in posted() {
-        let end = &mut ends[listed.content as usize];
-        members[*end] = document as u32;
+        let end = &mut ends[listed.content.index()];
+        members[*end] = document;
         *end += 1;
     }
     (members, ends)

@@ -1,5 +1,6 @@
 //! Records as NDJSON or TSV.
 
+use crate::base::ids::DocNo;
 use crate::{
     base::{
         codec::{put_escaped, put_json_string},
@@ -128,7 +129,11 @@ impl Ids {
             ends: Vec::with_capacity(view.documents()),
         };
         for document in 0..view.documents() {
-            put_id(&mut ids.bytes, format, &view.id(document)?);
+            put_id(
+                &mut ids.bytes,
+                format,
+                &view.id(DocNo::from_index(document))?,
+            );
             ids.ends.push(ids.bytes.len());
         }
         Ok(ids)

@@ -6,6 +6,7 @@ use super::{
     pair_filter::clusters_apart,
     scores::Overlap,
 };
+use crate::base::ids::{ContentNo, DocNo};
 use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{base::error::Result, index::View};
 use std::{cmp::Reverse, collections::HashMap};
@@ -218,8 +219,8 @@ impl ClusterTracer<'_, '_> {
     fn cluster(&mut self, group: &[u32], keep: KeepRule) -> Cluster {
         let mut members: Vec<u32> = group
             .iter()
-            .flat_map(|&content| self.view.documents_of(content))
-            .copied()
+            .flat_map(|&content| self.view.documents_of(ContentNo::new(content)))
+            .map(|document| document.get())
             .collect();
         members.sort_unstable();
         let kept = choose(self.view, &members, keep);
@@ -228,7 +229,7 @@ impl ClusterTracer<'_, '_> {
             .iter()
             .filter(|&&document| document != kept)
             .map(|&document| {
-                let content = self.view.content_of(document.to_usize());
+                let content = self.view.content_of(DocNo::new(document)).get();
                 let (duplicate_of, how) = reached
                     .get(&content)
                     .copied()
@@ -249,7 +250,7 @@ impl ClusterTracer<'_, '_> {
 
     /// For each content of a group the document that it was reached from, and what it shares with it.
     fn reach(&mut self, group: &[u32], kept: u32) -> HashMap<u32, (u32, Neighbour)> {
-        let centre = self.view.content_of(kept.to_usize());
+        let centre = self.view.content_of(DocNo::new(kept)).get();
         let mut reached = HashMap::from([(centre, (kept, self.join.itself(centre)))]);
         let (mut border, mut from) = (vec![centre], HashMap::from([(centre, kept)]));
         while reached.len() < group.len() && !border.is_empty() {
@@ -271,7 +272,10 @@ impl ClusterTracer<'_, '_> {
             border = found.keys().copied().collect();
             from = border
                 .iter()
-                .map(|&content| (content, self.view.documents_of(content)[0]))
+                .map(|&content| {
+                    let documents = self.view.documents_of(ContentNo::new(content));
+                    (content, documents[0].get())
+                })
                 .collect();
             reached.extend(found);
         }
@@ -282,7 +286,7 @@ impl ClusterTracer<'_, '_> {
 /// Which of some documents is kept.
 pub(super) fn choose(view: &View<'_>, members: &[u32], keep: KeepRule) -> u32 {
     let tokens =
-        |document: u32| view.contents()[view.content_of(document.to_usize()).to_usize()].tokens;
+        |document: u32| view.contents()[view.content_of(DocNo::new(document)).index()].tokens;
     let chosen = match keep {
         KeepRule::First => members.first(),
         KeepRule::Last => members.last(),

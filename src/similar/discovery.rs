@@ -8,6 +8,7 @@ use super::{
     ranked_sets::{ContentSets, RankedSets},
     scores::Measure,
 };
+use crate::base::ids::DocNo;
 use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
     base::{
@@ -209,20 +210,25 @@ impl<'v> Discovery<'v> {
                 orders,
             ),
         };
-        let content_of =
-            |item: usize, each: &mut dyn FnMut(u32)| each(self.view.content_of(document_at(item)));
+        let content_of = |item: usize, each: &mut dyn FnMut(u32)| {
+            each(
+                self.view
+                    .content_of(DocNo::from_index(document_at(item)))
+                    .get(),
+            )
+        };
         let find = |join: &Join<'_>, scratch: &mut JoinScratch, item: usize, out: &mut R| {
             let document = document_at(item);
-            let content = self.view.content_of(document);
+            let content = self.view.content_of(DocNo::from_index(document));
             let documents = self.view.documents_of(content);
             let neighbours = kept
-                .take(content)
-                .unwrap_or_else(|| find_neighbours(join, scratch, content));
+                .take(content.get())
+                .unwrap_or_else(|| find_neighbours(join, scratch, content.get()));
             if documents
                 .last()
-                .is_some_and(|&last| last.to_usize() > document)
+                .is_some_and(|&last| last.index() > document)
             {
-                kept.put(content, &neighbours);
+                kept.put(content.get(), &neighbours);
             }
             work(document, &neighbours, out);
         };

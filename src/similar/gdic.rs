@@ -12,6 +12,7 @@
 //! The lists of all words are read once for each block of rows; a block has, for each of its documents, a counter and a bit for every later one. So the
 //! work is that of joining the tables, and memory is bounded by the size of blocks. Both grow with the square of the number of documents, as does what is found.
 
+use crate::base::ids::ContentNo;
 use crate::base::num::{ToF64, ToU32, ToU64, ToUsize};
 use crate::{
     base::{error::Result, parallel},
@@ -327,7 +328,7 @@ impl RowBlock {
 /// Of each content of an index, how many documents have it.
 pub fn documents_per_content(view: &View<'_>) -> Vec<u32> {
     (0..view.contents().len().to_u32())
-        .map(|content| view.documents_of(content).len().to_u32())
+        .map(|content| view.documents_of(ContentNo::new(content)).len().to_u32())
         .collect()
 }
 

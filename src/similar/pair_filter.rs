@@ -6,6 +6,7 @@ use super::{
     join::{Join, JoinScratch, Neighbour},
     table_rows::table_rows,
 };
+use crate::base::ids::{ContentNo, DocNo};
 use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{base::error::Result, index::View};
 use std::{cmp::Reverse, collections::HashMap};
@@ -41,9 +42,9 @@ impl PairFilter {
         let is_wanted =
             |other: u32| other.to_usize() != document && self.allows(document.to_u32(), other);
         let documents = |neighbour: &'n Neighbour| {
-            view.documents_of(neighbour.content)
+            view.documents_of(ContentNo::new(neighbour.content))
                 .iter()
-                .map(move |&other| (other, neighbour))
+                .map(move |other| (other.get(), neighbour))
         };
         let mut partners: Vec<_> = neighbours
             .iter()
@@ -85,7 +86,7 @@ pub(super) fn clusters_apart(
     let contents_of = |group: usize, each: &mut dyn FnMut(u32)| {
         groups[group]
             .iter()
-            .for_each(|&at| each(view.content_of(at.to_usize())))
+            .for_each(|&at| each(view.content_of(DocNo::from_index(at.to_usize())).get()))
     };
     let work =
         |join: &Join<'_>, scratch: &mut JoinScratch, group: usize, out: &mut Vec<Cluster>| {
@@ -120,7 +121,10 @@ fn cluster(
         for &from in &border {
             join.neighbours(
                 scratch,
-                discovery.view.content_of(from.to_usize()),
+                discovery
+                    .view
+                    .content_of(DocNo::from_index(from.to_usize()))
+                    .get(),
                 &mut neighbours,
             );
             for (document, &how) in
@@ -165,9 +169,13 @@ impl Discovery<'_> {
     ) -> Vec<(u32, &'n Neighbour)> {
         let mut partners = Vec::new();
         for neighbour in neighbours {
-            let documents = self.view.documents_of(neighbour.content);
-            let after = documents.partition_point(|&other| other.to_usize() <= document);
-            partners.extend(documents[after..].iter().map(|&other| (other, neighbour)));
+            let documents = self.view.documents_of(ContentNo::new(neighbour.content));
+            let after = documents.partition_point(|&other| other.index() <= document);
+            partners.extend(
+                documents[after..]
+                    .iter()
+                    .map(|other| (other.get(), neighbour)),
+            );
         }
         if !self.pair_filter.is_empty() {
             partners.retain(|&(other, _)| self.pair_filter.allows(document.to_u32(), other));

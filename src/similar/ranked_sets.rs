@@ -4,6 +4,7 @@
 //! content, in order, begin with those that few others have.
 
 use super::scores::{DocumentSize, Measure};
+use crate::base::ids::ContentNo;
 use crate::base::num::{ToF64, ToU32, ToU64, ToUsize};
 use crate::index::{View, posting::Sets};
 use std::ops::Range;
@@ -56,7 +57,7 @@ impl RankedSets {
                 .collect(),
             copies: content_of_rank
                 .iter()
-                .map(|&content| view.documents_of(content).len().to_u32())
+                .map(|&content| view.documents_of(ContentNo::new(content)).len().to_u32())
                 .collect(),
             own_rarity: vec![0.0; content_of_rank.len()],
             set_counts: vec![0; content_of_rank.len()],
@@ -236,7 +237,7 @@ impl ContentSets {
 /// The df of a set, in documents.
 fn df(view: &View<'_>, set: &[u32]) -> u64 {
     set.iter()
-        .map(|&content| view.documents_of(content).len().to_u64())
+        .map(|&content| view.documents_of(ContentNo::new(content)).len().to_u64())
         .sum()
 }
 
@@ -276,7 +277,11 @@ fn sides(view: &View<'_>, sets: &Sets, max_df: u64, less: &[u32]) -> Vec<Documen
         }
     }
     for (content, side) in sides.iter_mut().enumerate() {
-        let has_many_copies = view.documents_of(content.to_u32()).len().to_u64() > max_df;
+        let has_many_copies = view
+            .documents_of(ContentNo::new(content.to_u32()))
+            .len()
+            .to_u64()
+            > max_df;
         let own = if has_many_copies {
             u64::from(side.blots).saturating_sub(shared[content])
         } else {

@@ -1,6 +1,7 @@
 //! The most similar documents of a document.
 
 use super::join::Neighbour;
+use crate::base::ids::ContentNo;
 use crate::base::num::ToUsize;
 use crate::index::View;
 use std::cmp::Reverse;
@@ -21,7 +22,7 @@ pub fn table_rows<'n>(
     let key = |neighbour: &'n Neighbour| {
         (
             Reverse(neighbour.shared),
-            view.documents_of(neighbour.content)[0],
+            view.documents_of(ContentNo::new(neighbour.content))[0].get(),
             neighbour,
         )
     };
@@ -39,10 +40,10 @@ pub fn table_rows<'n>(
         for (_, _, neighbour) in equal {
             // The first of a content's documents come before its others.
             rows.extend(
-                view.documents_of(neighbour.content)
+                view.documents_of(ContentNo::new(neighbour.content))
                     .iter()
                     .take(count + 1)
-                    .map(|&other| (other, *neighbour)),
+                    .map(|other| (other.get(), *neighbour)),
             );
         }
         rows[start..].sort_unstable_by_key(|row| row.0);

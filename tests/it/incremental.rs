@@ -1,6 +1,7 @@
 //! An index that changes is, at any moment, the index of the documents it holds.
 
 use crate::work::Work;
+use dedup::base::ids::{ContentNo, DocNo};
 use dedup::{
     base::{error::Problem, files::TempDir, parallel::Limits},
     commands::{
@@ -327,7 +328,7 @@ fn ensure_right(work: &Work, directory: &Path, model: &Model) {
     verify(&index).unwrap();
     let view = View::of(&index).unwrap();
     let ids: Vec<String> = (0..view.documents())
-        .map(|document| view.id(document).unwrap())
+        .map(|document| view.id(DocNo::from_index(document)).unwrap())
         .collect();
     let documents: Vec<_> = ids
         .iter()
@@ -348,7 +349,10 @@ fn ensure_right(work: &Work, directory: &Path, model: &Model) {
 /// Looking up one by one tells what looking at all tells.
 fn ensure_lookups(index: &Index, view: &View<'_>) {
     for document in 0..view.documents() {
-        let (id, row) = (view.id(document).unwrap(), view.row(document).unwrap());
+        let (id, row) = (
+            view.id(DocNo::from_index(document)).unwrap(),
+            view.row(DocNo::from_index(document)).unwrap(),
+        );
         let at = index.find_id(&id).unwrap().unwrap();
         assert_eq!(index.row(at).unwrap(), row);
         let content = index.find_content(row.hash.unwrap()).unwrap().unwrap();
@@ -360,9 +364,9 @@ fn ensure_lookups(index: &Index, view: &View<'_>) {
             .map(name)
             .collect();
         let expected = view
-            .documents_of(view.content_of(document))
+            .documents_of(view.content_of(DocNo::from_index(document)))
             .iter()
-            .map(|&document| view.id(document as usize).unwrap());
+            .map(|&document| view.id(DocNo::from_index(document.index())).unwrap());
         assert_eq!(same, expected.collect::<Vec<_>>());
     }
     let (mut found, mut seen) = (Vec::new(), 0);
@@ -383,9 +387,9 @@ fn ensure_lookups(index: &Index, view: &View<'_>) {
         let mut expected: Vec<_> = contents
             .iter()
             .map(|&content| {
-                view.documents_of(content)
+                view.documents_of(ContentNo::new(content))
                     .iter()
-                    .map(|&of| view.id(of as usize).unwrap())
+                    .map(|&of| view.id(DocNo::from_index(of.index())).unwrap())
                     .collect::<Vec<_>>()
             })
             .collect();

@@ -5,6 +5,7 @@ use crate::{
     incremental::{Silent, build, change, dump, id, means, settings, text, write_documents},
     work::Work,
 };
+use dedup::base::ids::DocNo;
 use dedup::{
     base::parallel::Limits,
     commands::{self, ChangeOptions, Extract, ExtractOptions, RowFormat},
@@ -115,7 +116,7 @@ proptest! {
             let index = Index::open(&directory).unwrap();
             verify(&index).unwrap();
             let view = View::of(&index).unwrap();
-            let mut ids: Vec<String> = (0..view.documents()).map(|document| view.id(document).unwrap()).collect();
+            let mut ids: Vec<String> = (0..view.documents()).map(|document| view.id(DocNo::from_index(document)).unwrap()).collect();
             ids.sort();
             prop_assert_eq!(ids, model.keys().cloned().collect::<Vec<_>>());
             prop_assert_eq!(index.manifest.pins.len(), pinned.len());

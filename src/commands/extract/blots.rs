@@ -1,6 +1,7 @@
 //! Blots by falling df, as dupi extracts them: what many documents have is likely to be a copy.
 
 use super::{ExtractOptions, put};
+use crate::base::ids::ContentNo;
 use crate::{
     base::error::Result,
     index::{
@@ -56,7 +57,7 @@ const KEPT_BYTES: u64 = 48;
 fn df(view: &View<'_>, contents: &[u32]) -> u64 {
     contents
         .iter()
-        .map(|&content| view.documents_of(content).len() as u64)
+        .map(|&content| view.documents_of(ContentNo::new(content)).len() as u64)
         .sum()
 }
 
@@ -151,8 +152,8 @@ impl Writer<'_> {
     fn write_blot(&self, blot: u64, df: u64, contents: &[u32], out: &mut impl Write) -> Result<()> {
         let mut documents: Vec<u32> = contents
             .iter()
-            .flat_map(|&content| self.view.documents_of(content))
-            .copied()
+            .flat_map(|&content| self.view.documents_of(ContentNo::new(content)))
+            .map(|document| document.get())
             .collect();
         documents.sort_unstable();
         let (mut line, mut list) = (Vec::new(), Vec::new());

@@ -4,6 +4,7 @@ use super::{
     pairs::{ESTIMATE, shown},
     put,
 };
+use crate::base::ids::ContentNo;
 use crate::{
     base::error::Result,
     index::View,
@@ -141,7 +142,7 @@ pub fn write_exact(view: &View<'_>, format: Format, out: &mut impl Write) -> Res
     put_names(&mut lines, format, &["group", "doc"]);
     put(out, &lines)?;
     let mut number = 0;
-    for (content, about) in (0..).zip(view.contents()) {
+    for (content, about) in ContentNo::first(view.contents().len()).zip(view.contents()) {
         let documents = view.documents_of(content);
         if documents.len() < 2 {
             continue;
@@ -155,13 +156,13 @@ pub fn write_exact(view: &View<'_>, format: Format, out: &mut impl Write) -> Res
                     format,
                     &[
                         ("group", Value::Count(number)),
-                        ("doc", Value::Id(ids.get(document))),
+                        ("doc", Value::Id(ids.get(document.get()))),
                     ],
                 );
             }),
             Format::Ndjson => {
                 let mut list = Vec::new();
-                ids.put_list(&mut list, documents.iter().copied());
+                ids.put_list(&mut list, documents.iter().map(|document| document.get()));
                 let fields = [
                     ("group", Value::Count(number)),
                     ("size", Value::Count(documents.len() as u64)),

@@ -1,6 +1,7 @@
 //! The pairs of an index as pages for a browser: an overview, and both texts side by side.
 
 use super::{Done, ExtractOptions, LeaveOut, discovery};
+use crate::base::ids::DocNo;
 use crate::{
     base::{
         error::{Error, Result},
@@ -224,7 +225,7 @@ enum Made {
 }
 
 fn page(view: &View<'_>, texts: &Texts<'_>, pair: Best, notes: &[String]) -> Result<Made> {
-    let [a, b] = [view.id(pair.a as usize)?, view.id(pair.b as usize)?];
+    let [a, b] = [view.id(DocNo::new(pair.a))?, view.id(DocNo::new(pair.b))?];
     let (Some(one), Some(two)) = (texts.get(&a), texts.get(&b)) else {
         return Ok(Made::Unread);
     };

@@ -1,6 +1,7 @@
 //! Pairs, and the graph of them.
 
 use super::{Done, put};
+use crate::base::ids::{ContentNo, DocNo};
 use crate::{
     base::{
         error::{Error, Result},
@@ -98,8 +99,12 @@ pub(super) fn write_rows(
                 .unwrap_or_default();
         }
         made.documents += 1;
-        let documents =
-            |neighbour: &Neighbour| discovery.view.documents_of(neighbour.content).len() as u64;
+        let documents = |neighbour: &Neighbour| {
+            discovery
+                .view
+                .documents_of(ContentNo::new(neighbour.content))
+                .len() as u64
+        };
         let rows = most_rows.map_or_else(
             || neighbours.iter().map(documents).sum(),
             |most| most.min(1 << 20) as u64,
@@ -159,7 +164,8 @@ pub fn write_pairs(
 ) -> Result<()> {
     let ids = Ids::new(discovery.view, format)?;
     let shared = |document: usize, other: u32| {
-        let text = |document: usize| texts?.get(&discovery.view.id(document).ok()?);
+        let text =
+            |document: usize| texts?.get(&discovery.view.id(DocNo::from_index(document)).ok()?);
         // Both are asked for, so that both are named if they cannot be read.
         let (a, b) = (text(document), text(other as usize));
         Some(texts?.options.shared(&*a?, &*b?))
@@ -176,7 +182,11 @@ pub fn write_pairs(
     );
     put(out, &names)?;
     let put_row = |out: &mut Vec<u8>, document: usize, (other, neighbour): (u32, &Neighbour)| {
-        let numbers = Numbers::of(discovery, discovery.view.content_of(document), neighbour);
+        let numbers = Numbers::of(
+            discovery,
+            discovery.view.content_of(DocNo::from_index(document)).get(),
+            neighbour,
+        );
         let fields = [
             ("a", Value::Id(ids.get(document as u32))),
             ("b", Value::Id(ids.get(other))),
@@ -257,7 +267,11 @@ pub fn write_graph(
             shared,
             a_in_b,
             b_in_a,
-        } = Numbers::of(discovery, discovery.view.content_of(document), neighbour);
+        } = Numbers::of(
+            discovery,
+            discovery.view.content_of(DocNo::from_index(document)).get(),
+            neighbour,
+        );
         Graph::put_edge(
             format,
             out,
@@ -281,8 +295,8 @@ pub fn write_graph(
         nodes,
         |document| {
             Ok((
-                discovery.view.id(document)?,
-                discovery.view.row(document)?.tokens,
+                discovery.view.id(DocNo::from_index(document))?,
+                discovery.view.row(DocNo::from_index(document))?.tokens,
             ))
         },
         out,

@@ -10,6 +10,7 @@ use super::{
     put,
     since::{ChangeFormat, Row},
 };
+use crate::base::ids::{ContentNo, DocNo};
 use crate::{
     base::error::Result,
     index::Both,
@@ -63,9 +64,11 @@ impl Recomputed<'_> {
                     if names[document] == document as u32 {
                         put(
                             out,
-                            &format.changes(&view.id(document)?, [&rows, &[]], |&b| {
-                                view.id(b as usize)
-                            })?,
+                            &format.changes(
+                                &view.id(DocNo::from_index(document))?,
+                                [&rows, &[]],
+                                |&b| view.id(DocNo::new(b)),
+                            )?,
                         )?;
                     } else {
                         before.insert(names[document], rows);
@@ -74,7 +77,10 @@ impl Recomputed<'_> {
                 Ok(())
             })?;
         let listed: Vec<usize> = all
-            .filter(|&document| is_new[document] && is_affected[view.content_of(document) as usize])
+            .filter(|&document| {
+                is_new[document]
+                    && is_affected[view.content_of(DocNo::from_index(document)).index()]
+            })
             .collect();
         let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut Made| {
             made.documents += 1;
@@ -85,8 +91,8 @@ impl Recomputed<'_> {
                 .unwrap_or_default();
             let is = self.rows(document, neighbours, is_new, &names);
             let changed = view
-                .id(document)
-                .and_then(|id| format.changes(&id, [was, &is], |&b| view.id(b as usize)));
+                .id(DocNo::from_index(document))
+                .and_then(|id| format.changes(&id, [was, &is], |&b| view.id(DocNo::new(b))));
             match (changed, &mut made.bytes) {
                 (Ok(more), Ok(bytes)) => bytes.extend_from_slice(&more),
                 (Err(error), bytes @ Ok(_)) => *bytes = Err(error),
@@ -112,9 +118,9 @@ impl Recomputed<'_> {
         let view = &self.both.view;
         let (mut is_listed, mut order) = (vec![false; view.contents().len()], Vec::new());
         for document in (0..view.documents()).filter(|&document| is_there[document]) {
-            let content = view.content_of(document);
-            if !std::mem::replace(&mut is_listed[content as usize], true) {
-                order.push(content);
+            let content = view.content_of(DocNo::from_index(document));
+            if !std::mem::replace(&mut is_listed[content.index()], true) {
+                order.push(content.get());
             }
         }
         self.discovery.order(self.top, order)
@@ -131,10 +137,10 @@ impl Recomputed<'_> {
         let mut names: Vec<u32> = (0..view.documents() as u32).collect();
         let mut came = HashMap::new();
         for document in (0..view.documents()).filter(|&document| !is_old[document]) {
-            came.insert(view.id(document)?, document as u32);
+            came.insert(view.id(DocNo::from_index(document))?, document as u32);
         }
         for document in (0..view.documents()).filter(|&document| !is_new[document]) {
-            if let Some(&now) = came.get(&view.id(document)?) {
+            if let Some(&now) = came.get(&view.id(DocNo::from_index(document))?) {
                 names[document] = now;
             }
         }
@@ -150,18 +156,18 @@ impl Recomputed<'_> {
         names: &[u32],
     ) -> Rows {
         let (view, count) = (&self.both.view, self.top);
-        let content = view.content_of(document);
+        let content = view.content_of(DocNo::from_index(document));
         let mut found: Vec<(Reverse<u32>, u32, &Neighbour)> = Vec::new();
         for neighbour in neighbours {
             let others = view
-                .documents_of(neighbour.content)
+                .documents_of(ContentNo::new(neighbour.content))
                 .iter()
-                .filter(|&&other| is_there[other as usize] && other as usize != document);
+                .filter(|&&other| is_there[other.index()] && other.index() != document);
             // The first of a content's documents come before its others.
             found.extend(
                 others
                     .take(count)
-                    .map(|&other| (Reverse(neighbour.shared), other, neighbour)),
+                    .map(|other| (Reverse(neighbour.shared), other.get(), neighbour)),
             );
         }
         if found.len() > count {
@@ -171,7 +177,7 @@ impl Recomputed<'_> {
         found.sort_unstable_by_key(|&(shared, other, _)| (shared, other));
         let row = |(_, other, neighbour): (_, u32, &Neighbour)| Row {
             b: names[other as usize],
-            numbers: Numbers::of(self.discovery, content, neighbour),
+            numbers: Numbers::of(self.discovery, content.get(), neighbour),
         };
         found.into_iter().map(row).collect()
     }

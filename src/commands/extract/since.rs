@@ -8,6 +8,7 @@ use super::{
     pairs::{ESTIMATE, Numbers, TABLE_FIELDS, table_fields},
     put,
 };
+use crate::base::ids::DocNo;
 use crate::{
     base::error::Result,
     index::{At, View},
@@ -48,7 +49,7 @@ pub fn write_changes(
     let mut before: HashMap<String, Vec<Row<String>>> = HashMap::new();
     let mut order = Vec::new();
     rows_of(tables.old, &old_documents, tables.top, |document, rows| {
-        let id = tables.old.view.id(document)?;
+        let id = tables.old.view.id(DocNo::from_index(document))?;
         order.push(id.clone());
         before.insert(id, rows);
         Ok(())
@@ -60,7 +61,7 @@ pub fn write_changes(
     put(out, &format.names())?;
     let mut there = HashSet::new();
     for &document in &new_documents {
-        there.insert(tables.new.view.id(document)?);
+        there.insert(tables.new.view.id(DocNo::from_index(document))?);
     }
     for id in order.iter().filter(|id| !there.contains(*id)) {
         let gone = before.remove(id).unwrap_or_default();
@@ -70,7 +71,7 @@ pub fn write_changes(
     rows_of(tables.new, &new_documents, tables.top, |document, rows| {
         compared += 1;
         done(compared, new_documents.len() as u64);
-        let id = tables.new.view.id(document)?;
+        let id = tables.new.view.id(DocNo::from_index(document))?;
         put(
             out,
             &format.changes(&id, [&before.remove(&id).unwrap_or_default(), &rows], |b| {
@@ -92,12 +93,12 @@ impl Tables<'_> {
             let view = discovery.view;
             let mut is_changed = vec![false; view.contents().len()];
             for document in 0..view.documents() {
-                is_changed[view.content_of(document) as usize] |=
-                    !other.contains_key(&view.at(document));
+                is_changed[view.content_of(DocNo::from_index(document)).index()] |=
+                    !other.contains_key(&view.at(DocNo::from_index(document)));
             }
             let is_touched = discovery.lists.sharing_with(&is_changed);
             (0..view.documents())
-                .map(|document| is_touched[view.content_of(document) as usize])
+                .map(|document| is_touched[view.content_of(DocNo::from_index(document)).index()])
                 .collect()
         };
         let (in_old, in_new) = (is_touched(self.old, &new), is_touched(self.new, &old));
@@ -109,7 +110,7 @@ impl Tables<'_> {
          -> Vec<usize> {
             let is_other = |document: usize| {
                 other
-                    .get(&view.at(document))
+                    .get(&view.at(DocNo::from_index(document)))
                     .is_some_and(|&there| others[there])
             };
             (0..view.documents())
@@ -126,7 +127,7 @@ impl Tables<'_> {
 /// Where each document stands: the same in both states, if nothing was done to it.
 fn places(view: &View<'_>) -> HashMap<At, usize> {
     (0..view.documents())
-        .map(|document| (view.at(document), document))
+        .map(|document| (view.at(DocNo::from_index(document)), document))
         .collect()
 }
 
@@ -143,10 +144,13 @@ fn rows_of(
             .table_rows(document, neighbours, count)
             .into_iter()
             .map(|(other, neighbour)| {
-                let numbers =
-                    Numbers::of(discovery, discovery.view.content_of(document), neighbour);
+                let numbers = Numbers::of(
+                    discovery,
+                    discovery.view.content_of(DocNo::from_index(document)).get(),
+                    neighbour,
+                );
                 Ok(Row {
-                    b: discovery.view.id(other as usize)?,
+                    b: discovery.view.id(DocNo::new(other))?,
                     numbers,
                 })
             });

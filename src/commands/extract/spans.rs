@@ -1,6 +1,7 @@
 //! What of each document was seen before: the bytes to cut for training data.
 
 use super::put;
+use crate::base::ids::{ContentNo, DocNo};
 use crate::{
     base::error::{Error, Result},
     blot::select,
@@ -115,7 +116,7 @@ impl Table {
         view.for_each_shared(
             threads,
             // Contents stand in the order of their first documents.
-            |contents| view.documents_of(contents[0])[0],
+            |contents| view.documents_of(ContentNo::new(contents[0]))[0].get(),
             |blot, first| {
                 starts.resize((blot >> shift) as usize + 1, entries.len() as u32);
                 entries.push(((blot & ((1 << shift) - 1)) as u32, first));
@@ -235,7 +236,7 @@ impl<'i> Seen<'i> {
                 "the index has '{id}' without its content; check it with dedup-index verify"
             ));
         }
-        Ok((self.view.at(first as usize) == at).then_some(first))
+        Ok((self.view.at(DocNo::new(first)) == at).then_some(first))
     }
 }
 

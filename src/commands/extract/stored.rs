@@ -1,6 +1,7 @@
 //! The tokens of documents of an index, and where these are in the texts, in temporary files: of each distinct text once the hashes of its tokens, of
 //! each document the spans.
 
+use crate::base::ids::DocNo;
 use crate::{
     base::{
         codec::{Fields, put_varint},
@@ -38,7 +39,7 @@ pub fn open(view: &View<'_>, by_id: Option<&[PathBuf]>, settings: &Settings) -> 
 /// The files that ids name, in the order of the index.
 fn open_by_id(view: &View<'_>, roots: &[PathBuf], settings: &Settings) -> Result<Source> {
     let ids = (0..view.documents())
-        .map(|document| view.id(document))
+        .map(|document| view.id(DocNo::from_index(document)))
         .collect::<Result<Vec<_>>>()?;
     let roots = if roots.is_empty() {
         vec![PathBuf::new()]

@@ -5,6 +5,7 @@ use super::{
     pairs::{Between, TABLE_FIELDS, table_fields, write_rows},
     put,
 };
+use crate::base::ids::{ContentNo, DocNo};
 use crate::{
     base::error::Result,
     report::{Format, Ids, put_count, put_names, put_number},
@@ -101,11 +102,11 @@ struct Template {
 impl Table<'_> {
     /// Appends the rows of a document. Where all documents share a sentence there may be thousands with the same neighbours.
     fn put(&self, document: usize, neighbours: &Arc<[Neighbour]>, out: &mut Vec<u8>) {
-        let content = self.discovery.view.content_of(document);
+        let content = self.discovery.view.content_of(DocNo::from_index(document));
         let is_shared = Arc::strong_count(neighbours) > 1 && self.count <= MOST_ROWS;
         if !is_shared
             || neighbours
-                .binary_search_by_key(&content, |neighbour| neighbour.content)
+                .binary_search_by_key(&content, |neighbour| ContentNo::new(neighbour.content))
                 .is_ok()
         {
             self.put_rows(document, neighbours, out);
@@ -114,7 +115,7 @@ impl Table<'_> {
         let (id, lists) = (self.ids.get(document as u32), &self.discovery.lists);
         let key = (
             neighbours.as_ptr() as usize,
-            lists.side(lists.rank_of(content)).blots,
+            lists.side(lists.rank_of(content.get())).blots,
             id.len(),
         );
         let known = self
@@ -163,7 +164,12 @@ impl Table<'_> {
     fn put_rows(&self, document: usize, neighbours: &[Neighbour], out: &mut Vec<u8>) -> Vec<usize> {
         let lists = &self.discovery.lists;
         let blots = |content: u32| lists.side(lists.rank_of(content)).blots;
-        let own = blots(self.discovery.view.content_of(document));
+        let own = blots(
+            self.discovery
+                .view
+                .content_of(DocNo::from_index(document))
+                .get(),
+        );
         let rows = self.discovery.table_rows(document, neighbours, self.count);
         let mut head = self.before[0].to_vec();
         head.extend_from_slice(self.ids.get(document as u32));

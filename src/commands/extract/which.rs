@@ -1,5 +1,6 @@
 //! Which pairs are wanted: the rules as they are asked for, and as documents of an index have them.
 
+use crate::base::ids::DocNo;
 use crate::{
     base::error::{Error, Place, Problem, Result},
     commands::{
@@ -115,7 +116,7 @@ impl Which {
 
     /// The rules for the documents of a view. Memory: five bytes a document, and the ids of a list.
     pub fn pair_filter_in(&self, index: &Index, view: &View<'_>) -> Result<PairFilter> {
-        let ids = || (0..view.documents()).map(|document| view.id(document));
+        let ids = || (0..view.documents()).map(|document| view.id(DocNo::from_index(document)));
         let groups = self
             .groups
             .as_ref()
@@ -145,10 +146,14 @@ impl Which {
                     let old = Index::open_at(&index.directory, *generation)?;
                     let old = View::of(&old)?;
                     let places: HashSet<_> = (0..old.documents())
-                        .map(|document| old.at(document))
+                        .map(|document| old.at(DocNo::from_index(document)))
                         .collect();
-                    (0..view.documents())
-                        .for_each(|document| mark(document, !places.contains(&view.at(document))));
+                    (0..view.documents()).for_each(|document| {
+                        mark(
+                            document,
+                            !places.contains(&view.at(DocNo::from_index(document))),
+                        )
+                    });
                 }
             }
         }

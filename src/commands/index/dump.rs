@@ -1,5 +1,6 @@
 //! An index back to blots.
 
+use crate::base::ids::{ContentNo, DocNo};
 use crate::{
     base::{
         codec::to_json,
@@ -29,10 +30,10 @@ pub fn dump(index: &Index, memory_bytes: u64, out: &mut impl Write) -> Result<()
     for lot in lots(&view, memory_bytes / 8) {
         let wanted = contents_of(&view, &lot);
         let blots = blots_of(&view, &wanted)?;
-        for document in lot {
+        for document in lot.map(DocNo::from_index) {
             let (id, row) = (view.id(document)?, view.row(document)?);
             let content = wanted
-                .binary_search(&view.content_of(document))
+                .binary_search(&view.content_of(document).get())
                 .unwrap_or_default();
             let distinct = counts_distinct.then_some(u64::from(row.blots));
             let blots = Blots {
@@ -63,7 +64,8 @@ pub fn dump(index: &Index, memory_bytes: u64, out: &mut impl Write) -> Result<()
 fn lots(view: &View<'_>, blots_limit: u64) -> Vec<Range<usize>> {
     let (mut lots, mut have) = (Vec::<Range<usize>>::new(), 0);
     for document in 0..view.documents() {
-        let blots = u64::from(view.contents()[view.content_of(document) as usize].posted);
+        let blots =
+            u64::from(view.contents()[view.content_of(DocNo::from_index(document)).index()].posted);
         have += blots;
         match lots.last_mut() {
             Some(lot) if have <= blots_limit => lot.end = document + 1,
@@ -80,7 +82,7 @@ fn lots(view: &View<'_>, blots_limit: u64) -> Vec<Range<usize>> {
 fn contents_of(view: &View<'_>, lot: &Range<usize>) -> Vec<u32> {
     let mut wanted: Vec<u32> = lot
         .clone()
-        .map(|document| view.content_of(document))
+        .map(|document| view.content_of(DocNo::from_index(document)).get())
         .collect();
     wanted.sort_unstable();
     wanted.dedup();
@@ -122,14 +124,14 @@ pub fn dump_dictionary(index: &Index, out: &mut impl Write) -> Result<()> {
         words.for_each_in(bucket, &mut |word, list| {
             documents.clear();
             documents.extend(list.iter().flat_map(|of| {
-                view.documents_of(of.place)
+                view.documents_of(ContentNo::new(of.place))
                     .iter()
                     .map(|&document| (document, of.times))
             }));
             documents.sort_unstable();
             let ids = documents
                 .iter()
-                .map(|&(document, _)| view.id(document as usize))
+                .map(|&(document, _)| view.id(DocNo::from_index(document.index())))
                 .collect::<Result<Vec<_>>>()?;
             let times: Vec<u32> = documents.iter().map(|&(_, times)| times).collect();
             let record = Word {

@@ -1,5 +1,6 @@
 //! What is behind blots: documents and text.
 
+use crate::base::ids::DocNo;
 use crate::{
     base::{
         codec::to_json,
@@ -63,13 +64,13 @@ pub fn between(index: &Index, ids: [&str; 2], out: &mut impl Write) -> Result<bo
     );
     let mut contents = [None; 2];
     for document in 0..view.documents() {
-        let id = view.id(document)?;
+        let id = view.id(DocNo::from_index(document))?;
         for (content, _) in contents
             .iter_mut()
             .zip(ids)
             .filter(|(_, asked)| *asked == id)
         {
-            *content = Some(view.content_of(document));
+            *content = Some(view.content_of(DocNo::from_index(document)));
         }
     }
     let unknown =
@@ -82,7 +83,7 @@ pub fn between(index: &Index, ids: [&str; 2], out: &mut impl Write) -> Result<bo
     view.for_each_blot(|blot, contents| {
         if ![one, two]
             .iter()
-            .all(|content| contents.binary_search(content).is_ok())
+            .all(|content| contents.binary_search(&content.get()).is_ok())
         {
             return Ok(());
         }

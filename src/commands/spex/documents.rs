@@ -1,5 +1,6 @@
 //! The first pass: text to hashes, and what must be known of each document afterwards.
 
+use crate::base::ids::DocNo;
 use crate::{
     base::{
         codec::clear_buffer,
@@ -240,9 +241,9 @@ impl Documents {
     pub fn of_index(index: &Index, directory: &TempDir) -> Result<Self> {
         let (mut documents, view) = (Self::new(directory, false)?, View::of(index)?);
         for number in 0..view.documents() {
-            let row = view.row(number)?;
+            let row = view.row(DocNo::from_index(number))?;
             documents.push(
-                view.id(number)?.into(),
+                view.id(DocNo::from_index(number))?.into(),
                 Row::new(row.bytes, row.tokens, row.hash).with_blots(row.blots),
             );
         }

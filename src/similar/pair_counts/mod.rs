@@ -10,6 +10,7 @@ use super::{
     long_sets::LONG_SET_MEMBERS,
     scores::{DocumentSize, Measure, Overlap},
 };
+use crate::base::ids::ContentNo;
 use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
     base::{
@@ -81,7 +82,7 @@ pub fn write_pair_counts(
     let sets = view.sets_in(&options.buckets, options.limits.threads)?;
     let df = |set: &[u32]| {
         set.iter()
-            .map(|&content| view.documents_of(content).len().to_u64())
+            .map(|&content| view.documents_of(ContentNo::new(content)).len().to_u64())
             .sum::<u64>()
     };
     let counts: Vec<bool> = (0..sets.len())
@@ -653,7 +654,7 @@ fn less_of(view: &View<'_>, files: &[CountFile], max_df: u64) -> Result<Vec<u32>
         }
     }
     let less = |(content, [shared, left_out]): (u32, [u32; 2])| {
-        let has_many_copies = view.documents_of(content).len().to_u64() > max_df;
+        let has_many_copies = view.documents_of(ContentNo::new(content)).len().to_u64() > max_df;
         let own = if has_many_copies {
             view.contents()[content.to_usize()]
                 .blots

@@ -12,6 +12,7 @@ mod candidates;
 mod texts;
 mod write;
 
+use crate::base::ids::ContentNo;
 pub use candidates::Slice;
 
 use self::{
@@ -280,14 +281,17 @@ impl Comparison<'_> {
 
     /// Whether any two documents of two texts are to be compared.
     fn is_wanted(&self, a: u32, b: u32) -> bool {
-        let (of_a, of_b) = (self.view.documents_of(a), self.view.documents_of(b));
+        let (of_a, of_b) = (
+            self.view.documents_of(ContentNo::new(a)),
+            self.view.documents_of(ContentNo::new(b)),
+        );
         if a == b {
             return of_a.len() > 1;
         }
         self.pair_filter.is_empty()
             || of_a.iter().any(|&one| {
                 of_b.iter()
-                    .any(|&other| self.pair_filter.allows(one, other))
+                    .any(|&other| self.pair_filter.allows(one.get(), other.get()))
             })
     }
 }

@@ -4,6 +4,7 @@ use super::super::{
     spans::indexed,
     stored::{self, Document, SomeTokens, Stored, Text, hash_tokens},
 };
+use crate::base::ids::DocNo;
 use crate::{
     base::{
         error::Result,
@@ -173,9 +174,10 @@ fn by_view(stored: &Stored, index: &Index, view: &View<'_>) -> Result<(Vec<Text>
         Vec::with_capacity(view.documents()),
     );
     for document in 0..view.documents() {
-        let at = by_number[view.row(document)?.number as usize];
+        let at = by_number[view.row(DocNo::from_index(document))?.number as usize];
         if let Some(found) = stored.documents.get(at as usize) {
-            texts[view.content_of(document) as usize] = stored.texts[found.text as usize];
+            texts[view.content_of(DocNo::from_index(document)).index()] =
+                stored.texts[found.text as usize];
         }
         read.push(at);
     }

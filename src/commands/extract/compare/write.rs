@@ -6,6 +6,7 @@ use super::{
     candidates::{Pairs, Partner},
     texts::Texts,
 };
+use crate::base::ids::ContentNo;
 use crate::{
     base::error::Result,
     index::View,
@@ -121,12 +122,16 @@ impl<'w, W: Write> Writer<'w, W> {
         mut each: impl FnMut(&mut Self, [u32; 2], bool),
     ) -> Result<()> {
         let view = self.view;
-        for &one in view.documents_of(a) {
-            for &other in view.documents_of(b) {
-                if (a == b && other <= one) || !self.pair_filter.allows(one, other) {
+        for &one in view.documents_of(ContentNo::new(a)) {
+            for &other in view.documents_of(ContentNo::new(b)) {
+                if (a == b && other <= one) || !self.pair_filter.allows(one.get(), other.get()) {
                     continue;
                 }
-                each(self, [one.min(other), one.max(other)], other < one);
+                each(
+                    self,
+                    [one.min(other).get(), one.max(other).get()],
+                    other < one,
+                );
                 if self.piece.len() >= PIECE_BYTES {
                     self.flush()?;
                 }

@@ -1,6 +1,7 @@
 //! The lines of a chunk: which document of the index each is.
 
 use super::NONE;
+use crate::base::ids::DocNo;
 use crate::{
     base::error::{At, Place, Problem, Result},
     commands::Settings,
@@ -74,7 +75,7 @@ impl Judged {
                 *fate = Fate::Repeated;
                 let what = format!(
                     "a line with the id '{}' came before; this one is kept",
-                    view.id(document as usize)?
+                    view.id(DocNo::new(document))?
                 );
                 self.problems.extend(
                     self.place
@@ -111,7 +112,7 @@ impl<'i> Judge<'i> {
     pub fn new(index: &'i Index, view: &View<'_>, settings: &'i Settings) -> Result<Self> {
         let mut document_of = vec![NONE; index.manifest.numbers as usize];
         for document in 0..view.documents() {
-            document_of[view.row(document)?.number as usize] = document as u32;
+            document_of[view.row(DocNo::from_index(document))?.number as usize] = document as u32;
         }
         let (tokenize, tokens, blots) = (
             SchemeTokenizer::new(&index.scheme.tokens),

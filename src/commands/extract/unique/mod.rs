@@ -11,6 +11,7 @@ use super::{
     pairs::{ESTIMATE, shown_by},
     put, selection,
 };
+use crate::base::ids::DocNo;
 use crate::{
     base::{
         error::{Error, Result},
@@ -139,7 +140,7 @@ pub fn unique(
             stored.push(&judged)
         })?;
         let tokens =
-            |document: u32| view.contents()[view.content_of(document as usize) as usize].tokens;
+            |document: u32| view.contents()[view.content_of(DocNo::new(document)).index()].tokens;
         let mut order = stored.documents();
         match options.keep {
             KeepRule::First => {}
@@ -227,7 +228,9 @@ impl<'v> Decided<'v> {
 
     /// Decides the next document.
     fn visit(&mut self, document: u32) {
-        let verdict = self.cleaner.visit(self.view.content_of(document as usize));
+        let verdict = self
+            .cleaner
+            .visit(self.view.content_of(DocNo::new(document)).get());
         match verdict {
             DuplicateDecision::Keep => self.stays.push((document, 0)),
             DuplicateDecision::ExactDuplicate { of, .. }
@@ -254,7 +257,7 @@ impl<'v> Decided<'v> {
         groups
             .iter()
             .take(LARGEST)
-            .map(|(_, (document, dropped))| Ok((self.view.id(*document as usize)?, *dropped)))
+            .map(|(_, (document, dropped))| Ok((self.view.id(DocNo::new(*document))?, *dropped)))
             .collect()
     }
 }
@@ -328,11 +331,17 @@ impl Sifter<'_, '_> {
             return Ok(());
         }
         let (mut doc, mut other) = (Vec::new(), Vec::new());
-        put_id(&mut doc, Format::Ndjson, &self.view.id(document as usize)?);
+        put_id(
+            &mut doc,
+            Format::Ndjson,
+            &self.view.id(DocNo::new(document))?,
+        );
         put_id(
             &mut other,
             Format::Ndjson,
-            &self.view.id(self.decided.stays[of as usize].0 as usize)?,
+            &self
+                .view
+                .id(DocNo::new(self.decided.stays[of as usize].0))?,
         );
         let fields = [
             ("doc", Value::Id(&doc)),
