@@ -2,7 +2,7 @@
 
 use super::threshold::parse_share;
 use crate::{
-    commands::{CompareOptions, ExtractOptions, Method, Slice, WhichPairs},
+    commands::{CompareMethod, CompareOptions, ExtractOptions, PairSlice, WantedPairs},
     report::Format,
     similar::{GdicOptions, StopWordRule, compare::WORTH_A_LOOK},
 };
@@ -13,7 +13,7 @@ use clap::{Args, builder::PossibleValuesParser};
 #[command(next_help_heading = "Comparison")]
 pub struct CompareArgs {
     /// How pairs are found: blots, those that share text; gdic, those that have words in common, by the dictionary of the index; exhaustive, all pairs; blots,gdic, those that either finds [default: blots]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = PossibleValuesParser::new(Method::NAMES.map(|(name, _)| name)))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = PossibleValuesParser::new(CompareMethod::NAMES.map(|(name, _)| name)))]
     method: Vec<String>,
     /// Compare the pairs that are found by alignment: tell the similar areas of each, and how similar they are
     #[arg(long)]
@@ -40,8 +40,8 @@ pub struct CompareArgs {
     #[arg(long, value_name = "X", value_parser = parse_share)]
     p_common: Option<f64>,
     /// Only the I-th of N equal parts of the pairs; all parts one after the other are the whole
-    #[arg(long, value_name = "I/N", value_parser = Slice::parse)]
-    slice: Option<Slice>,
+    #[arg(long, value_name = "I/N", value_parser = PairSlice::parse)]
+    slice: Option<PairSlice>,
 }
 
 /// As in the experiments of the paper.
@@ -82,7 +82,10 @@ impl CompareArgs {
     pub fn is_asked(&self) -> bool {
         self.areas
             || self.candidates
-            || self.methods().iter().any(|method| *method != Method::Blots)
+            || self
+                .methods()
+                .iter()
+                .any(|method| *method != CompareMethod::Blots)
     }
 
     pub fn only_candidates(&self) -> bool {
@@ -90,13 +93,13 @@ impl CompareArgs {
     }
 
     /// In the order of their names, each once.
-    pub fn methods(&self) -> Vec<Method> {
-        let asked = Method::NAMES
+    pub fn methods(&self) -> Vec<CompareMethod> {
+        let asked = CompareMethod::NAMES
             .iter()
             .filter(|(name, _)| self.method.iter().any(|asked| asked == name));
         let methods: Vec<_> = asked.map(|&(_, method)| method).collect();
         if methods.is_empty() {
-            vec![Method::Blots]
+            vec![CompareMethod::Blots]
         } else {
             methods
         }
@@ -107,7 +110,7 @@ impl CompareArgs {
         &self,
         blots: ExtractOptions,
         format: Format,
-        which: WhichPairs,
+        which: WantedPairs,
     ) -> CompareOptions {
         CompareOptions {
             methods: self.methods(),
@@ -115,10 +118,10 @@ impl CompareArgs {
             gdic: self.gdic(),
             only_candidates: self.candidates,
             min_similarity: self.min_similarity.unwrap_or(WORTH_A_LOOK),
-            slice: self.slice.unwrap_or(Slice::WHOLE),
+            slice: self.slice.unwrap_or(PairSlice::WHOLE),
             format,
             by_id: None,
-            which,
+            wanted: which,
         }
     }
 
@@ -138,7 +141,7 @@ impl CompareArgs {
     /// What is about a comparison needs one.
     pub fn ensure_asked(&self) -> Result<(), anyhow::Error> {
         let methods = self.methods();
-        if methods.contains(&Method::Exhaustive) && methods.len() > 1 {
+        if methods.contains(&CompareMethod::Exhaustive) && methods.len() > 1 {
             bail!("exhaustive compares all pairs; leave out the other methods");
         }
         for (flag, is_given) in [
@@ -148,7 +151,7 @@ impl CompareArgs {
             ("--s-match", self.s_match.is_some()),
             ("--p-common", self.p_common.is_some()),
         ] {
-            if is_given && !methods.contains(&Method::Gdic) {
+            if is_given && !methods.contains(&CompareMethod::Gdic) {
                 bail!("{flag} is about words in common; add --method gdic");
             }
         }

@@ -12,7 +12,6 @@ use super::{
     manners::{COUNTED, GROUPS, MannersArgs, SHAPES, TEXTS},
     name as tool_name,
     output::Packed,
-    pairs::XmlFiles,
     progress::{Complaints, counting_bar, say},
     threshold::{Threshold, parse_number},
     unique::{UNIQUE, judged_by, tell},
@@ -21,12 +20,13 @@ use super::{
 use crate::{
     base::parallel::Limits,
     commands::{
-        Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions, PassageOptions,
-        PassagesOptions, RowFormat, Settings, UniqueOptions, Watch, WhichPairs, compare,
-        extract_counted, extract_pages, extract_passages, extract_without, passages, spans, unique,
+        CleanOptions, CompareMethod, Extract, ExtractOptions, LeaveOut, NewDocuments,
+        PassageOptions, PassagesOptions, ReportOptions, ReportSummary, RowFormat, Settings,
+        WantedPairs, Watch, clean, compare, extract_aligned, extract_counted, extract_passages,
+        extract_without, passages, spans, write_report,
     },
     index::{Index, Since},
-    report::{Format, GraphFormat},
+    report::{Format, GraphFormat, PanXmlDirectory},
     similar::{KeepRule, Score},
     text::stream::Form,
 };
@@ -361,12 +361,12 @@ impl Tool for Arguments {
                 self.top.unwrap_or(MOST_PAGES) as usize,
                 self.passages(&options, &index, &mut complaints)?,
             );
-            let pages = PagesOptions {
+            let pages = ReportOptions {
                 directory: directory.clone(),
                 top,
                 passages,
             };
-            let paged = extract_pages(
+            let paged = write_report(
                 &options,
                 &pages,
                 &leave_out,
@@ -383,15 +383,15 @@ impl Tool for Arguments {
                 .as_deref()
                 .context("pan-xml is a file for each pair; say where with -o DIR")?;
             let (mut out, passages) = (
-                XmlFiles::create(directory)?,
+                PanXmlDirectory::create(directory)?,
                 self.passages(&options, &index, &mut complaints)?,
             );
-            let unread = extract_passages(
+            let unread = extract_aligned(
                 &options,
                 &passages,
                 &leave_out,
                 &index,
-                &mut out,
+                &mut |pair| out.write(&pair),
                 &mut complaints,
                 &mut tell,
             );
@@ -449,7 +449,7 @@ impl Arguments {
         }
         let (score, threshold) = judged_by(self.score.as_deref(), self.threshold)?;
         let ExtractOptions { max_df, limits, .. } = *options;
-        let options = UniqueOptions {
+        let options = CleanOptions {
             score,
             threshold,
             max_df,
@@ -466,9 +466,7 @@ impl Arguments {
         let settings = self.run.settings(Form::Ndjson, LINES_BYTES, false);
         let cleaned = watched::<Self, _>(&self.run, true, |watch| {
             let dropped = dropped.as_mut().map(|dropped| dropped as &mut dyn Write);
-            Ok(unique(
-                &options, index, &settings, &mut out, dropped, watch,
-            )?)
+            Ok(clean(&options, index, &settings, &mut out, dropped, watch)?)
         })?;
         dropped.map_or(Ok(()), Packed::commit)?;
         out.commit()?;
@@ -483,7 +481,7 @@ impl Arguments {
     }
 
     /// Says if there are more pairs than pages.
-    fn tell_pages(&self, paged: &Paged) -> ExitCode {
+    fn tell_pages(&self, paged: &ReportSummary) -> ExitCode {
         let most = u64::from(self.top.unwrap_or(MOST_PAGES));
         if paged.pairs > most && !self.run.quiet {
             let tool = tool_name::<Self>();
@@ -597,12 +595,12 @@ impl Arguments {
     }
 
     fn leave_out(&self) -> LeaveOut {
-        let prefixes = self.new.iter().cloned().map(New::Prefix);
+        let prefixes = self.new.iter().cloned().map(NewDocuments::Prefix);
         let new = prefixes
-            .chain(self.new_from.clone().map(New::Listed))
-            .chain(self.new_since.clone().map(New::Since))
+            .chain(self.new_from.clone().map(NewDocuments::Listed))
+            .chain(self.new_since.clone().map(NewDocuments::Since))
             .collect();
-        let pairs = WhichPairs {
+        let pairs = WantedPairs {
             groups: self.manners.grouping(),
             new,
         };
@@ -638,7 +636,7 @@ impl Arguments {
         let is = |kinds: &[Kind]| kinds.contains(&what);
         let compares = self.comparison.is_asked();
         let (finds, aligns) = (
-            !compares || self.comparison.methods().contains(&Method::Blots),
+            !compares || self.comparison.methods().contains(&CompareMethod::Blots),
             compares && !self.comparison.only_candidates(),
         );
         let (input, reads) = (

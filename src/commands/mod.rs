@@ -20,9 +20,10 @@ mod tokenize;
 pub use base_text::base_text;
 pub use blot::{BlotOptions, blot, default_window, scheme_of};
 pub use extract::{
-    Cleaned, CompareOptions, Extract, ExtractOptions, LeaveOut, Method, New, Paged, PagesOptions,
-    PassagesOptions, RowFormat, Slice, UniqueOptions, WhichPairs, compare, extract,
-    extract_counted, extract_pages, extract_passages, extract_without, passages, spans, unique,
+    CleanOptions, Cleaned, CompareMethod, CompareOptions, Extract, ExtractOptions, LeaveOut,
+    NewDocuments, PairSlice, PassagesOptions, ReportOptions, ReportSummary, RowFormat, WantedPairs,
+    clean, compare, extract, extract_aligned, extract_counted, extract_passages, extract_without,
+    passages, spans, write_report,
 };
 pub use groups::Grouping;
 pub use index::build::{BuildOptions, RunsOptions, build, build_runs, range_name};

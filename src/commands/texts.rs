@@ -9,7 +9,7 @@ use crate::{
     blot,
     commands::{Watch, library::Library},
     index::Index,
-    report::{Value, put_passages, put_tally},
+    report::records::{PairPassages, PassageRecord},
     text::{
         corpus,
         token::{Rule, Tokenization},
@@ -40,7 +40,7 @@ pub struct PassageOptions {
 
 /// What two documents share.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shared {
+pub struct SharedText {
     /// The share of its words that are in passages.
     pub a_in_b: f64,
     pub b_in_a: f64,
@@ -67,6 +67,19 @@ impl PassageOptions {
         }
         self.reading.prefer_fasta |= self.passages.tokenization.rule == Rule::Dna;
         Ok(self)
+    }
+
+    /// What records say of the passages of two documents.
+    pub fn pair_passages(&self, shared: &SharedText) -> PairPassages {
+        let [a_words, b_words] = shared
+            .tallies
+            .each_ref()
+            .map(|tally| self.leaves_out().then(|| tally.into()));
+        PairPassages {
+            a_words,
+            b_words,
+            passages: shared.passages.iter().map(PassageRecord::from).collect(),
+        }
     }
 
     /// Whether something may not count: then records say what did.
@@ -116,7 +129,7 @@ impl PassageOptions {
     }
 
     /// What two documents share, with spans in the documents as they were read, in bytes or characters.
-    pub fn shared(&self, a: &PreparedText, b: &PreparedText) -> Shared {
+    pub fn shared(&self, a: &PreparedText, b: &PreparedText) -> SharedText {
         let mut shared = self.shared_text(a, b);
         self.place(&mut shared.passages, a, b);
         shared
@@ -131,14 +144,14 @@ impl PassageOptions {
     }
 
     /// What two documents share, with spans in bytes of their texts ([`PreparedText::text`]), as pages need them.
-    pub fn shared_text(&self, a: &PreparedText, b: &PreparedText) -> Shared {
+    pub fn shared_text(&self, a: &PreparedText, b: &PreparedText) -> SharedText {
         let mut passages = align(a, b, &self.passages);
         passages.retain(|passage| passage.tokens >= self.min_match_words);
         let tallies = [
             a.tally(passages.iter().map(|passage| passage.a)),
             b.tally(passages.iter().map(|passage| passage.b)),
         ];
-        Shared {
+        SharedText {
             a_in_b: tallies[0].share(),
             b_in_a: tallies[1].share(),
             passages,
@@ -174,37 +187,6 @@ fn without_heads(mut fasta: String) -> String {
     }
     // Only ASCII was replaced, by ASCII.
     String::from_utf8(bytes).unwrap_or_default()
-}
-
-/// What records say of passages.
-#[derive(Default)]
-pub struct PassageParts {
-    passages: Vec<u8>,
-    tallies: [Vec<u8>; 2],
-}
-
-impl PassageParts {
-    /// `with_tallies`: also what the words of either are counted as.
-    pub fn put(&mut self, shared: &Shared, with_tallies: bool) {
-        put_passages(&mut self.passages, &shared.passages);
-        if with_tallies {
-            self.tallies
-                .iter_mut()
-                .zip(&shared.tallies)
-                .for_each(|(out, tally)| put_tally(out, tally));
-        }
-    }
-
-    pub fn add_to<'p>(&'p self, fields: &mut Vec<(&'static str, Value<'p>)>) {
-        for (name, tally) in ["a_words", "b_words"]
-            .into_iter()
-            .zip(&self.tallies)
-            .filter(|(_, tally)| !tally.is_empty())
-        {
-            fields.push((name, Value::Ids(tally)));
-        }
-        fields.push(("passages", Value::Ids(&self.passages)));
-    }
 }
 
 /// Documents that were asked for of late. They take some 20 times the size of their texts.
@@ -267,7 +249,7 @@ impl<'o> Texts<'o> {
     }
 
     /// Reports all that could not be read, or was indexed with another text, by id; returns their number.
-    pub fn tell_unread(&self, watch: &mut dyn Watch) -> u64 {
+    pub fn report_unread(&self, watch: &mut dyn Watch) -> u64 {
         let unread = lock(&self.unread);
         self.library
             .problems()

@@ -1,6 +1,6 @@
 //! Passages as a person reads them on a terminal: the lines of the document with a line of context, as `grep -C` would.
 
-use super::passage::told_tally;
+use super::tally::describe_tally;
 use crate::{
     align::{Passage, PassageCoverage, PassageKind, PreparedText},
     base::codec::is_unsafe,
@@ -43,7 +43,7 @@ impl Excerpts<'_> {
         let _ = writeln!(out, "{}", self.styled("1", &heading));
         for told in [(&a, &self.tallies[0]), (&b, &self.tallies[1])]
             .into_iter()
-            .filter_map(|(id, tally)| told_tally(id, tally))
+            .filter_map(|(id, tally)| describe_tally(id, tally))
         {
             let _ = writeln!(out, "  {}", self.styled("2", &told));
         }

@@ -1,21 +1,30 @@
 //! How results are written.
 //!
-//! A record is a JSON object a line, or a line of fields between tabs below a line of their names. Numbers have six decimals at most, and no zeros at their end:
-//! 1, 0.5, 0.333333. What could end a cell or a line, command a terminal or turn text around is escaped, in ids and in texts: see
+//! A result is a value of a type of [`records`] until a [`Sink`] turns it into bytes: NDJSON, TSV,
+//! CSV, PAN's XML, DOT, GraphML or HTML. Numbers have six decimals at most and no trailing zeros:
+//! 1, 0.5, 0.333333. In NDJSON and TSV, characters of ids and texts that could end a cell or a
+//! line, command a terminal or turn text around are escaped: see
 //! [`crate::base::codec::put_escaped`].
 //!
-//! For people there are pages, with the texts side by side: [`html`].
+//! For people there are excerpts on a terminal, and pages with the texts side by side: [`html`].
 
+mod decimal;
+mod document_ids;
 mod excerpt;
-mod graph;
 pub mod html;
-mod passage;
-mod plot;
-mod record;
+pub mod records;
+mod sink;
+mod spex_plot;
+mod tally;
 mod xml;
 
+pub use crate::base::codec::put_json_string as put_json_text;
+pub use decimal::{put_count, put_number};
+pub use document_ids::{DocumentIds, EncodedIds};
 pub use excerpt::Excerpts;
-pub use graph::{Graph, GraphFormat};
-pub use passage::{put_pan_xml, put_passages, put_tally, told_tally};
-pub use plot::plot_passes;
-pub use record::{Format, Ids, Value, put_count, put_id, put_names, put_number, put_record};
+pub use sink::{
+    Csv, Dot, Format, GraphFormat, Graphml, HtmlPages, Ndjson, PairTexts, PanXml, PanXmlDirectory,
+    Sink, Tsv, field_names, put_json,
+};
+pub use spex_plot::plot_passes;
+pub use tally::describe_tally;

@@ -7,7 +7,7 @@ use crate::{
 use dedup::{
     base::{error::Problem, parallel::Limits},
     commands::{
-        Extract, ExtractOptions, Grouping, LeaveOut, New, RowFormat, Watch, WhichPairs,
+        Extract, ExtractOptions, Grouping, LeaveOut, NewDocuments, RowFormat, WantedPairs, Watch,
         extract_without,
     },
     index::Index,
@@ -33,7 +33,7 @@ fn extracted(
     what: Extract,
     score: Score,
     threshold: f64,
-    pairs: &WhichPairs,
+    pairs: &WantedPairs,
 ) -> Vec<Value> {
     let options = ExtractOptions {
         what,
@@ -99,17 +99,17 @@ proptest! {
         let new = picks.iter().enumerate().filter(|(_, pick)| pick.2).map(|(at, _)| format!("d{at:03}\n"));
         work.write("new", new.collect::<String>());
         let has_new = with_new && picks.iter().any(|pick| pick.2);
-        let which = WhichPairs {
+        let which = WantedPairs {
             groups: with_groups.then(|| Grouping::File(work.path("groups"))),
-            new: has_new.then(|| New::Listed(work.path("new"))).into_iter().collect(),
+            new: has_new.then(|| NewDocuments::Listed(work.path("new"))).into_iter().collect(),
         };
         let wants = |a: usize, b: usize| {
             let together = with_groups && picks[a].1 > 0 && picks[a].1 == picks[b].1;
             !together && (!has_new || picks[a].2 || picks[b].2)
         };
         let (score, threshold) = if by_count { (Score::S1, 5.0) } else { (Score::Containment, 0.5) };
-        let ask = |what, which: &WhichPairs| extracted(&index, what, score, threshold, which);
-        let all = WhichPairs::default();
+        let ask = |what, which: &WantedPairs| extracted(&index, what, score, threshold, which);
+        let all = WantedPairs::default();
         let mut pairs = ask(Extract::Pairs(Format::Ndjson), &all);
         pairs.retain(|pair| wants(number(pair, "a"), number(pair, "b")));
         prop_assert_eq!(&ask(Extract::Pairs(Format::Ndjson), &which), &pairs);

@@ -3,12 +3,15 @@
 use super::{ExtractOptions, put};
 use crate::base::ids::ContentNo;
 use crate::{
-    base::error::Result,
+    base::{error::Result, ids::DocNo},
     index::{
         View,
         posting::{SetDictionary, Sets},
     },
-    report::{Format, Ids, Value, put_names, put_record},
+    report::{
+        DocumentIds, Format, Sink,
+        records::{BlotRecord, hex_blot},
+    },
 };
 use std::{collections::BTreeMap, io::Write, ops::RangeInclusive};
 
@@ -16,7 +19,7 @@ use std::{collections::BTreeMap, io::Write, ops::RangeInclusive};
 ///
 /// The postings are read once to count, and once for each lot of dfs whose blots fit into memory. Blots of one df are in order as they
 /// are read: a df with too many of them is a lot of its own, and nothing of it is kept.
-pub fn write(
+pub fn write_blots(
     view: &View<'_>,
     bits: u8,
     sigma: Option<f64>,
@@ -27,15 +30,14 @@ pub fn write(
     let counts = counts(view)?;
     let least = least_df(&counts, sigma).max(2);
     let most = options.max_df.unwrap_or(u64::MAX);
-    // In both formats the documents are a JSON array.
-    let writer = Writer {
+    let writer = BlotWriter {
         view,
         bits,
-        ids: Ids::new(view, Format::Ndjson)?,
+        ids: DocumentIds::read(view)?,
         format,
     };
     let mut line = Vec::new();
-    put_names(&mut line, format, &["blot", "df", "docs"]);
+    format.put_head(&BlotRecord::default(), &mut line)?;
     put(out, &line)?;
     for (lot, is_sorted) in lots(
         &counts,
@@ -114,14 +116,14 @@ fn lots(
         .collect()
 }
 
-struct Writer<'v> {
+struct BlotWriter<'v> {
     view: &'v View<'v>,
     bits: u8,
-    ids: Ids,
+    ids: DocumentIds,
     format: Format,
 }
 
-impl Writer<'_> {
+impl BlotWriter<'_> {
     fn write_as_read(&self, lot: RangeInclusive<u64>, out: &mut impl Write) -> Result<()> {
         self.view.for_each_blot(|blot, contents| {
             let df = df(self.view, contents);
@@ -156,14 +158,16 @@ impl Writer<'_> {
             .map(|document| document.get())
             .collect();
         documents.sort_unstable();
-        let (mut line, mut list) = (Vec::new(), Vec::new());
-        self.ids.put_list(&mut list, documents.into_iter());
-        let fields = [
-            ("blot", Value::Hex(blot, self.bits)),
-            ("df", Value::Count(df)),
-            ("docs", Value::Ids(&list)),
-        ];
-        put_record(&mut line, self.format, &fields);
+        let record = BlotRecord {
+            blot: hex_blot(blot, self.bits),
+            df,
+            docs: documents
+                .iter()
+                .map(|&document| self.ids.get(DocNo::new(document)))
+                .collect(),
+        };
+        let mut line = Vec::new();
+        self.format.put_record(&record, &mut line)?;
         put(out, &line)
     }
 }

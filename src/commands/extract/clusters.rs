@@ -1,178 +1,112 @@
-//! Clusters, and groups of exact duplicates.
+//! Clusters: documents that are connected by pairs.
 
-use super::{
-    pairs::{ESTIMATE, shown},
-    put,
-};
-use crate::base::ids::ContentNo;
+use super::{put, rows::is_estimate};
 use crate::{
-    base::error::Result,
-    index::View,
-    report::{Format, Ids, Value, put_names, put_record},
+    base::{error::Result, ids::DocNo},
+    report::{
+        DocumentIds, Format, Sink,
+        records::{ClusterRecord, ClusterRow, DroppedMember},
+    },
     similar::{Cluster, Discovery, KeepRule, clusters},
 };
 use std::io::Write;
 
-pub fn write(
+/// Writes every cluster: as one record, or in tables as a row for each document.
+pub fn write_clusters(
     discovery: &Discovery<'_>,
     keep: KeepRule,
     format: Format,
     out: &mut impl Write,
 ) -> Result<()> {
-    let writer = Writer {
+    let writer = ClusterWriter {
         discovery,
-        ids: Ids::new(discovery.view, format)?,
+        ids: DocumentIds::read(discovery.view)?,
     };
     let mut lines = Vec::new();
-    put_names(
-        &mut lines,
-        format,
-        shown(
-            discovery,
-            &[
-                "cluster",
-                "doc",
-                "kept",
-                "duplicate_of",
-                "shared",
-                "score",
-                "estimate",
-            ],
-        ),
-    );
+    format.put_head(&writer.row_shape(), &mut lines)?;
     put(out, &lines)?;
     let mut number = 0;
     clusters(discovery, keep, |cluster| {
         number += 1;
         lines.clear();
-        match format {
-            Format::Ndjson => writer.put_object(&mut lines, number, &cluster),
-            Format::Tsv => writer.put_rows(&mut lines, number, &cluster),
+        if format.is_table() {
+            writer.put_rows(number, &cluster, format, &mut lines)?;
+        } else {
+            format.put_record(&writer.record(number, &cluster), &mut lines)?;
         }
         put(out, &lines)
     })
 }
 
-struct Writer<'d> {
+struct ClusterWriter<'d> {
     discovery: &'d Discovery<'d>,
-    ids: Ids,
+    ids: DocumentIds,
 }
 
-impl Writer<'_> {
-    /// A cluster as one object, with what was dropped as objects inside.
-    fn put_object(&self, out: &mut Vec<u8>, number: u64, cluster: &Cluster) {
-        let (mut members, mut dropped) = (Vec::new(), vec![b'[']);
-        self.ids
-            .put_list(&mut members, cluster.members.iter().copied());
-        for (at, row) in cluster.dropped.iter().enumerate() {
-            if at > 0 {
-                dropped.push(b',');
-            }
-            let fields = [
-                ("doc", Value::Id(self.ids.get(row.document))),
-                ("duplicate_of", Value::Id(self.ids.get(row.duplicate_of))),
-                (
-                    "shared",
-                    Value::Count(self.discovery.options.measure.scaled(row.shared)),
-                ),
-                ("score", Value::Number(row.score)),
-            ];
-            put_record(&mut dropped, Format::Ndjson, &fields);
-            dropped.pop();
-        }
-        dropped.push(b']');
-        let fields = [
-            ("cluster", Value::Count(number)),
-            ("size", Value::Count(cluster.members.len() as u64)),
-            ("kept", Value::Id(self.ids.get(cluster.kept))),
-            ("members", Value::Ids(&members)),
-            ("dropped", Value::Ids(&dropped)),
-            ESTIMATE,
-        ];
-        put_record(out, Format::Ndjson, shown(self.discovery, &fields));
+impl ClusterWriter<'_> {
+    fn id(&self, document: u32) -> &str {
+        self.ids.get(DocNo::new(document))
     }
 
-    /// A row for each document, the one that is kept first.
-    fn put_rows(&self, out: &mut Vec<u8>, number: u64, cluster: &Cluster) {
-        let row = |out: &mut Vec<u8>, document: u32, rest: [(&str, Value<'_>); 4]| {
-            let fields = [
-                ("cluster", Value::Count(number)),
-                ("doc", Value::Id(self.ids.get(document))),
-                rest[0],
-                rest[1],
-                rest[2],
-                rest[3],
-                ESTIMATE,
-            ];
-            put_record(out, Format::Tsv, shown(self.discovery, &fields));
+    fn scaled(&self, shared: u32) -> u64 {
+        self.discovery.options.measure.scaled(shared)
+    }
+
+    fn record(&self, number: u64, cluster: &Cluster) -> ClusterRecord<'_> {
+        let dropped = cluster.dropped.iter().map(|row| DroppedMember {
+            doc: self.id(row.document),
+            duplicate_of: self.id(row.duplicate_of),
+            shared: self.scaled(row.shared),
+            score: row.score,
+        });
+        ClusterRecord {
+            cluster: number,
+            size: cluster.members.len(),
+            kept: self.id(cluster.kept),
+            members: cluster
+                .members
+                .iter()
+                .map(|&member| self.id(member))
+                .collect(),
+            dropped: dropped.collect(),
+            estimate: is_estimate(self.discovery),
+        }
+    }
+
+    fn row_shape(&self) -> ClusterRow<'_> {
+        ClusterRow {
+            estimate: is_estimate(self.discovery),
+            ..ClusterRow::default()
+        }
+    }
+
+    /// Appends a row for each document, the one to keep first.
+    fn put_rows(
+        &self,
+        number: u64,
+        cluster: &Cluster,
+        format: Format,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let kept = ClusterRow {
+            cluster: number,
+            doc: self.id(cluster.kept),
+            kept: 1,
+            ..self.row_shape()
         };
-        let nothing = Value::None;
-        row(
-            out,
-            cluster.kept,
-            [
-                ("kept", Value::Count(1)),
-                ("duplicate_of", nothing),
-                ("shared", nothing),
-                ("score", nothing),
-            ],
-        );
+        format.put_record(&kept, out)?;
         for dropped in &cluster.dropped {
-            let rest = [
-                ("kept", Value::Count(0)),
-                (
-                    "duplicate_of",
-                    Value::Id(self.ids.get(dropped.duplicate_of)),
-                ),
-                (
-                    "shared",
-                    Value::Count(self.discovery.options.measure.scaled(dropped.shared)),
-                ),
-                ("score", Value::Number(dropped.score)),
-            ];
-            row(out, dropped.document, rest);
+            let row = ClusterRow {
+                cluster: number,
+                doc: self.id(dropped.document),
+                kept: 0,
+                duplicate_of: Some(self.id(dropped.duplicate_of)),
+                shared: Some(self.scaled(dropped.shared)),
+                score: Some(dropped.score),
+                ..self.row_shape()
+            };
+            format.put_record(&row, out)?;
         }
+        Ok(())
     }
-}
-
-/// Groups of documents with the same tokens, by their first.
-pub fn write_exact(view: &View<'_>, format: Format, out: &mut impl Write) -> Result<()> {
-    let ids = Ids::new(view, format)?;
-    let mut lines = Vec::new();
-    put_names(&mut lines, format, &["group", "doc"]);
-    put(out, &lines)?;
-    let mut number = 0;
-    for (content, about) in ContentNo::first(view.contents().len()).zip(view.contents()) {
-        let documents = view.documents_of(content);
-        if documents.len() < 2 {
-            continue;
-        }
-        number += 1;
-        lines.clear();
-        match format {
-            Format::Tsv => documents.iter().for_each(|&document| {
-                put_record(
-                    &mut lines,
-                    format,
-                    &[
-                        ("group", Value::Count(number)),
-                        ("doc", Value::Id(ids.get(document.get()))),
-                    ],
-                );
-            }),
-            Format::Ndjson => {
-                let mut list = Vec::new();
-                ids.put_list(&mut list, documents.iter().map(|document| document.get()));
-                let fields = [
-                    ("group", Value::Count(number)),
-                    ("size", Value::Count(documents.len() as u64)),
-                    ("tokens", Value::Count(u64::from(about.tokens))),
-                    ("docs", Value::Ids(&list)),
-                ];
-                put_record(&mut lines, format, &fields);
-            }
-        }
-        put(out, &lines)?;
-    }
-    Ok(())
 }

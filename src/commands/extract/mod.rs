@@ -1,30 +1,30 @@
 //! An index to what is alike in it.
 
 mod blots;
+mod clean;
 mod clusters;
 mod compare;
-mod pages;
+mod exact;
+mod graph;
 mod pairs;
 mod passages;
-mod recomputed;
-mod since;
+mod report;
+mod rows;
 mod spans;
 mod stored;
 mod table;
-mod unique;
-mod which;
+mod wanted_pairs;
 
-pub use compare::{CompareOptions, Method, Slice, compare};
-pub use pages::{Paged, PagesOptions, extract_pages};
+pub use clean::{CleanOptions, Cleaned, clean};
+pub use compare::{CompareMethod, CompareOptions, PairSlice, compare};
 pub use passages::{PassagesOptions, passages};
+pub use report::{ReportOptions, ReportSummary, write_report};
 pub use spans::spans;
-pub use unique::{Cleaned, UniqueOptions, unique};
-use which::Which;
-pub use which::{New, WhichPairs};
+use wanted_pairs::PairRules;
+pub use wanted_pairs::{NewDocuments, WantedPairs};
 
 use crate::{
     base::{
-        codec::to_json,
         error::{Error, Result},
         parallel::Limits,
     },
@@ -36,7 +36,10 @@ use crate::{
         texts::{PassageOptions, Texts},
     },
     index::{Both, Index, LeftOut, View},
-    report::{Format, GraphFormat},
+    report::{
+        Format, GraphFormat, Ndjson, Sink,
+        records::{AlignedPair, ExtractHeader},
+    },
     similar::{Discovery, DiscoveryOptions, KeepRule, Measure, PairCounts, RecomputedPairs, Score},
     text::{corpus, scheme::SelectScheme, stream::Form},
 };
@@ -107,10 +110,17 @@ impl ExtractOptions {
             Extract::Graph(_) => false,
         }
     }
+
+    fn pair_format(&self) -> Format {
+        match self.what {
+            Extract::Pairs(format) => format,
+            _ => Format::Ndjson,
+        }
+    }
 }
 
-/// Is told how many documents are done, of how many.
-pub type Done<'w> = dyn FnMut(u64, u64) + 'w;
+/// Receives the number of documents that are done, and of all.
+pub type Progress<'w> = dyn FnMut(u64, u64) + 'w;
 
 /// Text and pairs that do not count.
 #[derive(Debug, Clone, Default)]
@@ -121,14 +131,14 @@ pub struct LeaveOut {
     pub indexes: Vec<PathBuf>,
     /// Of these files and directories, which were handed out to all.
     pub base: Vec<PathBuf>,
-    pub pairs: WhichPairs,
+    pub pairs: WantedPairs,
 }
 
 /// The same, ready to be used.
 #[derive(Default)]
 struct Without<'w> {
     text: LeftOut<'w>,
-    pairs: Which,
+    pairs: PairRules,
 }
 
 impl LeaveOut {
@@ -146,13 +156,18 @@ impl LeaveOut {
         if !options.is_ndjson() || (options.max_df.is_none() && self.is_empty()) {
             return Ok(());
         }
-        let mut header = serde_json::json!({
-            "dedup": "extract", "version": 1, "scheme": index.manifest.scheme, "max_df": options.max_df, "exclude": self.files, "exclude_index": self.indexes,
-        });
-        if !self.base.is_empty() {
-            header["base"] = serde_json::json!(self.base);
-        }
-        writeln!(out, "{}", to_json(&header)).map_err(Error::output)
+        let header = ExtractHeader {
+            base: &self.base,
+            dedup: "extract",
+            exclude: &self.files,
+            exclude_index: &self.indexes,
+            max_df: options.max_df,
+            scheme: &index.manifest.scheme,
+            version: 1,
+        };
+        let mut line = Vec::new();
+        Ndjson.put_record(&header, &mut line)?;
+        put(out, &line)
     }
 
     /// Calls `work` with what does not count; gives what it made, and how many ids of lists are unknown.
@@ -199,9 +214,9 @@ pub fn extract(
     options: &ExtractOptions,
     index: &Index,
     out: &mut impl Write,
-    done: &mut Done<'_>,
+    progress: &mut Progress<'_>,
 ) -> Result<()> {
-    extract_from(options, &Without::default(), index, out, done)
+    extract_from(options, &Without::default(), index, out, progress)
 }
 
 /// The same without some text and some pairs: with NDJSON the first line says what text was left out. Gives the number of ids that are not known.
@@ -211,11 +226,11 @@ pub fn extract_without(
     index: &Index,
     out: &mut impl Write,
     watch: &mut dyn Watch,
-    done: &mut Done<'_>,
+    progress: &mut Progress<'_>,
 ) -> Result<u64> {
     leave_out.put_header(options, index, out)?;
     let ((), unknown) = leave_out.with(index, options.limits, watch, |without| {
-        extract_from(options, without, index, out, done)
+        extract_from(options, without, index, out, progress)
     })?;
     Ok(unknown)
 }
@@ -226,12 +241,12 @@ pub fn extract_counted(
     counts: &[PathBuf],
     index: &Index,
     out: &mut impl Write,
-    done: &mut Done<'_>,
+    progress: &mut Progress<'_>,
 ) -> Result<()> {
     let (top, rows) = match options.what {
         Extract::Table { top, rows } => (top, rows),
         Extract::TableSince { .. } if options.max_df.is_none() => {
-            return write_recomputed(options, Some(counts), index, out, done);
+            return write_incremental_changes(options, Some(counts), index, out, progress);
         }
         _ => {
             return Err(Error::Usage(
@@ -263,11 +278,11 @@ pub fn extract_counted(
         },
         counted,
     );
-    table::write_table(&discovery, top, rows, out, done)
+    table::write_table(&discovery, top, rows, out, progress)
 }
 
-/// Writes every pair with the passages that it shares, as NDJSON; gives the number of documents whose text could not be read, and of ids that are not
-/// known.
+/// Writes every pair with the passages that it shares, in tables a row for each passage; gives the
+/// number of documents whose text could not be read, and of unknown ids.
 pub fn extract_passages(
     options: &ExtractOptions,
     passages: &PassageOptions,
@@ -275,21 +290,37 @@ pub fn extract_passages(
     index: &Index,
     out: &mut impl Write,
     watch: &mut dyn Watch,
-    done: &mut Done<'_>,
+    progress: &mut Progress<'_>,
 ) -> Result<u64> {
     leave_out.put_header(options, index, out)?;
     let texts = Texts::new(passages, index, 4 * options.limits.threads);
     let view = View::by_id(index)?;
+    let format = options.pair_format();
     let ((), unknown) = leave_out.with(index, options.limits, watch, |without| {
-        pairs::write_pairs(
-            &discovery(options, without, index, &view)?,
-            Some(&texts),
-            Format::Ndjson,
-            out,
-            done,
-        )
+        let discovery = discovery(options, without, index, &view)?;
+        pairs::write_aligned(&discovery, &texts, format, out, progress)
     })?;
-    Ok(unknown + texts.tell_unread(watch))
+    Ok(unknown + texts.report_unread(watch))
+}
+
+/// Calls `sink` with every pair whose texts can be read, and the passages that it shares; gives the
+/// same number as [`extract_passages`].
+pub fn extract_aligned(
+    options: &ExtractOptions,
+    passages: &PassageOptions,
+    leave_out: &LeaveOut,
+    index: &Index,
+    sink: &mut dyn FnMut(AlignedPair) -> Result<()>,
+    watch: &mut dyn Watch,
+    progress: &mut Progress<'_>,
+) -> Result<u64> {
+    let texts = Texts::new(passages, index, 4 * options.limits.threads);
+    let view = View::by_id(index)?;
+    let ((), unknown) = leave_out.with(index, options.limits, watch, |without| {
+        let discovery = discovery(options, without, index, &view)?;
+        pairs::for_each_aligned(&discovery, &texts, sink, progress)
+    })?;
+    Ok(unknown + texts.report_unread(watch))
 }
 
 fn extract_from(
@@ -297,25 +328,25 @@ fn extract_from(
     without: &Without<'_>,
     index: &Index,
     out: &mut impl Write,
-    done: &mut Done<'_>,
+    progress: &mut Progress<'_>,
 ) -> Result<()> {
     let view = View::by_id(index)?;
     let discovery = |index: &Index, view| discovery(options, without, index, view);
     match options.what {
-        Extract::Exact(format) => clusters::write_exact(&view, format, out),
+        Extract::Exact(format) => exact::write_exact(&view, format, out),
         Extract::Blots { sigma, format } => {
-            blots::write(&view, index.scheme.bits, sigma, options, format, out)
+            blots::write_blots(&view, index.scheme.bits, sigma, options, format, out)
         }
         Extract::Pairs(format) => {
-            pairs::write_pairs(&discovery(index, &view)?, None, format, out, done)
+            pairs::write_pairs(&discovery(index, &view)?, format, out, progress)
         }
         Extract::Table { top, rows } => {
-            table::write_table(&discovery(index, &view)?, top, rows, out, done)
+            table::write_table(&discovery(index, &view)?, top, rows, out, progress)
         }
         Extract::TableSince { .. }
             if options.max_df.is_none() && without.text.is_empty() && without.pairs.is_empty() =>
         {
-            write_recomputed(options, None, index, out, done)
+            write_incremental_changes(options, None, index, out, progress)
         }
         Extract::TableSince {
             top,
@@ -330,28 +361,30 @@ fn extract_from(
                 &discovery_of_text(options, text, &old, &old_view)?.with_pair_filter(old_filter),
                 &discovery(index, &view)?,
             );
-            let tables = since::Tables {
+            let tables = table::full_diff::TablePair {
                 old,
                 new,
                 top,
                 compares_all: options.max_df.is_some() || !text.is_empty(),
             };
-            since::write_changes(&tables, rows, out, done)
+            table::full_diff::write_changes(&tables, rows, out, progress)
         }
-        Extract::Graph(format) => pairs::write_graph(&discovery(index, &view)?, format, out, done),
+        Extract::Graph(format) => {
+            graph::write_graph(&discovery(index, &view)?, format, out, progress)
+        }
         Extract::Clusters { keep, format } => {
-            clusters::write(&discovery(index, &view)?, keep, format, out)
+            clusters::write_clusters(&discovery(index, &view)?, keep, format, out)
         }
     }
 }
 
 /// Writes what changed in the table, where nothing is left out of it. `counts`: of all ranges, if [`super::count_range`] made them.
-fn write_recomputed(
+fn write_incremental_changes(
     options: &ExtractOptions,
     counts: Option<&[PathBuf]>,
     index: &Index,
     out: &mut impl Write,
-    done: &mut Done<'_>,
+    progress: &mut Progress<'_>,
 ) -> Result<()> {
     let Extract::TableSince {
         top,
@@ -370,14 +403,14 @@ fn write_recomputed(
     let both = Both::new(&View::by_id(&old)?, &view)?;
     drop(view);
     let discovery = discovery_of_text(options, &LeftOut::default(), index, &both.view)?;
-    let of = recomputed::Recomputed {
+    let of = table::incremental_diff::IncrementalDiff {
         both: &both,
         discovery: &discovery,
         top,
     };
     let open =
         |counts| RecomputedPairs::open(&both.view, &index.manifest.checksum(), generation, counts);
-    of.write_changes(counts.map(open).transpose()?.as_ref(), rows, out, done)
+    of.write_changes(counts.map(open).transpose()?.as_ref(), rows, out, progress)
 }
 
 fn discovery<'v>(

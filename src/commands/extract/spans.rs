@@ -7,7 +7,7 @@ use crate::{
     blot::select,
     commands::{BlotOptions, Settings, Stage, Summary, Watch, blot::ToBlots, run},
     index::{At, Index, Posted, Row, View},
-    report::{Format, Value, put_id, put_names, put_record},
+    report::{Format, Sink, records::SpansRecord},
     text::{
         corpus::{InputDocument, Source},
         stream::{Batch, Span},
@@ -46,9 +46,9 @@ pub fn spans(
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     blots.expect_in(&mut source);
     let seen = Seen::new(index, settings.limits.threads)?;
-    let mut names = Vec::new();
-    put_names(&mut names, format, &["doc", "bytes", "spans", "seen"]);
-    put(out, &names)?;
+    let mut head = Vec::new();
+    format.put_head(&SpansRecord::default(), &mut head)?;
+    put(out, &head)?;
     let (sought, windows, first, places, found) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let stage = Mark {
@@ -274,7 +274,10 @@ impl Stage for Mark<'_> {
 
     fn take(&mut self, item: &InputDocument<'_>, out: &mut Batch) -> Result<(), String> {
         self.mark(item)?;
-        self.put(item, out);
+        let record = self.record(item);
+        self.format
+            .put_record(&record, &mut out.bytes)
+            .map_err(|error| error.to_string())?;
         out.finish_record();
         Ok(())
     }
@@ -350,28 +353,17 @@ impl Mark<'_> {
         Ok(())
     }
 
-    fn put(&self, item: &InputDocument<'_>, out: &mut Batch) {
-        let (mut doc, mut spans) = (Vec::new(), vec![b'[']);
-        put_id(&mut doc, self.format, item.id);
-        for (at, Span { start, end }) in self.found.iter().enumerate() {
-            // Writing to a vector cannot fail.
-            let _ = write!(spans, "{}[{start},{end}]", if at > 0 { "," } else { "" });
+    fn record<'r>(&self, item: &'r InputDocument<'_>) -> SpansRecord<'r> {
+        let length = |span: &Span| u64::from(span.end - span.start);
+        SpansRecord {
+            doc: item.id,
+            bytes: item.bytes,
+            spans: self
+                .found
+                .iter()
+                .map(|span| [span.start, span.end])
+                .collect(),
+            seen: self.found.iter().map(length).sum(),
         }
-        spans.push(b']');
-        let fields = [
-            ("doc", Value::Id(&doc)),
-            ("bytes", item.bytes.map_or(Value::None, Value::Count)),
-            ("spans", Value::Ids(&spans)),
-            (
-                "seen",
-                Value::Count(
-                    self.found
-                        .iter()
-                        .map(|span| u64::from(span.end - span.start))
-                        .sum(),
-                ),
-            ),
-        ];
-        put_record(&mut out.bytes, self.format, &fields);
     }
 }

@@ -2,18 +2,18 @@
 
 use crate::base::ids::{ContentNo, DocNo};
 use crate::{
-    base::{
-        codec::to_json,
-        error::{Error, Place, Result},
-    },
+    base::error::{Error, Place, Result},
     blot::select::is_scheme_shared_only,
     index::{
         Index, View,
         posting::{BUCKETS, WordLists},
     },
+    report::{
+        Ndjson, Sink,
+        records::{BlotPosting, DictionaryWord, hex_blot},
+    },
     text::stream::{Batch, BlotCodec, Blots, Form, Header, Record, StreamKind, StreamWriter},
 };
-use serde::Serialize;
 use std::{io::Write, ops::Range};
 
 /// Writes every document with its blots, in the order of their numbers, as a stream that `build` makes the same index of.
@@ -103,14 +103,6 @@ fn blots_of(view: &View<'_>, wanted: &[u32]) -> Result<Vec<Vec<u64>>> {
     Ok(blots)
 }
 
-#[derive(Serialize)]
-struct Word<'w> {
-    word: &'w str,
-    df: usize,
-    docs: &'w [String],
-    times: &'w [u32],
-}
-
 /// Writes the dictionary, a line for each word by rising hash: in how many documents it stands, in which, and how often. That is the dictionary's
 /// table of words and document frequencies, and the one of documents, words and frequencies, joined.
 pub fn dump_dictionary(index: &Index, out: &mut impl Write) -> Result<()> {
@@ -120,6 +112,7 @@ pub fn dump_dictionary(index: &Index, out: &mut impl Write) -> Result<()> {
         return Err(Error::damaged(Place::path(&index.directory), what));
     };
     let mut documents = Vec::new();
+    let mut line = Vec::new();
     for bucket in 0..BUCKETS {
         words.for_each_in(bucket, &mut |word, list| {
             documents.clear();
@@ -134,13 +127,15 @@ pub fn dump_dictionary(index: &Index, out: &mut impl Write) -> Result<()> {
                 .map(|&(document, _)| view.id(DocNo::from_index(document.index())))
                 .collect::<Result<Vec<_>>>()?;
             let times: Vec<u32> = documents.iter().map(|&(_, times)| times).collect();
-            let record = Word {
+            let record = DictionaryWord {
                 word: &String::from_utf8_lossy(word),
                 df: ids.len(),
                 docs: &ids,
                 times: &times,
             };
-            writeln!(out, "{}", to_json(&record)).map_err(Error::output)
+            line.clear();
+            Ndjson.put_record(&record, &mut line)?;
+            out.write_all(&line).map_err(Error::output)
         })?;
     }
     Ok(())
@@ -148,10 +143,14 @@ pub fn dump_dictionary(index: &Index, out: &mut impl Write) -> Result<()> {
 
 /// Writes the documents of one blot, a line each, aliases included, in the order of their numbers.
 pub fn dump_blot(index: &Index, blot: u64, out: &mut impl Write) -> Result<()> {
-    let digits = usize::from(index.scheme.bits.div_ceil(4));
+    let hex = hex_blot(blot, index.scheme.bits);
+    let mut lines = Vec::new();
     for id in index.ids_with(blot)? {
-        let id = to_json(&id);
-        writeln!(out, "{{\"blot\":\"{blot:0digits$x}\",\"doc\":{id}}}").map_err(Error::output)?;
+        let record = BlotPosting {
+            blot: &hex,
+            doc: &id,
+        };
+        Ndjson.put_record(&record, &mut lines)?;
     }
-    Ok(())
+    out.write_all(&lines).map_err(Error::output)
 }

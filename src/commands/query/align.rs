@@ -1,16 +1,13 @@
 //! Given pairs of documents to the passages that they share; no index is needed.
 
 use crate::{
-    align::{Passage, PassageCoverage, PreparedText, exclusions::ExclusionRules},
+    align::{PreparedText, exclusions::ExclusionRules},
     base::{
         error::{Error, Place, Problem, Result},
         parallel::{self, Budget, Limits, Weighted},
     },
-    commands::{
-        Asked, Watch,
-        texts::{PassageOptions, Shared},
-    },
-    report::html::PairPage,
+    commands::{Asked, Watch, texts::PassageOptions},
+    report::{html::PairPage, records::AlignedPair},
 };
 use std::{
     fs::{self, File},
@@ -28,18 +25,12 @@ pub struct PairsOptions {
     pub with_pages: bool,
 }
 
-/// Two documents and what they share.
+/// Two documents that were aligned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Aligned {
-    pub a: String,
-    pub b: String,
-    /// The share of its words that are in passages.
-    pub a_in_b: f64,
-    pub b_in_a: f64,
-    pub passages: Vec<Passage>,
-    /// What the words of either are counted as, if some may not count.
-    pub tallies: Option<[PassageCoverage; 2]>,
-    /// What a browser shows of the pair, if it was asked for.
+    /// The passages that they share.
+    pub pair: AlignedPair,
+    /// The page of the pair, if pages are wanted.
     pub page: Option<PairPage>,
 }
 
@@ -47,7 +38,7 @@ impl Aligned {
     /// Bytes of memory, about.
     fn weight(&self) -> u64 {
         let page = self.page.as_ref().map_or(0, |page| page.html.len());
-        (size_of_val(&self.passages[..]) + page) as u64
+        (size_of_val(&self.pair.passages[..]) + page) as u64
     }
 }
 
@@ -81,7 +72,7 @@ pub fn align_pairs(
             watch.progress(bytes, 1);
             match done {
                 Ok(aligned) => {
-                    asked.matches += aligned.passages.len() as u64;
+                    asked.matches += aligned.pair.passages.len() as u64;
                     sink(aligned)
                 }
                 Err(problems) => {
@@ -195,31 +186,27 @@ impl Aligner<'_> {
             (Ok(a), Ok(b)) => (a, b),
             (a, b) => return Err([a.err(), b.err()].into_iter().flatten().collect()),
         };
-        let Shared {
-            a_in_b,
-            b_in_a,
-            mut passages,
-            tallies,
-        } = options.shared_text(a, b);
+        let mut shared = options.shared_text(a, b);
         let notes = options.notes("the first text");
         let page = self
             .options
             .with_pages
-            .then(|| PairPage::of((path_a, a), (path_b, b), &passages, &notes))
+            .then(|| PairPage::of((path_a, a), (path_b, b), &shared.passages, &notes))
             .transpose();
         let page =
             page.map_err(|error| vec![Problem::new(line.place.clone(), error.to_string())])?;
-        options.place(&mut passages, a, b);
-        let tallies = options.leaves_out().then_some(tallies);
-        Ok(Aligned {
+        options.place(&mut shared.passages, a, b);
+        let aligned = options.pair_passages(&shared);
+        let pair = AlignedPair {
             a: path_a.to_owned(),
             b: path_b.to_owned(),
-            a_in_b,
-            b_in_a,
-            passages,
-            tallies,
-            page,
-        })
+            a_in_b: shared.a_in_b,
+            b_in_a: shared.b_in_a,
+            a_words: aligned.a_words,
+            b_words: aligned.b_words,
+            passages: aligned.passages,
+        };
+        Ok(Aligned { pair, page })
     }
 }
 

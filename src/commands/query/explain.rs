@@ -2,19 +2,20 @@
 
 use crate::base::ids::DocNo;
 use crate::{
-    base::{
-        codec::to_json,
-        error::{Error, Result},
-    },
+    base::error::{Error, Result},
     commands::{
         Asked, BlotOptions, Watch,
         blot::ToBlots,
         library::{Library, Unread},
     },
     index::{ChunkTexts, Index, View},
+    report::{
+        Ndjson, Sink,
+        records::{BlotText, SharedBlot, hex_blot},
+    },
     text::corpus,
 };
-use serde_json::json;
+use serde::Serialize;
 use std::{io::Write, path::PathBuf};
 
 /// Writes every document of a blot with the text behind it, as far as its file can be read or the index has it. A text that is not the one that was indexed is a problem.
@@ -33,12 +34,18 @@ pub fn blot_text(
     let kept = ChunkTexts::of(&index.manifest, &index.directory)?;
     let kept = kept.map(|texts| texts.text(blot)).transpose()?.flatten();
     let documents = index.ids_with(blot)?;
+    let hex = hex_blot(blot, index.scheme.bits);
     let mut found = Asked {
         matches: documents.len() as u64,
         problems: 0,
     };
     for id in &documents {
-        let mut line = json!({ "blot": hex(index, blot), "doc": id });
+        let mut record = BlotText {
+            blot: &hex,
+            bytes: None,
+            doc: id,
+            text: kept.clone(),
+        };
         // A document of a stream, or one that is elsewhere now, has no text to show, unless the index has it.
         let read = library.read(id);
         if let Err(Unread::Changed(problem)) = &read {
@@ -46,12 +53,10 @@ pub fn blot_text(
             watch.problem(problem);
         }
         if let Some((span, text)) = read.ok().and_then(|text| blots.text_of(&text, blot)) {
-            line["bytes"] = json!([span.start, span.end]);
-            line["text"] = text.into();
-        } else if let Some(text) = &kept {
-            line["text"] = text.as_str().into();
+            record.bytes = Some([span.start, span.end]);
+            record.text = Some(text);
         }
-        writeln!(out, "{}", to_json(&line)).map_err(Error::output)?;
+        write_record(&record, out)?;
     }
     Ok(found)
 }
@@ -88,23 +93,18 @@ pub fn between(index: &Index, ids: [&str; 2], out: &mut impl Write) -> Result<bo
             return Ok(());
         }
         is_found = true;
-        let mut line = json!({ "blot": hex(index, blot) });
-        if let Some(text) = texts
-            .as_ref()
-            .map(|texts| texts.text(blot))
-            .transpose()?
-            .flatten()
-        {
-            line["text"] = text.into();
-        }
-        writeln!(out, "{}", to_json(&line)).map_err(Error::output)
+        let text = texts.as_ref().map(|texts| texts.text(blot)).transpose()?;
+        let record = SharedBlot {
+            blot: hex_blot(blot, index.scheme.bits),
+            text: text.flatten(),
+        };
+        write_record(&record, out)
     })?;
     Ok(is_found)
 }
 
-fn hex(index: &Index, blot: u64) -> String {
-    format!(
-        "{blot:0digits$x}",
-        digits = usize::from(index.scheme.bits.div_ceil(4))
-    )
+fn write_record(record: &impl Serialize, out: &mut impl Write) -> Result<()> {
+    let mut line = Vec::new();
+    Ndjson.put_record(record, &mut line)?;
+    out.write_all(&line).map_err(Error::output)
 }

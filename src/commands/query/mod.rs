@@ -17,10 +17,14 @@ use crate::{
         blot::ToBlots,
         groups::{Grouping, Groups},
         run,
-        texts::{PassageOptions, PassageParts, Shared, Texts},
+        texts::{PassageOptions, SharedText, Texts},
     },
     index::Index,
-    report::{Excerpts, Format, Value, html::DocumentPage, put_id, put_names, put_record},
+    report::{
+        Excerpts, Format, Ndjson, Sink,
+        html::DocumentPage,
+        records::{MatchRecord, QueryAnswer, QueryMatch},
+    },
     similar::{
         DocumentSize, ExcludedBlots, IdFilter, IndexSearch, Measure, Score, SearchMatch,
         SearchScratch,
@@ -123,11 +127,19 @@ pub fn query(
     };
     let mut source = Source::new(settings.corpus.clone(), settings.limits.threads)?;
     blots.expect_in(&mut source);
-    let mut names = Vec::new();
+    let mut head = Vec::new();
     if let Answers::Matches(format) = options.answers {
-        put_names(&mut names, format, shown(&search, &NAMES));
+        let found = MatchRecord {
+            estimate: search.measure.selection.is_some(),
+            ..MatchRecord::default()
+        };
+        let shape = QueryMatch {
+            found,
+            ..QueryMatch::default()
+        };
+        format.put_head(&shape, &mut head)?;
     }
-    out.write_all(&names).map_err(Error::output)?;
+    out.write_all(&head).map_err(Error::output)?;
     let texts = options
         .passages
         .as_ref()
@@ -157,7 +169,7 @@ pub fn query(
         out.flush().map_err(Error::output)
     })?;
     let summary = summary.ensure_documents(settings)?;
-    asked.problems = summary.problems + texts.map_or(0, |texts| texts.tell_unread(watch));
+    asked.problems = summary.problems + texts.map_or(0, |texts| texts.report_unread(watch));
     for problem in groups.map_or(Ok(Vec::new()), |groups| groups.unknown(index))? {
         asked.problems += 1;
         watch.problem(&problem);
@@ -341,15 +353,6 @@ impl Stage for Ask<'_> {
     }
 }
 
-const NAMES: [&str; 8] = [
-    "query", "rank", "doc", "shared", "a_in_b", "b_in_a", "score", "estimate",
-];
-
-/// An estimate says so: the last field is for estimates only.
-fn shown<'f, T>(search: &IndexSearch<'_>, fields: &'f [T]) -> &'f [T] {
-    &fields[..fields.len() - usize::from(search.measure.selection.is_none())]
-}
-
 impl Ask<'_> {
     fn answer(
         &mut self,
@@ -434,24 +437,11 @@ impl Ask<'_> {
         counted: u32,
         out: &mut Written,
     ) -> Result<()> {
-        out.bytes.extend_from_slice(b"{\"doc\":");
-        put_id(&mut out.bytes, Format::Ndjson, id);
-        out.bytes.extend_from_slice(b",\"matches\":[");
-        for (at, found) in matches.iter().enumerate() {
-            if at > 0 {
-                out.bytes.push(b',');
-            }
-            let (mut doc, id) = (Vec::new(), self.search.index.id(found.document)?);
-            put_id(&mut doc, Format::Ndjson, &id);
-            put_record(
-                &mut out.bytes,
-                Format::Ndjson,
-                shown(self.search, &self.fields(&[], 0, &doc, found, counted)[2..]),
-            );
-            out.bytes.pop();
-        }
-        out.bytes.extend_from_slice(b"]}\n");
-        Ok(())
+        let matches = matches
+            .iter()
+            .map(|found| Ok(self.record(self.search.index.id(found.document)?, found, counted)))
+            .collect::<Result<_>>()?;
+        Ndjson.put_record(&QueryAnswer { doc: id, matches }, &mut out.bytes)
     }
 
     /// A record, or excerpts, for one document that was found; false if all that they share is left out.
@@ -508,50 +498,35 @@ impl Ask<'_> {
         } else {
             Format::Ndjson
         };
-        let (mut query, mut doc, mut parts) = (Vec::new(), Vec::new(), PassageParts::default());
-        put_id(&mut query, format, id);
-        put_id(&mut doc, format, &other_id);
-        let mut fields = shown(
-            self.search,
-            &self.fields(&query, rank, &doc, found, counted),
-        )
-        .to_vec();
-        if let Some((shared, _)) = &shared {
-            parts.put(
-                shared,
-                self.texts.is_some_and(|texts| texts.options.leaves_out()),
-            );
-            parts.add_to(&mut fields);
-        }
-        put_record(&mut out.bytes, format, &fields);
+        let aligned = self
+            .texts
+            .zip(shared.as_ref())
+            .map(|(texts, (shared, _))| texts.options.pair_passages(shared));
+        let record = QueryMatch {
+            query: id,
+            rank,
+            found: self.record(other_id, found, counted),
+            aligned,
+        };
+        format.put_record(&record, &mut out.bytes)?;
         Ok(true)
     }
 
-    fn fields<'v>(
-        &self,
-        query: &'v [u8],
-        rank: u64,
-        doc: &'v [u8],
-        found: &SearchMatch,
-        counted: u32,
-    ) -> [(&'static str, Value<'v>); 8] {
-        let part = |blots: u32| Value::Number(f64::from(found.shared) / f64::from(blots.max(1)));
-        let values = [
-            Value::Id(query),
-            Value::Count(rank),
-            Value::Id(doc),
-            Value::Count(self.search.measure.scaled(found.shared)),
-            part(counted),
-            part(found.blots),
-            Value::Number(found.score),
-            Value::Flag(true),
-        ];
-        std::array::from_fn(|at| (NAMES[at], values[at]))
+    fn record(&self, doc: String, found: &SearchMatch, counted: u32) -> MatchRecord {
+        let share = |blots: u32| f64::from(found.shared) / f64::from(blots.max(1));
+        MatchRecord {
+            doc,
+            shared: self.search.measure.scaled(found.shared),
+            a_in_b: share(counted),
+            b_in_a: share(found.blots),
+            score: found.score,
+            estimate: self.search.measure.selection.is_some(),
+        }
     }
 }
 
 /// Whether two documents share nothing but what does not count.
-fn is_all_left_out(texts: &Texts<'_>, shared: &Shared) -> bool {
+fn is_all_left_out(texts: &Texts<'_>, shared: &SharedText) -> bool {
     texts.options.leaves_out() && shared.passages.is_empty()
 }
 

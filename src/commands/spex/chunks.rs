@@ -2,14 +2,13 @@
 
 use super::documents::Documents;
 use crate::{
-    base::{
-        error::{Error, Result},
-        parallel,
-    },
+    base::{error::Result, parallel},
     index::{Means, posting::Buckets},
-    report::{Format, put_id},
+    report::{
+        Ndjson, Sink,
+        records::{ChunkDocument, ChunkRecord},
+    },
 };
-use std::io::Write;
 
 /// Chunks are kept apart by their top eight bits, so that a bucket of them fits into memory.
 const BUCKETS: usize = 256;
@@ -90,21 +89,18 @@ pub fn put_chunk(
     documents: &Documents,
     length: u32,
 ) -> Result<()> {
-    write!(out, "{{\"blot\":\"{:016x}\",\"text\":", places[0][0]).map_err(Error::output)?;
-    put_id(
-        out,
-        Format::Ndjson,
-        &String::from_utf8_lossy(&text_of(places, documents, length)?),
-    );
-    out.extend_from_slice(b",\"documents\":[");
+    let text = text_of(places, documents, length)?;
+    let mut record = ChunkRecord {
+        blot: format!("{:016x}", places[0][0]),
+        text: &String::from_utf8_lossy(&text),
+        documents: Vec::new(),
+    };
     for of_document in places.chunk_by(|one, two| document_of(*one) == document_of(*two)) {
-        for id in documents.alike(document_of(of_document[0])) {
-            out.extend_from_slice(b"{\"doc\":");
-            put_id(out, Format::Ndjson, id);
-            write!(out, ",\"count\":{}}},", of_document.len()).map_err(Error::output)?;
-        }
+        let count = of_document.len();
+        let same = documents.alike(document_of(of_document[0]));
+        record
+            .documents
+            .extend(same.map(|doc| ChunkDocument { doc, count }));
     }
-    out.pop();
-    out.extend_from_slice(b"]}\n");
-    Ok(())
+    Ndjson.put_record(&record, out)
 }

@@ -4,7 +4,10 @@ use super::CardinalityRange;
 use crate::{
     base::error::Result,
     history::Request,
-    report::{Format, put_id, put_number},
+    report::{
+        Ndjson, Sink, put_json_text,
+        records::{HistoryAnswer, HistoryMatch},
+    },
     text::scheme::PrintScheme,
 };
 use std::{io::Write, sync::Arc};
@@ -70,9 +73,9 @@ impl HelloReply {
             top,
         } = self;
         out.extend_from_slice(b"{\"hello\":1,\"scheme\":");
-        put_id(out, Format::Ndjson, scheme);
+        put_json_text(out, scheme);
         let CardinalityRange { first, last } = buckets;
-        // WriterState to a vector cannot fail.
+        // Writing to a vector cannot fail.
         let _ = writeln!(
             out,
             ",\"buckets\":[{first},{last}],\"entries\":{entries},\"min_similarity\":{min_similarity},\"top\":{top}}}"
@@ -90,42 +93,27 @@ impl RemovalReply {
 
 /// `{"doc":…,"best":{"doc":…,"similarity":…}}`, and all matches where more than one was asked for.
 pub fn put_reply(out: &mut Vec<u8>, id: &str, reply: &MatchReply, with_all: bool) {
-    out.extend_from_slice(b"{\"doc\":");
-    put_id(out, Format::Ndjson, id);
-    out.extend_from_slice(b",\"best\":");
-    match reply.matches.first() {
-        Some(best) => put_found(out, best),
-        None => out.extend_from_slice(b"null"),
-    }
-    if with_all {
-        out.extend_from_slice(b",\"matches\":[");
-        for (at, found) in reply.matches.iter().enumerate() {
-            if at > 0 {
-                out.push(b',');
-            }
-            put_found(out, found);
+    fn record(found: &ReplyMatch) -> HistoryMatch<'_> {
+        HistoryMatch {
+            doc: &found.id,
+            similarity: found.similarity,
         }
-        out.push(b']');
     }
-    if reply.is_left_out {
-        out.extend_from_slice(b",\"added\":false");
-    }
-    put_missing(out, &reply.missing);
-    out.extend_from_slice(b"}\n");
-}
-
-fn put_found(out: &mut Vec<u8>, found: &ReplyMatch) {
-    out.extend_from_slice(b"{\"doc\":");
-    put_id(out, Format::Ndjson, &found.id);
-    out.extend_from_slice(b",\"similarity\":");
-    put_number(out, found.similarity);
-    out.push(b'}');
+    let answer = HistoryAnswer {
+        doc: id,
+        best: reply.matches.first().map(record),
+        matches: with_all.then(|| reply.matches.iter().map(record).collect()),
+        added: reply.is_left_out.then_some(false),
+        missing: reply.missing.iter().map(|name| &**name).collect(),
+    };
+    // Serializing strings and numbers into a vector cannot fail.
+    let _ = Ndjson.put_record(&answer, out);
 }
 
 fn put_missing(out: &mut Vec<u8>, missing: &[Arc<str>]) {
     for (at, name) in missing.iter().enumerate() {
         out.extend_from_slice(if at == 0 { b",\"missing\":[" } else { b"," });
-        put_id(out, Format::Ndjson, name);
+        put_json_text(out, name);
     }
     if !missing.is_empty() {
         out.push(b']');

@@ -4,10 +4,7 @@ use super::{
     CardinalityRange, Connection, HelloReply, LINE_BYTES, MatchReply, RemovalReply, ReplyMatch,
     ServiceAddress,
 };
-use crate::{
-    report::{Format, put_id},
-    text::stream::Print,
-};
+use crate::{report::put_json_text, text::stream::Print};
 use serde::Deserialize;
 use std::{
     borrow::Cow,
@@ -234,13 +231,13 @@ fn parse_reply(line: &[u8]) -> io::Result<MatchReply> {
 /// Appends a request.
 pub fn put_request(out: &mut Vec<u8>, id: &str, print: Print, add: bool) {
     out.extend_from_slice(b"{\"doc\":");
-    put_id(out, Format::Ndjson, id);
-    // WriterState to a vector cannot fail.
+    put_json_text(out, id);
+    // Writing to a vector cannot fail.
     let _ = writeln!(out, ",\"print\":\"{print}\",\"add\":{add}}}");
 }
 
 pub fn put_removal(out: &mut Vec<u8>, id: &str) {
     out.extend_from_slice(b"{\"remove\":");
-    put_id(out, Format::Ndjson, id);
+    put_json_text(out, id);
     out.extend_from_slice(b"}\n");
 }

@@ -7,7 +7,7 @@ use crate::{
         PrintSimilarity, Ratio, Request,
         backend::{HistoryBackend, ReplyMatch, put_reply},
     },
-    report::{Format, put_id},
+    report::put_json_text,
 };
 use std::{
     panic::{self, AssertUnwindSafe},
@@ -195,7 +195,7 @@ fn reaches(found: &ReplyMatch, min_similarity: Ratio) -> bool {
 /// `{"error":…}`
 pub fn put_error(out: &mut Vec<u8>, what: &str) {
     out.extend_from_slice(b"{\"error\":");
-    put_id(out, Format::Ndjson, what);
+    put_json_text(out, what);
     out.extend_from_slice(b"}\n");
 }
 

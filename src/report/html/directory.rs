@@ -1,15 +1,13 @@
 //! A directory of pages: one for each pair, and an overview.
 
-use super::{
-    document::DocumentPage,
-    overview::{Overview, Row},
-};
+use super::overview::{Overview, Row};
 use crate::{
     align::{Passage, PreparedText},
     base::{
         error::{Error, Result},
         files::durable,
     },
+    report::{HtmlPages, PairTexts, Sink},
 };
 use std::{
     fs::{self, File},
@@ -24,23 +22,26 @@ pub struct PairPage {
     pub row: Row,
 }
 
-const OVERVIEW: &str = "index.html";
+/// The name of the overview of all pairs.
+pub const OVERVIEW: &str = "index.html";
 
 impl PairPage {
     /// The documents with their ids, the passages that they share, with spans in bytes, and what is to be said of how it is counted
-    /// ([`DocumentPage::with_notes`]).
+    /// ([`super::DocumentPage::with_notes`]).
     pub fn of(
         a: (&str, &PreparedText),
         b: (&str, &PreparedText),
         passages: &[Passage],
         notes: &[String],
     ) -> Result<Self> {
-        let mut page = DocumentPage::new(a.0, a.1)
-            .with_overview(OVERVIEW)
-            .with_notes(notes);
-        page.add_source(b.0, b.1, passages)?;
+        let pair = PairTexts {
+            ids: [a.0, b.0],
+            texts: [a.1, b.1],
+            passages,
+            notes,
+        };
         let mut html = Vec::new();
-        page.write(&mut html)?;
+        HtmlPages.put_record(&pair, &mut html)?;
         let row = Row {
             a: a.0.to_owned(),
             b: b.0.to_owned(),
@@ -69,7 +70,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Makes the directory if there is none. `title` stands on the overview: what was compared. `notes` as for [`DocumentPage::with_notes`].
+    /// Makes the directory if there is none. `title` stands on the overview: what was compared. `notes` as for [`super::DocumentPage::with_notes`].
     pub fn create(path: &Path, title: &str, notes: &[String]) -> Result<Self> {
         durable::create_dir_all(path)?;
         Ok(Self {

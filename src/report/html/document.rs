@@ -10,7 +10,7 @@ use super::{
 use crate::{
     align::{Passage, PassageCoverage, PreparedText},
     base::error::{Error, Result},
-    report::{put_number, told_tally},
+    report::{describe_tally, put_number},
     text::stream::Span,
 };
 use std::{
@@ -310,10 +310,10 @@ impl<'d> DocumentPage<'d> {
             &format!("<p>The document has {words} words by this count.</p>\n"),
         );
         let tally = self.document.tally(std::iter::empty());
-        let told = [told_tally("the document", &tally)].into_iter().chain(
+        let told = [describe_tally("the document", &tally)].into_iter().chain(
             self.sources
                 .iter()
-                .map(|source| told_tally(&source.id, &source.tally)),
+                .map(|source| describe_tally(&source.id, &source.tally)),
         );
         told.flatten()
             .for_each(|told| put_element(out, "<p>", &sentence(&told), "</p>\n"));

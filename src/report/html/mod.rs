@@ -21,7 +21,7 @@ mod number;
 mod overview;
 mod ranking;
 
-pub use directory::{Directory, PairPage};
+pub use directory::{Directory, OVERVIEW, PairPage};
 pub use document::DocumentPage;
 pub use escape::put_html;
 pub use frame::{Frame, put, put_element};

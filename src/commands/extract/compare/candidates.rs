@@ -15,26 +15,26 @@ use crate::{
 use std::ops::Range;
 
 /// Is told of a content, and of those after it that may be like it, in rising order.
-pub type EachRow<'e> = dyn FnMut(u32, &[u32]) -> Result<()> + 'e;
+pub type VisitRow<'e> = dyn FnMut(u32, &[u32]) -> Result<()> + 'e;
 
 /// Finds pairs that are worth to be compared.
-pub trait Candidates {
+pub trait CandidateSource {
     /// What `--method` calls it.
     fn name(&self) -> &'static str;
 
     /// Calls `each` with every content of `rows` that has partners after it, in rising order.
-    fn for_each_row(&self, rows: Range<u32>, each: &mut EachRow<'_>) -> Result<()>;
+    fn for_each_row(&self, rows: Range<u32>, each: &mut VisitRow<'_>) -> Result<()>;
 }
 
 /// What shares blots.
-pub struct ByBlots<'v>(pub Discovery<'v>);
+pub struct BlotCandidates<'v>(pub Discovery<'v>);
 
-impl Candidates for ByBlots<'_> {
+impl CandidateSource for BlotCandidates<'_> {
     fn name(&self) -> &'static str {
         "blots"
     }
 
-    fn for_each_row(&self, rows: Range<u32>, each: &mut EachRow<'_>) -> Result<()> {
+    fn for_each_row(&self, rows: Range<u32>, each: &mut VisitRow<'_>) -> Result<()> {
         self.0.for_each_content(
             |content, neighbours, found: &mut Vec<(u32, Vec<u32>)>| {
                 let after: Vec<u32> = neighbours
@@ -62,18 +62,18 @@ impl Candidates for ByBlots<'_> {
 }
 
 /// What has enough words in common.
-pub struct ByWords<'v> {
+pub struct WordCandidates<'v> {
     pub gdic: Gdic<WordMerger<'v>>,
     pub limits: Limits,
 }
 
-impl Candidates for ByWords<'_> {
+impl CandidateSource for WordCandidates<'_> {
     fn name(&self) -> &'static str {
         "gdic"
     }
 
     /// Blocks of rows are worked on side by side, each as large as its share of the memory.
-    fn for_each_row(&self, rows: Range<u32>, each: &mut EachRow<'_>) -> Result<()> {
+    fn for_each_row(&self, rows: Range<u32>, each: &mut VisitRow<'_>) -> Result<()> {
         let Limits {
             threads,
             memory_bytes,
@@ -112,15 +112,15 @@ impl Candidates for ByWords<'_> {
 }
 
 /// The partners of a row that a method has found, by what they differ from the one before.
-struct Listed {
+struct PartnerList {
     name: &'static str,
     bytes: Mapping,
     /// Where each row ends.
     ends: Vec<u64>,
 }
 
-impl Listed {
-    fn new(source: &dyn Candidates, contents: u32) -> Result<Self> {
+impl PartnerList {
+    fn new(source: &dyn CandidateSource, contents: u32) -> Result<Self> {
         let mut file = TempFile::new(&TempDir(None))?;
         let (mut ends, mut row) = (Vec::with_capacity(contents as usize), Vec::new());
         source.for_each_row(0..contents, &mut |content, partners| {
@@ -141,26 +141,26 @@ impl Listed {
         })
     }
 
-    fn row(&self, row: u32) -> Partners<'_> {
+    fn row(&self, row: u32) -> PartnerIter<'_> {
         let start = if row == 0 {
             0
         } else {
             self.ends[row as usize - 1]
         };
         let bytes = &self.bytes[start as usize..self.ends[row as usize] as usize];
-        Partners {
+        PartnerIter {
             fields: Fields::new(bytes),
             before: row,
         }
     }
 }
 
-struct Partners<'l> {
+struct PartnerIter<'l> {
     fields: Fields<'l>,
     before: u32,
 }
 
-impl Iterator for Partners<'_> {
+impl Iterator for PartnerIter<'_> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
@@ -175,13 +175,13 @@ pub type Partner = (u32, u8);
 /// The pairs that are compared, by number.
 ///
 /// Memory: 16 bytes a content, and the longest row for each thread. Temporary files take one or two bytes for each pair that was found.
-pub enum Pairs {
+pub enum CandidatePairs {
     All { contents: u32 },
-    Found { listed: Found },
+    Found { listed: FoundPairs },
 }
 
-pub struct Found {
-    lists: Vec<Listed>,
+pub struct FoundPairs {
+    lists: Vec<PartnerList>,
     /// The number of the first pair of each row, and of all.
     starts: Vec<u64>,
 }
@@ -190,14 +190,14 @@ pub struct Found {
 pub const EXACT: &str = "exact";
 pub const EXHAUSTIVE: &str = "exhaustive";
 
-impl Pairs {
+impl CandidatePairs {
     /// What several methods have found together.
-    pub fn found(sources: &[&dyn Candidates], contents: u32) -> Result<Self> {
+    pub fn found(sources: &[&dyn CandidateSource], contents: u32) -> Result<Self> {
         let lists = sources
             .iter()
-            .map(|source| Listed::new(*source, contents))
+            .map(|source| PartnerList::new(*source, contents))
             .collect::<Result<Vec<_>>>()?;
-        let mut found = Found {
+        let mut found = FoundPairs {
             lists,
             starts: vec![0],
         };
@@ -277,7 +277,7 @@ impl Pairs {
     }
 
     /// The names of the methods that found a pair, with commas.
-    pub fn by(&self, row: u32, (partner, methods): Partner) -> String {
+    pub fn methods(&self, row: u32, (partner, methods): Partner) -> String {
         match self {
             _ if partner == row => EXACT.to_owned(),
             Self::All { .. } => EXHAUSTIVE.to_owned(),
@@ -294,7 +294,7 @@ impl Pairs {
     }
 }
 
-impl Found {
+impl FoundPairs {
     /// Replaces `out` by a row: itself, and then what any method has found.
     fn row(&self, row: u32, out: &mut Vec<Partner>) {
         out.clear();
@@ -315,12 +315,12 @@ impl Found {
 
 /// One of so many equal ranges of the pairs, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slice {
+pub struct PairSlice {
     pub number: u64,
     pub of: u64,
 }
 
-impl Slice {
+impl PairSlice {
     pub const WHOLE: Self = Self { number: 1, of: 1 };
 
     /// Reads 3/8.
@@ -346,21 +346,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    struct Given(&'static str, Vec<Vec<u32>>);
+    struct FixedCandidates(&'static str, Vec<Vec<u32>>);
 
-    impl Candidates for Given {
+    impl CandidateSource for FixedCandidates {
         fn name(&self) -> &'static str {
             self.0
         }
 
-        fn for_each_row(&self, rows: Range<u32>, each: &mut EachRow<'_>) -> Result<()> {
+        fn for_each_row(&self, rows: Range<u32>, each: &mut VisitRow<'_>) -> Result<()> {
             rows.zip(&self.1)
                 .filter(|(_, partners)| !partners.is_empty())
                 .try_for_each(|(row, partners)| each(row, partners))
         }
     }
 
-    fn all(pairs: &Pairs, numbers: Range<u64>) -> Vec<(u32, Partner)> {
+    fn all(pairs: &CandidatePairs, numbers: Range<u64>) -> Vec<(u32, Partner)> {
         let mut found = Vec::new();
         pairs
             .for_each(numbers, |row, partners| {
@@ -376,14 +376,14 @@ mod tests {
         fn slices_are_the_whole(contents in 0..20_u32, of in 1..9_u64, picks in prop::collection::vec(any::<u8>(), 400)) {
             let given = |name, bit: u8| {
                 let is_in = |a: u32, b: u32| picks[(a * 20 + b) as usize] >> bit & 1 == 1;
-                Given(name, (0..contents).map(|a| (a + 1..contents).filter(|&b| is_in(a, b)).collect()).collect())
+                FixedCandidates(name, (0..contents).map(|a| (a + 1..contents).filter(|&b| is_in(a, b)).collect()).collect())
             };
             let (one, two) = (given("one", 0), given("two", 1));
-            for pairs in [Pairs::All { contents }, Pairs::found(&[&one], contents).unwrap(), Pairs::found(&[&one, &two], contents).unwrap()] {
+            for pairs in [CandidatePairs::All { contents }, CandidatePairs::found(&[&one], contents).unwrap(), CandidatePairs::found(&[&one, &two], contents).unwrap()] {
                 let whole = all(&pairs, 0..pairs.count());
                 prop_assert_eq!(whole.len() as u64, pairs.count());
                 prop_assert!(whole.is_sorted());
-                let parts: Vec<_> = (1..=of).flat_map(|number| all(&pairs, Slice { number, of }.of(pairs.count()))).collect();
+                let parts: Vec<_> = (1..=of).flat_map(|number| all(&pairs, PairSlice { number, of }.of(pairs.count()))).collect();
                 prop_assert_eq!(parts, whole);
             }
         }
@@ -392,13 +392,13 @@ mod tests {
     #[test]
     fn a_union_says_who_found_what() {
         let (one, two) = (
-            Given("one", vec![vec![1, 3], vec![]]),
-            Given("two", vec![vec![2, 3], vec![3]]),
+            FixedCandidates("one", vec![vec![1, 3], vec![]]),
+            FixedCandidates("two", vec![vec![2, 3], vec![3]]),
         );
-        let pairs = Pairs::found(&[&one, &two], 4).unwrap();
+        let pairs = CandidatePairs::found(&[&one, &two], 4).unwrap();
         let by: Vec<_> = all(&pairs, 0..pairs.count())
             .into_iter()
-            .map(|(row, partner)| (row, partner.0, pairs.by(row, partner)))
+            .map(|(row, partner)| (row, partner.0, pairs.methods(row, partner)))
             .collect();
         let expected = [
             (0, 0, "exact"),
@@ -418,9 +418,9 @@ mod tests {
 
     #[test]
     fn slices_are_read() {
-        assert_eq!(Slice::parse("3/8"), Ok(Slice { number: 3, of: 8 }));
+        assert_eq!(PairSlice::parse("3/8"), Ok(PairSlice { number: 3, of: 8 }));
         for wrong in ["", "3", "0/8", "9/8", "1/0", "a/b", "-1/2", "1/2/3"] {
-            assert!(Slice::parse(wrong).is_err(), "{wrong}");
+            assert!(PairSlice::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

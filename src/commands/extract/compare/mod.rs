@@ -10,25 +10,28 @@
 
 mod candidates;
 mod texts;
-mod write;
+mod writer;
 
-use crate::base::ids::ContentNo;
-pub use candidates::Slice;
+pub use candidates::PairSlice;
 
 use self::{
-    candidates::{ByBlots, ByWords, Candidates, EXHAUSTIVE, Pairs},
-    texts::Texts,
-    write::Writer,
+    candidates::{BlotCandidates, CandidatePairs, CandidateSource, EXHAUSTIVE, WordCandidates},
+    texts::TokenizedTexts,
+    writer::PairWriter,
 };
-use super::{Done, ExtractOptions, WhichPairs, Without, discovery};
+use super::{ExtractOptions, Progress, WantedPairs, Without, discovery};
 use crate::{
     base::{
         error::{Error, Place, Result},
+        ids::ContentNo,
         parallel::{self, Budget, Limits, Weighted},
     },
     commands::{Settings, Watch},
     index::{Index, LeftOut, View},
-    report::Format,
+    report::{
+        Format,
+        records::{CandidatePair, ComparedPair},
+    },
     similar::{
         Gdic, GdicOptions, PairFilter,
         compare::{AlignedArea, Comparer, SEED},
@@ -39,7 +42,7 @@ use std::{io::Write, ops::Range, path::PathBuf};
 
 /// How candidates are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+pub enum CompareMethod {
     /// What shares blots.
     Blots,
     /// What has enough words in common.
@@ -48,7 +51,7 @@ pub enum Method {
     Exhaustive,
 }
 
-impl Method {
+impl CompareMethod {
     pub const NAMES: [(&str, Self); 3] = [
         ("blots", Self::Blots),
         ("gdic", Self::Gdic),
@@ -59,7 +62,7 @@ impl Method {
 /// Which pairs are compared, and what is written of them.
 #[derive(Debug, Clone)]
 pub struct CompareOptions {
-    pub methods: Vec<Method>,
+    pub methods: Vec<CompareMethod>,
     /// What shares blots enough, and the limits.
     pub blots: ExtractOptions,
     /// What has enough words in common.
@@ -68,11 +71,11 @@ pub struct CompareOptions {
     pub only_candidates: bool,
     /// The least score of an area that counts.
     pub min_similarity: u32,
-    pub slice: Slice,
+    pub slice: PairSlice,
     pub format: Format,
     /// Documents are the files that their ids name, below the first of these that has them if any are given; else those of the settings.
     pub by_id: Option<Vec<PathBuf>>,
-    pub which: WhichPairs,
+    pub wanted: WantedPairs,
 }
 
 /// Compares pairs of documents of an index and writes those that are similar; gives the number of inputs that could not be used.
@@ -86,7 +89,7 @@ pub fn compare(
     settings: &Settings,
     out: &mut impl Write,
     watch: &mut dyn Watch,
-    done: &mut Done<'_>,
+    progress: &mut Progress<'_>,
 ) -> Result<u64> {
     if index.scheme.tokens.is_dna() {
         let what =
@@ -97,27 +100,27 @@ pub fn compare(
         )));
     }
     let view = View::by_id(index)?;
-    let (which, unknown) = options.which.read(index, watch)?;
+    let (wanted, unknown) = options.wanted.read(index, watch)?;
     let without = Without {
         text: LeftOut::default(),
-        pairs: which,
+        pairs: wanted,
     };
     let pairs = find_pairs(index, &view, options, &without)?;
     let pair_filter = without.pairs.pair_filter(index, &view)?;
     let numbers = options.slice.of(pairs.count());
     if options.only_candidates {
-        let mut writer = Writer::new(&view, &pair_filter, options, out)?;
-        writer.put_names(&["a", "b", "by"])?;
+        let mut writer = PairWriter::new(&view, &pair_filter, options, out)?;
+        writer.write_head(&CandidatePair::default())?;
         pairs.for_each(numbers, |row, partners| {
             partners
                 .iter()
-                .try_for_each(|&partner| writer.put_candidate(&pairs, row, partner))
+                .try_for_each(|&partner| writer.write_candidate(&pairs, row, partner))
         })?;
         return writer.finish().map(|()| unknown);
     }
-    let texts = Texts::read(index, &view, options.by_id.as_deref(), settings, watch)?;
-    let mut writer = Writer::new(&view, &pair_filter, options, out)?;
-    writer.put_names(&["a", "b", "similarity", "areas"])?;
+    let texts = TokenizedTexts::read(index, &view, options.by_id.as_deref(), settings, watch)?;
+    let mut writer = PairWriter::new(&view, &pair_filter, options, out)?;
+    writer.write_head(&ComparedPair::default())?;
     let comparison = Comparison {
         view: &view,
         texts: &texts,
@@ -125,8 +128,10 @@ pub fn compare(
         pair_filter: &pair_filter,
         floor: options.min_similarity,
     };
-    comparison.run(numbers, options.blots.limits, done, |found| {
-        found.iter().try_for_each(|found| writer.put(&texts, found))
+    comparison.run(numbers, options.blots.limits, progress, |found| {
+        found
+            .iter()
+            .try_for_each(|found| writer.write_similar(&texts, found))
     })?;
     writer.finish()?;
     Ok(unknown + texts.problems)
@@ -137,20 +142,25 @@ fn find_pairs(
     view: &View<'_>,
     options: &CompareOptions,
     without: &Without<'_>,
-) -> Result<Pairs> {
+) -> Result<CandidatePairs> {
     let contents = view.contents().len() as u32;
-    if options.methods.contains(&Method::Exhaustive) {
-        return Ok(Pairs::All { contents });
+    if options.methods.contains(&CompareMethod::Exhaustive) {
+        return Ok(CandidatePairs::All { contents });
     }
-    let mut sources: Vec<Box<dyn Candidates + '_>> = Vec::new();
+    let mut sources: Vec<Box<dyn CandidateSource + '_>> = Vec::new();
     for method in &options.methods {
         sources.push(match method {
-            Method::Blots => Box::new(ByBlots(discovery(&options.blots, without, index, view)?)),
-            Method::Gdic => Box::new(by_words(index, view, options)?),
-            Method::Exhaustive => continue,
+            CompareMethod::Blots => Box::new(BlotCandidates(discovery(
+                &options.blots,
+                without,
+                index,
+                view,
+            )?)),
+            CompareMethod::Gdic => Box::new(by_words(index, view, options)?),
+            CompareMethod::Exhaustive => continue,
         });
     }
-    Pairs::found(
+    CandidatePairs::found(
         &sources.iter().map(|source| &**source).collect::<Vec<_>>(),
         contents,
     )
@@ -160,13 +170,13 @@ fn by_words<'v>(
     index: &Index,
     view: &'v View<'v>,
     options: &CompareOptions,
-) -> Result<ByWords<'v>> {
+) -> Result<WordCandidates<'v>> {
     let Some(words) = view.words() else {
         let what = "has no dictionary, which --method gdic needs; build it with dedup-index build --dictionary";
         return Err(Error::damaged(Place::path(&index.directory), what));
     };
     let limits = options.blots.limits;
-    Ok(ByWords {
+    Ok(WordCandidates {
         gdic: Gdic::new(
             words,
             documents_per_content(view),
@@ -178,7 +188,7 @@ fn by_words<'v>(
 }
 
 /// Two texts that are similar, or copies of one.
-struct Similar {
+struct SimilarTexts {
     a: u32,
     b: u32,
     /// The best first.
@@ -187,8 +197,8 @@ struct Similar {
 
 struct Comparison<'c> {
     view: &'c View<'c>,
-    texts: &'c Texts,
-    pairs: &'c Pairs,
+    texts: &'c TokenizedTexts,
+    pairs: &'c CandidatePairs,
     pair_filter: &'c PairFilter,
     floor: u32,
 }
@@ -203,8 +213,8 @@ impl Comparison<'_> {
         &self,
         numbers: Range<u64>,
         limits: Limits,
-        done: &mut Done<'_>,
-        mut sink: impl FnMut(Vec<Similar>) -> Result<()>,
+        progress: &mut Progress<'_>,
+        mut sink: impl FnMut(Vec<SimilarTexts>) -> Result<()>,
     ) -> Result<()> {
         let (start, count) = (numbers.start, numbers.end - numbers.start);
         let step = (BLOCK_TOKENS / (self.texts.mean_tokens() + 1)).clamp(1, BLOCK_PAIRS);
@@ -220,8 +230,9 @@ impl Comparison<'_> {
             let mut comparer = Comparer::default();
             move |block: Range<u64>| (block.end, self.block(&mut comparer, block))
         };
-        let weigh = |(_, found): &(u64, Result<Vec<Similar>>)| {
-            let bytes = |found: &Similar| size_of::<Similar>() + size_of_val(&found.areas[..]);
+        let weigh = |(_, found): &(u64, Result<Vec<SimilarTexts>>)| {
+            let bytes =
+                |found: &SimilarTexts| size_of::<SimilarTexts>() + size_of_val(&found.areas[..]);
             found
                 .as_ref()
                 .map_or(0, |found| found.iter().map(bytes).sum::<usize>() as u64)
@@ -234,13 +245,13 @@ impl Comparison<'_> {
             weigh,
             |(end, found)| {
                 sink(found?)?;
-                done(end - start, count);
+                progress(end - start, count);
                 Ok(())
             },
         )
     }
 
-    fn block(&self, comparer: &mut Comparer, block: Range<u64>) -> Result<Vec<Similar>> {
+    fn block(&self, comparer: &mut Comparer, block: Range<u64>) -> Result<Vec<SimilarTexts>> {
         let mut found = Vec::new();
         self.pairs.for_each(block, |a, partners| {
             let (text, mut is_prepared) = (self.texts.get(a), false);
@@ -252,7 +263,7 @@ impl Comparison<'_> {
                 }
                 if a == b {
                     let whole = AlignedArea::whole(self.texts.tokens_of(a));
-                    found.extend((whole.score >= self.floor).then(|| Similar {
+                    found.extend((whole.score >= self.floor).then(|| SimilarTexts {
                         a,
                         b,
                         areas: vec![whole],
@@ -267,7 +278,7 @@ impl Comparison<'_> {
                 }
                 let areas = comparer.areas(text, self.texts.get(b), self.floor);
                 if !areas.is_empty() {
-                    found.push(Similar {
+                    found.push(SimilarTexts {
                         a,
                         b,
                         areas: areas.to_vec(),

@@ -63,7 +63,7 @@ impl Stage for ToSequences<'_> {
 /// The texts of an index, by content, as memory that the system may take back.
 ///
 /// Memory: some 70 bytes a document. Temporary files take 12 bytes a token for every distinct text, 3 bytes a token for every document.
-pub struct Texts {
+pub struct TokenizedTexts {
     stored: Stored,
     mapped: stored::Mapped,
     trigrams: Mapping,
@@ -77,7 +77,7 @@ pub struct Texts {
 
 const NONE: u32 = u32::MAX;
 
-impl Texts {
+impl TokenizedTexts {
     /// Reads the documents of an index.
     pub fn read(
         index: &Index,

@@ -12,20 +12,13 @@ use crate::{
     base::error::Result,
     commands::blot::shown_text,
     index::Index,
-    report::{Format, Value, put_id, put_record},
+    report::{
+        Format, Sink,
+        records::{PassageFamily, PassagePlace},
+    },
     text::stream::Span,
 };
 use std::{io::Write, ops::Range};
-
-pub const NAMES: [&str; 7] = [
-    "passage",
-    "tokens",
-    "count",
-    "documents",
-    "new",
-    "text",
-    "places",
-];
 
 /// So many characters of a passage are shown.
 const TEXT_CHARS: usize = 300;
@@ -196,61 +189,43 @@ impl<'s> Listing<'s> {
         format: Format,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let (places, mut list) = (self.places(candidate), vec![b'[']);
-        let (mut documents, mut id) = (0, Vec::new());
-        for (at, &place) in places.iter().enumerate() {
-            let Span { start, end } = self.span(place, candidate.tokens);
-            if at == 0 || places[at - 1].0 != place.0 {
-                documents += 1;
-                id.clear();
-                put_id(
-                    &mut id,
-                    Format::Ndjson,
-                    &self
-                        .index
-                        .id(self.stored.documents[place.0.to_usize()].at)?,
-                );
-            }
-            list.extend_from_slice(if at > 0 { b",{\"doc\":" } else { b"{\"doc\":" });
-            list.extend_from_slice(&id);
-            // Writing to a vector cannot fail.
-            let _ = write!(list, ",\"start\":{start},\"end\":{end}}}");
+        let places = self.places(candidate);
+        let mut ids: Vec<String> = Vec::new();
+        for same in places.chunk_by(|one, two| one.0 == two.0) {
+            let document = &self.stored.documents[same[0].0.to_usize()];
+            ids.push(self.index.id(document.at)?);
         }
-        list.push(b']');
-        let mut text = Vec::new();
-        let has_text = places
+        let by_document = places.chunk_by(|one, two| one.0 == two.0).zip(&ids);
+        let place = |place: (u32, u32), doc| {
+            let Span { start, end } = self.span(place, candidate.tokens);
+            PassagePlace { doc, start, end }
+        };
+        let text = places
             .first()
-            .is_some_and(|&place| self.put_text(place, candidate.tokens, format, &mut text));
-        let values = [
-            Value::Count(number),
-            Value::Count(candidate.tokens.into()),
-            Value::Count(places.len().to_u64()),
-            Value::Count(documents),
-            Value::Count(new),
-            if has_text {
-                Value::Id(&text)
-            } else {
-                Value::None
-            },
-            Value::Ids(&list),
-        ];
-        let fields: [_; 7] = std::array::from_fn(|at| (NAMES[at], values[at]));
-        put_record(out, format, &fields);
-        Ok(())
+            .and_then(|&place| self.text(place, candidate.tokens));
+        let record = PassageFamily {
+            passage: number,
+            tokens: candidate.tokens,
+            count: places.len(),
+            documents: ids.len().to_u64(),
+            new,
+            text: text.as_deref(),
+            places: by_document
+                .flat_map(|(same, doc)| same.iter().map(move |&at| place(at, doc.as_str())))
+                .collect(),
+        };
+        format.put_record(&record, out)
     }
 
-    /// The start of a passage; false if its document did not come as text. The first place is in the first document of its text.
-    fn put_text(&self, place: (u32, u32), tokens: u32, format: Format, out: &mut Vec<u8>) -> bool {
+    /// The start of a passage; none if its document did not come as text. The first place is in the first document of its text.
+    fn text(&self, place: (u32, u32), tokens: u32) -> Option<String> {
         let text = self.stored.documents[place.0.to_usize()].text;
-        let Some(text) = self.mapped.text(text, self.span(place, tokens)) else {
-            return false;
-        };
-        let text = &shown_text(&self.index.scheme.tokens, text);
-        match text.char_indices().nth(TEXT_CHARS) {
-            Some((end, _)) => put_id(out, format, &format!("{}…", &text[..end])),
-            None => put_id(out, format, text),
-        }
-        true
+        let text = self.mapped.text(text, self.span(place, tokens))?;
+        let text = shown_text(&self.index.scheme.tokens, text);
+        Some(match text.char_indices().nth(TEXT_CHARS) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text.to_string(),
+        })
     }
 }
 

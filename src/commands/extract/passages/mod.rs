@@ -38,7 +38,6 @@ use crate::base::num::{ToU64, ToUsize};
 use crate::{
     align::repeat::{MaximalRepeat, RepeatFinder, TextBounds},
     base::{
-        codec::to_json,
         error::{Error, Result},
         files::{Mapping, TempDir, TempFile},
         parallel::{self, Budget, Limits, Weighted},
@@ -46,7 +45,10 @@ use crate::{
     blot::{self, select},
     commands::{BlotOptions, Settings, Summary, Watch, blot::ToBlots, run},
     index::{Index, View, posting::Buckets},
-    report::{Format, put_names},
+    report::{
+        Format, Ndjson, Sink,
+        records::{PassageFamily, PassagesHeader},
+    },
 };
 use std::{io::Write, path::PathBuf};
 
@@ -170,16 +172,21 @@ fn texts_of(stored: &Stored, mapped: &Mapped<'_>) -> TextBounds {
 /// With NDJSON, and if something is asked for, the first line says what.
 fn put_header(index: &Index, options: &PassagesOptions, out: &mut impl Write) -> Result<()> {
     let is_plain = options.min_tokens.is_none() && options.taboo.is_empty();
-    let mut names = Vec::new();
+    let mut head = Vec::new();
     if options.format == Format::Ndjson && !is_plain {
-        let header = serde_json::json!({
-            "dedup": "extract", "version": 1, "scheme": index.manifest.scheme, "min_tokens": options.min_tokens, "taboo": options.taboo,
-        });
-        // Writing to a vector cannot fail.
-        let _ = writeln!(names, "{}", to_json(&header));
+        let header = PassagesHeader {
+            dedup: "extract",
+            min_tokens: options.min_tokens,
+            scheme: &index.manifest.scheme,
+            taboo: &options.taboo,
+            version: 1,
+        };
+        Ndjson.put_record(&header, &mut head)?;
     }
-    put_names(&mut names, options.format, &list::NAMES);
-    put(out, &names)
+    options
+        .format
+        .put_head(&PassageFamily::default(), &mut head)?;
+    put(out, &head)
 }
 
 /// Repeats by weight, and their places.

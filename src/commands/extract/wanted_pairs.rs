@@ -18,16 +18,16 @@ use std::{
 
 /// Pairs that are not wanted.
 #[derive(Debug, Clone, Default)]
-pub struct WhichPairs {
+pub struct WantedPairs {
     /// No pairs inside a group.
     pub groups: Option<Grouping>,
     /// Only pairs of which one document or both are new.
-    pub new: Vec<New>,
+    pub new: Vec<NewDocuments>,
 }
 
 /// Which documents are new.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum New {
+pub enum NewDocuments {
     /// Those whose ids begin so.
     Prefix(String),
     /// Those whose ids are in a file, one a line.
@@ -38,12 +38,12 @@ pub enum New {
 
 /// The same with all files read.
 #[derive(Debug, Default)]
-pub(super) struct Which {
+pub(super) struct PairRules {
     groups: Option<Groups>,
-    new: Vec<Newcomers>,
+    new: Vec<NewRule>,
 }
 
-impl Which {
+impl PairRules {
     /// Whether all pairs are wanted.
     pub fn is_empty(&self) -> bool {
         self.groups.is_none() && self.new.is_empty()
@@ -51,19 +51,19 @@ impl Which {
 }
 
 #[derive(Debug)]
-enum Newcomers {
+enum NewRule {
     Prefix(String),
     Listed(HashSet<String>),
     Since(u64),
 }
 
-impl WhichPairs {
+impl WantedPairs {
     pub fn is_empty(&self) -> bool {
         self.groups.is_none() && self.new.is_empty()
     }
 
     /// Reads the files; tells of ids that the index does not have, and gives their number.
-    pub(super) fn read(&self, index: &Index, watch: &mut dyn Watch) -> Result<(Which, u64)> {
+    pub(super) fn read(&self, index: &Index, watch: &mut dyn Watch) -> Result<(PairRules, u64)> {
         let groups = self.groups.as_ref().map(Groups::read).transpose()?;
         let is_known = |id: &str| Ok(index.find_id(id)?.is_some());
         let mut unknown = groups
@@ -72,11 +72,11 @@ impl WhichPairs {
         let mut new = Vec::new();
         for rule in &self.new {
             new.push(match rule {
-                New::Prefix(prefix) => Newcomers::Prefix(prefix.clone()),
-                New::Since(since) => {
-                    Newcomers::Since(index.manifest.resolve(&index.directory, since)?)
+                NewDocuments::Prefix(prefix) => NewRule::Prefix(prefix.clone()),
+                NewDocuments::Since(since) => {
+                    NewRule::Since(index.manifest.resolve(&index.directory, since)?)
                 }
-                New::Listed(path) => Newcomers::Listed(listed(path, |line, id| {
+                NewDocuments::Listed(path) => NewRule::Listed(listed(path, |line, id| {
                     if !is_known(id)? {
                         let place = Place::line(&path.display().to_string().into(), line);
                         unknown.push(Problem::new(place, format!("there is no document '{id}'")));
@@ -86,7 +86,7 @@ impl WhichPairs {
             });
         }
         unknown.iter().for_each(|problem| watch.problem(problem));
-        Ok((Which { groups, new }, unknown.len() as u64))
+        Ok((PairRules { groups, new }, unknown.len() as u64))
     }
 }
 
@@ -100,7 +100,7 @@ fn listed(path: &Path, mut each: impl FnMut(u64, &str) -> Result<()>) -> Result<
     Ok(ids)
 }
 
-impl Which {
+impl PairRules {
     /// The rules for the documents of the whole index. That nothing in it is new is likely to be a slip.
     pub fn pair_filter(&self, index: &Index, view: &View<'_>) -> Result<PairFilter> {
         let pair_filter = self.pair_filter_in(index, view)?;
@@ -132,17 +132,17 @@ impl Which {
         for rule in &self.new {
             let mut mark = |document: usize, is: bool| is_new[document] |= is;
             match rule {
-                Newcomers::Prefix(prefix) => {
+                NewRule::Prefix(prefix) => {
                     for (document, id) in ids().enumerate() {
                         mark(document, id?.starts_with(prefix.as_str()));
                     }
                 }
-                Newcomers::Listed(listed) => {
+                NewRule::Listed(listed) => {
                     for (document, id) in ids().enumerate() {
                         mark(document, listed.contains(&id?));
                     }
                 }
-                Newcomers::Since(generation) => {
+                NewRule::Since(generation) => {
                     let old = Index::open_at(&index.directory, *generation)?;
                     let old = View::of(&old)?;
                     let places: HashSet<_> = (0..old.documents())

@@ -2,7 +2,7 @@
 
 use super::{
     NONE,
-    judge::{Fate, Judged},
+    classify::{ClassifiedLines, LineClass},
 };
 use crate::base::{
     error::{Error, Result},
@@ -39,22 +39,22 @@ impl StoredLines {
         })
     }
 
-    pub fn push(&mut self, judged: &Judged) -> Result<()> {
-        let packed = zstd::bulk::compress(&judged.bytes, LEVEL).map_err(Error::output)?;
-        let line = |(range, fate): &(Range<usize>, Fate)| {
-            let what = match fate {
-                Fate::Passed => PASSED,
-                Fate::Unknown => UNKNOWN,
-                Fate::Changed => CHANGED,
-                Fate::Repeated => REPEATED,
-                Fate::Known(document) => *document,
+    pub fn push(&mut self, classified: &ClassifiedLines) -> Result<()> {
+        let packed = zstd::bulk::compress(&classified.bytes, LEVEL).map_err(Error::output)?;
+        let line = |(range, class): &(Range<usize>, LineClass)| {
+            let what = match class {
+                LineClass::Passed => PASSED,
+                LineClass::Unknown => UNKNOWN,
+                LineClass::Changed => CHANGED,
+                LineClass::Repeated => REPEATED,
+                LineClass::Known(document) => *document,
             };
             (range.end as u64, what)
         };
-        let lines = judged.lines.iter().map(line).collect();
+        let lines = classified.lines.iter().map(line).collect();
         self.chunks.push(StoredChunk {
             packed: self.file.append(&packed)?,
-            bytes: judged.bytes.len(),
+            bytes: classified.bytes.len(),
             lines,
         });
         Ok(())
@@ -71,7 +71,7 @@ impl StoredLines {
     }
 
     /// Gives all lines back, as they came.
-    pub fn for_each(self, mut each: impl FnMut(Judged) -> Result<()>) -> Result<()> {
+    pub fn for_each(self, mut each: impl FnMut(ClassifiedLines) -> Result<()>) -> Result<()> {
         for StoredChunk {
             packed,
             bytes,
@@ -85,19 +85,19 @@ impl StoredLines {
             let mut start = 0;
             let lines = lines.into_iter().map(|(end, what)| {
                 let range = std::mem::replace(&mut start, end as usize)..end as usize;
-                let fate = match what {
-                    PASSED => Fate::Passed,
-                    UNKNOWN => Fate::Unknown,
-                    CHANGED => Fate::Changed,
-                    REPEATED => Fate::Repeated,
-                    document => Fate::Known(document),
+                let class = match what {
+                    PASSED => LineClass::Passed,
+                    UNKNOWN => LineClass::Unknown,
+                    CHANGED => LineClass::Changed,
+                    REPEATED => LineClass::Repeated,
+                    document => LineClass::Known(document),
                 };
-                (range, fate)
+                (range, class)
             });
-            each(Judged {
+            each(ClassifiedLines {
                 lines: lines.collect(),
                 bytes,
-                ..Judged::default()
+                ..ClassifiedLines::default()
             })?;
         }
         Ok(())

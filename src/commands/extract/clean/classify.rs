@@ -16,18 +16,18 @@ use std::{ops::Range, sync::Arc};
 
 /// The lines of a chunk, and what is known of each.
 #[derive(Default)]
-pub struct Judged {
+pub struct ClassifiedLines {
     /// Of the first line.
     pub place: Option<Place>,
     pub bytes: Vec<u8>,
-    pub lines: Vec<(Range<usize>, Fate)>,
+    pub lines: Vec<(Range<usize>, LineClass)>,
     pub problems: Vec<Problem>,
     pub account: Account,
 }
 
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum LineClass {
     /// Blank, or not a document.
     Passed,
     /// Not in the index.
@@ -40,24 +40,24 @@ pub enum Fate {
     Known(u32),
 }
 
-impl Fate {
+impl LineClass {
     pub fn is_document(&self) -> bool {
         !matches!(self, Self::Passed)
     }
 }
 
-impl Judged {
+impl ClassifiedLines {
     /// Bytes of memory, about: a place or a message takes some sixty on the heap.
     pub fn weight(&self) -> u64 {
-        let parts = self.lines.len() * (size_of::<(Range<usize>, Fate)>() + 60)
+        let parts = self.lines.len() * (size_of::<(Range<usize>, LineClass)>() + 60)
             + self.problems.len() * (size_of::<Problem>() + 120);
         (self.bytes.capacity() + parts) as u64
     }
 
     /// Documents that the index has as they are, in order.
     pub fn documents(&self) -> impl Iterator<Item = u32> {
-        self.lines.iter().filter_map(|(_, fate)| {
-            if let Fate::Known(document) = fate {
+        self.lines.iter().filter_map(|(_, class)| {
+            if let LineClass::Known(document) = class {
                 Some(*document)
             } else {
                 None
@@ -67,12 +67,12 @@ impl Judged {
 
     /// Marks lines of documents that came before, here or earlier, and says so.
     pub fn mark_repeated(&mut self, view: &View<'_>, is_seen: &mut [bool]) -> Result<()> {
-        for (number, (_, fate)) in (0..).zip(&mut self.lines) {
-            let Fate::Known(document) = *fate else {
+        for (number, (_, class)) in (0..).zip(&mut self.lines) {
+            let LineClass::Known(document) = *class else {
                 continue;
             };
             if std::mem::replace(&mut is_seen[document as usize], true) {
-                *fate = Fate::Repeated;
+                *class = LineClass::Repeated;
                 let what = format!(
                     "a line with the id '{}' came before; this one is kept",
                     view.id(DocNo::new(document))?
@@ -98,7 +98,7 @@ fn nth_line(first: &Place, number: u64) -> Place {
 
 /// Finds the documents of lines; each thread has its own.
 #[derive(Clone)]
-pub struct Judge<'i> {
+pub struct LineClassifier<'i> {
     index: &'i Index,
     settings: &'i Settings,
     /// The document of each number of the index.
@@ -108,7 +108,7 @@ pub struct Judge<'i> {
     blots: Blots,
 }
 
-impl<'i> Judge<'i> {
+impl<'i> LineClassifier<'i> {
     pub fn new(index: &'i Index, view: &View<'_>, settings: &'i Settings) -> Result<Self> {
         let mut document_of = vec![NONE; index.manifest.numbers as usize];
         for document in 0..view.documents() {
@@ -129,10 +129,10 @@ impl<'i> Judge<'i> {
         })
     }
 
-    pub fn judge(&mut self, chunk: Chunk) -> Result<Judged> {
-        let (mut judged, mut found) = (Judged::default(), Vec::new());
+    pub fn classify(&mut self, chunk: Chunk) -> Result<ClassifiedLines> {
+        let (mut classified, mut found) = (ClassifiedLines::default(), Vec::new());
         let mut lines = LineReader::new(&self.settings.corpus);
-        judged.bytes =
+        classified.bytes =
             lines.read(chunk, &mut |RawLine {
                                          bytes,
                                          place,
@@ -140,34 +140,34 @@ impl<'i> Judge<'i> {
                                          is_text,
                                      }| match id {
                 Ok(id) => {
-                    judged.place.get_or_insert(place);
+                    classified.place.get_or_insert(place);
                     found.push((bytes, id, is_text));
                 }
                 Err(what) => {
-                    judged.place.get_or_insert_with(|| place.clone());
-                    judged
+                    classified.place.get_or_insert_with(|| place.clone());
+                    classified
                         .problems
                         .push(Problem::new(place, format!("{what}; the line is kept")));
                     found.push((bytes, None, is_text));
                 }
             })?;
-        judged.account = lines.take_account();
+        classified.account = lines.take_account();
         for (range, id, is_text) in found {
-            let fate = match id {
-                None => Fate::Passed,
-                Some(id) => self.fate(&id, &judged.bytes[range.clone()], is_text)?,
+            let class = match id {
+                None => LineClass::Passed,
+                Some(id) => self.class(&id, &classified.bytes[range.clone()], is_text)?,
             };
-            judged.lines.push((range, fate));
+            classified.lines.push((range, class));
         }
         self.tokens.clear();
         self.blots.clear();
         self.tokenize.release_buffers();
-        Ok(judged)
+        Ok(classified)
     }
 
-    fn fate(&mut self, id: &str, line: &[u8], is_text: bool) -> Result<Fate> {
+    fn class(&mut self, id: &str, line: &[u8], is_text: bool) -> Result<LineClass> {
         let Some(at) = self.index.find_id(id)? else {
-            return Ok(Fate::Unknown);
+            return Ok(LineClass::Unknown);
         };
         let row = self.index.row(at)?;
         let document = self
@@ -180,9 +180,9 @@ impl<'i> Judge<'i> {
             .zip(self.hash(line, is_text))
             .is_none_or(|(indexed, found)| indexed == found);
         Ok(match document {
-            NONE => Fate::Unknown,
-            _ if !is_same => Fate::Changed,
-            _ => Fate::Known(document),
+            NONE => LineClass::Unknown,
+            _ if !is_same => LineClass::Changed,
+            _ => LineClass::Known(document),
         })
     }
 

@@ -1,10 +1,11 @@
-//! The pairs of an index as pages for a browser: an overview, and both texts side by side.
+//! A report for a browser: an overview of all pairs, and a page for each with both texts side by
+//! side.
 
-use super::{Done, ExtractOptions, LeaveOut, discovery};
-use crate::base::ids::DocNo;
+use super::{ExtractOptions, LeaveOut, Progress, discovery};
 use crate::{
     base::{
         error::{Error, Result},
+        ids::DocNo,
         parallel::{self, Budget, Weighted},
     },
     commands::{
@@ -23,7 +24,7 @@ use std::{
 };
 
 #[derive(Debug, Clone)]
-pub struct PagesOptions {
+pub struct ReportOptions {
     pub directory: PathBuf,
     /// Pages for no more than so many pairs: those with the highest scores.
     pub top: usize,
@@ -32,7 +33,7 @@ pub struct PagesOptions {
 
 /// What became of the pairs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Paged {
+pub struct ReportSummary {
     /// All that the index has.
     pub pairs: u64,
     pub pages: u64,
@@ -42,15 +43,15 @@ pub struct Paged {
 
 /// A pair, the better the greater: by score, then as the corpus is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Best {
+struct ScoredPair {
     score: f64,
     a: u32,
     b: u32,
 }
 
-impl Eq for Best {}
+impl Eq for ScoredPair {}
 
-impl Ord for Best {
+impl Ord for ScoredPair {
     fn cmp(&self, other: &Self) -> Ordering {
         self.score
             .total_cmp(&other.score)
@@ -58,7 +59,7 @@ impl Ord for Best {
     }
 }
 
-impl PartialOrd for Best {
+impl PartialOrd for ScoredPair {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -69,17 +70,21 @@ impl PartialOrd for Best {
 ///
 /// Memory: what pairs take, 16 bytes for each that has a page and what the overview knows of it, and the texts that are worked on, about 34 times
 /// their size, two for each thread.
-pub fn extract_pages(
+pub fn write_report(
     options: &ExtractOptions,
-    pages: &PagesOptions,
+    pages: &ReportOptions,
     leave_out: &LeaveOut,
     index: &Index,
     watch: &mut dyn Watch,
-    done: &mut Done<'_>,
-) -> Result<Paged> {
+    progress: &mut Progress<'_>,
+) -> Result<ReportSummary> {
     let view = View::by_id(index)?;
     let ((best, pairs), unknown) = leave_out.with(index, options.limits, watch, |without| {
-        best_pairs(&discovery(options, without, index, &view)?, pages.top, done)
+        best_pairs(
+            &discovery(options, without, index, &view)?,
+            pages.top,
+            progress,
+        )
     })?;
     let texts = Texts::new(&pages.passages, index, 4 * options.limits.threads);
     let notes = pages.passages.notes("the first text");
@@ -89,14 +94,14 @@ pub fn extract_pages(
         &notes,
     )?;
     let all = best.len() as u64;
-    let mut written = Written {
+    let mut written = PageCounts {
         pages: 0,
         nothing_left: 0,
         looked_at: 0,
     };
-    let worker = || |pair: Best| page(&view, &texts, pair, &notes);
-    let weigh = |made: &Result<Made>| {
-        if let Ok(Made::Page(page)) = made {
+    let worker = || |pair: ScoredPair| page(&view, &texts, pair, &notes);
+    let weigh = |made: &Result<PairOutcome>| {
+        if let Ok(PairOutcome::Page(page)) = made {
             page.html.capacity() as u64
         } else {
             0
@@ -112,39 +117,39 @@ pub fn extract_pages(
     let budget = Budget::Bytes(options.limits.memory_bytes.min(256 << 20));
     parallel::ordered(threads, budget, source, worker, weigh, |made| {
         written.looked_at += 1;
-        done(written.looked_at, all);
+        progress(written.looked_at, all);
         match made? {
-            Made::Page(page) => {
+            PairOutcome::Page(page) => {
                 written.pages += 1;
                 directory.add(&page)
             }
-            Made::NothingLeft => {
+            PairOutcome::NothingLeft => {
                 written.nothing_left += 1;
                 Ok(())
             }
-            Made::Unread => Ok(()),
+            PairOutcome::Unread => Ok(()),
         }
     })?;
-    let unread = texts.tell_unread(watch);
+    let unread = texts.report_unread(watch);
     if let Some(notice) = notice(pairs, all, &written) {
         directory.say(&notice);
     }
     directory.finish()?;
-    Ok(Paged {
+    Ok(ReportSummary {
         pairs,
         pages: written.pages,
         problems: unknown + unread,
     })
 }
 
-struct Written {
+struct PageCounts {
     pages: u64,
     nothing_left: u64,
     looked_at: u64,
 }
 
 /// What the reader must know: that this is not all.
-fn notice(pairs: u64, best: u64, written: &Written) -> Option<String> {
+fn notice(pairs: u64, best: u64, written: &PageCounts) -> Option<String> {
     let mut parts = Vec::new();
     if best < pairs {
         let what = "Only the pairs with the highest scores are here";
@@ -176,19 +181,19 @@ fn notice(pairs: u64, best: u64, written: &Written) -> Option<String> {
 fn best_pairs(
     discovery: &Discovery<'_>,
     top: usize,
-    done: &mut Done<'_>,
-) -> Result<(Vec<Best>, u64)> {
+    progress: &mut Progress<'_>,
+) -> Result<(Vec<ScoredPair>, u64)> {
     #[derive(Default)]
-    struct Found {
+    struct BestPairs {
         documents: u64,
         pairs: u64,
-        best: BinaryHeap<Reverse<Best>>,
+        best: BinaryHeap<Reverse<ScoredPair>>,
     }
-    let work = |document: usize, neighbours: &Arc<[Neighbour]>, found: &mut Found| {
+    let work = |document: usize, neighbours: &Arc<[Neighbour]>, found: &mut BestPairs| {
         found.documents += 1;
         for (other, neighbour) in discovery.partners_after(document, neighbours) {
             found.pairs += 1;
-            found.best.push(Reverse(Best {
+            found.best.push(Reverse(ScoredPair {
                 score: neighbour.score,
                 a: document as u32,
                 b: other,
@@ -201,11 +206,11 @@ fn best_pairs(
     let (mut best, mut pairs, mut documents) = (BinaryHeap::new(), 0, 0);
     discovery.for_each_document(
         work,
-        |found| size_of::<Best>() as u64 * found.best.len() as u64,
+        |found| size_of::<ScoredPair>() as u64 * found.best.len() as u64,
         |found| {
             pairs += found.pairs;
             documents += found.documents;
-            done(documents, discovery.view.documents() as u64);
+            progress(documents, discovery.view.documents() as u64);
             best.extend(found.best);
             while best.len() > top {
                 best.pop();
@@ -213,27 +218,32 @@ fn best_pairs(
             Ok(())
         },
     )?;
-    let mut best: Vec<Best> = best.into_iter().map(|Reverse(pair)| pair).collect();
+    let mut best: Vec<ScoredPair> = best.into_iter().map(|Reverse(pair)| pair).collect();
     best.sort_unstable_by(|one, two| two.cmp(one));
     Ok((best, pairs))
 }
 
-enum Made {
+enum PairOutcome {
     Page(Box<PairPage>),
     NothingLeft,
     Unread,
 }
 
-fn page(view: &View<'_>, texts: &Texts<'_>, pair: Best, notes: &[String]) -> Result<Made> {
+fn page(
+    view: &View<'_>,
+    texts: &Texts<'_>,
+    pair: ScoredPair,
+    notes: &[String],
+) -> Result<PairOutcome> {
     let [a, b] = [view.id(DocNo::new(pair.a))?, view.id(DocNo::new(pair.b))?];
     let (Some(one), Some(two)) = (texts.get(&a), texts.get(&b)) else {
-        return Ok(Made::Unread);
+        return Ok(PairOutcome::Unread);
     };
     let shared = texts.options.shared_text(&one, &two);
     if texts.options.leaves_out() && shared.passages.is_empty() {
-        return Ok(Made::NothingLeft);
+        return Ok(PairOutcome::NothingLeft);
     }
-    Ok(Made::Page(Box::new(PairPage::of(
+    Ok(PairOutcome::Page(Box::new(PairPage::of(
         (&a, &one),
         (&b, &two),
         &shared.passages,

@@ -1,38 +1,40 @@
-//! Cleans a corpus: copies its lines, but for documents of which nearly all is in another one that is copied.
+//! Cleans a corpus: copies its lines, without documents that are nearly whole in another document
+//! that is copied.
 //!
-//! The documents of the input are visited in order of preference. See [`crate::similar::DuplicateFilter`] for what is dropped. Documents that the index has
-//! and the input does not are never a reason to drop one: whatever is dropped is still in what is written.
+//! The documents of the input are visited in order of preference. See [`crate::similar::DuplicateFilter`]
+//! for what is dropped. Documents that only the index has are never a reason to drop one: the text
+//! of a dropped document is still in what is written.
 
-mod judge;
-mod lines;
+mod classify;
+mod stored_lines;
 
-use super::{
-    LeaveOut,
-    pairs::{ESTIMATE, shown_by},
-    put, selection,
-};
-use crate::base::ids::DocNo;
+use super::{LeaveOut, put, selection};
 use crate::{
     base::{
         error::{Error, Result},
         files::TempDir,
+        ids::DocNo,
+        num::{ToU64, ToUsize},
         parallel::{self, Budget, Limits},
     },
     commands::{Settings, Watch},
     index::{Index, View},
-    report::{Format, Value, put_id, put_record},
+    report::{
+        Ndjson, Sink,
+        records::{DropReason, DroppedDocument},
+    },
     similar::{
         Discovery, DiscoveryOptions, DuplicateDecision, DuplicateFilter, KeepRule, Measure,
         RankedSets, Score,
     },
     text::corpus::{Account, Chunk, Source},
 };
-use judge::{Fate, Judge, Judged};
-use lines::StoredLines;
+use classify::{ClassifiedLines, LineClass, LineClassifier};
 use std::{cmp::Reverse, collections::HashMap, io::Write, ops::Range, sync::atomic::Ordering};
+use stored_lines::StoredLines;
 
 #[derive(Debug, Clone)]
-pub struct UniqueOptions {
+pub struct CleanOptions {
     /// [`Score::Inclusion`]: the share of the document that goes which is in the one that stays. Or [`Score::Jaccard`].
     pub score: Score,
     pub threshold: f64,
@@ -82,8 +84,8 @@ const NONE: u32 = u32::MAX;
 ///
 /// Memory: sets and documents of the index as for pairs, what a [`DuplicateFilter`] takes, 20 bytes a document, some 60 for each that is dropped, and the lines under way. To visit documents in another
 /// order than that of the input, all lines are stored in a temporary file, packed, with 16 bytes of memory a line.
-pub fn unique(
-    options: &UniqueOptions,
+pub fn clean(
+    options: &CleanOptions,
     index: &Index,
     settings: &Settings,
     out: &mut dyn Write,
@@ -117,27 +119,27 @@ pub fn unique(
             )?
             .lists)
         })?;
-    let judge = Judge::new(index, &view, settings)?;
-    let decided = Decided::new(&view, &lists, measure);
-    let mut sifter = Sifter {
+    let classifier = LineClassifier::new(index, &view, settings)?;
+    let decisions = Decisions::new(&view, &lists, measure);
+    let mut filter = LineFilter {
         view: &view,
         measure,
-        decided,
+        decisions,
         cleaned: Cleaned::default(),
         out,
         dropped,
     };
     if options.keep == KeepRule::First {
-        sifter.cleaned.problems = read(source, settings, (&judge, &view), watch, |judged| {
-            judged
+        filter.cleaned.problems = read(source, settings, (&classifier, &view), watch, |lines| {
+            lines
                 .documents()
-                .for_each(|document| sifter.decided.visit(document));
-            sifter.sift(&judged)
+                .for_each(|document| filter.decisions.visit(document));
+            filter.filter(&lines)
         })?;
     } else {
         let mut stored = StoredLines::new(&TempDir(None))?;
-        sifter.cleaned.problems = read(source, settings, (&judge, &view), watch, |judged| {
-            stored.push(&judged)
+        filter.cleaned.problems = read(source, settings, (&classifier, &view), watch, |lines| {
+            stored.push(&lines)
         })?;
         let tokens =
             |document: u32| view.contents()[view.content_of(DocNo::new(document)).index()].tokens;
@@ -150,27 +152,27 @@ pub fn unique(
         }
         order
             .iter()
-            .for_each(|&document| sifter.decided.visit(document));
-        stored.for_each(|judged| sifter.sift(&judged))?;
+            .for_each(|&document| filter.decisions.visit(document));
+        stored.for_each(|lines| filter.filter(&lines))?;
     }
-    sifter.cleaned.largest = sifter.decided.largest()?;
-    Ok(sifter.cleaned)
+    filter.cleaned.largest = filter.decisions.largest()?;
+    Ok(filter.cleaned)
 }
 
 /// Reads all lines, on many threads, and hands them on in order. Gives the number of problems.
 fn read(
     source: Source,
     settings: &Settings,
-    (judge, view): (&Judge<'_>, &View<'_>),
+    (classifier, view): (&LineClassifier<'_>, &View<'_>),
     watch: &mut dyn Watch,
-    mut sink: impl FnMut(Judged) -> Result<()>,
+    mut sink: impl FnMut(ClassifiedLines) -> Result<()>,
 ) -> Result<u64> {
     let stop = source.stop();
     let worker = || {
-        let mut judge = judge.clone();
-        move |chunk: Chunk| judge.judge(chunk)
+        let mut classifier = classifier.clone();
+        move |chunk: Chunk| classifier.classify(chunk)
     };
-    let weigh = |judged: &Result<Judged>| judged.as_ref().map_or(0, Judged::weight);
+    let weigh = |lines: &Result<ClassifiedLines>| lines.as_ref().map_or(0, ClassifiedLines::weight);
     let (mut is_seen, mut problems, mut account) =
         (vec![false; view.documents()], 0, Account::default());
     watch.account(&account);
@@ -181,25 +183,26 @@ fn read(
         source,
         worker,
         weigh,
-        |judged| {
-            let mut judged = judged?;
-            judged.mark_repeated(view, &mut is_seen)?;
-            judged
+        |lines| {
+            let mut lines = lines?;
+            lines.mark_repeated(view, &mut is_seen)?;
+            lines
                 .problems
                 .iter()
                 .for_each(|problem| watch.problem(problem));
-            problems += judged.problems.len() as u64;
+            problems += lines.problems.len().to_u64();
             watch.progress(
-                judged.bytes.len() as u64,
-                judged
+                lines.bytes.len().to_u64(),
+                lines
                     .lines
                     .iter()
-                    .filter(|(_, fate)| fate.is_document())
-                    .count() as u64,
+                    .filter(|(_, class)| class.is_document())
+                    .count()
+                    .to_u64(),
             );
-            watch.account(&judged.account);
-            account.add(&judged.account);
-            sink(judged).inspect_err(|_| stop.store(true, Ordering::Relaxed))
+            watch.account(&lines.account);
+            account.add(&lines.account);
+            sink(lines).inspect_err(|_| stop.store(true, Ordering::Relaxed))
         },
     )?;
     account.ensure_documents(&settings.corpus)?;
@@ -207,22 +210,22 @@ fn read(
 }
 
 /// What became of each document that was visited.
-struct Decided<'v> {
+struct Decisions<'v> {
     view: &'v View<'v>,
     cleaner: DuplicateFilter<'v>,
     /// Of documents that are dropped.
     verdicts: HashMap<u32, DuplicateDecision>,
     /// Documents that stay, in the order in which they were visited, and how many were dropped for each.
-    stays: Vec<(u32, u64)>,
+    kept: Vec<(u32, u64)>,
 }
 
-impl<'v> Decided<'v> {
+impl<'v> Decisions<'v> {
     fn new(view: &'v View<'v>, lists: &'v RankedSets, measure: Measure) -> Self {
         Self {
             view,
             cleaner: DuplicateFilter::new(lists, measure),
             verdicts: HashMap::new(),
-            stays: Vec::new(),
+            kept: Vec::new(),
         }
     }
 
@@ -232,10 +235,10 @@ impl<'v> Decided<'v> {
             .cleaner
             .visit(self.view.content_of(DocNo::new(document)).get());
         match verdict {
-            DuplicateDecision::Keep => self.stays.push((document, 0)),
+            DuplicateDecision::Keep => self.kept.push((document, 0)),
             DuplicateDecision::ExactDuplicate { of, .. }
             | DuplicateDecision::NearDuplicate { of, .. } => {
-                self.stays[of as usize].1 += 1;
+                self.kept[of.to_usize()].1 += 1;
                 self.verdicts.insert(document, verdict);
             }
         }
@@ -248,7 +251,7 @@ impl<'v> Decided<'v> {
 
     fn largest(&self) -> Result<Vec<(String, u64)>> {
         let mut groups: Vec<(usize, &(u32, u64))> = self
-            .stays
+            .kept
             .iter()
             .enumerate()
             .filter(|(_, (_, dropped))| *dropped > 0)
@@ -263,35 +266,37 @@ impl<'v> Decided<'v> {
 }
 
 /// Writes what is kept, and what became of the rest.
-struct Sifter<'s, 'd> {
+struct LineFilter<'s, 'd> {
     view: &'s View<'s>,
     measure: Measure,
-    decided: Decided<'s>,
+    decisions: Decisions<'s>,
     cleaned: Cleaned,
     out: &'s mut dyn Write,
     dropped: Option<&'d mut (dyn Write + 'd)>,
 }
 
-impl Sifter<'_, '_> {
-    fn sift(&mut self, judged: &Judged) -> Result<()> {
+impl LineFilter<'_, '_> {
+    fn filter(&mut self, lines: &ClassifiedLines) -> Result<()> {
         // What is kept in a row is written in one go.
         let (mut kept, mut records) = (0..0, Vec::new());
-        for (line, fate) in &judged.lines {
-            self.count(*fate);
-            match *fate {
-                Fate::Known(document) if let Some(verdict) = self.decided.verdict(document) => {
+        for (line, class) in &lines.lines {
+            self.count(*class);
+            match *class {
+                LineClass::Known(document)
+                    if let Some(verdict) = self.decisions.verdict(document) =>
+                {
                     self.put_dropped(&mut records, document, verdict)?;
-                    self.write(&judged.bytes, kept)?;
+                    self.write(&lines.bytes, kept)?;
                     kept = line.end..line.end;
                 }
                 _ => kept.end = line.end,
             }
         }
-        self.cleaned.bytes_read += judged.bytes.len() as u64;
-        let is_cut = judged.bytes[kept.clone()]
+        self.cleaned.bytes_read += lines.bytes.len().to_u64();
+        let is_cut = lines.bytes[kept.clone()]
             .last()
             .is_some_and(|&last| last != b'\n');
-        self.write(&judged.bytes, kept)?;
+        self.write(&lines.bytes, kept)?;
         // The next file must not go on in the last line of this one.
         put(self.out, if is_cut { b"\n" } else { b"" })?;
         self.dropped
@@ -300,14 +305,14 @@ impl Sifter<'_, '_> {
     }
 
     fn write(&mut self, bytes: &[u8], kept: Range<usize>) -> Result<()> {
-        self.cleaned.bytes_kept += kept.len() as u64;
+        self.cleaned.bytes_kept += kept.len().to_u64();
         put(self.out, &bytes[kept])
     }
 
-    fn count(&mut self, fate: Fate) {
-        self.cleaned.read += u64::from(fate.is_document());
-        self.cleaned.unknown += u64::from(matches!(fate, Fate::Unknown));
-        self.cleaned.changed += u64::from(matches!(fate, Fate::Changed));
+    fn count(&mut self, class: LineClass) {
+        self.cleaned.read += u64::from(class.is_document());
+        self.cleaned.unknown += u64::from(matches!(class, LineClass::Unknown));
+        self.cleaned.changed += u64::from(matches!(class, LineClass::Changed));
     }
 
     fn put_dropped(
@@ -318,40 +323,30 @@ impl Sifter<'_, '_> {
     ) -> Result<()> {
         let (of, reason, shared, share) = match verdict {
             DuplicateDecision::Keep => return Ok(()),
-            DuplicateDecision::ExactDuplicate { of, shared } => (of, "\"exact\"", shared, 1.0),
+            DuplicateDecision::ExactDuplicate { of, shared } => {
+                (of, DropReason::Exact, shared, 1.0)
+            }
             DuplicateDecision::NearDuplicate { of, shared, share } => {
-                (of, "\"near\"", shared, share)
+                (of, DropReason::Near, shared, share)
             }
         };
-        match verdict {
-            DuplicateDecision::ExactDuplicate { .. } => self.cleaned.dropped_exact += 1,
-            _ => self.cleaned.dropped_near += 1,
+        match reason {
+            DropReason::Exact => self.cleaned.dropped_exact += 1,
+            DropReason::Near => self.cleaned.dropped_near += 1,
         }
         if self.dropped.is_none() {
             return Ok(());
         }
-        let (mut doc, mut other) = (Vec::new(), Vec::new());
-        put_id(
-            &mut doc,
-            Format::Ndjson,
-            &self.view.id(DocNo::new(document))?,
-        );
-        put_id(
-            &mut other,
-            Format::Ndjson,
-            &self
+        let record = DroppedDocument {
+            doc: &self.view.id(DocNo::new(document))?,
+            duplicate_of: &self
                 .view
-                .id(DocNo::new(self.decided.stays[of as usize].0))?,
-        );
-        let fields = [
-            ("doc", Value::Id(&doc)),
-            ("duplicate_of", Value::Id(&other)),
-            ("reason", Value::Id(reason.as_bytes())),
-            ("shared", Value::Count(self.measure.scaled(shared))),
-            ("share", Value::Number(share)),
-            ESTIMATE,
-        ];
-        put_record(records, Format::Ndjson, shown_by(&self.measure, &fields));
-        Ok(())
+                .id(DocNo::new(self.decisions.kept[of.to_usize()].0))?,
+            reason,
+            shared: self.measure.scaled(shared),
+            share,
+            estimate: self.measure.selection.is_some(),
+        };
+        Ndjson.put_record(&record, records)
     }
 }

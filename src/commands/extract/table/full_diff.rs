@@ -1,0 +1,167 @@
+//! The changes of the table since an earlier commit, found by making both tables.
+//!
+//! The tables are compared row by row; a row is identified by its two ids. The rows of a document
+//! can change only if the document was changed, or shares a blot with one that was, before or
+//! after. If blots are left out this is not so, because all documents are measured without them:
+//! then all rows are compared. Where nothing is left out, [`super::incremental_diff`] gives the
+//! same in less time.
+
+use super::{
+    super::{Progress, RowFormat, put, rows::PairNumbers},
+    changes::{ChangeEncoder, RankedRow},
+};
+use crate::{
+    base::{error::Result, ids::DocNo},
+    index::{At, View},
+    similar::{Discovery, Neighbour},
+};
+use std::{
+    collections::{HashMap, HashSet},
+    io::Write,
+    sync::Arc,
+};
+
+/// Both tables.
+pub struct TablePair<'v> {
+    /// Finds the rows of the old table.
+    pub old: &'v Discovery<'v>,
+    /// Finds the rows of the new table.
+    pub new: &'v Discovery<'v>,
+    /// The largest number of rows of a document.
+    pub top: usize,
+    /// Compare the rows of all documents.
+    pub compares_all: bool,
+}
+
+/// Writes the rows to delete, to update and to insert: first those of documents that were removed,
+/// then those of each document in order.
+pub fn write_changes(
+    tables: &TablePair<'_>,
+    rows: RowFormat,
+    out: &mut impl Write,
+    progress: &mut Progress<'_>,
+) -> Result<()> {
+    let (old_documents, new_documents) = tables.affected();
+    let mut before: HashMap<String, Vec<RankedRow<String>>> = HashMap::new();
+    let mut order = Vec::new();
+    rows_of(tables.old, &old_documents, tables.top, |document, rows| {
+        let id = tables.old.view.id(DocNo::from_index(document))?;
+        order.push(id.clone());
+        before.insert(id, rows);
+        Ok(())
+    })?;
+    let encoder = ChangeEncoder {
+        rows,
+        measure: &tables.new.options.measure,
+    };
+    put(out, &encoder.head()?)?;
+    let mut new_ids = HashSet::new();
+    for &document in &new_documents {
+        new_ids.insert(tables.new.view.id(DocNo::from_index(document))?);
+    }
+    for id in order.iter().filter(|id| !new_ids.contains(*id)) {
+        let removed = before.remove(id).unwrap_or_default();
+        put(
+            out,
+            &encoder.changes(id, [&removed, &[]], |b| Ok(b.clone()))?,
+        )?;
+    }
+    let mut compared = 0;
+    rows_of(tables.new, &new_documents, tables.top, |document, rows| {
+        compared += 1;
+        progress(compared, new_documents.len() as u64);
+        let id = tables.new.view.id(DocNo::from_index(document))?;
+        put(
+            out,
+            &encoder.changes(&id, [&before.remove(&id).unwrap_or_default(), &rows], |b| {
+                Ok(b.clone())
+            })?,
+        )
+    })
+}
+
+impl TablePair<'_> {
+    /// The documents whose rows must be compared, before and after.
+    fn affected(&self) -> (Vec<usize>, Vec<usize>) {
+        let [old, new] = [self.old.view, self.new.view].map(places);
+        let all = |view: &View<'_>| (0..view.documents()).collect();
+        if self.compares_all {
+            return (all(self.old.view), all(self.new.view));
+        }
+        let is_affected = |discovery: &Discovery<'_>, other: &HashMap<At, usize>| -> Vec<bool> {
+            let view = discovery.view;
+            let mut is_changed = vec![false; view.contents().len()];
+            for document in 0..view.documents() {
+                is_changed[view.content_of(DocNo::from_index(document)).index()] |=
+                    !other.contains_key(&view.at(DocNo::from_index(document)));
+            }
+            let is_affected = discovery.lists.sharing_with(&is_changed);
+            (0..view.documents())
+                .map(|document| is_affected[view.content_of(DocNo::from_index(document)).index()])
+                .collect()
+        };
+        let (in_old, in_new) = (is_affected(self.old, &new), is_affected(self.new, &old));
+        // What is affected in one table is compared in both.
+        let both = |view: &View<'_>,
+                    own: &[bool],
+                    other: &HashMap<At, usize>,
+                    others: &[bool]|
+         -> Vec<usize> {
+            let is_other = |document: usize| {
+                other
+                    .get(&view.at(DocNo::from_index(document)))
+                    .is_some_and(|&there| others[there])
+            };
+            (0..view.documents())
+                .filter(|&document| own[document] || is_other(document))
+                .collect()
+        };
+        (
+            both(self.old.view, &in_old, &new, &in_new),
+            both(self.new.view, &in_new, &old, &in_old),
+        )
+    }
+}
+
+/// Where each document stands: the same in both tables, unless it was changed.
+fn places(view: &View<'_>) -> HashMap<At, usize> {
+    (0..view.documents())
+        .map(|document| (view.at(DocNo::from_index(document)), document))
+        .collect()
+}
+
+/// Calls `sink` with the rows of each of these documents, in order.
+fn rows_of(
+    discovery: &Discovery<'_>,
+    documents: &[usize],
+    count: usize,
+    mut sink: impl FnMut(usize, Vec<RankedRow<String>>) -> Result<()>,
+) -> Result<()> {
+    type RowsOfDocuments = Vec<(usize, Result<Vec<RankedRow<String>>>)>;
+    let work = |document: usize, neighbours: &Arc<[Neighbour]>, made: &mut RowsOfDocuments| {
+        let rows = discovery
+            .table_rows(document, neighbours, count)
+            .into_iter()
+            .map(|(other, neighbour)| {
+                let numbers = PairNumbers::new(
+                    discovery,
+                    discovery.view.content_of(DocNo::from_index(document)).get(),
+                    neighbour,
+                );
+                Ok(RankedRow {
+                    b: discovery.view.id(DocNo::new(other))?,
+                    numbers,
+                })
+            });
+        made.push((document, rows.collect()));
+    };
+    let weigh = |made: &RowsOfDocuments| {
+        made.iter()
+            .map(|(_, rows)| rows.as_ref().map_or(0, |rows| 120 * rows.len() as u64))
+            .sum()
+    };
+    discovery.for_each_listed(documents, &discovery.orders(count), work, weigh, |made| {
+        made.into_iter()
+            .try_for_each(|(document, rows)| sink(document, rows?))
+    })
+}
