@@ -176,39 +176,6 @@ impl InputArgs {
         is_nothing_named || self.paths.iter().chain(&self.files_from).any(is_stdin)
     }
 
-    /// As they are given to another tool, but for what is to be read.
-    pub fn flags(&self) -> Vec<String> {
-        let mut flags = vec![
-            format!("--id-field={}", self.id_field),
-            format!("--text-field={}", self.text_field),
-        ];
-        flags.extend(
-            self.records
-                .iter()
-                .map(|records| format!("--records={records}")),
-        );
-        flags.extend(self.lossy.then(|| "--lossy".to_owned()));
-        flags.push(format!("--max-document={}", self.max_document));
-        flags
-    }
-
-    /// How to find the same files again: flags and paths, as far as they are UTF-8.
-    pub fn to_find(&self) -> Option<(Vec<String>, Vec<String>)> {
-        let mut flags = self.flags();
-        flags.extend(self.relative.then(|| "--relative".to_owned()));
-        flags.extend(self.null.then(|| "-0".to_owned()));
-        if let Some(list) = &self.files_from {
-            flags.push(format!("--files-from={}", list.to_str()?));
-        }
-        Some((
-            flags,
-            self.paths
-                .iter()
-                .map(|path| path.to_str().map(str::to_owned))
-                .collect::<Option<_>>()?,
-        ))
-    }
-
     pub fn options(&self, prefer_fasta: bool) -> corpus::Options {
         let named = |name: &String| {
             Records::NAMES
@@ -264,17 +231,6 @@ impl TokenArgs {
         is_asked.then(|| Tokenizer::new(self.tokenizer.unwrap_or(Rule::Word), self.strip_html))
     }
 
-    /// As they are given to another tool.
-    pub fn flags(&self) -> Vec<String> {
-        let tokenizer = self
-            .tokenizer
-            .map(|rule| format!("--tokenizer={}", rule.name()));
-        tokenizer
-            .into_iter()
-            .chain(self.strip_html.then(|| "--strip-html".to_owned()))
-            .collect()
-    }
-
     pub fn is_dna(&self) -> bool {
         self.tokenizer == Some(Rule::Dna)
     }
@@ -302,23 +258,6 @@ pub struct BlotArgs {
 }
 
 impl BlotArgs {
-    /// As they are given to another tool.
-    pub fn flags(&self) -> Vec<String> {
-        let flags = [
-            self.k.map(|k| format!("-k{k}")),
-            self.scheme
-                .as_ref()
-                .map(|scheme| format!("--scheme={scheme}")),
-            self.interleave
-                .map(|interleave| format!("--interleave={interleave}")),
-            self.bits.map(|bits| format!("--bits={bits}")),
-            self.select
-                .as_ref()
-                .map(|select| format!("--select={select}")),
-        ];
-        flags.into_iter().flatten().collect()
-    }
-
     pub fn options(&self, tokens: &TokenArgs) -> BlotOptions {
         BlotOptions {
             tokenizer: tokens.tokenizer(),

@@ -33,7 +33,6 @@ use crate::{
 use anyhow::{Context, bail};
 use clap::{Parser, builder::PossibleValuesParser};
 use std::{
-    ffi::OsString,
     io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -823,11 +822,6 @@ impl Arguments {
             Some(other) => bail!("--as graph is written as dot or graphml, not as {other}"),
         }
     }
-}
-
-/// Runs a whole command line of this tool, within another.
-pub fn run_line(words: Vec<OsString>) -> Result<ExitCode, anyhow::Error> {
-    Arguments::try_parse_from(words)?.run()
 }
 
 pub fn main() -> ExitCode {

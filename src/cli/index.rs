@@ -26,7 +26,6 @@ use crate::{
 };
 use clap::{Args, Parser, Subcommand};
 use std::{
-    ffi::OsString,
     io::{BufWriter, Write},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -652,20 +651,6 @@ fn run_dump(args: &DumpArgs) -> Result<ExitCode, anyhow::Error> {
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Runs a whole command line of this tool, within another.
-pub fn run_line(words: Vec<OsString>) -> Result<ExitCode, anyhow::Error> {
-    Arguments::try_parse_from(words)?.run()
-}
-
-/// How `dedup-index build` or `sync`, called like this, reads its documents.
-pub fn settings_of(words: Vec<OsString>) -> Result<Settings, anyhow::Error> {
-    match Arguments::try_parse_from(words)?.command {
-        Some(Command::Build(args)) => Ok(args.settings()),
-        Some(Command::Sync(args)) => args.change.settings(&args.of.index),
-        _ => anyhow::bail!("not a command line of dedup-index build or sync"),
-    }
 }
 
 pub fn main() -> ExitCode {

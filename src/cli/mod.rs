@@ -14,7 +14,6 @@ mod index;
 mod kind;
 mod limits;
 mod manners;
-mod named_files;
 mod output;
 mod pairs;
 mod plan;

@@ -2,27 +2,25 @@
 
 use super::{
     args::{BlotArgs, InputArgs, QuietArgs, TokenArgs, parse_size},
-    index,
-    named_files::take_files,
     threshold::Threshold,
 };
 use crate::{
-    base::parallel::Limits,
     cluster::{
-        BaseOf, Host, Plan, PlanOptions, TableOptions, read_owners, usual_parts, write_plan,
+        BaseIndex, Host, Plan, PlanOptions, TableFormat, TableOptions, default_parts, read_owners,
+        write_plan,
     },
-    commands::{MaxRemove, Settings, files_to_read, scheme_of},
+    commands::{BlotOptions, MaxRemove, files_to_read, scheme_of},
+    index::Manifest,
     similar::Score,
     text::{
-        corpus::{CorpusWalk, WalkItem},
-        stream::Form,
+        corpus::{self, CorpusWalk, WalkItem},
+        token::{Rule, Tokenizer},
     },
 };
 use anyhow::Context;
 use clap::{Args, builder::PossibleValuesParser};
 use std::{
     env,
-    ffi::OsString,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -76,7 +74,7 @@ pub(super) struct PlanArgs {
     #[arg(long, requires = "table")]
     rank: bool,
     /// How to write the table
-    #[arg(long, value_name = "FORMAT", requires = "table", default_value = "ndjson", value_parser = PossibleValuesParser::new(["ndjson", "tsv"]))]
+    #[arg(long, value_name = "FORMAT", requires = "table", default_value = "ndjson", value_parser = PossibleValuesParser::new(TableFormat::NAMES.map(|(name, _)| name)))]
     format: String,
     /// How much memory a task uses before sorted runs go to disk
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_size)]
@@ -91,39 +89,43 @@ pub(super) struct PlanArgs {
 
 impl PlanArgs {
     fn table(&self) -> Result<Option<TableOptions>, anyhow::Error> {
-        let Self {
+        let threshold = self.threshold.of_score(Score::Inclusion)?;
+        let format = TableFormat::NAMES
+            .iter()
+            .find(|(name, _)| *name == self.format)
+            .map_or(TableFormat::Ndjson, |&(_, format)| format);
+        Ok(self.table.then_some(TableOptions {
             threshold,
-            top,
-            max_df,
+            top: self.top,
+            max_df: self.max_df,
             format,
-            ..
-        } = self;
-        let threshold = threshold.of_score(Score::Inclusion)?;
-        let table = TableOptions {
-            threshold: threshold.to_string(),
-            top: *top,
-            max_df: *max_df,
-            format: format.clone(),
             rank: self.rank,
-        };
-        Ok(self.table.then_some(table))
+        }))
     }
-}
 
-impl PlanArgs {
-    /// All documents, for an index to be made.
+    fn blots(&self) -> BlotOptions {
+        self.blots.options(&self.tokens)
+    }
+
+    /// How the files of slices are read: as the corpus, but for where they are found.
+    fn reading(&self, is_dna: bool) -> corpus::Options {
+        corpus::Options {
+            paths: Vec::new(),
+            files_from: None,
+            nul_separated: false,
+            relative: false,
+            ..self.input.options(is_dna)
+        }
+    }
+
+    /// All documents, for a new index.
     fn find_all(&self, options: &mut PlanOptions) -> Result<Vec<WalkItem>, anyhow::Error> {
-        let corpus = self.input.options(self.tokens.is_dna());
-        let settings = Settings {
-            form: Form::Binary,
-            limits: Limits::new(1, 1 << 20),
-            corpus,
-        };
-        options.scheme = scheme_of(&self.blots.options(&self.tokens), &settings)?.to_string();
+        let settings = options.settings(self.input.options(self.tokens.is_dna()));
+        options.scheme = scheme_of(&self.blots(), &settings)?.to_string();
         Ok(CorpusWalk::new(&settings.corpus)?.collect())
     }
 
-    /// What is new or has changed, for an index that follows its files.
+    /// The files that are new or have changed, for an index that is brought up to date.
     fn find_changes(
         &self,
         index: &Path,
@@ -132,38 +134,31 @@ impl PlanArgs {
         let directory = std::path::absolute(index).with_context(|| index.display().to_string())?;
         let name = directory
             .to_str()
-            .with_context(|| format!("{}: its name is not UTF-8", index.display()))?
-            .to_owned();
-        let Some((flags, paths)) = self.input.to_find() else {
+            .with_context(|| format!("{}: its name is not UTF-8", index.display()))?;
+        let mut named = self.input.paths.iter().chain(&self.input.files_from);
+        if named.any(|path| path.to_str().is_none()) {
             anyhow::bail!("a path is not UTF-8; it cannot stand in a plan")
-        };
-        let own = ["dedup-index".to_owned(), "sync".to_owned()];
-        let sync = own
-            .into_iter()
-            .chain(flags)
-            .chain(["--".to_owned(), name.clone()])
-            .chain(paths)
-            .collect::<Vec<_>>();
-        let settings = index::settings_of(sync.iter().map(OsString::from).collect())?;
-        let (manifest, found) = files_to_read(
-            &directory,
-            &self.blots.options(&self.tokens),
-            &settings,
-            self.max_remove.unwrap_or_default(),
-        )?;
-        if manifest.scheme(&directory)?.tokens.is_dna() && !self.tokens.is_dna() {
-            options.flags.push("--tokenizer=dna".to_owned());
+        }
+        let is_dna = Manifest::read(&directory)?
+            .scheme(&directory)?
+            .tokens
+            .is_dna();
+        let settings = options.settings(self.input.options(is_dna));
+        let max_remove = self.max_remove.unwrap_or_default();
+        let (manifest, found) = files_to_read(&directory, &self.blots(), &settings, max_remove)?;
+        if is_dna && !self.tokens.is_dna() {
+            options.blots.tokenizer = Some(Tokenizer::new(Rule::Dna, self.tokens.strip_html));
+            options.reading = self.reading(true);
         }
         options.parts = manifest.segments.first().map_or(1, |segment| segment.parts);
         options.dictionary = manifest.dictionary;
         options.scheme.clone_from(&manifest.scheme);
-        let max_remove = self.max_remove.map(|max| max.to_string());
-        options.base = Some(BaseOf {
-            index: name,
+        options.base = Some(BaseIndex {
+            index: name.to_owned(),
             checksum: manifest.checksum(),
             generation: manifest.generation,
-            sync,
-            max_remove,
+            corpus: settings.corpus,
+            max_remove: self.max_remove,
         });
         Ok(found)
     }
@@ -202,16 +197,17 @@ pub(super) fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
     let mut options = PlanOptions {
         directory: directory.to_owned(),
         scheme: String::new(),
-        flags: [args.tokens.flags(), args.blots.flags(), args.input.flags()].concat(),
+        blots: args.blots(),
+        reading: args.reading(args.tokens.is_dna()),
         dictionary: args.dictionary,
-        selects: 0,
-        parts: args.parts.unwrap_or_else(|| usual_parts(&hosts)),
+        selection_files: 0,
+        parts: args.parts.unwrap_or_else(|| default_parts(&hosts)),
         memory: args.memory,
         skip_bad: args.input.skip_bad,
         table: args.table()?,
         base: None,
     };
-    let selects = take_files(&mut options)?;
+    let selection_files = options.take_selection_files()?;
     let found = match &args.base {
         Some(index) => args.find_changes(index, &mut options)?,
         None => args.find_all(&mut options)?,
@@ -222,6 +218,6 @@ pub(super) fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
         .as_ref()
         .map_or_else(|| Ok(Vec::new()), |index| read_owners(index))?;
     let (plan, slices) = Plan::new(found, hosts, options, &before)?;
-    write_plan(&plan, &slices, &selects, &args.output)?;
+    write_plan(&plan, &slices, &selection_files, &args.output)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,34 +3,27 @@
 use super::{
     Manual, Tool,
     args::{QuietArgs, threads_of},
-    exit_code, extract,
+    exit_code,
     fleet::{self, FleetArgs, WorkerArgs, run_worker},
     generate::{What, examples},
-    index, main_of, name,
+    main_of, name,
     plan::{PlanArgs, run_plan},
     progress::{TaskBar, say, say_lines},
     slurm::{ElementArgs, Noting, SlurmArgs},
     status::{self, StatusArgs},
 };
 use crate::{
-    base::{
-        error::{Error, is_of_machine},
-        files::TempDir,
-    },
+    base::error::{Error, is_of_machine},
     cluster::{
-        Events, Failure, Input, Kind, LOST, Local, News, Outcome, Plan, RETRIES, RunLock,
-        RunOptions, State, Tally, Task, Verdict, clean, commit, gather, gather_needs, has_file,
-        input_of, number, prepare, run, state, write_input, write_report,
+        Events, Failure, Input, LOST, Local, News, Outcome, Plan, RETRIES, RunLock, RunOptions,
+        State, Tally, TaskError, TaskKind, Verdict, Work, clean, enter_directory, gather_index,
+        gather_needs, has_file, input_of, run, run_task, state, write_input, write_report,
     },
-    commands::{Settings, StepOptions},
-    index::Means,
 };
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::{
-    env,
-    ffi::OsString,
-    io,
+    env, io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -60,10 +53,6 @@ enum Command {
     Status(StatusArgs),
     /// Put together what the tasks made
     Gather(GatherArgs),
-    /// With --base: number the documents that were read beside those that the index has
-    Number(GatherArgs),
-    /// With --base: make the index what was gathered
-    Commit(GatherArgs),
     /// Remove what tasks made on the way; the plan and the index stay
     Clean(CleanArgs),
     /// What run starts on hosts: it speaks with run over stdin and stdout, and ends with it
@@ -258,13 +247,9 @@ impl Tool for Arguments {
                 Ok(ExitCode::SUCCESS)
             }
             Some(Command::Gather(args)) => run_gather(args),
-            Some(Command::Number(args)) => run_own(args, Kind::Number, number),
-            Some(Command::Commit(args)) => run_own(args, Kind::Commit, commit),
             Some(Command::Clean(args)) => run_clean(args),
             Some(Command::Worker(args)) => run_worker(args),
-            None => anyhow::bail!(
-                "say what to do: plan, run, task, status, gather, number, commit or clean"
-            ),
+            None => anyhow::bail!("say what to do: plan, run, task, status, gather or clean"),
         }
     }
 }
@@ -475,138 +460,32 @@ fn run_tasks(args: &TaskArgs) -> Result<ExitCode, anyhow::Error> {
     };
     for task in tasks {
         noting.iter().for_each(|noting| noting.start(task));
-        let verdict = verdict_of(&plan, task, &directory, args.copies.as_deref());
+        let verdict = run_task(&plan, task, &directory, args.copies.as_deref());
         noting
             .iter()
             .for_each(|noting| noting.end(task, verdict.clone()));
-        match verdict {
-            Verdict::Done => {}
-            Verdict::Lost(_) => return Ok(ExitCode::from(LOST)),
-            Verdict::Failed(_) => return Ok(ExitCode::from(FAILED)),
-        }
+        let (what, code) = match verdict {
+            Verdict::Done => continue,
+            Verdict::Lost(what) => (what, LOST),
+            Verdict::Failed(what) => (what, FAILED),
+        };
+        say_lines(&format!("{}: {}: {what}", name::<Arguments>(), task.id));
+        return Ok(ExitCode::from(code));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a task, and says what went wrong.
-fn verdict_of(plan: &Plan, task: &Task, directory: &Path, copies: Option<&Path>) -> Verdict {
-    let Err(error) = run_task(plan, task, directory, copies) else {
-        return Verdict::Done;
-    };
-    // Another copy of it may have been faster.
-    if state(plan, task, directory) == State::Done {
-        return Verdict::Done;
-    }
-    let what = format!("{error:#}");
-    say_lines(&format!("{}: {}: {what}", name::<Arguments>(), task.id));
-    if is_lost(&error) {
-        Verdict::Lost(what)
-    } else {
-        Verdict::Failed(what)
-    }
-}
-
-fn run_task(
-    plan: &Plan,
-    task: &Task,
-    directory: &Path,
-    copies: Option<&Path>,
-) -> Result<(), anyhow::Error> {
-    if !prepare(plan, task, directory)? {
-        return Ok(());
-    }
-    let output = directory.join(&task.output);
-    match task.kind {
-        Kind::Number if plan.options.base.is_some() => {
-            follow(plan, task, directory, &output, number)
-        }
-        Kind::Commit => follow(plan, task, directory, &output, commit),
-        Kind::Gather => gather_to(plan, directory, &output).map(drop),
-        Kind::Table => extract::run_line(plan.command(task, directory)).map(drop),
-        _ => {
-            let mut line = plan.command(task, directory);
-            match copies {
-                // Where they come from may not exist on this machine.
-                Some(copies) => line.extend(["--copies".into(), copies.into()]),
-                None if task.kind == Kind::Map => enter(plan)?,
-                None => {}
-            }
-            index::run_line(line).map(drop)
-        }
-    }
-}
-
-/// A step of an index that follows its files.
-type FollowStep = fn(&Plan, &Path, &Settings, &StepOptions, &Path) -> Result<(), Error>;
-
-fn run_own(args: &GatherArgs, kind: Kind, step: FollowStep) -> Result<ExitCode, anyhow::Error> {
-    let (plan, directory) = args.of.open()?;
-    let output =
-        std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
-    let task = plan
-        .tasks_of(kind)
-        .next()
-        .context("the plan has no such task; it is for plan --base")?;
-    follow(&plan, task, &directory, &output, step).map(|()| ExitCode::SUCCESS)
-}
-
-/// Does a step where the plan was made.
-fn follow(
-    plan: &Plan,
-    task: &Task,
-    directory: &Path,
-    output: &Path,
-    step: FollowStep,
-) -> Result<(), anyhow::Error> {
-    enter(plan)?;
-    let base = plan
-        .options
-        .base
-        .as_ref()
-        .context("the plan has no base; this is for plan --base")?;
-    let settings = index::settings_of(base.sync.iter().map(OsString::from).collect())?;
-    let means = Means {
-        memory_bytes: plan.options.memory,
-        threads: 1,
-        tmp_dir: TempDir(None),
-    };
-    Ok(step(
-        plan,
-        directory,
-        &settings,
-        &StepOptions {
-            of: Some(plan.output_of(task)),
-            means,
-        },
-        output,
-    )?)
-}
-
-/// Whether it is the machine that failed, not the task.
+/// Whether the machine failed, not the task.
 fn is_lost(error: &anyhow::Error) -> bool {
-    let of_ours = error
+    let is_library_error = error
         .downcast_ref::<Error>()
         .is_some_and(Error::is_of_machine);
-    of_ours
+    let is_task_error = error
+        .downcast_ref::<TaskError>()
+        .is_some_and(TaskError::is_of_machine);
+    is_library_error
+        || is_task_error
         || error.downcast_ref::<io::Error>().is_some_and(is_of_machine)
-        || error.is::<Unmounted>()
-}
-
-/// The directory where the plan was made is not on this machine, or not now.
-#[derive(Debug, thiserror::Error)]
-#[error("{directory}: {cause}; a machine that runs tasks must have it")]
-struct Unmounted {
-    directory: String,
-    cause: io::Error,
-}
-
-/// Goes where the plan was made.
-fn enter(plan: &Plan) -> Result<(), Unmounted> {
-    let directory = &plan.options.directory;
-    env::set_current_dir(directory).map_err(|cause| Unmounted {
-        directory: directory.clone(),
-        cause,
-    })
 }
 
 fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
@@ -614,12 +493,16 @@ fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
     let output =
         std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
     let inputs = plan
-        .tasks_of(Kind::Gather)
+        .tasks_of(TaskKind::Gather)
         .flat_map(|task| task.inputs.iter().cloned());
     let needs: Vec<String> = inputs
         .chain(gather_needs(&plan).into_values().flatten())
         .collect();
-    for task in plan.tasks.iter().filter(|task| task.kind < Kind::Gather) {
+    for task in plan
+        .tasks
+        .iter()
+        .filter(|task| task.kind() < TaskKind::Gather)
+    {
         // Only what is read: of what was made on hosts no more than that is here.
         let has_needs = || {
             needs
@@ -639,20 +522,14 @@ fn run_gather(args: &GatherArgs) -> Result<ExitCode, anyhow::Error> {
             ),
         }
     }
-    let input = gather_to(&plan, &directory, &output)?;
+    enter_directory(&plan)?;
+    let input = write_input(&plan, &directory)?;
+    for task in plan.tasks_of(TaskKind::Gather) {
+        if let Work::Gather(files) = &task.work {
+            gather_index(&plan, &directory, files, &output)?;
+        }
+    }
     Ok(tell(&plan, &input, args.quiet))
-}
-
-/// Gives an account of the input.
-fn gather_to(plan: &Plan, directory: &Path, output: &Path) -> Result<Input, anyhow::Error> {
-    enter(plan)?;
-    let settings = |task: &Task| {
-        index::settings_of(plan.command(task, directory))
-            .map_err(|error| Error::Usage(error.to_string()))
-    };
-    let input = write_input(plan, directory, &settings)?;
-    gather(plan, directory, output)?;
-    Ok(input)
 }
 
 pub fn main() -> ExitCode {

@@ -63,7 +63,7 @@ impl<'p> Found<'p> {
         let done = tally.done_on(&hosts);
         let is_elsewhere = |(task, state): &&(&'p Task, State)| {
             matches!(state, State::Missing | State::Partial)
-                && !task.kind.is_central()
+                && !task.kind().is_central()
                 && done.contains(task.id.as_str())
         };
         let elsewhere = states

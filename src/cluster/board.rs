@@ -3,7 +3,7 @@
 //! Place 0 is this machine, the others are hosts. A task is run if what is wanted here cannot be had without it: so what a lost host had is made again only if
 //! somebody still needs it.
 
-use super::plan::{Kind, Plan};
+use super::plan::{Plan, TaskKind};
 use std::{
     collections::{BTreeSet, HashMap},
     time::{Duration, Instant},
@@ -157,7 +157,7 @@ impl Board {
             .collect();
         let hosts = places.len() - 1;
         let job = |task: &super::plan::Task| {
-            let is_of_range = task.kind != Kind::Map && !task.kind.is_central();
+            let is_of_range = task.kind() != TaskKind::Map && !task.kind().is_central();
             let home = plan
                 .ranges
                 .get(task.number)
@@ -174,8 +174,8 @@ impl Board {
                 })
                 .collect();
             let home = home.filter(|&home| home <= hosts);
-            let is_own = task.kind.is_central();
-            let is_rooted = task.kind == Kind::Count && plan.options.base.is_some();
+            let is_own = task.kind().is_central();
+            let is_rooted = task.kind() == TaskKind::Count && plan.options.base.is_some();
             Job {
                 needs,
                 turn: Turn::Free,
@@ -208,7 +208,9 @@ impl Board {
             outputs: plan.tasks.iter().map(|task| task.output.clone()).collect(),
             made: vec![BTreeSet::new(); jobs.len()],
             sinks: (0..jobs.len())
-                .filter(|task| !needed.contains(task) || plan.tasks[*task].kind == Kind::Table)
+                .filter(|task| {
+                    !needed.contains(task) || plan.tasks[*task].kind() == TaskKind::Table
+                })
                 .collect(),
             jobs,
             seats: places.into_iter().enumerate().map(seat).collect(),

@@ -210,7 +210,7 @@ impl Local<'_> {
     }
 }
 
-/// A log for an attempt at a task: `NAME.log`, and for those after it `NAME.2.log` and so on.
+/// A log for an attempt at a task: `PLAN_FILE.log`, and for those after it `PLAN_FILE.2.log` and so on.
 pub fn log_of(run: &Path, name: &str) -> Result<(PathBuf, File)> {
     let logs = run.join("logs");
     fs::create_dir_all(&logs).map_err(|error| Error::io(logs.display(), error))?;

@@ -14,7 +14,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-const NAME: &str = "events.jsonl";
+const PLAN_FILE: &str = "events.jsonl";
 const DIRECTORY: &str = "events";
 
 /// One thing that happened to a task, or to a host.
@@ -78,7 +78,7 @@ pub struct Events {
 impl Events {
     /// For the one process that hands out the tasks of a run. What a dead one left of a line is cut off.
     pub fn append(run: &Path) -> Result<Self> {
-        Self::open(run.join(NAME))
+        Self::open(run.join(PLAN_FILE))
     }
 
     /// For a process that nobody else writes for: `writer` names it.
@@ -130,7 +130,7 @@ impl Events {
 
     /// All of a run, in the order of their times. There are none before it begins.
     pub fn read(run: &Path) -> Result<Vec<Event>> {
-        let mut events = read_file(&run.join(NAME))?;
+        let mut events = read_file(&run.join(PLAN_FILE))?;
         let directory = run.join(DIRECTORY);
         let entries = match fs::read_dir(&directory) {
             Ok(entries) => entries.collect(),
@@ -253,7 +253,7 @@ mod tests {
             .iter()
             .for_each(|event| events.write(event).unwrap());
         assert_eq!(Events::read(run.path()).unwrap(), all);
-        let path = run.path().join(NAME);
+        let path = run.path().join(PLAN_FILE);
         assert_eq!(
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,
             0o600
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn a_torn_line_is_left_out_and_an_odd_one_is_named() {
         let run = tempfile::tempdir().unwrap();
-        let path = run.path().join(NAME);
+        let path = run.path().join(PLAN_FILE);
         Events::append(run.path())
             .unwrap()
             .write(&event(5, What::Start))

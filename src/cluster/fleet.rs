@@ -5,8 +5,7 @@ use super::{
     client::{Client, relay},
     engine::{Brought, Crew, Inventory, Local, Outcome, Trouble, Verdict, log_of},
     gather::gather_needs,
-    hosts::Host,
-    plan::{Kind, NAME, Plan, Task},
+    plan::{Host, PLAN_FILE, Plan, Task, TaskKind},
     protocol::{Cause, Message, Peer, Talk},
     state::has_file,
     store::remove,
@@ -167,7 +166,7 @@ impl<'p> Fleet<'p> {
             let missing = record.filter(|record| !self.target_here(record).exists());
             for path in missing.iter().chain([path]) {
                 let target = self.target_here(path);
-                let keep = maker.is_some_and(|task| task.kind == Kind::Part);
+                let keep = maker.is_some_and(|task| task.kind() == TaskKind::Part);
                 let get = |client: &mut Client| {
                     remove(&target)?;
                     client.get(path, keep, &target, None)
@@ -296,7 +295,7 @@ impl<'p> Fleet<'p> {
     }
 
     fn slice(&self, task: &Task) -> Result<Option<CorpusSlice>, Trouble> {
-        let input = task.inputs.first().filter(|_| task.kind == Kind::Map);
+        let input = task.inputs.first().filter(|_| task.kind() == TaskKind::Map);
         let open = |input: &String| {
             CorpusSlice::open(&self.here.run.join(input))
                 .map_err(|error| Trouble::Failed(error.to_string()))
@@ -332,7 +331,7 @@ impl Crew for Fleet<'_> {
                 .plan()
                 .tasks
                 .iter()
-                .filter(|task| task.kind.is_central())
+                .filter(|task| task.kind().is_central())
                 .flat_map(|task| task.inputs.clone());
             let needs: BTreeSet<String> = central
                 .chain(gather_needs(self.plan()).into_values().flatten())
@@ -351,7 +350,7 @@ impl Crew for Fleet<'_> {
                 return Ok((0, Vec::new()));
             }
             Ok((
-                client.put(NAME, false, &self.here.run.join(NAME))?,
+                client.put(PLAN_FILE, false, &self.here.run.join(PLAN_FILE))?,
                 client.inventory()?,
             ))
         };

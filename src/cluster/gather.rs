@@ -1,26 +1,19 @@
 //! The end of a run: all parts to one index, and all that could not be used.
 
-use super::{
-    owners::write_owners,
-    plan::{BaseOf, Kind, NAME, Plan, Task},
-};
+use super::plan::{GatheredFiles, MappedSlice, PLAN_FILE, Plan, Task, TaskKind, write_owners};
 use crate::{
     base::{
         error::{Error, Place, Result},
         files::durable,
     },
     commands::{
-        BUILT, Built, Followed, MaxRemove, PartFiles, Settings, SliceMade, StepOptions, Targets,
-        commit_staged, find_ids, number_changes, place_parts, stage_changes,
+        self, BUILT, Built, Followed, PartFiles, SliceMade, StepOptions, Targets, find_ids,
+        place_parts, stage_changes,
     },
     text::corpus::Account,
 };
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::HashMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::HashMap, fs, path::Path};
 
 /// Where the account of the input is kept.
 const INPUT: &str = "input.json";
@@ -32,125 +25,80 @@ pub struct Input {
     pub problems: Vec<String>,
 }
 
-/// How a task that maps reads its slice.
-pub type Reads<'a> = &'a dyn Fn(&Task) -> Result<Settings>;
-
-/// Puts together what the tasks made. The directory appears when it is whole.
-pub fn gather(plan: &Plan, run: &Path, output: &Path) -> Result<()> {
+/// Puts the outputs of tasks together to an index. The directory appears when it is complete.
+pub fn gather_index(plan: &Plan, run: &Path, files: &GatheredFiles, output: &Path) -> Result<()> {
     let scheme = plan
         .options
         .scheme
         .parse()
-        .map_err(|what: String| Error::damaged(Place::path(&run.join(NAME)), what))?;
-    let outputs = |kind| {
-        plan.tasks_of(kind)
-            .map(|task| run.join(&task.output))
-            .collect::<Vec<PathBuf>>()
+        .map_err(|what: String| Error::damaged(Place::path(&run.join(PLAN_FILE)), what))?;
+    let paths = |names: &[String]| names.iter().map(|name| run.join(name)).collect();
+    let part_files = PartFiles {
+        documents: run.join(&files.documents),
+        sets: run.join(&files.sets),
+        parts: paths(&files.parts),
+        words: paths(&files.words),
     };
-    let words = outputs(Kind::Reduce)
-        .into_iter()
-        .filter(|_| plan.options.dictionary)
-        .map(|range| range.join("words"))
-        .collect();
-    let files = PartFiles {
-        documents: run.join("number"),
-        sets: run.join("sets"),
-        parts: outputs(Kind::Part),
-        words,
-    };
-    if plan.options.base.is_some() {
-        return stage_changes(&files, &run.join("base"), output);
+    if let Some(base) = &files.base {
+        return stage_changes(&part_files, &run.join(base), output);
     }
-    place_parts(&files, &scheme, output)?;
-    write_owners(
-        output,
-        plan.ranges.iter().map(|range| range.host),
-        &plan.hosts,
-    )
+    place_parts(&part_files, &scheme, output)?;
+    let owners = plan.ranges.iter().map(|range| range.host);
+    write_owners(output, owners, &plan.hosts)
 }
 
-/// Numbers the documents of all slices beside those of the index that follows its files.
-pub fn number(
+/// Numbers the documents of all slices beside those of the index that is brought up to date.
+pub fn number_changes(
     plan: &Plan,
     run: &Path,
-    settings: &Settings,
     step: &StepOptions,
+    base: &str,
+    slices: &[MappedSlice],
     output: &Path,
 ) -> Result<()> {
-    let made = |task: &Task| SliceMade {
-        slice: run.join(&plan.slices[task.number].file),
-        made: run.join(&task.output),
+    let slices: Vec<SliceMade> = slices
+        .iter()
+        .map(|mapped| SliceMade {
+            slice: run.join(&mapped.slice),
+            made: run.join(&mapped.output),
+        })
+        .collect();
+    let index = plan.base()?;
+    let followed = Followed {
+        index: Path::new(&index.index),
+        base: &run.join(base),
+        max_remove: index.max_remove.unwrap_or_default(),
     };
-    let slices: Vec<SliceMade> = plan.tasks_of(Kind::Map).map(made).collect();
-    let BaseOf {
-        index, max_remove, ..
-    } = plan.base()?;
-    let max_remove = max_remove
-        .as_deref()
-        .map_or(Ok(MaxRemove::Half), str::parse)
-        .map_err(Error::Usage)?;
-    number_changes(
-        step,
-        &Followed {
-            index: Path::new(index),
-            base: &run.join("base"),
-            max_remove,
-        },
-        settings,
-        &slices,
-        output,
-    )
-}
-
-/// Commits what was gathered.
-pub fn commit(
-    plan: &Plan,
-    run: &Path,
-    _: &Settings,
-    step: &StepOptions,
-    output: &Path,
-) -> Result<()> {
-    let BaseOf {
-        index, checksum, ..
-    } = plan.base()?;
-    step.make_with(output, |_| {
-        commit_staged(
-            &run.join("index"),
-            &run.join("number/known"),
-            Path::new(index),
-            checksum,
-        )?;
-        write_owners(
-            Path::new(index),
-            plan.ranges.iter().map(|range| range.host),
-            &plan.hosts,
-        )?;
-        Ok((Vec::new(), Account::default()))
-    })
+    let settings = plan.options.settings(index.corpus.clone());
+    commands::number_changes(step, &followed, &settings, &slices, output)
 }
 
 /// What the last task needs beside its inputs: what to tell of each slice.
 pub fn gather_needs(plan: &Plan) -> HashMap<String, Vec<String>> {
     let records = plan
-        .tasks_of(Kind::Map)
+        .tasks_of(TaskKind::Map)
         .map(|task| format!("{}/{BUILT}", task.output));
     let needs: Vec<String> = records.chain(["number/targets".to_owned()]).collect();
-    plan.tasks_of(Kind::Gather)
+    plan.tasks_of(TaskKind::Gather)
         .map(|task| (task.id.clone(), needs.clone()))
         .collect()
 }
 
 /// What was read, and what could not be used, in the order of the corpus: what was told of each slice, and documents whose id an earlier slice has.
-pub fn write_input(plan: &Plan, run: &Path, read: Reads<'_>) -> Result<Input> {
+pub fn write_input(plan: &Plan, run: &Path) -> Result<Input> {
+    let settings = |task: &Task| {
+        let slice = run.join(&plan.slices[task.number].file);
+        plan.options.slice_settings(slice, None)
+    };
     let targets = Targets::open(&run.join("number/targets"))?;
     let (mut problems, mut account) = (Vec::new(), Account::default());
-    for (task, repeated) in plan.tasks_of(Kind::Map).zip(targets.repeated()) {
+    for (task, repeated) in plan.tasks_of(TaskKind::Map).zip(targets.repeated()) {
         let built = Built::read(&run.join(&task.output))?;
         problems.extend(built.problems);
         account.add(&built.account);
         if !repeated.is_empty() {
             find_ids(
-                &read(task)?,
+                &settings(task),
                 repeated.iter().cloned().collect(),
                 &mut |problem, bytes| {
                     problems.push(problem.to_string());
@@ -163,8 +111,8 @@ pub fn write_input(plan: &Plan, run: &Path, read: Reads<'_>) -> Result<Input> {
     problems.extend(number.problems);
     account.add(&number.account);
     // An index that follows its files may come to hold none.
-    if let (None, Some(task)) = (&plan.options.base, plan.tasks_of(Kind::Map).next()) {
-        account.ensure_documents(&read(task)?.corpus)?;
+    if let (None, Some(task)) = (&plan.options.base, plan.tasks_of(TaskKind::Map).next()) {
+        account.ensure_documents(&settings(task).corpus)?;
     }
     let input = Input { account, problems };
     let json = serde_json::to_string_pretty(&input).unwrap_or_default() + "\n";

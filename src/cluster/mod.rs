@@ -20,11 +20,9 @@ mod cache;
 mod client;
 mod engine;
 mod events;
+mod execute;
 mod fleet;
 mod gather;
-mod hosts;
-mod makefile;
-mod owners;
 mod plan;
 mod protocol;
 mod queue;
@@ -39,22 +37,22 @@ mod store;
 mod tally;
 mod transfer;
 mod worker;
-mod write;
 
 pub use engine::{Crew, LOST, Local, Verdict};
 pub use events::{Event, Events, What, bytes_of};
+pub use execute::{TaskError, enter_directory, run_task};
 pub use fleet::{Fleet, FleetOptions};
-pub use gather::{Input, Reads, commit, gather, gather_needs, input_of, number, write_input};
-pub use hosts::Host;
-pub use owners::read_owners;
-pub use plan::{BaseOf, Kind, Plan, PlanOptions, TableOptions, Task, select_name, usual_parts};
+pub use gather::{Input, gather_index, gather_needs, input_of, write_input};
+pub use plan::{
+    BaseIndex, Host, Plan, PlanOptions, TableFormat, TableOptions, Task, TaskKind, Work,
+    default_parts, read_owners, selection_file, write_plan,
+};
 pub use queue::{Outcome, Queued, Waiting, missing_arrays, run_slurm};
 pub use report::{size, time, write_report};
 pub use run::{Failure, News, RETRIES, RunLock, RunOptions, clean, run};
 pub use ship::is_self;
-pub use slurm::{Jobs, SlurmOptions, Stage, kind_name, ranges};
+pub use slurm::{Jobs, SlurmOptions, Stage, ranges};
 pub use state::{State, has_file, left, prepare, state, states};
 pub use store::Store;
 pub use tally::{HostTally, Tally};
 pub use worker::{WorkerOptions, serve};
-pub use write::write_plan;

@@ -2,7 +2,7 @@
 
 use super::{
     plan::Plan,
-    slurm::{Stage, kind_name},
+    slurm::Stage,
     tally::{End, HostTally, Move, Span, Tally},
 };
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::{collections::HashMap, path::Path};
 
-const NAME: &str = "report.html";
+const PLAN_FILE: &str = "report.html";
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 150.0;
 const ROW: f64 = 18.0;
@@ -21,7 +21,7 @@ const MOST_CHARS: usize = 20;
 
 /// Writes the page, and gives its name.
 pub fn write_report(plan: &Plan, tally: &Tally, run: &Path) -> Result<std::path::PathBuf> {
-    let path = run.join(NAME);
+    let path = run.join(PLAN_FILE);
     let title = run.file_name().unwrap_or_default().to_string_lossy();
     durable::replace(&path, &page(plan, tally, &title))?;
     Ok(path)
@@ -115,7 +115,7 @@ fn bars<'t>(
     let kinds: HashMap<&str, String> = plan
         .tasks
         .iter()
-        .map(|task| (task.id.as_str(), kind_name(task.kind)))
+        .map(|task| (task.id.as_str(), task.kind().name().to_owned()))
         .collect();
     let attempt = |span: &'t Span| {
         let class = match &span.end {

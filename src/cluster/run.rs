@@ -5,7 +5,7 @@ use super::{
     engine::{Brought, Crew, Trouble, Verdict},
     events::{Event, Events, What, goods},
     gather::gather_needs,
-    plan::{self, Kind, Plan},
+    plan::{self, Plan, TaskKind},
     state::left,
 };
 use crate::base::{
@@ -94,7 +94,7 @@ pub fn run(
     tell: &mut dyn FnMut(&News),
 ) -> Result<Vec<Failure>> {
     atomic_dir::sweep(run);
-    Kind::ALL
+    TaskKind::ALL
         .iter()
         .filter_map(|kind| kind.directory())
         .for_each(|name| atomic_dir::sweep(&run.join(name)));
@@ -191,7 +191,7 @@ impl Desk<'_> {
                     self.note_move(
                         place,
                         HERE,
-                        goods(plan::NAME),
+                        goods(plan::PLAN_FILE),
                         begun,
                         &Brought::of(inventory.moved),
                     );
@@ -465,7 +465,7 @@ impl Desk<'_> {
 /// Removes what tasks made on the way to the index, and what dead ones left. The plan and the index stay.
 pub fn clean(run: &Path) -> Result<()> {
     atomic_dir::sweep(run);
-    for name in Kind::ALL
+    for name in TaskKind::ALL
         .iter()
         .filter_map(|kind| kind.directory())
         .chain(["logs"])
@@ -521,22 +521,10 @@ mod tests {
             dir: None,
             shared: None,
         };
-        let options = PlanOptions {
-            directory: "/".to_owned(),
-            scheme: "word@18.0 ordered:8:32 all".to_owned(),
-            flags: Vec::new(),
-            dictionary: false,
-            selects: 0,
-            parts: 4,
-            memory: 1,
-            skip_bad: false,
-            table: None,
-            base: None,
-        };
         Plan::new(
             (0..files).map(file).collect(),
             (0..hosts).map(host).collect(),
-            options,
+            PlanOptions::example(4),
             &[],
         )
         .unwrap()

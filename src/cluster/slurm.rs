@@ -8,7 +8,7 @@
 //!
 //! Which tasks an element has follows from the plan, the stage and how many tasks an element has: no file tells, so none can be lost.
 
-use super::plan::{Kind, Plan, Task};
+use super::plan::{Plan, Task, TaskKind};
 use crate::base::error::{Error, Place, Result};
 use std::{
     collections::BTreeSet,
@@ -58,16 +58,16 @@ pub struct Stage<'p> {
 impl<'p> Stage<'p> {
     /// In the order in which they must be done.
     pub fn all(plan: &'p Plan) -> Vec<Self> {
-        let mut kinds: Vec<Kind> = Vec::new();
+        let mut kinds: Vec<TaskKind> = Vec::new();
         for task in &plan.tasks {
-            if !kinds.contains(&task.kind) {
-                kinds.push(task.kind);
+            if !kinds.contains(&task.kind()) {
+                kinds.push(task.kind());
             }
         }
         kinds
             .into_iter()
             .map(|kind| Self {
-                name: kind_name(kind),
+                name: kind.name().to_owned(),
                 tasks: plan.tasks_of(kind).collect(),
             })
             .collect()
@@ -119,14 +119,6 @@ impl<'p> Stage<'p> {
         }
         arrays
     }
-}
-
-/// As a plan spells it.
-pub fn kind_name(kind: Kind) -> String {
-    serde_json::to_value(kind)
-        .ok()
-        .and_then(|value| value.as_str().map(str::to_owned))
-        .unwrap_or_default()
 }
 
 /// Numbers as Slurm writes them: `0,3-5`.
@@ -340,15 +332,13 @@ fn quote(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::plan::Work;
 
     fn tasks(count: usize) -> Vec<Task> {
-        let task = |number: usize| Task {
-            id: format!("map-{number:04}"),
-            kind: Kind::Map,
-            number,
-            inputs: Vec::new(),
-            output: format!("map/{number:04}"),
-            bytes: 1,
+        let task = |number: usize| {
+            let work = Work::Sets { sets: Vec::new() };
+            let output = format!("map/{number:04}");
+            Task::example(&format!("map-{number:04}"), work, number, &output, 1)
         };
         (0..count).map(task).collect()
     }

@@ -1,6 +1,6 @@
 //! How far a run got: what is on disk says it, and nothing else.
 
-use super::plan::{Kind, Plan, RangeOf, Task};
+use super::plan::{BlotRange, Plan, Task, TaskKind};
 use crate::{
     base::{
         error::{Error, Place, Result},
@@ -36,7 +36,7 @@ pub fn state(plan: &Plan, task: &Task, run: &Path) -> State {
 
 /// Whether what is here of an output is of this plan and whole, and known to be only some of it.
 fn is_piece(plan: &Plan, task: &Task, output: &Path) -> bool {
-    let is_ours = |built: &Built| built.of == Some(plan.output_of(task));
+    let is_ours = |built: &Built| built.of == Some(plan.output_label(task));
     output.join(BROUGHT).exists()
         && Built::read(output)
             .ok()
@@ -52,7 +52,7 @@ pub fn has_file(plan: &Plan, path: &str, run: &Path) -> bool {
     let output = run.join(&task.output);
     let Some(built) = Built::read(&output)
         .ok()
-        .filter(|built| built.of == Some(plan.output_of(task)))
+        .filter(|built| built.of == Some(plan.output_label(task)))
     else {
         return false;
     };
@@ -96,13 +96,13 @@ fn backwards(plan: &Plan, look: impl Fn(&Task, bool) -> State) -> Vec<(&Task, St
     let (mut states, mut is_needed, mut is_committed) =
         (Vec::with_capacity(plan.tasks.len()), true, false);
     for task in plan.tasks.iter().rev() {
-        let is_excused = is_committed && task.kind != Kind::Table;
-        let found = look(task, (is_needed || task.kind.is_result()) && !is_excused);
-        is_committed &= task.kind != Kind::Table || found == State::Done;
-        if task.kind.is_result() {
+        let is_excused = is_committed && task.kind() != TaskKind::Table;
+        let found = look(task, (is_needed || task.kind().is_result()) && !is_excused);
+        is_committed &= task.kind() != TaskKind::Table || found == State::Done;
+        if task.kind().is_result() {
             is_needed = found != State::Done;
         }
-        is_committed |= task.kind == Kind::Commit && found == State::Done;
+        is_committed |= task.kind() == TaskKind::Commit && found == State::Done;
         states.push((task, found));
     }
     states.reverse();
@@ -111,7 +111,7 @@ fn backwards(plan: &Plan, look: impl Fn(&Task, bool) -> State) -> Vec<(&Task, St
 
 fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
     let other = || Error::damaged(Place::path(output), "was made by another plan");
-    if task.kind == Kind::Gather {
+    if task.kind() == TaskKind::Gather {
         let index = Index::open_whole(output)?;
         let parts = index.manifest.segments.first().map(|segment| segment.parts);
         let found = (&index.manifest.scheme, index.manifest.dictionary, parts);
@@ -126,13 +126,12 @@ fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
         }
         return verify_blocks(&index);
     }
-    if task.kind == Kind::Base {
+    if task.kind() == TaskKind::Base {
         return Index::open_whole(output).map(drop);
     }
-    if task.kind == Kind::Ranges {
-        let open = |(range, of): (usize, &RangeOf)| {
-            let buckets = of.buckets[0] as usize..of.buckets[1] as usize;
-            let index = Index::open_range(&output.join(range_name(range)), buckets, None)?;
+    if task.kind() == TaskKind::Ranges {
+        let open = |(range, of): (usize, &BlotRange)| {
+            let index = Index::open_range(&output.join(range_name(range)), of.buckets(), None)?;
             // These are the files of what was gathered.
             if index.manifest.scheme == plan.options.scheme {
                 Ok(())
@@ -143,16 +142,16 @@ fn ensure_made(plan: &Plan, task: &Task, output: &Path) -> Result<()> {
         return plan.ranges.iter().enumerate().try_for_each(open);
     }
     // A table appears when it is whole, and says nothing of itself.
-    if task.kind == Kind::Table {
+    if task.kind() == TaskKind::Table {
         return Ok(());
     }
     let built = Built::read(output)?;
     let slice = plan
         .slices
         .get(task.number)
-        .filter(|_| task.kind == Kind::Map)
+        .filter(|_| task.kind() == TaskKind::Map)
         .map(|slice| &slice.checksum);
-    if built.of != Some(plan.output_of(task)) || built.slice.as_ref() != slice {
+    if built.of != Some(plan.output_label(task)) || built.slice.as_ref() != slice {
         return Err(other());
     }
     built.verify(output)

@@ -16,7 +16,7 @@
 use super::{
     cache::Cache,
     engine::Inventory,
-    plan::{NAME, Plan, Task},
+    plan::{PLAN_FILE, Plan, Task},
     protocol::Item,
     state::{State, state},
     transfer::{Fault, below, list},
@@ -75,7 +75,7 @@ impl Store {
 
     /// Where something that is brought goes.
     pub fn target(&self, path: &str) -> Result<PathBuf, Fault> {
-        if path == NAME || self.is_run {
+        if path == PLAN_FILE || self.is_run {
             below(&self.root, path)
         } else {
             below(&self.root.join("in"), path)
@@ -133,7 +133,7 @@ impl Store {
     /// Notes what was brought, so that it is known again; `keep`: for later runs, too.
     pub fn brought(&self, path: &str, items: &[Item], keep: bool) -> Result<(), Fault> {
         let target = self.target(path)?;
-        if !self.is_run && path != NAME {
+        if !self.is_run && path != PLAN_FILE {
             write_items(&target, items)?;
         }
         if keep {
@@ -229,7 +229,7 @@ impl Store {
         // The plan is written each time that somebody comes, a program is touched.
         let runs = below(directory)
             .into_iter()
-            .filter(|path| *path != self.root && is_old(&path.join(NAME)));
+            .filter(|path| *path != self.root && is_old(&path.join(PLAN_FILE)));
         let programs = below(&directory.join("bin")).into_iter().filter(|path| {
             let shipped = path.join("dedup-shard");
             shipped != program && is_old(&shipped)
@@ -261,7 +261,7 @@ impl Store {
             .join("view")
             .join(format!("{}-{}", task.id, std::process::id()));
         remove(&run)?;
-        link(&self.root.join(NAME), &run.join(NAME))?;
+        link(&self.root.join(PLAN_FILE), &run.join(PLAN_FILE))?;
         for input in &task.inputs {
             let place = self.find(input)?;
             if !place.exists() {

@@ -3,7 +3,6 @@
 use super::{
     events::{Event, What},
     plan::{Plan, Task},
-    slurm::kind_name,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -178,7 +177,7 @@ impl Tally {
             .filter(|span| matches!(span.end, End::Done { .. }))
         {
             if let Some(task) = tasks.get(span.task.as_str()) {
-                let [bytes, ms] = sums.entry(kind_name(task.kind)).or_default();
+                let [bytes, ms] = sums.entry(task.kind().name().to_owned()).or_default();
                 *bytes += task.bytes;
                 *ms += span.end_ms - span.start_ms;
             }
@@ -205,7 +204,7 @@ impl Tally {
         let slowest = *rates.values().min()?;
         let mut stages = BTreeMap::<String, [u64; 2]>::new();
         for task in missing {
-            let [bytes, tasks] = stages.entry(kind_name(task.kind)).or_default();
+            let [bytes, tasks] = stages.entry(task.kind().name().to_owned()).or_default();
             *bytes += task.bytes;
             *tasks += 1;
         }
@@ -371,7 +370,7 @@ fn hosts(plan: &Plan, events: &[Event], spans: &[Span]) -> Vec<HostTally> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::cluster::{Kind, PlanOptions, plan::Sum};
+    use crate::cluster::Work;
 
     pub fn event(time_ms: u64, task: &str, host: &str, slot: u32, what: What) -> Event {
         Event {
@@ -400,41 +399,23 @@ pub mod tests {
 
     /// Four maps of 6,000 bytes and a reduction of all.
     pub fn plan() -> Plan {
-        let options = PlanOptions {
-            directory: String::new(),
-            scheme: String::new(),
-            flags: Vec::new(),
-            dictionary: false,
-            selects: 0,
-            parts: 1,
-            memory: 1,
-            skip_bad: false,
-            table: None,
-            base: None,
-        };
-        let task = |id: &str, kind, bytes| Task {
-            id: id.to_owned(),
-            kind,
-            number: 0,
-            inputs: Vec::new(),
-            output: String::new(),
-            bytes,
+        let task = |id: &str, work, bytes| Task::example(id, work, 0, "", bytes);
+        let map = || Work::Map {
+            slice: String::new(),
+            selection_files: Vec::new(),
+            with_files: false,
         };
         let mut tasks: Vec<Task> = ["m0", "m1", "m2", "m3"]
             .iter()
-            .map(|id| task(id, Kind::Map, 6000))
+            .map(|id| task(id, map(), 6000))
             .collect();
-        tasks.push(task("r0", Kind::Reduce, 24_000));
-        Plan {
-            dedup: String::new(),
-            version: 1,
-            options,
-            hosts: Vec::new(),
-            ranges: Vec::new(),
-            slices: Vec::new(),
-            tasks,
-            sum: Sum::default(),
-        }
+        let reduce = Work::Reduce {
+            targets: String::new(),
+            runs: Vec::new(),
+            words: Vec::new(),
+        };
+        tasks.push(task("r0", reduce, 24_000));
+        Plan::example(tasks)
     }
 
     pub fn events() -> Vec<Event> {

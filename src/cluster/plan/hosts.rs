@@ -61,7 +61,7 @@ impl Host {
     }
 
     /// Empty lines, and what follows a #, do not count.
-    fn parse(text: &str, file: &Arc<str>) -> Result<Vec<Self>> {
+    pub(super) fn parse(text: &str, file: &Arc<str>) -> Result<Vec<Self>> {
         let mut hosts = Vec::<Self>::new();
         for (number, line) in (1..).zip(text.lines()) {
             let wrong = |what: String| Error::damaged(Place::line(file, number), what);

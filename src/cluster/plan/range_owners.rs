@@ -1,37 +1,39 @@
-//! Who works on which range: whoever did before, as far as that is fair. What a host has of an index need not be sent there again.
+//! Which host works on which range: the one that did before, as far as slots allow. Files that it has need not be sent again.
 
 use super::hosts::Host;
 use crate::base::{
     error::{Error, Result},
     files::durable,
+    num::ToUsize,
 };
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// What an owner is called from run to run.
+/// The name by which an owner is recognised in later runs.
 fn name(host: &Host) -> String {
     host.port
         .map_or_else(|| host.name.clone(), |port| format!("{}:{port}", host.name))
 }
 
-/// The host of each range, by number. Each gets as many as its slots are worth, and keeps those it had: no range changes its owner that need not.
-pub fn owners(ranges: usize, hosts: &[Host], before: &[String]) -> Vec<usize> {
-    let had = |range: usize| {
-        before
+/// Assigns each range to a host, given by its place in the list. Each host gets its share by slots, and keeps
+/// as many of its previous ranges as that allows.
+pub fn assign_owners(ranges: usize, hosts: &[Host], previous: &[String]) -> Vec<usize> {
+    let previous_host = |range: usize| {
+        previous
             .get(range)
             .and_then(|owner| hosts.iter().position(|host| name(host) == *owner))
     };
-    let slots: usize = hosts.iter().map(|host| host.slots as usize).sum();
+    let slots: usize = hosts.iter().map(|host| host.slots.to_usize()).sum();
     let mut room: Vec<usize> = hosts
         .iter()
-        .map(|host| ranges * host.slots as usize / slots.max(1))
+        .map(|host| ranges * host.slots.to_usize() / slots.max(1))
         .collect();
-    // What is left over goes first to those that had more.
+    // Ranges that are left over go first to hosts that had more than their share.
     let count = |host: usize| {
         (0..ranges)
-            .filter(|&range| had(range) == Some(host))
+            .filter(|&range| previous_host(range) == Some(host))
             .count()
     };
     let mut order: Vec<usize> = (0..hosts.len()).collect();
@@ -42,13 +44,13 @@ pub fn owners(ranges: usize, hosts: &[Host], before: &[String]) -> Vec<usize> {
         .take(over)
         .for_each(|host| room[host] += 1);
     let mut keep = |range: usize| {
-        let host = had(range)?;
+        let host = previous_host(range)?;
         room[host] = room[host].checked_sub(1)?;
         Some(host)
     };
     let kept: Vec<Option<usize>> = (0..ranges).map(&mut keep).collect();
     let mut next = 0;
-    let mut give = || {
+    let mut next_with_room = || {
         while room.get(next) == Some(&0) {
             next += 1;
         }
@@ -58,7 +60,7 @@ pub fn owners(ranges: usize, hosts: &[Host], before: &[String]) -> Vec<usize> {
         })
     };
     kept.into_iter()
-        .map(|kept| kept.unwrap_or_else(&mut give))
+        .map(|kept| kept.unwrap_or_else(&mut next_with_room))
         .collect()
 }
 
@@ -69,7 +71,7 @@ fn path_of(index: &Path) -> PathBuf {
     name.into()
 }
 
-/// Who made the parts of an index, if a run did and it is known: what is torn says nothing.
+/// Reads the names of the hosts that made the parts of an index; empty if they are not known, or the file is damaged.
 pub fn read_owners(index: &Path) -> Result<Vec<String>> {
     let path = path_of(index);
     match fs::read(&path) {
@@ -79,7 +81,7 @@ pub fn read_owners(index: &Path) -> Result<Vec<String>> {
     }
 }
 
-/// Says beside an index who made its parts.
+/// Writes beside an index which hosts made its parts.
 pub fn write_owners(
     index: &Path,
     owners: impl Iterator<Item = usize>,
@@ -121,28 +123,28 @@ mod tests {
     }
 
     #[test]
-    fn ranges_stay_where_they_are() {
+    fn ranges_stay_at_their_hosts() {
         let two = hosts(&[("a", 1), ("b", 1)]);
-        let first = owners(8, &two, &[]);
+        let first = assign_owners(8, &two, &[]);
         assert_eq!(first, [0, 0, 0, 0, 1, 1, 1, 1]);
         let first = named(&first, &two);
         // In another order, with another host, and without one.
         assert_eq!(
-            owners(8, &hosts(&[("b", 1), ("a", 1)]), &first),
+            assign_owners(8, &hosts(&[("b", 1), ("a", 1)]), &first),
             [1, 1, 1, 1, 0, 0, 0, 0]
         );
         assert_eq!(
-            owners(8, &hosts(&[("a", 1), ("b", 1), ("c", 2)]), &first),
+            assign_owners(8, &hosts(&[("a", 1), ("b", 1), ("c", 2)]), &first),
             [0, 0, 2, 2, 1, 1, 2, 2]
         );
         assert_eq!(
-            owners(8, &hosts(&[("b", 1), ("c", 1)]), &first),
+            assign_owners(8, &hosts(&[("b", 1), ("c", 1)]), &first),
             [1, 1, 1, 1, 0, 0, 0, 0]
         );
     }
 
     #[test]
-    fn what_is_torn_says_nothing() {
+    fn a_damaged_file_counts_as_none() {
         let work = tempfile::tempdir().unwrap();
         let index = work.path().join("i");
         write_owners(&index, [1, 0].into_iter(), &hosts(&[("a", 1), ("b", 1)])).unwrap();
@@ -154,15 +156,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_more_than_must_changes_its_owner(ranges in 1_usize..65, slots in prop::collection::vec(1_u32..5, 1..6), later in prop::collection::vec(0_u32..5, 1..6)) {
+        fn as_few_ranges_as_possible_change_their_owner(ranges in 1_usize..65, slots in prop::collection::vec(1_u32..5, 1..6), later in prop::collection::vec(0_u32..5, 1..6)) {
             const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
             let of = |slots: &[u32]| hosts(&NAMES.into_iter().zip(slots.iter().copied()).filter(|(_, slots)| *slots > 0).collect::<Vec<_>>());
             let (before, after) = (of(&slots), of(&later));
             prop_assume!(!after.is_empty());
-            let first = named(&owners(ranges, &before, &[]), &before);
-            let second = named(&owners(ranges, &after, &first), &after);
-            let total: usize = after.iter().map(|host| host.slots as usize).sum();
-            let shares: Vec<usize> = after.iter().map(|host| ranges * host.slots as usize / total).collect();
+            let first = named(&assign_owners(ranges, &before, &[]), &before);
+            let second = named(&assign_owners(ranges, &after, &first), &after);
+            let total: usize = after.iter().map(|host| host.slots.to_usize()).sum();
+            let shares: Vec<usize> = after.iter().map(|host| ranges * host.slots.to_usize() / total).collect();
             let count = |owners: &[String], host: &Host| owners.iter().filter(|name| **name == host.name).count();
             let kept: usize = after.iter().zip(&shares).map(|(host, &share)| count(&first, host).min(share)).sum();
             let more = after.iter().zip(&shares).filter(|(host, share)| count(&first, host) > **share).count();
@@ -170,7 +172,7 @@ mod tests {
             prop_assert_eq!(first.iter().zip(&second).filter(|(one, two)| one != two).count(), least);
             prop_assert!(after.iter().zip(&shares).all(|(host, &share)| (share..=share + 1).contains(&count(&second, host))));
             // The same again changes nothing.
-            prop_assert_eq!(&named(&owners(ranges, &after, &second), &after), &second);
+            prop_assert_eq!(&named(&assign_owners(ranges, &after, &second), &after), &second);
         }
     }
 }

@@ -1,0 +1,316 @@
+//! Running a task: the library is called with what the task says.
+
+use super::{
+    engine::Verdict,
+    gather::{gather_index, number_changes, write_input},
+    plan::{Plan, PlanOptions, TableOptions, Task, Work, write_owners},
+    state::{State, prepare, state},
+};
+use crate::{
+    base::{
+        error::{Error, Problem, Result},
+        files::{self, durable},
+        parallel::Limits,
+    },
+    commands::{
+        BuildOptions, CountRange, Extract, ExtractOptions, LeaveOut, RunsOptions, StepOptions,
+        Watch, build_runs, commit_staged, count_range, extract_counted, extract_without,
+        finish_part, join_sets, number_documents, reduce_range, stage_base, stage_ranges,
+    },
+    index::{Index, SegmentFiles},
+    similar::Score,
+    text::corpus::Account,
+};
+use std::{
+    env,
+    io::{self, BufWriter, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+/// Why a task was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskError {
+    /// The directory where the plan was made is not on this machine, or not now.
+    #[error("{directory}: {cause}; a machine that runs tasks must have it")]
+    NoDirectory {
+        /// The directory.
+        directory: String,
+        /// Why it cannot be entered.
+        cause: io::Error,
+    },
+    /// The work failed.
+    #[error(transparent)]
+    Failed(#[from] Error),
+}
+
+impl TaskError {
+    /// Whether the machine failed, not the task: it may succeed elsewhere or later.
+    pub fn is_of_machine(&self) -> bool {
+        match self {
+            Self::NoDirectory { .. } => true,
+            Self::Failed(error) => error.is_of_machine(),
+        }
+    }
+}
+
+/// Runs a task of a plan unless its output is there already.
+///
+/// `copies`: where copies of its documents are, if they were sent to this machine. May change the working directory of
+/// the process, as relative paths of documents start where the plan was made.
+pub fn run_task(plan: &Plan, task: &Task, run: &Path, copies: Option<&Path>) -> Verdict {
+    let execution = TaskExecution {
+        plan,
+        task,
+        run,
+        copies,
+    };
+    let Err(error) = execution.run() else {
+        return Verdict::Done;
+    };
+    // Another process that runs the same task may have been faster.
+    if state(plan, task, run) == State::Done {
+        return Verdict::Done;
+    }
+    if error.is_of_machine() {
+        Verdict::Lost(error.to_string())
+    } else {
+        Verdict::Failed(error.to_string())
+    }
+}
+
+/// Changes to the directory where the plan was made: relative paths of documents start there.
+pub fn enter_directory(plan: &Plan) -> Result<(), TaskError> {
+    let directory = &plan.options.directory;
+    env::set_current_dir(directory).map_err(|cause| TaskError::NoDirectory {
+        directory: directory.clone(),
+        cause,
+    })
+}
+
+struct TaskExecution<'a> {
+    plan: &'a Plan,
+    task: &'a Task,
+    run: &'a Path,
+    copies: Option<&'a Path>,
+}
+
+impl TaskExecution<'_> {
+    fn run(&self) -> Result<(), TaskError> {
+        if !prepare(self.plan, self.task, self.run)? {
+            return Ok(());
+        }
+        let reads_corpus = match self.task.work {
+            // With copies the directory need not exist on this machine.
+            Work::Map { .. } => self.copies.is_none(),
+            Work::NumberChanges { .. } | Work::Gather(_) | Work::Commit { .. } => true,
+            _ => false,
+        };
+        if reads_corpus {
+            enter_directory(self.plan)?;
+        }
+        Ok(self.execute()?)
+    }
+
+    fn options(&self) -> &PlanOptions {
+        &self.plan.options
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.run.join(name)
+    }
+
+    fn paths(&self, names: &[String]) -> Vec<PathBuf> {
+        names.iter().map(|name| self.path(name)).collect()
+    }
+
+    fn output(&self) -> PathBuf {
+        self.path(&self.task.output)
+    }
+
+    fn step(&self) -> StepOptions {
+        StepOptions {
+            of: Some(self.plan.output_label(self.task)),
+            means: self.options().means(),
+        }
+    }
+
+    fn execute(&self) -> Result<()> {
+        let step = self.step();
+        let output = self.output();
+        match &self.task.work {
+            Work::Base { index, checksum } => {
+                stage_base(&step, Path::new(index), checksum, &output)
+            }
+            Work::Map {
+                slice, with_files, ..
+            } => self.map(slice, *with_files),
+            Work::Number { documents } => number_documents(&step, &self.paths(documents), &output),
+            Work::NumberChanges { base, slices } => {
+                number_changes(self.plan, self.run, &step, base, slices, &output)
+            }
+            Work::Reduce {
+                targets,
+                runs,
+                words,
+            } => {
+                let has_words = !words.is_empty();
+                reduce_range(
+                    &step,
+                    &self.path(targets),
+                    &self.paths(runs),
+                    has_words,
+                    &output,
+                )
+            }
+            Work::Sets { sets } => {
+                let buckets = SegmentFiles::parts(self.options().parts)?;
+                join_sets(&step, &buckets, &self.paths(sets), &output)
+            }
+            Work::Part { numbers, postings } => {
+                finish_part(&step, &self.path(numbers), &self.path(postings), &output)
+            }
+            Work::Gather(files) => {
+                write_input(self.plan, self.run)?;
+                gather_index(self.plan, self.run, files, &output)
+            }
+            Work::Ranges { index } => {
+                stage_ranges(&self.path(index), self.options().parts, &output)
+            }
+            Work::Count {
+                index,
+                max_df,
+                since,
+                ..
+            } => {
+                let range = CountRange {
+                    buckets: self.plan.ranges[self.task.number].buckets(),
+                    max_df: *max_df,
+                    since: *since,
+                };
+                count_range(&step, &self.path(index), &range, &output)
+            }
+            Work::Table {
+                index,
+                counts,
+                options,
+                since,
+            } => self.table(index, counts, options, *since),
+            Work::Commit {
+                gathered, known, ..
+            } => self.commit(gathered, known),
+        }
+    }
+
+    fn map(&self, slice: &str, with_files: bool) -> Result<()> {
+        let options = BuildOptions {
+            blots: self.options().blots_in(self.run),
+            parts: self.options().parts,
+            dictionary: self.options().dictionary,
+            means: self.options().means(),
+        };
+        let runs = RunsOptions {
+            of: Some(self.plan.output_label(self.task)),
+            with_files,
+        };
+        let settings = self.options().slice_settings(self.path(slice), self.copies);
+        build_runs(&options, &runs, &settings, &self.output(), &mut NoWatch).map(drop)
+    }
+
+    fn table(
+        &self,
+        index: &str,
+        counts: &[String],
+        options: &TableOptions,
+        since: Option<u64>,
+    ) -> Result<()> {
+        let index = Index::open_whole(&self.path(index))?;
+        let options = extract_options(options, since, self.options().memory);
+        write_atomically(&self.output(), |out| {
+            if counts.is_empty() {
+                extract_without(
+                    &options,
+                    &LeaveOut::default(),
+                    &index,
+                    out,
+                    &mut NoWatch,
+                    &mut |_, _| (),
+                )
+                .map(drop)
+            } else {
+                extract_counted(&options, &self.paths(counts), &index, out, &mut |_, _| ())
+            }
+        })
+    }
+
+    fn commit(&self, gathered: &str, known: &str) -> Result<()> {
+        let base = self.plan.base()?;
+        let index = Path::new(&base.index);
+        self.step().make_with(&self.output(), |_| {
+            commit_staged(
+                &self.path(gathered),
+                &self.path(known),
+                index,
+                &base.checksum,
+            )?;
+            let owners = self.plan.ranges.iter().map(|range| range.host);
+            write_owners(index, owners, &self.plan.hosts)?;
+            Ok((Vec::new(), Account::default()))
+        })
+    }
+}
+
+fn extract_options(table: &TableOptions, since: Option<u64>, memory_bytes: u64) -> ExtractOptions {
+    let top = usize::try_from(table.top).unwrap_or(usize::MAX);
+    let rows = table.row_format();
+    let what = match since {
+        None => Extract::Table { top, rows },
+        Some(generation) => Extract::TableSince {
+            top,
+            rows,
+            generation,
+        },
+    };
+    ExtractOptions {
+        what,
+        score: Score::Inclusion,
+        threshold: table.threshold,
+        max_df: table.max_df,
+        limits: Limits::new(1, memory_bytes),
+    }
+}
+
+/// Many small records make few large writes.
+const BUFFER_BYTES: usize = 1 << 18;
+
+/// Writes a file under another name, and renames it when it is complete and on disk.
+fn write_atomically(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<tempfile::NamedTempFile>) -> Result<()>,
+) -> Result<()> {
+    let failed = |error| Error::io(path.display(), error);
+    let file = tempfile::Builder::new()
+        .prefix(".dedup-")
+        .suffix(".tmp")
+        .permissions(PermissionsExt::from_mode(0o666))
+        .tempfile_in(durable::parent_of(path))
+        .map_err(failed)?;
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, file);
+    write(&mut out)?;
+    out.flush().map_err(failed)?;
+    let file = out
+        .into_inner()
+        .map_err(|error| failed(error.into_error()))?;
+    files::ensure_whole()?;
+    file.as_file().sync_all().map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    durable::sync_dir(durable::parent_of(path))
+}
+
+/// Problems are kept in the record of the output, and nothing else is reported while a task runs.
+struct NoWatch;
+
+impl Watch for NoWatch {
+    fn problem(&mut self, _: &Problem) {}
+    fn progress(&mut self, _: u64, _: u64) {}
+}

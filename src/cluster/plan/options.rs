@@ -1,0 +1,271 @@
+//! The options of a plan: what all of its tasks have in common.
+
+use crate::{
+    base::{
+        error::{Error, Result},
+        files::TempDir,
+        parallel::Limits,
+    },
+    commands::{BlotOptions, MaxRemove, RowFormat, Settings},
+    index::Means,
+    report::Format,
+    text::{corpus, stream::Form},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// What all tasks of a plan have in common.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PlanOptions {
+    /// The directory where the plan was made: relative paths of documents start there.
+    pub directory: String,
+    /// The blot scheme that every slice must give.
+    pub scheme: String,
+    /// How documents become blots. Files that the selection names are those of the run, see [`selection_file`].
+    pub blots: BlotOptions,
+    /// How the files of a slice are read.
+    pub reading: corpus::Options,
+    /// Whether the index gets a dictionary of words.
+    pub dictionary: bool,
+    /// How many files the selection of blots names.
+    pub selection_files: usize,
+    /// The number of range parts of the index; each is made by its own tasks.
+    pub parts: u32,
+    /// The memory of each task in bytes.
+    pub memory: u64,
+    /// Inputs that cannot be used are warnings, not errors.
+    pub skip_bad: bool,
+    /// Also make a table of the most similar documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableOptions>,
+    /// The existing index to bring up to date; none to make a new one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<BaseIndex>,
+}
+
+/// The index that a run brings up to date, and the state it was in.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BaseIndex {
+    /// The directory of the index.
+    pub index: String,
+    /// The checksum of its manifest.
+    pub checksum: String,
+    /// Its generation.
+    pub generation: u64,
+    /// How the files that the index follows are found and read.
+    pub corpus: corpus::Options,
+    /// How many documents may be removed; none for the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_remove: Option<MaxRemove>,
+}
+
+/// How the table is made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TableOptions {
+    /// The least similarity that counts.
+    #[serde(with = "exact_number")]
+    pub threshold: f64,
+    /// The number of rows for each document.
+    pub top: u32,
+    /// Ignore blots of more documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_df: Option<u64>,
+    /// The format of the rows.
+    pub format: TableFormat,
+    /// Whether rows are numbered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rank: bool,
+}
+
+/// The format of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TableFormat {
+    /// A JSON object a line.
+    Ndjson,
+    /// Tab-separated values.
+    Tsv,
+}
+
+impl TableFormat {
+    /// The formats by name, which is also the extension of the file.
+    pub const NAMES: [(&str, Self); 2] = [("ndjson", Self::Ndjson), ("tsv", Self::Tsv)];
+
+    /// The name of the format.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ndjson => "ndjson",
+            Self::Tsv => "tsv",
+        }
+    }
+}
+
+impl TableOptions {
+    /// The name of the table below the run's directory.
+    pub fn file_name(&self) -> String {
+        format!("table.{}", self.format.name())
+    }
+
+    /// How rows are written.
+    pub fn row_format(&self) -> RowFormat {
+        let format = match self.format {
+            TableFormat::Ndjson => Format::Ndjson,
+            TableFormat::Tsv => Format::Tsv,
+        };
+        RowFormat {
+            format,
+            ranks: self.rank,
+        }
+    }
+}
+
+/// Numbers as text: JSON readers may be off by the last bit, and the checksum of a plan must not change.
+mod exact_number {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&number.to_string())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
+    }
+}
+
+/// Documents under way take this share of the memory of a task, and no more than [`MOST_UNDER_WAY`].
+const UNDER_WAY_SHARE: u64 = 4;
+const MOST_UNDER_WAY: u64 = 128 << 20;
+/// A document takes about eight times its size while it is worked on.
+const SIZE_FACTOR: u64 = 8;
+
+impl PlanOptions {
+    /// What a task may use: its memory and one thread.
+    pub fn means(&self) -> Means {
+        Means {
+            memory_bytes: self.memory,
+            threads: 1,
+            tmp_dir: TempDir(None),
+        }
+    }
+
+    /// How a task reads documents.
+    pub fn settings(&self, corpus: corpus::Options) -> Settings {
+        let under_way = (self.memory / UNDER_WAY_SHARE).min(MOST_UNDER_WAY);
+        Settings {
+            form: Form::Binary,
+            limits: Limits::new(1, under_way / SIZE_FACTOR),
+            corpus,
+        }
+    }
+
+    /// How a task reads the files of a slice. `copies`: where copies of them are, if they were sent.
+    pub fn slice_settings(&self, slice: PathBuf, copies: Option<&Path>) -> Settings {
+        self.settings(corpus::Options {
+            slice: Some(slice),
+            copies: copies.map(Path::to_owned),
+            ..self.reading.clone()
+        })
+    }
+
+    /// How documents become blots, with the files that the selection names below `run`.
+    pub fn blots_in(&self, run: &Path) -> BlotOptions {
+        let mut blots = self.blots.clone();
+        for term in blots.select.iter_mut().flat_map(|select| &mut select.0) {
+            if let Some(file) = term
+                .argument
+                .as_mut()
+                .filter(|name| is_selection_file(name))
+            {
+                *file = run.join(&*file).display().to_string();
+            }
+        }
+        blots
+    }
+
+    /// Reads the files that the selection of blots names, and lets it name their copies in the run instead, which hosts have.
+    pub fn take_selection_files(&mut self) -> Result<Vec<Vec<u8>>> {
+        let mut files = Vec::new();
+        for term in self
+            .blots
+            .select
+            .iter_mut()
+            .flat_map(|select| &mut select.0)
+        {
+            let names_file = ["anchor", "spex"].contains(&term.name.as_str());
+            if let Some(file) = term.argument.as_mut().filter(|_| names_file) {
+                files.push(fs::read(&*file).map_err(|error| Error::io(&*file, error))?);
+                *file = selection_file(files.len() - 1);
+            }
+        }
+        self.selection_files = files.len();
+        Ok(files)
+    }
+
+    /// Whether nothing in the plan leads out of the run's directory.
+    pub(super) fn is_sound(&self) -> bool {
+        self.reading.paths.is_empty() && self.reading.files_from.is_none()
+    }
+}
+
+/// A copy of a file that the selection of blots names, below the run's directory.
+pub fn selection_file(number: usize) -> String {
+    format!("select/{number}")
+}
+
+fn is_selection_file(name: &str) -> bool {
+    name.strip_prefix("select/")
+        .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+impl PlanOptions {
+    /// A plan for a new index of a few parts, for tests.
+    pub fn example(parts: u32) -> Self {
+        Self {
+            directory: "/".to_owned(),
+            scheme: "word@18.0 ordered:8:32 all".to_owned(),
+            blots: BlotOptions::default(),
+            reading: corpus::Options::default(),
+            dictionary: false,
+            selection_files: 0,
+            parts,
+            memory: 1,
+            skip_bad: false,
+            table: None,
+            base: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selections_name_the_copies_of_the_run() {
+        let mut options = PlanOptions::example(1);
+        options.blots.select = Some("winnow:4,spex:select/0,anchor:select/1".into());
+        assert_eq!(
+            options.blots_in(Path::new("/r")).select,
+            Some("winnow:4,spex:/r/select/0,anchor:/r/select/1".into())
+        );
+    }
+
+    #[test]
+    fn thresholds_are_read_as_they_were_written() {
+        let table = TableOptions {
+            threshold: 0.1 + 0.2,
+            top: 3,
+            max_df: None,
+            format: TableFormat::Tsv,
+            rank: false,
+        };
+        let json = serde_json::to_string(&table).unwrap();
+        assert_eq!(serde_json::from_str::<TableOptions>(&json).unwrap(), table);
+    }
+}

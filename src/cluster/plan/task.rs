@@ -1,0 +1,384 @@
+//! A task: what it does, what it reads, what it writes.
+
+use super::options::TableOptions;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The kinds of tasks, in the order in which they run: a task needs only outputs of kinds before its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TaskKind {
+    /// Stages the index that a commit starts from.
+    Base,
+    /// Reads a slice: its documents, and the sorted postings of each range.
+    Map,
+    /// Numbers the documents of all slices.
+    Number,
+    /// Merges one range of all slices into its postings and sets.
+    Reduce,
+    /// Numbers the document sets of all ranges.
+    Sets,
+    /// Writes the part of the index that holds one range.
+    Part,
+    /// Puts the index together.
+    Gather,
+    /// Stages, for each range, the files that counting needs, old and new.
+    Ranges,
+    /// Counts the blots that pairs of documents share in one range.
+    Count,
+    /// Adds the counts of all ranges up to the table.
+    Table,
+    /// Commits the new segment to the index.
+    Commit,
+}
+
+impl TaskKind {
+    /// All kinds, in order.
+    pub const ALL: [Self; 11] = [
+        Self::Base,
+        Self::Map,
+        Self::Number,
+        Self::Reduce,
+        Self::Sets,
+        Self::Part,
+        Self::Gather,
+        Self::Ranges,
+        Self::Count,
+        Self::Table,
+        Self::Commit,
+    ];
+
+    /// The name that ids, messages and reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::Map => "map",
+            Self::Number => "number",
+            Self::Reduce => "reduce",
+            Self::Sets => "sets",
+            Self::Part => "part",
+            Self::Gather => "gather",
+            Self::Ranges => "ranges",
+            Self::Count => "count",
+            Self::Table => "table",
+            Self::Commit => "commit",
+        }
+    }
+
+    /// Whether its output is a result of the run, not an intermediate file.
+    pub fn is_result(self) -> bool {
+        matches!(self, Self::Gather | Self::Table | Self::Commit)
+    }
+
+    /// The directory of its outputs below that of the run; none for results.
+    pub fn directory(self) -> Option<&'static str> {
+        (!self.is_result()).then(|| self.name())
+    }
+
+    /// Whether it reads a little of every slice or range, so that it runs where the run directory is.
+    pub fn is_central(self) -> bool {
+        !matches!(self, Self::Map | Self::Reduce | Self::Part | Self::Count)
+    }
+}
+
+/// One unit of work with one output, which appears when it is complete.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "StoredTask")]
+pub struct Task {
+    /// The name of the task, unique in the plan.
+    pub id: String,
+    /// What the task does.
+    #[serde(flatten)]
+    pub work: Work,
+    /// The number of its slice or range; 0 for central tasks.
+    pub number: usize,
+    /// The files it needs, below the run's directory. Follows from `work`.
+    #[serde(skip_serializing)]
+    pub inputs: Vec<String>,
+    /// The file or directory it makes, below the run's directory.
+    pub output: String,
+    /// The size of its documents in bytes, approximately.
+    pub bytes: u64,
+}
+
+/// A task as the plan stores it: the inputs follow from the work.
+#[derive(Deserialize)]
+struct StoredTask {
+    id: String,
+    #[serde(flatten)]
+    work: Work,
+    number: usize,
+    output: String,
+    bytes: u64,
+}
+
+impl From<StoredTask> for Task {
+    fn from(stored: StoredTask) -> Self {
+        Self {
+            inputs: stored.work.inputs(),
+            id: stored.id,
+            work: stored.work,
+            number: stored.number,
+            output: stored.output,
+            bytes: stored.bytes,
+        }
+    }
+}
+
+/// What a task does. Paths are below the run's directory unless they are of an existing index.
+///
+/// Options that all tasks share stand in [`super::PlanOptions`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Work {
+    /// Links to the files of an index; if segments pile up, they are compacted in the copy.
+    Base {
+        /// The index.
+        index: String,
+        /// The checksum that its manifest must have.
+        checksum: String,
+    },
+    /// Reads a slice of the corpus and writes documents and sorted runs.
+    Map {
+        /// The slice.
+        slice: String,
+        /// Copies of the files that the selection of blots names.
+        selection_files: Vec<String>,
+        /// Also writes which file each document comes from.
+        with_files: bool,
+    },
+    /// Numbers the documents of all slices.
+    Number {
+        /// The documents of each slice, in order.
+        documents: Vec<String>,
+    },
+    /// Numbers the documents that were read beside those that the index has.
+    NumberChanges {
+        /// What the base task made.
+        base: String,
+        /// The slices that were read, in order.
+        slices: Vec<MappedSlice>,
+    },
+    /// Merges one range of all slices.
+    Reduce {
+        /// Where documents of slices stand in the whole.
+        targets: String,
+        /// The runs of the range, of each slice, in order.
+        runs: Vec<String>,
+        /// The words of the range, of each slice, if there is a dictionary.
+        words: Vec<String>,
+    },
+    /// Joins the document sets of all ranges.
+    Sets {
+        /// The sets of each range, in order.
+        sets: Vec<String>,
+    },
+    /// Writes the part of the index of one range.
+    Part {
+        /// The numbers of the range's sets in the whole.
+        numbers: String,
+        /// The postings of the range.
+        postings: String,
+    },
+    /// Puts the index together.
+    Gather(GatheredFiles),
+    /// Stages the files that counting needs, for each range.
+    Ranges {
+        /// The index that was gathered.
+        index: String,
+    },
+    /// Counts what pairs of documents share in one range.
+    Count {
+        /// The index, of which only `files` need be there.
+        index: String,
+        /// The files of the index that are needed; empty if all of the directory is.
+        files: Vec<String>,
+        /// Ignore blots of more documents.
+        max_df: Option<u64>,
+        /// Count only pairs with a document that changed since this generation.
+        since: Option<u64>,
+    },
+    /// Writes the table of the most similar documents, or what changed in it.
+    Table {
+        /// The index that was gathered.
+        index: String,
+        /// The counts of all ranges; if empty, the table is made from the index alone.
+        counts: Vec<String>,
+        /// How the table is made.
+        options: TableOptions,
+        /// Write only what changed since this generation.
+        since: Option<u64>,
+    },
+    /// Commits what was gathered.
+    Commit {
+        /// The index that was gathered.
+        gathered: String,
+        /// What is known of files, for the next sync.
+        known: String,
+        /// The table, which must be there first: afterwards the old state cannot be compared.
+        table: Option<String>,
+    },
+}
+
+/// A slice and what the map task made of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MappedSlice {
+    /// The slice.
+    pub slice: String,
+    /// The output of its map task.
+    pub output: String,
+}
+
+/// The files that an index is put together from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatheredFiles {
+    /// The output of the number task.
+    pub documents: String,
+    /// The output of the sets task.
+    pub sets: String,
+    /// The outputs of the part tasks, in order.
+    pub parts: Vec<String>,
+    /// The words of each range, if there is a dictionary.
+    pub words: Vec<String>,
+    /// What the base task made, if an existing index is changed.
+    pub base: Option<String>,
+}
+
+impl Work {
+    /// The kind of the task.
+    pub fn kind(&self) -> TaskKind {
+        match self {
+            Self::Base { .. } => TaskKind::Base,
+            Self::Map { .. } => TaskKind::Map,
+            Self::Number { .. } | Self::NumberChanges { .. } => TaskKind::Number,
+            Self::Reduce { .. } => TaskKind::Reduce,
+            Self::Sets { .. } => TaskKind::Sets,
+            Self::Part { .. } => TaskKind::Part,
+            Self::Gather(_) => TaskKind::Gather,
+            Self::Ranges { .. } => TaskKind::Ranges,
+            Self::Count { .. } => TaskKind::Count,
+            Self::Table { .. } => TaskKind::Table,
+            Self::Commit { .. } => TaskKind::Commit,
+        }
+    }
+
+    /// The files that must be there.
+    pub fn inputs(&self) -> Vec<String> {
+        match self {
+            Self::Base { .. } => Vec::new(),
+            Self::Map {
+                slice,
+                selection_files,
+                ..
+            } => [&[slice.clone()], &selection_files[..]].concat(),
+            Self::Number { documents } => documents.clone(),
+            Self::NumberChanges { base, slices } => {
+                let files = |name: &'static str| {
+                    slices
+                        .iter()
+                        .map(move |slice| format!("{}/{name}", slice.output))
+                };
+                files("docs")
+                    .chain(files("files"))
+                    .chain([manifest_of(base)])
+                    .collect()
+            }
+            Self::Reduce {
+                targets,
+                runs,
+                words,
+            } => [&[targets.clone()], &runs[..], words].concat(),
+            Self::Sets { sets } => sets.clone(),
+            Self::Part { numbers, postings } => vec![numbers.clone(), postings.clone()],
+            Self::Gather(files) => files.inputs(),
+            Self::Ranges { index } => vec![manifest_of(index)],
+            Self::Count { index, files, .. } if files.is_empty() => vec![index.clone()],
+            Self::Count { index, files, .. } => {
+                files.iter().map(|file| format!("{index}/{file}")).collect()
+            }
+            Self::Table { index, counts, .. } => [&counts[..], &[manifest_of(index)]].concat(),
+            Self::Commit {
+                gathered,
+                known,
+                table,
+            } => [manifest_of(gathered), known.clone()]
+                .into_iter()
+                .chain(table.clone())
+                .collect(),
+        }
+    }
+}
+
+impl GatheredFiles {
+    fn inputs(&self) -> Vec<String> {
+        let parts = self.parts.iter().map(|part| format!("{part}/part"));
+        [
+            format!("{}/docs", self.documents),
+            format!("{}/sets", self.sets),
+        ]
+        .into_iter()
+        .chain(parts)
+        .chain(self.words.iter().cloned())
+        .chain(self.base.as_deref().map(manifest_of))
+        .collect()
+    }
+}
+
+fn manifest_of(index: &str) -> String {
+    format!("{index}/manifest.json")
+}
+
+impl Task {
+    /// The kind of the task.
+    pub fn kind(&self) -> TaskKind {
+        self.work.kind()
+    }
+
+    /// The file whose presence says that the output is complete.
+    pub fn marker(&self) -> PathBuf {
+        let output = Path::new(&self.output);
+        match self.kind() {
+            TaskKind::Table => output.to_owned(),
+            TaskKind::Gather | TaskKind::Base => output.join("manifest.json"),
+            TaskKind::Ranges => output.join("000/manifest.json"),
+            _ => output.join(crate::commands::BUILT),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Task {
+    /// A task without inputs, for tests.
+    pub fn example(id: &str, work: Work, number: usize, output: &str, bytes: u64) -> Self {
+        Self {
+            id: id.to_owned(),
+            work,
+            number,
+            inputs: Vec::new(),
+            output: output.to_owned(),
+            bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_stored_without_the_inputs_that_follow_from_its_work() {
+        let work = Work::Part {
+            numbers: "sets/000.numbers".to_owned(),
+            postings: "reduce/000/postings".to_owned(),
+        };
+        let task = Task {
+            inputs: work.inputs(),
+            ..Task::example("part-000", work, 0, "part/000", 7)
+        };
+        let json = serde_json::to_string(&task).unwrap();
+        assert_eq!(
+            json,
+            r#"{"id":"part-000","kind":"part","numbers":"sets/000.numbers","postings":"reduce/000/postings","number":0,"output":"part/000","bytes":7}"#
+        );
+        assert_eq!(serde_json::from_str::<Task>(&json).unwrap(), task);
+    }
+}

@@ -1,0 +1,245 @@
+//! All tasks of a plan, each after those whose outputs it needs.
+
+use super::{
+    PlannedSlice,
+    options::{BaseIndex, PlanOptions, TableOptions, selection_file},
+    task::{GatheredFiles, MappedSlice, Task, TaskKind, Work},
+};
+use crate::{base::num::ToU64, commands::range_name};
+
+const INDEX: &str = "index";
+
+/// Lists the tasks for these slices.
+pub(super) fn list_tasks(
+    slices: &[PlannedSlice],
+    ranges: usize,
+    options: &PlanOptions,
+) -> Vec<Task> {
+    let list = TaskList {
+        slices,
+        ranges,
+        options,
+        bytes: slices.iter().map(|slice| slice.bytes).sum(),
+    };
+    let base = options.base.as_ref();
+    let base_task = base.map(|base| list.stage_base(base));
+    let commit = base.map(|_| list.commit());
+    base_task
+        .into_iter()
+        .chain((0..slices.len()).map(|slice| list.map(slice)))
+        .chain([list.number()])
+        .chain((0..ranges).map(|range| list.reduce(range)))
+        .chain([list.sets()])
+        .chain((0..ranges).map(|range| list.part(range)))
+        .chain([list.gather()])
+        .chain(options.table.iter().flat_map(|table| list.table(table)))
+        .chain(commit)
+        .collect()
+}
+
+struct TaskList<'p> {
+    slices: &'p [PlannedSlice],
+    ranges: usize,
+    options: &'p PlanOptions,
+    /// The size of all documents.
+    bytes: u64,
+}
+
+impl TaskList<'_> {
+    fn has_base(&self) -> bool {
+        self.options.base.is_some()
+    }
+
+    fn of_slices(&self, file: &str) -> Vec<String> {
+        (0..self.slices.len())
+            .map(|slice| format!("{}/{file}", map_output(slice)))
+            .collect()
+    }
+
+    /// A file of the output of each task that works on a range.
+    fn of_ranges(&self, kind: TaskKind, file: &str) -> Vec<String> {
+        (0..self.ranges)
+            .map(|range| format!("{}/{file}", range_output(kind, range)))
+            .collect()
+    }
+
+    /// The words of each range, if there is a dictionary.
+    fn reduced_words(&self) -> Vec<String> {
+        if self.options.dictionary {
+            self.of_ranges(TaskKind::Reduce, "words")
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn central(&self, work: Work, output: &str) -> Task {
+        Task {
+            id: work.kind().name().to_owned(),
+            number: 0,
+            inputs: work.inputs(),
+            work,
+            output: output.to_owned(),
+            bytes: self.bytes,
+        }
+    }
+
+    fn of_range(&self, work: Work, range: usize) -> Task {
+        let kind = work.kind();
+        Task {
+            id: format!("{}-{range:03}", kind.name()),
+            number: range,
+            inputs: work.inputs(),
+            work,
+            output: range_output(kind, range),
+            bytes: self.bytes / self.ranges.to_u64(),
+        }
+    }
+
+    fn stage_base(&self, base: &BaseIndex) -> Task {
+        let work = Work::Base {
+            index: base.index.clone(),
+            checksum: base.checksum.clone(),
+        };
+        self.central(work, "base")
+    }
+
+    fn map(&self, slice: usize) -> Task {
+        let work = Work::Map {
+            slice: self.slices[slice].file.clone(),
+            selection_files: (0..self.options.selection_files)
+                .map(selection_file)
+                .collect(),
+            with_files: self.has_base(),
+        };
+        Task {
+            id: format!("map-{slice:04}"),
+            number: slice,
+            inputs: work.inputs(),
+            work,
+            output: map_output(slice),
+            bytes: self.slices[slice].bytes,
+        }
+    }
+
+    fn number(&self) -> Task {
+        let mapped = |(number, slice): (usize, &PlannedSlice)| MappedSlice {
+            slice: slice.file.clone(),
+            output: map_output(number),
+        };
+        let work = if self.has_base() {
+            Work::NumberChanges {
+                base: "base".to_owned(),
+                slices: self.slices.iter().enumerate().map(mapped).collect(),
+            }
+        } else {
+            Work::Number {
+                documents: self.of_slices("docs"),
+            }
+        };
+        self.central(work, "number")
+    }
+
+    fn reduce(&self, range: usize) -> Task {
+        let of_slices = |ending: &str| self.of_slices(&format!("{}.{ending}", range_name(range)));
+        let words = if self.options.dictionary {
+            of_slices("words")
+        } else {
+            Vec::new()
+        };
+        let work = Work::Reduce {
+            targets: "number/targets".to_owned(),
+            runs: of_slices("runs"),
+            words,
+        };
+        self.of_range(work, range)
+    }
+
+    fn sets(&self) -> Task {
+        let work = Work::Sets {
+            sets: self.of_ranges(TaskKind::Reduce, "sets"),
+        };
+        self.central(work, "sets")
+    }
+
+    fn part(&self, range: usize) -> Task {
+        let work = Work::Part {
+            numbers: format!("sets/{}.numbers", range_name(range)),
+            postings: format!("{}/postings", range_output(TaskKind::Reduce, range)),
+        };
+        self.of_range(work, range)
+    }
+
+    fn gather(&self) -> Task {
+        let work = Work::Gather(GatheredFiles {
+            documents: "number".to_owned(),
+            sets: "sets".to_owned(),
+            parts: (0..self.ranges)
+                .map(|range| range_output(TaskKind::Part, range))
+                .collect(),
+            words: self.reduced_words(),
+            base: self.has_base().then(|| "base".to_owned()),
+        });
+        self.central(work, INDEX)
+    }
+
+    /// The tasks from the index to the table.
+    fn table(&self, table: &TableOptions) -> Vec<Task> {
+        let since = self.options.base.as_ref().map(|base| base.generation);
+        // With a limit of df every row may change with every document: then both tables are made, where the index is.
+        let is_counted = since.is_none() || table.max_df.is_none();
+        let counted_ranges = if is_counted { self.ranges } else { 0 };
+        let stage_ranges = (since.is_some() && is_counted).then(|| {
+            let index = INDEX.to_owned();
+            self.central(Work::Ranges { index }, TaskKind::Ranges.name())
+        });
+        let counts = (0..counted_ranges)
+            .map(|range| format!("{}/counts", range_output(TaskKind::Count, range)))
+            .collect();
+        let work = Work::Table {
+            index: INDEX.to_owned(),
+            counts,
+            options: table.clone(),
+            since,
+        };
+        stage_ranges
+            .into_iter()
+            .chain((0..counted_ranges).map(|range| self.count(range, table, since)))
+            .chain([self.central(work, &table.file_name())])
+            .collect()
+    }
+
+    fn count(&self, range: usize, table: &TableOptions, since: Option<u64>) -> Task {
+        let (index, files) = match since {
+            Some(_) => (range_output(TaskKind::Ranges, range), Vec::new()),
+            None => {
+                let part = format!("000001.{range:03}.part");
+                let files = ["manifest.json", "000001.docs", "000001.sets", &part];
+                (INDEX.to_owned(), files.map(str::to_owned).to_vec())
+            }
+        };
+        let work = Work::Count {
+            index,
+            files,
+            max_df: table.max_df,
+            since,
+        };
+        self.of_range(work, range)
+    }
+
+    fn commit(&self) -> Task {
+        let work = Work::Commit {
+            gathered: INDEX.to_owned(),
+            known: "number/known".to_owned(),
+            table: self.options.table.as_ref().map(TableOptions::file_name),
+        };
+        self.central(work, "commit")
+    }
+}
+
+fn map_output(slice: usize) -> String {
+    format!("map/{slice:04}")
+}
+
+fn range_output(kind: TaskKind, range: usize) -> String {
+    format!("{}/{}", kind.name(), range_name(range))
+}
