@@ -31,7 +31,7 @@ const GRACE: Duration = Duration::from_secs(10);
 const MAX_ARRAY_SIZE: usize = 1001;
 /// Of a log, when a task failed.
 const LAST_LINES: usize = 5;
-const PLAN_FILE: &str = "slurm.json";
+const JOBS_FILE: &str = "slurm.json";
 
 /// Who waits for jobs.
 pub trait Waiting {
@@ -93,7 +93,7 @@ impl Submitted {
 
 impl Record {
     fn read(run: &Path) -> Result<Self> {
-        let path = run.join(PLAN_FILE);
+        let path = run.join(JOBS_FILE);
         match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
                 Error::damaged(
@@ -107,7 +107,7 @@ impl Record {
     }
 
     fn write(&self, run: &Path) -> Result<()> {
-        let path = run.join(PLAN_FILE);
+        let path = run.join(JOBS_FILE);
         let text =
             serde_json::to_vec(self).map_err(|error| Error::io(path.display(), error.into()))?;
         durable::replace(&path, &text)
@@ -529,7 +529,7 @@ mod tests {
         record.write(run.path()).unwrap();
         assert_eq!(Record::read(run.path()).unwrap().jobs, record.jobs);
         assert_eq!(record.jobs[0].array().indices, [0, 2]);
-        fs::write(run.path().join(PLAN_FILE), "{").unwrap();
+        fs::write(run.path().join(JOBS_FILE), "{").unwrap();
         assert!(
             Record::read(run.path())
                 .unwrap_err()
