@@ -11,6 +11,7 @@ mod damage;
 mod databases;
 mod documents;
 mod durable;
+mod examples;
 mod extract;
 mod faults;
 mod fleet;
