@@ -1,4 +1,4 @@
-//! Passages in the making.
+//! Candidate passages, before it is decided which of them are reported.
 
 use super::{
     PassageKind,
@@ -9,28 +9,34 @@ use super::{
 };
 use crate::text::stream::Span;
 
-/// A passage, as long as it is open whether it stays one.
+/// A candidate passage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct CandidatePassage {
-    /// Bytes of either text.
+    /// The span in the text of `a`, in bytes.
     pub a: Span,
+    /// The span in the text of `b`.
     pub b: Span,
     pub kind: PassageKind,
-    /// How many words both sides have.
+    /// The number of words that both sides have.
     pub words: u32,
-    /// As [`AlignOptions::min_evidence`](super::AlignOptions::min_evidence) counts it.
+    /// The evidence, in the unit of
+    /// [`AlignOptions::min_evidence`](super::AlignOptions::min_evidence).
     pub evidence: f32,
 }
 
 impl CandidatePassage {
-    pub fn of_copy(pair: &Pair<'_>, copy: &CopiedPart, measure: &mut OverlapCounter) -> Self {
+    pub fn from_copied_part(
+        pair: &Pair<'_>,
+        copy: &CopiedPart,
+        counter: &mut OverlapCounter,
+    ) -> Self {
         let (a, b) = verbatim::bytes(pair.a.document, pair.b.document, copy);
         let kind = if copy.is_exact() {
             PassageKind::Verbatim
         } else {
             PassageKind::Edited
         };
-        let evidence = measure.words(pair, copy.a, copy.b).evidence() / pair.rare_weight();
+        let evidence = counter.words(pair, copy.a, copy.b).evidence() / pair.rare_weight();
         Self {
             a,
             b,
@@ -40,7 +46,7 @@ impl CandidatePassage {
         }
     }
 
-    pub fn of_part(pair: &Pair<'_>, part: &RewordedPart) -> Self {
+    pub fn from_reworded_part(pair: &Pair<'_>, part: &RewordedPart) -> Self {
         let evidence = part.common.evidence() / pair.rare_weight();
         Self {
             a: part.a,
@@ -51,13 +57,13 @@ impl CandidatePassage {
         }
     }
 
-    /// What passages are sorted by.
+    /// The sort key.
     pub fn place(&self) -> (u32, u32, u32, u32) {
         (self.a.start, self.b.start, self.a.end, self.b.end)
     }
 
-    /// The shortest that has both.
-    pub fn with(self, other: &Self, kind: PassageKind) -> Self {
+    /// The smallest candidate that covers both.
+    pub fn union(self, other: &Self, kind: PassageKind) -> Self {
         let hull = |one: Span, two: Span| Span {
             start: one.start.min(two.start),
             end: one.end.max(two.end),
@@ -72,14 +78,17 @@ impl CandidatePassage {
         }
     }
 
-    /// Whether both are one passage that is copied in part: they are close on both sides, and not both are reworded.
-    fn joins(&self, other: &Self, pair: &Pair<'_>, gap_bytes: u32) -> bool {
+    /// Whether both belong to one passage: they are close on both sides, and at least one is
+    /// copied.
+    fn can_merge(&self, other: &Self, pair: &Pair<'_>, gap_bytes: u32) -> bool {
         let is_near = |one: Span, two: Span| {
             one.start.max(two.start) <= one.end.min(two.end).saturating_add(gap_bytes)
         };
-        let is_sure =
-            |draft: &Self| draft.kind != PassageKind::Reworded || draft.evidence >= MIN_EVIDENCE;
-        // A phrase that one document has once and the other twice, close together, is two copies.
+        let is_sure = |candidate: &Self| {
+            candidate.kind != PassageKind::Reworded || candidate.evidence >= MIN_EVIDENCE
+        };
+        // If a phrase occurs once in one document and twice, close together, in the other, these
+        // are two copies.
         let is_within = |one: Span, two: Span| {
             verbatim::is_mostly_in(one, two) || verbatim::is_mostly_in(two, one)
         };
@@ -91,35 +100,36 @@ impl CandidatePassage {
             && is_near(self.a, other.a)
             && is_near(self.b, other.b)
             && (!are_copies || is_within(self.a, other.a) == is_within(self.b, other.b))
-            && !pair.a.document.is_parted(self.a, other.a)
-            && !pair.b.document.is_parted(self.b, other.b)
+            && !pair.a.document.is_separated(self.a, other.a)
+            && !pair.b.document.is_separated(self.b, other.b)
     }
 }
 
-/// What a reworded stretch must have to move the ends of a copy.
+/// The least evidence of a reworded span that may move the boundaries of a copied part.
 const MIN_EVIDENCE: f32 = 4.5;
-/// So many of the drafts before are looked at: more are close only in texts that repeat themselves.
+/// The number of earlier candidates to try: only texts that repeat themselves have more nearby.
 const LOOK_BACK: usize = 16;
 
-/// Joins what was copied with what was reworded beside it, and copies with other copies beside them. `drafts` are sorted by their place.
-pub(super) fn joined(
+/// Merges copied parts union the reworded spans and the copied parts next to them. `candidates` must
+/// be sorted by place.
+pub(super) fn merge_neighbours(
     pair: &Pair<'_>,
-    drafts: Vec<CandidatePassage>,
+    candidates: Vec<CandidatePassage>,
     gap_bytes: u32,
 ) -> Vec<CandidatePassage> {
-    let mut done: Vec<CandidatePassage> = Vec::with_capacity(drafts.len());
-    for mut draft in drafts {
-        // What has been joined reaches farther: it may join others.
-        while let Some(back) = done
+    let mut merged: Vec<CandidatePassage> = Vec::with_capacity(candidates.len());
+    for mut candidate in candidates {
+        // A merged candidate reaches farther, so it may merge union others.
+        while let Some(back) = merged
             .iter()
             .rev()
             .take(LOOK_BACK)
-            .position(|other| other.joins(&draft, pair, gap_bytes))
+            .position(|other| other.can_merge(&candidate, pair, gap_bytes))
         {
-            let other = done.remove(done.len() - 1 - back);
-            draft = draft.with(&other, PassageKind::Edited);
+            let other = merged.remove(merged.len() - 1 - back);
+            candidate = candidate.union(&other, PassageKind::Edited);
         }
-        done.push(draft);
+        merged.push(candidate);
     }
-    done
+    merged
 }

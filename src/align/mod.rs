@@ -1,48 +1,80 @@
-//! Passages: which stretch of one document was taken from which stretch of another, word by word or in other words.
+//! Finds the passages that two documents share: copied word for word, edited, reworded or
+//! summarized.
 //!
 //! ```text
-//! text ──► words ──► windows ──► runs ──► copies ─────────┐
-//!   │      [PreparedText]            [runs]   [verbatim]      ├──► drafts ──► passages
-//!   └────► sentences ──► seeds ──► clusters ──► parts ────┘    [draft]    summaries
-//!                        [seeds]   [cluster]    [reworded]                [summary]
+//! text ──► words ──► windows ──► runs ──► copied parts ────┐
+//!   │      [PreparedText]        [runs]   [verbatim]       ├──► candidates ──► passages
+//!   └────► sentences ──► seeds ──► clusters ──► reworded ──┘    [candidate]    summaries
+//!                        [seeds]   [seed_cluster] [reworded]                   [summary]
 //! ```
 //!
-//! **Word by word.** Both documents' windows of `k` words are hashed to blots. A window that both have is extended to the longest run
-//! of equal words; runs with at most `k` words between them on both sides are chained. What has `2·k` words or more is a *copy*: verbatim if it is one run,
-//! edited if it is a chain. Its ends are those of its first and last word, with the punctuation that both texts have around
-//! them, so that a verbatim passage is exact to the character.
+//! # Copied text
 //!
-//! **In other words.** What was copied is taken out of the sentences; then what is left is compared, each sentence with each. Words are cut to their
-//! first letters, and weighed by how few sentences of the two documents have them: there are no lists of words and nothing that only some
-//! languages have. Sentences are *seeds* if the cosine of their weight vectors and the Dice coefficient of their sets of words are large
-//! enough, and no other sentence is much more alike. Seeds are grouped where they are close on both sides: split at gaps of one side, then of the other,
-//! until nothing splits any more. A group whose sides are not alike as a whole is split at smaller gaps. The ends are moved sentence by
-//! sentence, to where the words of the one side are accounted for by those of the other ([`refine`] has the formula).
-//! What is left after overlaps are resolved counts if there is enough evidence: the weight of the common words times the share that they are of all.
+//! Every window of `k` words of both documents is hashed to a blot. Each window that both have is
+//! extended to the longest run of equal words, and runs with at most `k` words between them on both
+//! sides are chained. A chain of `2·k` words or more is a *copied part*: verbatim if it is a single
+//! run, else edited. It starts with its first word and ends with its last one, plus the punctuation
+//! around them that both texts have, so a verbatim passage is exact to the character.
 //!
-//! **Both.** A copy and reworded sentences beside it, on both sides, are one edited passage. Stretches that follow each other in `a` and come from all over
-//! `b` are one *summary* of `b`, and of a stretch of `a` that several places of `b` have the longest is told. Apart from that, and from ties, it makes no
-//! difference which document is called `a`.
+//! With `k` = 3, the texts *a b c X d e f* and *a b c Y Z d e f* have the runs *a b c* and *d e f*.
+//! At most two words lie between them, so they are one chain of 6 = 2·3 words: an edited passage.
 //!
-//! **Other tokens than words.** The windows of all tokenizers are compared in the same way; of lines one window is a passage, of runs of letters 64 of
-//! them. Only words are looked for in other words. Of bases the other strand is compared, too, and unknown ones are like no other. Markup that the tokenizer strips is in no
-//! text, no count and no passage; [`to_document_offsets`] leads back to the document.
+//! # Reworded text
 //!
-//! The grouping follows Kong et al. (2012), sentence seeds and their validation Sanchez-Perez et al. (2014, 2015). Taking verbatim copies out
-//! first, accounting for words to find the ends, and one measure of evidence for what counts are this aligner's own.
+//! The copied words are removed, and the rest of the sentences is compared. A word counts by its
+//! *term*, its first six letters, so most endings make no difference. A term weighs −ln p, where p
+//! is the share of the sentences of both documents that have it. In 100 sentences a term of 50
+//! sentences weighs ln 2 = 0.69, and one of two sentences weighs ln 50 = 3.9. No word lists are
+//! needed, and nothing that only some languages have.
 //!
-//! **Bounds.** With n words in both documents: memory is O(n), about 100 bytes a word. Runs cost O(k · n). Sentences are compared through
-//! their common words; the most frequent words are left out until that is no more than [`AlignOptions::sentence_pairs`] steps, and a
-//! sentence keeps its best few seeds, so that everything after it is O(n log n). No text makes it quadratic, panic or differ from run to run.
+//! 1. Two sentences are a *seed* if the cosine of their weight vectors and the Dice coefficient of
+//!    their sets of terms are large enough, and neither has a much more similar partner.
+//! 2. Seeds are grouped into *clusters*: split at gaps of one side, then at gaps of the other,
+//!    until nothing splits any more. A cluster whose two sides are not similar as a whole is split
+//!    again at smaller gaps.
+//! 3. The boundaries of a cluster move sentence by sentence, to where the words of one side are
+//!    accounted for by those of the other. [`refine`] has the formula.
+//! 4. Of clusters that overlap, the one with more *evidence* remains. A cluster is a passage if it
+//!    has enough: evidence = weight of the common terms × Dice coefficient of the two sides. Ten
+//!    rare words in common that are 60 % of all words give 10 × 0.6 = 6.
+//!
+//! # Both together
+//!
+//! A copied part and the reworded sentences next to it on both sides form one edited passage. Spans
+//! that follow each other in `a` and come from all over `b` form a *summary* of `b`. If several
+//! places of `b` match the same span of `a`, the longest one is reported. Apart from that, and from
+//! ties, swapping `a` and `b` gives the same passages.
+//!
+//! # Tokens other than words
+//!
+//! All tokenizers are compared by their windows. One window of lines is a passage; character
+//! n-grams need 64. Only words are searched for rewording. DNA is compared on both strands, and
+//! unknown bases match nothing. Markup that the tokenizer strips is in no text, count or passage;
+//! [`to_document_offsets`] maps spans back to the document.
+//!
+//! # Origins
+//!
+//! The clustering follows Kong et al. (2012), the sentence seeds and their validation Sanchez-Perez
+//! et al. (2014, 2015). New here: verbatim copies are removed first, boundaries account for words,
+//! and one counter of evidence decides.
+//!
+//! # Bounds
+//!
+//! For n words in both documents, memory is O(n), about 100 bytes per word. Finding runs takes O(k
+//! · n). Sentences are compared by the terms they share; the most frequent terms are skipped until
+//! that takes at most [`AlignOptions::sentence_pairs`] steps. Each sentence keeps its best few
+//! seeds, so the rest is O(n log n). No text makes it quadratic, makes it panic, or gives different
+//! results in different runs.
 
 mod candidate;
-/// Text that does not count: quotations, lists of references, templates.
+/// Excluded text: quotations, lists of references, templates.
 pub mod exclusions;
 mod offsets;
 mod overlap_counter;
 mod pair;
 mod prepared_text;
 mod refine;
+/// Maximal repeats of token sequences, for passages of many documents.
 pub mod repeat;
 mod reworded;
 mod runs;
@@ -60,35 +92,38 @@ use crate::text::{
     stream::Span,
     token::{Rule, Tokenization},
 };
-use candidate::{CandidatePassage, joined};
-pub use offsets::{in_chars, to_document_offsets};
+use candidate::{CandidatePassage, merge_neighbours};
+pub use offsets::{to_char_offsets, to_document_offsets};
 use overlap_counter::OverlapCounter;
 use pair::Pair;
 pub use prepared_text::{PassageCoverage, PreparedText};
 
-/// What counts as a passage. The defaults were fitted on half of a corpus of plagiarism cases and confirmed on the other.
+/// Decides what counts as a passage. The defaults were fitted on half of a corpus of plagiarism
+/// cases and confirmed on the other half.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlignOptions {
-    /// How documents become tokens. The documents must have been prepared with the same, as with the same window.
+    /// The tokenizer. Both documents must have been prepared with it.
     pub tokenization: Tokenization,
-    /// Words that must follow each other on both sides for a run to be seen; twice as many are a passage. The documents must have been prepared
-    /// with the same number.
+    /// The number of equal words in a row that start a run; twice as many are a passage. Both
+    /// documents must have been prepared with it.
     pub window_tokens: u32,
-    /// Two sentences are alike from this cosine and this Dice coefficient on.
+    /// Two sentences are a seed from this cosine on.
     pub min_cosine: f32,
+    /// Two sentences are a seed from this Dice coefficient on.
     pub min_dice: f32,
-    /// Sentences that are alike belong together over gaps of so many bytes.
+    /// The widest gap inside a cluster of seeds, in bytes of text.
     pub max_gap_bytes: u32,
-    /// The least cosine of the sides of a reworded passage.
+    /// The lowest cosine of the two sides of a cluster.
     pub min_cluster_cosine: f32,
-    /// The least evidence for a reworded passage: the weight of the common words × the share that they are of all, in units of what a word weighs that is
-    /// in one sentence of either document. Ten such words that are 60 % of all are evidence 6.
+    /// The least evidence of a reworded passage: weight of the common terms × Dice coefficient, in
+    /// units of the weight of a term that is in one sentence of each document. Ten such terms that
+    /// are 60 % of all are evidence 6.
     pub min_evidence: f32,
     /// The most steps that comparing sentences may take.
     pub sentence_pairs: u64,
 }
 
-/// The usual window.
+/// The default window.
 pub const WINDOW_TOKENS: u32 = 8;
 
 impl Default for AlignOptions {
@@ -106,11 +141,12 @@ impl Default for AlignOptions {
     }
 }
 
-/// The least number of letters in a passage: some twelve words.
+/// The least number of n-grams in a passage of character n-grams: about twelve words.
 const LEAST_GRAMS: u32 = 64;
 
 impl AlignOptions {
-    /// The least number of tokens that a copy has in common: two windows; of lines, each of which says much, one.
+    /// The least number of equal tokens in a copied part: two windows. A line says more than a
+    /// word, so one window of lines is enough.
     fn least_tokens(&self) -> u32 {
         match self.tokenization.rule {
             Rule::Line => self.window_tokens,
@@ -119,7 +155,8 @@ impl AlignOptions {
         }
     }
 
-    /// The widest gap, in tokens, over which runs are one copy. A letter that was changed is in as many runs of letters as these have letters.
+    /// The widest gap, in tokens, inside a copied part. A changed letter changes as many n-grams as
+    /// an n-gram has letters.
     fn gap_tokens(&self) -> u32 {
         match self.tokenization.rule {
             Rule::Char(letters) => self.window_tokens + letters.to_u32() - 1,
@@ -127,26 +164,27 @@ impl AlignOptions {
         }
     }
 
-    /// Only words can be said in other words.
+    /// Whether to search for reworded text: only words can be reworded.
     fn finds_reworded(&self) -> bool {
         self.tokenization.rule == Rule::Word
     }
 }
 
-/// How a passage was taken over.
+/// How a passage was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PassageKind {
-    /// Word by word; white space, case and punctuation aside.
+    /// Word for word, apart from white space, case and punctuation.
     Verbatim,
-    /// Word by word for the most part.
+    /// Mostly word for word.
     Edited,
     /// In other words or another order.
     Reworded,
-    /// What is in all of `b`, in few words.
+    /// A short version of all of `b`.
     Summary,
 }
 
 impl PassageKind {
+    /// The name that records use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Verbatim => "verbatim",
@@ -157,31 +195,40 @@ impl PassageKind {
     }
 }
 
-/// A stretch of one document and the stretch of the other that goes with it.
+/// A span of one document and the matching span of the other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Passage {
-    /// Bytes of either text; both ends are ends of characters.
+    /// The span in the text of `a`, in bytes, on character boundaries.
     pub a: Span,
+    /// The span in the text of `b`.
     pub b: Span,
-    /// How many words both have, each as often as both have it; endings make no difference.
+    /// The number of words that both spans have, each counted as often as both have it, whatever
+    /// its ending.
     pub tokens: u32,
-    /// How alike the two are, from 0 to 1: what the common words weigh ÷ what all weigh; for a summary ÷ what those of the shorter side weigh.
+    /// The similarity, from 0 to 1: weight of the common words ÷ weight of all words; for a summary
+    /// ÷ weight of the words of the shorter side.
     pub score: f64,
+    /// How it was copied.
     pub kind: PassageKind,
-    /// Of bases: `b` has the reverse complement.
+    /// For DNA: `b` has the reverse complement.
     pub is_reversed: bool,
 }
 
-/// The passages that two documents share, by their place in `a`, then in `b`. Of bases both strands are looked at.
+/// The passages that two documents share, sorted by place in `a`, then in `b`. DNA is compared on
+/// both strands.
 pub fn align(a: &PreparedText, b: &PreparedText, options: &AlignOptions) -> Vec<Passage> {
     let mut passages = align_strand(a, b, options);
     if let Some(reverse) = b.reverse(options) {
-        let facing = |passage: Passage| Passage {
-            b: b.facing(reverse.words_in(passage.b)),
+        let to_this_strand = |passage: Passage| Passage {
+            b: b.opposite_span(reverse.words_in(passage.b)),
             is_reversed: true,
             ..passage
         };
-        passages.extend(align_strand(a, reverse, options).into_iter().map(facing));
+        passages.extend(
+            align_strand(a, reverse, options)
+                .into_iter()
+                .map(to_this_strand),
+        );
         passages.sort_by_key(|passage| {
             (
                 passage.a.start,
@@ -201,44 +248,46 @@ fn align_strand(a: &PreparedText, b: &PreparedText, options: &AlignOptions) -> V
     let copies = verbatim::copies(a, b, options);
     let copied: Vec<_> = copies.iter().map(|copy| (copy.a, copy.b)).collect();
     let pair = Pair::new(a, b, &copied);
-    let mut measure = OverlapCounter::new(&pair);
-    let mut drafts: Vec<CandidatePassage> = copies
+    let mut counter = OverlapCounter::new(&pair);
+    let mut candidates: Vec<CandidatePassage> = copies
         .iter()
-        .map(|copy| CandidatePassage::of_copy(&pair, copy, &mut measure))
+        .map(|copy| CandidatePassage::from_copied_part(&pair, copy, &mut counter))
         .collect();
     if options.finds_reworded() {
-        drafts.extend(
-            reworded::parts(&pair, options, &mut measure)
+        candidates.extend(
+            reworded::parts(&pair, options, &mut counter)
                 .iter()
-                .map(|part| CandidatePassage::of_part(&pair, part)),
+                .map(|part| CandidatePassage::from_reworded_part(&pair, part)),
         );
     }
-    drafts.sort_by_key(CandidatePassage::place);
+    candidates.sort_by_key(CandidatePassage::place);
     let summaries = if options.finds_reworded() {
-        summary::take(&mut drafts, b.text().len().to_u32(), options)
+        summary::take(&mut candidates, b.text().len().to_u32(), options)
     } else {
         Vec::new()
     };
     let least = least_evidence(&pair, &copies, options);
-    let mut drafts = joined(&pair, drafts, options.max_gap_bytes);
-    let counts =
-        |draft: &CandidatePassage| draft.evidence >= least && draft.words >= options.window_tokens;
-    drafts.retain(|draft| draft.kind != PassageKind::Reworded || counts(draft));
-    drafts.extend(summaries);
-    drafts.sort_by_key(CandidatePassage::place);
-    drafts
+    let mut candidates = merge_neighbours(&pair, candidates, options.max_gap_bytes);
+    let counts = |candidate: &CandidatePassage| {
+        candidate.evidence >= least && candidate.words >= options.window_tokens
+    };
+    candidates.retain(|candidate| candidate.kind != PassageKind::Reworded || counts(candidate));
+    candidates.extend(summaries);
+    candidates.sort_by_key(CandidatePassage::place);
+    candidates
         .into_iter()
-        .map(|draft| passage(&pair, &draft, &mut measure))
+        .map(|candidate| passage(&pair, &candidate, &mut counter))
         .collect()
 }
 
-/// Who copies word by word does not often reword as well: beside a copy of so many windows a reworded passage needs more evidence.
+/// Someone who copies word for word rarely rewords as well, so next to a copied part of this many
+/// windows a reworded passage needs more evidence.
 const LONG_COPY_WINDOWS: u32 = 4;
 const EVIDENCE_BESIDE_COPY: f32 = 2.0;
-/// A document of a few sentences cannot give much: this share of all there is in it will do.
+/// A document of a few sentences has little to give: this share of all its evidence is enough.
 const SHARE_OF_ALL: f32 = 0.25;
 
-/// The least evidence for a reworded passage of these documents.
+/// The least evidence of a reworded passage of these two documents.
 fn least_evidence(pair: &Pair<'_>, copies: &[verbatim::CopiedPart], options: &AlignOptions) -> f32 {
     let has_long_copy = copies
         .iter()
@@ -252,23 +301,24 @@ fn least_evidence(pair: &Pair<'_>, copies: &[verbatim::CopiedPart], options: &Al
     factor * options.min_evidence.min(SHARE_OF_ALL * all)
 }
 
-fn passage(pair: &Pair<'_>, draft: &CandidatePassage, measure: &mut OverlapCounter) -> Passage {
-    let common = measure.words(
+/// Scores a candidate.
+fn passage(pair: &Pair<'_>, candidate: &CandidatePassage, counter: &mut OverlapCounter) -> Passage {
+    let common = counter.words(
         pair,
-        pair.a.document.words_in(draft.a),
-        pair.b.document.words_in(draft.b),
+        pair.a.document.words_in(candidate.a),
+        pair.b.document.words_in(candidate.b),
     );
-    let score = match draft.kind {
+    let score = match candidate.kind {
         PassageKind::Verbatim => 1.0,
         PassageKind::Summary => common.containment(),
         PassageKind::Edited | PassageKind::Reworded => common.dice(),
     };
     Passage {
-        a: draft.a,
-        b: draft.b,
+        a: candidate.a,
+        b: candidate.b,
         tokens: common.words,
         score: f64::from(score),
-        kind: draft.kind,
+        kind: candidate.kind,
         is_reversed: false,
     }
 }

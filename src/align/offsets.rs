@@ -1,9 +1,9 @@
-//! Offsets in the documents as they were read, and offsets that count characters instead of bytes.
+//! Converts the spans of passages: to offsets in the documents as read, or to character offsets.
 
 use super::{Passage, PreparedText};
 use crate::base::num::{ToU32, ToUsize};
 
-/// Makes the spans of passages those of the documents that the texts are of, markup included.
+/// Converts spans in the compared texts to spans in the documents, which include the markup.
 pub fn to_document_offsets(passages: &mut [Passage], a: &PreparedText, b: &PreparedText) {
     for passage in passages {
         (passage.a, passage.b) = (
@@ -13,8 +13,8 @@ pub fn to_document_offsets(passages: &mut [Passage], a: &PreparedText, b: &Prepa
     }
 }
 
-/// Makes the spans of passages count Unicode characters, given the texts that they are of.
-pub fn in_chars(passages: &mut [Passage], a: &str, b: &str) {
+/// Converts byte offsets to Unicode character offsets, given the two texts.
+pub fn to_char_offsets(passages: &mut [Passage], a: &str, b: &str) {
     convert(
         a,
         passages
@@ -31,7 +31,7 @@ pub fn in_chars(passages: &mut [Passage], a: &str, b: &str) {
     );
 }
 
-/// Replaces offsets of bytes by those of characters, in one pass over the text.
+/// Replaces byte offsets by character offsets, in one pass over the text.
 fn convert(text: &str, mut offsets: Vec<&mut u32>) {
     if text.is_ascii() {
         return;
@@ -72,7 +72,7 @@ mod tests {
             of(span(3, 19), span(1, 2)),
             of(span(13, 13), span(3, 3)),
         ];
-        in_chars(&mut passages, text, "abc");
+        to_char_offsets(&mut passages, text, "abc");
         assert_eq!(
             passages.map(|passage| (passage.a, passage.b)),
             [

@@ -1,4 +1,4 @@
-//! How much two stretches have in common.
+//! Measures what two spans have in common.
 
 use super::{
     pair::{Pair, PairSide},
@@ -7,31 +7,33 @@ use super::{
 use crate::base::num::{ToU32, ToUsize};
 use crate::text::stream::Span;
 
-/// What two stretches of words have in common.
+/// The terms that two spans have in common.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct CommonTerms {
-    /// Words that both have, each as often as both have it.
+    /// The number of words that both have, each counted as often as both have it.
     pub words: u32,
-    /// What those words weigh.
+    /// The weight of these words.
     pub weight: f32,
-    /// What all words of either side weigh.
+    /// The weight of all words of `a`.
     pub weight_a: f32,
+    /// The weight of all words of `b`.
     pub weight_b: f32,
 }
 
 impl CommonTerms {
-    /// Dice's coefficient: twice what is common ÷ all there is.
+    /// The Dice coefficient: 2 × common weight ÷ total weight.
     pub fn dice(&self) -> f32 {
         ratio(2.0 * self.weight, self.weight_a + self.weight_b)
     }
 
-    /// What is common ÷ the side that it is more of.
+    /// Common weight ÷ weight of the lighter side.
     pub fn containment(&self) -> f32 {
         ratio(self.weight, self.weight_a.min(self.weight_b))
     }
 
-    /// How sure it is that this is no chance: much is in common, and little else is there. Both must hold: long texts on one subject have
-    /// much in common, and any two short ones may be alike.
+    /// The evidence that this is no coincidence: common weight × Dice coefficient. Both factors
+    /// matter: long texts on one subject have many words in common, and two short texts may be
+    /// similar by chance.
     pub fn evidence(&self) -> f32 {
         self.weight * self.dice()
     }
@@ -41,9 +43,9 @@ fn ratio(part: f32, whole: f32) -> f32 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// Counts of terms that are used again and again.
+/// Counts terms; reuses its buffers from call to call.
 pub(super) struct OverlapCounter {
-    /// Of each term of `a`: how often it is in the one stretch and in the other.
+    /// For each term of `a`: how often it is in the span of `a` and in the span of `b`.
     counts: Vec<[u32; 2]>,
     touched: Vec<u32>,
 }
@@ -56,7 +58,7 @@ impl OverlapCounter {
         }
     }
 
-    /// Compares all words of two stretches.
+    /// Compares all words of two spans.
     pub fn words(&mut self, pair: &Pair<'_>, a: Span, b: Span) -> CommonTerms {
         let terms = |side: &PairSide<'_>, words: Span| {
             let terms = &side.document.terms[words.range()];
@@ -74,7 +76,8 @@ impl OverlapCounter {
         .0
     }
 
-    /// Compares what is left of the sentences `a.0..=a.1` with what is left of `b.0..=b.1`; also gives the cosine.
+    /// Compares the uncopied terms of sentences `a.0..=a.1` with those of `b.0..=b.1`; also returns
+    /// the cosine.
     pub fn sentences(
         &mut self,
         pair: &Pair<'_>,
@@ -114,7 +117,7 @@ impl OverlapCounter {
             squares_b += weight * weight;
         }
         let (mut dot, mut squares_a) = (0.0, 0.0);
-        // In the order of the terms, so that the sums are the same each time.
+        // Sorted, so that floating-point sums are the same in every run.
         self.touched.sort_unstable();
         for term in self.touched.drain(..) {
             let [in_a, in_b] = std::mem::take(&mut self.counts[term.to_usize()]);
@@ -159,7 +162,7 @@ mod tests {
             Span { start: 0, end: 4 },
             Span { start: 0, end: 5 },
         );
-        // Two sentences, and one more: what is in both weighs ln(3/2), what is in one ln 3.
+        // Two sentences, plus one: a term of both weighs ln(3/2), a term of one weighs ln 3.
         let (both, one) = (1.5_f32.ln(), 3.0_f32.ln());
         assert_eq!(common.words, 2);
         for (found, expected) in [

@@ -1,40 +1,43 @@
-//! Two documents side by side: which terms they share, what each term weighs, and what is left of their sentences.
+//! A pair of documents: the terms they share, the weights of terms, and the sentences without
+//! copied words.
 
 use super::prepared_text::{PreparedText, SparseRows};
 use crate::base::num::{ToU32, ToUsize};
 use crate::text::stream::Span;
 use std::{borrow::Cow, cmp::Ordering};
 
-/// Two documents and what their terms weigh.
+/// Two documents and the weights of their terms.
 pub(super) struct Pair<'d> {
     pub a: PairSide<'d>,
     pub b: PairSide<'d>,
 }
 
-/// One of the two.
+/// One document of the pair.
 pub(super) struct PairSide<'d> {
     pub document: &'d PreparedText,
-    /// Of each term the share of the sentences of both documents that have it, p.
+    /// For each term: the share p of the sentences of both documents that have it.
     pub shares: Vec<f32>,
-    /// Of each term what it weighs: −ln p. A term that is in few sentences says much, one that is in all of them nothing; that takes the
-    /// place of a list of stop words. In 100 sentences a word of 50 weighs ln 2 = 0.69, a word of two ln 50 = 3.9.
+    /// For each term: its weight −ln p. A term of few sentences weighs much, a term of all
+    /// sentences nothing, so no stop words are needed. In 100 sentences a word of 50 weighs ln 2 =
+    /// 0.69, a word of two ln 50 = 3.9.
     pub weights: Vec<f32>,
-    /// Of each term what it is called in the other document; [`NONE`] if it is not there.
+    /// For each term: its number in the other document, or [`NONE`].
     pub others: Vec<u32>,
-    /// The terms of each sentence and how often they occur, without the words that were copied verbatim.
+    /// The terms of each sentence and their counts, without the words that were copied verbatim.
     pub bags: Cow<'d, SparseRows>,
     /// The sentences of each term.
     pub postings: Cow<'d, SparseRows>,
-    /// The length of each sentence's vector of weights.
+    /// The Euclidean norm of the weight vector of each sentence.
     pub norms: Vec<f32>,
 }
 
+/// A term that the other document does not have.
 pub(super) const NONE: u32 = u32::MAX;
 
 impl<'d> Pair<'d> {
-    /// `copied` are the words of either side that are accounted for.
+    /// `copied`: the words of `a` and `b` that copied parts cover.
     pub fn new(a: &'d PreparedText, b: &'d PreparedText, copied: &[(Span, Span)]) -> Self {
-        let (others_a, others_b) = shared(&a.vocabulary, &b.vocabulary);
+        let (others_a, others_b) = match_terms(&a.vocabulary, &b.vocabulary);
         let words_a: Vec<Span> = copied.iter().map(|copy| copy.0).collect();
         let words_b: Vec<Span> = copied.iter().map(|copy| copy.1).collect();
         Self {
@@ -45,7 +48,7 @@ impl<'d> Pair<'d> {
 }
 
 impl Pair<'_> {
-    /// What a term weighs that is in one sentence of either document.
+    /// The weight of a term that is in one sentence of each document.
     pub fn rare_weight(&self) -> f32 {
         let sentences = self.a.document.sentences.len() + self.b.document.sentences.len();
         ((sentences + 1) as f32 / 2.0).ln()
@@ -54,7 +57,8 @@ impl Pair<'_> {
 
 impl<'d> PairSide<'d> {
     fn new(one: &'d PreparedText, two: &PreparedText, others: Vec<u32>, copied: &[Span]) -> Self {
-        // And one more that has none of them: no word is worth nothing, even if both documents are one sentence.
+        // One more sentence that has none of the terms: every term has some weight, even if both
+        // documents are one sentence.
         let sentences = (one.sentences.len() + two.sentences.len() + 1) as f32;
         let share = |(term, &other): (usize, &u32)| {
             let elsewhere = if other == NONE {
@@ -87,14 +91,14 @@ impl<'d> PairSide<'d> {
         }
     }
 
-    /// What all that is left weighs.
+    /// The weight of all words that were not copied.
     pub fn weight(&self) -> f32 {
         let bags = (0..self.document.sentences.len()).flat_map(|sentence| self.bags.get(sentence));
         bags.map(|&(term, count)| count as f32 * self.weights[term.to_usize()])
             .sum()
     }
 
-    /// What a term is called on the other side.
+    /// The number of a term in the other document.
     pub fn other(&self, term: u32) -> Option<usize> {
         let other = self.others[term.to_usize()];
         (other != NONE).then_some(other.to_usize())
@@ -108,8 +112,8 @@ fn norm(bag: &[(u32, u32)], weights: &[f32]) -> f32 {
         .sqrt()
 }
 
-/// For each entry of one sorted list its place in the other.
-fn shared(a: &[u64], b: &[u64]) -> (Vec<u32>, Vec<u32>) {
+/// For each entry of one sorted list: its place in the other.
+fn match_terms(a: &[u64], b: &[u64]) -> (Vec<u32>, Vec<u32>) {
     let (mut of_a, mut of_b) = (vec![NONE; a.len()], vec![NONE; b.len()]);
     let (mut at, mut bt) = (0, 0);
     while at < a.len() && bt < b.len() {

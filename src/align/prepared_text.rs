@@ -1,4 +1,4 @@
-//! A document made ready to be aligned with others: everything that does not depend on the other one.
+//! A document prepared for alignment: everything that does not depend on the other document.
 
 use super::{
     AlignOptions,
@@ -16,58 +16,62 @@ use crate::{
 use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A document's text with its words, its sentences and what they have in common. Words are the tokens of the tokenizer, whichever it is; all spans are in the
-/// text as it is compared, see [`PlainText`].
+/// A text with its words and sentences. *Words* are the tokens of whichever tokenizer is used. All
+/// spans are in the text as it is compared; see [`PlainText`].
 ///
-/// Memory: about 60 bytes a word besides the text; twice that for bases, once the other strand was asked for.
+/// Memory: about 60 bytes per word besides the text, and twice that for DNA once the other strand
+/// is compared.
 pub struct PreparedText {
     plain: PlainText,
-    /// Of each word: its hash, and where it stands.
+    /// The hash of each word.
     pub(super) words: Vec<u64>,
+    /// The span of each word.
     pub(super) spans: Vec<Span>,
-    /// Each window of words and where it starts, sorted.
+    /// The hash and first word of each window, sorted.
     pub(super) grams: Vec<(u64, u32)>,
     pub(super) sentences: Vec<Sentence>,
-    /// The distinct terms, sorted; a term is known by its place here.
+    /// The distinct terms, sorted; a term is identified by its place here.
     pub(super) vocabulary: Vec<u64>,
-    /// Of each word its term.
+    /// The term of each word.
     pub(super) terms: Vec<u32>,
-    /// The terms of each sentence, sorted, and how often they occur in it.
+    /// The terms of each sentence, sorted, and their counts.
     pub(super) bags: SparseRows,
-    /// The sentences of each term, and how often it occurs in them.
+    /// The sentences of each term, and its count in each.
     pub(super) postings: SparseRows,
-    /// Of each word why it does not count; empty if all do. Such a word is in no window, has the term [`NO_TERM`], and is like no other.
+    /// Why each word is excluded; empty if none is. An excluded word is in no window, has the term
+    /// [`NO_TERM`] and matches no other word.
     reasons: Vec<Option<ExclusionReason>>,
-    /// Of bases: the reverse complement.
+    /// For DNA: the reverse complement.
     reverse: OnceLock<Option<Box<PreparedText>>>,
 }
 
-/// The term of a word that does not count.
+/// The term of an excluded word.
 pub(super) const NO_TERM: u32 = u32::MAX;
 
-/// What the words of a document are counted as.
+/// How many words of a document are in passages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PassageCoverage {
+    /// All words.
     pub words: u32,
-    /// Words that do not count, by [`ExclusionReason::ALL`].
-    pub left_out: [u32; ExclusionReason::ALL.len()],
-    /// Words that count and are in passages.
+    /// Excluded words, by [`ExclusionReason::ALL`].
+    pub excluded: [u32; ExclusionReason::ALL.len()],
+    /// Words in passages that are not excluded.
     pub matched: u32,
 }
 
 impl PassageCoverage {
-    /// Words that count.
+    /// The number of words that are not excluded.
     pub fn counted(&self) -> u32 {
-        self.words - self.left_out.iter().sum::<u32>()
+        self.words - self.excluded.iter().sum::<u32>()
     }
 
-    /// Of the words that count, the share that is in passages.
+    /// The share of the words in passages, excluded words aside.
     pub fn share(&self) -> f64 {
         f64::from(self.matched) / f64::from(self.counted().max(1))
     }
 }
 
-/// SparseRows of pairs, end to end.
+/// A sparse matrix of counts: for each row, its columns and their counts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SparseRows {
     ends: Vec<u32>,
@@ -84,7 +88,7 @@ impl SparseRows {
         &self.entries[start..self.ends[list].to_usize()]
     }
 
-    /// Turns lists of (inner, count) by outer into lists of (outer, count) by inner.
+    /// Transposes the matrix.
     pub fn inverted(&self, inners: usize) -> Self {
         let mut ends = vec![0_u32; inners];
         for &(inner, _) in &self.entries {
@@ -92,7 +96,7 @@ impl SparseRows {
         }
         let mut sum = 0;
         for end in &mut ends {
-            // For now where the list starts: it moves to the end as the list is filled.
+            // Until the row is filled this is its start; filling moves it to its end.
             sum += std::mem::replace(end, sum);
         }
         let mut entries = vec![(0, 0); self.entries.len()];
@@ -107,16 +111,18 @@ impl SparseRows {
     }
 }
 
-/// Words are compared by so many of their first letters: enough for most endings to make no difference, in most languages.
+/// Words are compared by their first letters: enough that most endings make no difference, in most
+/// languages.
 const TERM_CHARS: usize = 6;
 
 impl PreparedText {
-    /// Makes a text ready to be aligned with these options.
+    /// Prepares a text.
     pub fn new(text: impl Into<String>, options: &AlignOptions) -> Self {
         Self::with_exclusions(text, options, &ExclusionRules::default())
     }
 
-    /// The same, without the words that do not count by some rules: they are in no passage, unless others around them are, and in no share.
+    /// Prepares a text and excludes words by rules. Excluded words count in no share, and are in a
+    /// passage only if the words around them are.
     pub fn with_exclusions(
         text: impl Into<String>,
         options: &AlignOptions,
@@ -140,7 +146,7 @@ impl PreparedText {
         if tokenization.rule == Rule::Dna {
             grams.retain(|&(_, at)| window(at).all(|base| tokens.get(base) != dna::UNKNOWN));
         }
-        // The rest needs no tokens: of a large document they take more than its text.
+        // The tokens of a large document take more memory than its text.
         drop(tokens);
         let bags = bags(&sentences, &terms, |_| true);
         let postings = bags.inverted(vocabulary.len());
@@ -164,17 +170,17 @@ impl PreparedText {
         }
     }
 
-    /// What is compared, and shown: the document, without its markup if that is stripped.
+    /// The text that is compared and shown: the document, without markup if that is stripped.
     pub fn text(&self) -> &str {
         self.plain.text()
     }
 
-    /// The document, and where in it the spans of its text are.
+    /// The text with its mapping to the document.
     pub fn plain(&self) -> &PlainText {
         &self.plain
     }
 
-    /// The other strand, if this is a sequence of bases: bases only, with the same ones left out.
+    /// The other strand, for DNA: bases only, with the same ones excluded.
     pub(super) fn reverse(&self, options: &AlignOptions) -> Option<&Self> {
         let of_bases = || {
             let base = |span: &Span| self.text().as_bytes()[span.start.to_usize()];
@@ -185,14 +191,14 @@ impl PreparedText {
                 .map(|span| char::from(dna::complement_of(base(span))))
                 .collect();
             let mut reverse = Self::new(text, options);
-            reverse.leave_out(self.reasons.iter().rev().copied().collect(), options);
+            reverse.exclude(self.reasons.iter().rev().copied().collect(), options);
             Some(Box::new(reverse))
         };
         self.reverse.get_or_init(of_bases).as_deref()
     }
 
-    /// Leaves out some words, by why they do not count.
-    fn leave_out(&mut self, reasons: Vec<Option<ExclusionReason>>, options: &AlignOptions) {
+    /// Excludes words.
+    fn exclude(&mut self, reasons: Vec<Option<ExclusionReason>>, options: &AlignOptions) {
         if reasons.is_empty() {
             return;
         }
@@ -212,8 +218,8 @@ impl PreparedText {
         self.reasons = reasons;
     }
 
-    /// Where words of the other strand stand in this one.
-    pub(super) fn facing(&self, words: Span) -> Span {
+    /// The span of this strand that corresponds to words of the other one.
+    pub(super) fn opposite_span(&self, words: Span) -> Span {
         let all = self.words.len().to_u32();
         self.bytes_of(Span {
             start: all - words.end,
@@ -221,17 +227,18 @@ impl PreparedText {
         })
     }
 
+    /// The number of words.
     pub fn tokens(&self) -> usize {
         self.words.len()
     }
 
-    /// Why a word does not count; none if it does.
+    /// Why a word is excluded; `None` if it is not.
     pub fn reason(&self, word: usize) -> Option<ExclusionReason> {
         self.reasons.get(word).copied().flatten()
     }
 
-    /// Stretches of the text whose words do not count, by where they start, and why.
-    pub fn left_out(&self) -> Vec<(Span, ExclusionReason)> {
+    /// The excluded spans of the text, in order, and why each is excluded.
+    pub fn excluded(&self) -> Vec<(Span, ExclusionReason)> {
         let mut found: Vec<(Span, ExclusionReason)> = Vec::new();
         let mut last = None;
         for (span, &reason) in self.spans.iter().zip(&self.reasons) {
@@ -245,37 +252,37 @@ impl PreparedText {
         found
     }
 
-    /// What its words are counted as, if some stretches of it, which may overlap, are in passages.
-    pub fn tally(&self, bytes: impl Iterator<Item = Span>) -> PassageCoverage {
-        let mut stretches: Vec<Span> = bytes.map(|bytes| self.words_in(bytes)).collect();
-        stretches.sort_unstable_by_key(|words| words.start);
-        let mut tally = PassageCoverage {
+    /// Counts the words that are in passages with these spans, which may overlap.
+    pub fn coverage(&self, bytes: impl Iterator<Item = Span>) -> PassageCoverage {
+        let mut spans: Vec<Span> = bytes.map(|bytes| self.words_in(bytes)).collect();
+        spans.sort_unstable_by_key(|words| words.start);
+        let mut coverage = PassageCoverage {
             words: self.words.len().to_u32(),
             ..PassageCoverage::default()
         };
         for reason in self.reasons.iter().flatten() {
-            tally.left_out[reason.index()] += 1;
+            coverage.excluded[reason.index()] += 1;
         }
         let mut end = 0;
-        for words in stretches {
+        for words in spans {
             let new = words.start.max(end)..words.end.max(end);
-            tally.matched += if self.reasons.is_empty() {
+            coverage.matched += if self.reasons.is_empty() {
                 new.len()
             } else {
                 new.filter(|&word| self.counts(word)).count()
             } as u32;
             end = end.max(words.end);
         }
-        tally
+        coverage
     }
 
-    /// The share of its words that are in some stretches of it, of those that count.
-    pub fn share_in(&self, bytes: impl Iterator<Item = Span>) -> f64 {
-        self.tally(bytes).share()
+    /// The share of the words that are in these spans, excluded words aside.
+    pub fn matched_share(&self, bytes: impl Iterator<Item = Span>) -> f64 {
+        self.coverage(bytes).share()
     }
 
-    /// Whether there are words between two stretches that do not count: what stands on either side is not one passage.
-    pub(super) fn is_parted(&self, one: Span, two: Span) -> bool {
+    /// Whether excluded words lie between two spans: then they are not one passage.
+    pub(super) fn is_separated(&self, one: Span, two: Span) -> bool {
         let between = Span {
             start: one.end.min(two.end),
             end: one.start.max(two.start),
@@ -287,7 +294,7 @@ impl PreparedText {
         self.reasons[words.range()].iter().any(Option::is_some)
     }
 
-    /// Whether a word counts.
+    /// Whether a word is not excluded.
     pub(super) fn counts(&self, word: u32) -> bool {
         self.reason(word.to_usize()).is_none()
     }
@@ -301,7 +308,7 @@ impl PreparedText {
         bags(&self.sentences, &self.terms, |word| is_kept[word])
     }
 
-    /// The words that a stretch of the text has.
+    /// The words that lie within a span of the text.
     pub fn words_in(&self, bytes: Span) -> Span {
         let start = self
             .spans
@@ -317,7 +324,7 @@ impl PreparedText {
         }
     }
 
-    /// Where some words stand.
+    /// The span of some words in the text.
     pub(super) fn bytes_of(&self, words: Span) -> Span {
         Span {
             start: self.spans[words.start.to_usize()].start,
@@ -326,7 +333,7 @@ impl PreparedText {
     }
 }
 
-/// A hash for each token. Of bases, those that are not known are like none of another sequence.
+/// The hash of each token. Unknown bases get hashes that no other sequence has.
 fn word_hashes(tokens: &Tokens, rule: Rule) -> Vec<u64> {
     let mut hashes: Vec<u64> = tokens.iter().map(xxh3_64).collect();
     if rule == Rule::Dna {
@@ -370,7 +377,7 @@ fn grams(tokens: &Tokens, k: u32) -> Vec<(u64, u32)> {
     grams
 }
 
-/// The distinct terms of the words that count, and of each token its term.
+/// The distinct terms that are not excluded, and the term of each token.
 fn terms(tokens: &Tokens, rule: Rule, reasons: &[Option<ExclusionReason>]) -> (Vec<u64>, Vec<u32>) {
     let term = |token| {
         if rule == Rule::Word {
@@ -410,6 +417,7 @@ fn stem(token: &[u8]) -> &[u8] {
     &token[..end]
 }
 
+/// The terms of each sentence and their counts.
 fn bags(sentences: &[Sentence], terms: &[u32], is_kept: impl Fn(usize) -> bool) -> SparseRows {
     let mut bags = SparseRows::default();
     let mut sorted = Vec::new();

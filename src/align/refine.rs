@@ -1,15 +1,18 @@
-//! Where a passage starts and ends, sentence by sentence.
+//! Moves the boundaries of a cluster, sentence by sentence.
 //!
-//! A sentence next to a passage belongs to it if its words are found on the other side *and are not yet accounted for there*: what
-//! is on the same subject uses the same words, but those of a true source are all used up by the sentences that came from it. For each
-//! term of the sentence that is still free over there, or not, one adds the logarithm of how much likelier that is in copied text than in any
-//! other. With a share h of the words surviving, and q the chance that a term is in the other stretch anyway, those are
+//! A sentence next to a cluster belongs to it if its words are on the other side *and are not yet
+//! accounted for there*. Text on the same subject uses the same words too, but the words of a true
+//! source are used up by the sentences that came from it. Each term of the sentence adds the
+//! log-likelihood ratio of finding it, or not finding it, among the unused terms of the other side:
+//! in copied text against any text. If a share h of the words survives rewording, and q is the
+//! probability that a term is in the other span anyway, this is
 //!
 //! ```text
-//! free: ln((h + (1 − h)·q) ÷ q)       not free: ln(1 − h)
+//! unused: ln((h + (1 − h)·q) ÷ q)       not there, or used: ln(1 − h)
 //! ```
 //!
-//! With h = ½ a rare term (q = 0.02) that is there counts ln 25.5 = 3.2, "the" (q = 1) nothing, and each that is not there −0.7.
+//! With h = ½, a rare term (q = 0.02) that is there adds ln 25.5 = 3.2, "the" (q = 1) adds nothing,
+//! and each missing term adds −0.7.
 
 use super::{
     pair::{Pair, PairSide},
@@ -17,36 +20,39 @@ use super::{
 };
 use crate::base::num::{ToU32, ToUsize};
 
-/// Moves the ends of clusters. Of each term of either side: how often it is in the other stretch and not in the own one.
+/// Moves the boundaries of clusters. For each term of a side: its count in the other span minus its
+/// count in the own span.
 pub(super) struct BoundaryRefiner {
-    free_a: Vec<i32>,
-    free_b: Vec<i32>,
+    unused_a: Vec<i32>,
+    unused_b: Vec<i32>,
 }
 
-/// Each side is fitted to the other so often, at most.
+/// The most rounds in which each side is fitted to the other.
 const ROUNDS: usize = 3;
-/// Sentences of no use that are passed over on the way to one that belongs to the passage.
+/// The most useless sentences to skip on the way to one that belongs to the cluster.
 const REACH: usize = 4;
-/// Sentences beside the other stretch that may be what belongs to the sentence in question: neither is in the passage yet.
+/// The number of sentences next to the other span that may match a new sentence, though they are
+/// not in the cluster yet.
 const MARGIN: u32 = 1;
-/// The share of words that survive when a text is reworded, h.
+/// The share h of words that survive rewording.
 const SURVIVING: f32 = 0.5;
-/// What a sentence must be worth at least.
+/// The least gain of a sentence.
 const SENTENCE_COST: f32 = 1.0;
 
 impl BoundaryRefiner {
     pub fn new(pair: &Pair<'_>) -> Self {
         Self {
-            free_a: vec![0; pair.a.weights.len()],
-            free_b: vec![0; pair.b.weights.len()],
+            unused_a: vec![0; pair.a.weights.len()],
+            unused_b: vec![0; pair.b.weights.len()],
         }
     }
 
+    /// Fits each side to the other until nothing changes.
     pub fn refine(&mut self, pair: &Pair<'_>, cluster: &mut SeedCluster) {
         for _ in 0..ROUNDS {
             let (a, b) = (cluster.a, cluster.b);
-            cluster.a = fit(&pair.a, &pair.b, a, b, &mut self.free_a);
-            cluster.b = fit(&pair.b, &pair.a, b, a, &mut self.free_b);
+            cluster.a = fit(&pair.a, &pair.b, a, b, &mut self.unused_a);
+            cluster.b = fit(&pair.b, &pair.a, b, a, &mut self.unused_b);
             if (a, b) == (cluster.a, cluster.b) {
                 break;
             }
@@ -54,92 +60,94 @@ impl BoundaryRefiner {
     }
 }
 
-/// The sentences of one side that go with sentences of the other.
+/// The sentences of one side that match sentences of the other.
 fn fit(
     one: &PairSide<'_>,
     two: &PairSide<'_>,
     own: (u32, u32),
     other: (u32, u32),
-    free: &mut [i32],
+    unused: &mut [i32],
 ) -> (u32, u32) {
     let last = two.document.sentences.len().to_u32() - 1;
     let other = (other.0.saturating_sub(MARGIN), (other.1 + MARGIN).min(last));
-    count(one, two, own, other, free, 1);
-    let mut gains = BoundarySearch {
+    count(one, two, own, other, unused, 1);
+    let mut search = BoundarySearch {
         one,
-        free,
+        unused,
         others: (other.1 - other.0 + 1) as f32,
-        taken: Vec::new(),
+        used: Vec::new(),
     };
-    let end = gains.grow(own.1, own.1 + 1..one.document.sentences.len().to_u32());
-    let start = gains.grow(own.0, (0..own.0).rev());
-    count(one, two, own, other, free, -1);
+    let end = search.grow(own.1, own.1 + 1..one.document.sentences.len().to_u32());
+    let start = search.grow(own.0, (0..own.0).rev());
+    count(one, two, own, other, unused, -1);
     (start, end)
 }
 
-/// Adds what is in the other stretch and takes off what is in the own one; with `sign` −1 undoes that.
+/// Adds the terms of the other span and subtracts those of the own span; with `sign` −1 undoes
+/// that.
 fn count(
     one: &PairSide<'_>,
     two: &PairSide<'_>,
     own: (u32, u32),
     other: (u32, u32),
-    free: &mut [i32],
+    unused: &mut [i32],
     sign: i32,
 ) {
     for &(term, count) in (other.0..=other.1).flat_map(|sentence| two.bags.get(sentence.to_usize()))
     {
         if let Some(term) = two.other(term) {
-            free[term] += sign * count as i32;
+            unused[term] += sign * count as i32;
         }
     }
     for &(term, count) in (own.0..=own.1).flat_map(|sentence| one.bags.get(sentence.to_usize())) {
-        free[term.to_usize()] -= sign * count as i32;
+        unused[term.to_usize()] -= sign * count as i32;
     }
 }
 
+/// Extends a span sentence by sentence.
 struct BoundarySearch<'s> {
     one: &'s PairSide<'s>,
-    free: &'s mut [i32],
-    /// How many sentences the other stretch has.
+    unused: &'s mut [i32],
+    /// The number of sentences of the other span.
     others: f32,
-    /// What the sentences that were looked at took.
-    taken: Vec<(u32, u32)>,
+    /// The terms that the visited sentences used up.
+    used: Vec<(u32, u32)>,
 }
 
 impl BoundarySearch<'_> {
-    /// The farthest of the sentences up to which there is more to gain than to lose, or `end`. What the sentences take is no longer free for
-    /// those behind them, so that this ends, however often a text repeats itself.
+    /// The last sentence up to which the total gain is positive and highest, or `end`. Sentences
+    /// use up the terms they match, so this ends even in a text that repeats itself.
     fn grow(&mut self, end: u32, sentences: impl Iterator<Item = u32>) -> u32 {
-        let (mut sum, mut best, mut end, mut passed) = (0.0, 0.0, end, 0);
+        let (mut sum, mut best, mut end, mut skipped) = (0.0, 0.0, end, 0);
         for sentence in sentences {
-            sum += self.take(sentence) - SENTENCE_COST;
-            passed += 1;
+            sum += self.use_sentence(sentence) - SENTENCE_COST;
+            skipped += 1;
             if sum > best {
-                (best, end, passed) = (sum, sentence, 0);
+                (best, end, skipped) = (sum, sentence, 0);
             }
-            if passed > REACH {
+            if skipped > REACH {
                 break;
             }
         }
-        for (term, count) in self.taken.drain(..) {
-            self.free[term.to_usize()] += count as i32;
+        for (term, count) in self.used.drain(..) {
+            self.unused[term.to_usize()] += count as i32;
         }
         end
     }
 
-    /// What a sentence counts; takes its words.
-    fn take(&mut self, sentence: u32) -> f32 {
+    /// The gain of a sentence; uses up its terms.
+    fn use_sentence(&mut self, sentence: u32) -> f32 {
         let mut sum = 0.0;
         for &(term, count) in self.one.bags.get(sentence.to_usize()) {
-            if self.free[term.to_usize()] > 0 {
+            if self.unused[term.to_usize()] > 0 {
                 let chance = (1.0 - (1.0 - self.one.shares[term.to_usize()]).powf(self.others))
                     .max(f32::MIN_POSITIVE);
                 sum += ((SURVIVING + (1.0 - SURVIVING) * chance) / chance).ln();
             } else {
                 sum += (1.0 - SURVIVING).ln();
             }
-            self.free[term.to_usize()] -= count as i32;
-            self.taken.push((term, count));
+            self.unused[term.to_usize()] -= count as i32;
+            self.used.push((term, count));
         }
         sum
     }

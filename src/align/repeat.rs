@@ -1,37 +1,44 @@
-//! Maximal repeats: what several places have in common, and could not have more of.
+//! Maximal repeats: token sequences that several places share and that cannot be extended.
 //!
-//! The tokens of all texts stand one after the other, each text between two tokens that stand nowhere else. Places that begin with the same
-//! window form a tree by what follows: its inner nodes are the sets of places that have just so many tokens in common. Such a set is a
-//! *repeat*, and a maximal one if the tokens before its places are not all the same: then it cannot be made longer to either side.
+//! The tokens of all texts are concatenated, each text between two tokens that occur nowhere else.
+//! Places that start with the same window form a tree by the tokens that follow; each inner node is
+//! a set of places and the number of tokens they have in common. Such a set is a *repeat*. It is
+//! maximal if the tokens before its places are not all equal: then it can be extended neither to
+//! the left nor to the right.
 //!
-//! The tree is found with a place in the middle as a pivot. All others are compared with it once, which says where they part from it; those that part
-//! at one depth by one token are compared further among themselves, from there on. So every token is looked at about once for each place that
-//! has it in common with another. Of the places `1: a b c d`, `2: a b c e`, `3: a b f g`, `4: a b f h` and pivot 2 the nodes are {1 2} with three tokens,
-//! {1 2 3 4} with two, and, compared once more from there, {3 4} with three.
+//! The tree is found by comparing with a pivot. All places are compared with the pivot once, which
+//! gives the depth at which they leave it. Those that leave at the same depth with the same token
+//! are compared further among themselves, from there on. So every token is compared about once for
+//! each place that shares it. For the places `1: a b c d`, `2: a b c e`, `3: a b f g`, `4: a b f h`
+//! and pivot 2, the nodes are {1 2} with three tokens, {1 2 3 4} with two, and, after one more
+//! comparison, {3 4} with three.
 //!
-//! Text that repeats itself without a gap (a line of dashes, rows of zeros) would have as many repeats as tokens: of the repetitions only the first and the last are
-//! places. What is common to last ones may begin further left, in repetitions that do not count; so it is made longer to the left at the end.
+//! A sequence that repeats without a gap (a line of dashes, rows of zeros) would have as many
+//! repeats as tokens, so only its first and last repetition are places. Repeats of last repetitions
+//! may start further left, in repetitions that were skipped, and are therefore extended to the left
+//! at the end.
 
 use crate::base::num::{ToU32, ToUsize};
 use std::{cmp::Reverse, ops::Range};
 
-/// The hash of a token, as it stands in a file.
+/// The hash of a token, as in a file.
 pub type TokenHash = [u8; 8];
 
-/// Where texts are among the tokens, and how often each is there.
+/// The texts in the sequence of all tokens, and the number of copies of each.
 pub struct TextBounds {
-    /// The first token of each, in rising order.
+    /// The first token of each text, ascending.
     starts: Vec<u64>,
-    /// How many documents have it.
+    /// The number of documents with this text.
     copies: Vec<u32>,
-    /// For every so many tokens, the text that they begin in.
+    /// For every 2⁹ tokens: the text in which they begin.
     hints: Vec<u32>,
 }
 
 const HINT_BITS: u32 = 9;
 
 impl TextBounds {
-    /// `starts` are in rising order, the first token of all is before the first of them, and the last text ends before `end`.
+    /// `starts` ascend, the first token of all is before the first text, and the last text ends
+    /// before `end`.
     pub fn new(starts: Vec<u64>, copies: Vec<u32>, end: u64) -> Self {
         let mut text = 0;
         let hints = (0..=end >> HINT_BITS).map(|hint| {
@@ -50,7 +57,7 @@ impl TextBounds {
         }
     }
 
-    /// The text that a token is of.
+    /// The text of a token.
     pub fn of(&self, at: u64) -> u32 {
         let mut text = self.hints[(at >> HINT_BITS).to_usize()];
         while self
@@ -63,64 +70,70 @@ impl TextBounds {
         text
     }
 
+    /// The first token of a text.
     pub fn start(&self, text: u32) -> u64 {
         self.starts[text.to_usize()]
     }
 
+    /// The number of documents with a text.
     pub fn copies(&self, text: u32) -> u32 {
         self.copies[text.to_usize()]
     }
 }
 
-/// A set of places that have so many tokens in common.
+/// A set of places that share a sequence of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaximalRepeat {
+    /// The length of the sequence.
     pub tokens: u32,
-    /// The places: these of [`RepeatFinder::places`].
+    /// The index of its first place in [`RepeatFinder::places`].
     pub first: usize,
+    /// The number of places.
     pub count: usize,
-    /// The repeat starts so many tokens before them.
+    /// The number of tokens that the repeat starts before its places.
     pub before: u32,
-    /// The least place, where the repeat starts.
+    /// The start of the repeat at its first place.
     pub start: u64,
-    /// How many places there are, with all copies of their texts.
+    /// The number of places in all documents, copies of texts included.
     pub copies: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
+/// A place where a repeat may start.
 struct RepeatPlace {
     at: u64,
     text: u32,
-    /// Repetitions before it were left out.
+    /// Repetitions before it were skipped.
     is_last: bool,
-    /// How many tokens it has in common with the pivot.
+    /// The number of tokens in common with the pivot.
     common: u32,
-    /// What follows then.
+    /// The first token that differs from the pivot.
     next: TokenHash,
 }
 
-/// Finds repeats; owns the space that it takes.
+/// Finds repeats; reuses its buffers from call to call.
 pub struct RepeatFinder<'t> {
     tokens: &'t [TokenHash],
     texts: &'t TextBounds,
     min_tokens: u32,
     places: Vec<RepeatPlace>,
-    to_do: Vec<(Range<usize>, u32)>,
+    pending: Vec<(Range<usize>, u32)>,
 }
 
 impl<'t> RepeatFinder<'t> {
+    /// A finder of repeats of at least `min_tokens` tokens.
     pub fn new(tokens: &'t [TokenHash], texts: &'t TextBounds, min_tokens: u32) -> Self {
         Self {
             tokens,
             texts,
             min_tokens,
             places: Vec::new(),
-            to_do: Vec::new(),
+            pending: Vec::new(),
         }
     }
 
-    /// Replaces the places by these, and `found` by all maximal repeats of two or more texts among them. They are given in rising order, and are likely to begin with the
-    /// same tokens, but need not.
+    /// Replaces `found` by all maximal repeats of two or more texts among these places, which
+    /// ascend and are expected, but not required, to start with the same tokens.
     pub fn find(&mut self, starts: &mut [u64], found: &mut Vec<MaximalRepeat>) {
         self.places.clear();
         found.clear();
@@ -131,28 +144,29 @@ impl<'t> RepeatFinder<'t> {
         }
         let before = |at: u64| tokens[at.to_usize() - 1];
         for same in starts.chunk_by(|&one, &two| window(one) == window(two)) {
-            // What begins one token earlier has as many places.
+            // The repeat that starts one token earlier has as many places.
             if same.iter().all(|&at| before(at) == before(same[0])) {
                 continue;
             }
             let first = self.places.len();
             self.add_places(same);
-            self.to_do.push((first..self.places.len(), self.min_tokens));
+            self.pending
+                .push((first..self.places.len(), self.min_tokens));
         }
-        while let Some((some, common)) = self.to_do.pop() {
+        while let Some((some, common)) = self.pending.pop() {
             self.compare(some.clone(), common);
             self.step(some, found);
         }
     }
 
-    /// Where they are, in an order in which those of each repeat stand together.
+    /// All places; those of each repeat are contiguous.
     pub fn places(&self) -> impl Iterator<Item = u64> {
         self.places.iter().map(|place| place.at)
     }
 
-    /// Takes places that begin alike, but of text that repeats itself only the first and the last.
+    /// Adds places that start alike; of text that repeats itself only the first and the last.
     fn add_places(&mut self, same: &[u64]) {
-        // How far apart the last two are, if the one repeats the other.
+        // The distance of the last two places, if one repeats the other.
         let mut period = None;
         for &at in same {
             let text = self.texts.of(at);
@@ -178,15 +192,16 @@ impl<'t> RepeatFinder<'t> {
         }
     }
 
-    /// Whether what is between two places is there once more.
+    /// Whether the tokens between two places follow once more.
     fn is_repeated(&self, one: u64, two: u64) -> bool {
         let (one, two) = (one.to_usize(), two.to_usize());
         let again = self.tokens.get(two..two + (two - one));
-        // Most differ right behind the window, however far they are apart.
+        // Most differ right after the window, however far apart they are.
         again.is_some_and(|again| common(&self.tokens[one..two], again) == again.len())
     }
 
-    /// Puts those that have most in common with one of them first, and those that go on with the same token together.
+    /// Moves the pivot to the front, and sorts the others by falling number of common tokens, then
+    /// by the token that follows.
     fn compare(&mut self, some: Range<usize>, known: u32) {
         let places = &mut self.places[some];
         places.swap(0, places.len() / 2);
@@ -203,7 +218,7 @@ impl<'t> RepeatFinder<'t> {
         }
     }
 
-    /// Tells of the repeats that the pivot is in, and leaves the others for later.
+    /// Reports the repeats of the pivot, and leaves the other places for later.
     fn step(&mut self, some: Range<usize>, found: &mut Vec<MaximalRepeat>) {
         let pivot = self.places[some.start];
         let (mut start, mut copies) = (pivot.at, u64::from(self.texts.copies(pivot.text)));
@@ -245,7 +260,7 @@ impl<'t> RepeatFinder<'t> {
             let mut first = at;
             for alike in self.places[at..end].chunk_by(|one, two| one.next == two.next) {
                 if alike.len() > 1 {
-                    self.to_do.push((first..first + alike.len(), tokens));
+                    self.pending.push((first..first + alike.len(), tokens));
                 }
                 first += alike.len();
             }
@@ -257,7 +272,7 @@ impl<'t> RepeatFinder<'t> {
         self.tokens[at.to_usize() - 1]
     }
 
-    /// How many tokens before some places are all the same.
+    /// The number of equal tokens before some places.
     fn common_before(&self, some: Range<usize>) -> u32 {
         let pivot = &self.tokens[..self.places[some.start].at.to_usize()];
         let same = |place: &RepeatPlace| {
@@ -278,9 +293,9 @@ impl<'t> RepeatFinder<'t> {
     }
 }
 
-/// How many tokens are the same from the start.
+/// The length of the common prefix.
 pub fn common(one: &[TokenHash], two: &[TokenHash]) -> usize {
-    // Most differ soon; where they do not, blocks are faster.
+    // Most differ soon; where they do not, comparing blocks is faster.
     const BLOCK: usize = 8;
     let (first, second) = (one.as_chunks::<BLOCK>().0, two.as_chunks::<BLOCK>().0);
     let differ = |one: &[TokenHash; BLOCK], two: &[TokenHash; BLOCK]| {

@@ -1,4 +1,4 @@
-//! What was copied in other words: sentences that are alike, grouped, fitted and weighed.
+//! Finds reworded text: similar sentences, clustered, fitted and weighed.
 
 use super::{
     AlignOptions,
@@ -12,38 +12,39 @@ use super::{
 use crate::base::num::ToUsize;
 use crate::text::stream::Span;
 
-/// Sentences that go together, and what they have in common.
+/// Sentences of both documents that match, and their common terms.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RewordedPart {
-    /// Bytes of either text.
+    /// The span in the text of `a`, in bytes.
     pub a: Span,
+    /// The span in the text of `b`.
     pub b: Span,
     pub common: CommonTerms,
 }
 
-/// What has less evidence is not even a hint.
+/// A part with less evidence is not even a hint.
 const MIN_HINT: f32 = 1.0;
 
-/// All parts of two documents that have anything to say; no two overlap on either side.
+/// The reworded parts of two documents; no two overlap on either side.
 pub(super) fn parts(
     pair: &Pair<'_>,
     options: &AlignOptions,
-    measure: &mut OverlapCounter,
+    counter: &mut OverlapCounter,
 ) -> Vec<RewordedPart> {
     let mut clusters = Vec::new();
-    validate(
+    collect_clusters(
         pair,
         seeds(pair, options),
         options.max_gap_bytes,
         options,
-        measure,
+        counter,
         &mut clusters,
     );
     let mut refiner = BoundaryRefiner::new(pair);
     let mut measured = Vec::with_capacity(clusters.len());
     for mut cluster in clusters {
         refiner.refine(pair, &mut cluster);
-        let (common, _) = measure.sentences(pair, cluster.a, cluster.b);
+        let (common, _) = counter.sentences(pair, cluster.a, cluster.b);
         if common.evidence() >= MIN_HINT * pair.rare_weight() {
             measured.push((cluster, common));
         }
@@ -70,13 +71,14 @@ fn bytes(sentences: &[Sentence], range: (u32, u32)) -> Span {
     }
 }
 
-/// Groups whose sides are alike as a whole; others are taken apart once more, with smaller gaps.
-fn validate(
+/// Collects the clusters whose sides are similar as a whole; splits the others again at smaller
+/// gaps.
+fn collect_clusters(
     pair: &Pair<'_>,
     seeds: Vec<Seed>,
     gap_bytes: u32,
     options: &AlignOptions,
-    measure: &mut OverlapCounter,
+    counter: &mut OverlapCounter,
     found: &mut Vec<SeedCluster>,
 ) {
     let sentences = (
@@ -84,7 +86,7 @@ fn validate(
         &pair.b.document.sentences[..],
     );
     for cluster in clusters(seeds, sentences, gap_bytes) {
-        let (_, cosine) = measure.sentences(pair, cluster.a, cluster.b);
+        let (_, cosine) = counter.sentences(pair, cluster.a, cluster.b);
         if cosine > options.min_cluster_cosine {
             found.push(cluster);
         } else if gap_bytes > 0 {
@@ -93,15 +95,15 @@ fn validate(
             } else {
                 0
             };
-            validate(pair, cluster.seeds, narrower, options, measure, found);
+            collect_clusters(pair, cluster.seeds, narrower, options, counter, found);
         }
     }
 }
 
-/// Less is no gap.
+/// The smallest gap at which clusters are split.
 const MIN_GAP_BYTES: u32 = 20;
 
-/// Of two that overlap on either side the one with more evidence.
+/// Of clusters that overlap on either side, keeps the one with more evidence.
 fn without_overlaps(
     mut parts: Vec<(SeedCluster, CommonTerms)>,
     sentences: (&[Sentence], &[Sentence]),

@@ -1,10 +1,10 @@
-//! Runs of words that both documents have, as long as they go.
+//! Finds the longest runs of equal words.
 
 use super::prepared_text::PreparedText;
 use crate::base::num::{ToU32, ToUsize};
 use std::ops::Range;
 
-/// `length` words from word `a` of one document and word `b` of the other on.
+/// `length` equal words, from word `a` of one document and word `b` of the other on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct WordRun {
     pub a: u32,
@@ -12,16 +12,16 @@ pub(super) struct WordRun {
     pub length: u32,
 }
 
-/// Places of a window that are tried: texts that repeat themselves have very many.
+/// The most places of a window to try: texts that repeat themselves have very many.
 const MAX_PLACES: usize = 16;
-/// Words that a run is followed back: more are no use but in texts that repeat themselves.
+/// The most words to extend a run backwards: more only help in texts that repeat themselves.
 const MAX_BACK: usize = 1 << 10;
 
-/// For every window of `a` that is in `b` a run that covers it, the longest there is.
+/// For every window of `a` that is in `b`, the longest run that covers it.
 ///
-/// Of a window with more than [`MAX_PLACES`] places in `b` those are tried that the rarest of the next windows points to, and the first
-/// ones. A window that a run covers is not looked at again, so that the cost is O((k · MAX_PLACES +
-/// MAX_BACK) · words) at worst, and O(words) for most texts.
+/// Of a window with more than [`MAX_PLACES`] places in `b`, tries the first places and those that
+/// the rarest of the next windows points to. A window that a run covers is not looked up again, so
+/// this takes O((k · MAX_PLACES + MAX_BACK) · words) at worst, and O(words) for most texts.
 pub(super) fn runs(a: &PreparedText, b: &PreparedText, k: u32) -> Vec<WordRun> {
     let places = places(a, b);
     let mut runs: Vec<WordRun> = Vec::new();
@@ -42,7 +42,8 @@ pub(super) fn runs(a: &PreparedText, b: &PreparedText, k: u32) -> Vec<WordRun> {
             at += 1;
             continue;
         };
-        // Back to where the run before started: what reaches farther back would have been found from there.
+        // Back to the start of the previous run: anything that reaches farther would have been
+        // found from there.
         let floor = runs.last().map_or(0, |run| run.a.to_usize());
         let back = (1..=(at - floor).min(bt).min(MAX_BACK))
             .take_while(|&step| is_same(a, b, at - step, bt - step))
@@ -57,7 +58,7 @@ pub(super) fn runs(a: &PreparedText, b: &PreparedText, k: u32) -> Vec<WordRun> {
     runs
 }
 
-/// Where in `b` the window at `at` may be.
+/// The places in `b` where the window at `at` may be.
 fn candidates<'p>(
     places: &'p [Range<u32>],
     b: &'p PreparedText,
@@ -80,7 +81,7 @@ fn candidates<'p>(
         .chain(others.filter(move |_| shift > 0))
 }
 
-/// How many words agree from here on.
+/// The number of equal words from here on.
 fn ahead(a: &PreparedText, b: &PreparedText, at: usize, bt: usize) -> usize {
     let words = a.words[at..].iter().zip(&b.words[bt..]);
     words
@@ -93,12 +94,12 @@ fn is_same(a: &PreparedText, b: &PreparedText, at: usize, bt: usize) -> bool {
     a.words[at] == b.words[bt] && counts(a, b, at, bt)
 }
 
-/// A word that does not count is like no other.
+/// Whether neither word is excluded: an excluded word equals no other.
 fn counts(a: &PreparedText, b: &PreparedText, at: usize, bt: usize) -> bool {
     a.counts(at.to_u32()) && b.counts(bt.to_u32())
 }
 
-/// For each window of `a` the range of equal ones in `b.grams`.
+/// For each window of `a`: the range of equal windows in `b.grams`.
 fn places(a: &PreparedText, b: &PreparedText) -> Vec<Range<u32>> {
     let windows = a
         .grams
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!(found("a b c", "a b c"), [(0, 0, 3)]);
         assert_eq!(found("a b", "a b"), []);
         assert_eq!(found("", "a b c"), []);
-        // The longest of two, and then what goes beyond it, back to its start.
+        // The longer of two runs, then one that goes beyond it, back to its start.
         assert_eq!(
             found("a b c d e f", "a b c d x b c d e f"),
             [(0, 0, 4), (1, 5, 5)]
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_right_place_of_a_frequent_window() {
-        // A hundred places of "a b c", one of them with what follows.
+        // A hundred places of "a b c", one of them with the right continuation.
         let b = format!(
             "{} a b c d e f {}",
             "a b c z ".repeat(60),

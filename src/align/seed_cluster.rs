@@ -1,9 +1,9 @@
-//! Seeds that stand together on both sides make a passage.
+//! Groups seeds that are close to each other on both sides.
 
 use super::{seeds::Seed, sentence::Sentence};
 use crate::base::num::ToUsize;
 
-/// Sentences `a.0..=a.1` with sentences `b.0..=b.1`.
+/// Sentences `a.0..=a.1` of one document and `b.0..=b.1` of the other.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SeedCluster {
     pub a: (u32, u32),
@@ -11,15 +11,15 @@ pub(super) struct SeedCluster {
     pub seeds: Vec<Seed>,
 }
 
-/// Splits seeds where the sentences of one side leave a gap of more than `gap_bytes`, then where those of the other do, until
-/// no side splits any more.
+/// Splits seeds at gaps of more than `gap_bytes` between the sentences of one side, then of the
+/// other, until nothing splits any more.
 pub(super) fn clusters(
     seeds: Vec<Seed>,
     sentences: (&[Sentence], &[Sentence]),
     gap_bytes: u32,
 ) -> Vec<SeedCluster> {
     let mut found = Vec::new();
-    // Seeds, and how many times in a row they were not split.
+    // Seeds, how many times in a row they did not split, and whether to split by `a` next.
     let mut open = vec![(seeds, 0, true)];
     while let Some((mut seeds, stable, by_a)) = open.pop() {
         if stable == 2 {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn until_nothing_splits_any_more() {
-        // Together on the one side; the other side parts them, and only then the first side shows its gap.
+        // All are close in `a`. Splitting by `b` separates them, and only then does `a` show a gap.
         assert_eq!(
             ranges(&[(1, 1), (2, 50), (3, 2)], 0),
             [[(1, 1), (1, 1)], [(2, 2), (50, 50)], [(3, 3), (2, 2)]]

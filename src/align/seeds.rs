@@ -1,4 +1,4 @@
-//! Sentences of two documents that are alike.
+//! Finds similar sentences.
 
 use super::{
     AlignOptions,
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::base::num::{ToU32, ToU64, ToUsize};
 
-/// Sentence `a` of one document is like sentence `b` of the other.
+/// Sentence `a` of one document is similar to sentence `b` of the other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Seed {
     pub a: u32,
@@ -14,24 +14,25 @@ pub(super) struct Seed {
     pub cosine: f32,
 }
 
-/// Two sentences with fewer terms in common may be so by chance.
+/// The least number of common terms; fewer may be a coincidence.
 const MIN_TERMS: u32 = 2;
-/// Of the cosines of a sentence those count that are at least this share of the largest.
+/// A seed is kept if its cosine is at least this share of the best one of its sentences.
 const BEST_SHARE: f32 = 0.8;
-/// … and no more than so many: a sentence that a document has a thousand times says nothing of where it comes from.
+/// The most seeds of a sentence: a sentence that a document has a thousand times says nothing about
+/// its source.
 const MAX_SEEDS: usize = 16;
 
-/// What is summed up for two sentences.
+/// The sums over the common terms of two sentences.
 #[derive(Clone, Copy, Default)]
 struct SentenceSum {
     dot: f32,
     terms: u32,
 }
 
-/// All pairs of sentences with enough cosine and Dice, by `a`, then `b`.
+/// All pairs of sentences with enough cosine and Dice coefficient, sorted by `a`, then `b`.
 ///
-/// Cost: the products of how many sentences a term is in on either side, summed over the terms; terms are left out, the most frequent
-/// first, until that is no more than [`AlignOptions::sentence_pairs`].
+/// Cost: over all terms, the sum of sentences of `a` with the term × sentences of `b` with it. The
+/// most frequent terms are skipped until that is at most [`AlignOptions::sentence_pairs`].
 pub(super) fn seeds(pair: &Pair<'_>, options: &AlignOptions) -> Vec<Seed> {
     let (a, b) = (&pair.a, &pair.b);
     let is_used = used_terms(pair, options.sentence_pairs);
@@ -74,7 +75,7 @@ pub(super) fn seeds(pair: &Pair<'_>, options: &AlignOptions) -> Vec<Seed> {
     seeds
 }
 
-/// Of the seeds from `first` on the best few, by `b`.
+/// Keeps the best few of the seeds from `first` on, sorted by `b`.
 fn keep_few(seeds: &mut Vec<Seed>, first: usize) {
     let own = &mut seeds[first..];
     if own.len() > MAX_SEEDS {
@@ -84,7 +85,8 @@ fn keep_few(seeds: &mut Vec<Seed>, first: usize) {
     }
 }
 
-/// A sentence that is like several others comes from the one that it is most like: keeps what is not far from the best of both sides.
+/// A sentence that resembles several others comes from the most similar one: keeps the seeds that
+/// are close to the best one of both sentences.
 fn keep_best(seeds: &mut Vec<Seed>, pair: &Pair<'_>) {
     let mut best_a = vec![0.0_f32; pair.a.document.sentences.len()];
     let mut best_b = vec![0.0_f32; pair.b.document.sentences.len()];
@@ -100,7 +102,7 @@ fn keep_best(seeds: &mut Vec<Seed>, pair: &Pair<'_>) {
     });
 }
 
-/// Which terms of `a` are looked up: those of both documents, from the rarest on, as far as `limit` goes.
+/// The terms of `a` to look up: terms of both documents, rarest first, as far as `limit` allows.
 fn used_terms(pair: &Pair<'_>, limit: u64) -> Vec<bool> {
     let (a, b) = (&pair.a, &pair.b);
     let cost = |term: usize| match a.others[term] {

@@ -1,23 +1,25 @@
-//! Where sentences end, in any language: by punctuation, by blank lines, and by line ends where lines are not wrapped.
+//! Splits text of any language into sentences: at punctuation, at blank lines, and at line ends
+//! where lines are not wrapped.
 
 use crate::base::num::{ToU32, ToUsize};
 use crate::text::stream::Span;
 
-/// Some neighbouring tokens, and the text that belongs to them.
+/// Consecutive tokens, and the text that belongs to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sentence {
     /// Tokens `start..end`.
     pub tokens: Span,
-    /// Bytes of the text, with the punctuation that belongs to the sentence and without white space at its ends.
+    /// Bytes of the text, including the punctuation of the sentence, without surrounding white
+    /// space.
     pub bytes: Span,
 }
 
-/// Shorter ones say too little: they are joined to the next.
+/// The fewest tokens of a sentence; shorter ones are joined to the next.
 const MIN_TOKENS: usize = 3;
-/// A text without punctuation is cut after so many, so that no sentence is longer.
+/// The most tokens of a sentence; text without punctuation is cut here.
 const MAX_TOKENS: usize = 128;
 
-/// The sentences of a text, given where its tokens are.
+/// The sentences of a text with these tokens.
 pub fn sentences(text: &str, tokens: &[Span]) -> Vec<Sentence> {
     let Some(last) = tokens.len().checked_sub(1) else {
         return Vec::new();
@@ -27,7 +29,7 @@ pub fn sentences(text: &str, tokens: &[Span]) -> Vec<Sentence> {
     let mut first = 0;
     let mut start = text.len() - text.trim_start().len();
     for at in 0..last {
-        // Both halves of ½ stand in the same place.
+        // The two tokens of ½ have the same place.
         let next = tokens[at].end.max(tokens[at + 1].start).to_usize();
         let gap = &text[tokens[at].end.to_usize()..next];
         let length = at + 1 - first;
@@ -66,7 +68,8 @@ fn sentence(tokens: std::ops::Range<usize>, bytes: std::ops::Range<usize>) -> Se
     }
 }
 
-/// How far into the gap between two words the sentence before it goes; none if they are of one sentence.
+/// How many bytes of the gap between two words belong to the sentence before it; `None` if the
+/// sentence goes on.
 fn boundary(gap: &str, is_wrapped: bool, next: &str) -> Option<usize> {
     if gap == " " {
         return None;
@@ -76,7 +79,7 @@ fn boundary(gap: &str, is_wrapped: bool, next: &str) -> Option<usize> {
     for (at, c) in gap.char_indices() {
         match c {
             '.' | '!' | '?' | '…' | '؟' | '۔' | '।' | '॥' => stop = Some(at + c.len_utf8()),
-            // After these no space is needed.
+            // These need no space after them.
             '。' | '！' | '？' | '．' => return Some(closed(gap, at + c.len_utf8())),
             '\n' => line_feeds += 1,
             _ => {}
@@ -93,14 +96,14 @@ fn boundary(gap: &str, is_wrapped: bool, next: &str) -> Option<usize> {
     None
 }
 
-/// Closing quotes and brackets belong to what they close: everything up to the next white space.
+/// Includes closing quotes and brackets: everything up to the next white space.
 fn closed(gap: &str, stop: usize) -> usize {
     gap[stop..]
         .find(char::is_whitespace)
         .map_or(stop, |more| stop + more)
 }
 
-/// Whether lines end where they happen to be full: then many go on with a small letter, as a sentence would not start.
+/// Whether lines are wrapped: then many begin with a small letter, as a sentence would not.
 fn is_wrapped(text: &str) -> bool {
     let (mut continued, mut lines) = (0_usize, 0_usize);
     for line in text.lines().skip(1) {

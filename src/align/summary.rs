@@ -1,24 +1,28 @@
-//! Summaries: a stretch of one document that says what is in all of another.
+//! Finds summaries: a span of one document that condenses all of the other.
 
 use super::{AlignOptions, PassageKind, candidate::CandidatePassage};
 use crate::text::stream::Span;
 
-/// A summary is at most this share of what it sums up, or this one if its sentences are from one place …
+/// The most that a summary is of the text it condenses, if its sentences come from several places.
 const MAX_SHARE: f32 = 0.5;
+/// The same if they come from one place.
 const MAX_SHARE_ALONE: f32 = 0.25;
-/// … and draws on this share of the other document, from the first to the last place: then it is of all of it.
+/// The least share of the other document between the first and the last place it draws on.
 const MIN_REACH: f32 = 0.2;
-/// The least evidence without the part that has most: that one alone would be a passage.
+/// The least evidence without the strongest part, which alone would be a passage.
 const MIN_OTHER_EVIDENCE: f32 = 1.6;
-/// Who sums up takes a sentence or two at a time: no part has more evidence than this.
+/// The most evidence of one part: a summary takes a sentence or two at a time.
 const MAX_PART_EVIDENCE: f32 = 24.0;
-/// Sentences that are copied word by word may be part of it, beside two or more that are in other words; and those must be evidence enough.
+/// The least number of reworded parts; sentences copied word for word may be part of a summary as
+/// well.
 const MIN_REWORDED: usize = 2;
+/// The least evidence of the reworded parts together.
 const MIN_REWORDED_EVIDENCE: f32 = 6.0;
 
-/// Takes summaries of a document of `length_bytes` out of the drafts, which are sorted by their place.
+/// Removes the candidates that form summaries of a document of `length_bytes`, and returns the
+/// summaries. `candidates` must be sorted by place.
 pub(super) fn take(
-    drafts: &mut Vec<CandidatePassage>,
+    candidates: &mut Vec<CandidatePassage>,
     length_bytes: u32,
     options: &AlignOptions,
 ) -> Vec<CandidatePassage> {
@@ -26,17 +30,17 @@ pub(super) fn take(
         two.a.start <= one.a.end.saturating_add(options.max_gap_bytes)
     };
     let (mut summaries, mut rest) = (Vec::new(), Vec::new());
-    for group in drafts.chunk_by(follows) {
+    for group in candidates.chunk_by(follows) {
         match summary(group, length_bytes) {
             Some(summary) => summaries.push(summary),
             None => rest.extend_from_slice(group),
         }
     }
-    *drafts = rest;
+    *candidates = rest;
     summaries
 }
 
-/// The summary that a group of neighbouring drafts makes, if it does.
+/// The summary that a group of neighbouring candidates forms, if any.
 fn summary(group: &[CandidatePassage], length_bytes: u32) -> Option<CandidatePassage> {
     let (first, others) = group.split_first()?;
     let whole = others.iter().fold(
@@ -44,13 +48,16 @@ fn summary(group: &[CandidatePassage], length_bytes: u32) -> Option<CandidatePas
             kind: PassageKind::Summary,
             ..*first
         },
-        |whole, draft| whole.with(draft, PassageKind::Summary),
+        |whole, candidate| whole.union(candidate, PassageKind::Summary),
     );
-    let most = group.iter().map(|draft| draft.evidence).fold(0.0, f32::max);
+    let most = group
+        .iter()
+        .map(|candidate| candidate.evidence)
+        .fold(0.0, f32::max);
     let reworded: Vec<_> = group
         .iter()
-        .filter(|draft| draft.kind == PassageKind::Reworded)
-        .map(|draft| draft.evidence)
+        .filter(|candidate| candidate.kind == PassageKind::Reworded)
+        .map(|candidate| candidate.evidence)
         .collect();
     let [short, long] = [whole.a, whole.b].map(|span| (span.end - span.start) as f32);
     let is_short = if others.is_empty() {

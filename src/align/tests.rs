@@ -293,7 +293,7 @@ fn words_that_do_not_count_are_in_no_passage() {
     assert_eq!(align(&plain, &other, &options()).len(), 1);
     assert_eq!(align(&quoted, &other, &options()), []);
     assert_eq!(align(&quoted, &quoted, &options()), []);
-    let tally = quoted.tally(
+    let coverage = quoted.coverage(
         [Span {
             start: 0,
             end: text.len().to_u32(),
@@ -302,23 +302,23 @@ fn words_that_do_not_count_are_in_no_passage() {
     );
     assert_eq!(
         (
-            tally.words,
-            tally.left_out,
-            tally.counted(),
-            tally.matched,
-            tally.share()
+            coverage.words,
+            coverage.excluded,
+            coverage.counted(),
+            coverage.matched,
+            coverage.share()
         ),
         (45, [0, 0, 40], 5, 5, 1.0)
     );
     assert_eq!(
         quoted
-            .left_out()
+            .excluded()
             .iter()
             .map(|(span, _)| slice(&text, *span))
             .collect::<Vec<_>>(),
         [said.as_str()]
     );
-    assert_eq!(plain.left_out(), []);
+    assert_eq!(plain.excluded(), []);
 }
 
 proptest! {
@@ -336,9 +336,9 @@ proptest! {
         prop_assert_eq!(passages.len(), 1, "{:?}", passages);
         prop_assert_eq!(slice(&one, passages[0].a).trim_end(), copy.as_str());
         prop_assert_eq!(passages[0].kind, PassageKind::Verbatim);
-        let tally = without.tally(passages.iter().map(|passage| passage.a));
-        prop_assert_eq!(tally.left_out[2], 20);
-        prop_assert_eq!(tally.matched, PreparedText::new(copy.as_str(), &options()).tokens().to_u32());
+        let coverage = without.coverage(passages.iter().map(|passage| passage.a));
+        prop_assert_eq!(coverage.excluded[2], 20);
+        prop_assert_eq!(coverage.matched, PreparedText::new(copy.as_str(), &options()).tokens().to_u32());
     }
 }
 

@@ -1,4 +1,4 @@
-//! What was copied word by word, and with a few words changed.
+//! Finds copied text: word for word, or with a few words changed.
 
 use super::{
     AlignOptions,
@@ -9,21 +9,24 @@ use crate::base::num::{ToU32, ToUsize};
 use crate::text::stream::Span;
 use std::cmp::Reverse;
 
-/// Words of one document that are words of the other, from the first to the last.
+/// A chain of equal runs of words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CopiedPart {
-    /// Words `start..end` of either side.
+    /// Words `start..end` of `a`, from the first to the last equal one.
     pub a: Span,
+    /// Words `start..end` of `b`.
     pub b: Span,
-    /// How many of them are the same.
+    /// The number of equal words.
     pub words: u32,
 }
 
 impl CopiedPart {
+    /// Whether both sides are equal word for word.
     pub fn is_exact(&self) -> bool {
         self.words == self.a.end - self.a.start && self.words == self.b.end - self.b.start
     }
 
+    /// Whether the other one makes this one redundant: see [`without_echoes`].
     fn is_echo_of(&self, other: &Self) -> bool {
         let (in_a, in_b) = (is_mostly_in(self.a, other.a), is_mostly_in(self.b, other.b));
         let is_much_longer = 4 * u64::from(other.words) > 5 * u64::from(self.words);
@@ -42,9 +45,9 @@ impl CopiedPart {
         }
     }
 
-    /// Appends a run that follows within `gap` words on both sides.
+    /// Appends a run that follows within `gap` words on both sides; returns whether it did.
     fn append(&mut self, mut run: WordRun, gap: u32) -> bool {
-        // Both "a b c" and "c d" are runs of "a b c c d" and "a b c d": the second c counts once.
+        // In "a b c c d" and "a b c d" both "a b c" and "c d" are runs: the second c counts once.
         let overlap = self
             .a
             .end
@@ -67,13 +70,16 @@ impl CopiedPart {
     }
 }
 
-/// So many of the chains before may go on: more start within a few words only in texts that repeat themselves.
+/// The number of earlier chains to extend: only texts that repeat themselves start more within a
+/// few words.
 const OPEN_CHAINS: usize = 16;
 
-/// Runs of at least `k` words, chained over small gaps, that make a passage together: by `a`, then `b`. For words `k` is also the longest gap, and `2·k` words are
-/// a passage; see [`AlignOptions::gap_tokens`] and [`AlignOptions::least_tokens`] for other tokens.
+/// The copied parts, sorted by `a`, then `b`: runs of at least `k` words, chained over small gaps.
+/// For words, `k` is also the longest gap, and `2·k` equal words are needed; for other tokens see
+/// [`AlignOptions::gap_tokens`] and [`AlignOptions::least_tokens`].
 ///
-/// Runs are looked for from both sides, so that all copies are found of what one document has once and the other several times.
+/// Runs are searched from both sides, so that all copies are found of text that one document has
+/// once and the other several times.
 pub(super) fn copies(
     a: &PreparedText,
     b: &PreparedText,
@@ -99,16 +105,18 @@ pub(super) fn copies(
     without_echoes(copies, (a.words.len(), b.words.len()))
 }
 
-/// So many more places of `b` are told of a stretch of `a`.
+/// The most further places of `b` to report for one span of `a`.
 const MAX_OTHERS: usize = 64;
 
-/// Leaves out what lies for the most part within another copy on both sides, and in `a` within a much longer one: a phrase of a long
-/// copy that `b` has elsewhere too. What `a` has in several places is told of each of them.
+/// Drops echoes: parts that lie mostly within another one on both sides, or within a much longer
+/// one in `a`, such as a phrase of a long copy that `b` also has elsewhere. Text that `a` has in
+/// several places is reported for each of them.
 fn without_echoes(mut copies: Vec<CopiedPart>, words: (usize, usize)) -> Vec<CopiedPart> {
     copies.sort_by_key(|copy| (Reverse(copy.words), copy.a.start, copy.b.start));
-    // What is kept, and of each how many others are of the same words of `a`.
+    // The kept parts, and for each the number of others with the same words of `a`.
     let (mut kept, mut others): (Vec<CopiedPart>, Vec<usize>) = Default::default();
-    // Of each word the longest copy that has it. What is mostly in another copy has its middle there.
+    // For each word: the longest part that has it. A part that lies mostly in another has its
+    // middle there.
     let (mut owners_a, mut owners_b) = (vec![None; words.0], vec![None; words.1]);
     for copy in copies {
         let owners = [owners_a[middle(copy.a)], owners_b[middle(copy.b)]];
@@ -142,7 +150,7 @@ fn middle(span: Span) -> usize {
     (span.start + (span.end - span.start) / 2).to_usize()
 }
 
-/// Whether more than half of a stretch is in another.
+/// Whether more than half of a span is in another.
 pub(super) fn is_mostly_in(span: Span, other: Span) -> bool {
     let common = span
         .end
@@ -151,14 +159,15 @@ pub(super) fn is_mostly_in(span: Span, other: Span) -> bool {
     2 * common > span.end - span.start
 }
 
-/// Where a copy stands in the texts, with the punctuation around it that both have: what touches its first and last word, and what else is on
-/// their lines if they are the first and last there. A full stop before the copy, of the sentence before, is not part of it; a bullet is.
+/// The spans of a copied part in the texts, with the punctuation around it that both have: what
+/// touches its first and last word, and the rest of their lines if no other word is there. The full
+/// stop of the previous sentence is not part of it; a bullet is.
 pub(super) fn bytes(a: &PreparedText, b: &PreparedText, copy: &CopiedPart) -> (Span, Span) {
     let (one, two) = (a.bytes_of(copy.a), b.bytes_of(copy.b));
-    let after = common(after(a, copy.a), after(b, copy.b), str::trim_end, |gap| {
+    let after = common_punctuation(after(a, copy.a), after(b, copy.b), str::trim_end, |gap| {
         gap.chars().collect()
     });
-    let before = common(
+    let before = common_punctuation(
         before(a, copy.a),
         before(b, copy.b),
         str::trim_start,
@@ -176,7 +185,8 @@ pub(super) fn bytes(a: &PreparedText, b: &PreparedText, copy: &CopiedPart) -> (S
     )
 }
 
-/// The text between some words and the next, and what of it is on the line of the last word, if no word follows there.
+/// The text between some words and the next one; and the part of it on the line of the last word,
+/// if no word follows on that line.
 fn after(document: &PreparedText, words: Span) -> (&str, Option<&str>) {
     let start = document.spans[words.end.to_usize() - 1].end;
     let next = document.spans.get(words.end.to_usize());
@@ -190,7 +200,8 @@ fn after(document: &PreparedText, words: Span) -> (&str, Option<&str>) {
     )
 }
 
-/// The text between some words and the one before, and what of it is on the line of the first word, if no word is before it there.
+/// The text between some words and the one before; and the part of it on the line of the first
+/// word, if no word precedes it on that line.
 fn before(document: &PreparedText, words: Span) -> (&str, Option<&str>) {
     let end = document.spans[words.start.to_usize()].start;
     let last = (words.start.to_usize())
@@ -208,8 +219,9 @@ fn before(document: &PreparedText, words: Span) -> (&str, Option<&str>) {
 
 type TextGap<'t> = (&'t str, Option<&'t str>);
 
-/// How many bytes of two gaps are common punctuation. `outwards` are a gap's characters, from the copy on.
-fn common(
+/// The number of bytes of punctuation that two gaps have in common_punctuation. `outwards`: the characters of a
+/// gap, starting next to the copied part.
+fn common_punctuation(
     one: TextGap<'_>,
     two: TextGap<'_>,
     trim: fn(&str) -> &str,

@@ -2,8 +2,8 @@
 
 use crate::{
     align::{
-        self, Passage, PassageCoverage, PreparedText, align, exclusions::ExclusionRules, in_chars,
-        to_document_offsets,
+        self, Passage, PassageCoverage, PreparedText, align, exclusions::ExclusionRules,
+        to_char_offsets, to_document_offsets,
     },
     base::error::{Error, Place, Problem, Result},
     blot,
@@ -139,7 +139,7 @@ impl PassageOptions {
     pub fn place(&self, passages: &mut [Passage], a: &PreparedText, b: &PreparedText) {
         to_document_offsets(passages, a, b);
         if self.in_chars {
-            in_chars(passages, a.plain().document(), b.plain().document());
+            to_char_offsets(passages, a.plain().document(), b.plain().document());
         }
     }
 
@@ -148,8 +148,8 @@ impl PassageOptions {
         let mut passages = align(a, b, &self.passages);
         passages.retain(|passage| passage.tokens >= self.min_match_words);
         let tallies = [
-            a.tally(passages.iter().map(|passage| passage.a)),
-            b.tally(passages.iter().map(|passage| passage.b)),
+            a.coverage(passages.iter().map(|passage| passage.a)),
+            b.coverage(passages.iter().map(|passage| passage.b)),
         ];
         SharedText {
             a_in_b: tallies[0].share(),

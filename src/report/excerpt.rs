@@ -297,7 +297,7 @@ mod tests {
             tallies: [
                 PassageCoverage {
                     words: 14,
-                    left_out: [0, 4, 0],
+                    excluded: [0, 4, 0],
                     matched: 5,
                 },
                 PassageCoverage::default(),

@@ -226,7 +226,7 @@ impl From<&PassageCoverage> for CountedWords {
     fn from(tally: &PassageCoverage) -> Self {
         Self {
             words: tally.words,
-            excluded: ExcludedWords(tally.left_out),
+            excluded: ExcludedWords(tally.excluded),
             counted: tally.counted(),
             matched: tally.matched,
             share: tally.share(),
@@ -700,7 +700,7 @@ mod tests {
     fn words_are_counted_by_reason() {
         let tally = PassageCoverage {
             words: 120,
-            left_out: [10, 0, 20],
+            excluded: [10, 0, 20],
             matched: 30,
         };
         assert_eq!(

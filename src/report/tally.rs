@@ -7,7 +7,7 @@ use crate::align::{PassageCoverage, exclusions::ExclusionReason};
 pub fn describe_tally(id: &str, tally: &PassageCoverage) -> Option<String> {
     let left_out = ExclusionReason::ALL
         .iter()
-        .zip(tally.left_out)
+        .zip(tally.excluded)
         .filter(|(_, words)| *words > 0);
     let parts: Vec<String> = left_out
         .map(|(reason, words)| format!("{words} {}", reason.place()))
@@ -30,7 +30,7 @@ mod tests {
     fn only_words_that_do_not_count_are_mentioned() {
         let tally = PassageCoverage {
             words: 120,
-            left_out: [10, 0, 20],
+            excluded: [10, 0, 20],
             matched: 30,
         };
         assert_eq!(

@@ -1,26 +1,29 @@
-//! Whose rows in a table may change when some contents do.
+//! Finds the contents whose table rows may change when other contents change.
 
 use super::{
     discovery::Discovery,
     join::{Join, JoinScratch},
-    pair_counts::{RecomputedPairs, long_blots},
+    pair_counts::{RecomputedPairs, blots_in_sets},
     scores::{Measure, Overlap, Score},
 };
 use crate::base::error::Result;
 use crate::base::num::{ToU32, ToU64, ToUsize};
 
 impl Discovery<'_> {
-    /// By content: whether its documents may have other rows than before, if the first `changed` contents are those that changed.
+    /// For each content: whether its documents may have other rows than before, if the first
+    /// `changed` contents are the changed ones.
     ///
-    /// No content is left out that has to be in; some may be in whose rows stay as they are: what is shared with a changed content in long sets is not
-    /// counted pair by pair, but taken for all that the content has in long sets of changed ones. `counted`: what changed contents share, if that is known.
+    /// No content is missing that must be included; some may be included whose rows stay the same,
+    /// because blots of long sets are not counted pair by pair: a content counts all its blots in
+    /// long sets that have a changed content. `counted`: the blots that changed contents share, if
+    /// they were counted before.
     pub fn affected(&self, changed: u32, counted: Option<&RecomputedPairs>) -> Result<Vec<bool>> {
         let first_long = self.first_long();
         let long = match counted {
-            Some(counted) => long_blots(&counted.long_sets, self.lists.contents()),
+            Some(counted) => blots_in_sets(&counted.long_sets, self.sets.contents()),
             None => self.long_blots_of(changed, first_long),
         };
-        let side = |content: u32| self.lists.side(self.lists.rank_of(content));
+        let size = |content: u32| self.sets.size(self.sets.rank_of(content));
         let reaches = |content: u32, other: u32, shared: u32| {
             let most = Overlap {
                 shared: shared.saturating_add(long[content.to_usize()]),
@@ -28,9 +31,9 @@ impl Discovery<'_> {
             };
             self.options
                 .measure
-                .can_reach(side(content), side(other), most)
+                .can_reach(size(content), size(other), most)
         };
-        let mut is_affected: Vec<bool> = (0..self.lists.contents().to_u32())
+        let mut is_affected: Vec<bool> = (0..self.sets.contents().to_u32())
             .map(|content| content < changed || reaches(content, content, 0))
             .collect();
         if let Some(counted) = counted {
@@ -41,7 +44,7 @@ impl Discovery<'_> {
             })?;
             return Ok(is_affected);
         }
-        // What either has of the other: more than is wanted, and found by what the changed one has.
+        // Containment accepts more pairs than needed, and finds them from the changed content.
         let either = Measure {
             score: Score::Containment,
             ..self.options.measure
@@ -74,26 +77,26 @@ impl Discovery<'_> {
         Ok(is_affected)
     }
 
-    /// Sets from this one on are long.
+    /// The first long set; all after it are long.
     fn first_long(&self) -> u32 {
-        let sets = self.lists.sets();
+        let sets = self.sets.sets();
         (0..sets)
-            .find(|&set| self.lists.members(set).len() > self.long_set)
+            .find(|&set| self.sets.members(set).len() > self.long_set)
             .unwrap_or(sets)
     }
 
-    /// Of each content, how many blots it has of long sets that have a changed content.
+    /// For each content: the number of its blots in long sets that have a changed content.
     fn long_blots_of(&self, changed: u32, first_long: u32) -> Vec<u32> {
-        let mut blots = vec![0_u32; self.lists.contents()];
-        for set in first_long..self.lists.sets() {
-            let members = self.lists.members(set);
+        let mut blots = vec![0_u32; self.sets.contents()];
+        for set in first_long..self.sets.sets() {
+            let members = self.sets.members(set);
             if members
                 .iter()
-                .any(|&rank| self.lists.content_of_rank(rank) < changed)
+                .any(|&rank| self.sets.content_of_rank(rank) < changed)
             {
                 for &rank in members {
-                    let blots = &mut blots[self.lists.content_of_rank(rank).to_usize()];
-                    *blots = blots.saturating_add(self.lists.weight(set));
+                    let blots = &mut blots[self.sets.content_of_rank(rank).to_usize()];
+                    *blots = blots.saturating_add(self.sets.weight(set));
                 }
             }
         }
@@ -102,7 +105,7 @@ impl Discovery<'_> {
 }
 
 impl Join<'_> {
-    /// Calls `each` with every partner that may count, and what it shares in short sets.
+    /// Calls `each` with every partner that may count, and the blots it shares in short sets.
     fn for_each_short(
         &self,
         scratch: &mut JoinScratch,
@@ -111,14 +114,14 @@ impl Join<'_> {
         mut each: impl FnMut(u32, u32),
     ) {
         scratch.prepare(self);
-        let rank = self.lists.rank_of(content);
-        let sets = self.forward.of(rank);
+        let rank = self.ranked.rank_of(content);
+        let sets = self.content_sets.of(rank);
         self.count(
             scratch,
             rank,
             sets,
             sets.partition_point(|&set| set < first_long),
         );
-        scratch.drain(|other, shared| each(self.lists.content_of_rank(other), shared));
+        scratch.drain_candidates(|other, shared| each(self.ranked.content_of_rank(other), shared));
     }
 }

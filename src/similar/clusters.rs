@@ -93,7 +93,7 @@ pub fn clusters(
 /// Where one member of a set is a pair of each other by this set alone, the set hangs together as a whole: it is joined in as many steps as it has members,
 /// and left out when pairs are looked for, as two contents that share it are in one group already. So a sentence that all documents share takes no pairs.
 fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<u32>>> {
-    let lists = &discovery.lists;
+    let lists = &discovery.sets;
     let mut groups = UnionFind::new(lists.contents());
     let is_joined: Vec<bool> = (0..lists.sets())
         .map(|set| joins_all(discovery, set))
@@ -144,7 +144,7 @@ fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<u32>>> {
 
 /// Whether the smallest content of a set is a pair of each other one by what they share in this set alone: if it is one of the largest, it is one of all.
 fn joins_all(discovery: &Discovery<'_>, set: u32) -> bool {
-    let lists = &discovery.lists;
+    let lists = &discovery.sets;
     let overlap = Overlap {
         shared: lists.weight(set),
         rarity: lists.rarity(set),
@@ -154,7 +154,7 @@ fn joins_all(discovery: &Discovery<'_>, set: u32) -> bool {
             discovery
                 .options
                 .measure
-                .accepts(lists.side(*smallest), lists.side(*largest), overlap)
+                .accepts(lists.size(*smallest), lists.size(*largest), overlap)
         }
         _ => false,
     }
@@ -233,7 +233,7 @@ impl ClusterTracer<'_, '_> {
                 let (duplicate_of, how) = reached
                     .get(&content)
                     .copied()
-                    .unwrap_or_else(|| (kept, self.join.itself(content)));
+                    .unwrap_or_else(|| (kept, self.join.self_neighbour(content)));
                 ClusterDuplicate {
                     document,
                     duplicate_of,
@@ -251,7 +251,7 @@ impl ClusterTracer<'_, '_> {
     /// For each content of a group the document that it was reached from, and what it shares with it.
     fn reach(&mut self, group: &[u32], kept: u32) -> HashMap<u32, (u32, Neighbour)> {
         let centre = self.view.content_of(DocNo::new(kept)).get();
-        let mut reached = HashMap::from([(centre, (kept, self.join.itself(centre)))]);
+        let mut reached = HashMap::from([(centre, (kept, self.join.self_neighbour(centre)))]);
         let (mut border, mut from) = (vec![centre], HashMap::from([(centre, kept)]));
         while reached.len() < group.len() && !border.is_empty() {
             let mut found: HashMap<u32, (u32, Neighbour)> = HashMap::new();

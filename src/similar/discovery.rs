@@ -1,4 +1,4 @@
-//! Neighbours of many contents: on many threads, in a fixed order, within bounded memory.
+//! Finds the neighbours of many contents: on many threads, in a fixed order, within bounded memory.
 
 use super::{
     join::{Join, JoinScratch, Neighbour},
@@ -23,51 +23,60 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+/// How to find similar documents.
 #[derive(Debug, Clone, Copy)]
 pub struct DiscoveryOptions {
+    /// The score and its threshold.
     pub measure: Measure,
-    /// Blots of more documents do not count; `u64::MAX` for no such limit.
+    /// Blots of more documents are ignored; `u64::MAX` for no limit.
     pub max_df: u64,
-    /// How many threads, and how much memory to aim at besides the sets and what a view takes.
+    /// Threads, and the memory to aim at besides the sets and the view.
     pub limits: Limits,
 }
 
-/// An index made ready to find what is alike in it.
+/// An index, prepared to find similar documents in it.
 pub struct Discovery<'v> {
+    /// The documents and contents of the index.
     pub view: &'v View<'v>,
-    pub lists: RankedSets,
+    /// Its sets, in the order in which they are worth visiting.
+    pub sets: RankedSets,
+    /// How to find similar documents.
     pub options: DiscoveryOptions,
-    /// Which pairs are wanted. Neighbours are not asked: who makes pairs of them must.
+    /// The pairs to report. Neighbours ignore it: the code that makes pairs of them must apply it.
     pub pair_filter: PairFilter,
-    /// Sets of more members are not walked where only the best partners are wanted.
+    /// Sets of more members are long: they are not walked when only the best partners are wanted.
     pub long_set: usize,
-    /// What was counted elsewhere, if that is what it is made of: then the lists have the long sets only.
-    counted: Option<PairCounts>,
+    /// The pair counts, if they were counted elsewhere; then `sets` holds the long sets only.
+    pair_counts: Option<PairCounts>,
 }
 
-/// Items that a thread takes at a time.
+/// The number of items that a thread takes at a time.
 const CHUNK: usize = 16;
-/// Results that wait for their turn take no more: what is written while the caches still hold it costs a third less.
+/// The most bytes of results that wait for their turn: writing results that are still cached costs
+/// a third less.
 const MOST_WAITING_BYTES: u64 = 4 << 20;
-/// Each lot reads all sets. However little memory is asked for, a lot has one part in so many of what the sets take anyway.
+/// Each lot reads all sets. However little memory is allowed, a lot takes at least this fraction of
+/// the memory of the sets.
 const MOST_LOTS: u64 = 64;
 
 impl<'v> Discovery<'v> {
+    /// Prepares an index.
     pub fn new(view: &'v View<'v>, options: DiscoveryOptions) -> Result<Self> {
         let sets = view.sets(options.limits.threads)?;
-        let lists = RankedSets::new(view, &sets, &options.measure, options.max_df);
+        let sets = RankedSets::new(view, &sets, &options.measure, options.max_df);
         Ok(Self {
             view,
-            lists,
+            sets,
             options,
             pair_filter: PairFilter::default(),
             long_set: LONG_SET_MEMBERS,
-            counted: None,
+            pair_counts: None,
         })
     }
 
-    /// Some blots do not count, neither as shared nor as blots of a document.
-    pub fn without(
+    /// Prepares an index, ignoring some blots: they count neither as shared nor as blots of a
+    /// document.
+    pub fn excluding(
         left_out: &LeftOut<'_>,
         view: &'v View<'v>,
         options: DiscoveryOptions,
@@ -76,37 +85,43 @@ impl<'v> Discovery<'v> {
             return Self::new(view, options);
         }
         let (sets, of) = view.sets_without(left_out, options.limits.threads)?;
-        let lists = RankedSets::with_less(view, &sets, &options.measure, options.max_df, &of);
+        let sets =
+            RankedSets::with_ignored_blots(view, &sets, &options.measure, options.max_df, &of);
         Ok(Self {
             view,
-            lists,
+            sets,
             options,
             pair_filter: PairFilter::default(),
             long_set: LONG_SET_MEMBERS,
-            counted: None,
+            pair_counts: None,
         })
     }
 
-    /// What is alike by counts that were made elsewhere. It finds the best neighbours of documents, and nothing else.
-    pub fn counted(view: &'v View<'v>, options: DiscoveryOptions, counted: PairCounts) -> Self {
-        let lists = RankedSets::with_less(
+    /// Prepares an index with pair counts that were made elsewhere. It only finds the best
+    /// neighbours of documents.
+    pub fn from_pair_counts(
+        view: &'v View<'v>,
+        options: DiscoveryOptions,
+        pair_counts: PairCounts,
+    ) -> Self {
+        let sets = RankedSets::with_ignored_blots(
             view,
-            &counted.long_sets,
+            &pair_counts.long_sets,
             &options.measure,
             u64::MAX,
-            &counted.less,
+            &pair_counts.ignored_blots,
         );
         Self {
             view,
-            lists,
+            sets,
             options,
             pair_filter: PairFilter::default(),
             long_set: 0,
-            counted: Some(counted),
+            pair_counts: Some(pair_counts),
         }
     }
 
-    /// The same, where only some pairs are wanted.
+    /// Reports only the pairs that a filter allows.
     pub fn with_pair_filter(self, pair_filter: PairFilter) -> Self {
         Self {
             pair_filter,
@@ -114,7 +129,8 @@ impl<'v> Discovery<'v> {
         }
     }
 
-    /// Calls `work` with every document and its neighbours; `sink` gets what was made of each few of them, in the order of documents.
+    /// Calls `work` with every document and its neighbours. `sink` receives the results of each
+    /// chunk of documents, in document order.
     pub fn for_each_document<R: Default + Send>(
         &self,
         work: impl Fn(usize, &Arc<[Neighbour]>, &mut R) + Sync,
@@ -131,7 +147,8 @@ impl<'v> Discovery<'v> {
         )
     }
 
-    /// The same with some documents only, given in rising order. If there are orders, only neighbours that can be among the first ones in one of them.
+    /// As [`Discovery::for_each_document`], for these documents only, which ascend. If there are
+    /// orders, passes only the neighbours that can be among the first ones in one of them.
     pub fn for_each_listed<R: Default + Send>(
         &self,
         documents: &[usize],
@@ -150,7 +167,8 @@ impl<'v> Discovery<'v> {
         )
     }
 
-    /// Calls `work` with every document and the neighbours that its first `count` rows in a table are of, and maybe more.
+    /// Calls `work` with every document and the neighbours of its first `count` table rows, and
+    /// maybe more.
     pub fn for_each_best<R: Default + Send>(
         &self,
         count: usize,
@@ -168,18 +186,20 @@ impl<'v> Discovery<'v> {
         )
     }
 
-    /// The order of contents in a table of `count` rows a document. None where some pairs are not wanted: the first rows may then be anywhere.
+    /// The order of contents in a table of `count` rows per document. Empty if a filter excludes
+    /// pairs: then the first rows may be anywhere.
     pub fn orders(&self, count: usize) -> Vec<LongSets> {
         if !self.pair_filter.is_empty() {
             return Vec::new();
         }
-        vec![self.order(count, (0..self.lists.contents().to_u32()).collect())]
+        vec![self.order(count, (0..self.sets.contents().to_u32()).collect())]
     }
 
-    /// As [`Discovery::orders`], where only these contents are partners, and ties are broken in their order.
+    /// As [`Discovery::orders`], where only these contents are partners, and their order breaks
+    /// ties.
     pub fn order(&self, count: usize, contents: Vec<u32>) -> LongSets {
         LongSets::new(
-            &self.lists,
+            &self.sets,
             self.long_set,
             contents,
             count,
@@ -196,17 +216,17 @@ impl<'v> Discovery<'v> {
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
-        let kept = NeighbourCache::new(self.options.limits.memory_bytes / 8);
+        let cache = NeighbourCache::new(self.options.limits.memory_bytes / 8);
         let find_neighbours = |join: &Join<'_>, scratch: &mut JoinScratch, content: u32| match (
             orders,
-            &self.counted,
+            &self.pair_counts,
         ) {
             ([], None) => neighbours(join, scratch, content),
             (_, None) => join.best_neighbours(scratch, content, &ShortSetPartners::Joined, orders),
-            (_, Some(counted)) => join.best_neighbours(
+            (_, Some(pair_counts)) => join.best_neighbours(
                 scratch,
                 content,
-                &ShortSetPartners::Counted(counted),
+                &ShortSetPartners::Counted(pair_counts),
                 orders,
             ),
         };
@@ -221,28 +241,29 @@ impl<'v> Discovery<'v> {
             let document = document_at(item);
             let content = self.view.content_of(DocNo::from_index(document));
             let documents = self.view.documents_of(content);
-            let neighbours = kept
+            let neighbours = cache
                 .take(content.get())
                 .unwrap_or_else(|| find_neighbours(join, scratch, content.get()));
             if documents
                 .last()
                 .is_some_and(|&last| last.index() > document)
             {
-                kept.put(content.get(), &neighbours);
+                cache.put(content.get(), &neighbours);
             }
             work(document, &neighbours, out);
         };
         self.in_lots(count, content_of, find, weigh, sink)
     }
 
-    /// Calls `work` with every content and its neighbours, as [`Discovery::for_each_document`] does with documents.
+    /// Calls `work` with every content and its neighbours, as [`Discovery::for_each_document`] does
+    /// with documents.
     pub fn for_each_content<R: Default + Send>(
         &self,
         work: impl Fn(u32, &[Neighbour], &mut R) + Sync,
         weigh: impl Fn(&R) -> u64 + Sync,
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<()> {
-        let itself = |content: usize, each: &mut dyn FnMut(u32)| each(content.to_u32());
+        let own_content = |content: usize, each: &mut dyn FnMut(u32)| each(content.to_u32());
         let find = |join: &Join<'_>, scratch: &mut JoinScratch, content: usize, out: &mut R| {
             work(
                 content.to_u32(),
@@ -250,10 +271,11 @@ impl<'v> Discovery<'v> {
                 out,
             );
         };
-        self.in_lots(self.lists.contents(), itself, find, weigh, sink)
+        self.in_lots(self.sets.contents(), own_content, find, weigh, sink)
     }
 
-    /// Works on items `0..count` in parallel. Each may ask for the neighbours of its contents: those of a lot of items have their lists in memory at a time.
+    /// Works on items `0..count` in parallel, lot by lot. Each item may ask for the neighbours of
+    /// its contents; the sets of the contents of one lot are in memory at a time.
     pub(super) fn in_lots<R: Default + Send>(
         &self,
         count: usize,
@@ -268,11 +290,11 @@ impl<'v> Discovery<'v> {
         } = self.options.limits;
         let mut next = 0;
         while next < count {
-            let (lot, forward) = self.next_lot(next..count, &contents_of);
+            let (lot, content_sets) = self.next_lot(next..count, &contents_of);
             next = lot.end;
             let join = Join {
-                lists: &self.lists,
-                forward: &forward,
+                ranked: &self.sets,
+                content_sets: &content_sets,
                 measure: &self.options.measure,
             };
             let worker = || {
@@ -306,23 +328,23 @@ impl<'v> Discovery<'v> {
         Ok(())
     }
 
-    /// As many items as there is memory for the lists of their contents, and these lists. At least one.
+    /// The next lot: as many items as memory allows for the sets of their contents, at least one;
+    /// and these sets.
     fn next_lot(
         &self,
         items: Range<usize>,
         contents_of: &impl Fn(usize, &mut dyn FnMut(u32)),
     ) -> (Range<usize>, ContentSets) {
         let limit =
-            (self.options.limits.memory_bytes / 4 / 4).max(self.lists.members_count() / MOST_LOTS);
-        let (mut is_wanted, mut sum, mut end) =
-            (vec![false; self.lists.contents()], 0, items.start);
+            (self.options.limits.memory_bytes / 4 / 4).max(self.sets.members_count() / MOST_LOTS);
+        let (mut is_wanted, mut sum, mut end) = (vec![false; self.sets.contents()], 0, items.start);
         let mut added = Vec::new();
         for item in items.clone() {
             added.clear();
             contents_of(item, &mut |content| {
-                let rank = self.lists.rank_of(content);
+                let rank = self.sets.rank_of(content);
                 if !std::mem::replace(&mut is_wanted[rank.to_usize()], true) {
-                    sum += u64::from(self.lists.set_count(rank));
+                    sum += u64::from(self.sets.set_count(rank));
                     added.push(rank);
                 }
             });
@@ -336,7 +358,7 @@ impl<'v> Discovery<'v> {
         }
         (
             items.start..end,
-            self.lists.forward(|rank| is_wanted[rank.to_usize()]),
+            self.sets.content_sets(|rank| is_wanted[rank.to_usize()]),
         )
     }
 }
@@ -347,13 +369,14 @@ fn neighbours(join: &Join<'_>, scratch: &mut JoinScratch, content: u32) -> Arc<[
     found.into()
 }
 
-/// Neighbours of contents that have more documents to come. What does not fit is found again.
+/// Neighbours of contents that have more documents to come. Those that do not fit are found again.
 struct NeighbourCache {
     bytes_limit: u64,
-    kept: Mutex<CachedNeighbours>,
+    cache: Mutex<CachedNeighbours>,
 }
 
 #[derive(Default)]
+/// The neighbours of each content, and their size.
 struct CachedNeighbours {
     bytes: u64,
     neighbours: HashMap<u32, Arc<[Neighbour]>>,
@@ -363,27 +386,27 @@ impl NeighbourCache {
     fn new(bytes_limit: u64) -> Self {
         Self {
             bytes_limit,
-            kept: Mutex::default(),
+            cache: Mutex::default(),
         }
     }
 
     fn take(&self, content: u32) -> Option<Arc<[Neighbour]>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.neighbours.remove(&content)?;
-        kept.bytes -= size_of_val(&found[..]).to_u64();
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = cache.neighbours.remove(&content)?;
+        cache.bytes -= size_of_val(&found[..]).to_u64();
         Some(found)
     }
 
     fn put(&self, content: u32, neighbours: &Arc<[Neighbour]>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = size_of_val(&neighbours[..]).to_u64();
-        if kept.bytes + bytes <= self.bytes_limit
-            && kept
+        if cache.bytes + bytes <= self.bytes_limit
+            && cache
                 .neighbours
                 .insert(content, neighbours.clone())
                 .is_none()
         {
-            kept.bytes += bytes;
+            cache.bytes += bytes;
         }
     }
 }

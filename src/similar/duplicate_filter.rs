@@ -64,7 +64,7 @@ impl<'l> DuplicateFilter<'l> {
         Self {
             lists,
             measure,
-            forward: lists.forward(|_| true),
+            forward: lists.content_sets(|_| true),
             staying: vec![0; lists.members_count().to_usize()],
             counts: vec![0; starts.len()],
             starts,
@@ -82,7 +82,7 @@ impl<'l> DuplicateFilter<'l> {
         if let Some(of) = self.stays[content.to_usize()] {
             return DuplicateDecision::ExactDuplicate {
                 of,
-                shared: self.lists.side(rank).blots,
+                shared: self.lists.size(rank).blots,
             };
         }
         let verdict = self.nearest(rank);
@@ -107,18 +107,18 @@ impl<'l> DuplicateFilter<'l> {
     /// Finds the document that stays and has most of this one, if it is enough.
     fn nearest(&mut self, rank: u32) -> DuplicateDecision {
         let forward = std::mem::take(&mut self.forward);
-        let verdict = self.nearest_in(self.lists.side(rank), forward.of(rank));
+        let verdict = self.nearest_in(self.lists.size(rank), forward.of(rank));
         self.forward = forward;
         verdict
     }
 
-    fn nearest_in(&mut self, side: DocumentSize, sets: &[u32]) -> DuplicateDecision {
+    fn nearest_in(&mut self, size: DocumentSize, sets: &[u32]) -> DuplicateDecision {
         let mut left: u32 = sets
             .iter()
             .fold(0, |sum, &set| sum.saturating_add(self.lists.weight(set)));
         let mut candidates = std::mem::take(&mut self.candidates);
         for &set in sets {
-            let can_begin = self.can_be_enough(side, left);
+            let can_begin = self.can_be_enough(size, left);
             if !can_begin && candidates.is_empty() {
                 break;
             }
@@ -132,11 +132,11 @@ impl<'l> DuplicateFilter<'l> {
                 self.work += count_on(staying, weight, &mut self.shared, &candidates);
             }
             left -= weight.min(left);
-            if !can_begin || !self.can_be_enough(side, left) {
-                self.drop_hopeless(side, left, &mut candidates);
+            if !can_begin || !self.can_be_enough(size, left) {
+                self.drop_hopeless(size, left, &mut candidates);
             }
         }
-        let verdict = self.best(side, &candidates);
+        let verdict = self.best(size, &candidates);
         candidates
             .drain(..)
             .for_each(|number| self.shared[number.to_usize()] = 0);
@@ -145,14 +145,14 @@ impl<'l> DuplicateFilter<'l> {
     }
 
     /// Whether any document can have enough of this one with so much in common: both measures are at most the share of this one.
-    fn can_be_enough(&self, side: DocumentSize, shared: u32) -> bool {
+    fn can_be_enough(&self, size: DocumentSize, shared: u32) -> bool {
         let of_itself = Measure {
             score: Score::Inclusion,
             ..self.measure
         };
         of_itself.accepts(
-            side,
-            side,
+            size,
+            size,
             Overlap {
                 shared,
                 rarity: 0.0,
@@ -160,15 +160,15 @@ impl<'l> DuplicateFilter<'l> {
         )
     }
 
-    fn drop_hopeless(&mut self, side: DocumentSize, left: u32, candidates: &mut Vec<u32>) {
+    fn drop_hopeless(&mut self, size: DocumentSize, left: u32, candidates: &mut Vec<u32>) {
         candidates.retain(|&number| {
             let (other, have) = (
-                self.lists.side(self.ranks[number.to_usize()]),
+                self.lists.size(self.ranks[number.to_usize()]),
                 &mut self.shared[number.to_usize()],
             );
             let most = have.saturating_add(left).min(other.blots);
             let is_kept = self.measure.accepts(
-                side,
+                size,
                 other,
                 Overlap {
                     shared: most,
@@ -182,14 +182,14 @@ impl<'l> DuplicateFilter<'l> {
         });
     }
 
-    fn best(&self, side: DocumentSize, candidates: &[u32]) -> DuplicateDecision {
+    fn best(&self, size: DocumentSize, candidates: &[u32]) -> DuplicateDecision {
         let is_enough = |&&number: &&u32| {
             let (other, shared) = (
-                self.lists.side(self.ranks[number.to_usize()]),
+                self.lists.size(self.ranks[number.to_usize()]),
                 self.shared[number.to_usize()],
             );
             self.measure.accepts(
-                side,
+                size,
                 other,
                 Overlap {
                     shared,
@@ -206,7 +206,7 @@ impl<'l> DuplicateFilter<'l> {
             DuplicateDecision::NearDuplicate {
                 of,
                 shared,
-                share: f64::from(shared) / f64::from(side.blots),
+                share: f64::from(shared) / f64::from(size.blots),
             }
         })
     }

@@ -21,6 +21,7 @@ use crate::{
         posting::{BUCKETS, Times, WordLists},
     },
 };
+use rayon::prelude::*;
 use std::{collections::BTreeMap, ops::Range};
 
 /// What `p_stop` is a share of.
@@ -75,58 +76,73 @@ pub struct Gdic<W> {
     vocabulary: Vec<u32>,
 }
 
-/// What the words of a bucket tell.
-#[derive(Default)]
-struct PairCounts {
-    /// How many words have how many documents.
+/// What is known about the words of some buckets.
+struct WordStatistics {
+    /// For each number of documents: how many words have it.
     words: BTreeMap<u64, u64>,
+    /// The number of distinct words of each content.
     vocabulary: Vec<u32>,
 }
 
-impl<W: WordLists> Gdic<W> {
+impl WordStatistics {
+    fn new(contents: usize) -> Self {
+        Self {
+            words: BTreeMap::new(),
+            vocabulary: vec![0; contents],
+        }
+    }
+
+    /// Reads the words of all buckets, on `threads` threads. Of several errors returns the first.
+    fn read<W: WordLists + Sync>(words: &W, copies: &[u32], threads: usize) -> Result<Self> {
+        let empty = || Ok(Self::new(copies.len()));
+        let add = |sum: Result<Self>, bucket| sum?.with_bucket(words, bucket, copies);
+        let merge = |one: Result<Self>, two: Result<Self>| Ok(one?.merge(two?));
+        parallel::pool(threads).install(|| {
+            (0..BUCKETS)
+                .into_par_iter()
+                .fold(empty, add)
+                .reduce(empty, merge)
+        })
+    }
+
+    fn with_bucket<W: WordLists>(
+        mut self,
+        words: &W,
+        bucket: usize,
+        copies: &[u32],
+    ) -> Result<Self> {
+        words.for_each_in(bucket, &mut |_, list| {
+            *self.words.entry(documents_of(list, copies)).or_default() += 1;
+            for of in list {
+                self.vocabulary[of.place.to_usize()] += 1;
+            }
+            Ok(())
+        })?;
+        Ok(self)
+    }
+
+    fn merge(mut self, other: Self) -> Self {
+        for (documents, words) in other.words {
+            *self.words.entry(documents).or_default() += words;
+        }
+        for (sum, more) in self.vocabulary.iter_mut().zip(other.vocabulary) {
+            *sum += more;
+        }
+        self
+    }
+}
+
+impl<W: WordLists + Sync> Gdic<W> {
     /// Reads all words once.
     pub fn new(words: W, copies: Vec<u32>, options: GdicOptions, threads: usize) -> Result<Self> {
-        let contents = copies.len();
-        let count = |bucket: usize| -> Result<PairCounts> {
-            let mut counted = PairCounts {
-                vocabulary: vec![0; contents],
-                ..PairCounts::default()
-            };
-            words.for_each_in(bucket, &mut |_, list| {
-                *counted
-                    .words
-                    .entry(documents_of(list, &copies))
-                    .or_default() += 1;
-                list.iter()
-                    .for_each(|of| counted.vocabulary[of.place.to_usize()] += 1);
-                Ok(())
-            })?;
-            Ok(counted)
-        };
-        let mut all = PairCounts {
-            vocabulary: vec![0; contents],
-            ..PairCounts::default()
-        };
-        for_each_bucket(threads, count, |counted| {
-            counted
-                .words
-                .into_iter()
-                .for_each(|(documents, words)| *all.words.entry(documents).or_default() += words);
-            all.vocabulary
-                .iter_mut()
-                .zip(counted.vocabulary)
-                .for_each(|(sum, more)| *sum += more);
-        })?;
-        let most_documents = options.most_documents(
-            copies.iter().map(|&copies| u64::from(copies)).sum(),
-            &all.words,
-        );
+        let statistics = WordStatistics::read(&words, &copies, threads)?;
+        let documents = copies.iter().map(|&copies| u64::from(copies)).sum();
         Ok(Self {
             words,
             options,
-            most_documents,
+            most_documents: options.most_documents(documents, &statistics.words),
             copies,
-            vocabulary: all.vocabulary,
+            vocabulary: statistics.vocabulary,
         })
     }
 
@@ -174,20 +190,6 @@ fn documents_of(list: &[Times], copies: &[u32]) -> u64 {
     list.iter()
         .map(|of| u64::from(copies[of.place.to_usize()]))
         .sum()
-}
-
-/// The words of each bucket, on many threads, in any order that is always the same.
-fn for_each_bucket<T: Send>(
-    threads: usize,
-    of_bucket: impl Fn(usize) -> Result<T> + Sync,
-    mut each: impl FnMut(T),
-) -> Result<()> {
-    parallel::ordered_items(
-        threads,
-        0..BUCKETS,
-        || &of_bucket,
-        |found: Result<T>| found.map(&mut each),
-    )
 }
 
 impl GdicOptions {

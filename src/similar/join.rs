@@ -1,9 +1,11 @@
-//! The neighbours of a content: all others that score at least the threshold, exactly.
+//! Finds the neighbours of a content: all others that score at least the threshold, exactly.
 //!
-//! The sets of the content are taken rarest first. A partner that is met for the first time can share no more than what is left of the content, so it
-//! is begun only if that would do; the contents for which it does are a range at the beginning of the set. In what is left of a set only partners
-//! that were begun before are counted on, by walking it or by looking each of them up, whichever is cheaper; those that
-//! cannot reach the threshold any more are dropped first. A long set comes late, when little is left to share: it costs a step, not its length.
+//! The sets of the content are visited rarest first. A partner seen for the first time can share at
+//! most the blots of the remaining sets, so it becomes a candidate only if they suffice. As members
+//! are sorted by size, the partners for which they suffice are a range at the start of the set. In
+//! the rest of the set only existing candidates are counted, by walking it or by looking each of
+//! them up, whichever is cheaper, after dropping candidates that can no longer reach the threshold.
+//! A long set comes late, when little is remaining to share: it costs one step, not its length.
 
 use super::{
     ranked_sets::{ContentSets, RankedSets},
@@ -14,37 +16,42 @@ use crate::base::num::{ToU64, ToUsize};
 /// A content that scores at least the threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Neighbour {
+    /// The content.
     pub content: u32,
+    /// The number of shared blots.
     pub shared: u32,
+    /// The score.
     pub score: f64,
 }
 
 /// Finds neighbours.
 #[derive(Clone, Copy)]
 pub struct Join<'l> {
-    pub lists: &'l RankedSets,
-    /// Must hold every content that is asked for.
-    pub forward: &'l ContentSets,
+    /// All sets.
+    pub ranked: &'l RankedSets,
+    /// The sets of each content; must include every content that is asked for.
+    pub content_sets: &'l ContentSets,
+    /// The score and its threshold.
     pub measure: &'l Measure,
 }
 
-/// What a thread works with: four bytes a content, twelve for s4.
+/// The buffers of a thread: four bytes per content, twelve if the score needs rarity.
 #[derive(Default)]
 pub struct JoinScratch {
     shared: Vec<u32>,
     rarity: Vec<f64>,
     candidates: Vec<u32>,
-    /// What is left to share from each set on.
-    pub(super) left: Vec<Overlap>,
-    /// Members of sets that were looked at: what the time goes into.
+    /// For each set: the overlap that this set and all after it can add.
+    pub(super) remaining: Vec<Overlap>,
+    /// The number of visited members of sets: where the time goes.
     pub work: u64,
 }
 
 impl JoinScratch {
     pub(super) fn prepare(&mut self, join: &Join<'_>) {
-        self.shared.resize(join.lists.contents(), 0);
+        self.shared.resize(join.ranked.contents(), 0);
         if join.measure.score.needs_rarity() {
-            self.rarity.resize(join.lists.contents(), 0.0);
+            self.rarity.resize(join.ranked.contents(), 0.0);
         }
     }
 
@@ -59,7 +66,7 @@ impl JoinScratch {
         }
     }
 
-    fn forget(&mut self, rank: u32) {
+    fn clear(&mut self, rank: u32) {
         self.shared[rank.to_usize()] = 0;
         if let Some(rarity) = self.rarity.get_mut(rank.to_usize()) {
             *rarity = 0.0;
@@ -74,18 +81,18 @@ impl JoinScratch {
         }
     }
 
-    /// Calls `each` with every candidate and what it shares, and forgets it.
-    pub(super) fn drain(&mut self, mut each: impl FnMut(u32, u32)) {
+    /// Calls `each` with every candidate and the blots it shares, and clears it.
+    pub(super) fn drain_candidates(&mut self, mut each: impl FnMut(u32, u32)) {
         let mut candidates = std::mem::take(&mut self.candidates);
         for rank in candidates.drain(..) {
             each(rank, self.shared[rank.to_usize()]);
-            self.forget(rank);
+            self.clear(rank);
         }
         self.candidates = candidates;
     }
 
-    /// Whether no other content was met.
-    pub(super) fn has_none_but(&self, rank: u32) -> bool {
+    /// Whether no other content is a candidate.
+    pub(super) fn has_no_candidate_but(&self, rank: u32) -> bool {
         self.candidates.iter().all(|&candidate| candidate == rank)
     }
 
@@ -93,12 +100,12 @@ impl JoinScratch {
         !self.candidates.is_empty()
     }
 
-    /// Whether it was not met, or was dropped.
-    pub(super) fn is_unseen(&self, rank: u32) -> bool {
+    /// Whether it is no candidate.
+    pub(super) fn is_no_candidate(&self, rank: u32) -> bool {
         self.shared[rank.to_usize()] == 0
     }
 
-    /// The number of blots that `count` candidates share, or more; 0 if there are fewer.
+    /// The number of blots that at least `count` candidates share; 0 if there are fewer candidates.
     pub(super) fn nth_shared(&self, count: usize) -> u32 {
         if count == 0 || self.candidates.len() < count {
             return 0;
@@ -113,13 +120,13 @@ impl JoinScratch {
             .1
     }
 
-    /// Drops the candidates of which `is_kept` is false, given what they share so far.
+    /// Keeps the candidates for which `is_kept` is true, given the blots they share so far.
     pub(super) fn retain(&mut self, is_kept: impl Fn(u32) -> bool) {
         let mut candidates = std::mem::take(&mut self.candidates);
         candidates.retain(|&rank| {
             let is_kept = is_kept(self.shared[rank.to_usize()]);
             if !is_kept {
-                self.forget(rank);
+                self.clear(rank);
             }
             is_kept
         });
@@ -128,12 +135,13 @@ impl JoinScratch {
 }
 
 impl Join<'_> {
-    /// Replaces `out` by the neighbours of a content, by rising number; itself among them if it has several documents.
+    /// Replaces `out` by the neighbours of a content, sorted by number. The content self_neighbour is one
+    /// if it has several documents.
     pub fn neighbours(&self, scratch: &mut JoinScratch, content: u32, out: &mut Vec<Neighbour>) {
         self.neighbours_in(scratch, content, |_| true, out);
     }
 
-    /// The same by some sets alone.
+    /// As [`Join::neighbours`], by some sets alone.
     pub(super) fn neighbours_in(
         &self,
         scratch: &mut JoinScratch,
@@ -143,8 +151,8 @@ impl Join<'_> {
     ) {
         out.clear();
         scratch.prepare(self);
-        let rank = self.lists.rank_of(content);
-        let all = self.forward.of(rank);
+        let rank = self.ranked.rank_of(content);
+        let all = self.content_sets.of(rank);
         let used: Vec<u32>;
         let sets = if all.iter().all(|&set| is_used(set)) {
             all
@@ -156,8 +164,8 @@ impl Join<'_> {
         self.accept_candidates(scratch, rank, out);
     }
 
-    /// Makes a content a candidate that shares this number of blots.
-    pub(super) fn begin(&self, scratch: &mut JoinScratch, rank: u32, shared: u32) {
+    /// Adds shared blots to a content, which becomes a candidate.
+    pub(super) fn add_candidate(&self, scratch: &mut JoinScratch, rank: u32, shared: u32) {
         if scratch.shared[rank.to_usize()] == 0 {
             scratch.candidates.push(rank);
         }
@@ -170,7 +178,8 @@ impl Join<'_> {
         );
     }
 
-    /// Adds the candidates that count to `out`, which is then sorted by content, and the content itself if it has several documents; forgets all of them.
+    /// Adds the accepted candidates to `out`, and the content self_neighbour if it has several documents;
+    /// sorts `out` by content and clears all candidates.
     pub(super) fn accept_candidates(
         &self,
         scratch: &mut JoinScratch,
@@ -182,116 +191,124 @@ impl Join<'_> {
             if other != rank {
                 self.accept(rank, other, scratch.overlap(other), out);
             }
-            scratch.forget(other);
+            scratch.clear(other);
         }
         scratch.candidates = candidates;
-        if self.lists.copies(rank) > 1 {
-            self.accept(rank, rank, self.overlap_with_itself(rank), out);
+        if self.ranked.copies(rank) > 1 {
+            self.accept(rank, rank, self.self_overlap(rank), out);
         }
         out.sort_unstable_by_key(|neighbour| neighbour.content);
     }
 
-    /// What two documents of one content share, whether or not it is enough.
-    pub fn itself(&self, content: u32) -> Neighbour {
-        let rank = self.lists.rank_of(content);
-        let (side, overlap) = (self.lists.side(rank), self.overlap_with_itself(rank));
+    /// The neighbour that a content is to self_neighbour, whether or not it is accepted.
+    pub fn self_neighbour(&self, content: u32) -> Neighbour {
+        let rank = self.ranked.rank_of(content);
+        let (size, overlap) = (self.ranked.size(rank), self.self_overlap(rank));
         Neighbour {
             content,
             shared: overlap.shared,
-            score: self.measure.score(side, side, overlap),
+            score: self.measure.score(size, size, overlap),
         }
     }
 
-    fn overlap_with_itself(&self, rank: u32) -> Overlap {
+    fn self_overlap(&self, rank: u32) -> Overlap {
         let rarity = self
-            .forward
+            .content_sets
             .of(rank)
             .iter()
-            .fold(self.lists.own_rarity(rank), |sum, &set| {
-                sum + self.lists.rarity(set)
+            .fold(self.ranked.own_rarity(rank), |sum, &set| {
+                sum + self.ranked.rarity(set)
             });
         Overlap {
-            shared: self.lists.side(rank).blots,
+            shared: self.ranked.size(rank).blots,
             rarity,
         }
     }
 
+    /// Adds a candidate to `out` if it reaches the threshold.
     fn accept(&self, rank: u32, other: u32, overlap: Overlap, out: &mut Vec<Neighbour>) {
-        let sides = [self.lists.side(rank), self.lists.side(other)];
-        if self.measure.accepts(sides[0], sides[1], overlap) {
-            let score = self.measure.score(sides[0], sides[1], overlap);
+        let sizes = [self.ranked.size(rank), self.ranked.size(other)];
+        if self.measure.accepts(sizes[0], sizes[1], overlap) {
+            let score = self.measure.score(sizes[0], sizes[1], overlap);
             out.push(Neighbour {
-                content: self.lists.content_of_rank(other),
+                content: self.ranked.content_of_rank(other),
                 shared: overlap.shared,
                 score,
             });
         }
     }
 
-    /// Counts what is shared in the first `count` of its sets with every partner that can still reach the threshold.
+    /// Counts the blots shared in the first `count` sets, for every partner that can still reach
+    /// the threshold.
     pub(super) fn count(&self, scratch: &mut JoinScratch, rank: u32, sets: &[u32], count: usize) {
-        let side = self.lists.side(rank);
-        let partners = self.lists.large_enough(rank, self.measure);
-        self.find_left(scratch, sets);
-        let Some(smallest) = (!partners.is_empty()).then(|| self.lists.side(partners.start)) else {
+        let size = self.ranked.size(rank);
+        let partners = self.ranked.large_enough(rank, self.measure);
+        self.find_remaining(scratch, sets);
+        let Some(smallest) = (!partners.is_empty()).then(|| self.ranked.size(partners.start))
+        else {
             return;
         };
         for (at, &set) in sets.iter().enumerate().take(count) {
-            let left = scratch.left[at];
-            if scratch.candidates.is_empty() && !self.measure.can_reach(side, smallest, left) {
+            let remaining = scratch.remaining[at];
+            if scratch.candidates.is_empty() && !self.measure.can_reach(size, smallest, remaining) {
                 return;
             }
-            let members = self.lists.members(set);
+            let members = self.ranked.members(set);
             let members = &members[members.partition_point(|&other| other < partners.start)..];
             let more = Overlap {
-                shared: self.lists.weight(set),
-                rarity: self.lists.rarity(set),
+                shared: self.ranked.weight(set),
+                rarity: self.ranked.rarity(set),
             };
-            let (begun, rest) = members.split_at(self.reachable(side, members, left));
-            scratch.work += 1 + begun.len().to_u64();
-            for &other in begun {
+            let (new_members, rest) =
+                members.split_at(self.reachable_members(size, members, remaining));
+            scratch.work += 1 + new_members.len().to_u64();
+            for &other in new_members {
                 if scratch.shared[other.to_usize()] == 0 {
                     scratch.candidates.push(other);
                 }
                 scratch.add(other, more);
             }
             if !rest.is_empty() && !scratch.candidates.is_empty() {
-                self.count_on(scratch, side, rest, left, more);
+                self.count_candidates(scratch, size, rest, remaining, more);
             }
         }
     }
 
-    pub(super) fn find_left(&self, scratch: &mut JoinScratch, sets: &[u32]) {
-        let mut left = Overlap::default();
-        scratch.left.clear();
-        scratch.left.extend(sets.iter().rev().map(|&set| {
-            left.shared = left.shared.saturating_add(self.lists.weight(set));
-            left.rarity += self.lists.rarity(set);
-            left
+    /// Fills `scratch.remaining` for these sets.
+    pub(super) fn find_remaining(&self, scratch: &mut JoinScratch, sets: &[u32]) {
+        let mut remaining = Overlap::default();
+        scratch.remaining.clear();
+        scratch.remaining.extend(sets.iter().rev().map(|&set| {
+            remaining.shared = remaining.shared.saturating_add(self.ranked.weight(set));
+            remaining.rarity += self.ranked.rarity(set);
+            remaining
         }));
-        scratch.left.reverse();
+        scratch.remaining.reverse();
     }
 
-    /// How many members can reach the threshold with no more than what is left.
-    fn reachable(&self, side: DocumentSize, members: &[u32], left: Overlap) -> usize {
-        let can_reach = |&other: &u32| self.measure.can_reach(side, self.lists.side(other), left);
+    /// The number of members that can reach the threshold with the remaining overlap alone.
+    fn reachable_members(&self, size: DocumentSize, members: &[u32], remaining: Overlap) -> usize {
+        let can_reach = |&other: &u32| {
+            self.measure
+                .can_reach(size, self.ranked.size(other), remaining)
+        };
         match members {
             [.., last] if can_reach(last) => members.len(),
             _ => members.partition_point(can_reach),
         }
     }
 
-    /// Adds a set to the candidates among its members that cannot be begun any more.
-    pub(super) fn count_on(
+    /// Counts a set for the candidates among members that cannot become candidates any more.
+    pub(super) fn count_candidates(
         &self,
         scratch: &mut JoinScratch,
-        side: DocumentSize,
+        size: DocumentSize,
         members: &[u32],
-        left: Overlap,
+        remaining: Overlap,
         more: Overlap,
     ) {
         if members.len() > scratch.candidates.len() {
-            self.drop_hopeless(scratch, side, left);
+            self.drop_hopeless(scratch, size, remaining);
         }
         let steps = scratch.candidates.len() * (members.len().ilog2().to_usize() + 2);
         scratch.work += steps.min(members.len()).to_u64();
@@ -311,18 +328,19 @@ impl Join<'_> {
         }
     }
 
-    /// Those that are dropped are never begun again: with still less left it cannot do.
-    fn drop_hopeless(&self, scratch: &mut JoinScratch, side: DocumentSize, left: Overlap) {
+    /// Drops the candidates that cannot reach the threshold any more. They never come back, as
+    /// later sets leave even less to share.
+    fn drop_hopeless(&self, scratch: &mut JoinScratch, size: DocumentSize, remaining: Overlap) {
         let mut candidates = std::mem::take(&mut scratch.candidates);
         candidates.retain(|&other| {
             let have = scratch.overlap(other);
             let most = Overlap {
-                shared: have.shared.saturating_add(left.shared),
-                rarity: have.rarity + left.rarity,
+                shared: have.shared.saturating_add(remaining.shared),
+                rarity: have.rarity + remaining.rarity,
             };
-            let is_kept = self.measure.can_reach(side, self.lists.side(other), most);
+            let is_kept = self.measure.can_reach(size, self.ranked.size(other), most);
             if !is_kept {
-                scratch.forget(other);
+                scratch.clear(other);
             }
             is_kept
         });

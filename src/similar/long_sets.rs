@@ -334,60 +334,60 @@ impl Join<'_> {
         orders: &[LongSets],
     ) -> Arc<[Neighbour]> {
         scratch.prepare(self);
-        let (rank, Some(first)) = (self.lists.rank_of(content), orders.first()) else {
+        let (rank, Some(first)) = (self.ranked.rank_of(content), orders.first()) else {
             return Arc::default();
         };
-        let sets = self.forward.of(rank);
+        let sets = self.content_sets.of(rank);
         let short = first.short(sets);
         match seen {
             ShortSetPartners::Joined => self.count(scratch, rank, sets, short),
             ShortSetPartners::Counted(counted) => {
-                self.find_left(scratch, sets);
+                self.find_remaining(scratch, sets);
                 counted.for_each(content, &mut |other, shared| {
-                    self.begin(scratch, self.lists.rank_of(other), shared)
+                    self.add_candidate(scratch, self.ranked.rank_of(other), shared)
                 });
             }
         }
-        let left = scratch.left.get(short).copied().unwrap_or_default();
-        let side = self.lists.side(rank);
-        let can_be_unseen = left.shared > 0 && self.measure.can_reach(side, side, left);
+        let left = scratch.remaining.get(short).copied().unwrap_or_default();
+        let size = self.ranked.size(rank);
+        let can_be_unseen = left.shared > 0 && self.measure.can_reach(size, size, left);
         let best: Vec<_> = orders
             .iter()
             .filter(|_| can_be_unseen)
-            .map(|order| order.best(self.lists, &sets[short..]))
+            .map(|order| order.best(self.ranked, &sets[short..]))
             .collect();
         if let ([best], true) = (
             &best[..],
-            scratch.has_none_but(rank) && self.lists.copies(rank) == 1,
+            scratch.has_no_candidate_but(rank) && self.ranked.copies(rank) == 1,
         ) && best.placed.last().is_some_and(|&(_, shared)| {
             self.measure.accepts(
-                side,
-                side,
+                size,
+                size,
                 Overlap {
                     shared,
                     rarity: 0.0,
                 },
             )
         }) {
-            scratch.drain(|_, _| {});
+            scratch.drain_candidates(|_, _| {});
             return best.neighbours.clone();
         }
         self.drop_late(scratch, orders, &best, left.shared);
         for (at, &set) in sets.iter().enumerate().skip(short) {
             if scratch.has_candidates() {
                 let more = Overlap {
-                    shared: self.lists.weight(set),
+                    shared: self.ranked.weight(set),
                     rarity: 0.0,
                 };
-                let left = scratch.left[at];
-                self.count_on(scratch, side, self.lists.members(set), left, more);
+                let left = scratch.remaining[at];
+                self.count_candidates(scratch, size, self.ranked.members(set), left, more);
             }
         }
         for (order, best) in orders.iter().zip(&best) {
             for &(place, shared) in best.placed.iter() {
-                let other = self.lists.rank_of(order.content_of_rank[place.to_usize()]);
-                if scratch.is_unseen(other) {
-                    self.begin(scratch, other, shared);
+                let other = self.ranked.rank_of(order.content_of_rank[place.to_usize()]);
+                if scratch.is_no_candidate(other) {
+                    self.add_candidate(scratch, other, shared);
                 }
             }
         }

@@ -1,18 +1,20 @@
-//! Which documents are alike, and how much: exact at any threshold, from sets of documents with multiplicities.
+//! Finds similar documents, exactly at any threshold, from document sets and the number of blots of
+//! each set.
 //!
 //! ```text
-//! sets ──► lists ──────────────► neighbours of each content ──► pairs, table, graph
-//!          rarest set first,     [Join]                    └──► clusters
+//! sets ──► ranked sets ──────────► neighbours of each content ──► pairs, table, graph
+//!          rarest set first,       [Join]                    └──► clusters
 //!          smallest content first
 //! ```
 //!
-//! [`IndexSearch`] asks the same of one document that need not be in the index.
+//! [`IndexSearch`] does the same for one document that need not be in the index.
 //!
-//! Everything here is about contents, which are distinct texts; whoever writes results names all documents of each.
+//! This module works on contents, which are distinct texts. The code that writes results names all
+//! documents of each content.
 
 mod affected;
 mod clusters;
-/// Where two documents are alike, by local alignment of their tokens.
+/// Areas in which two documents are similar, by local alignment of their tokens.
 pub mod compare;
 mod discovery;
 mod duplicate_filter;

@@ -1,7 +1,8 @@
-//! Sets in the order in which they are worth looking at.
+//! The document sets and contents of an index, in the order in which a join visits them.
 //!
-//! Contents are ranked by rising size, sets by rising df. So the contents of a set that can still be partners are a range of it, and the sets of a
-//! content, in order, begin with those that few others have.
+//! Contents are ranked by ascending size, sets by ascending df. So the members of a set that can
+//! still be partners are a range of it, and the sets of a content begin with those that few others
+//! have.
 
 use super::scores::{DocumentSize, Measure};
 use crate::base::ids::ContentNo;
@@ -9,13 +10,14 @@ use crate::base::num::{ToF64, ToU32, ToU64, ToUsize};
 use crate::index::{View, posting::Sets};
 use std::ops::Range;
 
-/// All contents and all sets that count. Memory: 8 bytes for each member of a set, some thirty for each set and each content.
+/// All contents and all sets that count. Memory: 8 bytes per member of a set, about thirty per set
+/// and per content.
 pub struct RankedSets {
     content_of_rank: Vec<u32>,
     rank_of: Vec<u32>,
-    /// By rank, as are all that follow.
-    sides: Vec<DocumentSize>,
-    /// Documents of each content.
+    /// The size of each content, by rank, as in all fields below.
+    sizes: Vec<DocumentSize>,
+    /// The number of documents of each content.
     copies: Vec<u32>,
     /// The sum of 1/df over the blots that no other content has.
     own_rarity: Vec<f64>,
@@ -28,32 +30,34 @@ pub struct RankedSets {
 }
 
 impl RankedSets {
-    /// Leaves out blots of more than `max_df` documents: they do not count, neither as shared nor as blots of a document.
+    /// Ranks the sets of an index. Ignores blots of more than `max_df` documents: they count
+    /// neither as shared nor as blots of a document.
     pub fn new(view: &View<'_>, sets: &Sets, measure: &Measure, max_df: u64) -> Self {
-        Self::with_less(view, sets, measure, max_df, &[])
+        Self::with_ignored_blots(view, sets, measure, max_df, &[])
     }
 
-    /// Of each content, so many blots are not in the sets and do not count.
-    pub fn with_less(
+    /// As [`RankedSets::new`], where `ignored` blots of each content are not in the sets and do not
+    /// count.
+    pub fn with_ignored_blots(
         view: &View<'_>,
         sets: &Sets,
         measure: &Measure,
         max_df: u64,
-        less: &[u32],
+        ignored: &[u32],
     ) -> Self {
         let order = rarest_first(view, sets, max_df);
-        let sides = sides(view, sets, max_df, less);
-        let mut content_of_rank: Vec<u32> = (0..sides.len().to_u32()).collect();
-        content_of_rank.sort_by_key(|&content| sides[content.to_usize()].blots);
+        let sizes = sizes(view, sets, max_df, ignored);
+        let mut content_of_rank: Vec<u32> = (0..sizes.len().to_u32()).collect();
+        content_of_rank.sort_by_key(|&content| sizes[content.to_usize()].blots);
         let mut rank_of = vec![0; content_of_rank.len()];
         content_of_rank
             .iter()
             .enumerate()
             .for_each(|(rank, &content)| rank_of[content.to_usize()] = rank.to_u32());
         let mut lists = Self {
-            sides: content_of_rank
+            sizes: content_of_rank
                 .iter()
-                .map(|&content| sides[content.to_usize()])
+                .map(|&content| sizes[content.to_usize()])
                 .collect(),
             copies: content_of_rank
                 .iter()
@@ -95,9 +99,9 @@ impl RankedSets {
         }
     }
 
-    /// Blots that no other content has are in as many documents as the content has.
+    /// Blots that only one content has are in as many documents as the content has.
     fn find_own_rarity(&mut self) {
-        let mut posted = vec![0_u32; self.sides.len()];
+        let mut posted = vec![0_u32; self.sizes.len()];
         for set in 0..self.ends.len() {
             let weight = self.weights[set];
             self.members(set.to_u32()).iter().for_each(|&rank| {
@@ -105,26 +109,27 @@ impl RankedSets {
             });
         }
         for (rank, posted) in posted.into_iter().enumerate() {
-            self.own_rarity[rank] = f64::from(self.sides[rank].blots.saturating_sub(posted))
+            self.own_rarity[rank] = f64::from(self.sizes[rank].blots.saturating_sub(posted))
                 / f64::from(self.copies[rank]);
         }
     }
 
+    /// The number of contents.
     pub fn contents(&self) -> usize {
-        self.sides.len()
+        self.sizes.len()
     }
 
-    /// How many sets count.
+    /// The number of sets.
     pub(super) fn sets(&self) -> u32 {
         self.ends.len().to_u32()
     }
 
-    /// Of all sets together.
+    /// The number of members of all sets together.
     pub(super) fn members_count(&self) -> u64 {
         self.members.len().to_u64()
     }
 
-    /// The contents that share something with one of these, and these themselves.
+    /// Marks the contents that share a blot with one of the marked contents, and these themselves.
     pub fn sharing_with(&self, is_one: &[bool]) -> Vec<bool> {
         let mut found = is_one.to_vec();
         for set in 0..self.ends.len().to_u32() {
@@ -141,18 +146,22 @@ impl RankedSets {
         found
     }
 
+    /// The rank of a content.
     pub fn rank_of(&self, content: u32) -> u32 {
         self.rank_of[content.to_usize()]
     }
 
+    /// The content of a rank.
     pub fn content_of_rank(&self, rank: u32) -> u32 {
         self.content_of_rank[rank.to_usize()]
     }
 
-    pub fn side(&self, rank: u32) -> DocumentSize {
-        self.sides[rank.to_usize()]
+    /// The size of a content.
+    pub fn size(&self, rank: u32) -> DocumentSize {
+        self.sizes[rank.to_usize()]
     }
 
+    /// The number of documents of a content.
     pub fn copies(&self, rank: u32) -> u32 {
         self.copies[rank.to_usize()]
     }
@@ -161,23 +170,24 @@ impl RankedSets {
         self.own_rarity[rank.to_usize()]
     }
 
-    /// How many sets a content is in.
+    /// The number of sets of a content.
     pub fn set_count(&self, rank: u32) -> u32 {
         self.set_counts[rank.to_usize()]
     }
 
-    /// Ranks, rising.
+    /// The ranks of the contents of a set, ascending.
     pub(super) fn members(&self, set: u32) -> &[u32] {
         let set = set.to_usize();
         let start = if set == 0 { 0 } else { self.ends[set - 1] };
         &self.members[start..self.ends[set]]
     }
 
+    /// The number of blots of a set.
     pub(super) fn weight(&self, set: u32) -> u32 {
         self.weights[set.to_usize()]
     }
 
-    /// 0 unless the score asks for it.
+    /// The sum of 1/df over the blots of a set; 0 unless the score needs it.
     pub(super) fn rarity(&self, set: u32) -> f64 {
         self.rarities
             .get(set.to_usize())
@@ -185,20 +195,20 @@ impl RankedSets {
             .unwrap_or_default()
     }
 
-    /// The ranks of contents that are not too small for `rank`.
+    /// The ranks of the contents that are not too small to be partners of `rank`.
     pub(super) fn large_enough(&self, rank: u32, measure: &Measure) -> Range<u32> {
-        let side = self.side(rank);
-        self.sides
-            .partition_point(|&other| measure.is_too_small(side, other))
-            .to_u32()..self.sides.len().to_u32()
+        let size = self.size(rank);
+        self.sizes
+            .partition_point(|&other| measure.is_too_small(size, other))
+            .to_u32()..self.sizes.len().to_u32()
     }
 
-    /// The sets of each content that is wanted, rarest first: counting, then placing.
-    pub fn forward(&self, is_wanted: impl Fn(u32) -> bool) -> ContentSets {
+    /// The sets of each wanted content, rarest first.
+    pub fn content_sets(&self, is_wanted: impl Fn(u32) -> bool) -> ContentSets {
         let mut ends = Vec::with_capacity(self.contents());
         let mut sum = 0;
         for rank in 0..self.contents().to_u32() {
-            // For now where the content starts; it moves on to its end.
+            // Until the content is filled this is its start; filling moves it to its end.
             ends.push(sum);
             sum += if is_wanted(rank) {
                 self.set_count(rank).to_usize()
@@ -234,14 +244,14 @@ impl ContentSets {
     }
 }
 
-/// The df of a set, in documents.
+/// The df of a set: the number of documents of its contents.
 fn df(view: &View<'_>, set: &[u32]) -> u64 {
     set.iter()
         .map(|&content| view.documents_of(ContentNo::new(content)).len().to_u64())
         .sum()
 }
 
-/// The sets that count, by df and number.
+/// The sets that count with their df, sorted by df and number.
 fn rarest_first(view: &View<'_>, sets: &Sets, max_df: u64) -> Vec<(u64, usize)> {
     let used = (0..sets.len()).filter(|&set| sets.uses()[set] > 0);
     let mut order: Vec<_> = used
@@ -252,23 +262,23 @@ fn rarest_first(view: &View<'_>, sets: &Sets, max_df: u64) -> Vec<(u64, usize)> 
     order
 }
 
-/// Contents with the blots that count.
-fn sides(view: &View<'_>, sets: &Sets, max_df: u64, less: &[u32]) -> Vec<DocumentSize> {
-    let mut sides: Vec<DocumentSize> = view
+/// The size of each content, counting only blots that count.
+fn sizes(view: &View<'_>, sets: &Sets, max_df: u64, ignored: &[u32]) -> Vec<DocumentSize> {
+    let mut sizes: Vec<DocumentSize> = view
         .contents()
         .iter()
         .map(|content| DocumentSize {
             blots: content.blots,
         })
         .collect();
-    sides
+    sizes
         .iter_mut()
-        .zip(less)
-        .for_each(|(side, less)| side.blots = side.blots.saturating_sub(*less));
+        .zip(ignored)
+        .for_each(|(size, ignored)| size.blots = size.blots.saturating_sub(*ignored));
     if max_df == u64::MAX {
-        return sides;
+        return sizes;
     }
-    let (mut shared, mut left_out) = (vec![0_u64; sides.len()], vec![0_u64; sides.len()]);
+    let (mut shared, mut left_out) = (vec![0_u64; sizes.len()], vec![0_u64; sizes.len()]);
     for (set, &uses) in sets.uses().iter().enumerate() {
         let is_left_out = df(view, sets.get(set)) > max_df;
         for &content in sets.get(set) {
@@ -276,20 +286,16 @@ fn sides(view: &View<'_>, sets: &Sets, max_df: u64, less: &[u32]) -> Vec<Documen
             left_out[content.to_usize()] += if is_left_out { uses } else { 0 };
         }
     }
-    for (content, side) in sides.iter_mut().enumerate() {
-        let has_many_copies = view
-            .documents_of(ContentNo::new(content.to_u32()))
-            .len()
-            .to_u64()
-            > max_df;
+    for (content, size) in sizes.iter_mut().enumerate() {
+        let has_many_copies = view.documents_of(ContentNo::from_index(content)).len().to_u64() > max_df;
         let own = if has_many_copies {
-            u64::from(side.blots).saturating_sub(shared[content])
+            u64::from(size.blots).saturating_sub(shared[content])
         } else {
             0
         };
-        side.blots = u64::from(side.blots)
+        size.blots = u64::from(size.blots)
             .saturating_sub(left_out[content] + own)
             .to_u32();
     }
-    sides
+    sizes
 }

@@ -432,10 +432,10 @@ fn work_for(index: &Index, score: Score, threshold: f64) -> (u64, usize) {
         },
     )
     .unwrap();
-    let forward = discovery.lists.forward(|_| true);
+    let content_sets = discovery.sets.content_sets(|_| true);
     let join = Join {
-        lists: &discovery.lists,
-        forward: &forward,
+        ranked: &discovery.sets,
+        content_sets: &content_sets,
         measure: &measure,
     };
     let (mut scratch, mut found, mut pairs) = (JoinScratch::default(), Vec::new(), 0);

@@ -616,7 +616,7 @@ fn counts_are_of_one_index_and_all_ranges() {
         ),
         (
             format!("{} --max-df 9", flags(&[0, 1, 2, 3, 4])),
-            "n0/counts: byte 0: counted with another --max-df",
+            "n0/counts: byte 0: counted with another limit of documents per blot",
         ),
     ] {
         let ran = table(&counts);

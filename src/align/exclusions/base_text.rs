@@ -1,4 +1,4 @@
-//! Text that was handed out to all: a template, the questions of an exercise.
+//! Text that was handed out to all authors: a template, the questions of an exercise.
 
 use super::ExclusionReason;
 use crate::base::num::ToUsize;
@@ -6,21 +6,22 @@ use crate::text::{stream::Span, token::Tokenization};
 use std::{collections::HashSet, ops::Range};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// The windows of some texts.
+/// The windows of the base texts.
 ///
-/// A word of a document is of the base text if one of the windows of `k` words that it is in is; and so is a whole line of fewer words, if the base text
-/// has that line. What somebody wrote into a template, and around it, is their own. Memory: some sixteen bytes a word.
+/// A word of a document belongs to the base text if one of the windows of `k` words around it does;
+/// so does a whole line of fewer words that the base text has. Text written into a template, and
+/// around it, is the author's own. Memory: about sixteen bytes per word.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BaseText {
     tokenization: Tokenization,
     window_words: usize,
     windows: HashSet<u64>,
-    /// Lines that are too short for a window.
+    /// Hashes of the lines that are too short for a window.
     lines: HashSet<u64>,
 }
 
 impl BaseText {
-    /// The documents must be read by the same tokenizer.
+    /// An empty base text, for documents of this tokenizer.
     pub fn new(tokenization: Tokenization, window_words: u32) -> Self {
         Self {
             tokenization,
@@ -29,6 +30,7 @@ impl BaseText {
         }
     }
 
+    /// Whether it has no words.
     pub fn is_empty(&self) -> bool {
         self.windows.is_empty() && self.lines.is_empty()
     }
@@ -48,13 +50,13 @@ impl BaseText {
         self.lines.extend(short.map(|line| hash(&words[line])));
     }
 
-    /// Adds all that another has.
+    /// Adds all texts of another base text.
     pub fn extend(&mut self, other: Self) {
         self.windows.extend(other.windows);
         self.lines.extend(other.lines);
     }
 
-    /// Marks the words of a document that are of these texts.
+    /// Marks the words of a document that belong to the base text.
     pub(super) fn mark(
         &self,
         text: &str,
@@ -164,7 +166,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against every window compared with every other.
+        /// Compares every window with every other.
         #[test]
         fn as_by_hand(base in "[abc \n]{0,40}", text in "[abc \n]{0,60}", k in 1_usize..5) {
             let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();

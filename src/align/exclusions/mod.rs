@@ -1,6 +1,7 @@
-//! Text of a document that does not count: quotations, the list of references, what was handed out to all.
+//! Excluded text of a document: quotations, lists of references, base text.
 //!
-//! Each word has one reason at most. Of several the first in the order of [`ExclusionReason::ALL`] is told, so that the numbers add up.
+//! Each word has at most one reason, the first in the order of [`ExclusionReason::ALL`], so that
+//! the counts add up.
 
 mod base_text;
 mod quotes;
@@ -12,10 +13,10 @@ pub use references::bibliography;
 
 use crate::text::stream::Span;
 
-/// Why a word does not count.
+/// Why a word is excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExclusionReason {
-    /// It is text that was handed out to all.
+    /// It belongs to text that was handed out to all authors.
     BaseText,
     /// It is in a list of references.
     Bibliography,
@@ -24,6 +25,7 @@ pub enum ExclusionReason {
 }
 
 impl ExclusionReason {
+    /// All reasons, in order of precedence.
     pub const ALL: [Self; 3] = [Self::BaseText, Self::Bibliography, Self::Quotes];
 
     /// Its place in [`ExclusionReason::ALL`].
@@ -54,20 +56,24 @@ impl ExclusionReason {
     }
 }
 
-/// What does not count in a document.
+/// What to exclude from a document.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ExclusionRules {
+    /// Excludes quotations.
     pub quotes: bool,
+    /// Excludes lists of references.
     pub bibliography: bool,
+    /// Excludes text that was handed out to all authors.
     pub base: BaseText,
 }
 
 impl ExclusionRules {
+    /// Whether nothing is excluded.
     pub fn is_empty(&self) -> bool {
         !self.quotes && !self.bibliography && self.base.is_empty()
     }
 
-    /// The same, but only what has nothing to do with who wrote the document.
+    /// Excludes the base text only, whoever wrote the document.
     pub fn base_text_only(&self) -> Self {
         Self {
             base: self.base.clone(),
@@ -75,7 +81,8 @@ impl ExclusionRules {
         }
     }
 
-    /// Of each word why it does not count; nothing at all if every word does. `words` are the hashes of the words, `spans` where they stand.
+    /// Why each word is excluded; empty if none is. `words`: the hashes of the words; `spans`:
+    /// their places in the text.
     pub fn word_reasons(
         &self,
         text: &str,
@@ -86,11 +93,11 @@ impl ExclusionRules {
             return Vec::new();
         }
         let mut reasons = vec![None; words.len()];
-        let mut mark = |stretches: &[Span], reason: ExclusionReason| {
-            for stretch in stretches {
-                let start = spans.partition_point(|span| span.start < stretch.start);
+        let mut mark = |excluded: &[Span], reason: ExclusionReason| {
+            for part in excluded {
+                let start = spans.partition_point(|span| span.start < part.start);
                 let end = spans
-                    .partition_point(|span| span.end <= stretch.end)
+                    .partition_point(|span| span.end <= part.end)
                     .max(start);
                 reasons[start..end].fill(Some(reason));
             }

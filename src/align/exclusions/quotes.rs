@@ -1,29 +1,32 @@
-//! Quotations: text between quotation marks, and lines that begin with `>`.
+//! Finds quotations: text between quotation marks, and lines that begin with `>`.
 //!
-//! No language is asked for: the marks and what stands beside them tell. A mark opens a quotation where nothing or a space is before it and
-//! a word after it; the same mark may close one in another language, so that “, ”, », › and " are taken for what their neighbours make of them:
+//! The language does not matter: the marks and their neighbours decide. A mark opens a quotation if
+//! it follows a space or nothing, and a word follows it. The same mark may close a quotation in
+//! another language, so “, ”, », › and " are interpreted by their neighbours:
 //!
 //! ```text
 //! "…"   “…”   „…“   „…”   ”…”   «…»   » …«   »…»   ‹…›   ›…‹   ‘…’   ‚…‘   「…」   『…』   ``…''
 //! ```
 //!
-//! An apostrophe is no quotation mark: ’ closes only what ‘ opened, and not inside a word; after a plural's s (the students’ books) it does
-//! only if nothing else in the paragraph can. The straight ' is never a quotation mark: it is an apostrophe too often.
+//! An apostrophe is no quotation mark: ’ only closes what ‘ opened, and never inside a word; after
+//! a plural s (the students’ books) it does so only if no other mark in the paragraph can. The
+//! straight ' is never a quotation mark: it is too often an apostrophe.
 //!
-//! **Bounds.** A quotation ends in the paragraph in which it begins, unless the next paragraph opens with the same mark, as is the custom for long
-//! quotations; and it has no more than [`MOST_CHARS`] characters. So a mark without its counterpart costs nothing: it is passed over.
-//! What has fewer than [`LEAST_WORDS`] words is a term or a title, and counts as the author's own.
+//! **Bounds.** A quotation ends in its paragraph, unless the next paragraph opens with the same
+//! mark, as is customary for long quotations; and it has at most [`MOST_CHARS`] characters. So an
+//! unpaired mark does no harm: it is skipped. Fewer than [`LEAST_WORDS`] words are a term or a
+//! title, and count as the author's own.
 
 use crate::base::num::ToU32;
 use crate::text::stream::Span;
 use std::ops::Range;
 
-/// A longer quotation is not marked by quotation marks alone.
+/// The most characters of a quotation; longer ones are not marked by quotation marks alone.
 pub const MOST_CHARS: usize = 4000;
-/// Fewer are a term.
+/// The fewest words of a quotation; fewer are a term.
 pub const LEAST_WORDS: usize = 5;
 
-/// The quotations of a text, their marks included, by where they start; they do not overlap.
+/// The quotations of a text, including their marks, in order; they do not overlap.
 pub fn quotations(text: &str) -> Vec<Span> {
     let (mut found, mut blocks) = (Vec::new(), Vec::new());
     let paragraphs = paragraphs(text, &mut blocks);
@@ -47,7 +50,8 @@ pub fn quotations(text: &str) -> Vec<Span> {
     found
 }
 
-/// Stretches between blank lines. Lines that begin with `>` are quoted, and part no less than blank ones.
+/// Splits text at blank lines. Lines that begin with `>` are quoted, and separate paragraphs as
+/// blank lines do.
 fn paragraphs(text: &str, quoted: &mut Vec<Span>) -> Vec<Range<usize>> {
     let mut paragraphs: Vec<Range<usize>> = Vec::new();
     let (mut start, mut is_open) = (0, false);
@@ -73,23 +77,24 @@ fn paragraphs(text: &str, quoted: &mut Vec<Span>) -> Vec<Range<usize>> {
     paragraphs
 }
 
+/// A paragraph to search.
 struct Paragraph<'p> {
-    /// Where each character stands in the text.
+    /// The byte offset of each character, and the character.
     chars: &'p [(usize, char)],
     end: usize,
-    /// What the next paragraph begins with.
+    /// The first character of the next paragraph.
     next: Option<char>,
 }
 
-/// How a quotation goes on.
+/// How a quotation ends.
 enum QuotationEnd {
-    /// The last character of it.
+    /// Its last character.
     Closed(usize),
-    /// The mark opens again here: the first one had no counterpart.
+    /// The mark opens again here: the first one is unpaired.
     Reopened(usize),
-    /// There is no counterpart near enough.
+    /// There is no closing mark near enough.
     Missing,
-    /// The paragraph is at its end.
+    /// The paragraph ends before it.
     Open,
 }
 
@@ -137,10 +142,11 @@ impl Paragraph<'_> {
         self.char(at.checked_sub(1)?)
     }
 
-    /// What can close the quotation that begins here, if one does.
+    /// The marks that can close the quotation that begins here, if one does.
     fn closers(&self, at: usize) -> Option<&'static [char]> {
         let (mark, before, after) = (self.char(at)?, self.before(at), self.char(at + 1)?);
-        // Between two letters of a word there is no quotation mark. Chinese and Japanese have no spaces.
+        // There is no quotation mark between two letters of a word. Chinese and Japanese have no
+        // spaces.
         let stands_free = !before.is_some_and(is_letter);
         let begins = before.is_none_or(|c| c.is_whitespace() || is_opening(c))
             && (after.is_alphanumeric() || is_opening(after) || after == '.');
@@ -187,7 +193,7 @@ impl Paragraph<'_> {
         }
     }
 
-    /// Whether a mark that can close a quotation does.
+    /// Whether a possible closing mark closes the quotation.
     fn closes(&self, at: usize, open: char) -> bool {
         let (before, after) = (self.before(at), self.char(at + 1));
         let ends_word = !before.is_some_and(char::is_whitespace);
@@ -201,7 +207,7 @@ impl Paragraph<'_> {
         }
     }
 
-    /// The students’ books.
+    /// Whether this is a plural possessive: the students’ books.
     fn is_plural(&self, at: usize) -> bool {
         let is_s = matches!(self.before(at), Some('s' | 'S' | 'x' | 'z'));
         let goes_on =
@@ -241,7 +247,7 @@ fn is_opening(c: char) -> bool {
     )
 }
 
-/// Of scripts that put spaces between words.
+/// Whether it is a letter of a script that puts spaces between words.
 fn is_letter(c: char) -> bool {
     c.is_alphanumeric() && !is_ideograph(c)
 }
@@ -342,7 +348,7 @@ mod tests {
                 "{mark}"
             );
         }
-        // Neither does an inch, nor what was forgotten before the next quotation.
+        // Neither does an inch sign, nor a mark that was forgotten before the next quotation.
         assert_eq!(
             found(&format!("A 5\" pipe, a 7\" pipe and {rest} and a 3\" one")),
             [""; 0]
@@ -394,7 +400,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_gives_stretches_in_order(text in "[ab .,\n\"“”„«»‹›‘’‚`'>「」é漢]{0,200}") {
+        fn quotations_of_any_text_are_in_order(text in "[ab .,\n\"“”„«»‹›‘’‚`'>「」é漢]{0,200}") {
             let spans = quotations(&text);
             prop_assert!(spans.windows(2).all(|two| two[0].end <= two[1].start), "{:?}", spans);
             for span in spans {
@@ -402,7 +408,7 @@ mod tests {
             }
         }
 
-        /// Marks around a sentence take out that sentence, wherever it stands.
+        /// A sentence between marks is found wherever it is.
         #[test]
         fn a_quoted_sentence_is_found(before in "[a-z ]{0,40}", words in prop::collection::vec("[a-z]{1,8}", 5..60), after in "[a-z .]{0,40}", mark in 0_usize..5) {
             let (open, close) = [("\"", "\""), ("“", "”"), ("„", "“"), ("« ", " »"), ("»", "«")][mark];

@@ -1,19 +1,23 @@
-//! The list of references, by its shape.
+//! Finds lists of references by their shape.
 //!
-//! A text is cut into *items*: paragraphs, and lines that begin as an entry does. An item is an *entry* if it is short and has what entries have: a
-//! number or a key in brackets or the name of an author first, a year, initials, pages, a DOI or an address. A list of references is a row of such
-//! items:
+//! A text is split into *items*: paragraphs, and lines that begin as an entry does. An item is an
+//! *entry* if it is short and looks like one: it begins with a number or key in brackets or the
+//! name of an author, and has a year, initials, pages, a DOI or an address. A list of references is
+//! a row of such items:
 //!
-//! - below a heading of its own that is one of [`HEADINGS`], wherever it stands: then a year, an address or a name will do for most;
-//! - without such a heading in the second half of the text, four or more: then each must have a year or an address and two of the others.
+//! - below a heading that is one of [`HEADINGS`], anywhere: then most entries only need a year, an
+//!   address or a name;
+//! - without such a heading, in the second half of the text, four or more: then each needs a year
+//!   or an address and two of the other signs.
 //!
-//! So a list under a heading in any other language is found by its shape, and a document that is nothing but a list of references still counts.
-//! The list ends where three items in a row, or one long one, are no entries: an appendix counts again.
+//! So a list under a heading in any other language is found by its shape, while a document that is
+//! nothing but a list of references still counts. The list ends at three items in a row, or one
+//! long one, that are no entries: an appendix counts again.
 
 use crate::base::num::ToU32;
 use crate::text::stream::Span;
 
-/// Headings of lists of references, in lower case. They only help: the shape must be there, too.
+/// Headings of lists of references, in lower case. They only help: the shape must match as well.
 pub const HEADINGS: [&str; 52] = [
     "references",
     "reference list",
@@ -69,23 +73,24 @@ pub const HEADINGS: [&str; 52] = [
     "참고문헌",
 ];
 
-/// An entry has no more words.
+/// The most words of an entry.
 const MOST_WORDS: usize = 100;
-/// What has more words and is no entry ends a list.
+/// An item that is no entry and has more words ends a list.
 const PROSE_WORDS: usize = 60;
-/// So few are a page number, the title of the page, or a heading inside the list.
+/// The most words of a page number, a running title, or a heading inside the list.
 const FEW_WORDS: usize = 4;
-/// A list without a known heading has so many entries.
+/// The fewest entries of a list without a known heading.
 const LEAST_ENTRIES: usize = 4;
-/// So many items in a row that are no entries end a list.
+/// The number of items in a row without an entry that ends a list.
 const MOST_MISSES: usize = 3;
 
-/// So many items that are no entries end a list, however short they are.
+/// The same, however short the items are.
 const MOST_BETWEEN: usize = 32;
-/// No text makes it quadratic: beyond so many looks at each item, on the average, rows that turned out to be no lists are passed over as a whole.
+/// Bounds the time: once each item has been visited this often on average, rows that are no lists
+/// are skipped as a whole.
 const MOST_LOOKS: usize = 16;
 
-/// The lists of references of a text, by where they start. Time: O(text).
+/// The lists of references of a text, in order. Time: O(text).
 pub fn bibliography(text: &str) -> Vec<Span> {
     let items = items(text);
     let mut found: Vec<Span> = Vec::new();
@@ -98,7 +103,7 @@ pub fn bibliography(text: &str) -> Vec<Span> {
         };
         looks += row.seen - at;
         if is_list {
-            // A short line before it is its heading, in whatever language.
+            // A short line before it is its heading, in any language.
             let has_title = !items[at].is_heading && at > 0 && items[at - 1].is_title;
             let first = if has_title {
                 &items[at - 1]
@@ -152,15 +157,15 @@ fn without_heading(items: &[ReferenceItem], start: usize, length_bytes: usize) -
     )
 }
 
-/// A row of entries, and what stands between them.
+/// A row of entries and the items between them.
 #[derive(Debug, Clone, Copy, Default)]
 struct EntryRow {
-    /// After its last entry.
+    /// The item after its last entry.
     end: usize,
     entries: usize,
-    /// Others between them.
+    /// Items between them that are no entries.
     misses: usize,
-    /// After the last item that was looked at.
+    /// The item after the last visited one.
     seen: usize,
 }
 
@@ -216,6 +221,7 @@ struct ReferenceItem {
 }
 
 impl ReferenceItem {
+    /// The number of signs of an entry that it has.
     fn signs(&self) -> usize {
         [
             self.is_numbered,
@@ -229,7 +235,7 @@ impl ReferenceItem {
         .count()
     }
 
-    /// Whether it is one wherever it stands.
+    /// Whether it is an entry wherever it is.
     fn is_entry(&self) -> bool {
         let begins = self.is_numbered || self.has_author || self.has_address;
         !self.is_heading
@@ -239,7 +245,7 @@ impl ReferenceItem {
             && self.signs() >= 2
     }
 
-    /// Whether it is one below a heading that says so.
+    /// Whether it is an entry below a heading of references.
     fn may_be_entry(&self) -> bool {
         let is_short = self.words <= MOST_WORDS && self.words >= 2;
         !self.is_heading
@@ -250,6 +256,7 @@ impl ReferenceItem {
     }
 }
 
+/// Splits a text into items.
 fn items(text: &str) -> Vec<ReferenceItem> {
     let mut items: Vec<ReferenceItem> = Vec::new();
     let (mut start, mut is_open) = (0, false);
@@ -276,7 +283,7 @@ fn items(text: &str) -> Vec<ReferenceItem> {
             item.is_title = false;
         }
         if let Some(item) = items.last_mut() {
-            item.take(line, end);
+            item.add_line(line, end);
         }
         is_open = !is_heading;
     }
@@ -284,7 +291,8 @@ fn items(text: &str) -> Vec<ReferenceItem> {
 }
 
 impl ReferenceItem {
-    fn take(&mut self, line: &str, end: usize) {
+    /// Adds a line.
+    fn add_line(&mut self, line: &str, end: usize) {
         self.end = end;
         self.words += line.split_whitespace().count();
         self.is_title &= self.words <= FEW_WORDS && !line.ends_with('.') && !self.is_numbered;
@@ -295,7 +303,7 @@ impl ReferenceItem {
     }
 }
 
-/// One of the headings, with or without a number, marks of a markup and a colon.
+/// Whether a line is one of the headings, with or without a number, markup and a colon.
 fn is_heading(line: &str) -> bool {
     if line.len() > 80 {
         return false;
@@ -347,7 +355,7 @@ fn has_author(line: &str) -> bool {
         word.chars().next().is_some_and(char::is_uppercase)
             && word.chars().filter(|c| c.is_alphabetic()).count() > 1
     };
-    // "van der Berg, J.": small words before the name.
+    // "van der Berg, J.": particles before the name.
     let mut first = words.next().unwrap_or_default();
     for _ in 0..2 {
         if first.chars().all(char::is_lowercase) && first.len() <= 4 {
@@ -359,7 +367,7 @@ fn has_author(line: &str) -> bool {
         return is_initial(second)
             || is_name(second) && line.chars().take(60).any(|c| matches!(c, ',' | ':' | '('));
     }
-    // A sentence may begin so, too: a name, a comma, another name. It is no evidence alone.
+    // A sentence may begin with two names and a comma as well, so this alone proves nothing.
     is_name(first) && first.ends_with(',') && (is_initial(second) || is_name(second))
 }
 
@@ -526,7 +534,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_gives_stretches_in_order(lines in prop::collection::vec(prop::sample::select(vec![
+        fn lists_of_any_text_are_in_order(lines in prop::collection::vec(prop::sample::select(vec![
             "References", "", "[1] A. B. Cee. 1999, 1-2.", "Word, W. (2001). 3–4. https://x.y", "Some prose that has no signs at all.", "Short", "é"]), 0..30)) {
             let text = lines.join("\n");
             let spans = bibliography(&text);

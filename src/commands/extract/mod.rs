@@ -269,7 +269,7 @@ pub fn extract_counted(
         max_df,
         options.limits.memory_bytes / 2,
     )?;
-    let discovery = Discovery::counted(
+    let discovery = Discovery::from_pair_counts(
         &view,
         DiscoveryOptions {
             measure,
@@ -442,7 +442,7 @@ fn discovery_of_text<'v>(
         threshold: options.threshold,
         selection: selection(&index.scheme.select),
     };
-    Discovery::without(
+    Discovery::excluding(
         left_out,
         view,
         DiscoveryOptions {

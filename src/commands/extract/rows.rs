@@ -28,7 +28,7 @@ impl PairNumbers {
     /// Of a content and one of its neighbours.
     pub fn new(discovery: &Discovery<'_>, content: u32, neighbour: &Neighbour) -> Self {
         let share_of = |content: u32| {
-            let side = discovery.lists.side(discovery.lists.rank_of(content));
+            let side = discovery.sets.size(discovery.sets.rank_of(content));
             f64::from(neighbour.shared) / f64::from(side.blots)
         };
         Self {

@@ -45,8 +45,8 @@ impl PairPage {
         let row = Row {
             a: a.0.to_owned(),
             b: b.0.to_owned(),
-            a_in_b: a.1.share_in(passages.iter().map(|passage| passage.a)),
-            b_in_a: b.1.share_in(passages.iter().map(|passage| passage.b)),
+            a_in_b: a.1.matched_share(passages.iter().map(|passage| passage.a)),
+            b_in_a: b.1.matched_share(passages.iter().map(|passage| passage.b)),
             passages: passages.len() as u32,
             longest: passages
                 .iter()

@@ -126,9 +126,9 @@ impl<'d> DocumentPage<'d> {
                 .collect(),
             share: self
                 .document
-                .share_in(passages.iter().map(|passage| passage.a)),
-            share_of_source: source.share_in(passages.iter().map(|passage| passage.b)),
-            tally: source.tally(std::iter::empty()),
+                .matched_share(passages.iter().map(|passage| passage.a)),
+            share_of_source: source.matched_share(passages.iter().map(|passage| passage.b)),
+            tally: source.coverage(std::iter::empty()),
             longest: passages
                 .iter()
                 .map(|passage| passage.tokens)
@@ -309,7 +309,7 @@ impl<'d> DocumentPage<'d> {
             out,
             &format!("<p>The document has {words} words by this count.</p>\n"),
         );
-        let tally = self.document.tally(std::iter::empty());
+        let tally = self.document.coverage(std::iter::empty());
         let told = [describe_tally("the document", &tally)].into_iter().chain(
             self.sources
                 .iter()
@@ -334,7 +334,7 @@ impl<'d> DocumentPage<'d> {
             "<script type=\"application/json\" id=\"meta\">{\"document\":",
         );
         put_json(out, self.id);
-        let tally = self.document.tally(std::iter::empty());
+        let tally = self.document.coverage(std::iter::empty());
         put(
             out,
             &format!(
@@ -373,7 +373,7 @@ impl<'d> DocumentPage<'d> {
     }
 
     fn share_of_words(&self, words: u64) -> f64 {
-        words as f64 / f64::from(self.document.tally(std::iter::empty()).counted().max(1))
+        words as f64 / f64::from(self.document.coverage(std::iter::empty()).counted().max(1))
     }
 }
 
@@ -417,7 +417,7 @@ fn put_text(out: &mut Vec<u8>, name: &str, document: &PreparedText, marks: &[Mar
         &format!("<script type=\"application/json\" id=\"text-{name}\">"),
     );
     let left_out: Vec<_> = document
-        .left_out()
+        .excluded()
         .into_iter()
         .map(|(bytes, reason)| LeftOut {
             bytes,

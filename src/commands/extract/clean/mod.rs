@@ -108,7 +108,7 @@ pub fn clean(
         .leave_out
         .with(index, options.limits, watch, |without| {
             let max_df = options.max_df.unwrap_or(u64::MAX);
-            Ok(Discovery::without(
+            Ok(Discovery::excluding(
                 &without.text,
                 &view,
                 DiscoveryOptions {
@@ -117,7 +117,7 @@ pub fn clean(
                     limits: options.limits,
                 },
             )?
-            .lists)
+            .sets)
         })?;
     let classifier = LineClassifier::new(index, &view, settings)?;
     let decisions = Decisions::new(&view, &lists, measure);

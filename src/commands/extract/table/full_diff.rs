@@ -95,7 +95,7 @@ impl TablePair<'_> {
                 is_changed[view.content_of(DocNo::from_index(document)).index()] |=
                     !other.contains_key(&view.at(DocNo::from_index(document)));
             }
-            let is_affected = discovery.lists.sharing_with(&is_changed);
+            let is_affected = discovery.sets.sharing_with(&is_changed);
             (0..view.documents())
                 .map(|document| is_affected[view.content_of(DocNo::from_index(document)).index()])
                 .collect()

@@ -134,10 +134,10 @@ impl TableWriter<'_> {
             return;
         }
         let id = self.ids.get(document);
-        let lists = &self.discovery.lists;
+        let lists = &self.discovery.sets;
         let key = (
             neighbours.as_ptr().addr(),
-            lists.side(lists.rank_of(content)).blots,
+            lists.size(lists.rank_of(content)).blots,
             id.len(),
         );
         let known = self
@@ -185,8 +185,8 @@ impl TableWriter<'_> {
     /// Appends the rows of a document, and returns where each starts. A row is put together from parts
     /// that most rows have in common.
     fn put_rows(&self, document: DocNo, neighbours: &[Neighbour], out: &mut Vec<u8>) -> Vec<usize> {
-        let lists = &self.discovery.lists;
-        let blots = |content: u32| lists.side(lists.rank_of(content)).blots;
+        let lists = &self.discovery.sets;
+        let blots = |content: u32| lists.size(lists.rank_of(content)).blots;
         let own = blots(self.discovery.view.content_of(document).get());
         let rows = self
             .discovery
