@@ -287,7 +287,11 @@ fn sizes(view: &View<'_>, sets: &Sets, max_df: u64, ignored: &[u32]) -> Vec<Docu
         }
     }
     for (content, size) in sizes.iter_mut().enumerate() {
-        let has_many_copies = view.documents_of(ContentNo::from_index(content)).len().to_u64() > max_df;
+        let has_many_copies = view
+            .documents_of(ContentNo::from_index(content))
+            .len()
+            .to_u64()
+            > max_df;
         let own = if has_many_copies {
             u64::from(size.blots).saturating_sub(shared[content])
         } else {

@@ -4,8 +4,8 @@ use super::count_file::{CountFile, ExpectedCounts};
 use crate::{
     base::{
         error::{Error, Result},
-        ids::ContentNo,
         files::{Mapping, TempDir, TempFile},
+        ids::ContentNo,
         num::{ToU32, ToU64, ToUsize},
     },
     index::{

@@ -5,8 +5,8 @@ use crate::{
     base::{
         codec::put_varint,
         error::{Error, Result},
-        ids::ContentNo,
         files::SealedWriter,
+        ids::ContentNo,
         num::{ToU32, ToU64, ToUsize},
         parallel::Limits,
     },
