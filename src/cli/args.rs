@@ -20,51 +20,98 @@ use std::{
     thread,
 };
 
-/// Which documents to read.
+/// The heading of the flags that few people need.
+pub const MORE: &str = "More options";
+
+/// Which documents to read, and how.
 #[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "Documents in")]
 pub struct InputArgs {
     /// Files, directories, or - for stdin (also when nothing is given)
     ///
-    /// Directories are walked in sorted order; hidden files in them are left out. `.jsonl` and `.ndjson` files hold a document a line, and so does a file
-    /// such as `.json` whose first lines are JSON objects; any other text is one document. `.gz` and `.zst` are read as what is inside. Files that are not
-    /// text are left out, and counted in the account that ends the run; dedup(7) lists them.
-    #[arg(value_name = "PATH")]
+    /// Directories are walked in sorted order; hidden files in them are left out. `.jsonl` and
+    /// `.ndjson` files hold a document a line, and so does a file such as `.json` whose first lines
+    /// are JSON objects; any other text is one document. `.gz` and `.zst` are read as what is
+    /// inside. Files that are not text are left out, and counted in the account that ends the run;
+    /// dedup(7) lists them.
+    #[arg(help_heading = None::<&str>, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// Read more paths from LIST, one a line (- for stdin)
-    #[arg(long, value_name = "LIST")]
-    pub files_from: Option<PathBuf>,
-    /// The paths in LIST end with NUL, as `find -print0` writes them
-    #[arg(short = '0', requires = "files_from")]
-    pub null: bool,
+    #[command(flatten)]
+    pub read: ReadArgs,
     /// Files that were found before; only some tools take them.
     #[arg(skip)]
     pub slice: Option<PathBuf>,
     #[arg(skip)]
     pub copies: Option<PathBuf>,
-    /// What files hold, whatever their names say
+}
+
+/// How documents are read.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = MORE)]
+pub struct ReadArgs {
+    /// Field of NDJSON that holds a document's id [default: id]
     ///
-    /// text: one document; ndjson: a JSON object a line; lines: a document a line, called FILE:LINE; fasta: sequences, each after a line with > and its id.
-    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Records::NAMES.map(|(name, _)| name)))]
-    pub records: Option<String>,
-    /// The field of NDJSON that holds a document's id; without one the id is FILE:LINE
-    #[arg(long, value_name = "FIELD", default_value = "id")]
+    /// A line without this field gets the id FILE:LINE.
+    #[arg(
+        long,
+        value_name = "FIELD",
+        default_value = "id",
+        hide_default_value = true
+    )]
     pub id_field: String,
-    /// The field of NDJSON that holds a document's text
-    #[arg(long, value_name = "FIELD", default_value = "text")]
+    /// Field of NDJSON that holds a document's text [default: text]
+    #[arg(
+        long,
+        value_name = "FIELD",
+        default_value = "text",
+        hide_default_value = true
+    )]
     pub text_field: String,
+    /// Format of all files: text, ndjson, lines or fasta
+    ///
+    /// text: one document; ndjson: a JSON object a line; lines: a document a line, called FILE:LINE;
+    /// fasta: sequences, each after a line with > and its id. Without it the name and the first
+    /// bytes of a file decide.
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, value_parser = PossibleValuesParser::new(Records::NAMES.map(|(name, _)| name)))]
+    pub records: Option<String>,
+    /// Read more paths from LIST, one a line (- for stdin)
+    #[arg(long, value_name = "LIST")]
+    pub files_from: Option<PathBuf>,
+    /// Paths in LIST end with NUL, as find -print0 writes them
+    #[arg(short = '0', requires = "files_from")]
+    pub null: bool,
     /// Leave the root of a walked directory out of the ids
     #[arg(long)]
     pub relative: bool,
-    /// Read text that is not UTF-8, with ? for each wrong byte; else it is named and skipped
+    /// Read text that is not UTF-8, with ? for each wrong byte
+    ///
+    /// Otherwise such a document is named and skipped.
     #[arg(long)]
     pub lossy: bool,
-    /// The most bytes of a document, after unpacking; a longer one is left out, up to 4G
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
+    /// Leave out documents longer than SIZE [default: 1G]
+    ///
+    /// The size counts after unpacking, and can be at most 4G.
+    #[arg(long, value_name = "SIZE", default_value = "1G", hide_default_value = true, value_parser = parse_size)]
     pub max_document: u64,
     /// Exit with 0 although some input could not be used
     #[arg(long)]
     pub skip_bad: bool,
+}
+
+impl Default for ReadArgs {
+    /// As if no flag were given.
+    fn default() -> Self {
+        Self {
+            id_field: "id".to_owned(),
+            text_field: "text".to_owned(),
+            records: None,
+            files_from: None,
+            null: false,
+            relative: false,
+            lossy: false,
+            max_document: 1 << 30,
+            skip_bad: false,
+        }
+    }
 }
 
 /// How to run.
@@ -72,13 +119,23 @@ pub struct InputArgs {
 pub struct RunArgs {
     #[command(flatten)]
     pub input: InputArgs,
-    /// How many threads work [default: one a core]
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// What every program that reads documents takes.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = MORE)]
+pub struct CommonArgs {
+    /// Number of threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
-    /// No progress bar, and no account of what was read; errors are still reported, unless --skip-bad says that they are none
+    /// No progress bar and no account of what was read
+    ///
+    /// Errors are still reported, unless --skip-bad turns them into warnings.
     #[arg(short, long)]
     pub quiet: bool,
-    /// Name every file that is left out, not only the first five of a kind
+    /// Name every file that is left out, not just five of a kind
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -88,14 +145,17 @@ pub struct RunArgs {
 pub struct StreamArgs {
     #[command(flatten)]
     pub run: RunArgs,
-    /// Write the binary form of the stream: smaller, faster, checked
+    /// Write the binary form of the stream: smaller and faster
     #[arg(long = "binary")]
     pub is_binary: bool,
-    /// Write to FILE: beside it first, renamed when all is done
+    /// Write to FILE, which appears when it is complete
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// How much memory to aim at, the largest document aside, which takes some four times its size if its tokens are words: 64M, 1G
-    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = parse_size)]
+    /// Memory to use, such as 64M or 1G [default: 128M]
+    ///
+    /// The largest document is not counted; it takes about four times its size if its tokens are
+    /// words.
+    #[arg(long, value_name = "SIZE", help_heading = MORE, default_value = "128M", hide_default_value = true, value_parser = parse_size)]
     pub memory: u64,
     #[arg(long, value_name = "WHAT", hide = true)]
     pub generate: Option<What>,
@@ -117,7 +177,7 @@ impl RunArgs {
         Settings {
             form,
             // What is made of the input, and the input itself, take about eight times what is under way.
-            limits: Limits::new(threads_of(self.threads), memory_bytes / 8),
+            limits: Limits::new(threads_of(self.common.threads), memory_bytes / 8),
             corpus: self.input.options(prefer_fasta),
         }
     }
@@ -172,8 +232,8 @@ impl InputArgs {
     pub fn reads_stdin(&self) -> bool {
         let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
         let is_nothing_named =
-            self.paths.is_empty() && self.files_from.is_none() && self.slice.is_none();
-        is_nothing_named || self.paths.iter().chain(&self.files_from).any(is_stdin)
+            self.paths.is_empty() && self.read.files_from.is_none() && self.slice.is_none();
+        is_nothing_named || self.paths.iter().chain(&self.read.files_from).any(is_stdin)
     }
 
     pub fn options(&self, prefer_fasta: bool) -> corpus::Options {
@@ -185,19 +245,19 @@ impl InputArgs {
         };
         corpus::Options {
             paths: self.paths.clone(),
-            files_from: self.files_from.clone(),
+            files_from: self.read.files_from.clone(),
             slice: self.slice.clone(),
             copies: self.copies.clone(),
-            nul_separated: self.null,
-            records: self.records.as_ref().and_then(named),
+            nul_separated: self.read.null,
+            records: self.read.records.as_ref().and_then(named),
             fields: LineParser {
-                id_field: self.id_field.clone(),
-                text_field: self.text_field.clone(),
+                id_field: self.read.id_field.clone(),
+                text_field: self.read.text_field.clone(),
             },
-            relative: self.relative,
-            lossy: self.lossy,
+            relative: self.read.relative,
+            lossy: self.read.lossy,
             prefer_fasta,
-            max_document: self.max_document.min(corpus::MOST_BYTES),
+            max_document: self.read.max_document.min(corpus::MOST_BYTES),
             needs_documents: true,
         }
     }
@@ -214,12 +274,11 @@ pub struct QuietArgs {
 
 /// How text becomes tokens.
 #[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "Tokens")]
 pub struct TokenArgs {
     /// word, char:N, line, code, code-norm or dna [default: word]
     #[arg(long, value_name = "NAME", value_parser = Rule::parse, long_help = long_help("How text becomes tokens", &token::help(), "word"))]
     pub tokenizer: Option<Rule>,
-    /// Take tags, scripts and styles out of HTML and decode its entities first
+    /// Strip HTML: tags, scripts and styles; decode entities
     #[arg(long)]
     pub strip_html: bool,
 }
@@ -238,21 +297,22 @@ impl TokenArgs {
 
 /// How tokens become blots.
 #[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "Blots")]
 pub struct BlotArgs {
-    /// Tokens of a window, where the scheme does not say it [default: 8, for dna 31]
+    /// Tokens in a window [default: 8, for dna 31]
     #[arg(short, value_name = "N", value_parser = clap::value_parser!(u32).range(range(blot::K)))]
     pub k: Option<u32>,
-    /// ordered, xor, sorted, spaced:MASK, context:N, letters:N, or several with commas; minhash:256 [default: ordered]
+    /// What of a window counts: ordered, xor, sorted … [default: ordered]
     #[arg(long, value_name = "NAME", long_help = long_help("What of a window counts", &blot::help(), "ordered"))]
     pub scheme: Option<String>,
-    /// Make windows of every Nth token: N streams, token i in stream i mod N [default: 1]
+    /// Make windows of every Nth token [default: 1]
+    ///
+    /// There are N streams, with token i in stream i mod N.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(range(blot::INTERLEAVE)))]
     pub interleave: Option<u32>,
     /// Width of a blot, 16 to 64 [default: 32]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(i64::from(*BITS.start())..=i64::from(*BITS.end())))]
     pub bits: Option<u8>,
-    /// Which blots to keep: all, mod:N, every:N, winnow:W, anchor:FILE, spex:FILE, or several with commas [default: all]
+    /// Blots to keep: all, winnow:W, mod:N, every:N … [default: all]
     #[arg(long, value_name = "WHICH", long_help = long_help("Which blots to keep", &select::help(), "all"))]
     pub select: Option<String>,
 }
@@ -303,7 +363,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 
 /// What scores are, in long.
 pub fn score_help() -> String {
-    "What a pair is judged by\n\n\
+    "The score of a pair\n\n\
      containment: shared blots ÷ those of the document that has fewer;\n\
      jaccard: shared blots ÷ those of either;\n\
      s1: shared blots;\n\

@@ -37,7 +37,7 @@ pub fn examples(manual: &Manual) -> String {
 }
 
 pub fn generate<T: Tool>(what: What) -> Result<(), anyhow::Error> {
-    let command = T::command();
+    let command = T::adjust(T::command());
     let name = command.get_name().to_owned();
     let mut page = Vec::new();
     match what {

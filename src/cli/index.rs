@@ -175,7 +175,7 @@ impl ChangeArgs {
     fn options(&self) -> ChangeOptions {
         ChangeOptions {
             blots: self.blots.options(&self.tokens),
-            means: self.means.means(self.run.threads),
+            means: self.means.means(self.run.common.threads),
             compacts: !self.no_compact,
         }
     }
@@ -380,7 +380,7 @@ const MANUAL: Manual = Manual {
         ),
         (
             "dedup-index pin my.idx monday",
-            "Keep this state, for dedup-extract my.idx --as table --since monday",
+            "Keep this state, for dedup-extract table my.idx --since monday",
         ),
         ("dedup-index stats my.idx", "What it holds"),
         ("dedup-index verify my.idx", "Whether it is whole"),
@@ -495,7 +495,7 @@ impl Tool for Arguments {
 fn run_build(args: &BuildArgs) -> Result<ExitCode, anyhow::Error> {
     let (blots, means) = (
         args.blots.options(&args.tokens),
-        args.means.means(args.run.threads),
+        args.means.means(args.run.common.threads),
     );
     let options = BuildOptions {
         blots,
@@ -505,7 +505,7 @@ fn run_build(args: &BuildArgs) -> Result<ExitCode, anyhow::Error> {
     };
     let run = args.run();
     let settings = args.settings();
-    let summary = watched::<Arguments, _>(&run, false, |watch| {
+    let summary = watched(&name::<Arguments>(), &run, false, |watch| {
         Ok(if args.runs {
             let runs = RunsOptions {
                 of: args.of.clone(),
@@ -516,17 +516,17 @@ fn run_build(args: &BuildArgs) -> Result<ExitCode, anyhow::Error> {
             build(&options, &settings, &args.output, watch)?
         })
     })?;
-    Ok(exit_code(summary.problems, args.run.input.skip_bad))
+    Ok(exit_code(summary.problems, args.run.input.read.skip_bad))
 }
 
 fn run_add(args: &AddArgs) -> Result<ExitCode, anyhow::Error> {
     let (options, settings) = (args.change.options(), args.change.settings(&args.of.index)?);
     let run = &args.change.run;
-    let changed = watched::<Arguments, _>(run, false, |watch| {
+    let changed = watched(&name::<Arguments>(), run, false, |watch| {
         Ok(add(&options, &settings, &args.of.index, watch)?)
     })?;
-    tell(&changed, &args.of.index, run.quiet, false);
-    Ok(exit_code(changed.problems, run.input.skip_bad))
+    tell(&changed, &args.of.index, run.common.quiet, false);
+    Ok(exit_code(changed.problems, run.input.read.skip_bad))
 }
 
 fn run_sync(args: &SyncArgs) -> Result<ExitCode, anyhow::Error> {
@@ -542,17 +542,17 @@ fn run_sync(args: &SyncArgs) -> Result<ExitCode, anyhow::Error> {
         max_remove,
     };
     let settings = args.change.settings(&args.of.index)?;
-    let changed = watched::<Arguments, _>(run, false, |watch| {
+    let changed = watched(&name::<Arguments>(), run, false, |watch| {
         Ok(sync(&options, &settings, &args.of.index, watch)?)
     })?;
-    tell(&changed, &args.of.index, run.quiet, args.dry_run);
+    tell(&changed, &args.of.index, run.common.quiet, args.dry_run);
     if let Some(refusal) = &changed.refusal {
         anyhow::bail!(
             "{}: it would be refused: {refusal}",
             args.of.index.display()
         );
     }
-    Ok(exit_code(changed.problems, run.input.skip_bad))
+    Ok(exit_code(changed.problems, run.input.read.skip_bad))
 }
 
 fn run_remove(args: &RemoveArgs) -> Result<ExitCode, anyhow::Error> {

@@ -4,31 +4,29 @@
 
 mod args;
 mod blot;
-mod compare;
+mod cleanup;
+mod exclusions;
 mod extract;
-mod fault;
 mod fleet;
 mod generate;
-mod history;
+mod help;
 mod index;
-mod kind;
-mod limits;
-mod manners;
 mod output;
-mod pairs;
+mod pair_output;
 mod plan;
 mod progress;
 mod query;
-mod service;
 mod shard;
+mod shared_only;
 mod slurm;
+mod source;
 mod spex;
 mod stats;
 mod status;
 mod step;
 mod threshold;
 mod tokenize;
-mod unique;
+mod truncated_files;
 
 pub use blot::main as blot;
 pub use extract::main as extract;
@@ -43,15 +41,24 @@ use crate::{
     commands::{Summary, Watch},
 };
 use args::{RunArgs, StreamArgs};
-use clap::{CommandFactory, Parser};
+use clap::{Command, CommandFactory, Parser};
 use generate::{Manual, What};
 use output::Output;
 use progress::{Progress, say};
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
-/// What every tool has: its arguments, its manual, its work.
+/// What every program has: its flags, its manual, its work.
 trait Tool: Parser + CommandFactory {
     const MANUAL: Manual;
+    /// The verb that is meant where none is given.
+    const DEFAULT_VERB: Option<&'static str> = None;
+    /// Flags of earlier versions, and what to write instead; VALUE stands for the flag's value.
+    const RETIRED: &'static [(&'static str, &'static str)] = &[];
+
+    /// Adds rules to the flags that a derive macro cannot express.
+    fn adjust(command: Command) -> Command {
+        command
+    }
 
     /// A page or a completion is wanted instead of work.
     fn generate(&self) -> Option<What>;
@@ -60,17 +67,32 @@ trait Tool: Parser + CommandFactory {
 
 /// Parses, runs, reports.
 fn main_of<T: Tool>() -> ExitCode {
-    let tool = T::parse();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let tool = parse::<T>(words).unwrap_or_else(|error| error.exit());
     return_large_buffers();
     report_file_limits();
-    fault::report_truncated_files(&name::<T>());
-    finish::<T>(match tool.generate() {
+    truncated_files::report_truncated_files(&name::<T>());
+    let done = match tool.generate() {
         Some(what) => generate::generate::<T>(what).map(|()| ExitCode::SUCCESS),
         // Results that come from a file which was truncated meanwhile are not to be trusted.
         None => tool
             .run()
             .and_then(|code| files::ensure_whole().map(|()| code).map_err(Into::into)),
-    })
+    };
+    cleanup::wait_if_ending();
+    finish::<T>(done)
+}
+
+/// Parses a command line, with the default verb where there is none.
+fn parse<T: Tool>(words: Vec<OsString>) -> Result<T, clap::Error> {
+    let mut command = help::command_of::<T>();
+    let words = match T::DEFAULT_VERB {
+        Some(verb) => help::with_verb(&command, verb, words),
+        None => words,
+    };
+    let explain = |error| help::explain_retired::<T>(error, &words);
+    let matches = command.try_get_matches_from_mut(&words).map_err(explain)?;
+    T::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 /// glibc learns to keep freed buffers of up to 32 MB, once for each thread: with large documents that is many times what is in use.
@@ -99,18 +121,21 @@ fn run_stream<T: Tool>(
     work: impl FnOnce(&mut Output, &mut dyn Watch) -> Result<Summary, anyhow::Error>,
 ) -> Result<ExitCode, anyhow::Error> {
     let mut output = Output::open(args.output.as_deref(), args.is_binary)?;
-    let summary = watched::<T, _>(&args.run, true, |watch| work(&mut output, watch))?;
+    let summary = watched(&name::<T>(), &args.run, true, |watch| {
+        work(&mut output, watch)
+    })?;
     output.commit()?;
-    Ok(exit_code(summary.problems, args.run.input.skip_bad))
+    Ok(exit_code(summary.problems, args.run.input.read.skip_bad))
 }
 
 /// Runs something that takes a while, with a progress bar. `has_results`: something goes to stdout meanwhile.
-fn watched<T: Tool, D>(
+fn watched<D>(
+    program: &str,
     args: &RunArgs,
     has_results: bool,
     work: impl FnOnce(&mut dyn Watch) -> Result<D, anyhow::Error>,
 ) -> Result<D, anyhow::Error> {
-    let mut watch = Progress::new(name::<T>(), args, has_results);
+    let mut watch = Progress::new(program.to_owned(), args, has_results);
     let done = work(&mut watch);
     watch.finish();
     done

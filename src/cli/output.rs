@@ -1,21 +1,15 @@
 //! Where results go: stdout, or a file that appears when it is whole.
 
-use super::fault;
+use super::{cleanup, truncated_files};
 use crate::base::files::{self, durable};
 use anyhow::{Context, bail};
 use flate2::{Compression, write::GzEncoder};
-use signal_hook::{
-    consts::{SIGHUP, TERM_SIGNALS},
-    iterator::Signals,
-    low_level::emulate_default_handler,
-};
 use std::{
     ffi::OsStr,
     fs::{self, File, OpenOptions},
     io::{self, BufWriter, IntoInnerError, IsTerminal, Write},
     os::fd::AsFd,
     path::{Path, PathBuf},
-    thread,
 };
 use tempfile::NamedTempFile;
 
@@ -65,7 +59,8 @@ impl Output {
         // What a link leads to is replaced, not the link.
         let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let beside = temporary(path).with_context(context)?;
-        remove_on_signal(beside.path().to_owned());
+        truncated_files::remove_on_fault(beside.path());
+        cleanup::remove_on_signal(beside.path());
         Ok(Self::Beside(Box::new(beside), path.to_owned()))
     }
 
@@ -75,9 +70,11 @@ impl Output {
         if let Self::Beside(file, path) = self {
             let context = || path.display().to_string();
             file.as_file().sync_all().with_context(context)?;
+            let beside = file.path().to_owned();
             file.persist(&path)
                 .map_err(|error| error.error)
                 .with_context(context)?;
+            cleanup::forget(&beside);
             durable::sync_dir(durable::parent_of(&path))?;
         }
         Ok(())
@@ -160,20 +157,6 @@ fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder.tempfile_in(durable::parent_of(path))
-}
-
-/// An interrupted run leaves nothing behind.
-fn remove_on_signal(path: PathBuf) {
-    fault::remove_on_fault(&path);
-    let Ok(mut signals) = Signals::new(TERM_SIGNALS.iter().chain(&[SIGHUP])) else {
-        return;
-    };
-    let _ = thread::Builder::new().spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            let _ = fs::remove_file(path);
-            let _ = emulate_default_handler(signal);
-        }
-    });
 }
 
 impl Write for Output {

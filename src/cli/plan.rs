@@ -47,7 +47,7 @@ pub(super) struct PlanArgs {
     /// Also keep a dictionary: how often each word stands in which document, for dedup-extract --method gdic
     #[arg(long)]
     dictionary: bool,
-    /// Also make a table of the most similar documents of each, as dedup-extract --as table does: RUN/table.ndjson
+    /// Also make a table of the most similar documents of each, as dedup-extract table does: RUN/table.ndjson
     #[arg(long)]
     table: bool,
     /// The least a→b that counts in the table, such as 0.1 or 10%
@@ -135,7 +135,7 @@ impl PlanArgs {
         let name = directory
             .to_str()
             .with_context(|| format!("{}: its name is not UTF-8", index.display()))?;
-        let mut named = self.input.paths.iter().chain(&self.input.files_from);
+        let mut named = self.input.paths.iter().chain(&self.input.read.files_from);
         if named.any(|path| path.to_str().is_none()) {
             anyhow::bail!("a path is not UTF-8; it cannot stand in a plan")
         }
@@ -203,7 +203,7 @@ pub(super) fn run_plan(args: &PlanArgs) -> Result<ExitCode, anyhow::Error> {
         selection_files: 0,
         parts: args.parts.unwrap_or_else(|| default_parts(&hosts)),
         memory: args.memory,
-        skip_bad: args.input.skip_bad,
+        skip_bad: args.input.read.skip_bad,
         table: args.table()?,
         base: None,
     };

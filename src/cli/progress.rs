@@ -61,27 +61,32 @@ impl Progress {
     /// `has_results`: something goes to stdout meanwhile.
     pub fn new(tool: String, run: &RunArgs, has_results: bool) -> Self {
         let reads_terminal = run.input.reads_stdin() && stdin().is_terminal();
-        if reads_terminal && !run.quiet {
+        if reads_terminal && !run.common.quiet {
             say(&format!(
                 "{tool}: reading from the terminal; Ctrl-D ends it, --help tells more"
             ));
         }
         // A bar amid results, or amid what is typed, is a nuisance.
         let is_amid_results = has_results && stdout().is_terminal();
-        let shows_bar = stderr().is_terminal() && !is_amid_results && !run.quiet && !reads_terminal;
+        let shows_bar =
+            stderr().is_terminal() && !is_amid_results && !run.common.quiet && !reads_terminal;
         let bar = if shows_bar {
             bar(run)
         } else {
             ProgressBar::hidden()
         };
-        let severity = if run.input.skip_bad { "warning: " } else { "" };
+        let severity = if run.input.read.skip_bad {
+            "warning: "
+        } else {
+            ""
+        };
         let named = Named {
-            all: run.verbose,
+            all: run.common.verbose,
             of: BTreeMap::new(),
         };
         Self {
             tool,
-            quiet: run.quiet,
+            quiet: run.common.quiet,
             severity,
             bar,
             documents: 0,
@@ -156,9 +161,9 @@ impl Complaints {
 
     /// Runs something, and ends with the account of what it read.
     pub fn watch<D>(tool: String, run: &RunArgs, work: impl FnOnce(&mut dyn Watch) -> D) -> D {
-        let mut complaints = Self::new(tool, run.quiet && run.input.skip_bad);
+        let mut complaints = Self::new(tool, run.common.quiet && run.input.read.skip_bad);
         let done = work(&mut complaints);
-        if let Some(account) = complaints.account.filter(|_| !run.quiet) {
+        if let Some(account) = complaints.account.filter(|_| !run.common.quiet) {
             say(&format!("{}: {account}", complaints.tool));
         }
         done

@@ -187,7 +187,7 @@ const MANUAL: Manual = Manual {
                  is written beside, and renamed when it is whole; the last rename makes the index. What was cut or altered is noticed by its checksums, and made again.",
                 "Whole files are dealt out: one file of many documents is one task's work. Paths that are relative start where plan was called. Documents must be files: a pipe cannot be read again.",
                 "With --base the index is made to follow its files: base links to what it has, and makes segments into one if they pile up, map reads what is new or has changed, gather puts the new segment beside what is there, and commit replaces the manifest of IDX, as the last rename. What is committed is, byte for byte, \
-                 what dedup-index sync would have committed. If IDX has changed since the plan was made, it is refused; an unfinished run never changes it. A table is then the rows to delete, update and insert, as dedup-extract --as table --since has them.",
+                 what dedup-index sync would have committed. If IDX has changed since the plan was made, it is refused; an unfinished run never changes it. A table is then the rows to delete, update and insert, as dedup-extract table --since has them.",
                 "A slot is a task at a time, with one core and the memory that plan was told. run --engine local runs all of them on this machine, whatever the hosts are called: there their slots only say how finely \
                  the work is cut; run --engine ssh runs them on the hosts.",
             ],

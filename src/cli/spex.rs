@@ -5,7 +5,7 @@ use super::{
     args::{RunArgs, TokenArgs, parse_size, threads_of},
     exit_code,
     generate::{What, examples},
-    main_of,
+    main_of, name,
     output::Output,
     progress::say,
     watched,
@@ -168,7 +168,7 @@ impl Tool for Arguments {
             .then(|| Output::open(None, false))
             .transpose()?
             .map(BufWriter::new);
-        let found = watched::<Self, _>(&self.run, lines.is_some(), |watch| {
+        let found = watched(&name::<Self>(), &self.run, lines.is_some(), |watch| {
             let filter = filter.as_mut().map(|filter| filter as &mut dyn Write);
             if let Some(index) = &self.add {
                 return Ok(spex_add(&options, &settings, index, filter, watch)?);
@@ -196,13 +196,16 @@ impl Tool for Arguments {
             out.write_all(plot_passes(&found.passes).as_bytes())?;
             out.commit()?;
         }
-        if self.run.verbose {
+        if self.run.common.verbose {
             tell(
                 &found,
                 is_listed || self.output.is_some() || self.add.is_some(),
             );
         }
-        Ok(exit_code(found.summary.problems, self.run.input.skip_bad))
+        Ok(exit_code(
+            found.summary.problems,
+            self.run.input.read.skip_bad,
+        ))
     }
 }
 
@@ -220,7 +223,7 @@ impl Arguments {
         let memory_bytes = self.memory.max(LEAST_MEMORY);
         let means = Means {
             memory_bytes,
-            threads: threads_of(self.run.threads),
+            threads: threads_of(self.run.common.threads),
             tmp_dir: TempDir(self.tmp_dir.clone()),
         };
         let (tokenizer, select) = (self.tokens.tokenizer(), self.select.clone());

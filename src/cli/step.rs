@@ -82,7 +82,7 @@ enum Step {
         #[command(flatten)]
         how: HowArgs,
     },
-    /// Count what pairs of documents share in one range of an index, for dedup-extract --as table --counts: DIR/counts
+    /// Count what pairs of documents share in one range of an index, for dedup-extract table --counts: DIR/counts
     Count {
         /// Which range of how many, from 0: 3/8
         #[arg(long, value_name = "P/N", value_parser = parse_range)]

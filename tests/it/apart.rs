@@ -210,10 +210,7 @@ fn groups_and_new_documents() {
     assert_eq!(pairs(&work, &["--groups", "groups"]).len(), 7);
     assert_eq!(pairs(&work, &["--group-by", "1"]).len(), 6);
     let graph = work
-        .run(
-            "dedup-extract",
-            &["my.idx", "--as", "graph", "--group-by", "1"],
-        )
+        .run("dedup-extract", &["graph", "my.idx", "--group-by", "1"])
         .ok_text();
     assert_eq!(graph.matches("--").count(), 6, "{graph}");
     // The document that is asked about is of a group, too.
@@ -282,35 +279,35 @@ fn what_is_not_there_is_named() {
             "cannot be used with",
         ),
         (
-            &["--as", "exact", "--group-by", "1"],
-            "--group-by has no meaning with --as exact",
+            &["exact", "--group-by", "1"],
+            "unexpected argument '--group-by'",
+        ),
+        (&["blots", "--new", "2026/"], "unexpected argument '--new'"),
+        (
+            &["clean", "--groups", "groups"],
+            "unexpected argument '--groups'",
         ),
         (
-            &["--as", "blots", "--new", "2026/"],
-            "--new has no meaning with --as blots",
+            &["exact", "--base", "class"],
+            "unexpected argument '--base'",
         ),
         (
-            &["--unique", "--groups", "groups"],
-            "--groups has no meaning with --unique",
+            &["pairs", "--exclude-quotes"],
+            "not provided:\n  --passages",
         ),
         (
-            &["--as", "exact", "--base", "class"],
-            "--base has no meaning with --as exact",
-        ),
-        (&["--exclude-quotes"], "--exclude-quotes is about passages"),
-        (
-            &["--as", "table", "--min-match-words", "9"],
-            "--min-match-words is about passages",
+            &["table", "--min-match-words", "9"],
+            "unexpected argument '--min-match-words'",
         ),
     ] {
-        let ran = work.run("dedup-extract", &[&["my.idx"], arguments].concat());
+        let ran = work.run("dedup-extract", &[arguments, &["my.idx"]].concat());
         assert!(
             ran.code() == 2 && ran.stderr().contains(what),
             "{arguments:?}: {}",
             ran.stderr()
         );
     }
-    let ran = work.run("dedup-query", &["--pairs", "x", "--group-by", "1"]);
+    let ran = work.run("dedup-query", &["align", "--pairs", "x", "--group-by", "1"]);
     assert_eq!(ran.code(), 2);
     let ran = work.run(
         "dedup-query",
@@ -320,7 +317,7 @@ fn what_is_not_there_is_named() {
         ran.code() == 2
             && ran
                 .stderr()
-                .contains("--exclude-bibliography is about passages"),
+                .contains("not provided:\n  <--passages|--html <FILE>>"),
         "{}",
         ran.stderr()
     );

@@ -30,7 +30,7 @@ fn work() -> Work {
     work
 }
 
-const EXHAUSTIVE: [&str; 3] = ["idx", "--method", "exhaustive"];
+const EXHAUSTIVE: [&str; 4] = ["compare", "idx", "--method", "exhaustive"];
 
 fn found(work: &Work, more: &[&str]) -> Vec<Value> {
     records(
@@ -94,18 +94,18 @@ fn documents_may_come_from_anywhere() {
 #[test]
 fn pairs_that_share_blots_are_compared_too() {
     let work = work();
-    let areas = work.run("dedup-extract", &["idx", "--areas"]).ok();
+    let areas = work.run("dedup-extract", &["compare", "idx"]).ok();
     assert_eq!(records(&areas), expected());
     let half = records(
         &work
-            .run("dedup-extract", &["idx", "--areas", "--threshold", "0.9"])
+            .run("dedup-extract", &["compare", "idx", "--threshold", "0.9"])
             .ok(),
     );
     assert_eq!(half, expected()[..1]);
     assert_eq!(
-        work.run("dedup-extract", &["idx", "--method", "blots"])
+        work.run("dedup-extract", &["compare", "idx", "--method", "blots"])
             .ok(),
-        work.run("dedup-extract", &["idx"]).ok()
+        areas
     );
 }
 
@@ -113,7 +113,11 @@ fn pairs_that_share_blots_are_compared_too() {
 fn candidates_say_how_they_were_found() {
     let work = work();
     let pair = |a: &str, b: &str, by: &str| json!({"a": format!("c/{a}.txt"), "b": format!("c/{b}.txt"), "by": by});
-    let by_blots = records(&work.run("dedup-extract", &["idx", "--candidates"]).ok());
+    let by_blots = records(
+        &work
+            .run("dedup-extract", &["compare", "idx", "--candidates"])
+            .ok(),
+    );
     assert_eq!(
         by_blots,
         [
@@ -145,15 +149,14 @@ fn slices_are_the_whole_and_threads_make_no_difference() {
     work.shell("dedup-index build -q -o idx c").ok();
     for method in [
         &["--method", "exhaustive"][..],
-        &["--areas"],
         &["--candidates"],
-        &["--areas", "--method", "blots"],
+        &["--method", "blots"],
     ] {
         for format in ["ndjson", "tsv"] {
             let run = |more: &[&str]| {
                 work.run(
                     "dedup-extract",
-                    &[&["idx", "--format", format], method, more].concat(),
+                    &[&["compare", "idx", "--format", format], method, more].concat(),
                 )
                 .ok()
             };
@@ -210,7 +213,7 @@ fn other_schemes_and_packed_lines() {
             &work
                 .run(
                     "dedup-extract",
-                    &[&index, "--method", "exhaustive", "d.jsonl.gz"],
+                    &["compare", &index, "--method", "exhaustive", "d.jsonl.gz"],
                 )
                 .ok(),
         );
@@ -220,7 +223,7 @@ fn other_schemes_and_packed_lines() {
                 &work
                     .run(
                         "dedup-extract",
-                        &[&index, "--areas", "--corpus", "d.jsonl.gz"]
+                        &["compare", &index, "--corpus", "d.jsonl.gz"]
                     )
                     .ok()
             )
@@ -240,58 +243,54 @@ fn what_does_not_fit_is_refused() {
             "exhaustive compares all pairs; leave out the other methods",
         ),
         (
-            "--areas --as clusters",
-            "--areas has no meaning with --as clusters; leave it out",
-        ),
-        (
-            "--method exhaustive --unique",
-            "--method exhaustive has no meaning with --unique; leave it out",
-        ),
-        (
-            "--slice 1/2",
-            "--slice is about pairs that are compared; add --areas or --method exhaustive",
-        ),
-        (
-            "--min-similarity 5",
-            "--min-similarity is about pairs that are compared; add --areas or --method exhaustive",
-        ),
-        (
-            "--candidates --min-similarity 5",
-            "--candidates are not compared; leave out --min-similarity",
-        ),
-        (
-            "--candidates c",
-            "PATH has no meaning with --candidates; leave it out",
-        ),
-        (
-            "--areas --passages",
-            "--passages has no meaning with --areas; leave it out",
-        ),
-        (
-            "--areas --exclude c/a.txt",
-            "--exclude has no meaning with --areas; leave it out",
-        ),
-        (
             "--method exhaustive --score s1",
-            "--score has no meaning with --method exhaustive; leave it out",
+            "--score, --threshold and --max-df are about blots; add --method blots",
         ),
         (
             "--method exhaustive --max-df 3",
-            "--max-df has no meaning with --method exhaustive; leave it out",
+            "--score, --threshold and --max-df are about blots; add --method blots",
         ),
         (
-            "--areas --format dot",
-            "--as pairs is written as ndjson or tsv, not as dot",
+            "--candidates c",
+            "c: idx is an index, and the only source of this verb; leave out what follows",
         ),
     ] {
         let ran = work.run(
             "dedup-extract",
-            &[&["idx"][..], &arguments.split(' ').collect::<Vec<_>>()].concat(),
+            &[
+                &["compare", "idx"][..],
+                &arguments.split(' ').collect::<Vec<_>>(),
+            ]
+            .concat(),
         );
         assert_eq!(
             (ran.code(), ran.stderr()),
             (2, format!("dedup-extract: {message}\n")),
             "{arguments}"
+        );
+    }
+    for (arguments, message) in [
+        ("compare idx --keep first", "unexpected argument '--keep'"),
+        ("compare idx --passages", "unexpected argument '--passages'"),
+        (
+            "compare idx --exclude c/a.txt",
+            "unexpected argument '--exclude'",
+        ),
+        (
+            "compare idx --format dot",
+            "invalid value 'dot' for '--format <FORMAT>'",
+        ),
+        ("pairs idx --slice 1/2", "unexpected argument '--slice'"),
+        (
+            "compare idx --candidates --min-similarity 5",
+            "cannot be used with",
+        ),
+    ] {
+        let ran = work.shell(&format!("dedup-extract {arguments}"));
+        assert!(
+            ran.code() == 2 && ran.stderr().contains(message),
+            "{arguments}: {}",
+            ran.stderr()
         );
     }
     for slice in ["0/3", "4/3", "x"] {
@@ -310,7 +309,7 @@ fn what_does_not_fit_is_refused() {
         .ok();
     let ran = work.run(
         "dedup-extract",
-        &["dna.idx", "--method", "exhaustive", "dna.fa"],
+        &["compare", "dna.idx", "--method", "exhaustive", "dna.fa"],
     );
     assert!(
         ran.code() == 2 && ran.stderr().contains("compare them with --passages"),

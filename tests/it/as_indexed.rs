@@ -86,7 +86,14 @@ fn a_template_is_no_passage_of_stripped_pages() {
         ),
         (
             "pairs",
-            &["--pairs", "list", "--strip-html", "--min-match-words", "1"],
+            &[
+                "align",
+                "--pairs",
+                "list",
+                "--strip-html",
+                "--min-match-words",
+                "1",
+            ],
         ),
     ] {
         work.write("list", "bread.html\twool.html\n");
@@ -101,7 +108,14 @@ fn a_template_is_no_passage_of_stripped_pages() {
         &work
             .run(
                 "dedup-query",
-                &["--pairs", "list", "--strip-html", "--min-match-words", "1"],
+                &[
+                    "align",
+                    "--pairs",
+                    "list",
+                    "--strip-html",
+                    "--min-match-words",
+                    "1",
+                ],
             )
             .0
             .stdout,
@@ -112,7 +126,7 @@ fn a_template_is_no_passage_of_stripped_pages() {
         (&words, &words)
     );
     // Unstripped, the template is what they share.
-    let found = records(&work.run("dedup-query", &["--pairs", "list"]).ok());
+    let found = records(&work.run("dedup-query", &["align", "--pairs", "list"]).ok());
     assert!(found[0]["a_in_b"].as_f64().unwrap() > 0.7, "{found:?}");
 }
 
@@ -154,7 +168,7 @@ fn a_copy_inside_other_markup_is_found_where_the_document_has_it() {
     expected(
         &records(
             &work
-                .run("dedup-query", &["--pairs", "list", "--strip-html"])
+                .run("dedup-query", &["align", "--pairs", "list", "--strip-html"])
                 .ok(),
         )[0]["passages"][0],
     );
@@ -167,14 +181,14 @@ fn a_copy_inside_other_markup_is_found_where_the_document_has_it() {
     );
     let plain = records(
         &work
-            .run("dedup-query", &["--pairs", "list", "--strip-html"])
+            .run("dedup-query", &["align", "--pairs", "list", "--strip-html"])
             .ok(),
     );
     let chars = records(
         &work
             .run(
                 "dedup-query",
-                &["--pairs", "list", "--strip-html", "--chars"],
+                &["align", "--pairs", "list", "--strip-html", "--chars"],
             )
             .ok(),
     );
@@ -199,12 +213,19 @@ fn pages_and_texts_show_no_markup() {
         .ok();
     work.run(
         "dedup-query",
-        &["--pairs", "list", "--strip-html", "--html", "pairs"],
+        &[
+            "align",
+            "--pairs",
+            "list",
+            "--strip-html",
+            "--html",
+            "pairs",
+        ],
     )
     .ok();
     work.run(
         "dedup-extract",
-        &["idx", "--html", "report", "--threshold", "0"],
+        &["report", "idx", "-o", "report", "--threshold", "0"],
     )
     .ok();
     for page in [
@@ -235,19 +256,19 @@ fn pages_and_texts_show_no_markup() {
         &work
             .run(
                 "dedup-extract",
-                &["idx", "--as", "passages", "one.html", "two.html"],
+                &["passages", "idx", "one.html", "two.html"],
             )
             .ok(),
     );
     assert_eq!(listed[0]["text"], SAID.trim_end_matches('.'));
     // The second place has its comment, but no text shows it.
-    let blots = records(&work.run("dedup-extract", &["idx", "--as", "blots"]).ok());
+    let blots = records(&work.run("dedup-extract", &["blots", "idx"]).ok());
     let of_two = |blot: &Value| {
         let found = records(
             &work
                 .run(
                     "dedup-query",
-                    &["idx", "--blot", blot["blot"].as_str().unwrap()],
+                    &["blot", "idx", blot["blot"].as_str().unwrap()],
                 )
                 .ok(),
         );
@@ -355,7 +376,7 @@ fn each_tokenizer_compares_its_own_tokens() {
             &work
                 .run(
                     "dedup-query",
-                    &["--pairs", "list", "--tokenizer", tokenizer],
+                    &["align", "--pairs", "list", "--tokenizer", tokenizer],
                 )
                 .ok(),
         );
@@ -371,7 +392,12 @@ fn each_tokenizer_compares_its_own_tokens() {
     // By words the two are not alike.
     let work = Work::with(&[("a", CODE[0]), ("b", CODE[1]), ("list", "a\tb\n")]);
     assert_eq!(
-        records(&work.run("dedup-query", &["--pairs", "list"]).0.stdout)[0]["passages"],
+        records(
+            &work
+                .run("dedup-query", &["align", "--pairs", "list"])
+                .0
+                .stdout
+        )[0]["passages"],
         json!([])
     );
 }
@@ -437,7 +463,10 @@ fn both_strands_of_bases_are_compared() {
     // A file of FASTA, with its heads.
     let pairs = records(
         &work
-            .run("dedup-query", &["--pairs", "list", "--tokenizer", "dna"])
+            .run(
+                "dedup-query",
+                &["align", "--pairs", "list", "--tokenizer", "dna"],
+            )
             .ok(),
     );
     let moved = |span: &Value, by: usize| {
@@ -485,14 +514,17 @@ fn every_question_about_a_stripped_index_is_about_the_text() {
     let extract = |arguments: &[&str]| {
         records(
             &work
-                .run("dedup-extract", &[&["idx", "-q"], arguments].concat())
+                .run(
+                    "dedup-extract",
+                    &[&arguments[..1], &["idx", "-q"], &arguments[1..]].concat(),
+                )
                 .ok(),
         )
     };
     for method in [
-        &["--areas"][..],
-        &["--method", "exhaustive"],
-        &["--method", "gdic"],
+        &["compare"][..],
+        &["compare", "--method", "exhaustive"],
+        &["compare", "--method", "gdic"],
     ] {
         let found = extract(method);
         assert_eq!(
@@ -507,14 +539,7 @@ fn every_question_about_a_stripped_index_is_about_the_text() {
             "{area}"
         );
     }
-    let spans = extract(&[
-        "--as",
-        "spans",
-        "bread.html",
-        "one.html",
-        "two.html",
-        "wool.html",
-    ]);
+    let spans = extract(&["spans", "bread.html", "one.html", "two.html", "wool.html"]);
     let seen: Vec<&str> = spans
         .iter()
         .filter(|record| record["spans"] != json!([]))
@@ -523,14 +548,14 @@ fn every_question_about_a_stripped_index_is_about_the_text() {
     assert_eq!(seen, ["two.html"]);
     assert!(stretch(&two, &spans[2]["spans"][0]).starts_with("Ice that"));
     assert_eq!(
-        extract(&["--as", "passages"])
+        extract(&["passages"])
             .iter()
             .map(|passage| passage["tokens"].clone())
             .collect::<Vec<_>>(),
         [json!(22)]
     );
     for left_out in [
-        &["--as", "passages", "--taboo"][..],
+        &["passages", "--taboo"][..],
         &["--threshold", "0", "--exclude"],
         &["--threshold", "0", "--base"],
     ] {

@@ -56,7 +56,7 @@ fn follow(work: &Work, hosts: &Hosts, list: &str) -> u64 {
     assert_eq!(work.shell("diff -r one two").ok_text(), "");
     let one = work
         .shell(&format!(
-            "dedup-extract --as table --since {} one",
+            "dedup-extract table --since {} one",
             generation.trim()
         ))
         .ok_text();

@@ -73,7 +73,7 @@ fn each_number_is_told() {
         "matched": words(COPY), "share": (1e6 * words(COPY) as f64 / (all - words(HANDOUT)) as f64).round() / 1e6,
     });
     for arguments in [
-        &["--pairs", "pairs"][..],
+        &["align", "--pairs", "pairs"][..],
         &["my.idx", "essay.txt", "--passages"],
     ] {
         let found = records(&work.run("dedup-query", &[arguments, &ALL].concat()).ok());
@@ -87,7 +87,10 @@ fn each_number_is_told() {
     }
     let pair = &records(
         &work
-            .run("dedup-query", &[&["--pairs", "pairs"], &ALL[..]].concat())
+            .run(
+                "dedup-query",
+                &[&["align", "--pairs", "pairs"], &ALL[..]].concat(),
+            )
             .ok(),
     )[0];
     assert_eq!(
@@ -123,7 +126,10 @@ fn each_number_is_told() {
 fn each_flag_takes_out_its_own() {
     let work = work();
     let found = |arguments: &[&str]| {
-        let ran = work.run("dedup-query", &[&["--pairs", "pairs"], arguments].concat());
+        let ran = work.run(
+            "dedup-query",
+            &[&["align", "--pairs", "pairs"], arguments].concat(),
+        );
         texts(&work, &records(&ran.0.stdout)[0])
     };
     let has = |found: &[String], text: &str| {
@@ -206,7 +212,7 @@ fn pages_say_what_was_left_out() {
     let work = work();
     work.run(
         "dedup-query",
-        &[&["--pairs", "pairs", "--html", "report"], &ALL[..]].concat(),
+        &[&["align", "--pairs", "pairs", "--html", "report"], &ALL[..]].concat(),
     )
     .ok();
     work.run(

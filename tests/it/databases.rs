@@ -89,7 +89,7 @@ fn ensure_same(work: &Work, query: &dyn Fn(&Work, &str) -> Vec<Value>) {
             row["b"].as_str().unwrap().to_owned(),
         )
     };
-    let mut expected = records(&work.run("dedup-extract", &["my.idx", "--as", "table"]).ok());
+    let mut expected = records(&work.run("dedup-extract", &["table", "my.idx"]).ok());
     assert!(expected.len() > 100);
     let mut found = query(work, "select a, b, shared, a_in_b, b_in_a from alike");
     expected.sort_by_key(key);

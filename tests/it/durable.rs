@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-const ASK: [&str; 4] = ["--history", "h", "--min-similarity", "0.9"];
+const ASK: [&str; 4] = ["history", "h", "--min-similarity", "0.9"];
 /// A file for so many entries.
 const FILE: [&str; 2] = ["--file-entries", "50"];
 
@@ -184,7 +184,7 @@ fn ensure_swept(work: &Work) {
 const FEED: &str = "while mapfile -n 30 -t lines && ((${#lines[@]})); do printf '%s\\n' \"${lines[@]}\"; done < p.jsonl | ";
 
 fn writer(sync: &str) -> String {
-    format!("dedup-query --history h --min-similarity 0.9 --file-entries 50 --sync-every {sync}")
+    format!("dedup-query history h --min-similarity 0.9 --file-entries 50 --sync-every {sync}")
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn small_files_are_made_and_merged() {
     assert_eq!(prints.ensure_prefix(&work), 2000);
     for wrong in ["0", "262145", "many"] {
         let ran = work.shell(&format!(
-            "dedup-query --history h --min-similarity 1 --file-entries {wrong} x"
+            "dedup-query history h --min-similarity 1 --file-entries {wrong} x"
         ));
         assert!(
             ran.code() == 2
@@ -474,7 +474,7 @@ fn files_shrink_as_entries_are_forgotten() {
     let entries = || {
         Server::start(
             &work,
-            &[&ASK, &["--no-add", "--listen", "unix:s"][..]].concat(),
+            &[&ASK, &["serve", "--no-add", "--lines", "unix:s"][..]].concat(),
         )
         .entries
     };
@@ -528,7 +528,7 @@ fn files_shrink_as_entries_are_removed() {
     let entries = || {
         Server::start(
             &work,
-            &[&ASK, &["--no-add", "--listen", "unix:s"][..]].concat(),
+            &[&ASK, &["serve", "--no-add", "--lines", "unix:s"][..]].concat(),
         )
         .entries
     };
@@ -539,8 +539,11 @@ fn files_shrink_as_entries_are_removed() {
                 .map(|number| format!("p{number}\n"))
                 .collect::<String>(),
         );
-        work.run("dedup-query", &["--history", "h", "--remove-from", "list"])
-            .ok();
+        work.run(
+            "dedup-query",
+            &["history", "remove", "h", "--files-from", "list"],
+        )
+        .ok();
     };
     remove(0..50);
     assert_eq!(entries(), 200);

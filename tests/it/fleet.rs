@@ -424,7 +424,8 @@ fn an_index_follows_its_files_on_hosts_whatever_fails() {
         work.shell("rm -f two.owners; diff -r one two").ok_text(),
         ""
     );
-    let table = "dedup-extract -q --as table --threshold 0.1 --top 100 --since 1 two | diff - r/table.ndjson";
+    let table =
+        "dedup-extract table -q --threshold 0.1 --top 100 --since 1 two | diff - r/table.ndjson";
     assert_eq!(work.shell(table).ok_text(), "");
     assert!(
         done(&status(&work))

@@ -1,4 +1,4 @@
-//! dedup-query --upstream: servers that each keep a part of a history, asked as one.
+//! --upstream of dedup-query: servers that each keep a part of a history, asked as one.
 
 use crate::{
     service::Server,
@@ -16,9 +16,10 @@ fn part(work: &Work, number: usize) -> Server {
         work,
         &[
             &[
+                "serve",
                 "--history",
                 &history,
-                "--listen",
+                "--lines",
                 &listen,
                 "--buckets",
                 RANGES[number],
@@ -46,7 +47,7 @@ const FRONT: [&str; 6] = [
 fn front(work: &Work, more: &[&str], lines: &str) -> Vec<Value> {
     let ran = work.run_with(
         "dedup-query",
-        &[&FRONT, &WANTED[..], more].concat(),
+        &[&["history"], &FRONT[..], &WANTED[..], more].concat(),
         lines.as_bytes(),
     );
     assert!(
@@ -60,7 +61,7 @@ fn front(work: &Work, more: &[&str], lines: &str) -> Vec<Value> {
 fn whole(work: &Work, more: &[&str], lines: &str) -> Vec<Value> {
     let ran = work.run_with(
         "dedup-query",
-        &[&["--history", "whole"], &WANTED[..], more].concat(),
+        &[&["history", "whole"], &WANTED[..], more].concat(),
         lines.as_bytes(),
     );
     assert!(
@@ -187,7 +188,12 @@ fn a_front_serves_and_removes() {
     let _servers = parts(&work);
     let front = Server::start(
         &work,
-        &[&FRONT, &WANTED[..], &["--listen", "tcp:127.0.0.1:0"]].concat(),
+        &[
+            &["serve", "--lines", "tcp:127.0.0.1:0"],
+            &FRONT[..],
+            &WANTED[..],
+        ]
+        .concat(),
     );
     let mut client = front.connect(&work);
     let lines = documents(9, 200);
@@ -214,7 +220,7 @@ fn who_is_lost_is_named_and_comes_back() {
     let [low, middle, high] = parts(&work);
     let mut front = Server::start(
         &work,
-        &[&FRONT, &WANTED[..], &["--listen", "unix:f"]].concat(),
+        &[&["serve", "--lines", "unix:f"], &FRONT[..], &WANTED[..]].concat(),
     );
     let mut client = front.connect(&work);
     let lines = documents(5, 60);
@@ -284,7 +290,7 @@ fn who_hangs_is_not_waited_for() {
     let [_low, middle, _high] = parts(&work);
     let front = Server::start(
         &work,
-        &[&FRONT, &WANTED[..], &["--listen", "unix:f"]].concat(),
+        &[&["serve", "--lines", "unix:f"], &FRONT[..], &WANTED[..]].concat(),
     );
     let (mut client, lines) = (front.connect(&work), documents(6, 60));
     lines.lines().for_each(|line| drop(client.ask(line)));
@@ -318,7 +324,7 @@ fn what_does_not_go_together_is_refused() {
     let serve = |history: &str, listen: &str, more: &[&str]| {
         Server::start(
             &work,
-            &[&["--history", history, "--listen", listen], more].concat(),
+            &[&["serve", "--history", history, "--lines", listen], more].concat(),
         )
     };
     let _all = serve("a", "unix:all", &WANTED);
@@ -366,7 +372,7 @@ fn what_does_not_go_together_is_refused() {
         let ran = work.run(
             "dedup-query",
             &[
-                &["--upstream", "unix:u0", "--upstream", second],
+                &["history", "--upstream", "unix:u0", "--upstream", second],
                 &WANTED[..],
             ]
             .concat(),
@@ -380,7 +386,7 @@ fn what_does_not_go_together_is_refused() {
     // What nobody keeps is told, and one that is not there yet.
     let ran = work.run_with(
         "dedup-query",
-        &[&["--upstream", "unix:u0"], &WANTED[..]].concat(),
+        &[&["history", "--upstream", "unix:u0"], &WANTED[..]].concat(),
         b"",
     );
     assert_eq!(
@@ -390,7 +396,7 @@ fn what_does_not_go_together_is_refused() {
     let ran = work.run_with(
         "dedup-query",
         &[
-            &["--upstream", "unix:u0", "--upstream", "unix:u1"],
+            &["history", "--upstream", "unix:u0", "--upstream", "unix:u1"],
             &WANTED[..],
         ]
         .concat(),
@@ -415,7 +421,7 @@ fn a_part_says_what_it_does_not_keep() {
         let ran = work.run_with(
             "dedup-query",
             &[
-                "--history",
+                "history",
                 buckets,
                 "--min-similarity",
                 "0.9",
@@ -448,9 +454,10 @@ fn upstreams_on_ports_are_lost_and_come_back() {
                 &work,
                 &[
                     &[
+                        "serve",
                         "--history",
                         &history,
-                        "--listen",
+                        "--lines",
                         address,
                         "--buckets",
                         RANGES[number],
@@ -472,7 +479,7 @@ fn upstreams_on_ports_are_lost_and_come_back() {
             .collect();
         let front = Server::start(
             &work,
-            &[&upstreams, &WANTED[..], &["--listen", "unix:f"]].concat(),
+            &[&["serve", "--lines", "unix:f"], &upstreams[..], &WANTED[..]].concat(),
         );
         let mut client = front.connect(&work);
         let lines = documents(5, 40);
@@ -549,7 +556,7 @@ fn who_accepts_nothing_is_not_waited_for() {
     ];
     let front = Server::start(
         &work,
-        &[&upstreams, &WANTED[..], &["--listen", "unix:f"]].concat(),
+        &[&["serve", "--lines", "unix:f"], &upstreams[..], &WANTED[..]].concat(),
     );
     let mut client = front.connect(&work);
     let lines = documents(5, 40);
@@ -572,11 +579,12 @@ fn who_accepts_nothing_is_not_waited_for() {
     let ran = work.run(
         "dedup-query",
         &[
+            "serve",
             "--history",
             "x",
             "--min-similarity",
             "1",
-            "--listen",
+            "--lines",
             "unix:stuck",
         ],
     );
@@ -596,9 +604,10 @@ fn what_cannot_be_removed_is_named() {
     let [low, middle, high] = parts(&work);
     drop(low.end("TERM"));
     let read_only = [
+        "serve",
         "--history",
         "h0",
-        "--listen",
+        "--lines",
         "unix:u0",
         "--buckets",
         RANGES[0],
@@ -607,11 +616,15 @@ fn what_cannot_be_removed_is_named() {
     let _low = Server::start(&work, &[&read_only, &WANTED[..]].concat());
     let front = Server::start(
         &work,
-        &[&FRONT, &WANTED[..], &["--listen", "unix:f"]].concat(),
+        &[&["serve", "--lines", "unix:f"], &FRONT[..], &WANTED[..]].concat(),
     );
     let above = Server::start(
         &work,
-        &[&["--upstream", "unix:f", "--listen", "unix:g"], &WANTED[..]].concat(),
+        &[
+            &["serve", "--upstream", "unix:f", "--lines", "unix:g"],
+            &WANTED[..],
+        ]
+        .concat(),
     );
     let mut clients = [front.connect(&work), above.connect(&work)];
     for client in &mut clients {

@@ -118,7 +118,10 @@ const TOOLS: &str = "
 #[test]
 fn a_page_a_pair_and_an_overview() {
     let work = work();
-    let ran = work.run("dedup-query", &["--pairs", "pairs", "--html", "new/report"]);
+    let ran = work.run(
+        "dedup-query",
+        &["align", "--pairs", "pairs", "--html", "new/report"],
+    );
     assert_eq!(
         (ran.code(), ran.stderr().as_str(), ran.stdout().as_str()),
         (0, "", "")
@@ -140,7 +143,15 @@ fn a_page_a_pair_and_an_overview() {
     for threads in ["1", "8"] {
         work.run_with(
             "dedup-query",
-            &["--pairs", "pairs", "--html", threads, "--threads", threads],
+            &[
+                "align",
+                "--pairs",
+                "pairs",
+                "--html",
+                threads,
+                "--threads",
+                threads,
+            ],
             b"",
         )
         .ok();
@@ -161,7 +172,7 @@ fn a_page_a_pair_and_an_overview() {
     }
     let none = work.run_with(
         "dedup-query",
-        &["--pairs", "-", "--html", "none"],
+        &["align", "--pairs", "-", "--html", "none"],
         b"essay.txt\tother.txt\n",
     );
     assert_eq!((none.code(), none.stderr().as_str()), (1, ""));
@@ -172,7 +183,10 @@ fn a_page_a_pair_and_an_overview() {
 fn what_cannot_be_written_is_named() {
     let work = work();
     work.write("file", "");
-    let ran = work.run("dedup-query", &["--pairs", "pairs", "--html", "file"]);
+    let ran = work.run(
+        "dedup-query",
+        &["align", "--pairs", "pairs", "--html", "file"],
+    );
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (2, "dedup-query: file: File exists (os error 17)\n")
@@ -183,8 +197,11 @@ fn what_cannot_be_written_is_named() {
         &["--html", "x", "--chars"],
     ] {
         assert_eq!(
-            work.run("dedup-query", &[&["--pairs", "pairs"], arguments].concat())
-                .code(),
+            work.run(
+                "dedup-query",
+                &[&["align", "--pairs", "pairs"], arguments].concat()
+            )
+            .code(),
             2,
             "{arguments:?}"
         );
@@ -195,7 +212,7 @@ fn what_cannot_be_written_is_named() {
     );
     let ran = work.run_with(
         "dedup-query",
-        &["--pairs", "-", "--html", "part"],
+        &["align", "--pairs", "-", "--html", "part"],
         b"essay.txt\tgone.txt\nshort.txt\tessay.txt\n",
     );
     assert_eq!(
@@ -213,8 +230,11 @@ fn what_cannot_be_written_is_named() {
 #[test]
 fn a_click_goes_to_the_other_side() {
     let work = work();
-    work.run("dedup-query", &["--pairs", "pairs", "--html", "report"])
-        .ok();
+    work.run(
+        "dedup-query",
+        &["align", "--pairs", "pairs", "--html", "report"],
+    )
+    .ok();
     let script = "await settled();
         const seen = [];
         const note = () => seen.push(['left', 'right'].map((id) => [1, 2, 3].map((number) => {
@@ -255,8 +275,11 @@ fn a_click_goes_to_the_other_side() {
 #[test]
 fn sides_scroll_together_and_folds_open() {
     let work = work();
-    work.run("dedup-query", &["--pairs", "pairs", "--html", "report"])
-        .ok();
+    work.run(
+        "dedup-query",
+        &["align", "--pairs", "pairs", "--html", "report"],
+    )
+    .ok();
     let script = "await settled();
         const folds = [...document.querySelectorAll('#left .fold')].map((fold) => fold.textContent);
         // A reader moves the left side until the second passage is at eye level.
@@ -377,8 +400,11 @@ fn sources_are_chosen_from_a_list() {
 #[test]
 fn the_table_sorts_and_filters() {
     let work = work();
-    work.run("dedup-query", &["--pairs", "pairs", "--html", "report"])
-        .ok();
+    work.run(
+        "dedup-query",
+        &["align", "--pairs", "pairs", "--html", "report"],
+    )
+    .ok();
     let script = "const rows = () => [...document.querySelectorAll('tbody tr')].map((row) => row.cells[0].textContent + ' ' + row.cells[1].textContent);
         const sort = (name) => [...document.querySelectorAll('th button')].find((button) => button.textContent === name).click();
         const seen = [rows()];
@@ -436,8 +462,11 @@ fn a_hostile_document_is_only_text() {
         (two, &text),
         ("pairs", &format!("{one}\t{two}\n")),
     ]);
-    work.run("dedup-query", &["--pairs", "pairs", "--html", "report"])
-        .ok();
+    work.run(
+        "dedup-query",
+        &["align", "--pairs", "pairs", "--html", "report"],
+    )
+    .ok();
     let names: Vec<_> = fs::read_dir(work.path("report"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
@@ -526,10 +555,10 @@ fn pairs_of_an_index_are_pages() {
     let extract = |arguments: &[&str]| {
         work.run(
             "dedup-extract",
-            &[&["my.idx", "--threshold", "0.01"], arguments].concat(),
+            &[arguments, &["my.idx", "--threshold", "0.01"]].concat(),
         )
     };
-    let ran = extract(&["--html", "report"]);
+    let ran = extract(&["report", "-o", "report"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str(), ran.stdout().as_str()),
         (0, "", "")
@@ -549,7 +578,7 @@ fn pairs_of_an_index_are_pages() {
         ]
     );
     for threads in ["1", "8"] {
-        extract(&["--html", threads, "--threads", threads]).ok();
+        extract(&["report", "-o", threads, "--threads", threads]).ok();
         for name in ["index.html", "pair-000002.html"] {
             assert_eq!(
                 work.read(&format!("{threads}/{name}")),
@@ -591,7 +620,7 @@ fn pairs_of_an_index_are_pages() {
             "index.html"
         ])
     );
-    let cut = extract(&["--html", "cut", "--top", "1"]);
+    let cut = extract(&["report", "-o", "cut", "--top", "1"]);
     assert_eq!(
         (cut.code(), cut.stderr().as_str()),
         (
@@ -633,8 +662,9 @@ fn an_index_of_hostile_documents_is_only_text() {
     work.run(
         "dedup-extract",
         &[
+            "report",
             "<script>alert(7)<!--.idx",
-            "--html",
+            "-o",
             "report",
             "--exclude-quotes",
         ],
@@ -664,7 +694,14 @@ fn what_does_not_count_is_grey_and_says_why() {
     ]);
     work.run(
         "dedup-query",
-        &["--pairs", "pairs", "--html", "report", "--exclude-quotes"],
+        &[
+            "align",
+            "--pairs",
+            "pairs",
+            "--html",
+            "report",
+            "--exclude-quotes",
+        ],
     )
     .ok();
     let script = "await settled();

@@ -118,8 +118,8 @@ fn every_program_that_reads_documents_gives_the_account() {
         "dedup-index add other c",
         "dedup-spex -o spex.idx c",
         "dedup-query idx c",
-        "dedup-query --history h --min-similarity 94% c",
-        "dedup-extract --as spans idx c",
+        "dedup-query history h --min-similarity 94% c",
+        "dedup-extract spans idx c",
     ] {
         let (tool, ran) = (
             line.split(' ').next().unwrap(),

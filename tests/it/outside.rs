@@ -55,9 +55,9 @@ fn an_id_opens_nothing_outside_of_the_corpus() {
                 "dedup-query",
                 "../idx essay.txt --html page.html --corpus .",
             ),
-            ("dedup-extract", "../idx --as passages"),
-            ("dedup-extract", "../idx --as passages --corpus ."),
-            ("dedup-extract", "../idx --areas --corpus ."),
+            ("dedup-extract", "passages ../idx"),
+            ("dedup-extract", "passages ../idx --corpus ."),
+            ("dedup-extract", "compare ../idx --corpus ."),
         ] {
             let ran =
                 work.shell(&format!("cd corpus && {tool} {arguments}; echo $? > ../status; cat page.html 2> /dev/null; rm -f page.html"));
@@ -157,7 +157,7 @@ fn only_regular_files_are_opened() {
     symlink("/dev/zero", work.path("device")).unwrap();
     for arguments in [
         "dedup-query idx corpus/essay.txt --passages",
-        "dedup-extract idx --as passages",
+        "dedup-extract passages idx",
         "dedup-query idx corpus/essay.txt --html page.html",
     ] {
         let ran = work.shell(&format!("timeout 60 {arguments}"));
@@ -208,7 +208,7 @@ fn a_text_that_is_not_the_one_that_was_indexed_is_not_shown() {
     assert_eq!((ran.code(), ran.stderr()), (2, said("dedup-query")));
     let page = String::from_utf8(work.read("page.html")).unwrap();
     assert!(page.contains("One. ") && !page.contains("swordfish"));
-    let ran = work.run("dedup-extract", &["idx", "--html", "report"]);
+    let ran = work.run("dedup-extract", &["report", "idx", "-o", "report"]);
     assert_eq!(
         (
             ran.code(),
@@ -226,7 +226,7 @@ fn a_text_that_is_not_the_one_that_was_indexed_is_not_shown() {
         .as_str()
         .unwrap()
         .to_owned();
-    let ran = work.run("dedup-query", &["idx", "--blot", &blot]);
+    let ran = work.run("dedup-query", &["blot", "idx", &blot]);
     assert_eq!((ran.code(), ran.stderr()), (2, said("dedup-query")));
     assert_eq!(
         records(&ran.0.stdout)
@@ -266,30 +266,30 @@ fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
         "idx doc.txt",
         "idx doc.txt --format tsv",
         "idx doc.txt --stream",
-        &format!("idx --blot {blot}"),
+        &format!("blot idx {blot}"),
         "idx doc.txt --passages --corpus evil.jsonl",
     ];
     let extracts = [
-        "",
-        "--format tsv",
-        "--as table",
-        "--as table --format tsv",
-        "--as clusters",
-        "--as clusters --format tsv",
-        "--as exact",
-        "--as exact --format tsv",
-        "--as graph",
-        "--as graph --format graphml",
-        "--as blots",
-        "--as blots --format tsv",
-        "--as spans evil.jsonl",
-        "--as spans --format tsv evil.jsonl",
-        "--as passages evil.jsonl",
-        "--as passages --format tsv evil.jsonl",
-        "--areas evil.jsonl",
-        "--areas --format tsv evil.jsonl",
-        "--passages --corpus evil.jsonl",
-        "--exclude doc.txt --threshold 0",
+        "idx",
+        "idx --format tsv",
+        "table idx",
+        "table idx --format tsv",
+        "clusters idx",
+        "clusters idx --format tsv",
+        "exact idx",
+        "exact idx --format tsv",
+        "graph idx",
+        "graph idx --format graphml",
+        "blots idx",
+        "blots idx --format tsv",
+        "spans idx evil.jsonl",
+        "spans idx --format tsv evil.jsonl",
+        "passages idx evil.jsonl",
+        "passages idx --format tsv evil.jsonl",
+        "compare idx evil.jsonl",
+        "compare idx --format tsv evil.jsonl",
+        "idx --passages --corpus evil.jsonl",
+        "idx --exclude doc.txt --threshold 0",
     ];
     let commands = queries
         .iter()
@@ -297,13 +297,13 @@ fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
     let commands = commands.chain(
         extracts
             .iter()
-            .map(|arguments| format!("dedup-extract idx {arguments}")),
+            .map(|arguments| format!("dedup-extract {arguments}")),
     );
     let others = [
         "dedup-tokenize evil.jsonl",
         "dedup-blot evil.jsonl",
         "dedup-index dump idx",
-        "dedup-query --history h --min-similarity 0.5 evil.jsonl",
+        "dedup-query history h --min-similarity 0.5 evil.jsonl",
     ];
     for command in commands.chain(others.map(str::to_owned)) {
         let ran = work.shell(&command);
@@ -334,10 +334,7 @@ fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
     }
     // A cell is the inside of a JSON string.
     let table = work
-        .run(
-            "dedup-extract",
-            &["idx", "--as", "exact", "--format", "tsv"],
-        )
+        .run("dedup-extract", &["exact", "idx", "--format", "tsv"])
         .ok_text();
     let cells: Vec<String> = table
         .lines()
@@ -349,10 +346,7 @@ fn no_id_acts_on_a_terminal_or_leaves_its_cell() {
     assert_eq!(cells, [one.clone(), "plain".to_owned()]);
     // In XML all but most control characters of ASCII can be written, and none of it acts.
     let graph = work
-        .run(
-            "dedup-extract",
-            &["idx", "--as", "graph", "--format", "graphml"],
-        )
+        .run("dedup-extract", &["graph", "idx", "--format", "graphml"])
         .ok_text();
     assert!(
         graph
@@ -373,7 +367,7 @@ fn messages_name_hostile_ids_without_obeying_them() {
         "dedup-query idx doc.txt --passages",
         "dedup-query idx doc.txt --passages --corpus doc.txt",
         "dedup-query idx doc.txt --html page.html",
-        "dedup-extract idx --as passages",
+        "dedup-extract passages idx",
         "dedup-index build -o other twice.jsonl",
         "dedup-index remove idx \"$(printf 'x\\033[2J')\"",
         "dedup-tokenize \"$(printf 'none\\033[2J\\n')\"",
@@ -401,7 +395,9 @@ fn pairs_of_files_of_one_name_have_files_of_their_own() {
     work.shell("dedup-index build -q -o idx ann ben cid").ok();
     work.run(
         "dedup-query",
-        &["--pairs", "pairs", "--format", "pan-xml", "-o", "query"],
+        &[
+            "align", "--pairs", "pairs", "--format", "pan-xml", "-o", "query",
+        ],
     )
     .ok();
     work.run(

@@ -165,9 +165,7 @@ fn a_pinned_generation_outlives_automatic_merges_and_compaction() {
         work.run("dedup-index", &["pin", "i", "monday"]).ok_text(),
         "i: generation 3 is pinned as monday\n"
     );
-    let before = work
-        .shell("dedup-extract i --as table --format tsv")
-        .ok_text();
+    let before = work.shell("dedup-extract table i --format tsv").ok_text();
     for number in 2..20 {
         work.write(
             &format!("d{number}"),
@@ -181,17 +179,13 @@ fn a_pinned_generation_outlives_automatic_merges_and_compaction() {
         let mut rows = table_rows(&before);
         apply(
             &work
-                .shell("dedup-extract i --as table --format tsv --since monday")
+                .shell("dedup-extract table i --format tsv --since monday")
                 .ok_text(),
             &mut rows,
         );
         assert_eq!(
             rows,
-            table_rows(
-                &work
-                    .shell("dedup-extract i --as table --format tsv")
-                    .ok_text()
-            )
+            table_rows(&work.shell("dedup-extract table i --format tsv").ok_text())
         );
     }
     let stats: serde_json::Value =
@@ -238,30 +232,18 @@ fn what_cannot_be_pinned_or_compared_says_what_can() {
         );
     };
     let gone = "i: generation 2 is not there any more: of earlier states the index has 1, 3 to 4; dedup-index pin keeps one for as long as it is pinned";
-    refused(
-        "dedup-extract",
-        &["i", "--as", "table", "--since", "2"],
-        gone,
-    );
+    refused("dedup-extract", &["table", "i", "--since", "2"], gone);
     refused("dedup-extract", &["i", "--new-since", "2"], gone);
     refused("dedup-index", &["pin", "i", "x", "--generation", "2"], gone);
     let not_yet = "i: generation 9 is not there yet: the index is at generation 4";
-    refused(
-        "dedup-extract",
-        &["i", "--as", "table", "--since", "9"],
-        not_yet,
-    );
+    refused("dedup-extract", &["table", "i", "--since", "9"], not_yet);
     refused(
         "dedup-index",
         &["pin", "i", "x", "--generation", "9"],
         not_yet,
     );
     let unknown = "i: has no pin 'week': it has base (generation 1); dedup-index pin makes one";
-    refused(
-        "dedup-extract",
-        &["i", "--as", "table", "--since", "week"],
-        unknown,
-    );
+    refused("dedup-extract", &["table", "i", "--since", "week"], unknown);
     refused("dedup-index", &["unpin", "i", "week"], unknown);
     let rule = "the name of a pin has 1 to 64 ASCII letters, digits, '.', '_' and '-', and a letter among them";
     refused(

@@ -184,7 +184,7 @@ fn prints(count: u64) -> (Vec<String>, String) {
     let lines: Vec<String> = (0..count)
         .map(|number| format!("{{\"doc\":\"p{number}\",\"print\":\"{}\"}}\n", print()))
         .collect();
-    let look = "if [[ ! -e h/manifest.json ]]; then echo 0; else dedup-query --history h --min-similarity 0.9 --no-add < <(sed 's/:\"p/:\"q/' ../p.jsonl) > ../answers; \
+    let look = "if [[ ! -e h/manifest.json ]]; then echo 0; else dedup-query history h --min-similarity 0.9 --no-add < <(sed 's/:\"p/:\"q/' ../p.jsonl) > ../answers; \
         (($? < 2)) && jq -se '[.[] | .best.doc == \"p\" + .doc[1:]] | (index(false) // length) as $n | if any(.[$n:][]; .) then error(\"a gap\") else $n end' \
         ../answers; fi";
     (lines, look.to_owned())
@@ -200,9 +200,7 @@ fn a_history_holds_what_was_acknowledged() {
             .collect::<Vec<_>>()
     };
     let writer = |sync: &str| {
-        format!(
-            "dedup-query --history h --min-similarity 0.9 --file-entries 20 --sync-every {sync}"
-        )
+        format!("dedup-query history h --min-similarity 0.9 --file-entries 20 --sync-every {sync}")
     };
     let case = |name: &str, sync: &str| {
         let case = Case::new(name, &writer(sync), &look).with("kind", "count");
@@ -299,15 +297,15 @@ fn a_file_that_is_written_with_an_option_lasts() {
         "if [[ -e plot ]]; then md5sum < plot; fi",
     );
     case(
-        "dedup-query --pairs pairs --html a/pages",
+        "dedup-query align --pairs pairs --html a/pages",
         "cat a/pages/* 2> /dev/null | md5sum",
     );
     case(
-        "dedup-query --pairs pairs --format pan-xml -o a/xml",
+        "dedup-query align --pairs pairs --format pan-xml -o a/xml",
         "cat a/xml/* 2> /dev/null | md5sum",
     );
     case(
-        "dedup-extract -q i --corpus ../c --html a/pages",
+        "dedup-extract report -q i --corpus ../c -o a/pages",
         "cat a/pages/* 2> /dev/null | md5sum",
     );
 }

@@ -108,7 +108,7 @@ proptest! {
             let df = max_df.unwrap_or(usize::MAX).to_string();
             let mut arguments = vec!["i", "--stream", "--score", score, "--threshold", &threshold, "--top", &top_text];
             if max_df.is_some() {
-                arguments.extend(["--ignore-df", &df]);
+                arguments.extend(["--max-df", &df]);
             }
             let ran = work.run_with("dedup-query", &arguments, queries.as_bytes());
             let answers = records(&ran.0.stdout);
@@ -194,7 +194,7 @@ fn what_is_left_out_does_not_count() {
     };
     assert_eq!(query(&[]).ok_text().lines().count(), 3);
     assert_eq!(query(&["--exclude", "licence.txt"]).code(), 1);
-    assert_eq!(query(&["--ignore-df", "1"]).code(), 1);
+    assert_eq!(query(&["--max-df", "1"]).code(), 1);
     work.run("dedup-index", &["build", "-o", "ref", "licence.txt"])
         .ok();
     assert_eq!(query(&["--exclude-index", "ref"]).code(), 1);
@@ -270,7 +270,7 @@ fn a_blot_leads_to_its_text() {
     let blot = work
         .shell("dedup-blot c/copy.txt | jq -r 'select(.doc) | .blots[0]'")
         .ok_text();
-    let ran = work.run("dedup-query", &["i", "--blot", blot.trim()]);
+    let ran = work.run("dedup-query", &["blot", "i", blot.trim()]);
     let found = records(&ran.ok());
     let text = |at: usize| found[at]["text"].as_str().unwrap().to_owned();
     assert_eq!(
@@ -290,11 +290,11 @@ fn a_blot_leads_to_its_text() {
     work.shell("mv c d").ok();
     assert!(
         !work
-            .run("dedup-query", &["i", "--blot", blot.trim()])
+            .run("dedup-query", &["blot", "i", blot.trim()])
             .ok_text()
             .contains("\"text\"")
     );
-    assert_eq!(work.run("dedup-query", &["i", "--blot", "0"]).code(), 1);
+    assert_eq!(work.run("dedup-query", &["blot", "i", "0"]).code(), 1);
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn documents(name: &str) -> String {
 /// Lines come some at a time, so that there are several writes.
 const FEED: &str = "while mapfile -n 7 -t lines && ((${#lines[@]})); do printf '%s\\n' \"${lines[@]}\"; done < d.jsonl";
 const SIFT: &str =
-    "dedup-query --history h --min-similarity 0.9 --only-new --file-entries 20 --sync-every 1ms";
+    "dedup-query history h --min-similarity 0.9 --only-new --file-entries 20 --sync-every 1ms";
 const CALLS: &str =
     "read,write,pwrite64,fsync,fdatasync,rename,unlink,ftruncate,openat,mkdir,futex";
 

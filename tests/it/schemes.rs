@@ -105,7 +105,7 @@ fn the_text_behind_a_blot_is_shown_whatever_its_scheme() {
     for (blot, position) in blots.iter().zip(positions) {
         let shown = records(
             &work
-                .run("dedup-query", &["i", "--blot", blot.as_str().unwrap()])
+                .run("dedup-query", &["blot", "i", blot.as_str().unwrap()])
                 .ok(),
         );
         let text = shown
@@ -216,7 +216,7 @@ fn every_way_gives_the_same_index_of_several_schemes() {
 #[test]
 fn spans_are_of_text_that_stands_word_for_word() {
     let work = library("context:3,ordered:8");
-    let spans = |index: &str| work.run("dedup-extract", &[index, "--as", "spans", "c"]);
+    let spans = |index: &str| work.run("dedup-extract", &["spans", index, "c"]);
     work.run("dedup-index", &["build", "-q", "-o", "plain", "c"])
         .ok();
     work.write("c/copy.txt", format!("{SOURCE}. {REWORDED}"));

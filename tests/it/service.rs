@@ -1,4 +1,4 @@
-//! dedup-query --listen: many clients, slow ones, wrong ones, and the end of a server.
+//! dedup-query serve: many clients, slow ones, wrong ones, and the end of a server.
 
 use crate::work::{Work, records};
 use std::{
@@ -59,11 +59,12 @@ impl Server {
             work,
             &[
                 &[
+                    "serve",
                     "--history",
                     "h",
                     "--min-similarity",
                     "0.9",
-                    "--listen",
+                    "--lines",
                     "unix:s",
                 ],
                 more,
@@ -209,7 +210,7 @@ pub fn documents(who: usize, count: usize) -> String {
 }
 
 fn alone(lines: &str, more: &[&str]) -> String {
-    let arguments = [&["--history", "h", "--min-similarity", "0.9"], more].concat();
+    let arguments = [&["history", "h", "--min-similarity", "0.9"], more].concat();
     Work::new()
         .run_with("dedup-query", &arguments, lines.as_bytes())
         .stdout()
@@ -222,11 +223,12 @@ fn many_clients_get_what_each_would_get_alone() {
         let server = Server::start(
             &work,
             &[
+                "serve",
                 "--history",
                 "h",
                 "--min-similarity",
                 "0.9",
-                "--listen",
+                "--lines",
                 listen,
             ],
         );
@@ -414,11 +416,12 @@ fn who_never_reads_stops_only_itself() {
         let server = Server::start(
             &work,
             &[
+                "serve",
                 "--history",
                 "h",
                 "--min-similarity",
                 "0.9",
-                "--listen",
+                "--lines",
                 listen,
             ],
         );
@@ -532,7 +535,7 @@ fn ids_have_a_length_that_can_be_kept() {
         format!("{{\"id\":\"{longer}\",\"text\":\"one\"}}\n{{\"id\":\"b\",\"text\":\"two\"}}\n");
     let ran = work.run_with(
         "dedup-query",
-        &["--history", "h", "--min-similarity", "1"],
+        &["history", "h", "--min-similarity", "1"],
         lines.as_bytes(),
     );
     assert_eq!(
@@ -549,11 +552,12 @@ fn peers_on_tcp_are_asked_whether_they_are_there() {
     let server = Server::start(
         &work,
         &[
+            "serve",
             "--history",
             "h",
             "--min-similarity",
             "1",
-            "--listen",
+            "--lines",
             "tcp:127.0.0.1:0",
         ],
     );
@@ -676,7 +680,7 @@ fn who_cannot_write_says_so_and_ends() {
     command
         .args([
             "-c",
-            "ulimit -f 32; exec \"$0\" --history h --min-similarity 0.9 --listen unix:s",
+            "ulimit -f 32; exec \"$0\" serve --history h --min-similarity 0.9 --lines unix:s",
         ])
         .arg(program)
         .current_dir(work.dir.path());
@@ -710,11 +714,12 @@ fn sockets_of_others_are_left_alone() {
         let ran = work.run(
             "dedup-query",
             &[
+                "serve",
                 "--history",
                 history,
                 "--min-similarity",
                 "1",
-                "--listen",
+                "--lines",
                 listen,
             ],
         );
@@ -748,11 +753,12 @@ fn sockets_of_others_are_left_alone() {
     let allowed = Server::start(
         &work,
         &[
+            "serve",
             "--history",
             "h3",
             "--min-similarity",
             "1",
-            "--listen",
+            "--lines",
             "tcp:0.0.0.0:0",
             "--allow-remote",
         ],
@@ -789,43 +795,43 @@ fn what_makes_no_sense_of_a_service_is_refused() {
     let work = Work::new();
     for (command, told) in [
         (
-            "dedup-query --listen unix:s",
+            "dedup-query serve --lines unix:s",
             "error: the following required arguments were not provided:",
         ),
         (
-            "dedup-query --history h --listen unix:s",
+            "dedup-query serve --history h --lines unix:s",
             "dedup-query: say from which similarity on documents are alike: --min-similarity 0.94",
         ),
         (
-            "dedup-query --history h --min-similarity 1 --listen s",
-            "error: invalid value 's' for '--listen <ADDRESS>': 's' is neither unix:PATH nor tcp:HOST:PORT",
+            "dedup-query serve --history h --min-similarity 1 --lines s",
+            "error: invalid value 's' for '--lines <ADDR>': 's' is neither unix:PATH nor tcp:HOST:PORT",
         ),
         (
-            "dedup-query --history h --min-similarity 1 --listen unix:s --only-new",
-            "error: the argument '--listen <ADDRESS>' cannot be used with '--only-new'",
+            "dedup-query serve --history h --min-similarity 1 --lines unix:s --only-new",
+            "error: unexpected argument '--only-new' found",
         ),
         (
-            "dedup-query --history h --min-similarity 1 --listen unix:s file",
-            "error: the argument '--listen <ADDRESS>' cannot be used with '[IDX]'",
+            "dedup-query serve --history h --min-similarity 1 --lines unix:s file",
+            "error: unexpected argument 'file' found",
         ),
         (
-            "dedup-query --history h --min-similarity 1 --max-clients 5",
-            "error: the following required arguments were not provided:\n  --listen <ADDRESS>",
+            "dedup-query history h --min-similarity 1 --max-clients 5",
+            "error: unexpected argument '--max-clients' found",
         ),
         (
-            "dedup-query --history h --min-similarity 1 --buckets 5..3",
+            "dedup-query history h --min-similarity 1 --buckets 5..3",
             "error: invalid value '5..3' for '--buckets <A..B>': '5..3' is no range of cardinalities",
         ),
         (
-            "dedup-query --history h --upstream unix:s --min-similarity 1",
-            "error: the argument '--history <DIR>' cannot be used with '--upstream <ADDRESS>'",
+            "dedup-query serve --history h --upstream unix:s --lines unix:t --min-similarity 1",
+            "error: the argument '--history <DIR>' cannot be used with '--upstream <ADDR>'",
         ),
         (
-            "dedup-query --upstream unix:none --min-similarity 1",
+            "dedup-query history --upstream unix:none --min-similarity 1",
             "dedup-query: unix:none: No such file or directory",
         ),
         (
-            "dedup-query --history h --min-similarity 1 --listen unix:none/s",
+            "dedup-query serve --history h --min-similarity 1 --lines unix:none/s",
             "dedup-query: none/s: No such file or directory",
         ),
     ] {

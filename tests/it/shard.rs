@@ -570,17 +570,13 @@ fn a_table_is_the_table_of_one_machine() {
             "c",
             "--top 3 --threshold 0.3 --format tsv",
         ),
-        (
-            "a slots=3\n",
-            "--parts 5 --select winnow:3 c",
-            "--ignore-df 4",
-        ),
+        ("a slots=3\n", "--parts 5 --select winnow:3 c", "--max-df 4"),
         ("a slots=2\n", "--bits 48 c", "--max-df 1 --threshold 0"),
     ] {
         plan(&work, hosts, &format!("--table {table} {more}")).ok();
         work.shell("dedup-shard run r -j 2").ok();
         let one = work
-            .shell(&format!("dedup-extract --as table {table} r/index"))
+            .shell(&format!("dedup-extract table {table} r/index"))
             .ok_text();
         assert_eq!(work.shell("cat r/table.*").ok_text(), one, "{more} {table}");
         work.shell("dedup-shard clean r && test ! -e r/count && mv r/table.* before && dedup-shard run r && cmp before r/table.*").ok();
@@ -594,14 +590,14 @@ fn a_table_is_the_table_of_one_machine() {
 fn counts_are_of_one_index_and_all_ranges() {
     let work = corpus();
     work.shell("dedup-index build -o i --parts 3 c/0*.txt; for n in 0 1 2 3 4; do dedup-index step count --range $n/5 -o n$n i; done").ok();
-    let table = |counts: &str| work.shell(&format!("dedup-extract --as table {counts} i"));
+    let table = |counts: &str| work.shell(&format!("dedup-extract table {counts} i"));
     let flags = |of: &[usize]| {
         of.iter()
             .map(|n| format!("--counts n{n}/counts "))
             .collect::<String>()
     };
     work.shell(&format!(
-        "dedup-extract --as table i > one && dedup-extract --as table {} i > all && cmp one all",
+        "dedup-extract table i > one && dedup-extract table {} i > all && cmp one all",
         flags(&[3, 4, 0, 1, 2])
     ))
     .ok();
@@ -710,7 +706,7 @@ fn the_changes_of_a_table_are_those_of_one_machine() {
         let generation = work.shell("jq .generation two/manifest.json").ok_text();
         plan(&work, "a\nb slots=2\n", &format!("--base two --table {table} c")).ok();
         work.shell(["dedup-shard run r -j 2", "make -s -C r -j2"][n % 2]).ok();
-        let one = work.shell(&format!("dedup-extract --as table --since {} {table} two", generation.trim())).ok_text();
+        let one = work.shell(&format!("dedup-extract table --since {} {table} two", generation.trim())).ok_text();
         assert_eq!(work.shell("cat r/table.*").ok_text(), one, "{change}");
         let counts = work.shell("ls r/count 2> /dev/null | wc -l").ok_text();
         assert_eq!(counts.trim(), if table.contains("max-df") { "0" } else { "2" }, "{change}");
@@ -749,8 +745,7 @@ fn a_base_that_changed_is_left_alone() {
     assert_eq!(work.read("two/manifest.json"), before);
     work.shell("dedup-shard run r").ok();
     assert_eq!(
-        work.shell("dedup-extract --as table --since 1 two")
-            .ok_text(),
+        work.shell("dedup-extract table --since 1 two").ok_text(),
         work.shell("cat r/table.ndjson").ok_text()
     );
     let ran =

@@ -1,4 +1,4 @@
-//! dedup-extract --as passages from outside: what many documents share.
+//! dedup-extract passages from outside: what many documents share.
 
 use crate::work::{Work, records, root};
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ fn a_licence_in_five_thousand_files_is_one_line() {
         );
     }
     work.run("dedup-index", &["build", "-o", "i", "files"]).ok();
-    let found = records(&work.run("dedup-extract", &["i", "--as", "passages"]).ok());
+    let found = records(&work.run("dedup-extract", &["passages", "i"]).ok());
     let [passage] = &found[..] else {
         panic!("{} lines", found.len())
     };
@@ -98,7 +98,7 @@ fn a_licence_in_five_thousand_files_is_one_line() {
 fn passages_of_ndjson() {
     let work = small();
     assert_eq!(
-        work.run("dedup-extract", &["i", "--as", "passages", "c.jsonl"])
+        work.run("dedup-extract", &["passages", "i", "c.jsonl"])
             .ok_text(),
         "{\"passage\":1,\"tokens\":9,\"count\":3,\"documents\":3,\"new\":27,\"text\":\"two0 two1 two2 two3 two4 two5 two6 two7 two8\",\
          \"places\":[{\"doc\":\"b\",\"start\":52,\"end\":96},{\"doc\":\"c\",\"start\":0,\"end\":44},{\"doc\":\"d\",\"start\":1,\"end\":45}]}\n\
@@ -106,11 +106,11 @@ fn passages_of_ndjson() {
          \"places\":[{\"doc\":\"a\",\"start\":2,\"end\":51},{\"doc\":\"b\",\"start\":0,\"end\":49}]}\n"
     );
     let all = work
-        .run("dedup-extract", &["i", "--as", "passages", "c.jsonl"])
+        .run("dedup-extract", &["passages", "i", "c.jsonl"])
         .ok();
     for options in ["--threads 3", "--threads 1 --memory 1"] {
         assert_eq!(
-            work.shell(&format!("dedup-extract i --as passages c.jsonl {options}"))
+            work.shell(&format!("dedup-extract passages i c.jsonl {options}"))
                 .ok(),
             all
         );
@@ -118,22 +118,20 @@ fn passages_of_ndjson() {
     assert_eq!(
         work.run(
             "dedup-extract",
-            &[
-                "i", "--as", "passages", "c.jsonl", "--top", "1", "--format", "tsv"
-            ]
+            &["passages", "i", "c.jsonl", "--top", "1", "--format", "tsv"]
         )
         .ok_text(),
         "passage\ttokens\tcount\tdocuments\tnew\ttext\tplaces\n1\t9\t3\t3\t27\ttwo0 two1 two2 two3 two4 two5 two6 two7 two8\t\
          [{\"doc\":\"b\",\"start\":52,\"end\":96},{\"doc\":\"c\",\"start\":0,\"end\":44},{\"doc\":\"d\",\"start\":1,\"end\":45}]\n"
     );
-    let piped = work.shell("dedup-tokenize --spans c.jsonl | dedup-extract i --as passages -");
+    let piped = work.shell("dedup-tokenize --spans c.jsonl | dedup-extract passages i -");
     assert_eq!(shown(&piped.ok()), shown(&all));
     assert!(
         records(&piped.ok())
             .iter()
             .all(|record| record["text"].is_null())
     );
-    let ran = work.shell("dedup-blot c.jsonl | dedup-extract i --as passages -");
+    let ran = work.shell("dedup-blot c.jsonl | dedup-extract passages i -");
     assert_eq!((ran.code(), ran.stdout().as_str()), (2, ""));
     assert!(
         ran.stderr().contains(
@@ -148,11 +146,11 @@ fn passages_of_ndjson() {
 fn some_of_the_documents_are_enough() {
     let work = small();
     let some = work
-        .shell("grep -v '\"b\"' c.jsonl | dedup-extract i --as passages -")
+        .shell("grep -v '\"b\"' c.jsonl | dedup-extract passages i -")
         .ok();
     assert_eq!(shown(&some), [(9, "c:0-44 d:1-45".to_owned())]);
     assert_eq!(
-        work.shell("head -n 1 c.jsonl | dedup-extract i --as passages -")
+        work.shell("head -n 1 c.jsonl | dedup-extract passages i -")
             .ok(),
         b""
     );
@@ -161,8 +159,7 @@ fn some_of_the_documents_are_enough() {
 #[test]
 fn min_tokens_and_taboo() {
     let work = small();
-    let run =
-        |options: &str| work.shell(&format!("dedup-extract i --as passages c.jsonl {options}"));
+    let run = |options: &str| work.shell(&format!("dedup-extract passages i c.jsonl {options}"));
     let long = run("--min-tokens 10").ok();
     assert_eq!(shown(&long), [(10, "a:2-51 b:0-49".to_owned())]);
     let header = json!({ "dedup": "extract", "version": 1, "scheme": "word@18.0 ordered:8:32 all", "min_tokens": 10, "taboo": [] });
@@ -200,17 +197,11 @@ fn documents_are_found_by_their_ids() {
     ))
     .ok();
     let found = work
-        .run(
-            "dedup-extract",
-            &["i", "--as", "passages", "--corpus", "essays"],
-        )
+        .run("dedup-extract", &["passages", "i", "--corpus", "essays"])
         .ok();
     assert_eq!(
-        work.run(
-            "dedup-extract",
-            &["i", "--as", "passages", "--relative", "essays"]
-        )
-        .ok(),
+        work.run("dedup-extract", &["passages", "i", "--relative", "essays"])
+            .ok(),
         found
     );
     assert_eq!(
@@ -220,9 +211,7 @@ fn documents_are_found_by_their_ids() {
             "gettysburg-telegram.txt:0-1440 gettysburg.txt:0-1474".to_owned()
         )
     );
-    let whole = work
-        .run("dedup-extract", &["whole", "--as", "passages"])
-        .ok_text();
+    let whole = work.run("dedup-extract", &["passages", "whole"]).ok_text();
     assert_eq!(
         whole.replace("essays/", ""),
         String::from_utf8(found).unwrap()
@@ -231,10 +220,7 @@ fn documents_are_found_by_their_ids() {
     // What cannot be read, or is not what was indexed, is named; the rest is done.
     work.write("essays/gettysburg.txt", "Four score and eight years ago");
     work.shell("rm essays/tides-revised.txt").ok();
-    let ran = work.run(
-        "dedup-extract",
-        &["i", "--as", "passages", "--corpus", "essays"],
-    );
+    let ran = work.run("dedup-extract", &["passages", "i", "--corpus", "essays"]);
     assert_eq!(
         (ran.code(), ran.stderr().as_str()),
         (
@@ -265,7 +251,9 @@ fn passages_follow_the_index() {
     work.run("dedup-index", &["add", "--no-compact", "i", "e.jsonl"])
         .ok();
     work.run("dedup-index", &["remove", "i", "a", "c"]).ok();
-    let found = work.shell("grep -v -e '\"a\"' -e '\"c\"' c.jsonl | cat - e.jsonl | dedup-extract i --as passages -").ok();
+    let found = work
+        .shell("grep -v -e '\"a\"' -e '\"c\"' c.jsonl | cat - e.jsonl | dedup-extract passages i -")
+        .ok();
     assert_eq!(shown(&found), [(9, "b:52-96 d:1-45 e:0-44".to_owned())]);
 }
 
@@ -276,7 +264,7 @@ fn unknown_bases_are_not_shared() {
     work.shell("dedup-index build -o i --tokenizer dna -k 8 --records fasta s.fa")
         .ok();
     let found = work
-        .shell("dedup-extract i --as passages --records fasta s.fa")
+        .shell("dedup-extract passages i --records fasta s.fa")
         .ok();
     assert_eq!(
         shown(&found)
@@ -306,34 +294,34 @@ fn what_makes_no_sense_is_refused() {
         ),
         (
             "i c.jsonl --threshold 1",
-            "--threshold has no meaning with --as passages; leave it out",
+            "error: unexpected argument '--threshold' found",
         ),
         (
             "i c.jsonl --exclude c.jsonl",
-            "--exclude has no meaning with --as passages; leave it out",
+            "error: unexpected argument '--exclude' found",
         ),
         (
             "i c.jsonl --format dot",
-            "--as passages is written as ndjson or tsv, not as dot",
-        ),
-        (
-            "i --as pairs --taboo c.jsonl",
-            "--taboo has no meaning with --as pairs; leave it out",
-        ),
-        (
-            "i --as pairs --corpus .",
-            "--corpus says where the texts are, for passages; add --passages, --as passages, --areas or --html",
+            "error: invalid value 'dot' for '--format <FORMAT>'",
         ),
     ] {
-        let what = if line.contains("--as") {
-            ""
-        } else {
-            "--as passages"
-        };
-        let ran = work.shell(&format!("dedup-extract {what} {line}"));
-        assert_eq!(
-            (ran.code(), ran.stderr()),
-            (2, format!("dedup-extract: {expected}\n"))
+        let ran = work.shell(&format!("dedup-extract passages {line}"));
+        let said = ran.stderr();
+        let said = said.strip_prefix("dedup-extract: ").unwrap_or(&said);
+        assert!(
+            ran.code() == 2 && said.starts_with(expected),
+            "{line}: {said}"
+        );
+    }
+    for (line, expected) in [
+        ("pairs i --taboo c.jsonl", "unexpected argument '--taboo'"),
+        ("pairs i --corpus .", "not provided:\n  --passages"),
+    ] {
+        let ran = work.shell(&format!("dedup-extract {line}"));
+        assert!(
+            ran.code() == 2 && ran.stderr().contains(expected),
+            "{line}: {}",
+            ran.stderr()
         );
     }
 }
@@ -364,7 +352,7 @@ fn a_word_said_half_a_million_times_is_no_work() {
         .ok();
     let found = shown(
         &work
-            .run("dedup-extract", &["i", "--as", "passages", "c.jsonl"])
+            .run("dedup-extract", &["passages", "i", "c.jsonl"])
             .ok(),
     );
     let lengths: Vec<_> = found.iter().map(|passage| passage.0).collect();

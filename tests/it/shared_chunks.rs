@@ -40,22 +40,22 @@ fn lines(texts: &[String], from: usize) -> String {
 
 /// Everything that follows from shares, with the rarest options.
 const ANSWERS: [&str; 16] = [
-    "--threshold 0",
-    "--threshold 0.3",
-    "--score jaccard --threshold 0.1",
-    "--score s1 --threshold 1",
-    "--score s2 --threshold 0.05",
-    "--score s3 --threshold 0.05",
-    "--score s4 --threshold 0.01",
-    "--score rarity --threshold 0.1",
-    "--threshold 0.1 --max-df 2",
-    "--as table --threshold 0 --format tsv",
-    "--as table --threshold 0.2 --max-df 3",
-    "--as clusters --threshold 0.4",
-    "--as clusters --score jaccard --threshold 0.2 --keep longest",
-    "--as graph --threshold 0.2",
-    "--as exact",
-    "--as spans c.jsonl",
+    "INDEX --threshold 0",
+    "INDEX --threshold 0.3",
+    "INDEX --score jaccard --threshold 0.1",
+    "INDEX --score s1 --threshold 1",
+    "INDEX --score s2 --threshold 0.05",
+    "INDEX --score s3 --threshold 0.05",
+    "INDEX --score s4 --threshold 0.01",
+    "INDEX --score rarity --threshold 0.1",
+    "INDEX --threshold 0.1 --max-df 2",
+    "table INDEX --threshold 0 --format tsv",
+    "table INDEX --threshold 0.2 --max-df 3",
+    "clusters INDEX --threshold 0.4",
+    "clusters INDEX --score jaccard --threshold 0.2 --keep longest",
+    "graph INDEX --threshold 0.2",
+    "exact INDEX",
+    "spans INDEX c.jsonl",
 ];
 
 fn assert_equal_answers(
@@ -66,7 +66,11 @@ fn assert_equal_answers(
     for answer in answers {
         // But for the header, which names the scheme.
         let run = |index: &str| {
-            work.shell(&format!("set -o pipefail; dedup-extract {index} -q {answer} | sed 's/\"scheme\":\"[^\"]*\"//'")).ok_text()
+            work.shell(&format!(
+                "set -o pipefail; dedup-extract {} | sed 's/\"scheme\":\"[^\"]*\"//'",
+                answer.replace("INDEX", &format!("{index} -q"))
+            ))
+            .ok_text()
         };
         let full = run("full");
         for index in indexes {
@@ -112,7 +116,7 @@ proptest! {
         let indexes = ["spex", "within", "added", "dumped", "merged", "filtered", "piped", "binary", "grown", "joined"];
         assert_equal_answers(&work, &indexes, &ANSWERS)?;
         for keep in ["first", "last", "longest", "shortest"] {
-            let answer = format!("--unique --threshold 0.6 --keep {keep} c.jsonl --dropped gone -o kept; cat kept gone");
+            let answer = format!("clean INDEX --near 0.6 --keep {keep} c.jsonl --dropped gone -o kept; cat kept gone");
             assert_equal_answers(&work, &indexes, &[&answer])?;
         }
     }

@@ -393,7 +393,7 @@ fn chunks_can_be_read_without_the_corpus() {
     work.run("dedup-index", &["verify", "i"]).ok();
     fs::remove_dir_all(work.path("c")).unwrap();
     let between =
-        |a: &str, b: &str| records(&work.run("dedup-query", &["i", "--between", a, b]).0.stdout);
+        |a: &str, b: &str| records(&work.run("dedup-query", &["between", "i", a, b]).0.stdout);
     let shares = |line: &&Value, id: &str| {
         line["documents"]
             .as_array()
@@ -415,13 +415,13 @@ fn chunks_can_be_read_without_the_corpus() {
             .collect();
         assert_eq!(between(a, b), expected, "{a} {b}");
         assert_eq!(
-            work.run("dedup-query", &["i", "--between", a, b]).code(),
+            work.run("dedup-query", &["between", "i", a, b]).code(),
             i32::from(expected.is_empty()),
             "{a} {b}"
         );
     }
     let blot = lines[0]["blot"].as_str().unwrap();
-    let shown = records(&work.run("dedup-query", &["i", "--blot", blot]).ok());
+    let shown = records(&work.run("dedup-query", &["blot", "i", blot]).ok());
     assert!(shown.iter().all(|line| line["text"] == lines[0]["text"]) && !shown.is_empty());
     assert_eq!(work.run("dedup-spex", &["--add", "i", "."]).code(), 2);
     let whole = work.read("i/000001.text");
@@ -431,7 +431,7 @@ fn chunks_can_be_read_without_the_corpus() {
         work.write("i/000001.text", flipped);
         assert_eq!(work.run("dedup-index", &["verify", "i"]).code(), 2, "{at}");
         assert_eq!(
-            work.run("dedup-query", &["i", "--between", "c/one.txt", "c/two.txt"])
+            work.run("dedup-query", &["between", "i", "c/one.txt", "c/two.txt"])
                 .code(),
             2,
             "{at}"
@@ -534,7 +534,7 @@ fn what_makes_no_sense_is_refused() {
         ("dedup-spex --with-text --add i c", "cannot be used with"),
         ("dedup-spex --with-text c", "required"),
         (
-            "dedup-query i --between c/one.txt c/four.txt",
+            "dedup-query between i c/one.txt c/four.txt",
             "i: no document 'c/four.txt'",
         ),
         ("dedup-spex -o i c", "holds an index already"),

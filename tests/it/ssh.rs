@@ -249,7 +249,7 @@ fn ensure_survives(kind: &str, runs: &[&str]) {
         ensure_as_built(&work, "c");
         assert_eq!(
             work.shell(
-                "dedup-extract -q --as table --threshold 0.1 --top 100 i | diff - r/table.ndjson"
+                "dedup-extract table -q --threshold 0.1 --top 100 i | diff - r/table.ndjson"
             )
             .ok_text(),
             ""

@@ -129,7 +129,7 @@ fn documents_of_ndjson_are_aligned() {
     );
     work.run(
         "dedup-extract",
-        &["my.idx", "--html", "report", "--corpus", "gz"],
+        &["report", "my.idx", "-o", "report", "--corpus", "gz"],
     )
     .ok();
     assert!(work.path("report/pair-000001.html").exists());
@@ -141,7 +141,7 @@ fn documents_of_ndjson_are_aligned() {
         &work
             .run(
                 "dedup-query",
-                &["my.idx", "--blot", &blot, "--corpus", "corpus"],
+                &["blot", "my.idx", &blot, "--corpus", "corpus"],
             )
             .ok(),
     );
@@ -225,7 +225,7 @@ fn what_is_missing_or_changed_is_named() {
     );
     let idle = work.run("dedup-extract", &["my.idx", "--corpus", "a.jsonl"]);
     assert!(
-        idle.code() == 2 && idle.stderr().contains("--corpus says where the texts are"),
+        idle.code() == 2 && idle.stderr().contains("not provided:\n  --passages"),
         "{}",
         idle.stderr()
     );

@@ -130,7 +130,7 @@ fn rows_at_the_cut_are_the_first_by_id_after_build_and_after_add() {
     let table = |index: &str| {
         work.run(
             "dedup-extract",
-            &[index, "--as", "table", "--top", "2", "--format", "tsv"],
+            &["table", index, "--top", "2", "--format", "tsv"],
         )
         .ok_text()
     };
@@ -141,10 +141,7 @@ fn rows_at_the_cut_are_the_first_by_id_after_build_and_after_add() {
         }
     }
     assert_eq!((table("all"), table("two")), (expected.clone(), expected));
-    let clusters = |index: &str| {
-        work.run("dedup-extract", &[index, "--as", "clusters"])
-            .ok_text()
-    };
+    let clusters = |index: &str| work.run("dedup-extract", &["clusters", index]).ok_text();
     assert_eq!(clusters("all"), clusters("two"));
 }
 
@@ -348,9 +345,8 @@ fn long_sets_give_the_table_of_all_pairs_also_by_counts_and_since() {
     let table = |top: &str, threshold: &str, more: &[&str]| {
         let arguments = [
             &[
-                "i",
-                "--as",
                 "table",
+                "i",
                 "--format",
                 "tsv",
                 "--top",

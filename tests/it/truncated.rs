@@ -137,11 +137,7 @@ fn a_file_that_lost_its_last_bytes_is_named_before_the_next_answer() {
 #[test]
 fn an_extraction_names_the_file_that_was_truncated_and_leaves_no_half_output() {
     let work = index();
-    let mut running = Running::start(
-        &work,
-        "dedup-extract",
-        &["i", "--unique", "-o", "kept.jsonl"],
-    );
+    let mut running = Running::start(&work, "dedup-extract", &["clean", "i", "-o", "kept.jsonl"]);
     // More than a pipe holds: when all of it is written, the index has been opened.
     running.input.write_all(documents().as_bytes()).unwrap();
     let length = truncate(&work, "i", &["docs"]);
@@ -170,7 +166,7 @@ fn a_dump_names_the_file_that_was_truncated() {
 }
 
 const HISTORY: [&str; 6] = [
-    "--history",
+    "history",
     "h",
     "--min-similarity",
     "0.9",
@@ -215,7 +211,18 @@ fn a_history_names_the_file_that_was_truncated() {
 #[test]
 fn a_service_names_the_file_that_was_truncated() {
     let work = history();
-    let server = Server::start(&work, &[&HISTORY[..4], &["--listen", "unix:s"]].concat());
+    let server = Server::start(
+        &work,
+        &[
+            "serve",
+            "--history",
+            "h",
+            "--min-similarity",
+            "0.9",
+            "--lines",
+            "unix:s",
+        ],
+    );
     let mut client = server.connect(&work);
     client.send(&document(1));
     assert!(client.line().starts_with("{\"doc\":\"d1\""));

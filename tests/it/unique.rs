@@ -30,11 +30,11 @@ fn copies() -> Work {
     work
 }
 
-/// What `dedup-extract i --unique` prints with some options, and what it writes to --dropped.
+/// What `dedup-extract clean i` prints with some options, and what it writes to --dropped.
 fn unique(work: &Work, options: &str) -> (String, String) {
     let kept = work
         .shell(&format!(
-            "dedup-extract i -q --unique --dropped gone {options}"
+            "dedup-extract clean i -q --dropped gone {options}"
         ))
         .ok_text();
     (kept, String::from_utf8(work.read("gone")).unwrap())
@@ -54,7 +54,7 @@ fn lines_to_keep_are_printed_as_they_came() {
             "{{\"doc\":\"{doc}\",\"duplicate_of\":\"{of}\",\"reason\":\"{reason}\",\"shared\":{shared},\"share\":{share}}}\n"
         )
     };
-    let (kept, dropped) = unique(&work, "c.jsonl --threshold 0.75");
+    let (kept, dropped) = unique(&work, "c.jsonl --near 0.75");
     assert_eq!(kept, lines(&[0, 2, 4, 5, 8]));
     assert_eq!(
         dropped,
@@ -100,7 +100,7 @@ fn account(read: u64, kept: u64, [bytes, bytes_kept]: [usize; 2], exact: u64, ne
 #[test]
 fn the_account_says_what_became_of_all_documents() {
     let work = copies();
-    let ran = work.shell("dedup-extract i --unique c.jsonl");
+    let ran = work.shell("dedup-extract clean i c.jsonl");
     let bytes = [
         ran.stdout().len() + lines(&[3, 6, 7]).len(),
         ran.stdout().len(),
@@ -116,15 +116,15 @@ fn the_account_says_what_became_of_all_documents() {
         .map(|number| format!("{{\"id\":\"{number}\",\"text\":\"one two three\"}}\n"))
         .collect();
     work.write("m.jsonl", &many);
-    let ran = work.shell("dedup-index build -q -o m m.jsonl && dedup-extract m --unique m.jsonl");
+    let ran = work.shell("dedup-index build -q -o m m.jsonl && dedup-extract clean m m.jsonl");
     assert_eq!(
         ran.stderr(),
         account(9, 1, [many.len(), many.len() / 9], 8, 0)
             + "dedup-extract: most were dropped for '0' (8)\n\
-         dedup-extract: warning: more than half of the documents were dropped; look at --dropped FILE before you throw the originals away; --threshold, --max-df or --exclude keep more\n"
+         dedup-extract: warning: more than half of the documents were dropped; look at --dropped FILE before you throw the originals away; a higher --near, --max-df or --exclude keep more\n"
     );
     assert_eq!(
-        work.shell("dedup-extract m -q --unique m.jsonl").ok_text(),
+        work.shell("dedup-extract clean m -q m.jsonl").ok_text(),
         many.lines().next().unwrap().to_owned() + "\n"
     );
 }
@@ -221,11 +221,11 @@ fn no_article_of_a_crawl_is_dropped() {
 fn only_documents_of_the_input_are_a_reason_to_drop_one() {
     let work = copies();
     assert_eq!(
-        unique(&work, "--threshold 0.75 < <(sed -n 2p c.jsonl)").0,
+        unique(&work, "--near 0.75 < <(sed -n 2p c.jsonl)").0,
         lines(&[1])
     );
     assert_eq!(
-        unique(&work, "--threshold 0.75 < <(sed -n 1,2p c.jsonl)").0,
+        unique(&work, "--near 0.75 < <(sed -n 1,2p c.jsonl)").0,
         lines(&[0])
     );
     assert_eq!(
@@ -245,7 +245,7 @@ fn a_document_that_is_not_what_was_indexed_stays() {
     work.write("c.jsonl", other.clone() + &lines(&[1, 2]));
     let ran = work.run(
         "dedup-extract",
-        &["i", "--unique", "c.jsonl", "--threshold", "0.75"],
+        &["clean", "i", "c.jsonl", "--near", "0.75"],
     );
     assert_eq!((ran.code(), ran.stdout()), (0, other + &lines(&[1, 2])));
     assert!(
@@ -256,7 +256,7 @@ fn a_document_that_is_not_what_was_indexed_stays() {
         lines(&[0]).replace("one two", "One... TWO!") + &lines(&[1]),
     );
     assert_eq!(
-        unique(&work, "c.jsonl --threshold 0.75").0,
+        unique(&work, "c.jsonl --near 0.75").0,
         lines(&[0]).replace("one two", "One... TWO!")
     );
 }
@@ -269,7 +269,7 @@ fn several_files_stdin_and_what_is_packed() {
         .ok();
     for keep in ["first", "shortest"] {
         let line = format!(
-            "dedup-extract i --unique --keep {keep} d.jsonl.gz c.jsonl.zst -o o.jsonl.zst; code=$?; zstd -t -q o.jsonl.zst && zstdcat o.jsonl.zst > o.jsonl; exit $code"
+            "dedup-extract clean i --keep {keep} d.jsonl.gz c.jsonl.zst -o o.jsonl.zst; code=$?; zstd -t -q o.jsonl.zst && zstdcat o.jsonl.zst > o.jsonl; exit $code"
         );
         let ran = work.shell(&line);
         let bytes = work.read("c.jsonl").len() + work.read("d.jsonl").len();
@@ -289,14 +289,14 @@ fn several_files_stdin_and_what_is_packed() {
             "{keep}"
         );
     }
-    work.shell("dedup-extract i -q --unique < c.jsonl -o o.gz && gunzip -c o.gz > o")
+    work.shell("dedup-extract clean i -q < c.jsonl -o o.gz && gunzip -c o.gz > o")
         .ok();
     assert_eq!(work.read("o"), lines(&[0, 1, 2, 3, 4, 5, 8]).as_bytes());
     let stdin = lines(&[0, 1]);
     assert_eq!(
         work.run_with(
             "dedup-extract",
-            &["i", "--unique", "-q", "--threshold", "0.75", "-"],
+            &["clean", "i", "-q", "--near", "0.75", "-"],
             stdin.as_bytes()
         )
         .ok_text(),
@@ -313,15 +313,7 @@ fn nothing_else_is_lost() {
     for keep in ["first", "shortest"] {
         let ran = work.run(
             "dedup-extract",
-            &[
-                "i",
-                "--unique",
-                "c.jsonl",
-                "--threshold",
-                "0.75",
-                "--keep",
-                keep,
-            ],
+            &["clean", "i", "c.jsonl", "--near", "0.75", "--keep", keep],
         );
         assert_eq!(
             (ran.code(), ran.stdout()),
@@ -341,12 +333,12 @@ fn nothing_else_is_lost() {
         let ran = work.run(
             "dedup-extract",
             &[
+                "clean",
                 "i",
                 "-q",
                 "--skip-bad",
-                "--unique",
                 "c.jsonl",
-                "--threshold",
+                "--near",
                 "0.75",
                 "--keep",
                 keep,
@@ -355,12 +347,9 @@ fn nothing_else_is_lost() {
         assert_eq!(ran.ok_text(), lines(&[0]) + bad + &lines(&[1]));
     }
     work.write("latin.jsonl", b"{\"id\":\"b\",\"text\":\"\xe9\"}\n");
-    let ran = work.run("dedup-extract", &["i", "--unique", "latin.jsonl"]);
+    let ran = work.run("dedup-extract", &["clean", "i", "latin.jsonl"]);
     assert_eq!((ran.code(), ran.0.stdout), (2, work.read("latin.jsonl")));
-    let ran = work.run(
-        "dedup-extract",
-        &["i", "--unique", "--lossy", "latin.jsonl"],
-    );
+    let ran = work.run("dedup-extract", &["clean", "i", "--lossy", "latin.jsonl"]);
     assert_eq!((ran.code(), &ran.0.stdout), (0, &work.read("latin.jsonl")));
     assert!(
         ran.stderr()
@@ -370,14 +359,7 @@ fn nothing_else_is_lost() {
     );
     let ran = work.run(
         "dedup-extract",
-        &[
-            "i",
-            "--unique",
-            "--id-field",
-            "no",
-            "latin.jsonl",
-            "--lossy",
-        ],
+        &["clean", "i", "--id-field", "no", "latin.jsonl", "--lossy"],
     );
     assert!(
         ran.code() == 0
@@ -402,7 +384,7 @@ fn boilerplate_makes_no_duplicate() {
     work.write("notice", &notice);
     work.shell("dedup-index build -o i c.jsonl && dedup-index build -o ref notice")
         .ok();
-    let unique = ["i", "-q", "--unique", "c.jsonl", "--threshold", "0.6"];
+    let unique = ["clean", "i", "-q", "c.jsonl", "--near", "0.6"];
     assert_eq!(work.run("dedup-extract", &unique).ok_text(), line(0));
     for flags in [["--exclude", "notice"], ["--exclude-index", "ref"]] {
         let kept = work
@@ -425,14 +407,14 @@ fn damage_leaves_no_output() {
         ("none.jsonl", "No such file or directory (os error 2)"),
         (
             "note.txt",
-            "note.txt: not a document a line; --records ndjson reads it as if it were, --as pairs says which whole files are alike",
+            "note.txt: not a document a line; --records ndjson reads it as if it were, dedup-extract pairs says which whole files are alike",
         ),
     ] {
         let ran = work.run(
             "dedup-extract",
             &[
+                "clean",
                 "i",
-                "--unique",
                 "c.jsonl",
                 name,
                 "-o",
@@ -453,32 +435,30 @@ fn damage_leaves_no_output() {
     for (arguments, message) in [
         (
             &["i", "c.jsonl"][..],
-            "PATH has no meaning with --as pairs; leave it out",
+            "dedup-extract: c.jsonl: i is an index, and the only source of this verb; leave out what follows",
         ),
         (
-            &["i", "--unique", "--top", "3"],
-            "--top has no meaning with --unique; leave it out",
+            &["clean", "i", "--top", "3"],
+            "error: unexpected argument '--top' found",
         ),
         (
-            &["i", "--unique", "--score", "s3"],
-            "--score s3 does not say how much of a document is in another one; --unique takes containment or jaccard",
+            &["clean", "i", "--by", "s3"],
+            "error: invalid value 's3' for '--by <SCORE>'",
         ),
         (
-            &["i", "--unique", "--threshold", "0"],
-            "--threshold 0: with --unique it is the share of a document, above 0 and at most 1",
+            &["clean", "i", "--near", "0"],
+            "error: invalid value '0' for '--near <P%|off>': it must be above 0, or every document would go",
         ),
         (
-            &["i", "--unique", "--dropped", "-"],
-            "what is kept and what is dropped would go to one place; give -o and --dropped two files",
+            &["clean", "i", "--dropped", "-"],
+            "dedup-extract: what is kept and what is dropped would go to one place; give -o and --dropped two files",
         ),
     ] {
-        assert_eq!(
-            work.run("dedup-extract", arguments).stderr(),
-            format!("dedup-extract: {message}\n")
-        );
+        let said = work.run("dedup-extract", arguments).stderr();
+        assert!(said.starts_with(message), "{said}");
     }
     assert_eq!(
-        work.shell("dedup-extract i --unique c.jsonl > /dev/full")
+        work.shell("dedup-extract clean i c.jsonl > /dev/full")
             .stderr(),
         "dedup-extract: stdout: No space left on device (os error 28)\n"
     );
@@ -529,7 +509,7 @@ proptest! {
         let kept: String = lines.lines().enumerate().filter(is_kept).map(|(_, line)| format!("{line}\n")).collect();
         for (index, threads) in [("i", 1), ("i", 8), ("j", 2)] {
             let score = if jaccard { "jaccard" } else { "containment" };
-            let ran = work.shell(&format!("dedup-extract {index} -q --unique c.jsonl --score {score} --threshold {threshold} --keep {keep} --threads {threads} --dropped gone"));
+            let ran = work.shell(&format!("dedup-extract clean {index} -q c.jsonl --by {score} --near {threshold} --keep {keep} --threads {threads} --dropped gone"));
             prop_assert_eq!(ran.ok_text(), kept.clone());
             let dropped = records(&work.read("gone"));
             prop_assert_eq!(&dropped, &expected);
@@ -626,13 +606,13 @@ fn many_lines_come_out_the_same_for_any_number_of_threads() {
         work.run(
             "dedup-extract",
             &[
+                "clean",
                 "i",
                 "-q",
-                "--unique",
                 "c.jsonl",
-                "--score",
+                "--by",
                 "jaccard",
-                "--threshold",
+                "--near",
                 "1",
                 "--threads",
                 threads,
@@ -649,7 +629,7 @@ fn many_lines_come_out_the_same_for_any_number_of_threads() {
     assert_eq!(ids.len(), 701);
 }
 
-/// What `--as spans` must say, from tokens and their places: a window counts as seen if a document with a lesser id has it.
+/// What spans must say, from tokens and their places: a window counts as seen if a document with a lesser id has it.
 fn brute_spans(tokens: &[serde_json::Value], k: usize) -> Vec<Vec<[u64; 2]>> {
     let mut before = HashSet::new();
     let mut all = vec![Vec::new(); tokens.len()];
@@ -714,9 +694,9 @@ proptest! {
         work.shell(&format!("dedup-index build -q -k {k} -o l two.jsonl && dedup-index add -q l one.jsonl && cp -r i m && dedup-index remove -q m d0 && dedup-index add -q m c.jsonl")).ok();
         let tokens = records(&work.shell("dedup-tokenize --spans c.jsonl").ok());
         let tokens = &tokens[1..tokens.len() - 1];
-        let found = work.run("dedup-extract", &["i", "--as", "spans", "c.jsonl", "--threads", "1"]).ok();
+        let found = work.run("dedup-extract", &["spans", "i", "c.jsonl", "--threads", "1"]).ok();
         for (index, threads) in [("i", "8"), ("j", "2"), ("l", "2"), ("m", "1")] {
-            prop_assert_eq!(&work.run("dedup-extract", &[index, "--as", "spans", "c.jsonl", "--threads", threads]).ok(), &found, "{}", index);
+            prop_assert_eq!(&work.run("dedup-extract", &["spans", index, "c.jsonl", "--threads", threads]).ok(), &found, "{}", index);
         }
         let found = records(&found);
         let spans: Vec<Vec<[u64; 2]>> = found.iter().map(|record| serde_json::from_value(record["spans"].clone()).unwrap()).collect();
@@ -764,10 +744,7 @@ fn spans_do_not_depend_on_commits() {
         record("c", "[[0,48]]", 48),
     ];
     for index in ["built", "added", "back", "packed", "wide"] {
-        let spans = |file: &str| {
-            work.run("dedup-extract", &[index, "--as", "spans", file])
-                .ok_text()
-        };
+        let spans = |file: &str| work.run("dedup-extract", &["spans", index, file]).ok_text();
         assert_eq!(spans("c.jsonl"), [&*c, &a, &b].concat(), "{index}");
         assert_eq!(spans("reversed.jsonl"), [&*b, &a, &c].concat(), "{index}");
         // A part of the documents is cut as it is cut among all.
@@ -781,7 +758,7 @@ fn spans_of_copies() {
     assert_eq!(
         work.run(
             "dedup-extract",
-            &["i", "--as", "spans", "c.jsonl", "--format", "tsv"]
+            &["spans", "i", "c.jsonl", "--format", "tsv"]
         )
         .ok_text(),
         "doc\tbytes\tspans\tseen\n\
@@ -798,7 +775,7 @@ fn spans_of_copies() {
         "new.jsonl",
         lines(&[1]) + "{\"id\":\"a\",\"text\":\"other\"}\n{\"id\":\"z\",\"text\":\"new\"}\n",
     );
-    let ran = work.run("dedup-extract", &["i", "--as", "spans", "new.jsonl"]);
+    let ran = work.run("dedup-extract", &["spans", "i", "new.jsonl"]);
     assert_eq!(
         (ran.code(), ran.stdout().as_str()),
         (
@@ -811,7 +788,7 @@ fn spans_of_copies() {
         "dedup-extract: new.jsonl:2: 'a' is not what the index has under this id; bring the index up to date first\n\
          dedup-extract: new.jsonl:3: no document 'z' is in the index; add it first\n"
     );
-    let ran = work.shell("dedup-blot c.jsonl | dedup-extract i --as spans");
+    let ran = work.shell("dedup-blot c.jsonl | dedup-extract spans i");
     assert!(
         ran.code() == 2
             && ran
@@ -821,12 +798,11 @@ fn spans_of_copies() {
         ran.stderr()
     );
     let piped = work
-        .shell("dedup-tokenize --spans c.jsonl | dedup-extract i --as spans")
+        .shell("dedup-tokenize --spans c.jsonl | dedup-extract spans i")
         .ok();
     assert_eq!(
         piped,
-        work.run("dedup-extract", &["i", "--as", "spans", "c.jsonl"])
-            .ok()
+        work.run("dedup-extract", &["spans", "i", "c.jsonl"]).ok()
     );
     work.run(
         "dedup-index",
@@ -834,7 +810,7 @@ fn spans_of_copies() {
     )
     .ok();
     assert_eq!(
-        work.run("dedup-extract", &["m", "--as", "spans", "c.jsonl"])
+        work.run("dedup-extract", &["spans", "m", "c.jsonl"])
             .stderr(),
         "dedup-extract: m: the index has selected blots (mod:2), so that most windows are not in it; spans need one that was built with --select all\n"
     );
@@ -852,7 +828,7 @@ fn spans_follow_the_index() {
     let spans = |index: &str| {
         let found = records(
             &work
-                .run("dedup-extract", &[index, "--as", "spans", "rest.jsonl"])
+                .run("dedup-extract", &["spans", index, "rest.jsonl"])
                 .ok(),
         );
         found

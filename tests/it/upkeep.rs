@@ -287,8 +287,8 @@ fn what_failed_leaves_nothing_and_the_corrected_command_works() {
         ),
         (
             "dedup-extract",
-            "nosuchdir --html report",
-            "q.idx --html report",
+            "report nosuchdir -o report",
+            "report q.idx -o report",
         ),
     ] {
         let before = work.shell("ls").ok_text();

@@ -26,6 +26,8 @@ use std::{
 #[derive(Debug, Clone)]
 pub struct ReportOptions {
     pub directory: PathBuf,
+    /// What was compared, for the overview.
+    pub title: String,
     /// Pages for no more than so many pairs: those with the highest scores.
     pub top: usize,
     pub passages: PassageOptions,
@@ -88,11 +90,7 @@ pub fn write_report(
     })?;
     let texts = Texts::new(&pages.passages, index, 4 * options.limits.threads);
     let notes = pages.passages.notes("the first text");
-    let mut directory = Directory::create(
-        &pages.directory,
-        &index.directory.display().to_string(),
-        &notes,
-    )?;
+    let mut directory = Directory::create(&pages.directory, &pages.title, &notes)?;
     let all = best.len() as u64;
     let mut written = PageCounts {
         pages: 0,

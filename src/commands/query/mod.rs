@@ -33,6 +33,7 @@ use crate::{
 };
 use std::{
     collections::HashSet,
+    fs,
     io::Write,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -59,6 +60,8 @@ pub struct QueryOptions {
     pub answers: Answers,
     /// With the passages that are shared.
     pub passages: Option<PassageOptions>,
+    /// The index was made of files: a document that is asked about is not an answer to itself.
+    pub skips_itself: bool,
 }
 
 /// How answers are written.
@@ -151,6 +154,7 @@ pub fn query(
         answers: options.answers,
         texts: texts.as_ref(),
         groups: groups.as_ref(),
+        skips_itself: options.skips_itself,
         distinct,
         scratch,
     };
@@ -175,6 +179,12 @@ pub fn query(
         watch.problem(&problem);
     }
     Ok(asked)
+}
+
+/// Whether two ids name one document, as paths may do in several ways.
+fn is_same_file(a: &str, b: &str) -> bool {
+    let file = |id: &str| fs::canonicalize(id).ok().filter(|path| path.is_file());
+    a == b || file(a).is_some_and(|path| file(b) == Some(path))
 }
 
 /// The group of each document, and who was asked about: they need not be in the index.
@@ -287,6 +297,7 @@ struct Ask<'s> {
     answers: Answers,
     texts: Option<&'s Texts<'s>>,
     groups: Option<&'s Grouped>,
+    skips_itself: bool,
     distinct: Vec<u64>,
     scratch: SearchScratch,
 }
@@ -299,6 +310,7 @@ impl Clone for Ask<'_> {
             answers,
             texts,
             groups,
+            skips_itself,
             ..
         } = self;
         let (distinct, scratch) = (Vec::new(), SearchScratch::default());
@@ -308,6 +320,7 @@ impl Clone for Ask<'_> {
             answers: *answers,
             texts: *texts,
             groups: *groups,
+            skips_itself: *skips_itself,
             distinct,
             scratch,
         }
@@ -364,9 +377,12 @@ impl Ask<'_> {
         if let Some(groups) = self.groups {
             groups.ask(item.id);
         }
-        let groups = self.groups;
-        let wanted = groups.map(|groups| |id: &str| !groups.groups.are_together(item.id, id));
-        let wanted = wanted.as_ref().map(|wanted| wanted as &IdFilter<'_>);
+        let (groups, skips_itself) = (self.groups, self.skips_itself);
+        let is_wanted = |id: &str| {
+            !groups.is_some_and(|groups| groups.groups.are_together(item.id, id))
+                && !(skips_itself && is_same_file(item.id, id))
+        };
+        let wanted = (groups.is_some() || skips_itself).then_some(&is_wanted as &IdFilter<'_>);
         let (matches, counted) =
             self.search
                 .matches(&self.distinct, side, &mut self.scratch, is_lean, wanted)?;

@@ -192,6 +192,6 @@ const NOT_LINES: &str =
     "not a document a line; --records ndjson or --records lines reads it as if it were";
 
 fn not_lines(file: impl Into<std::sync::Arc<str>>) -> Error {
-    let what = "not a document a line; --records ndjson reads it as if it were, --as pairs says which whole files are alike";
+    let what = "not a document a line; --records ndjson reads it as if it were, dedup-extract pairs says which whole files are alike";
     Error::damaged(Place::file(file), what)
 }

@@ -1,13 +1,21 @@
-//! dedup-query --listen and --upstream: the arguments.
+//! dedup-query serve: a history for many clients at once.
 
-use super::{args::parse_size, progress::say};
+use super::{
+    super::{
+        args::{CommonArgs, InputArgs, MORE, ReadArgs, RunArgs, TokenArgs, parse_size},
+        progress::say,
+    },
+    PROGRAM,
+    history::{AskArgs, StoreArgs},
+};
 use crate::{
     base::error::Problem,
     history::{
-        backend::{self, BackendSource, CardinalityRange, ProblemReporter, ServiceAddress},
+        self,
+        backend::{self, BackendSource, ProblemReporter, ServiceAddress},
         service::{ServiceOptions, StopPipe, serve},
     },
-    text::{corpus, scheme::PrintScheme},
+    text::{scheme::PrintScheme, stream::Form},
 };
 use anyhow::Context;
 use clap::Args;
@@ -15,87 +23,120 @@ use signal_hook::{
     consts::{SIGINT, SIGTERM},
     low_level::pipe,
 };
-use std::sync::Arc;
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-#[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "Service")]
-pub struct ServiceArgs {
-    /// Answer many clients at once: listen on unix:PATH or tcp:HOST:PORT, until SIGTERM. See SERVICE in the manual
-    #[arg(long, value_name = "ADDRESS", requires = "online", conflicts_with_all = ["index", "paths", "files_from", "only_new", "remove", "remove_from"])]
-    pub listen: Option<ServiceAddress>,
+#[derive(Args, Debug)]
+pub struct ServeArgs {
+    /// Directory of the history; it is created if it does not exist
+    #[arg(
+        long,
+        value_name = "DIR",
+        required_unless_present = "upstream",
+        conflicts_with = "upstream"
+    )]
+    history: Option<PathBuf>,
+    /// Where to listen, until SIGTERM: unix:PATH or tcp:HOST:PORT
+    #[arg(long, value_name = "ADDR")]
+    lines: ServiceAddress,
+    #[command(flatten)]
+    ask: AskArgs,
+    /// Serve the histories of other servers; once for each of them
+    #[arg(long, value_name = "ADDR")]
+    upstream: Vec<ServiceAddress>,
     /// Let other machines connect; there are no passwords
-    #[arg(long, requires = "listen")]
-    pub allow_remote: bool,
-    /// Serve at most N clients at once
-    #[arg(long, value_name = "N", requires = "listen", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub max_clients: u32,
-    /// Let long lines and waiting answers of all clients together take SIZE of memory
-    #[arg(long, value_name = "SIZE", requires = "listen", default_value = "1G", value_parser = parse_size)]
-    pub client_memory: u64,
-    /// Keep only prints with A to B bits set, both included: a part of a history over several machines
-    #[arg(long, value_name = "A..B", requires = "history")]
-    pub buckets: Option<CardinalityRange>,
-    /// Instead of a history here, ask a server that was started with --listen and --buckets; once for each of them
-    #[arg(long, value_name = "ADDRESS", group = "online")]
-    pub upstream: Vec<ServiceAddress>,
+    #[arg(long, help_heading = MORE)]
+    allow_remote: bool,
+    /// Serve at most N clients at once [default: 1024]
+    #[arg(long, value_name = "N", help_heading = MORE, default_value = "1024", hide_default_value = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    max_clients: u32,
+    /// Memory for long lines and waiting answers of all clients [default: 1G]
+    #[arg(long, value_name = "SIZE", help_heading = MORE, default_value = "1G", hide_default_value = true, value_parser = parse_size)]
+    client_memory: u64,
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    tokens: TokenArgs,
+    #[command(flatten)]
+    read: ReadArgs,
+    #[command(flatten)]
+    common: CommonArgs,
 }
 
-/// What is asked for, whoever answers.
-pub struct Asked {
-    pub of: BackendSource,
-    pub scheme: Option<PrintScheme>,
-    pub wanted: crate::history::MatchLimits,
-    pub add: bool,
-}
-
-impl ServiceArgs {
+impl ServeArgs {
     /// Serves until a signal.
-    pub fn serve(
-        &self,
-        address: &ServiceAddress,
-        asked: Asked,
-        (reading, threads): (corpus::Options, usize),
-        (tool, is_quiet): (&str, bool),
-    ) -> Result<(), anyhow::Error> {
+    pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
         let stop = StopPipe::new().context("a pipe")?;
         for signal in [SIGTERM, SIGINT] {
             pipe::register(signal, stop.writer.try_clone().context("a pipe")?)
-                .context("a handler of signals")?;
+                .context("a signal handler")?;
         }
+        let wanted = self.ask.wanted()?;
+        let settings = self
+            .run_args()
+            .settings(Form::Ndjson, 64 << 20, self.tokens.is_dna());
         let options = ServiceOptions {
-            address: address.clone(),
+            address: self.lines.clone(),
             allow_remote: self.allow_remote,
             max_clients: self.max_clients as usize,
             client_bytes: usize::try_from(self.client_memory).unwrap_or(usize::MAX),
-            reading,
-            threads,
-            add: asked.add,
-            limits: asked.wanted,
+            reading: settings.corpus,
+            threads: settings.limits.threads,
+            add: !self.ask.no_add,
+            limits: wanted,
         };
-        let answering =
-            backend::open(&asked.of, asked.scheme, asked.wanted, &tell(tool, is_quiet))?;
+        let scheme = self.tokens.tokenizer().map(|tokenizer| PrintScheme {
+            tokens: tokenizer.scheme(),
+        });
+        let tell = report_to_stderr(self.common.quiet);
+        let answering = backend::open(&self.served(options.threads), scheme, wanted, &tell)?;
         let ready = |address: &ServiceAddress, entries: u64| {
             say(&format!(
-                "{tool}: listening on {address}, {entries} entries"
-            ))
+                "{PROGRAM}: listening on {address}, {entries} entries"
+            ));
         };
-        Ok(serve(answering, &options, stop, ready)?)
+        serve(answering, &options, stop, ready)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn served(&self, threads: usize) -> BackendSource {
+        match &self.history {
+            Some(directory) => {
+                let options = history::StoreOptions {
+                    threads,
+                    serves: true,
+                    ..history::StoreOptions::default()
+                };
+                self.store.of_directory(directory, self.ask.no_add, options)
+            }
+            None => BackendSource::Upstreams(self.upstream.clone()),
+        }
+    }
+
+    fn run_args(&self) -> RunArgs {
+        RunArgs {
+            input: InputArgs {
+                paths: Vec::new(),
+                read: self.read.clone(),
+                slice: None,
+                copies: None,
+            },
+            common: self.common.clone(),
+        }
     }
 }
 
-/// Says what happens on stderr.
-pub fn tell(tool: &str, is_quiet: bool) -> ProblemReporter {
-    let tool = tool.to_owned();
+/// Writes problems to stderr.
+pub fn report_to_stderr(is_quiet: bool) -> ProblemReporter {
     Arc::new(move |problem: &Problem| {
         if !is_quiet {
-            say(&format!("{tool}: {problem}"));
+            say(&format!("{PROGRAM}: {problem}"));
         }
     })
 }
 
 /// For the manual.
 pub const SERVICE: &[&str] = &[
-    "--listen serves a history to many clients at once, on unix:PATH or tcp:HOST:PORT; with port 0 the system chooses one. When it is ready it says so on stderr: dedup-query: listening on tcp:127.0.0.1:41234, 12345 entries. \
+    "dedup-query serve --history DIR --lines ADDR serves a history to many clients at once, on unix:PATH or tcp:HOST:PORT; with port 0 the system chooses one. When it is ready it says so on stderr: dedup-query: listening on tcp:127.0.0.1:41234, 12345 entries. \
      A client sends lines and gets a line for each, in order: documents, tokens or prints as anywhere else, answered as in a stream. A whole stream may be sent: its header, its end and blank lines get no answer. A line that cannot be used is answered \
      {\"error\":\"line 7: …\"} in its place, and the connection goes on; one of more than 64 MiB ends it. An id has at most 64 KiB. A client that closes its sending side still gets all its answers.",
     "To try it: dedup-query --history seen --min-similarity 94% --listen unix:seen.sock & and then printf '{\"id\":\"a\",\"text\":\"some words\"}\\n' | nc -N -U seen.sock; or socat - UNIX-CONNECT:seen.sock.",
@@ -111,7 +152,7 @@ pub const SERVICE: &[&str] = &[
 ];
 pub const FRONT: &[&str] = &[
     "A history can be kept by several servers, each of which keeps the prints of some cardinalities: the number of bits that are set, from 0 to 256, which is 130 for most documents and hardly ever less than 105 or more than 155. \
-     --buckets A..B says which, both included: for three of about the same size 0..126, 127..133 and 134..256. With --upstream, once for each server, dedup-query asks them as if they were one history, for a stream or, with --listen, for clients.",
+     --buckets A..B says which, both included: for three of about the same size 0..126, 127..133 and 134..256. With --upstream, once for each server, dedup-query asks them as if they were one history, for a stream or, with serve, for clients.",
     "Each print goes to the server that keeps its cardinality, to be added, and to those that can have prints that are alike at all; the best of their answers is the answer, exactly as from one history. Of equals it is the one of the lower buckets, as which came first is not known. \
      All must have the same scheme and the same --min-similarity, --top must be at least that of the front, and no two may keep the same cardinality. What nobody keeps is said at the start, and not added.",
     "A server that is lost, or does not answer within 2 seconds, is left out until it is back; the front looks for it in the background, first after 50 milliseconds, later every 2 seconds. Answers that it might have changed name it in missing, a list, and have added with the value false if it would have kept the \

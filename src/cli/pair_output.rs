@@ -30,15 +30,10 @@ impl Destination {
         Ok(Self::Files(PanXmlDirectory::create(directory)?))
     }
 
-    /// Pages about the pairs of a list.
-    pub fn pages(directory: &Path, list: &Path, notes: &[String]) -> Result<Self, anyhow::Error> {
-        let title = if list.as_os_str() == "-" {
-            "these pairs".to_owned()
-        } else {
-            list.display().to_string()
-        };
+    /// Pages, with an overview of this title.
+    pub fn pages(directory: &Path, title: &str, notes: &[String]) -> Result<Self, anyhow::Error> {
         Ok(Self::Pages(html::Directory::create(
-            directory, &title, notes,
+            directory, title, notes,
         )?))
     }
 

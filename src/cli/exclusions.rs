@@ -1,72 +1,108 @@
-//! What does not count: arguments that dedup-query and dedup-extract have in common.
+//! Flags of dedup-query and dedup-extract that leave text, passages or pairs out.
 
+use super::args::MORE;
 use crate::{
     align::exclusions::ExclusionRules,
     base::error::Result,
     commands::{Grouping, PassageOptions, Settings, Watch, base_text},
 };
-use anyhow::bail;
 use clap::Args;
 use std::path::PathBuf;
 
+/// Text that does not count in scores.
 #[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "What does not count")]
-pub struct MannersArgs {
-    /// Words in quotation marks, and in lines that begin with >, do not count in passages and shares
+#[command(next_help_heading = MORE)]
+pub struct ExcludeArgs {
+    /// Ignore text that more than N documents have
     ///
-    /// Quotation marks of many languages are known, apostrophes are not taken for them. A quotation has 5 words or more, and ends in the
-    /// paragraph in which it begins: a mark without its counterpart makes no difference.
-    #[arg(long)]
-    pub exclude_quotes: bool,
-    /// The list of references does not count in passages and shares
+    /// Blots of more than N documents count neither as shared nor as blots of a document.
+    #[arg(long, value_name = "N")]
+    pub max_df: Option<u64>,
+    /// Ignore the text of FILE, such as a template (repeatable)
+    #[arg(long, value_name = "FILE")]
+    pub exclude: Vec<PathBuf>,
+    /// Ignore text that is in another index (repeatable)
+    #[arg(long, value_name = "IDX")]
+    pub exclude_index: Vec<PathBuf>,
+    #[command(flatten)]
+    pub base: BaseArgs,
+}
+
+impl ExcludeArgs {
+    /// Whether text is left out that an index of shared chunks may not know.
+    pub fn names_text(&self) -> bool {
+        !self.exclude.is_empty() || !self.exclude_index.is_empty() || !self.base.base.is_empty()
+    }
+}
+
+/// Text that was handed out to all.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = MORE)]
+pub struct BaseArgs {
+    /// Ignore text of PATH that was handed out to all (repeatable)
     ///
-    /// It is recognised by its shape: entries with years, names, numbers, pages, addresses; and by a heading such as References or Literatur.
-    #[arg(long)]
-    pub exclude_bibliography: bool,
-    /// Passages of fewer than N words in common do not count
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub min_match_words: Option<u32>,
-    /// Text of PATH, a file or a directory, was handed out to all: it does not count, neither in scores nor in passages and shares; may be given several times
+    /// PATH is a file or a directory. Its text counts neither in scores nor in passages and shares.
     #[arg(long, value_name = "PATH")]
     pub base: Vec<PathBuf>,
-    /// No comparison inside a group: FILE has an id, a tab and a group a line
+}
+
+/// Documents that are not compared with each other.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = MORE)]
+pub struct GroupArgs {
+    /// Do not compare documents of one group: FILE has "id TAB group" lines
     #[arg(long, value_name = "FILE", conflicts_with = "group_by")]
     pub groups: Option<PathBuf>,
-    /// No comparison inside a group: the first DEPTH components of an id's path are its group
+    /// Do not compare documents whose ids share their first DEPTH directories
     #[arg(long, value_name = "DEPTH", value_parser = clap::value_parser!(u32).range(1..))]
     pub group_by: Option<u32>,
 }
 
-impl MannersArgs {
+impl GroupArgs {
     pub fn grouping(&self) -> Option<Grouping> {
         let by_file = self.groups.clone().map(Grouping::File);
         by_file.or_else(|| self.group_by.map(|depth| Grouping::Depth(depth as usize)))
     }
+}
 
-    /// Refuses what is about passages where none are shown.
-    pub fn ensure_passages(&self, shows_passages: bool) -> Result<(), anyhow::Error> {
-        for (flag, is_given) in [
-            ("--exclude-quotes", self.exclude_quotes),
-            ("--exclude-bibliography", self.exclude_bibliography),
-            ("--min-match-words", self.min_match_words.is_some()),
-        ] {
-            if is_given && !shows_passages {
-                bail!("{flag} is about passages, which need the texts; add --passages or --html");
-            }
-        }
-        Ok(())
-    }
+/// Words that do not count in passages and shares.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = MORE)]
+pub struct PassageArgs {
+    /// Ignore words in quotation marks, and lines that begin with >
+    ///
+    /// Quotation marks of many languages are known; apostrophes are not taken for them. A quotation
+    /// has 5 words or more, and ends in the paragraph in which it begins: a mark without its
+    /// counterpart makes no difference.
+    #[arg(long)]
+    pub exclude_quotes: bool,
+    /// Ignore the list of references
+    ///
+    /// It is recognised by its shape: entries with years, names, numbers, pages, addresses; and by
+    /// a heading such as References or Literatur.
+    #[arg(long)]
+    pub exclude_bibliography: bool,
+    /// Ignore passages of fewer than N words in common
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub min_match_words: Option<u32>,
+}
 
-    /// Adds to the options what does not count. `is_of_both`: neither document is the source of the other.
+impl PassageArgs {
+    /// The ids of the flags, to say what they need.
+    pub const IDS: [&str; 3] = ["exclude_quotes", "exclude_bibliography", "min_match_words"];
+
+    /// Adds to the options what does not count. `is_of_both`: neither document is the source of
+    /// the other.
     pub fn apply(
         &self,
+        base: &BaseArgs,
         options: PassageOptions,
         is_of_both: bool,
         settings: &Settings,
         watch: &mut dyn Watch,
     ) -> Result<PassageOptions> {
         let base = base_text(
-            &self.base,
+            &base.base,
             options.passages.tokenization,
             options.passages.window_tokens,
             settings,

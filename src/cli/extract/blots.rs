@@ -1,0 +1,55 @@
+//! dedup-extract blots: the blots that most documents have.
+
+use super::{
+    super::{
+        args::MORE,
+        source::{Reading, SourceArgs},
+        threshold::parse_number,
+    },
+    PROGRAM,
+    records::{RecordOutputArgs, write_records},
+};
+use crate::{
+    commands::{Extract, ExtractOptions, LeaveOut},
+    similar::Score,
+};
+use clap::Args;
+use std::process::ExitCode;
+
+#[derive(Args, Debug)]
+pub struct BlotsArgs {
+    /// Only blots with X standard deviations more documents than the mean
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = parse_number)]
+    sigma: Option<f64>,
+    #[command(flatten)]
+    output: RecordOutputArgs,
+    /// Leave out blots of more than N documents
+    #[arg(long, value_name = "N", help_heading = MORE)]
+    max_df: Option<u64>,
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+impl BlotsArgs {
+    pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        let source = self.source.open(PROGRAM, Reading::Never, false)?;
+        let options = ExtractOptions {
+            what: Extract::Blots {
+                sigma: self.sigma,
+                format: self.output.format(),
+            },
+            score: Score::Containment,
+            threshold: Score::Containment.default_threshold(),
+            max_df: self.max_df,
+            limits: self.source.limits(),
+        };
+        let output = self.output.file.output.as_deref();
+        write_records(
+            &self.source,
+            &source,
+            &options,
+            &LeaveOut::default(),
+            output,
+        )
+    }
+}

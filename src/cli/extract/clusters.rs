@@ -1,0 +1,52 @@
+//! dedup-extract clusters: groups of documents that are connected by pairs.
+
+use super::{
+    super::{
+        exclusions::ExcludeArgs,
+        source::{Reading, SourceArgs},
+    },
+    PROGRAM,
+    keep::KeepArgs,
+    records::{RecordOutputArgs, tell_what_stays, write_records},
+    scoring::{CompareWhichArgs, ScoreArgs, leave_out},
+};
+use crate::commands::{Extract, ExtractOptions};
+use clap::Args;
+use std::process::ExitCode;
+
+#[derive(Args, Debug)]
+pub struct ClustersArgs {
+    #[command(flatten)]
+    scores: ScoreArgs,
+    #[command(flatten)]
+    keep: KeepArgs,
+    #[command(flatten)]
+    output: RecordOutputArgs,
+    #[command(flatten)]
+    excluded: ExcludeArgs,
+    #[command(flatten)]
+    which: CompareWhichArgs,
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+impl ClustersArgs {
+    pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        let source = self.source.open(PROGRAM, Reading::Never, false)?;
+        let (score, threshold) = self.scores.score_and_threshold()?;
+        let options = ExtractOptions {
+            what: Extract::Clusters {
+                keep: self.keep.keep(),
+                format: self.output.format(),
+            },
+            score,
+            threshold,
+            max_df: self.excluded.max_df,
+            limits: self.source.limits(),
+        };
+        tell_what_stays(&self.source, &source, &self.excluded);
+        let leave_out = leave_out(&self.excluded, self.which.pairs());
+        let output = self.output.file.output.as_deref();
+        write_records(&self.source, &source, &options, &leave_out, output)
+    }
+}

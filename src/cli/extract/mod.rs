@@ -1,0 +1,288 @@
+//! dedup-extract: what is alike in a collection.
+
+mod blots;
+mod clean;
+mod clusters;
+mod compare;
+mod exact;
+mod graph;
+mod keep;
+mod pairs;
+mod passages;
+mod records;
+mod report;
+mod scoring;
+mod spans;
+mod table;
+mod texts;
+
+use super::{
+    Manual, Tool,
+    exclusions::{COUNTED, GROUPS, PassageArgs, SHAPES, TEXTS},
+    generate::What,
+    main_of,
+};
+use clap::{Command, Parser, Subcommand};
+pub use records::RecordFormat;
+use std::process::ExitCode;
+
+const PROGRAM: &str = "dedup-extract";
+/// The verbs, for messages about what is none.
+pub const VERBS: &[&str] = &[
+    "pairs", "table", "clusters", "graph", "exact", "blots", "passages", "spans", "compare",
+    "report", "clean",
+];
+
+/// Find everything that is alike in a collection of documents
+///
+/// SOURCE is an index, or documents. Without a verb the verb is pairs: every pair of documents that
+/// share enough text, exactly; nothing is sampled, and nothing is missed at the threshold. A file or
+/// directory that has the name of a verb is given as ./pairs.
+#[derive(Parser, Debug)]
+#[command(
+    name = "dedup-extract",
+    version,
+    override_usage = "dedup-extract [VERB] SOURCE… [OPTIONS]",
+    arg_required_else_help = true,
+    subcommand_value_name = "VERB",
+    subcommand_help_heading = "Verbs (dedup-extract VERB --help says more)"
+)]
+struct ExtractCli {
+    #[command(subcommand)]
+    verb: Option<ExtractVerb>,
+    #[arg(long, value_name = "WHAT", hide = true)]
+    generate: Option<What>,
+}
+
+#[derive(Subcommand, Debug)]
+enum ExtractVerb {
+    /// Every pair of documents that share enough text (the default)
+    Pairs(Box<pairs::PairsArgs>),
+    /// The most similar documents of each document
+    Table(Box<table::TableArgs>),
+    /// Groups of documents that are connected by pairs
+    Clusters(Box<clusters::ClustersArgs>),
+    /// The pairs as a graph: DOT or GraphML
+    Graph(Box<graph::GraphArgs>),
+    /// Documents that are the same
+    Exact(Box<exact::ExactArgs>),
+    /// Blots by falling number of documents
+    Blots(Box<blots::BlotsArgs>),
+    /// What several documents share, each text once, with all its places
+    Passages(Box<passages::PassagesArgs>),
+    /// Byte ranges of each document that an earlier one has
+    Spans(Box<spans::SpansArgs>),
+    /// Pairs compared by alignment, token by token
+    Compare(Box<compare::CompareArgs>),
+    /// Pages for a browser, with both texts of each pair side by side
+    Report(Box<report::ReportArgs>),
+    /// A copy of NDJSON files without their duplicates
+    Clean(Box<clean::CleanArgs>),
+}
+
+const MANUAL: Manual = Manual {
+    examples: &[
+        (
+            "dedup-extract essays/",
+            "Every pair where at least half of the shorter document is in the other",
+        ),
+        (
+            "dedup-extract my.idx --score jaccard --threshold 80% --format tsv",
+            "Near-duplicates of an index, as a table",
+        ),
+        (
+            "dedup-extract pairs essays/ --passages --exclude-quotes",
+            "What the documents of each pair share, from where to where",
+        ),
+        (
+            "dedup-extract pairs my.idx --new essays/ --base template.txt",
+            "New essays with each other and with all else, without the template",
+        ),
+        (
+            "dedup-extract table my.idx --top 10 --format tsv -o alike.tsv",
+            "The ten most similar documents of each document",
+        ),
+        (
+            "dedup-extract table my.idx --since 1 --format tsv",
+            "How to change a table that was made after commit 1 (or a pin)",
+        ),
+        (
+            "dedup-extract clusters my.idx --keep longest",
+            "Groups of similar documents, with the longest of each",
+        ),
+        (
+            "dedup-extract graph my.idx --format graphml -o similar.graphml",
+            "A graph for Gephi",
+        ),
+        ("dedup-extract exact essays/", "Documents that are the same"),
+        (
+            "dedup-extract blots my.idx --sigma 3 --format tsv",
+            "The most repeated windows of text",
+        ),
+        (
+            "dedup-extract passages essays/ --min-tokens 20 --top 100",
+            "What is copied most, each text once",
+        ),
+        (
+            "dedup-extract spans my.idx articles.jsonl.zst",
+            "The bytes of each document that an earlier one has",
+        ),
+        (
+            "dedup-extract compare essays/ --min-similarity 500",
+            "Pairs that share text, and where they are alike",
+        ),
+        (
+            "for i in 1 2; do dedup-extract compare essays/ --method exhaustive --slice $i/2; done",
+            "All pairs, in two parts that two hosts could make",
+        ),
+        (
+            "dedup-extract report essays/ -o report/",
+            "Pages for a browser: open report/index.html",
+        ),
+        (
+            "dedup-extract clean articles.jsonl.zst -o clean.jsonl.zst",
+            "A data set without its duplicates",
+        ),
+        (
+            "dedup-extract clean my.idx articles.jsonl.zst --near 90% --dropped dropped.jsonl",
+            "The same with an index that is there, and a record of what went",
+        ),
+    ],
+    sections: &[
+        (
+            "RECORDS",
+            &[
+                "With --passages, the records of pairs also have passages, a list of a, b (bytes, or with --chars characters, where the passage starts and ends), tokens, score, kind; see dedup-query(1). Of a document whose text cannot be read there are no passages, it is named, and \
+                 the status is 2; see TEXTS.",
+                "Documents come in the byte order of their ids, and ties are broken by that order, so the same documents give the same records whatever commits brought them to the index.",
+                "pairs: a, b (ids; a comes before b), shared (distinct blots that both have), a_in_b (shared ÷ blots of a), b_in_a, score. Ordered by a, then b.",
+                "table: a, b, shared, a_in_b, b_in_a; with --rank also rank, after a. For each document those with the highest a_in_b, the best first; of equal ones those whose ids come first. Every pair that is near enough stands in both directions.",
+                "table with --since: change (delete, update or insert), then as above; a deleted row as it was. Done to the old table, row by row, they give the new one; rows are known by a and b. With --rank every row that moves up or down is an update, \
+                 which makes most changes several times as long. Commits whose segments were made into one \
+                 cannot be told apart any more; a generation that was pinned with dedup-index pin stays for as long as it is pinned.",
+                "clusters: cluster, size, kept, members, and dropped, a list of doc, duplicate_of, shared, score: what hangs together by pairs, and the one that --keep prefers. duplicate_of is that one, if they are a pair; else a document through \
+                 which they hang together, and which is in dropped itself. Two documents of a cluster may have nothing in common: to clean a corpus use clean, not clusters. In TSV a row for each document: cluster, doc, kept (1 or 0), duplicate_of, shared, score.",
+                "exact: group, size, tokens, docs; in TSV a row for each document: group, doc. blots: blot, df, docs; in TSV, too, docs is a JSON array.",
+                "spans: doc, bytes (of its text), spans (pairs of the first byte and the one after the last), seen (bytes in spans), for each document, in the order of the input. A window of k tokens, from the start of its first token to the \
+                 end of its last, was seen if a document of the index with a lesser id, byte by byte, has the same blot, whether it is read or not; windows that touch or overlap are one span. Cut all spans, and no window is left in two documents. The documents must be those of the index, and the index \
+                 one of all blots. In a large corpus two windows may share a blot of 32 bits by chance; --bits 64 makes that next to impossible.",
+                "passages: passage (its number), tokens (its length), count (of places), documents (that have it), new (tokens of its places that are in none of the passages before), text (300 characters at most, as the first place has it; null \
+                 if documents came as tokens), places, a list of doc, start, end (bytes), in the order in which documents are read. See PASSAGES.",
+                "Exact duplicates are full documents everywhere: each is named, and counts, df and pairs are what they would be had every copy been indexed by itself. A document without tokens has no blots, and is no pair of any other; \
+                 it is found by exact only.",
+                "Numbers have six decimals at most. In TSV the first line names the columns, and a cell of text is the inside of a JSON string: \\t, \\n, \\r, \\\\, \\\" and \\uXXXX stand for characters that would end it, command a terminal or turn text around; see ESCAPES in dedup-stream(5). In DOT and GraphML these are character references, or U+FFFD where XML has none.",
+            ],
+        ),
+        ("CLEANING", clean::CLEAN),
+        (
+            "PASSAGES",
+            &[
+                "passages lists what many documents share once, with all its places, instead of pair by pair. A passage is a run of at least --min-tokens tokens that stands in two documents or more and is maximal: \
+                 there is no token by which all its places could be made longer, to the left or to the right. It is found exactly, by tokens; blots that collide make none.",
+                "Passages come by falling length in tokens × places; of equal ones the one with the first place. One is listed unless all of its places but one lie within places of those that were listed before it; new tells how much of it does not. \
+                 So parts of what is listed are not told again, but where they stand elsewhere.",
+                "Repeats within a document are places like others. Where text is repeated right after itself, as in a line of dashes, only the first and the last repetition count. Exact duplicates are places of their own; what stands only in copies of one \
+                 text is listed as that whole text. Of bases, unknown ones are like no other, and the other strand is not looked at.",
+                "A passage that stands wholly, with all its tokens, in a document of --taboo PATH (a file or a directory, NDJSON too; the flag may be given several times) is not listed. One that is there only in part is. With --taboo or --min-tokens, NDJSON \
+                 begins with a line that says so: dedup, version, scheme, min_tokens, taboo.",
+                "The documents are read again: those of PATH…, - for stdin; without PATH the files that the ids name, below --corpus if it is given, or the documents in the files that it names. They must be as they were indexed; what is not, or cannot be read, is named, and the status is 2. \
+                 If only some are given, what these share is listed. The index must be one of all blots. Beside --memory it takes some 10 bytes for each blot that several documents have, 60 a document and an eighth a token, and \
+                 temporary files of about four times the size of the texts, in the directory that TMPDIR names.",
+            ],
+        ),
+        ("COMPARISON", compare::COMPARISON),
+        ("WORDS IN COMMON", compare::DICTIONARY),
+        (
+            "THRESHOLDS",
+            &[
+                "Half of the smaller document is what most would call a copy. The thresholds of s1 to s4 are those with which Bernstein and Zobel (2005) found most pairs of Linux documentation at fewest wrong ones. \
+                 A pair has at least one blot in common, even at threshold 0.",
+                "--exclude, --exclude-index and --max-df leave out boilerplate: such blots count neither as shared nor as blots of a document. NDJSON then begins with a line that says so: dedup, version, scheme, \
+                 max_df, exclude, exclude_index.",
+                "--base takes files and directories, and words of base text are also in no passage and no share. The header then has base, too.",
+                "--max-df is off unless asked for: text that many documents have is slow to compare only where the threshold lets it count.",
+            ],
+        ),
+        ("TEXTS", &[TEXTS]),
+        (
+            "REPORT",
+            &[
+                "report -o DIR writes DIR/index.html and DIR/pair-000001.html and so on, the pair with the highest score first; see dedup-query(1) for what is on them. There are pages for 500 pairs, or --top N, those with the highest scores: \
+                 the overview says how many there are in all. It needs the texts, as pairs --passages does. Pages of an earlier run with more pairs stay where they are.",
+            ],
+        ),
+        (
+            "WHAT DOES NOT COUNT",
+            &[
+                "--exclude-quotes, --exclude-bibliography and --min-match-words are about passages, for pairs --passages and report: neither document is the source of the other, so they apply to both.",
+                COUNTED,
+                SHAPES,
+                GROUPS,
+                "--new PREFIX, --new-from LIST and --new-since GEN|PIN say which documents are new: pairs of two old ones are left out, pairs of a new one with any other are told. Documents are new by any of the rules that are given. \
+                 All of these are for pairs, table, clusters, graph, compare and report; clusters hang together by the pairs that are left.",
+            ],
+        ),
+        (
+            "ESTIMATES",
+            &[
+                "An index of shared chunks (dedup-spex, or --select spex:FILE) gives the same answers as one of all: it knows how many distinct blots each document has. Only with --exclude, --exclude-index and --base it does not know what of the text that a \
+                 single document has is to be left out, and says so.",
+                "An index of other selected blots gives estimates, and each record says so (\"estimate\":true). shared, s1 and rarity are multiplied by N for mod:N, by (W+1)/2 for winnow:W, by the product for chains; for every:N and anchor \
+                 no factor is known, and there is none. The other scores are ratios and need none.",
+            ],
+        ),
+        (
+            "EXIT STATUS",
+            &[
+                "0: all was done, also if nothing was found. 2: there was an error, or some input could not be used.",
+            ],
+        ),
+    ],
+    see_also: &[("dedup", 7), ("dedup-index", 1), ("dedup-index", 5)],
+};
+
+impl Tool for ExtractCli {
+    const MANUAL: Manual = MANUAL;
+    const DEFAULT_VERB: Option<&'static str> = Some("pairs");
+    const RETIRED: &'static [(&'static str, &'static str)] = &[
+        ("--as", "dedup-extract VALUE SOURCE…"),
+        ("--unique", "dedup-extract clean SOURCE…"),
+        ("--html", "dedup-extract report SOURCE… -o DIR"),
+        ("--areas", "dedup-extract compare SOURCE…"),
+        ("--method", "dedup-extract compare SOURCE… --method VALUE"),
+        ("--ignore-df", "--max-df"),
+    ];
+
+    fn adjust(command: Command) -> Command {
+        command.mut_subcommand("pairs", |pairs| {
+            PassageArgs::IDS.iter().fold(pairs, |pairs, id| {
+                pairs.mut_arg(id, |flag| flag.requires("passages"))
+            })
+        })
+    }
+
+    fn generate(&self) -> Option<What> {
+        self.generate
+    }
+
+    fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        match &self.verb {
+            Some(ExtractVerb::Pairs(args)) => args.run(),
+            Some(ExtractVerb::Table(args)) => args.run(),
+            Some(ExtractVerb::Clusters(args)) => args.run(),
+            Some(ExtractVerb::Graph(args)) => args.run(),
+            Some(ExtractVerb::Exact(args)) => args.run(),
+            Some(ExtractVerb::Blots(args)) => args.run(),
+            Some(ExtractVerb::Passages(args)) => args.run(),
+            Some(ExtractVerb::Spans(args)) => args.run(),
+            Some(ExtractVerb::Compare(args)) => args.run(),
+            Some(ExtractVerb::Report(args)) => args.run(),
+            Some(ExtractVerb::Clean(args)) => args.run(),
+            None => anyhow::bail!("say which index or documents: dedup-extract SOURCE…"),
+        }
+    }
+}
+
+pub fn main() -> ExitCode {
+    main_of::<ExtractCli>()
+}

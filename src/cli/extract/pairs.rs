@@ -1,0 +1,158 @@
+//! dedup-extract pairs: every pair of documents that share enough text.
+
+use super::{
+    super::{
+        args::MORE,
+        exclusions::{ExcludeArgs, PassageArgs},
+        exit_code,
+        source::{Reading, Source, SourceArgs},
+    },
+    PROGRAM,
+    records::{OutputArgs, tell_what_stays, with_bar, write_records, write_with},
+    scoring::{CompareWhichArgs, ScoreArgs, leave_out},
+};
+use crate::{
+    base::error::Result,
+    commands::{
+        Extract, ExtractOptions, LeaveOut, PassageOptions, Settings, Watch, extract_aligned,
+        extract_passages,
+    },
+    report::{Format, PanXmlDirectory},
+};
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use std::{path::PathBuf, process::ExitCode};
+
+#[derive(Args, Debug)]
+pub struct PairsArgs {
+    #[command(flatten)]
+    scores: ScoreArgs,
+    /// Also list the passages that the documents of each pair share
+    ///
+    /// Where their texts can be read; see TEXTS.
+    #[arg(long)]
+    passages: bool,
+    /// Where the documents of the index are: a directory, or files (repeatable)
+    #[arg(long, value_name = "PATH", requires = "passages")]
+    corpus: Vec<PathBuf>,
+    /// ndjson, tsv, csv; with --passages pan-xml [default: ndjson]
+    ///
+    /// pan-xml writes a file for each pair into the directory -o.
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, requires_ifs = [("pan-xml", "passages"), ("pan-xml", "output")])]
+    format: Option<PairFormat>,
+    #[command(flatten)]
+    file: OutputArgs,
+    /// Count the offsets of passages in characters, not in bytes
+    #[arg(long, requires = "passages", help_heading = MORE)]
+    chars: bool,
+    #[command(flatten)]
+    passage: PassageArgs,
+    #[command(flatten)]
+    excluded: ExcludeArgs,
+    #[command(flatten)]
+    which: CompareWhichArgs,
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PairFormat {
+    Ndjson,
+    Tsv,
+    Csv,
+    PanXml,
+}
+
+impl PairsArgs {
+    pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        if self.passages && matches!(self.format, Some(PairFormat::Tsv | PairFormat::Csv)) {
+            bail!("--passages gives ndjson or pan-xml; leave out --format");
+        }
+        let reading = if self.passages {
+            Reading::ById
+        } else {
+            Reading::Never
+        };
+        let source = self.source.open(PROGRAM, reading, false)?;
+        let (score, threshold) = self.scores.score_and_threshold()?;
+        let options = ExtractOptions {
+            what: Extract::Pairs(match self.format {
+                Some(PairFormat::Tsv) => Format::Tsv,
+                Some(PairFormat::Csv) => Format::Csv,
+                _ => Format::Ndjson,
+            }),
+            score,
+            threshold,
+            max_df: self.excluded.max_df,
+            limits: self.source.limits(),
+        };
+        let leave_out = leave_out(&self.excluded, self.which.pairs());
+        tell_what_stays(&self.source, &source, &self.excluded);
+        let output = self.file.output.as_deref();
+        match (self.passages, self.format) {
+            (false, _) => write_records(&self.source, &source, &options, &leave_out, output),
+            (true, Some(PairFormat::PanXml)) => self.write_xml(&source, &options, &leave_out),
+            (true, _) => write_with(&self.source, &source, output, |out, watch, done| {
+                let passages = self.passage_options(&options, &source, watch)?;
+                extract_passages(
+                    &options,
+                    &passages,
+                    &leave_out,
+                    &source.index,
+                    out,
+                    watch,
+                    done,
+                )
+            }),
+        }
+    }
+
+    /// Writes a file of XML for each pair into a directory.
+    fn write_xml(
+        &self,
+        source: &Source,
+        options: &ExtractOptions,
+        leave_out: &LeaveOut,
+    ) -> Result<ExitCode, anyhow::Error> {
+        let directory = self.file.output.as_deref();
+        let mut out = PanXmlDirectory::create(directory.context("pan-xml needs -o DIR")?)?;
+        let problems = with_bar(&self.source, |watch, done| {
+            let passages = self.passage_options(options, source, watch)?;
+            extract_aligned(
+                options,
+                &passages,
+                leave_out,
+                &source.index,
+                &mut |pair| out.write(&pair),
+                watch,
+                done,
+            )
+        })?;
+        out.finish()?;
+        Ok(exit_code(
+            problems + source.problems,
+            self.source.read.skip_bad,
+        ))
+    }
+
+    fn passage_options(
+        &self,
+        options: &ExtractOptions,
+        source: &Source,
+        watch: &mut dyn Watch,
+    ) -> Result<PassageOptions> {
+        let passages = PassageOptions {
+            corpus: source.corpus(&self.corpus),
+            in_chars: self.chars || self.format == Some(PairFormat::PanXml),
+            reading: self.source.run(Vec::new()).input.options(false),
+            ..PassageOptions::default()
+        };
+        let settings = Settings {
+            limits: options.limits,
+            ..self.source.settings(Vec::new(), false)
+        };
+        let passages = passages.of_index(&source.index)?;
+        self.passage
+            .apply(&self.excluded.base, passages, true, &settings, watch)
+    }
+}

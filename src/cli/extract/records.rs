@@ -1,0 +1,116 @@
+//! Records of an index: what most verbs of dedup-extract write.
+
+use super::{
+    super::{
+        exclusions::ExcludeArgs,
+        exit_code,
+        output::Packed,
+        progress::{Complaints, counting_bar},
+        shared_only::tell_not_excluded,
+        source::{Source, SourceArgs},
+    },
+    PROGRAM,
+};
+use crate::{
+    base::error,
+    commands::{ExtractOptions, LeaveOut, extract_without},
+    report::Format,
+};
+use clap::{Args, ValueEnum};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// How records are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RecordFormat {
+    Ndjson,
+    Tsv,
+    Csv,
+}
+
+impl From<RecordFormat> for Format {
+    fn from(format: RecordFormat) -> Self {
+        match format {
+            RecordFormat::Ndjson => Self::Ndjson,
+            RecordFormat::Tsv => Self::Tsv,
+            RecordFormat::Csv => Self::Csv,
+        }
+    }
+}
+
+/// Where records go.
+#[derive(Args, Debug, Clone)]
+pub struct RecordOutputArgs {
+    /// ndjson, tsv or csv [default: ndjson]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    pub format: Option<RecordFormat>,
+    #[command(flatten)]
+    pub file: OutputArgs,
+}
+
+/// A file for results.
+#[derive(Args, Debug, Clone)]
+pub struct OutputArgs {
+    /// Write to FILE, packed if its name ends with .gz or .zst
+    ///
+    /// The file appears under its name when it is complete.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+impl RecordOutputArgs {
+    pub fn format(&self) -> Format {
+        self.format.unwrap_or(RecordFormat::Ndjson).into()
+    }
+}
+
+/// Writes the records that the options ask for.
+pub fn write_records(
+    args: &SourceArgs,
+    source: &Source,
+    options: &ExtractOptions,
+    leave_out: &LeaveOut,
+    output: Option<&Path>,
+) -> Result<ExitCode, anyhow::Error> {
+    write_with(args, source, output, |out, complaints, done| {
+        extract_without(options, leave_out, &source.index, out, complaints, done)
+    })
+}
+
+/// Opens the output, runs the work with a bar, and makes the output appear. The work returns the
+/// number of inputs that could not be used.
+pub fn write_with(
+    args: &SourceArgs,
+    source: &Source,
+    output: Option<&Path>,
+    work: impl FnOnce(&mut Packed, &mut Complaints, &mut dyn FnMut(u64, u64)) -> error::Result<u64>,
+) -> Result<ExitCode, anyhow::Error> {
+    let mut out = Packed::open(output)?;
+    let problems = with_bar(args, |complaints, done| work(&mut out, complaints, done))?;
+    out.commit()?;
+    Ok(exit_code(problems + source.problems, args.read.skip_bad))
+}
+
+/// Runs work with a bar that counts documents.
+pub fn with_bar<D>(
+    args: &SourceArgs,
+    work: impl FnOnce(&mut Complaints, &mut dyn FnMut(u64, u64)) -> error::Result<D>,
+) -> error::Result<D> {
+    let bar = counting_bar(args.common.quiet, "documents");
+    let mut complaints = Complaints::new(PROGRAM.to_owned(), args.is_silent());
+    let done = work(&mut complaints, &mut |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    done
+}
+
+/// Says what an index of shared chunks cannot leave out.
+pub fn tell_what_stays(args: &SourceArgs, source: &Source, excluded: &ExcludeArgs) {
+    if excluded.names_text() && !args.common.quiet {
+        tell_not_excluded(PROGRAM, &source.index);
+    }
+}

@@ -1,0 +1,93 @@
+//! Which pairs count: flags of the verbs that look for pairs.
+
+use super::super::{
+    args::{MORE, score_help},
+    exclusions::{ExcludeArgs, GroupArgs},
+    threshold::Threshold,
+};
+use crate::{
+    commands::{LeaveOut, NewDocuments, WantedPairs},
+    index::Since,
+    similar::Score,
+};
+use clap::{Args, builder::PossibleValuesParser};
+use std::path::PathBuf;
+
+/// The score of a pair, and the least that counts.
+#[derive(Args, Debug, Clone)]
+pub struct ScoreArgs {
+    /// containment, jaccard, s1, s2, s3, s4, rarity [default: containment]
+    #[arg(long, value_name = "SCORE", hide_possible_values = true, value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)), long_help = score_help())]
+    pub score: Option<String>,
+    /// The least score that counts, such as 0.5 or 50% [default: 0.5]
+    ///
+    /// The default depends on the score: 0.5 for containment and jaccard, 20 for s1, 0.1 for s2 and
+    /// s3, 0.05 for s4, 2 for rarity. See THRESHOLDS.
+    #[arg(long, value_name = "X|P%", allow_negative_numbers = true)]
+    pub threshold: Option<Threshold>,
+}
+
+impl ScoreArgs {
+    /// The score, and the least value that counts.
+    pub fn score_and_threshold(&self) -> Result<(Score, f64), anyhow::Error> {
+        let named = |row: &&(&str, Score)| Some(row.0) == self.score.as_deref();
+        let score = Score::NAMES
+            .iter()
+            .map(|row| (row.0, row.1))
+            .find(|row| named(&row))
+            .map_or(Score::Containment, |row| row.1);
+        threshold_of(score, self.threshold).map(|threshold| (score, threshold))
+    }
+
+    pub fn is_given(&self) -> bool {
+        self.score.is_some() || self.threshold.is_some()
+    }
+}
+
+/// The threshold that was given, or the default of the score.
+pub fn threshold_of(score: Score, threshold: Option<Threshold>) -> Result<f64, anyhow::Error> {
+    threshold.map_or(Ok(score.default_threshold()), |threshold| {
+        threshold.of_score(score)
+    })
+}
+
+/// Which documents are compared.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = MORE)]
+pub struct CompareWhichArgs {
+    /// Only pairs with a new document: its id begins with PREFIX (repeatable)
+    #[arg(long, value_name = "PREFIX")]
+    pub new: Vec<String>,
+    /// Only pairs with a new document: its id is in LIST, one a line
+    #[arg(long, value_name = "LIST")]
+    pub new_from: Option<PathBuf>,
+    /// Only pairs with a document that came after a generation or a pin
+    #[arg(long, value_name = "GEN|PIN")]
+    pub new_since: Option<Since>,
+    #[command(flatten)]
+    pub groups: GroupArgs,
+}
+
+impl CompareWhichArgs {
+    pub fn pairs(&self) -> WantedPairs {
+        let prefixes = self.new.iter().cloned().map(NewDocuments::Prefix);
+        let new = prefixes
+            .chain(self.new_from.clone().map(NewDocuments::Listed))
+            .chain(self.new_since.clone().map(NewDocuments::Since))
+            .collect();
+        WantedPairs {
+            groups: self.groups.grouping(),
+            new,
+        }
+    }
+}
+
+/// What does not count.
+pub fn leave_out(excluded: &ExcludeArgs, pairs: WantedPairs) -> LeaveOut {
+    LeaveOut {
+        files: excluded.exclude.clone(),
+        indexes: excluded.exclude_index.clone(),
+        base: excluded.base.base.clone(),
+        pairs,
+    }
+}

@@ -1,0 +1,89 @@
+//! dedup-extract table: the most similar documents of each document.
+
+use super::{
+    super::{
+        args::MORE,
+        exclusions::ExcludeArgs,
+        source::{Reading, SourceArgs},
+        threshold::Threshold,
+    },
+    PROGRAM,
+    records::{RecordOutputArgs, tell_what_stays, write_records, write_with},
+    scoring::{CompareWhichArgs, leave_out, threshold_of},
+};
+use crate::{
+    commands::{Extract, ExtractOptions, RowFormat, extract_counted},
+    index::{Index, Since},
+    similar::Score,
+};
+use clap::Args;
+use std::{path::PathBuf, process::ExitCode};
+
+#[derive(Args, Debug)]
+pub struct TableArgs {
+    /// Rows for each document [default: 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    top: Option<u32>,
+    /// The least share of a document that another must have [default: 0.1]
+    #[arg(long, value_name = "X|P%", allow_negative_numbers = true)]
+    threshold: Option<Threshold>,
+    /// Only what changed since a generation or a pin (dedup-index stats)
+    ///
+    /// Writes the rows to delete, update and insert.
+    #[arg(long, value_name = "GEN|PIN")]
+    since: Option<Since>,
+    /// Number the rows of each document
+    #[arg(long)]
+    rank: bool,
+    #[command(flatten)]
+    output: RecordOutputArgs,
+    /// Make the table of what dedup-index step count counted (repeatable)
+    #[arg(long, value_name = "FILE", help_heading = MORE, conflicts_with_all = ["exclude", "exclude_index", "base", "new", "new_from", "new_since", "groups", "group_by"])]
+    counts: Vec<PathBuf>,
+    #[command(flatten)]
+    excluded: ExcludeArgs,
+    #[command(flatten)]
+    which: CompareWhichArgs,
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+impl TableArgs {
+    pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        let source = self.source.open(PROGRAM, Reading::Never, false)?;
+        let options = ExtractOptions {
+            what: self.what(&source.index)?,
+            score: Score::Inclusion,
+            threshold: threshold_of(Score::Inclusion, self.threshold)?,
+            max_df: self.excluded.max_df,
+            limits: self.source.limits(),
+        };
+        let output = self.output.file.output.as_deref();
+        if !self.counts.is_empty() {
+            return write_with(&self.source, &source, output, |out, _, done| {
+                extract_counted(&options, &self.counts, &source.index, out, done).map(|()| 0)
+            });
+        }
+        tell_what_stays(&self.source, &source, &self.excluded);
+        let leave_out = leave_out(&self.excluded, self.which.pairs());
+        write_records(&self.source, &source, &options, &leave_out, output)
+    }
+
+    /// The table, or what changed in it.
+    fn what(&self, index: &Index) -> Result<Extract, anyhow::Error> {
+        let top = self.top.unwrap_or(100) as usize;
+        let rows = RowFormat {
+            format: self.output.format(),
+            ranks: self.rank,
+        };
+        let Some(since) = &self.since else {
+            return Ok(Extract::Table { top, rows });
+        };
+        let generation = index.manifest.resolve(&index.directory, since)?;
+        Ok(Extract::TableSince {
+            top,
+            rows,
+            generation,
+        })
+    }
+}

@@ -1,0 +1,275 @@
+//! dedup-query: what shares text with a document.
+
+mod align;
+mod between;
+mod blot;
+mod history;
+mod search;
+mod serve;
+
+use super::{
+    Manual, Tool,
+    exclusions::{COUNTED, GROUPS, PassageArgs, SHAPES, TEXTS},
+    generate::What,
+    main_of,
+};
+use crate::commands::Asked;
+use clap::{Command, Parser, Subcommand};
+use serve::{FRONT, SERVICE};
+use std::process::ExitCode;
+
+const PROGRAM: &str = "dedup-query";
+/// The verbs, for messages about what is none.
+const VERBS: &[&str] = &["search", "align", "blot", "between", "history", "serve"];
+
+/// Find what shares text with a document
+///
+/// Prints the documents of SOURCE, an index or documents, that share text with each DOC, the most
+/// similar first. Line breaks, case and punctuation make no difference. DOC need not be in the
+/// index, and is not added to it. Verbs align two files, look at single blots, and compare documents
+/// with all that came before them. A SOURCE that has the name of a verb is given as ./history.
+#[derive(Parser, Debug)]
+#[command(
+    name = "dedup-query",
+    version,
+    override_usage = "dedup-query [VERB] SOURCE DOC… [OPTIONS]",
+    arg_required_else_help = true,
+    subcommand_value_name = "VERB",
+    subcommand_help_heading = "Verbs (dedup-query VERB --help says more)"
+)]
+struct QueryCli {
+    #[command(subcommand)]
+    verb: Option<QueryVerb>,
+    #[arg(long, value_name = "WHAT", hide = true)]
+    generate: Option<What>,
+}
+
+#[derive(Subcommand, Debug)]
+enum QueryVerb {
+    /// Documents of SOURCE that share text with DOC, the best first (the default)
+    Search(Box<search::SearchArgs>),
+    /// The passages that two files share
+    Align(Box<align::AlignArgs>),
+    /// Documents that have a blot, and the text behind it
+    Blot(blot::BlotQueryArgs),
+    /// Every blot that two documents of an index share
+    Between(between::BetweenArgs),
+    /// Each document against all that came before it
+    History(Box<history::HistoryArgs>),
+    /// Answer many clients from a history
+    Serve(Box<serve::ServeArgs>),
+}
+
+const MANUAL: Manual = Manual {
+    examples: &[
+        (
+            "dedup-query essays/ essay.txt",
+            "Which of the essays share text with this one",
+        ),
+        (
+            "dedup-query my.idx essay.txt --passages --corpus corpus/",
+            "What was copied into it from the documents of an index, and from where",
+        ),
+        (
+            "dedup-query my.idx essay.txt --html essay.html --corpus corpus/",
+            "The essay and its sources side by side, for a browser",
+        ),
+        (
+            "dedup-query my.idx essay.txt --exclude template.txt --threshold 10%",
+            "Without what the template gave",
+        ),
+        (
+            "dedup-query my.idx scans/ --format tsv --top 3",
+            "The best three of each, as a table",
+        ),
+        (
+            "zstdcat articles.jsonl.zst | dedup-query my.idx --stream",
+            "An answer for each line, as they come",
+        ),
+        (
+            "dedup-query align essay.txt source.txt",
+            "Which passages of an essay are from a source",
+        ),
+        (
+            "dedup-query align --pairs pairs.tsv --html report/",
+            "Many pairs, both texts side by side: open report/index.html in a browser",
+        ),
+        (
+            "dedup-query align --pairs pairs.tsv --format pan-xml -o detected/",
+            "The same as XML, for an evaluation",
+        ),
+        (
+            "dedup-query blot my.idx 2db9c479",
+            "Which documents have this blot, and what text it is",
+        ),
+        (
+            "dedup-query between shared.idx essay.txt source.txt",
+            "Every chunk that two documents share",
+        ),
+        (
+            "zstdcat articles.jsonl.zst | dedup-query history seen --min-similarity 94%",
+            "The best match of each document among all that came before",
+        ),
+        (
+            "zstdcat articles.jsonl.zst | dedup-query history seen --min-similarity 94% --only-new",
+            "Only new documents pass, byte for byte",
+        ),
+        ("dedup-query history stats seen", "What a history holds"),
+        (
+            "dedup-query history verify seen",
+            "Whether a history is undamaged",
+        ),
+        (
+            "dedup-query history remove seen article-17",
+            "Take a document out of a history",
+        ),
+        (
+            "dedup-query serve --history seen --lines unix:seen.sock --min-similarity 94%",
+            "Answer many clients at once",
+        ),
+    ],
+    sections: &[
+        (
+            "RECORDS",
+            &[
+                "query, rank, doc (ids), shared (distinct blots that both have), a_in_b (shared ÷ blots of the document that is asked about), b_in_a (shared ÷ blots of the one that was found), score. Of equal scores the document that \
+                 the index has longer comes first. Exact duplicates in the index are named one by one.",
+                "With --passages also passages, a list as with align, where the text of the document that was found can be read (see TEXTS). On a terminal, unless --format is given, excerpts instead: for each document found the \
+                 share of the words of either that are in passages, and each passage with the lines that it is in.",
+                "With --stream: doc, and matches, a list of doc, shared, a_in_b, b_in_a, score.",
+                "blot writes blot, doc, and, where the text can be read, bytes (where the text starts and ends) and text. between writes blot, and text if the index has it.",
+                "align writes for each pair: a, b (paths), a_in_b, b_in_a (the share of the words of each that are in passages), and passages, a list of a, b (where the passage starts and ends, in bytes or with --chars in characters), \
+                 tokens (words that both have), score (what they weigh ÷ what all words weigh, from 0 to 1), kind.",
+                "On an index of selected blots all scores are estimates, shared, s1 and rarity scaled ones, and the records say so; see dedup-extract(1).",
+                "An index of shared chunks (dedup-spex, or --select spex:FILE) holds only what at least two of its documents share: text that was copied from a single one is not found. A line on stderr says how much of its documents it holds. \
+                 To ask about documents that are not in the collection build a full index with dedup-index build. Shares are of all distinct blots of both documents.",
+            ],
+        ),
+        (
+            "WHAT DOES NOT COUNT",
+            &[
+                "Text of --exclude files counts on neither side: not as shared, not in what the shares are of. Text that --exclude-index or --max-df take out is not counted as shared, nor as part of the document that is asked \
+                 about; the documents of the index are still measured by all they have.",
+                "--base is --exclude and more: it also takes directories, and words of base text are in no passage and no share, on either side. --exclude-quotes and --exclude-bibliography are about the document that is asked about, with align the first \
+                 of each pair: what is copied from a quotation in the source without marks still counts. Percentages are of what is left.",
+                COUNTED,
+                SHAPES,
+                GROUPS,
+            ],
+        ),
+        (
+            "PASSAGES",
+            &[
+                "verbatim: word by word, 2·k words or more (k is 8, or -k), exact to the character; white space, case and punctuation aside. edited: most of it word by word. reworded: in other words, in another order, translated there and back; whole sentences. summary: few \
+                 sentences of a that say what is in all of b.",
+                "Case, punctuation and line breaks make no difference, and no language is preferred: what a word weighs follows from the two documents.",
+                "Documents are compared as they were indexed, by the tokenizer of the index and without the HTML that it strips; align takes --tokenizer and --strip-html. Offsets are those of the documents as they were read, markup included; pages and excerpts show the \
+                 text without it. With another tokenizer than word, what is said of words holds for its tokens, k is that of the index (with align 8, for dna 31, or -k), and passages are verbatim or edited: nothing is looked for in other words. A passage has \
+                 2·k tokens or more; of line k lines, of char:N 64 or more. Of dna both strands are compared: a passage with reverse true is the reverse complement in b. Unknown bases are like no other.",
+                "--format pan-xml writes a file for each pair, A-B.xml after the names of both files, with offsets in characters, as the PAN evaluations of plagiarism detection have it. Of pairs of one name the second is A-B~2.xml, and so on; id and source_id in them are the whole paths.",
+            ],
+        ),
+        ("TEXTS", &[TEXTS]),
+        (
+            "REPORT",
+            &[
+                "--html FILE makes one page of the document that is asked about and all that was found; it must be one document. align --html DIR writes DIR/index.html, an overview with a table that can be sorted, a histogram and a graph of the documents that hang together, and DIR/pair-000001.html and so on, one page for each pair in the order \
+                 of the list: both texts side by side, a colour and a number for each passage, a click leads from one side to the other, what is not shared is folded. Press ? on a page for its keys and for how its \
+                 numbers are counted.",
+                "Pages need no network and no server; they can be mailed, printed and kept. Nothing in a document or in its name can run in them: text is only ever text, and control characters and reversals of direction are shown. Pages of an \
+                 earlier run with more pairs stay where they are.",
+            ],
+        ),
+        (
+            "HISTORY",
+            &[
+                "dedup-query history DIR keeps a print of 256 bits of each document that comes, and answers with the one before it that is most alike; of equals, the one that came first. The answer is exact: what a look at every print would give. Documents come as anywhere else, or as a \
+                 stream of prints from dedup-blot --scheme minhash:256. Each sees all that came before it, in the same stream, too, whatever the number of threads. A document without words is like none, and is not kept.",
+                "The similarity is the Jaccard coefficient of the bits of two prints. It follows the Jaccard coefficient of the sets of words, so order, repetition and layout make no difference; how closely is in dedup-stream(5). Documents that have \
+                 nothing in common are still alike by 0.3 to 0.55. At 0.94 nine in ten texts are found of which one word in a hundred was changed, at 0.80 of which one in twenty was.",
+                "A document is not its own match. An entry with the same id and the same print is the document itself: only entries that came before it count, so that it gets the answer that it got the first time, and it is not stored again. So a document may be sent again \
+                 whenever it is not known whether it was answered. The same id with another print is another version: it is compared with the older ones as with any other document, and stored beside them; nothing is replaced. A line of NDJSON without an id is called FILE:LINE. Its other \
+                 fields are its own business, also if they are called add, min_similarity or top: only a service takes orders from its clients by them. What is to be compared and not added goes to a run with --no-add.",
+                "With --top N there is also matches, a list of the best N. --only-new writes no answers but the lines of documents that are like none before them; all are stored all the same. A line that is no document is told, and passed on.",
+                "--only-new passes every new document at least once. A document is stored only after its line was written to stdout; so if the process is killed at any instant, if the reader goes away or its disk is full, run it again on the same input. Lines that were written and did not arrive, \
+                 because the reader died as well, pass again, too, as each of them is the same document as before. Some lines may pass twice, those of documents that are not new never. To have a line once, let the reader drop ids that it has. \
+                 With --upstream servers store documents before lines are written, and those of another server may count although they came later: there a run that was killed may lose documents that are like others of the same run.",
+                "DIR holds journals, files of prints and a manifest. Whatever was answered is in the journal, so that a process that is killed loses nothing. If the machine dies, what came after the last sync is lost: at most what --sync-every says, and what comes while the disk is at it. A group of entries at the end of a journal that was not \
+                 written to its end is dropped by the next writer, with a word on stderr; those who only read pass over it. A journal that lacks anything that was synced is an error that names file and byte. One process writes at a time; --no-add takes no lock, and sees what was there when it started. A history is of one tokenizer.",
+                "dedup-query history verify DIR checks every checksum, and that order, counts, addresses, ids and sequence numbers of all files say the same; dedup-query history stats DIR shows what there is. Both only read, take no lock, and may run beside a writer.",
+                "--max-entries and --max-age forget as documents come; files shrink as they are merged, or when less than half of one is left. dedup-query history remove removes all entries that have an id.",
+            ],
+        ),
+        ("SERVICE", SERVICE),
+        ("SEVERAL SERVERS", FRONT),
+        (
+            "EXIT STATUS",
+            &[
+                "0: something was found. 1: nothing was found. 2: an error, or some input could not be used. With serve, --only-new and history remove 0 says that it was done; an id that is not there is an input that could not be used.",
+            ],
+        ),
+    ],
+    see_also: &[
+        ("dedup", 7),
+        ("dedup-index", 1),
+        ("dedup-extract", 1),
+        ("dedup-history", 5),
+    ],
+};
+
+impl Tool for QueryCli {
+    const MANUAL: Manual = MANUAL;
+    const DEFAULT_VERB: Option<&'static str> = Some("search");
+    const RETIRED: &'static [(&'static str, &'static str)] = &[
+        ("--pairs", "dedup-query align --pairs VALUE"),
+        ("--blot", "dedup-query blot IDX VALUE"),
+        ("--between", "dedup-query between IDX A B"),
+        ("--history", "dedup-query history VALUE [PATH…]"),
+        ("--remove", "dedup-query history remove DIR VALUE"),
+        (
+            "--remove-from",
+            "dedup-query history remove DIR --files-from VALUE",
+        ),
+        ("--listen", "dedup-query serve --history DIR --lines VALUE"),
+        ("--upstream", "dedup-query history --upstream VALUE [PATH…]"),
+        ("--ignore-df", "--max-df"),
+    ];
+
+    fn adjust(command: Command) -> Command {
+        command.mut_subcommand("search", |search| {
+            PassageArgs::IDS.iter().fold(search, |search, id| {
+                search.mut_arg(id, |flag| flag.requires("shows_passages"))
+            })
+        })
+    }
+
+    fn generate(&self) -> Option<What> {
+        self.generate
+    }
+
+    fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        match &self.verb {
+            Some(QueryVerb::Search(args)) => args.run(),
+            Some(QueryVerb::Align(args)) => args.run(),
+            Some(QueryVerb::Blot(args)) => args.run(),
+            Some(QueryVerb::Between(args)) => args.run(),
+            Some(QueryVerb::History(args)) => args.run(),
+            Some(QueryVerb::Serve(args)) => args.run(),
+            None => anyhow::bail!("say which index or documents: dedup-query SOURCE DOC…"),
+        }
+    }
+}
+
+/// 0: something was found, 1: nothing was, 2: some input could not be used.
+fn found_code(asked: &Asked, skip_bad: bool) -> ExitCode {
+    let has_problems = asked.problems > 0 && !skip_bad;
+    ExitCode::from(if has_problems {
+        2
+    } else {
+        u8::from(asked.matches == 0)
+    })
+}
+
+pub fn main() -> ExitCode {
+    main_of::<QueryCli>()
+}

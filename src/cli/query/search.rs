@@ -1,0 +1,230 @@
+//! dedup-query SOURCE DOC…: what shares text with a document.
+
+use super::{
+    super::{
+        args::{CommonArgs, InputArgs, MORE, ReadArgs, RunArgs, score_help},
+        exclusions::{ExcludeArgs, GroupArgs, PassageArgs},
+        extract::RecordFormat,
+        output::Output,
+        shared_only::{tell_not_excluded, tell_unseen},
+        source::{MakingArgs, Reading, Source, ensure_exists, is_index},
+        threshold::Threshold,
+        watched,
+    },
+    PROGRAM, VERBS, found_code,
+};
+use crate::{
+    align,
+    commands::{Answers, PassageOptions, QueryOptions, query},
+    report::Format,
+    similar::Score,
+    text::stream::Form,
+};
+use anyhow::bail;
+use clap::{ArgGroup, Args, builder::PossibleValuesParser};
+use std::{
+    io::{BufWriter, IsTerminal, stdout},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("shows_passages").args(["passages", "html"]).multiple(true))]
+pub struct SearchArgs {
+    /// An index, or documents: a file, a directory, - for stdin
+    #[arg(help_heading = None::<&str>, value_name = "SOURCE")]
+    source: PathBuf,
+    /// What to look for: files, directories, - for stdin (also without any)
+    #[arg(help_heading = None::<&str>, value_name = "DOC")]
+    documents: Vec<PathBuf>,
+    /// Show the passages that a document shares with each one found
+    ///
+    /// As excerpts on a terminal, in the records otherwise.
+    #[arg(long, conflicts_with = "stream")]
+    passages: bool,
+    /// Make a page for a browser: the document and all that was found
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "chars", "stream"])]
+    html: Option<PathBuf>,
+    /// The best N documents for each DOC [default: 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    top: Option<u32>,
+    /// containment, jaccard, s1, s2, s3, s4, rarity [default: containment]
+    #[arg(long, value_name = "SCORE", hide_possible_values = true, hide_default_value = true, default_value = "containment", value_parser = PossibleValuesParser::new(Score::NAMES.map(|(name, ..)| name)), long_help = score_help())]
+    score: String,
+    /// The least score that counts, such as 0.5 or 50% [default: 0]
+    ///
+    /// A document that is found has at least one blot in common.
+    #[arg(
+        long,
+        value_name = "X|P%",
+        default_value = "0",
+        hide_default_value = true,
+        allow_negative_numbers = true
+    )]
+    threshold: Threshold,
+    /// ndjson, tsv or csv [default: ndjson]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        hide_possible_values = true,
+        conflicts_with = "stream"
+    )]
+    format: Option<RecordFormat>,
+    /// One line of JSON for each DOC as it comes, also if nothing is found
+    #[arg(long)]
+    stream: bool,
+    /// Where the documents of the index are: a directory, or files (repeatable)
+    #[arg(long, value_name = "PATH", requires = "shows_passages")]
+    corpus: Vec<PathBuf>,
+    /// Count the offsets of passages in characters, not in bytes
+    #[arg(long, requires = "passages", help_heading = MORE)]
+    chars: bool,
+    #[command(flatten)]
+    passage: PassageArgs,
+    #[command(flatten)]
+    excluded: ExcludeArgs,
+    #[command(flatten)]
+    groups: GroupArgs,
+    #[command(flatten)]
+    making: MakingArgs,
+    #[command(flatten)]
+    read: ReadArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+impl SearchArgs {
+    pub fn run(&self) -> Result<ExitCode, anyhow::Error> {
+        let mut options = self.options()?;
+        let source = self.open()?;
+        options.skips_itself = source.is_made;
+        if !self.common.quiet && !source.is_made {
+            self.report_limits(&source)?;
+        }
+        let index = &source.index;
+        let run = self.run_args(self.documents.clone());
+        let is_dna = index.scheme.tokens.is_dna();
+        let settings = run.settings(Form::Ndjson, 64 << 20, is_dna);
+        let mut out = BufWriter::with_capacity(1 << 16, Output::open(self.html.as_deref(), false)?);
+        let mut asked = watched(PROGRAM, &run, true, |watch| {
+            if let Some(passages) = options.passages.take() {
+                let passages = PassageOptions {
+                    corpus: source.corpus(&self.corpus),
+                    ..passages.of_index(index)?
+                };
+                options.passages = Some(self.passage.apply(
+                    &self.excluded.base,
+                    passages,
+                    false,
+                    &settings,
+                    watch,
+                )?);
+            }
+            Ok(query(&options, index, &settings, &mut out, watch)?)
+        })?;
+        out.into_inner()
+            .map_err(|error| error.into_error())?
+            .commit()?;
+        asked.problems += source.problems;
+        Ok(found_code(&asked, self.read.skip_bad))
+    }
+
+    /// Opens the index, or makes one of documents.
+    fn open(&self) -> Result<Source, anyhow::Error> {
+        ensure_exists(PROGRAM, VERBS, &self.source)?;
+        if is_index(&self.source) {
+            return Source::of_index(&self.source, Vec::new());
+        }
+        let mut run = self.run_args(vec![self.source.clone()]);
+        run.input.read.files_from = None;
+        run.input.read.null = false;
+        let is_stdin = run.input.reads_stdin();
+        if is_stdin && self.run_args(self.documents.clone()).input.reads_stdin() {
+            bail!("both SOURCE and DOC are stdin; give one of them as a file");
+        }
+        let reading = if self.shows_passages() {
+            Reading::ById
+        } else {
+            Reading::Never
+        };
+        self.making.make_index(PROGRAM, &run, reading, false)
+    }
+
+    fn run_args(&self, paths: Vec<PathBuf>) -> RunArgs {
+        RunArgs {
+            input: InputArgs {
+                paths,
+                read: self.read.clone(),
+                slice: None,
+                copies: None,
+            },
+            common: self.common.clone(),
+        }
+    }
+
+    /// Says what an index of shared chunks does not find.
+    fn report_limits(&self, source: &Source) -> Result<(), anyhow::Error> {
+        tell_unseen(PROGRAM, &source.index)?;
+        if self.excluded.names_text() {
+            tell_not_excluded(PROGRAM, &source.index);
+        }
+        Ok(())
+    }
+
+    fn options(&self) -> Result<QueryOptions, anyhow::Error> {
+        let score = Score::NAMES
+            .iter()
+            .find(|row| row.0 == self.score)
+            .map_or(Score::Containment, |row| row.1);
+        Ok(QueryOptions {
+            blots: self.making.blots.options(&self.making.tokens),
+            score,
+            threshold: self.threshold.of_score(score)?,
+            top: self.top.unwrap_or(10) as usize,
+            max_df: self.excluded.max_df,
+            exclude: self.excluded.exclude.clone(),
+            exclude_indexes: self.excluded.exclude_index.clone(),
+            base: self.excluded.base.base.clone(),
+            groups: self.groups.grouping(),
+            answers: self.answers()?,
+            passages: self.shows_passages().then(|| self.passage_options()),
+            skips_itself: false,
+        })
+    }
+
+    fn answers(&self) -> Result<Answers, anyhow::Error> {
+        Ok(match (self.passages, self.format) {
+            _ if self.stream => Answers::Documents,
+            _ if self.html.is_some() => Answers::Page,
+            (true, Some(RecordFormat::Tsv | RecordFormat::Csv)) => {
+                bail!("--passages gives ndjson, not tsv or csv")
+            }
+            (true, None) if stdout().is_terminal() => Answers::Excerpts {
+                with_color: wants_color(),
+            },
+            (false, Some(format)) => Answers::Matches(format.into()),
+            _ => Answers::Matches(Format::Ndjson),
+        })
+    }
+
+    fn shows_passages(&self) -> bool {
+        self.passages || self.html.is_some()
+    }
+
+    fn passage_options(&self) -> PassageOptions {
+        PassageOptions {
+            passages: align::AlignOptions {
+                window_tokens: self.making.blots.k.unwrap_or(align::WINDOW_TOKENS),
+                ..align::AlignOptions::default()
+            },
+            in_chars: self.chars,
+            reading: self.run_args(Vec::new()).input.options(false),
+            ..PassageOptions::default()
+        }
+    }
+}
+
+/// <https://no-color.org>
+fn wants_color() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
