@@ -43,6 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         groups: None,
         answers: Answers::Documents,
         passages: None,
+        skips_itself: false,
     };
     let found = query(
         &options,
