@@ -120,35 +120,35 @@
 //! # }
 //! ```
 
-/// What everything else stands on: errors, files that survive a power loss, codecs, parallel work.
+// What everything else stands on: errors, files that survive a power loss, codecs, parallel work.
 pub mod base;
 
-/// Documents and tokens: reading a corpus, tokenizers, schemes, and the streams between programs.
+// Documents and tokens: reading a corpus, tokenizers, schemes, and the streams between programs.
 pub mod text;
 
-/// Tokens to blots: one file per scheme, one per selection, and SPEX.
+// Tokens to blots: one file per scheme, one per selection, and SPEX.
 pub mod blot;
 
-/// The index: postings sorted within bounded memory, segments, manifest, commits.
+// The index: postings sorted within bounded memory, segments, manifest, commits.
 pub mod index;
 
-/// Which documents are similar, and how similar they are.
+// Which documents are similar, and how similar they are.
 pub mod similar;
 
-/// Which passages of one document were taken from another.
+// Which passages of one document were taken from another.
 pub mod align;
 
-/// Results as records and the formats they are written in.
+// Results as records and the formats they are written in.
 pub mod report;
 
-/// Prints of all documents seen so far, on disk, and the service that answers from them.
+// Prints of all documents seen so far, on disk, and the service that answers from them.
 pub mod history;
 
-/// What each program does: one folder per program, one file per verb.
+// What each program does: one folder per program, one file per verb.
 pub mod commands;
 
-/// The same work on many machines: a plan, and the engines that carry it out.
+// The same work on many machines: a plan, and the engines that carry it out.
 pub mod cluster;
 
-/// The command line: flags to options, one call, exit status.
+// The command line: flags to options, one call, exit status.
 pub mod cli;

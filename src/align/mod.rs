@@ -67,14 +67,12 @@
 //! results in different runs.
 
 mod candidate;
-/// Excluded text: quotations, lists of references, templates.
 pub mod exclusions;
 mod offsets;
 mod overlap_counter;
 mod pair;
 mod prepared_text;
 mod refine;
-/// Maximal repeats of token sequences, for passages of many documents.
 pub mod repeat;
 mod reworded;
 mod runs;

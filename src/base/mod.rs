@@ -3,7 +3,6 @@
 /// Numbers and text as bytes: variable-length integers, bit streams, escapes.
 pub mod codec;
 pub mod error;
-/// Files that survive a power loss, files mapped into memory, locks and temporary files.
 pub mod files;
 pub mod ids;
 pub mod num;

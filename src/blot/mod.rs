@@ -1,3 +1,4 @@
+//! Tokens to blots: one file per scheme, one per selection, and SPEX.
 //!
 //! A token is hashed with XXH3 (64 bits, no seed). A scheme makes one number of each window of `k` hashes; the
 //! blot is its top `bits` bits, so a narrow blot is the beginning of the wide one. Every window is emitted, the
@@ -11,12 +12,10 @@ mod letters;
 pub mod minhash;
 mod ordered;
 mod run;
-/// Which blots are kept: one file a heuristic.
 pub mod select;
 mod shape;
 mod sorted;
 mod spaced;
-/// Which chunks of tokens occur more than once, in little memory.
 pub mod spex;
 mod xor;
 

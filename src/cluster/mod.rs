@@ -26,7 +26,6 @@ mod gather;
 mod plan;
 mod protocol;
 mod queue;
-/// Programs on other machines, and the way there.
 pub mod remote;
 mod report;
 mod run;

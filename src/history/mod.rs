@@ -43,9 +43,7 @@ mod store;
 mod answer;
 mod batch;
 
-/// Answers from a local history, or from servers that each keep a part of one.
 pub mod backend;
-/// The same answers for many clients at once, over a socket.
 pub mod service;
 
 pub use answer::{Answer, Match, MatchLimits, Request};

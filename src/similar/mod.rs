@@ -14,7 +14,6 @@
 
 mod affected;
 mod clusters;
-/// Areas in which two documents are similar, by local alignment of their tokens.
 pub mod compare;
 mod discovery;
 mod duplicate_filter;

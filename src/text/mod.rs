@@ -5,5 +5,4 @@ pub mod corpus;
 pub mod scheme;
 /// Records on the wire: NDJSON and binary twins, headers, checksums, end records.
 pub mod stream;
-/// Text to tokens: one file a tokenizer.
 pub mod token;

@@ -1,3 +1,4 @@
+//! Which blots are kept: one file a heuristic.
 //!
 //! A heuristic rejects blots; a blot is kept if no heuristic of the chain rejects it. Each looks at all blots of the
 //! document, so the order of a chain does not matter. To add one: a file here and a row in [`TABLE`].

@@ -1,3 +1,4 @@
+//! Which chunks of tokens occur more than once, in little memory.
 //!
 //! SPEX (Bernstein and Zobel 2006): a chunk of `l` tokens can occur twice only if all shorter chunks in it do. So chunks of one length are counted, then of a
 //! greater one only those that consist of chunks which were counted more than once, and so on to `l`. Counters have two bits a field and do not

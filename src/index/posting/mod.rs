@@ -1,3 +1,4 @@
+//! Postings sorted by blot, within bounded memory.
 //!
 //! Inversion in bounded memory: blots come document by document and leave sorted by blot, each with its set of documents.
 //!

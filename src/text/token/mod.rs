@@ -1,3 +1,4 @@
+//! Text to tokens: one file a tokenizer.
 //!
 //! A tokenizer appends the tokens of a text to a [`Tokens`] buffer, with their spans. To add one: a file here, a
 //! variant of [`Rule`], a row in [`TABLE`].
