@@ -33,7 +33,7 @@
 //!    until nothing splits any more. A cluster whose two sides are not similar as a whole is split
 //!    again at smaller gaps.
 //! 3. The boundaries of a cluster move sentence by sentence, to where the words of one side are
-//!    accounted for by those of the other. [`refine`] has the formula.
+//!    accounted for by those of the other. `refine` has the formula.
 //! 4. Of clusters that overlap, the one with more *evidence* remains. A cluster is a passage if it
 //!    has enough: evidence = weight of the common terms × Dice coefficient of the two sides. Ten
 //!    rare words in common that are 60 % of all words give 10 × 0.6 = 6.

@@ -40,7 +40,7 @@ pub enum What {
     /// Something came to the host, in so many milliseconds. It went through the coordinator unless it is `direct`.
     Moved {
         from: String,
-        /// What it was, as [`goods`] calls it.
+        /// What it was, as `goods` calls it.
         goods: String,
         bytes: u64,
         ms: u64,

@@ -33,7 +33,7 @@
 //!
 //! About 58 bytes an entry of mapped files, and about 35 MB for a memtable.
 //!
-//! [`search`] has the algorithms, [`store`] the files, [`backend`] the choice between a local
+//! `search` has the algorithms, `store` the files, [`backend`] the choice between a local
 //! history and remote servers, [`service`] the socket server.
 
 mod search;

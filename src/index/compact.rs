@@ -92,7 +92,7 @@ impl Index {
         self.segments.len() <= 1
     }
 
-    /// Writes some neighbouring segments as one, and gives the manifest that names it. Of older ones than the newest two may be left, see [`Index::joined`].
+    /// Writes some neighbouring segments as one, and gives the manifest that names it. Of older ones than the newest two may be left, see `Index::joined`.
     pub fn compacted(&self, range: Range<usize>, means: &Means) -> Result<Manifest> {
         if range.end < self.segments.len() {
             return self.joined(range, means);

@@ -184,7 +184,7 @@ impl Discovery<'_> {
         partners
     }
 
-    /// The rows of a document's table; see [`top`].
+    /// The rows of a document's table.
     pub fn table_rows<'n>(
         &self,
         document: usize,

@@ -59,7 +59,7 @@ pub struct RunsOptions {
     pub with_files: bool,
 }
 
-/// Takes documents in as [`build`] does, and writes what [`super::steps`] make an index of: the documents, and the sorted postings of each of some ranges.
+/// Takes documents in as [`build`] does, and writes what `steps` make an index of: the documents, and the sorted postings of each of some ranges.
 ///
 /// The directory appears when it is whole; see [`Built`].
 pub fn build_runs(

@@ -89,7 +89,7 @@ fn system_clock() -> u32 {
         .map_or(0, |since| since.as_secs() as u32)
 }
 
-/// Prints of all documents that came. See [`super`].
+/// Prints of all documents that came.
 pub struct History {
     pub(in crate::history) directory: PathBuf,
     pub(in crate::history) options: StoreOptions,

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A page is whole in itself: no network, one style, one script, and a policy that lets nothing else in. What comes from documents reaches it only through
-//! [`escape`]. The text is cut into segments here ([`blocks`]), so that the script knows no offsets, and draws only
+//! `escape`. The text is cut into segments here (`blocks`), so that the script knows no offsets, and draws only
 //! what the reader looks at: pages of tens of megabytes open in a second or two.
 
 mod blocks;
