@@ -2,8 +2,9 @@
 
 use super::{
     Options, Records,
-    account::{Account, RecordWithoutText, SkippedFile, SkippedInput, too_large},
-    chunk::{Chunk, Container, Layout},
+    account::{Account, SkippedFile, SkippedInput, too_large},
+    chunk::{Chunk, Container},
+    format::RecordPiece,
     skipped_kind::{HEAD_BYTES, SkippedKind, inner_name, is_binary},
     unpack::{Packing, decoder, read_bounded},
     walk::FileEntry,
@@ -13,12 +14,9 @@ use crate::{
         codec::clear_buffer,
         error::{Error, Place, Problem, Result},
     },
-    text::{
-        scheme::BlotScheme,
-        stream::{
-            BlotCodec, Blots, Header, Line, LineParser, Parsed, PrintCodec, Printed, StreamBlock,
-            StreamKind, TokenCodec, Tokens, field_names, parse_record,
-        },
+    text::stream::{
+        BlotCodec, Blots, LineParser, PrintCodec, Printed, StreamBlock, StreamKind, TokenCodec,
+        Tokens,
     },
 };
 use std::{
@@ -63,14 +61,14 @@ pub type Visit<'v> = dyn FnMut(Result<InputDocument<'_>, SkippedInput>) + 'v;
 
 /// Reads chunks; owns the buffers that are used again and again.
 pub struct DocumentReader {
-    fields: LineParser,
+    pub(super) fields: LineParser,
     records: Option<Records>,
-    lossy: bool,
-    max_document: u64,
+    pub(super) lossy: bool,
+    pub(super) max_document: u64,
     file_bytes: Vec<u8>,
     unpacked: Vec<u8>,
-    tokens: Tokens,
-    blots: Blots,
+    pub(super) tokens: Tokens,
+    pub(super) blots: Blots,
 }
 
 /// Up to this a file is read with one read; of a larger one the head is looked at before the rest is read.
@@ -142,7 +140,14 @@ impl DocumentReader {
                 of,
                 first_line,
                 bytes,
-            } => self.read_records(&of, first_line, bytes, visit)?,
+            } => {
+                let piece = RecordPiece {
+                    container: &of,
+                    first_line,
+                    bytes,
+                };
+                of.records.format().read(piece, self, visit);
+            }
             Chunk::Block { of, block } => self.read_block(&of, &block, visit)?,
             Chunk::Problem(problem) => visit(Err(problem.into())),
             Chunk::Skipped(left) => visit(Err(SkippedInput::File(left))),
@@ -235,122 +240,6 @@ impl DocumentReader {
         Some(SkippedFile::new(entry.name(), kind, within, entry.is_named))
     }
 
-    fn read_records(
-        &mut self,
-        of: &Container,
-        first_line: u64,
-        mut bytes: Vec<u8>,
-        visit: &mut Visit<'_>,
-    ) -> Result<()> {
-        if of.layout == Layout::Fasta {
-            read_fasta(
-                of,
-                first_line,
-                &mut bytes,
-                RecordLimits {
-                    lossy: self.lossy,
-                    max_document: self.max_document,
-                },
-                visit,
-            );
-            return Ok(());
-        }
-        for (line, number) in bytes.split_mut(|&byte| byte == b'\n').zip(first_line..) {
-            if line.trim_ascii().is_empty() {
-                continue;
-            }
-            if of.layout == Layout::Lines {
-                let id = format!("{}:{number}", of.id);
-                let end = line.len() - usize::from(line.ends_with(b"\r"));
-                match ensure_size(end as u64, self.max_document) {
-                    Err(what) => {
-                        visit(Err(Problem::new(Place::line(&of.file, number), what).into()))
-                    }
-                    Ok(()) => {
-                        visit_line(&id, &of.file, number, &mut line[..end], self.lossy, visit)
-                    }
-                }
-            } else {
-                self.read_line(of, number, line, visit);
-            }
-        }
-        Ok(())
-    }
-
-    fn read_line(&mut self, of: &Container, number: u64, line: &mut [u8], visit: &mut Visit<'_>) {
-        let problem =
-            |what: String| SkippedInput::from(Problem::new(Place::line(&of.file, number), what));
-        // A record of ours may well be longer than its document.
-        let most_bytes = if of.header.is_some() {
-            u64::MAX
-        } else {
-            self.max_document
-        };
-        if let Err(what) =
-            ensure_size(line.len() as u64, most_bytes).and_then(|()| ensure_utf8(line, self.lossy))
-        {
-            return visit(Err(problem(what)));
-        }
-        let parsed = match &of.header {
-            Some(header) => parse_record(line, &mut self.tokens, &mut self.blots)
-                .and_then(|line| ensure_belongs(header, line)),
-            None => self.fields.parse(line, &mut self.tokens, &mut self.blots),
-        };
-        let item = |id, bytes, hash, content| InputDocument {
-            id,
-            file: &of.file,
-            line: Some(number),
-            bytes,
-            hash,
-            content,
-        };
-        match parsed {
-            Err(what) if what == self.fields.no_text() => {
-                let (place, fields) = (Place::line(&of.file, number), field_names(line));
-                visit(Err(SkippedInput::NoText(RecordWithoutText {
-                    place,
-                    what,
-                    fields,
-                })));
-            }
-            Err(what) => visit(Err(problem(what))),
-            Ok(Line::Header(_)) if of.header.is_none() => visit(Err(problem(
-                "the header of a stream amid other lines".to_owned(),
-            ))),
-            Ok(Line::End { .. }) if of.header.is_none() => {
-                visit(Err(problem("an end record without its header".to_owned())))
-            }
-            Ok(Line::Header(_) | Line::End { .. }) => {}
-            Ok(Line::Document { id, text }) => {
-                let id = id.unwrap_or_else(|| format!("{}:{number}", of.id).into());
-                visit(Ok(item(
-                    &id,
-                    Some(text.len() as u64),
-                    None,
-                    Content::Text(&text),
-                )));
-            }
-            Ok(Line::Tokens(found)) => visit(Ok(item(
-                &found.doc,
-                found.bytes,
-                found.hash,
-                Content::Tokens(&self.tokens),
-            ))),
-            Ok(Line::Blots(found)) => visit(Ok(item(
-                &found.doc,
-                found.bytes,
-                found.hash,
-                Content::Blots(&self.blots),
-            ))),
-            Ok(Line::Print(found, printed)) => visit(Ok(item(
-                &found.doc,
-                found.bytes,
-                found.hash,
-                Content::Print(printed),
-            ))),
-        }
-    }
-
     fn read_block(
         &mut self,
         of: &Container,
@@ -376,7 +265,7 @@ impl DocumentReader {
                     (record, Content::Tokens(&self.tokens))
                 }
                 StreamKind::Blots => {
-                    let bits = header.scheme.parse::<BlotScheme>().map_err(damaged)?.bits;
+                    let bits = of.blot_bits.clone().map_err(damaged)?;
                     let codec = BlotCodec {
                         bits,
                         with_positions: true,
@@ -411,44 +300,6 @@ impl DocumentReader {
             )))
         }
     }
-}
-
-/// Refuses a record that cannot be of the stream it stands in: what follows would take it for something else.
-fn ensure_belongs<'a>(header: &Header, line: Line<'a>) -> Result<Line<'a>, String> {
-    let kind = match &line {
-        Line::Tokens(_) => StreamKind::Tokens,
-        Line::Blots(_) => StreamKind::Blots,
-        Line::Print(..) => StreamKind::Prints,
-        Line::Header(_) | Line::End { .. } | Line::Document { .. } => return Ok(line),
-    };
-    if kind != header.kind {
-        return Err(format!(
-            "a record of {} in a stream of {}",
-            kind.name(),
-            header.kind.name()
-        ));
-    }
-    if let Line::Blots(Parsed {
-        digits: Some((least, greatest)),
-        ..
-    }) = line
-    {
-        let bits = header.scheme.parse::<BlotScheme>()?.bits;
-        let expected = BlotCodec {
-            bits,
-            with_positions: false,
-        }
-        .digits();
-        if let Some(wrong) = [least, greatest]
-            .into_iter()
-            .find(|&digits| digits != expected)
-        {
-            return Err(format!(
-                "a blot of {wrong} hex digits, the scheme's {bits} bits are {expected}"
-            ));
-        }
-    }
-    Ok(line)
 }
 
 /// Reads as much as is expected, or all if no more comes: true if the file has ended.
@@ -489,7 +340,13 @@ fn read_some(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 /// A file that is one document.
-fn visit_file(id: &str, file: &Arc<str>, bytes: &mut [u8], lossy: bool, visit: &mut Visit<'_>) {
+pub(super) fn visit_file(
+    id: &str,
+    file: &Arc<str>,
+    bytes: &mut [u8],
+    lossy: bool,
+    visit: &mut Visit<'_>,
+) {
     match ensure_utf8(bytes, lossy) {
         Err(what) => visit(Err(SkippedInput::File(SkippedFile::not_utf8(
             file.clone(),
@@ -500,7 +357,7 @@ fn visit_file(id: &str, file: &Arc<str>, bytes: &mut [u8], lossy: bool, visit: &
 }
 
 /// A document in a file of several.
-fn visit_line(
+pub(super) fn visit_line(
     id: &str,
     file: &Arc<str>,
     line: u64,
@@ -548,7 +405,7 @@ pub fn read_open_text(file: File, path: &Path, options: &Options) -> io::Result<
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
-fn ensure_size(bytes: u64, most_bytes: u64) -> Result<(), String> {
+pub(super) fn ensure_size(bytes: u64, most_bytes: u64) -> Result<(), String> {
     if bytes > most_bytes {
         Err(too_large(most_bytes))
     } else {
@@ -577,56 +434,4 @@ pub fn ensure_utf8(bytes: &mut [u8], lossy: bool) -> Result<(), String> {
         bytes[wrong..at].fill(b'?');
     }
     Ok(())
-}
-
-/// What a record may be; as in [`Options`].
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RecordLimits {
-    pub lossy: bool,
-    pub max_document: u64,
-}
-
-/// Visits the records of a stretch of FASTA.
-pub(super) fn read_fasta(
-    of: &Container,
-    first_line: u64,
-    bytes: &mut [u8],
-    limits: RecordLimits,
-    visit: &mut Visit<'_>,
-) {
-    let (mut at, mut line) = (0, first_line);
-    while at < bytes.len() {
-        let next =
-            memchr::memmem::find(&bytes[at..], b"\n>").map_or(bytes.len(), |found| at + found + 1);
-        let record = &mut bytes[at..next];
-        let lines = memchr::memchr_iter(b'\n', record).count() as u64;
-        let problem = |what: String| Err(Problem::new(Place::line(&of.file, line), what).into());
-        if let Err(what) = ensure_size(record.len() as u64, limits.max_document) {
-            visit(problem(what));
-        } else if record.first() == Some(&b'>') {
-            read_sequence(of, line, record, limits.lossy, visit);
-        } else if !record.trim_ascii().is_empty() {
-            visit(problem(
-                "text before the first '>'; for plain sequences use --records text".to_owned(),
-            ));
-        }
-        at = next;
-        line += lines;
-    }
-}
-
-/// One record of FASTA, its head included: the first word of that is the id.
-fn read_sequence(of: &Container, line: u64, record: &mut [u8], lossy: bool, visit: &mut Visit<'_>) {
-    let head_end = memchr::memchr(b'\n', record).map_or(record.len(), |end| end + 1);
-    let (head, sequence) = record.split_at_mut(head_end);
-    if let Err(what) = ensure_utf8(head, lossy) {
-        return visit(Err(Problem::new(Place::line(&of.file, line), what).into()));
-    }
-    // Checked right above.
-    let name = std::str::from_utf8(&head[1..]).unwrap_or_default();
-    let id = name
-        .split_ascii_whitespace()
-        .next()
-        .map_or_else(|| format!("{}:{line}", of.id), str::to_owned);
-    visit_line(&id, &of.file, line, sequence, lossy, visit);
 }

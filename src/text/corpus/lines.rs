@@ -1,9 +1,9 @@
 //! Lines as they came, each with the id of its document: for what passes a corpus on.
 
 use super::{
-    Options,
+    Options, Records,
     account::Account,
-    chunk::{Chunk, Container, LEFT_OUT, Layout},
+    chunk::{Chunk, Container, LEFT_OUT},
     document_reader::ensure_utf8,
 };
 use crate::{
@@ -62,7 +62,7 @@ impl LineReader {
                 of,
                 first_line,
                 bytes,
-            } if of.layout != Layout::Fasta => (of, first_line, bytes),
+            } if of.records != Records::Fasta => (of, first_line, bytes),
             Chunk::Problem(Problem { place, what }) => {
                 return Err(Error::damaged(
                     place,
@@ -112,7 +112,7 @@ impl LineReader {
                 bytes: start..end,
                 place,
                 id,
-                is_text: of.layout == Layout::Lines,
+                is_text: of.records == Records::Lines,
             });
             start = end;
         }
@@ -141,7 +141,7 @@ impl LineReader {
             ensure_utf8(copy, *lossy)?;
             line = copy;
         }
-        let found = if of.layout == Layout::Lines {
+        let found = if of.records == Records::Lines {
             None
         } else {
             fields.parse_id(line, tokens, blots)?
@@ -166,7 +166,7 @@ pub fn copy_lines(chunk: &Chunk) -> Result<(Vec<u8>, u64)> {
             of,
             first_line,
             bytes,
-        } if of.layout != Layout::Fasta => Ok((bytes.clone(), *first_line)),
+        } if of.records != Records::Fasta => Ok((bytes.clone(), *first_line)),
         Chunk::Problem(Problem { place, what }) => Err(Error::damaged(
             place.clone(),
             what.strip_suffix(LEFT_OUT).unwrap_or(what),

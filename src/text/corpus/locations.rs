@@ -4,12 +4,11 @@
 //! starts; lines of packed files and of pipes, and sequences of FASTA, are copied into a temporary file, and their place is there.
 
 use super::{
-    Options, Source,
+    Options, Records, Source,
     account::SkippedInput,
-    chunk::{Chunk, Container, Layout},
-    document_reader::{
-        Content, InputDocument, RecordLimits, ensure_utf8, read_fasta, read_open_text,
-    },
+    chunk::{Chunk, Container},
+    document_reader::{Content, InputDocument, ensure_utf8, read_open_text},
+    format::fasta::{RecordLimits, read_fasta},
     lines::{LineReader, RawLine},
     open_beneath::open_beneath,
     skipped_kind::BOM,
@@ -49,7 +48,7 @@ struct At {
 struct Holder {
     path: PathBuf,
     /// None for a file that is one document.
-    layout: Option<Layout>,
+    records: Option<Records>,
     is_spooled: bool,
 }
 
@@ -98,11 +97,11 @@ impl DocumentLocations {
         };
         let Holder {
             path,
-            layout,
+            records,
             is_spooled,
         } = &self.files[holder as usize];
         let problem = |what: String| Problem::new(Place::path(path), what);
-        let Some(layout) = layout else {
+        let Some(records) = records else {
             let text =
                 open_regular(path).and_then(|file| read_open_text(file, path, &self.options));
             return text.map(Some).map_err(|error| problem(error.to_string()));
@@ -120,7 +119,7 @@ impl DocumentLocations {
                 "the line of '{id}' is not there any more; the file was changed meanwhile"
             ))
         };
-        if *layout == Layout::Lines {
+        if *records == Records::Lines {
             let end = bytes.trim_ascii_end().len();
             bytes.truncate(end);
             return String::from_utf8(bytes).map(Some).map_err(|_| changed());
@@ -168,7 +167,7 @@ impl Finder {
                             .or_insert(at);
                         self.places.files.push(Holder {
                             path: entry.path,
-                            layout: None,
+                            records: None,
                             is_spooled: false,
                         });
                     }
@@ -179,7 +178,7 @@ impl Finder {
                 of,
                 first_line,
                 bytes,
-            } if of.header.is_none() && of.layout == Layout::Fasta => {
+            } if of.header.is_none() && of.records == Records::Fasta => {
                 self.take_sequences(&of, first_line, bytes, is_wanted)
             }
             Chunk::Records {
@@ -269,11 +268,11 @@ impl Finder {
             .places
             .files
             .last()
-            .is_none_or(|last| last.path != path || last.layout != Some(Layout::Lines))
+            .is_none_or(|last| last.path != path || last.records != Some(Records::Lines))
         {
             self.places.files.push(Holder {
                 path,
-                layout: Some(Layout::Lines),
+                records: Some(Records::Lines),
                 is_spooled: true,
             });
         }
@@ -312,7 +311,7 @@ impl Finder {
         };
         self.places.files.push(Holder {
             path,
-            layout: Some(of.layout),
+            records: Some(of.records),
             is_spooled,
         });
         self.last = Some(of.clone());

@@ -1,6 +1,9 @@
 mod account;
 mod chunk;
+mod cutter;
 mod document_reader;
+mod end_check;
+mod format;
 mod id_set;
 mod lines;
 mod locations;
@@ -17,6 +20,7 @@ pub use chunk::Chunk;
 pub use document_reader::{
     Content, DocumentReader, InputDocument, ensure_utf8, read_open_text, read_text,
 };
+pub use format::Records;
 pub use id_set::IdSet;
 pub use lines::{LineReader, RawLine, copy_lines};
 pub use locations::DocumentLocations;
@@ -89,27 +93,4 @@ impl Default for Options {
     fn default() -> Self {
         Self::of_files(Vec::new())
     }
-}
-
-/// What a file holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Records {
-    /// One document.
-    Text,
-    /// A document a line, as JSON.
-    Ndjson,
-    /// A document a line, as it is; the id is the file and the line.
-    Lines,
-    /// Sequences, each after a line that starts with `>`.
-    Fasta,
-}
-
-impl Records {
-    pub const NAMES: [(&str, Self); 4] = [
-        ("text", Self::Text),
-        ("ndjson", Self::Ndjson),
-        ("lines", Self::Lines),
-        ("fasta", Self::Fasta),
-    ];
 }

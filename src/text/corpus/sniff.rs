@@ -1,156 +1,23 @@
-//! What an input holds, told from its beginning: one document, a document a line, or a stream of ours.
+//! The beginning of an input, from which its format is recognised.
 //!
-//! A file is NDJSON if its name ends in `.jsonl` or `.ndjson`; or if the name promises nothing (`.json`, none, any that is not in
-//! [`TEXT_NAMES`]) and its first lines are all JSON objects: two or more of them, or one that has the field of the text. So a file of
-//! settings in one line is one document. A name that promises text must be refuted by each of its first lines: all are objects that have
-//! the field of the text. Of such a name in a directory a few bytes are read, and more only if a brace or our magic is the first of them,
-//! which keeps trees of many small texts fast. Of a pipe only the first line is waited for: if that is an object, it is NDJSON.
+//! Of a file in a directory whose name is that of a text only a few bytes are read, and more only if the
+//! first of them is a brace or our magic: this keeps trees of many small texts fast. Of a pipe only the
+//! first line is waited for.
 
 use super::{
     chunk::READ_BYTES,
-    skipped_kind::{BOM, extension, inner_name},
+    skipped_kind::BOM,
     unpack::{Input, Once, Packing, peek, unpack},
     walk::FileEntry,
 };
-use crate::text::stream::{Header, LineParser, MAGIC};
+use crate::text::stream::MAGIC;
 use serde::de::IgnoredAny;
-use std::{
-    io::{self, BufRead, BufReader, Read},
-    path::Path,
-};
-
-/// What a file's name says of its content, packed or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Promise {
-    /// A JSON object a line.
-    Ndjson,
-    /// One document.
-    Text,
-    Nothing,
-}
-
-/// Names of files that are one document, whatever their first lines look like.
-const TEXT_NAMES: [&str; 99] = [
-    "adb",
-    "adoc",
-    "ads",
-    "asm",
-    "awk",
-    "bash",
-    "bat",
-    "bib",
-    "c",
-    "cc",
-    "cfg",
-    "cjs",
-    "clj",
-    "cmake",
-    "cmd",
-    "conf",
-    "cpp",
-    "cs",
-    "css",
-    "csv",
-    "cu",
-    "cxx",
-    "d",
-    "dart",
-    "diff",
-    "el",
-    "eml",
-    "erl",
-    "ex",
-    "exs",
-    "f90",
-    "fish",
-    "for",
-    "go",
-    "gradle",
-    "groovy",
-    "h",
-    "hh",
-    "hpp",
-    "hs",
-    "htm",
-    "html",
-    "hxx",
-    "ini",
-    "ipynb",
-    "java",
-    "jl",
-    "js",
-    "jsx",
-    "kt",
-    "kts",
-    "less",
-    "lhs",
-    "lisp",
-    "log",
-    "lua",
-    "m",
-    "markdown",
-    "md",
-    "mjs",
-    "mk",
-    "ml",
-    "mli",
-    "mm",
-    "nim",
-    "org",
-    "pas",
-    "patch",
-    "php",
-    "pl",
-    "pm",
-    "po",
-    "properties",
-    "ps1",
-    "py",
-    "pyi",
-    "r",
-    "rb",
-    "rs",
-    "rst",
-    "rtf",
-    "scala",
-    "scm",
-    "scss",
-    "sh",
-    "sql",
-    "srt",
-    "svg",
-    "swift",
-    "tex",
-    "text",
-    "toml",
-    "ts",
-    "tsv",
-    "tsx",
-    "txt",
-    "vue",
-    "xml",
-    "yaml",
-];
-
-pub fn promise(path: &Path) -> Promise {
-    match extension(inner_name(path)).as_deref() {
-        Some("jsonl" | "ndjson") => Promise::Ndjson,
-        Some(name)
-            if TEXT_NAMES.binary_search(&name).is_ok()
-                || matches!(name, "xhtml" | "yml" | "zig" | "zsh") =>
-        {
-            Promise::Text
-        }
-        _ => Promise::Nothing,
-    }
-}
+use std::io::{self, BufRead, BufReader, Read};
 
 /// How much of a file is read to tell what it holds; more if its first line is longer and may be JSON.
 const SNIFF_BYTES: usize = 1 << 16;
 /// How much of a file with the name of a text is read to tell whether more must be.
 const PEEK_BYTES: usize = 64;
-/// How many lines must be objects for a file to be NDJSON.
-const SNIFF_LINES: usize = 16;
 
 /// What was learned of an input from its beginning.
 pub struct Sniffed {
@@ -199,7 +66,7 @@ impl Sniffed {
         head.starts_with(&MAGIC) || text.starts_with(b"{") || (text.is_empty() && count > 0)
     }
 
-    fn of_file(mut input: Input, most_bytes: u64) -> io::Result<Self> {
+    pub fn of_file(mut input: Input, most_bytes: u64) -> io::Result<Self> {
         let mut head = Vec::new();
         let failed = input
             .by_ref()
@@ -268,35 +135,8 @@ impl Sniffed {
         self.is_whole && self.head.is_empty() && !self.has_bom
     }
 
-    /// Whether it is a document a line, see above. A stream of ours always is, whatever its name.
-    pub fn is_ndjson(&self, promise: Promise, is_file: bool, fields: &LineParser) -> bool {
-        let mut lines = self.lines();
-        let Some(first) = lines.next() else {
-            return false;
-        };
-        if Header::is_likely(first) {
-            return true;
-        }
-        if !is_object(first) {
-            return false;
-        }
-        if promise == Promise::Text {
-            return self
-                .lines()
-                .take(SNIFF_LINES)
-                .all(|line| is_object(line) && fields.has_text(line));
-        }
-        let mut others = lines.take(SNIFF_LINES - 1).peekable();
-        !is_file
-            || if others.peek().is_some() {
-                others.all(is_object)
-            } else {
-                fields.has_text(first)
-            }
-    }
-
     /// The lines that are known to be whole, blank ones left out.
-    fn lines(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
         let end = if self.is_whole {
             self.head.len()
         } else {
@@ -317,7 +157,7 @@ impl Read for Failing {
     }
 }
 
-fn is_object(line: &[u8]) -> bool {
+pub fn is_object(line: &[u8]) -> bool {
     line.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(line).is_ok()
 }
 
@@ -363,73 +203,5 @@ mod tests {
                 Sniffed::of_pipe(Box::new(BufReader::new(OneLine(Some(line)))), 1 << 20).unwrap();
             assert_eq!((&sniffed.head[..], sniffed.has_bom), (head, has_bom));
         }
-    }
-
-    fn is_ndjson(name: &str, content: &str) -> bool {
-        let fields = LineParser {
-            id_field: "id".to_owned(),
-            text_field: "text".to_owned(),
-        };
-        let sniffed = Sniffed::of_file(
-            Box::new(io::Cursor::new(content.as_bytes().to_vec())),
-            1 << 20,
-        )
-        .unwrap();
-        sniffed.is_ndjson(promise(Path::new(name)), true, &fields)
-    }
-
-    #[test]
-    fn the_names_of_texts_are_sorted() {
-        assert!(TEXT_NAMES.is_sorted());
-    }
-
-    #[test]
-    fn objects_a_line_make_ndjson_of_names_that_promise_nothing() {
-        let (two, one) = ("{\"a\":1}\n\n{\"a\":2}\n", "{\"text\":\"x\"}");
-        for name in [
-            "a.json",
-            "a.json.gz",
-            "a",
-            "part-00000",
-            "a.dat.zst",
-            "A.JSON",
-        ] {
-            assert!(is_ndjson(name, two) && is_ndjson(name, one), "{name}");
-        }
-        for name in ["a.txt", "a.md.gz", "a.py"] {
-            assert!(!is_ndjson(name, two) && is_ndjson(name, one), "{name}");
-            assert!(!is_ndjson(name, &format!("{one}\nand a text")), "{name}");
-        }
-    }
-
-    #[test]
-    fn what_only_begins_like_json_is_text() {
-        for content in [
-            "",
-            "\n\n",
-            "{\"name\":\"settings in one line\"}",
-            "{\n  \"text\": \"several lines\"\n}\n",
-            "{\"a\":1}\nand a text\n",
-            "{a}\n{b}\n",
-            "1\n2\n",
-        ] {
-            assert!(!is_ndjson("a.json", content), "{content}");
-        }
-    }
-
-    #[test]
-    fn a_first_line_of_any_length_is_looked_at() {
-        let long = "x".repeat(3 * SNIFF_BYTES);
-        assert!(is_ndjson(
-            "a.json",
-            &format!("{{\"text\":\"{long}\"}}\n{{\"text\":\"y\"}}\n")
-        ));
-        assert!(is_ndjson("a.json", &format!("{{\"text\":\"{long}\"}}")));
-        assert!(!is_ndjson("a.json", &format!("{{ {long}")));
-        // The line that the head ends in is no reason to doubt.
-        assert!(is_ndjson(
-            "a.json",
-            &format!("{{\"text\":\"x\"}}\n{{\"text\":\"{long}\"}}\n")
-        ));
     }
 }

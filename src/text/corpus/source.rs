@@ -5,11 +5,12 @@
 //! only when its turn comes, and nothing past it is: its writer may be waiting for us to be done with another one.
 
 use super::{
-    Options, Records,
+    Options,
     account::SkippedFile,
-    chunk::{CHUNK_BYTES, Chunk, Chunks, Container, Layout},
+    chunk::{CHUNK_BYTES, Chunk, Chunks, Container},
+    format::{Probe, Records},
     skipped_kind::{BOM, SkippedKind, inner_name},
-    sniff::{Promise, Sniffed, promise},
+    sniff::Sniffed,
     unpack::{Input, MOST_BYTES, Packing, read_bounded, unpacked_bytes},
     walk::{CorpusWalk, FileEntry, WalkItem},
 };
@@ -18,6 +19,7 @@ use crate::{
         error::{Error, Place, Problem, Result},
         parallel::Weighted,
     },
+    text::scheme::BlotScheme,
     text::stream::{BlockReader, Header, MAGIC, StreamKind},
 };
 use std::{
@@ -324,8 +326,8 @@ impl Source {
     /// Opens what must be read here: files of many records, streams, pipes. None for a file that is a plain document, and for a stdin
     /// without a byte: that is no document but a program before us that had none.
     fn open(&self, entry: &FileEntry) -> io::Result<Option<Pending>> {
-        let promise = promise(&entry.path);
-        if entry.is_regular && !self.must_look(entry, promise) {
+        let named = Records::of_name(&entry.path);
+        if entry.is_regular && !self.must_look(entry, named) {
             return Ok(None);
         }
         let sniffed = Sniffed::open(entry, self.options.max_document)?;
@@ -343,33 +345,31 @@ impl Source {
                 entry.is_named,
             ))));
         }
-        let layout = match (self.options.records, promise) {
-            (Some(Records::Ndjson), _) | (None, Promise::Ndjson) => Layout::Ndjson,
-            (Some(Records::Lines), _) => Layout::Lines,
-            (Some(Records::Fasta), _) => Layout::Fasta,
-            (None, _) if self.options.prefer_fasta && sniffed.head.starts_with(b">") => {
-                Layout::Fasta
-            }
-            (None, _) if sniffed.is_ndjson(promise, entry.is_regular, &self.options.fields) => {
-                Layout::Ndjson
-            }
-            (None, _) if entry.is_stdin() && sniffed.is_empty() => return Ok(None),
+        let probe = Probe {
+            named,
+            sniffed: &sniffed,
+            is_file: entry.is_regular,
+            options: &self.options,
+        };
+        let records = match self.options.records.or_else(|| Records::recognise(&probe)) {
+            Some(records) if records != Records::Text => records,
+            None if entry.is_stdin() && sniffed.is_empty() => return Ok(None),
             _ if entry.is_regular => return Ok(None),
             _ => return self.whole(entry, sniffed).map(Some),
         };
         Ok(Some(self.open_lines(
             entry,
-            layout,
+            records,
             &sniffed.head,
             sniffed.input,
         )))
     }
 
     /// Whether a file may be more than one document.
-    fn must_look(&self, entry: &FileEntry, promise: Promise) -> bool {
-        let may_hold_records = || match (self.options.records, promise) {
+    fn must_look(&self, entry: &FileEntry, named: Option<Records>) -> bool {
+        let may_hold_records = || match (self.options.records, named) {
             (Some(Records::Text), _) => false,
-            (None, Promise::Text) => {
+            (None, Some(Records::Text)) => {
                 Packing::of_name(&entry.path) != Packing::Plain || Sniffed::may_hold_records(entry)
             }
             _ => true,
@@ -408,16 +408,22 @@ impl Source {
             Ok(reader) => {
                 let header = Some(reader.header().clone());
                 self.feed(Chunks::blocks(
-                    container(entry, Layout::Binary, header),
+                    container(entry, Records::Ndjson, header),
                     reader,
                 ))
             }
         }
     }
 
-    fn open_lines(&self, entry: &FileEntry, layout: Layout, head: &[u8], input: Input) -> Pending {
+    fn open_lines(
+        &self,
+        entry: &FileEntry,
+        records: Records,
+        head: &[u8],
+        input: Input,
+    ) -> Pending {
         let first = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
-        let is_stream = layout == Layout::Ndjson && Header::is_likely(first);
+        let is_stream = records == Records::Ndjson && Header::is_likely(first);
         match is_stream.then(|| Header::parse(first)).transpose() {
             Ok(header) => {
                 // A record of tokens or blots may well be longer than its document.
@@ -427,7 +433,7 @@ impl Source {
                     self.options.max_document
                 };
                 self.feed(Chunks::lines(
-                    container(entry, layout, header),
+                    container(entry, records, header),
                     input,
                     most_bytes,
                 ))
@@ -534,13 +540,16 @@ impl Feed {
     }
 }
 
-fn container(entry: &FileEntry, layout: Layout, header: Option<Header>) -> Container {
+fn container(entry: &FileEntry, records: Records, header: Option<Header>) -> Container {
+    let scheme = header.as_ref().map_or("", |header| &header.scheme);
+    let blot_bits = scheme.parse().map(|scheme: BlotScheme| scheme.bits);
     Container {
         id: entry.id.clone(),
         file: entry.name(),
-        layout,
+        records,
         is_live: !entry.is_regular,
         header,
+        blot_bits,
     }
 }
 
