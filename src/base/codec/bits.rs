@@ -1,5 +1,6 @@
 //! Numbers of any width in bits, lowest bit first; and the codes that postings are written in.
 
+use crate::base::num::{ToU32, ToUsize};
 /// Appends bits to bytes.
 #[derive(Debug, Default)]
 pub struct BitWriter {
@@ -48,7 +49,7 @@ impl BitWriter {
             self.put(0xffff_ffff, 32);
             ones -= 32;
         }
-        self.put((1 << ones) - 1, ones as u32 + 1);
+        self.put((1 << ones) - 1, ones.to_u32() + 1);
         self.put_wide(value & ((1 << parameter) - 1), parameter);
     }
 
@@ -97,14 +98,14 @@ impl<'a> BitReader<'a> {
     fn before(&self, width: u32) -> u64 {
         Self {
             bytes: self.bytes,
-            at: self.at.saturating_sub(width as usize),
+            at: self.at.saturating_sub(width.to_usize()),
         }
         .take(width)
     }
 
     pub fn take(&mut self, width: u32) -> u64 {
         let value = self.peek() & ((1 << width) - 1);
-        self.at += width as usize;
+        self.at += width.to_usize();
         value
     }
 
@@ -127,7 +128,7 @@ impl<'a> BitReader<'a> {
         let word = self.peek();
         let ones = word.trailing_ones();
         if ones + 1 + parameter <= PEEKED_BITS {
-            self.at += (ones + 1 + parameter) as usize;
+            self.at += (ones + 1 + parameter).to_usize();
             return u64::from(ones) << parameter | word >> (ones + 1) & ((1 << parameter) - 1);
         }
         self.take_wide_rice(parameter)
@@ -139,7 +140,7 @@ impl<'a> BitReader<'a> {
         loop {
             let ones = self.peek().trailing_ones().min(32);
             high += u64::from(ones);
-            self.at += ones as usize;
+            self.at += ones.to_usize();
             if ones < 32 || self.is_beyond() {
                 break;
             }
@@ -246,8 +247,8 @@ impl NumberCode {
     pub fn put(&self, out: &mut BitWriter, number: u32) {
         let class = 32 - number.leading_zeros();
         out.put(
-            u64::from(self.codewords[class as usize]),
-            u32::from(self.widths[class as usize]),
+            u64::from(self.codewords[class.to_usize()]),
+            u32::from(self.widths[class.to_usize()]),
         );
         if class > 1 {
             out.put(u64::from(number) & ((1 << (class - 1)) - 1), class - 1);
@@ -259,7 +260,7 @@ impl NumberCode {
         let next = bits.peek();
         let (class, width) = self.class(next)?;
         let low_bits = class.saturating_sub(1);
-        bits.at += (width + low_bits) as usize;
+        bits.at += (width + low_bits).to_usize();
         let low = if width + low_bits <= PEEKED_BITS {
             next >> width
         } else {
@@ -275,7 +276,7 @@ impl NumberCode {
     /// Passes over a number; none if no codeword fits.
     pub fn skip(&self, bits: &mut BitReader<'_>) -> Option<()> {
         let (class, width) = self.class(bits.peek())?;
-        bits.at += (width + class.saturating_sub(1)) as usize;
+        bits.at += (width + class.saturating_sub(1)).to_usize();
         Some(())
     }
 
@@ -285,7 +286,7 @@ impl NumberCode {
             LONG => self.class_of(next as u32)?,
             class => usize::from(class),
         };
-        Some((class as u32, self.widths[class].into()))
+        Some((class.to_u32(), self.widths[class].into()))
     }
 }
 
@@ -298,7 +299,7 @@ mod tests {
         let mut counts = [0; CLASSES];
         numbers
             .iter()
-            .for_each(|number| counts[32 - number.leading_zeros() as usize] += 1);
+            .for_each(|number| counts[32 - number.leading_zeros().to_usize()] += 1);
         counts
     }
 

@@ -3,6 +3,7 @@
 //! Writing is varint-rs. Reading is our own: bytes from outside are hostile, and a varint of eleven
 //! bytes must be an error, not an overflowing shift.
 
+use crate::base::num::ToU64;
 use varint_rs::VarintWriter;
 
 pub fn put(out: &mut Vec<u8>, value: u64) {
@@ -32,7 +33,7 @@ impl<'a> Fields<'a> {
 
     /// How many bytes are left: no count in a record can be larger.
     pub fn left(&self) -> u64 {
-        self.rest.len() as u64
+        self.rest.len().to_u64()
     }
 
     pub fn take(&mut self, count: u64, what: &str) -> Result<&'a [u8], String> {

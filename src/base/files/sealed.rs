@@ -7,6 +7,7 @@
 //! The footer is read when the file is opened; a block is checked when it is first touched. So opening costs the same
 //! whatever the size, and no flipped byte goes unnoticed by whoever uses it.
 
+use crate::base::num::{ToU64, ToUsize};
 use crate::base::{
     codec::checksum,
     error::{Error, Place, Result},
@@ -98,7 +99,7 @@ impl<W: Write> Write for SealedWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let taken = bytes.len().min(BLOCK_BYTES - self.block.len());
         self.block.extend_from_slice(&bytes[..taken]);
-        self.written += taken as u64;
+        self.written += taken.to_u64();
         if self.block.len() == BLOCK_BYTES {
             self.end_block()?;
         }
@@ -146,30 +147,30 @@ impl Sealed {
         }
         if version != VERSION {
             return Err(self.damaged(
-                at as u64 + 16,
+                at.to_u64() + 16,
                 format!("version {version}, this program reads version {VERSION}"),
             ));
         }
-        let blocks = body.div_ceil(BLOCK_BYTES as u64);
+        let blocks = body.div_ceil(BLOCK_BYTES.to_u64());
         if body < described
             || blocks
                 .checked_mul(8)
                 .and_then(|bytes| bytes.checked_add(body))
-                != Some(at as u64)
+                != Some(at.to_u64())
         {
             return Err(self.damaged(
-                at as u64,
+                at.to_u64(),
                 "the footer does not fit the file's size; the file was cut or joined",
             ));
         }
-        if checksum(&self.map[body as usize..at]) != sums {
+        if checksum(&self.map[body.to_usize()..at]) != sums {
             return Err(self.damaged(
                 body,
                 "the checksums do not match their own checksum; the file was altered",
             ));
         }
-        self.body = body as usize;
-        self.description = described as usize..body as usize;
+        self.body = body.to_usize();
+        self.description = described.to_usize()..body.to_usize();
         self.checked = (0..blocks.div_ceil(64))
             .map(|_| AtomicU64::new(0))
             .collect();
@@ -182,7 +183,7 @@ impl Sealed {
 
     /// Bytes of the whole file.
     pub fn file_bytes(&self) -> u64 {
-        self.map.len() as u64
+        self.map.len().to_u64()
     }
 
     /// What tells this file from all others: the checksum that covers the checksums of all its blocks.
@@ -192,10 +193,13 @@ impl Sealed {
     }
 
     pub fn describe<T: DeserializeOwned>(&self) -> Result<T> {
-        let json = self.bytes(self.description.start as u64, self.description.len() as u64)?;
+        let json = self.bytes(
+            self.description.start.to_u64(),
+            self.description.len().to_u64(),
+        )?;
         serde_json::from_slice(json).map_err(|error| {
             self.damaged(
-                self.description.start as u64,
+                self.description.start.to_u64(),
                 format!("the file is whole, but another version of dedup made it: {error}"),
             )
         })
@@ -206,15 +210,15 @@ impl Sealed {
     pub fn bytes(&self, start: u64, length: u64) -> Result<&[u8]> {
         // Of nearly all that is asked for, the block was looked at before.
         let (block, last) = (
-            start / BLOCK_BYTES as u64,
+            start / BLOCK_BYTES.to_u64(),
             start.wrapping_add(length).wrapping_sub(1),
         );
-        if last / BLOCK_BYTES as u64 == block
-            && last < self.body as u64
+        if last / BLOCK_BYTES.to_u64() == block
+            && last < self.body.to_u64()
             && start <= last
-            && self.is_checked(block as usize)
+            && self.is_checked(block.to_usize())
         {
-            return Ok(&self.map[start as usize..=last as usize]);
+            return Ok(&self.map[start.to_usize()..=last.to_usize()]);
         }
         self.bytes_of_blocks(start, length)
     }
@@ -222,11 +226,11 @@ impl Sealed {
     fn bytes_of_blocks(&self, start: u64, length: u64) -> Result<&[u8]> {
         let end = start
             .checked_add(length)
-            .filter(|&end| end <= self.body as u64);
+            .filter(|&end| end <= self.body.to_u64());
         let Some(end) = end else {
             return Err(self.too_short(start, length));
         };
-        let (start, end) = (start as usize, end as usize);
+        let (start, end) = (start.to_usize(), end.to_usize());
         for block in blocks_of(start, end) {
             self.ensure_block(block)?;
         }
@@ -244,15 +248,15 @@ impl Sealed {
     /// Reads bytes of the body from the file itself, once their blocks were found right: what is asked for so rarely is not mapped.
     pub fn read_from(&self, file: &File, start: u64, bytes: &mut [u8]) -> Result<()> {
         let end = start
-            .checked_add(bytes.len() as u64)
-            .filter(|&end| end <= self.body as u64);
+            .checked_add(bytes.len().to_u64())
+            .filter(|&end| end <= self.body.to_u64());
         let Some(end) = end else {
-            return Err(self.too_short(start, bytes.len() as u64));
+            return Err(self.too_short(start, bytes.len().to_u64()));
         };
-        for block in blocks_of(start as usize, end as usize) {
+        for block in blocks_of(start.to_usize(), end.to_usize()) {
             if !self.is_checked(block) {
                 let mut whole = vec![0; self.block_range(block).len()];
-                self.read_exact(file, self.block_range(block).start as u64, &mut whole)?;
+                self.read_exact(file, self.block_range(block).start.to_u64(), &mut whole)?;
                 self.check(block, &whole)?;
             }
         }
@@ -273,7 +277,7 @@ impl Sealed {
     /// Fetches places that will be asked for: many at once take little longer than one.
     pub fn touch(&self, places: impl Iterator<Item = u64>) {
         let fetched = places.fold(0, |sum, at| {
-            sum ^ self.map.get(at as usize).copied().unwrap_or_default()
+            sum ^ self.map.get(at.to_usize()).copied().unwrap_or_default()
         });
         // As if somebody wanted it.
         std::hint::black_box(fetched);
@@ -292,7 +296,8 @@ impl Sealed {
 
     /// The same, of some bytes only.
     pub fn release_bytes(&self, bytes: Range<u64>) {
-        self.map.release(bytes.start as usize..bytes.end as usize);
+        self.map
+            .release(bytes.start.to_usize()..bytes.end.to_usize());
     }
 
     /// Checks every block.
@@ -336,7 +341,7 @@ impl Sealed {
                 "a block of {} bytes does not match its checksum; the file was altered",
                 bytes.len()
             );
-            return Err(self.damaged(self.block_range(block).start as u64, what));
+            return Err(self.damaged(self.block_range(block).start.to_u64(), what));
         }
         self.checked[block / 64].fetch_or(1 << (block % 64), Ordering::Relaxed);
         Ok(())
@@ -367,7 +372,7 @@ fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
 #[inline(always)]
 pub fn prefetch<T>(many: &[T], at: u64) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(one) = many.get(at as usize) {
+    if let Some(one) = many.get(at.to_usize()) {
         // SAFETY: a hint, and the address is that of one of them.
         unsafe {
             std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
@@ -389,7 +394,7 @@ mod tests {
         let path = directory.path().join("file");
         let mut writer = SealedWriter::create(&path).unwrap();
         writer.write_all(content).unwrap();
-        assert_eq!(writer.position(), 8 + content.len() as u64);
+        assert_eq!(writer.position(), 8 + content.len().to_u64());
         writer.finish(&vec![1, 2, 3]).unwrap();
         (directory, path)
     }
@@ -400,7 +405,7 @@ mod tests {
             let content: Vec<u8> = (0..length).map(|n| (n * 7) as u8).collect();
             let (_directory, path) = sealed(&content);
             let file = Sealed::open(&path).unwrap();
-            assert_eq!(file.bytes(8, length as u64).unwrap(), content);
+            assert_eq!(file.bytes(8, length.to_u64()).unwrap(), content);
             assert_eq!(file.describe::<Vec<u8>>().unwrap(), [1, 2, 3]);
             let (plain, mut read) = (File::open(&path).unwrap(), vec![0; length]);
             Sealed::open(&path)
@@ -409,12 +414,12 @@ mod tests {
                 .unwrap();
             assert_eq!(read, content);
             assert!(
-                file.read_from(&plain, 9 + length as u64 + 100, &mut [0])
+                file.read_from(&plain, 9 + length.to_u64() + 100, &mut [0])
                     .is_err()
             );
             file.verify().unwrap();
             assert!(
-                file.bytes(8, length as u64 + 100).is_err() && file.bytes(u64::MAX, 2).is_err()
+                file.bytes(8, length.to_u64() + 100).is_err() && file.bytes(u64::MAX, 2).is_err()
             );
         }
     }

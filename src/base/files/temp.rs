@@ -1,5 +1,6 @@
 //! Temporary files.
 
+use crate::base::num::{ToU64, ToUsize};
 use crate::base::{
     error::{Error, Result},
     files::Mapping,
@@ -58,7 +59,7 @@ impl TempFile {
     pub fn append(&mut self, bytes: &[u8]) -> Result<Range<u64>> {
         let start = self.bytes;
         self.write_at(bytes, start)?;
-        self.bytes += bytes.len() as u64;
+        self.bytes += bytes.len().to_u64();
         Ok(start..self.bytes)
     }
 
@@ -151,11 +152,11 @@ impl<'a> TempReader<'a> {
     }
 
     fn refill(&mut self) -> Result<()> {
-        let length = (self.range.end - self.range.start).min(self.piece_bytes as u64);
+        let length = (self.range.end - self.range.start).min(self.piece_bytes.to_u64());
         if length == 0 {
             return Err(self.file.failed(std::io::ErrorKind::UnexpectedEof.into()));
         }
-        self.piece.resize(length as usize, 0);
+        self.piece.resize(length.to_usize(), 0);
         self.file.read_at(&mut self.piece, self.range.start)?;
         self.range.start += length;
         self.at = 0;

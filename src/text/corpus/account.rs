@@ -2,6 +2,7 @@
 
 use super::{Options, document_reader::InputDocument, skipped_kind::SkippedKind, unpack::Packing};
 use crate::base::error::{Error, Place, Problem, Result};
+use crate::base::num::ToF64;
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
@@ -274,7 +275,7 @@ fn size(bytes: u64) -> String {
     if bytes < 1000 {
         return count(bytes, "byte");
     }
-    let (mut value, mut unit) = (bytes as f64 / 1000.0, 0);
+    let (mut value, mut unit) = (bytes.to_f64() / 1000.0, 0);
     // What would be shown as 1000.0 is one of the next unit.
     while value >= 999.95 && unit + 1 < UNITS.len() {
         value /= 1000.0;

@@ -9,6 +9,7 @@ use super::{
     unpack::{Packing, decoder, read_bounded},
     walk::FileEntry,
 };
+use crate::base::num::{ToU64, ToUsize};
 use crate::{
     base::{
         codec::clear_buffer,
@@ -98,7 +99,7 @@ impl DocumentReader {
     pub fn read(&mut self, chunk: Chunk, visit: &mut Visit<'_>) -> Result<Account> {
         let files = match &chunk {
             Chunk::Opened(_) | Chunk::Whole { .. } => 1,
-            Chunk::Files(entries) => entries.len() as u64,
+            Chunk::Files(entries) => entries.len().to_u64(),
             Chunk::Records { .. } | Chunk::Block { .. } | Chunk::Problem(_) | Chunk::Skipped(_) => {
                 0
             }
@@ -184,7 +185,7 @@ impl DocumentReader {
         let expected = if is_small {
             entry.bytes
         } else {
-            HEAD_BYTES as u64
+            HEAD_BYTES.to_u64()
         };
         let has_ended = read_expected(&mut file, expected, &mut self.file_bytes)?;
         let (packing, promised) = (Packing::of(&self.file_bytes), Packing::of_name(&entry.path));
@@ -202,12 +203,12 @@ impl DocumentReader {
         }
         let is_too_large = entry.bytes > self.max_document
             || !(has_ended && is_small) && {
-                let known = entry.bytes.saturating_sub(self.file_bytes.len() as u64);
-                self.file_bytes.try_reserve_exact(known as usize + 1)?;
+                let known = entry.bytes.saturating_sub(self.file_bytes.len().to_u64());
+                self.file_bytes.try_reserve_exact(known.to_usize() + 1)?;
                 !read_bounded(file, self.max_document, &mut self.file_bytes)?
             };
         Ok(
-            if is_too_large || self.file_bytes.len() as u64 > self.max_document {
+            if is_too_large || self.file_bytes.len().to_u64() > self.max_document {
                 Loaded::Skipped(SkippedFile::too_large(entry.name(), self.max_document))
             } else {
                 Loaded::Text(packing)
@@ -222,7 +223,7 @@ impl DocumentReader {
         let mut input = decoder(BufReader::new(self.file_bytes.chain(rest)), packing)?;
         input
             .by_ref()
-            .take(HEAD_BYTES as u64)
+            .take(HEAD_BYTES.to_u64())
             .read_to_end(&mut unpacked)?;
         let loaded = match self.look(entry, packing, &unpacked) {
             Some(left) => Loaded::Skipped(left),
@@ -310,7 +311,7 @@ fn read_expected(file: &mut File, expected: u64, buffer: &mut Vec<u8>) -> io::Re
     let room = if expected == 0 {
         HEAD_BYTES
     } else {
-        expected as usize + 1
+        expected.to_usize() + 1
     };
     buffer.try_reserve_exact(room)?;
     buffer.resize(room, 0);
@@ -318,7 +319,7 @@ fn read_expected(file: &mut File, expected: u64, buffer: &mut Vec<u8>) -> io::Re
     let has_ended = loop {
         let count = read_some(file, &mut buffer[filled..])?;
         filled += count;
-        if count == 0 || (filled == expected as usize && expected > 0) {
+        if count == 0 || (filled == expected.to_usize() && expected > 0) {
             break true;
         }
         if filled == buffer.len() {
@@ -378,7 +379,7 @@ fn visit_text(id: &str, file: &Arc<str>, line: Option<u64>, bytes: &[u8], visit:
         id,
         file,
         line,
-        bytes: Some(bytes.len() as u64),
+        bytes: Some(bytes.len().to_u64()),
         hash: None,
         content: Content::Text(text),
     }));

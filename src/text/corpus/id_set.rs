@@ -6,6 +6,7 @@
 //! each page of a run, its first hash: 16 bytes for 256 documents.
 
 use crate::base::error::{Error, Result};
+use crate::base::num::ToU64;
 use std::{
     collections::HashSet,
     fs::File,
@@ -130,7 +131,7 @@ impl Run {
         let read = read_page(
             &self.file,
             &mut bytes,
-            (page * PAGE_HASHES * HASH_BYTES) as u64,
+            (page * PAGE_HASHES * HASH_BYTES).to_u64(),
         )?;
         let (hashes, _) = bytes[..read].as_chunks::<HASH_BYTES>();
         Ok(hashes
@@ -157,7 +158,7 @@ impl Run {
 fn read_page(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
-        match file.read_at(&mut buffer[filled..], at + filled as u64) {
+        match file.read_at(&mut buffer[filled..], at + filled.to_u64()) {
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -6,6 +6,7 @@ use super::{
     chunk::{Chunk, Container, LEFT_OUT},
     document_reader::ensure_utf8,
 };
+use crate::base::num::ToU64;
 use crate::{
     base::{
         codec::clear_buffer,
@@ -103,7 +104,7 @@ impl LineReader {
                 Ok(None) => {}
                 Ok(Some(_)) => {
                     self.account.documents += 1;
-                    self.account.bytes += line.len() as u64;
+                    self.account.bytes += line.len().to_u64();
                 }
                 Err(_) => self.account.records_left_out += 1,
             }

@@ -14,6 +14,7 @@ use super::{
     skipped_kind::BOM,
     unpack::Packing,
 };
+use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
     base::error::{Error, Place, Problem, Result},
     text::stream::{Blots, Line, Tokens},
@@ -99,14 +100,14 @@ impl DocumentLocations {
             path,
             records,
             is_spooled,
-        } = &self.files[holder as usize];
+        } = &self.files[holder.to_usize()];
         let problem = |what: String| Problem::new(Place::path(path), what);
         let Some(records) = records else {
             let text =
                 open_regular(path).and_then(|file| read_open_text(file, path, &self.options));
             return text.map(Some).map_err(|error| problem(error.to_string()));
         };
-        let mut bytes = vec![0; length as usize];
+        let mut bytes = vec![0; length.to_usize()];
         let read = if *is_spooled {
             self.spool.read_exact_at(&mut bytes, start)
         } else {
@@ -157,7 +158,7 @@ impl Finder {
                 for entry in entries {
                     if is_wanted(&entry.id)? {
                         let at = At {
-                            holder: self.places.files.len() as u32,
+                            holder: self.places.files.len().to_u32(),
                             start: 0,
                             length: 0,
                         };
@@ -278,11 +279,11 @@ impl Finder {
         }
         self.spool.write_all(text.as_bytes()).map_err(waiting)?;
         let at = At {
-            holder: self.places.files.len() as u32 - 1,
-            length: text.len() as u32,
+            holder: self.places.files.len().to_u32() - 1,
+            length: text.len().to_u32(),
             start: self.spooled,
         };
-        self.spooled += text.len() as u64;
+        self.spooled += text.len().to_u64();
         self.places.of.insert(hash, at);
         Ok(())
     }
@@ -305,7 +306,7 @@ impl Finder {
         let is_spooled = of.is_live || Packing::of(&head) != Packing::Plain;
         // What is handed on has no mark of the byte order.
         self.next = if head.starts_with(BOM) {
-            BOM.len() as u64
+            BOM.len().to_u64()
         } else {
             0
         };
@@ -338,13 +339,13 @@ impl Finder {
             }
         })?;
         failed?;
-        let holder = self.places.files.len() as u32 - 1;
-        let is_spooled = self.places.files[holder as usize].is_spooled;
+        let holder = self.places.files.len().to_u32() - 1;
+        let is_spooled = self.places.files[holder.to_usize()].is_spooled;
         for (id, line) in wanted {
             if self.places.of.contains_key(&id) {
                 continue;
             }
-            let (mut start, length) = (self.next + line.start as u64, line.len() as u32);
+            let (mut start, length) = (self.next + line.start.to_u64(), line.len().to_u32());
             if is_spooled {
                 self.spool.write_all(&bytes[line]).map_err(waiting)?;
                 start = self.spooled;
@@ -359,7 +360,7 @@ impl Finder {
                 },
             );
         }
-        self.next += bytes.len() as u64;
+        self.next += bytes.len().to_u64();
         Ok(())
     }
 }

@@ -17,6 +17,7 @@ use super::{
     walk::{FileEntry, WalkItem},
 };
 use crate::base::error::{Error, Place, Problem, Result};
+use crate::base::num::ToU64;
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -101,7 +102,7 @@ impl CorpusSlice {
         let text = fs::read_to_string(path).map_err(|error| Error::io(path.display(), error))?;
         let file: Arc<str> = path.display().to_string().into();
         let wrong =
-            |line: usize, what: String| Error::damaged(Place::line(&file, line as u64 + 1), what);
+            |line: usize, what: String| Error::damaged(Place::line(&file, line.to_u64() + 1), what);
         let mut lines = text.lines();
         let head: Head =
             serde_json::from_str(lines.next().unwrap_or_default()).map_err(|error| {
@@ -131,7 +132,8 @@ impl CorpusSlice {
         let files = lines
             .iter()
             .filter(|line| matches!(line, Line::File { .. }))
-            .count() as u64;
+            .count()
+            .to_u64();
         if files != head.files {
             return Err(wrong(
                 0,

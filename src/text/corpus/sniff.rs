@@ -10,6 +10,7 @@ use super::{
     unpack::{Input, Once, Packing, peek, unpack},
     walk::FileEntry,
 };
+use crate::base::num::ToU64;
 use crate::text::stream::MAGIC;
 use serde::de::IgnoredAny;
 use std::io::{self, BufRead, BufReader, Read};
@@ -70,7 +71,7 @@ impl Sniffed {
         let mut head = Vec::new();
         let failed = input
             .by_ref()
-            .take(SNIFF_BYTES as u64)
+            .take(SNIFF_BYTES.to_u64())
             .read_to_end(&mut head)
             .err();
         if let Some(error) = failed {
@@ -86,9 +87,9 @@ impl Sniffed {
             head.drain(..BOM.len());
         }
         if !is_whole && !head.contains(&b'\n') && may_be_json(&head) {
-            let room = (most_bytes + 1).saturating_sub(head.len() as u64);
+            let room = (most_bytes + 1).saturating_sub(head.len().to_u64());
             input.by_ref().take(room).read_until(b'\n', &mut head)?;
-            is_whole = head.last() != Some(&b'\n') && (head.len() as u64) <= most_bytes;
+            is_whole = head.last() != Some(&b'\n') && head.len().to_u64() <= most_bytes;
         }
         Ok(Self::with(head, has_bom, is_whole, input))
     }

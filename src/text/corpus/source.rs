@@ -14,6 +14,7 @@ use super::{
     unpack::{Input, MOST_BYTES, Packing, read_bounded, unpacked_bytes},
     walk::{CorpusWalk, FileEntry, WalkItem},
 };
+use crate::base::num::ToU64;
 use crate::{
     base::{
         error::{Error, Place, Problem, Result},
@@ -276,13 +277,13 @@ impl Source {
         match self.open(&entry) {
             Ok(None) => {
                 let weight = self.weight(&entry);
-                if weight >= CHUNK_BYTES as u64 {
+                if weight >= CHUNK_BYTES.to_u64() {
                     // Nothing waits with it in memory.
                     self.flush_batch();
                 }
                 self.batch_bytes += weight;
                 self.batch.push(entry);
-                if self.batch_bytes >= CHUNK_BYTES as u64 || self.batch.len() >= CHUNK_FILES {
+                if self.batch_bytes >= CHUNK_BYTES.to_u64() || self.batch.len() >= CHUNK_FILES {
                     self.flush_batch();
                 }
             }
@@ -390,7 +391,7 @@ impl Source {
                 self.options.max_document,
             )));
         }
-        let weight = bytes.len() as u64;
+        let weight = bytes.len().to_u64();
         let item = Chunk::Whole {
             id: entry.id.clone(),
             file: entry.name(),

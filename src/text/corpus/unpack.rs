@@ -3,6 +3,7 @@
 //! The first bytes decide, so that stdin and oddly named files work too. Files of several gzip members
 //! or zstd frames are read to their end.
 
+use crate::base::num::ToU64;
 use flate2::bufread::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -143,9 +144,9 @@ pub const MOST_BYTES: u64 = u32::MAX as u64 - 1;
 
 /// Reads to the end, and appends; false if that is beyond a bound, for a few packed bytes can hold far more than there is memory.
 pub fn read_bounded(input: impl Read, most_bytes: u64, out: &mut Vec<u8>) -> io::Result<bool> {
-    let room = (most_bytes + 1).saturating_sub(out.len() as u64);
+    let room = (most_bytes + 1).saturating_sub(out.len().to_u64());
     input.take(room).read_to_end(out)?;
-    Ok(out.len() as u64 <= most_bytes)
+    Ok(out.len().to_u64() <= most_bytes)
 }
 
 /// An input that is not read again after its end: a terminal would ask for another one.
@@ -220,7 +221,7 @@ mod tests {
             std::fs::write(&path, &packed).unwrap();
             assert!(packed.len() < 100_000);
             assert_eq!(
-                unpacked_bytes(&File::open(&path).unwrap(), packed.len() as u64),
+                unpacked_bytes(&File::open(&path).unwrap(), packed.len().to_u64()),
                 1 << 20
             );
         }

@@ -378,6 +378,7 @@ fn listed(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::num::ToU64;
 
     fn options(list: PathBuf) -> Options {
         Options {
@@ -394,7 +395,7 @@ mod tests {
         fs::write(&file, file.to_str().unwrap()).unwrap();
         assert_eq!(
             total_bytes(&options(file.clone())),
-            Some(file.to_str().unwrap().len() as u64)
+            Some(file.to_str().unwrap().len().to_u64())
         );
         assert!(
             std::process::Command::new("mkfifo")

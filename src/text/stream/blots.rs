@@ -1,6 +1,7 @@
 //! The blots of one document.
 
 use crate::base::codec::clear_buffer;
+use crate::base::num::ToU32;
 
 /// The blots of one document in the order of their windows.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl Blots {
     /// The number of each window's first token, where that is known.
     pub fn positions(&self) -> impl Iterator<Item = u32> + '_ {
         let counted = if self.is_counted {
-            self.values.len() as u32
+            self.values.len().to_u32()
         } else {
             0
         };

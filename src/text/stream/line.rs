@@ -3,16 +3,17 @@
 use super::{
     blots::Blots,
     header::{Header, opens_with},
-    print::Print,
-    record::{BlotCodec, Printed},
-    tokens::{Span, Tokens},
+    json::{JsonId, JsonText, read_json},
+    record::Printed,
+    record_line::{NO_RECORD, parse_record},
+    tokens::Tokens,
 };
 use serde::{
     Deserialize, Deserializer,
-    de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use std::{borrow::Cow, fmt, marker::PhantomData};
+use std::{borrow::Cow, fmt};
 
 /// What a line turned out to be. Tokens and blots are left in the buffers that were given.
 #[derive(Debug, PartialEq)]
@@ -62,7 +63,7 @@ impl LineParser {
         tokens: &mut Tokens,
         blots: &mut Blots,
     ) -> Result<Line<'a>, String> {
-        let (id, text) = read(line, DocumentSeed(self))?;
+        let (id, text) = read_json(line, DocumentSeed(self))?;
         match text {
             Some(text) => Ok(Line::Document { id, text }),
             None => parse_record(line, tokens, blots).map_err(|error| {
@@ -82,7 +83,7 @@ impl LineParser {
 
     /// Whether a line is an object with a text.
     pub fn has_text(&self, line: &[u8]) -> bool {
-        read(line, IdSeed(self)).is_ok_and(|(_, has_text)| has_text)
+        read_json(line, IdSeed(self)).is_ok_and(|(_, has_text)| has_text)
     }
 
     /// The id of the document in a line, if it has one. The text is passed over, not decoded.
@@ -92,7 +93,7 @@ impl LineParser {
         tokens: &mut Tokens,
         blots: &mut Blots,
     ) -> Result<Option<Cow<'a, str>>, String> {
-        let (id, has_text) = read(line, IdSeed(self))?;
+        let (id, has_text) = read_json(line, IdSeed(self))?;
         if has_text {
             return Ok(id);
         }
@@ -138,139 +139,6 @@ impl<'de> Visitor<'de> for FieldNamesVisitor {
     }
 }
 
-const NO_RECORD: &str = "neither tokens, blots nor a print";
-
-/// Reads a line of a stream that opened with a header.
-pub fn parse_record<'a>(
-    line: &'a [u8],
-    tokens: &mut Tokens,
-    blots: &mut Blots,
-) -> Result<Line<'a>, String> {
-    tokens.clear();
-    blots.clear();
-    let mut spans = Vec::new();
-    let seed = RecordSeed {
-        tokens: &mut *tokens,
-        blots: &mut *blots,
-        spans: &mut spans,
-    };
-    let found = read(line, seed)?;
-    match found {
-        Found {
-            end: Some(records), ..
-        } => Ok(Line::End { records }),
-        Found {
-            has_dedup: true, ..
-        } if Header::is_likely(line) => Header::parse(line).map(Line::Header),
-        Found {
-            doc: None,
-            tokens: Some(_),
-            ..
-        }
-        | Found {
-            doc: None,
-            has_blots: true,
-            ..
-        }
-        | Found {
-            doc: None,
-            print: Some(_),
-            ..
-        } => Err("a record without 'doc'".to_owned()),
-        Found {
-            doc: Some(doc),
-            bytes,
-            hash,
-            print: Some(print),
-            tokens: count,
-            ..
-        } => {
-            let tokens = count.unwrap_or(u64::from(print.is_some()));
-            Ok(Line::Print(
-                Parsed {
-                    doc,
-                    bytes,
-                    hash,
-                    digits: None,
-                },
-                Printed { print, tokens },
-            ))
-        }
-        Found {
-            doc: Some(doc),
-            bytes,
-            hash,
-            has_blots: true,
-            digits,
-            tokens: count,
-            distinct,
-            has_positions,
-            ..
-        } => {
-            if has_positions && blots.positions.len() != blots.values.len() {
-                return Err(format!(
-                    "{} blots but {} positions",
-                    blots.values.len(),
-                    blots.positions.len()
-                ));
-            }
-            blots.tokens = count.unwrap_or(blots.values.len() as u64);
-            blots.distinct = distinct;
-            Ok(Line::Blots(Parsed {
-                doc,
-                bytes,
-                hash,
-                digits,
-            }))
-        }
-        Found {
-            doc: Some(doc),
-            bytes,
-            hash,
-            tokens: Some(count),
-            has_spans,
-            ..
-        } => {
-            if count != tokens.len() as u64 {
-                return Err("'tokens' is a number, but there are no 'blots'".to_owned());
-            }
-            if has_spans && spans.len() != tokens.len() {
-                return Err(format!("{} tokens but {} spans", tokens.len(), spans.len()));
-            }
-            tokens.spans = has_spans.then_some(spans);
-            Ok(Line::Tokens(Parsed {
-                doc,
-                bytes,
-                hash,
-                digits: None,
-            }))
-        }
-        _ => Err(NO_RECORD.to_owned()),
-    }
-}
-
-fn read<'a, S: DeserializeSeed<'a>>(line: &'a [u8], seed: S) -> Result<S::Value, String> {
-    let mut json = serde_json::Deserializer::from_slice(line);
-    let value = seed
-        .deserialize(&mut json)
-        .and_then(|value| json.end().map(|()| value));
-    value.map_err(|error| explain(&error))
-}
-
-/// serde_json counts lines of its own, always 1 here: only the column helps.
-fn explain(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let what = text
-        .rsplit_once(" at line ")
-        .map_or(text.as_str(), |(what, _)| what);
-    let class = if error.is_data() {
-        "unexpected JSON"
-    } else {
-        "not JSON"
-    };
-    format!("{class}: {what} at column {}", error.column())
-}
-
 struct DocumentSeed<'p>(&'p LineParser);
 
 impl<'de> DeserializeSeed<'de> for DocumentSeed<'_> {
@@ -290,11 +158,13 @@ impl<'de> Visitor<'de> for DocumentSeed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let (mut id, mut text) = (None, None);
-        while let Some(Text(key)) = map.next_key()? {
+        while let Some(JsonText(key)) = map.next_key()? {
             if key == self.0.text_field.as_str() {
-                text = map.next_value::<Option<Text<'de>>>()?.map(|text| text.0);
+                text = map
+                    .next_value::<Option<JsonText<'de>>>()?
+                    .map(|text| text.0);
             } else if key == self.0.id_field.as_str() {
-                id = map.next_value::<Option<Name<'de>>>()?.map(|name| name.0);
+                id = map.next_value::<Option<JsonId<'de>>>()?.map(|name| name.0);
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -323,259 +193,16 @@ impl<'de> Visitor<'de> for IdSeed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let (mut id, mut has_text) = (None, false);
-        while let Some(Text(key)) = map.next_key()? {
+        while let Some(JsonText(key)) = map.next_key()? {
             if key == self.0.text_field.as_str() {
                 has_text = map.next_value::<&RawValue>()?.get().starts_with('"');
             } else if key == self.0.id_field.as_str() {
-                id = map.next_value::<Option<Name<'de>>>()?.map(|name| name.0);
+                id = map.next_value::<Option<JsonId<'de>>>()?.map(|name| name.0);
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
         }
         Ok((id, has_text))
-    }
-}
-
-/// A string, borrowed from the line where it holds no escapes.
-struct Text<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Text<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(TextVisitor)
-    }
-}
-
-struct TextVisitor;
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Owned(text.to_owned())))
-    }
-}
-
-/// An id: a string, or a number as it is written, however long.
-struct Name<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&RawValue>::deserialize(deserializer)?.get();
-        match raw.as_bytes().first() {
-            Some(b'"') => serde_json::from_str(raw)
-                .map(|Text(text)| Self(text))
-                .map_err(|error| de::Error::custom(explain(&error))),
-            Some(b'-' | b'0'..=b'9') => Ok(Self(Cow::Borrowed(raw))),
-            _ => Err(de::Error::custom(
-                "an id that is neither a string nor a number",
-            )),
-        }
-    }
-}
-
-struct RecordSeed<'b> {
-    tokens: &'b mut Tokens,
-    blots: &'b mut Blots,
-    spans: &'b mut Vec<Span>,
-}
-
-#[derive(Default)]
-struct Found<'a> {
-    doc: Option<Cow<'a, str>>,
-    bytes: Option<u64>,
-    hash: Option<u128>,
-    /// How many, whether listed or only counted.
-    tokens: Option<u64>,
-    has_spans: bool,
-    has_blots: bool,
-    distinct: Option<u64>,
-    has_positions: bool,
-    /// Given, and there.
-    print: Option<Option<Print>>,
-    digits: Option<(usize, usize)>,
-    has_dedup: bool,
-    end: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct End {
-    records: u64,
-}
-
-impl<'de> DeserializeSeed<'de> for RecordSeed<'_> {
-    type Value = Found<'de>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Found<'de>, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for RecordSeed<'_> {
-    type Value = Found<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found<'de>, A::Error> {
-        let mut found = Found::default();
-        while let Some(Text(key)) = map.next_key()? {
-            match &*key {
-                "doc" => found.doc = Some(map.next_value::<Name<'de>>()?.0),
-                "bytes" => found.bytes = map.next_value()?,
-                "hash" => {
-                    found.hash = map
-                        .next_value::<Option<Text<'de>>>()?
-                        .map(|hash| parse_hash(&hash.0))
-                        .transpose()?
-                }
-                "tokens" => found.tokens = Some(map.next_value_seed(TokensSeed(self.tokens))?),
-                "distinct" => found.distinct = map.next_value()?,
-                "spans" => {
-                    found.has_spans = map.next_value_seed(each(|(start, end): (u32, u32)| {
-                        push_span(self.spans, start, end)
-                    }))?
-                }
-                "blots" => {
-                    found.has_blots = map.next_value_seed(each(|Text(hex): Text<'de>| {
-                        let (least, greatest) = found.digits.unwrap_or((hex.len(), hex.len()));
-                        found.digits = Some((least.min(hex.len()), greatest.max(hex.len())));
-                        push_blot(self.blots, &hex)
-                    }))?
-                }
-                "positions" => {
-                    found.has_positions = map.next_value_seed(each(|position| {
-                        self.blots.positions.push(position);
-                        Ok(())
-                    }))?
-                }
-                "print" => {
-                    let hex = map.next_value::<Option<Text<'de>>>()?;
-                    found.print = Some(
-                        hex.map(|hex| hex.0.parse::<Print>())
-                            .transpose()
-                            .map_err(de::Error::custom)?,
-                    );
-                }
-                "end" => found.end = Some(map.next_value::<End>()?.records),
-                "dedup" => {
-                    map.next_value::<IgnoredAny>()?;
-                    found.has_dedup = true;
-                }
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok(found)
-    }
-}
-
-fn parse_hash<E: de::Error>(hex: &str) -> Result<u128, E> {
-    let is_hex = hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let hash = is_hex.then(|| u128::from_str_radix(hex, 16).ok()).flatten();
-    hash.ok_or_else(|| E::custom(format_args!("hash '{hex}' is not 32 hex digits")))
-}
-
-fn push_span(spans: &mut Vec<Span>, start: u32, end: u32) -> Result<(), String> {
-    if end < start {
-        return Err(format!("span [{start},{end}] ends before it starts"));
-    }
-    spans.push(Span { start, end });
-    Ok(())
-}
-
-/// A blot as text carries its width: `ensure_width` checks it against the scheme.
-fn push_blot(blots: &mut Blots, hex: &str) -> Result<(), String> {
-    let is_hex =
-        !hex.is_empty() && hex.len() <= 16 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let value = is_hex.then(|| u64::from_str_radix(hex, 16).ok()).flatten();
-    blots
-        .values
-        .push(value.ok_or_else(|| format!("blot '{hex}' is not 1 to 16 hex digits"))?);
-    Ok(())
-}
-
-impl BlotCodec {
-    /// Refuses blots that are wider than the scheme says.
-    pub fn ensure_width(self, blots: &Blots) -> Result<(), String> {
-        blots
-            .values
-            .iter()
-            .try_for_each(|&value| self.ensure_fits(value).map(|_| ()))
-    }
-}
-
-/// Tokens as a list of strings, or only their number.
-struct TokensSeed<'b>(&'b mut Tokens);
-
-impl<'de> DeserializeSeed<'de> for TokensSeed<'_> {
-    type Value = u64;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for TokensSeed<'_> {
-    type Value = u64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of tokens, or their number")
-    }
-
-    fn visit_u64<E>(self, count: u64) -> Result<u64, E> {
-        Ok(count)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<u64, A::Error> {
-        while let Some(Text(token)) = list.next_element()? {
-            if token.contains('\n') {
-                return Err(de::Error::custom("a token contains a line feed"));
-            }
-            self.0.push(&token, Span { start: 0, end: 0 });
-        }
-        Ok(self.0.len() as u64)
-    }
-}
-
-/// Calls a function with each element of a list.
-fn each<T, F: FnMut(T) -> Result<(), String>>(call: F) -> EachSeed<F, T> {
-    EachSeed(call, PhantomData)
-}
-
-struct EachSeed<F, T>(F, PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>, F: FnMut(T) -> Result<(), String>> DeserializeSeed<'de>
-    for EachSeed<F, T>
-{
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de, T: Deserialize<'de>, F: FnMut(T) -> Result<(), String>> Visitor<'de> for EachSeed<F, T> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<bool, A::Error> {
-        while let Some(element) = list.next_element()? {
-            (self.0)(element).map_err(de::Error::custom)?;
-        }
-        Ok(true)
     }
 }
 

@@ -87,6 +87,7 @@ impl FromStr for Print {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::num::ToU32;
     use proptest::prelude::*;
 
     proptest! {
@@ -95,8 +96,8 @@ mod tests {
             let (print, other) = (Print(words), Print(other));
             prop_assert_eq!(print.to_string().parse::<Print>().unwrap(), print);
             prop_assert_eq!(Print::from_bytes(&print.to_bytes()), print);
-            prop_assert_eq!((0..256).filter(|&at| print.bit(at)).count() as u32, print.cardinality());
-            prop_assert_eq!((0..256).filter(|&at| print.bit(at) != other.bit(at)).count() as u32, print.distance(&other));
+            prop_assert_eq!((0..256).filter(|&at| print.bit(at)).count().to_u32(), print.cardinality());
+            prop_assert_eq!((0..256).filter(|&at| print.bit(at) != other.bit(at)).count().to_u32(), print.distance(&other));
         }
     }
 

@@ -4,6 +4,7 @@
 //! decodes it, on any thread ([`StreamBlock::open`]).
 
 use super::header::{Header, MAGIC, MAX_HEADER_BYTES, VERSION};
+use crate::base::num::{ToU64, ToUsize};
 use crate::base::{
     codec::{Fields, checksum},
     error::{Error, Place, Result},
@@ -38,7 +39,7 @@ impl StreamBlock {
     }
 
     pub fn bytes(&self) -> u64 {
-        self.payload.len() as u64
+        self.payload.len().to_u64()
     }
 }
 
@@ -159,7 +160,7 @@ impl<R: BufRead> BlockReader<R> {
             )));
         }
         let mut whole = fixed.to_vec();
-        whole.resize(16 + length as usize, 0);
+        whole.resize(16 + length.to_usize(), 0);
         self.fill(&mut whole[16..], "the header")?;
         let mut sum = [0; 8];
         self.fill(&mut sum, "the header")?;
@@ -173,14 +174,14 @@ impl<R: BufRead> BlockReader<R> {
 
     /// Reads as much as is there, so that a wrong length never allocates more than the input holds.
     fn payload(&mut self, length: u64) -> Result<Vec<u8>> {
-        let mut payload = Vec::with_capacity(length.min(1 << 20) as usize);
+        let mut payload = Vec::with_capacity(length.min(1 << 20).to_usize());
         self.input
             .by_ref()
             .take(length)
             .read_to_end(&mut payload)
             .map_err(|error| Error::io(&self.file, error))?;
-        self.at_byte += payload.len() as u64;
-        if (payload.len() as u64) < length {
+        self.at_byte += payload.len().to_u64();
+        if payload.len().to_u64() < length {
             return Err(self.cut("a block"));
         }
         Ok(payload)
@@ -189,7 +190,7 @@ impl<R: BufRead> BlockReader<R> {
     fn fill(&mut self, buffer: &mut [u8], what: &str) -> Result<()> {
         match self.input.read_exact(buffer) {
             Ok(()) => {
-                self.at_byte += buffer.len() as u64;
+                self.at_byte += buffer.len().to_u64();
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(self.cut(what)),

@@ -9,6 +9,7 @@ use super::{
     tokens::{Span, Tokens},
 };
 use crate::base::codec::{Fields, is_plain, put_json_string, put_signed_varint, put_varint};
+use crate::base::num::{ToU64, ToUsize};
 use std::io::Write;
 
 /// What every record says of its document. Other programs may leave out size and hash.
@@ -53,7 +54,7 @@ impl TokenCodec {
             record,
             if spans.is_some() { HAS_DETAIL } else { 0 },
         );
-        put_varint(out.buffer(), tokens.text.len() as u64);
+        put_varint(out.buffer(), tokens.text.len().to_u64());
         out.put_all(&tokens.text);
         let mut last = 0;
         for span in spans.unwrap_or_default() {
@@ -161,7 +162,7 @@ impl BlotCodec {
         if let Some(distinct) = blots.distinct {
             put_varint(out.buffer(), distinct);
         }
-        put_varint(out.buffer(), blots.values.len() as u64);
+        put_varint(out.buffer(), blots.values.len().to_u64());
         let value_bytes = self.value_bytes();
         for value in &blots.values {
             out.buffer()
@@ -194,7 +195,7 @@ impl BlotCodec {
         let count = fields.varint("number of blots")?;
         let value_bytes = self.value_bytes();
         let bytes = count
-            .checked_mul(value_bytes as u64)
+            .checked_mul(value_bytes.to_u64())
             .ok_or("more blots than can be")?;
         for value in fields.take(bytes, "blots")?.chunks_exact(value_bytes) {
             let mut wide = [0; 8];
@@ -274,7 +275,7 @@ impl PrintCodec {
         let has_print = flags & HAS_DETAIL != 0;
         let tokens = fields.varint("number of tokens")?;
         let bytes = has_print
-            .then(|| fields.take(PRINT_BYTES as u64, "print"))
+            .then(|| fields.take(PRINT_BYTES.to_u64(), "print"))
             .transpose()?;
         let print = bytes
             .and_then(|bytes| bytes.try_into().ok())
@@ -296,7 +297,7 @@ fn open_json(out: &mut Vec<u8>, record: &Record<'_>) {
 
 /// Writes what all records begin with; `flags` are those of what follows.
 fn open_binary(out: &mut Vec<u8>, record: &Record<'_>, flags: u8) {
-    put_varint(out, record.doc.len() as u64);
+    put_varint(out, record.doc.len().to_u64());
     out.extend_from_slice(record.doc.as_bytes());
     let flag = |is_set, flag| if is_set { flag } else { 0 };
     out.push(
@@ -364,7 +365,7 @@ fn json_tokens(out: &mut impl RecordOutput, tokens: &Tokens) {
 fn put_hex(out: &mut Vec<u8>, value: u64, digits: usize) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for digit in (0..digits).rev() {
-        out.push(DIGITS[(value >> (4 * digit)) as usize & 15]);
+        out.push(DIGITS[(value >> (4 * digit)).to_usize() & 15]);
     }
 }
 

@@ -1,6 +1,9 @@
 //! The tokens of one document, in one piece of memory.
 
-use crate::base::{codec::clear_buffer, num::ToUsize};
+use crate::base::{
+    codec::clear_buffer,
+    num::{ToU32, ToUsize},
+};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Bytes `start..end` of the original text.
@@ -83,7 +86,7 @@ impl Tokens {
             self.overflowed = true;
             return;
         }
-        self.ends.push(self.text.len() as u32);
+        self.ends.push(self.text.len().to_u32());
         self.text.push(SEPARATOR);
         if let Some(spans) = &mut self.spans {
             spans.push(span);
@@ -92,23 +95,23 @@ impl Tokens {
 
     /// Where the text of the token under construction starts.
     pub(crate) fn open_start(&self) -> usize {
-        self.ends.last().map_or(0, |&end| end as usize + 1)
+        self.ends.last().map_or(0, |&end| end.to_usize() + 1)
     }
 
     pub fn get(&self, index: usize) -> &[u8] {
         let start = if index == 0 {
             0
         } else {
-            self.ends[index - 1] as usize + 1
+            self.ends[index - 1].to_usize() + 1
         };
-        &self.text[start..self.ends[index] as usize]
+        &self.text[start..self.ends[index].to_usize()]
     }
 
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         let mut start = 0;
         self.ends.iter().map(move |&end| {
-            let token = &self.text[start..end as usize];
-            start = end as usize + 1;
+            let token = &self.text[start..end.to_usize()];
+            start = end.to_usize() + 1;
             token
         })
     }
@@ -141,7 +144,7 @@ impl Tokens {
         })?;
         self.text.extend_from_slice(text);
         self.ends
-            .extend(memchr::memchr_iter(SEPARATOR, text).map(|end| end as u32));
+            .extend(memchr::memchr_iter(SEPARATOR, text).map(|end| end.to_u32()));
         Ok(())
     }
 }

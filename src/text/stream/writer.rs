@@ -8,6 +8,7 @@ use super::{
     tokens::Tokens,
 };
 use crate::base::codec::checksum;
+use crate::base::num::{ToU32, ToU64};
 use std::io::{self, Write};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -151,7 +152,7 @@ impl<W: Write> StreamWriter<W> {
             Form::Binary => {
                 let mut bytes = MAGIC.to_vec();
                 bytes.extend_from_slice(&VERSION.to_le_bytes());
-                bytes.extend_from_slice(&(json.len() as u32).to_le_bytes());
+                bytes.extend_from_slice(&(json.len().to_u32()).to_le_bytes());
                 bytes.extend_from_slice(&json);
                 bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
                 out.write_all(&bytes)?;
@@ -169,7 +170,7 @@ impl<W: Write> StreamWriter<W> {
     pub fn write(&mut self, batch: &Batch) -> io::Result<()> {
         let mut start = 0;
         if self.form == Form::Ndjson {
-            self.records += batch.ends.len() as u64;
+            self.records += batch.ends.len().to_u64();
             for (number, record) in &batch.large {
                 let at = batch.ends[*number];
                 self.out.write_all(&batch.bytes[start..at])?;
@@ -242,7 +243,7 @@ impl<W: Write> StreamWriter<W> {
     fn write_head(&mut self, block_bytes: usize, block_checksum: u64) -> io::Result<()> {
         let mut head = Vec::with_capacity(super::reader::HEAD_BYTES);
         for word in [
-            block_bytes as u64,
+            block_bytes.to_u64(),
             self.block_records,
             self.records,
             block_checksum,

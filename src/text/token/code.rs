@@ -107,7 +107,7 @@ struct Lexer<'a> {
 impl<'a> Lexer<'a> {
     fn run(&mut self) {
         while let Some(&byte) = self.bytes.get(self.at) {
-            match CLASSES[byte as usize] {
+            match CLASSES[usize::from(byte)] {
                 Class::Space => self.skip_space(),
                 Class::Name => self.name(),
                 Class::Digit => self.number(),
@@ -123,7 +123,7 @@ impl<'a> Lexer<'a> {
         while let Some(&byte) = self
             .bytes
             .get(self.at)
-            .filter(|&&byte| CLASSES[byte as usize] == Class::Space)
+            .filter(|&&byte| CLASSES[usize::from(byte)] == Class::Space)
         {
             if byte == b'\n' || byte == b'\r' {
                 self.line_is_blank = true;
@@ -143,11 +143,9 @@ impl<'a> Lexer<'a> {
     /// Where the letters, digits, `_` and `$` from `at` on end.
     fn name_end(&self, mut at: usize) -> usize {
         loop {
-            while self
-                .bytes
-                .get(at)
-                .is_some_and(|&byte| matches!(CLASSES[byte as usize], Class::Name | Class::Digit))
-            {
+            while self.bytes.get(at).is_some_and(|&byte| {
+                matches!(CLASSES[usize::from(byte)], Class::Name | Class::Digit)
+            }) {
                 at += 1;
             }
             match self.text[at..].chars().next() {
@@ -339,7 +337,7 @@ impl<'a> Lexer<'a> {
             .checked_sub(1)
             .map_or(b' ', |before| self.bytes[before]);
         let after_operand = matches!(
-            CLASSES[before as usize],
+            CLASSES[usize::from(before)],
             Class::Name | Class::Digit | Class::Wide | Class::Quote
         );
         self.bytes.get(self.at + 1).is_some_and(u8::is_ascii_digit)
@@ -430,6 +428,7 @@ fn fold_space(string: &str, folded: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use crate::base::num::ToUsize;
     use std::time::{Duration, Instant};
 
     use proptest::prelude::*;
@@ -639,14 +638,14 @@ mod tests {
             for (token, span) in lex_with(&text, normalise) {
                 prop_assert!(last <= span.start && span.start < span.end);
                 last = span.end;
-                let source = text.get(span.start as usize..span.end as usize);
+                let source = text.get(span.range());
                 prop_assert!(source.is_some() && !token.is_empty() && !token.contains('\n'));
                 let source = source.unwrap_or_default();
                 if !normalise && !source.contains(['\n', '\r']) {
                     prop_assert_eq!(source, &token);
                 }
                 if matches!(token.as_str(), "\"" | "`") {
-                    prop_assert!(!is_closed(&text[span.start as usize..], token == "`"));
+                    prop_assert!(!is_closed(&text[span.start.to_usize()..], token == "`"));
                 }
             }
         }

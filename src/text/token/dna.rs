@@ -4,6 +4,7 @@
 //! these tokens are the same for a strand and its reverse complement, and no window contains an `n`
 //! ([`crate::blot`] sees to that).
 
+use crate::base::num::ToU32;
 use crate::text::stream::{Span, Tokens};
 
 /// Appends the bases of `text`.
@@ -17,8 +18,8 @@ pub fn tokenize(text: &str, out: &mut Tokens) {
         };
         out.text.push(base);
         out.finish(Span {
-            start: at as u32,
-            end: at as u32 + 1,
+            start: at.to_u32(),
+            end: at.to_u32() + 1,
         });
     }
 }

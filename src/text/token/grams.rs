@@ -4,6 +4,7 @@
 //! the tokenizer for text from scanners. A text of fewer than N letters gives one token of all it has.
 
 use super::chars::{CharClass, read_chars};
+use crate::base::num::{ToU32, ToUsize};
 use crate::text::stream::{Span, Tokens};
 
 /// Appends the `length`-grams of `text`.
@@ -45,16 +46,16 @@ fn letters(text: &str) -> (String, Vec<Place>) {
                     at,
                     end: letters.len(),
                     span: Span {
-                        start: start as u32,
-                        end: end as u32,
+                        start: start.to_u32(),
+                        end: end.to_u32(),
                     },
                 });
             }
             (CharClass::Mark, Some(last))
-                if last.span.end as usize == start || last.span.start as usize == start =>
+                if last.span.end.to_usize() == start || last.span.start.to_usize() == start =>
             {
                 letters.push(c);
-                (last.end, last.span.end) = (letters.len(), end as u32);
+                (last.end, last.span.end) = (letters.len(), end.to_u32());
             }
             _ => {}
         }
@@ -77,7 +78,7 @@ mod tests {
             .map(|(token, span)| {
                 (
                     String::from_utf8(token.to_vec()).unwrap(),
-                    &text[span.start as usize..span.end as usize],
+                    &text[span.range()],
                 )
             })
             .collect()

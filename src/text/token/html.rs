@@ -359,6 +359,7 @@ static INLINE_KEYS: [u64; INLINE.len()] = {
 
 #[cfg(test)]
 mod tests {
+    use crate::base::num::{ToU32, ToUsize};
     use std::time::{Duration, Instant};
 
     use proptest::prelude::*;
@@ -382,10 +383,10 @@ mod tests {
         let stripped = strip(html);
         let start = stripped.text.find(needle).unwrap();
         let span = stripped.original(Span {
-            start: start as u32,
-            end: (start + needle.len()) as u32,
+            start: start.to_u32(),
+            end: (start + needle.len()).to_u32(),
         });
-        &html[span.start as usize..span.end as usize]
+        &html[span.range()]
     }
 
     #[test]
@@ -567,11 +568,11 @@ mod tests {
             let stripped = strip(&html);
             let mut last = Span { start: 0, end: 0 };
             for (at, c) in stripped.text.char_indices() {
-                let span = Span { start: at as u32, end: (at + c.len_utf8()) as u32 };
+                let span = Span { start: at.to_u32(), end: (at + c.len_utf8()).to_u32() };
                 let mapped = stripped.original(span);
                 prop_assert!(last.start <= mapped.start && last.end <= mapped.end && mapped.start < mapped.end);
                 last = mapped;
-                let Some(source) = html.get(mapped.start as usize..mapped.end as usize) else {
+                let Some(source) = html.get(mapped.range()) else {
                     return Err(TestCaseError::fail("outside the text or inside a character"));
                 };
                 let is_markup = source.len() > 1 && source.starts_with(if c == '\n' { '<' } else { '&' });
@@ -582,10 +583,10 @@ mod tests {
         #[test]
         fn long_spans_are_made_of_the_first_and_the_last(html in PAGES, start: u32, end: u32) {
             let stripped = strip(&html);
-            let len = stripped.text.len() as u32 + 1;
+            let len = stripped.text.len().to_u32() + 1;
             let (start, end) = ((start % len).min(end % len), (start % len).max(end % len));
             let mapped = stripped.original(Span { start, end });
-            prop_assert!(mapped.start <= mapped.end && mapped.end as usize <= html.len());
+            prop_assert!(mapped.start <= mapped.end && mapped.end.to_usize() <= html.len());
             if start < end {
                 prop_assert_eq!(mapped.start, stripped.original(Span { start, end: start + 1 }).start);
                 prop_assert_eq!(mapped.end, stripped.original(Span { start: end - 1, end }).end);
@@ -595,7 +596,7 @@ mod tests {
         #[test]
         fn text_without_markup_stays(text in "[^<&]{0,40}") {
             let stripped = strip(&text);
-            let all = Span { start: 0, end: text.len() as u32 };
+            let all = Span { start: 0, end: text.len().to_u32() };
             prop_assert_eq!(stripped.original(all), all);
             prop_assert_eq!(stripped.text, text);
         }

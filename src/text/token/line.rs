@@ -3,6 +3,7 @@
 //! White space at its ends is dropped, white space inside counts as one space, and both normal forms of a
 //! letter agree. Case is kept.
 
+use crate::base::num::ToU32;
 use crate::text::stream::{Span, Tokens};
 use unicode_normalization::UnicodeNormalization;
 
@@ -17,8 +18,8 @@ pub fn tokenize(text: &str, out: &mut Tokens) {
         if !trimmed.is_empty() {
             append_folded(trimmed, out);
             out.finish(Span {
-                start: start as u32,
-                end: (start + trimmed.len()) as u32,
+                start: start.to_u32(),
+                end: (start + trimmed.len()).to_u32(),
             });
         }
     }
@@ -67,7 +68,7 @@ mod tests {
             .spans()
             .unwrap()
             .iter()
-            .map(|span| &text[span.start as usize..span.end as usize])
+            .map(|span| &text[span.range()])
             .collect();
         assert_eq!(slices, ["One\ttwo", "A\u{30a} B", "last"]);
     }

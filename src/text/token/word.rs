@@ -8,6 +8,7 @@
 //! (a property test says so). A word that touches anything else is taken by the general road, from its start.
 
 use super::chars::{CharClass, is_stacker, read_chars};
+use crate::base::num::ToU32;
 use crate::text::stream::{Span, Tokens};
 
 /// Appends the words of `text`.
@@ -51,19 +52,19 @@ fn ascii_road(bytes: &[u8], at: usize, out: &mut Tokens) -> usize {
     let words = &mut out.text[base..];
     let (mut read, mut written) = (0, 0);
     let next = loop {
-        while read < stretch.len() && FOLD[stretch[read] as usize] == 0 {
+        while read < stretch.len() && FOLD[usize::from(stretch[read])] == 0 {
             read += 1;
         }
         let (start, word) = (read, written);
         while read < stretch.len() {
-            let folded = FOLD[stretch[read] as usize];
+            let folded = FOLD[usize::from(stretch[read])];
             if folded != 0 {
                 words[written] = folded;
                 written += 1;
             } else if stretch[read] != b'\''
                 || stretch
                     .get(read + 1)
-                    .is_none_or(|&next| FOLD[next as usize] == 0)
+                    .is_none_or(|&next| FOLD[usize::from(next)] == 0)
             {
                 break;
             }
@@ -75,13 +76,13 @@ fn ascii_road(bytes: &[u8], at: usize, out: &mut Tokens) -> usize {
             written = word;
             break if is_last { bytes.len() } else { at + start };
         }
-        out.ends.push((base + written) as u32);
+        out.ends.push((base + written).to_u32());
         words[written] = b'\n';
         written += 1;
         if let Some(spans) = &mut out.spans {
             spans.push(Span {
-                start: (at + start) as u32,
-                end: (at + read) as u32,
+                start: (at + start).to_u32(),
+                end: (at + read).to_u32(),
             });
         }
     };
@@ -132,8 +133,8 @@ impl Run<'_> {
             (CharClass::Letter | CharClass::Digit | CharClass::Solo, _) => {
                 self.close();
                 let span = Span {
-                    start: start as u32,
-                    end: end as u32,
+                    start: start.to_u32(),
+                    end: end.to_u32(),
                 };
                 self.open = Some(Open {
                     span,
@@ -152,7 +153,7 @@ impl Run<'_> {
             .text
             .extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
         if let Some(open) = &mut self.open {
-            open.span.end = end as u32;
+            open.span.end = end.to_u32();
             open.is_stacked = is_stacker(c);
             open.has_apostrophe = false;
         }
@@ -192,7 +193,7 @@ mod tests {
     fn slices(text: &str) -> Vec<&str> {
         words_by(text, tokenize)
             .iter()
-            .map(|(_, span)| &text[span.start as usize..span.end as usize])
+            .map(|(_, span)| &text[span.range()])
             .collect()
     }
 
@@ -328,7 +329,7 @@ mod tests {
             let mut last = 0;
             for (word, span) in words_by(&text, tokenize) {
                 prop_assert!(span.start >= last && span.start < span.end);
-                prop_assert!(words(&text[span.start as usize..span.end as usize]).contains(&word));
+                prop_assert!(words(&text[span.range()]).contains(&word));
                 last = span.start;
             }
         }

@@ -1,6 +1,7 @@
 //! FASTA: sequences, each after a line that starts with `>`.
 
 use super::{Container, DocumentReader, InputFormat, Probe, RecordPiece, Records, Visit};
+use crate::base::num::ToU64;
 use crate::{
     base::error::{Place, Problem},
     text::corpus::document_reader::{ensure_size, ensure_utf8, visit_line},
@@ -58,10 +59,10 @@ pub fn read_fasta(
         let next =
             memchr::memmem::find(&bytes[at..], b"\n>").map_or(bytes.len(), |found| at + found + 1);
         let record = &mut bytes[at..next];
-        let lines = memchr::memchr_iter(b'\n', record).count() as u64;
+        let lines = memchr::memchr_iter(b'\n', record).count().to_u64();
         let problem =
             |what: String| Err(Problem::new(Place::line(&container.file, line), what).into());
-        if let Err(what) = ensure_size(record.len() as u64, limits.max_document) {
+        if let Err(what) = ensure_size(record.len().to_u64(), limits.max_document) {
             visit(problem(what));
         } else if record.first() == Some(&b'>') {
             read_sequence(container, line, record, limits.lossy, visit);
