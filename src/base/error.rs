@@ -1,17 +1,19 @@
-//! What can go wrong, and where.
+//! Errors, and where in the input they are.
 //!
 //! [`Error`] ends a run. A [`Problem`] is one bad input: it is reported, the rest is processed.
 
 use std::{fmt, io, path::Path, sync::Arc};
 
+/// A result with an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Something that ends the run.
+/// An error that ends the run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A file cannot be read or written.
     #[error("{file}: {cause}")]
     Io { file: String, cause: io::Error },
-    /// A stream that is cut, altered or not ours.
+    /// A file or stream that is cut, altered or of another program.
     #[error("{place}: {what}")]
     Damaged { place: Place, what: String },
     /// Two schemes that cannot be mixed.
@@ -22,18 +24,19 @@ pub enum Error {
         expected: String,
         remedy: &'static str,
     },
-    /// The output cannot be written; whoever owns it says which one.
+    /// The output cannot be written; the caller knows which one it is.
     #[error("{0}")]
     Output(io::Error),
     /// Arguments that make no sense together.
     #[error("{0}")]
     Usage(String),
-    /// The reader of our output went away: not worth a word.
+    /// The reader of our output went away: the program ends without a message.
     #[error("closed pipe")]
     ClosedPipe,
 }
 
 impl Error {
+    /// A file that cannot be read or written.
     pub fn io(file: impl fmt::Display, cause: io::Error) -> Self {
         Self::Io {
             file: file.to_string(),
@@ -41,6 +44,7 @@ impl Error {
         }
     }
 
+    /// An output that cannot be written.
     pub fn output(source: io::Error) -> Self {
         if source.kind() == io::ErrorKind::BrokenPipe {
             Self::ClosedPipe
@@ -49,11 +53,12 @@ impl Error {
         }
     }
 
-    /// Whether it is the machine that failed, not what it was asked to do: later, or elsewhere, it may go well.
+    /// Whether the machine failed rather than the request: later, or elsewhere, it may succeed.
     pub fn is_of_machine(&self) -> bool {
         matches!(self, Self::Io { cause, .. } | Self::Output(cause) if is_of_machine(cause))
     }
 
+    /// Something at a place of a file that is not as it should be.
     pub fn damaged(place: Place, what: impl Into<String>) -> Self {
         Self::Damaged {
             place,
@@ -97,11 +102,14 @@ pub fn is_of_machine(error: &io::Error) -> bool {
 /// One input that could not be used.
 #[derive(Debug, Clone)]
 pub struct Problem {
+    /// Where it is.
     pub place: Place,
+    /// What is wrong.
     pub what: String,
 }
 
 impl Problem {
+    /// A problem at a place.
     pub fn new(place: Place, what: impl Into<String>) -> Self {
         Self {
             place,
@@ -119,20 +127,25 @@ impl fmt::Display for Problem {
 /// A file and, where it is known, the line or byte in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
+    /// The name of the file.
     pub file: Arc<str>,
+    /// Where in the file.
     pub at: At,
 }
 
+/// A position in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum At {
+    /// Not known, or everywhere.
     Whole,
-    /// Counted from 1.
+    /// A line, counted from 1.
     Line(u64),
-    /// Counted from 0.
+    /// A byte, counted from 0.
     Byte(u64),
 }
 
 impl Place {
+    /// A whole file.
     pub fn file(file: impl Into<Arc<str>>) -> Self {
         Self {
             file: file.into(),
@@ -140,10 +153,12 @@ impl Place {
         }
     }
 
+    /// A whole file, by its path.
     pub fn path(path: &Path) -> Self {
         Self::file(path.display().to_string())
     }
 
+    /// A line of a file.
     pub fn line(file: &Arc<str>, line: u64) -> Self {
         Self {
             file: file.clone(),
@@ -151,6 +166,7 @@ impl Place {
         }
     }
 
+    /// A byte of a file.
     pub fn byte(file: &Arc<str>, byte: u64) -> Self {
         Self {
             file: file.clone(),

@@ -59,7 +59,7 @@ impl Numbers {
             Self::Code(code) => (0..index).try_for_each(|_| code.skip(bits))?,
             Self::Fixed(width) => bits.skip(index.checked_mul(u64::from(*width))?),
         }
-        self.take(bits).filter(|_| !bits.is_beyond())
+        self.take(bits).filter(|_| !bits.is_past_end())
     }
 }
 
@@ -159,7 +159,7 @@ impl<'a> Bucket<'a> {
                 blot,
                 numbers
                     .take(&mut self.numbers)
-                    .filter(|_| !self.numbers.is_beyond())
+                    .filter(|_| !self.numbers.is_past_end())
                     .ok_or(Broken)?,
             )?;
             next = blot.checked_add(1);
@@ -177,7 +177,7 @@ impl<'a> Bucket<'a> {
             each(
                 numbers
                     .take(&mut self.numbers)
-                    .filter(|_| !self.numbers.is_beyond())
+                    .filter(|_| !self.numbers.is_past_end())
                     .ok_or(Broken)?,
             );
         }
@@ -189,6 +189,6 @@ impl<'a> Bucket<'a> {
             .ok_or(Broken)?
             .checked_add(self.gaps.take_rice(self.rice))
             .filter(|&blot| blot <= self.range[1]);
-        blot.filter(|_| !self.gaps.is_beyond()).ok_or(Broken)
+        blot.filter(|_| !self.gaps.is_past_end()).ok_or(Broken)
     }
 }

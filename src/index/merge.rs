@@ -372,14 +372,14 @@ impl<'v> CountBeside<'v> {
         } = self;
         let (first, last) = blots_of(slices, merger.bits);
         let segment = merger.segments[*large];
-        let mut is_beyond = false;
+        let mut is_past_end = false;
         for part in &segment.parts {
             part.for_each_set_between(first, last, |set| match uses.get_mut(set as usize) {
                 Some(uses) => *uses += 1,
-                None => is_beyond = true,
+                None => is_past_end = true,
             })?;
         }
-        if is_beyond {
+        if is_past_end {
             return Err(segment
                 .sets
                 .file()

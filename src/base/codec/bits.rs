@@ -4,13 +4,14 @@ use crate::base::num::{ToU32, ToUsize};
 /// Appends bits to bytes.
 #[derive(Debug, Default)]
 pub struct BitWriter {
+    /// The bytes that are complete.
     pub bytes: Vec<u8>,
     pending: u64,
     used: u32,
 }
 
 impl BitWriter {
-    /// Goes on behind these bytes.
+    /// Continues after these bytes.
     pub fn after(bytes: Vec<u8>) -> Self {
         Self {
             bytes,
@@ -18,7 +19,7 @@ impl BitWriter {
         }
     }
 
-    /// At most 56 bits at a time.
+    /// Appends at most 56 bits.
     pub fn put(&mut self, value: u64, width: u32) {
         debug_assert!(width <= 56 && (width == 64 || value >> width == 0));
         self.pending |= value << self.used;
@@ -30,7 +31,7 @@ impl BitWriter {
         }
     }
 
-    /// Up to 64 bits.
+    /// Appends up to 64 bits.
     pub fn put_wide(&mut self, value: u64, width: u32) {
         if width > 32 {
             self.put(value & 0xffff_ffff, 32);
@@ -61,10 +62,10 @@ impl BitWriter {
     }
 }
 
-/// So many bits are seen at once, at least.
+/// The least number of bits that [`BitReader::peek`] returns.
 const PEEKED_BITS: u32 = 56;
 
-/// Reads bits; what lies beyond the end reads as zeros, and `is_beyond` tells.
+/// Reads bits. Bits past the end are zeros, and `is_past_end` is true then.
 #[derive(Debug, Clone)]
 pub struct BitReader<'a> {
     bytes: &'a [u8],
@@ -72,12 +73,13 @@ pub struct BitReader<'a> {
 }
 
 impl<'a> BitReader<'a> {
+    /// Starts at the first bit.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    /// True once more bits were asked for than there are: the data cannot be right.
-    pub fn is_beyond(&self) -> bool {
+    /// True once more bits were read than there are: the data is damaged.
+    pub fn is_past_end(&self) -> bool {
         self.at > 8 * self.bytes.len()
     }
 
@@ -94,7 +96,7 @@ impl<'a> BitReader<'a> {
         word >> (self.at % 8)
     }
 
-    /// The last so many bits that were passed.
+    /// The last `width` bits before the current position.
     fn before(&self, width: u32) -> u64 {
         Self {
             bytes: self.bytes,
@@ -103,12 +105,14 @@ impl<'a> BitReader<'a> {
         .take(width)
     }
 
+    /// The next bits, at most 56.
     pub fn take(&mut self, width: u32) -> u64 {
         let value = self.peek() & ((1 << width) - 1);
         self.at += width.to_usize();
         value
     }
 
+    /// The next bits, at most 64.
     pub fn take_wide(&mut self, width: u32) -> u64 {
         if width > 32 {
             self.take(32) | self.take(width - 32) << 32
@@ -117,13 +121,14 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// Passes over so many bits.
+    /// Skips some bits.
     pub fn skip(&mut self, bits: u64) {
         self.at = self
             .at
             .saturating_add(usize::try_from(bits).unwrap_or(usize::MAX));
     }
 
+    /// A number that [`BitWriter::put_rice`] wrote.
     pub fn take_rice(&mut self, parameter: u32) -> u64 {
         let word = self.peek();
         let ones = word.trailing_ones();
@@ -141,7 +146,7 @@ impl<'a> BitReader<'a> {
             let ones = self.peek().trailing_ones().min(32);
             high += u64::from(ones);
             self.at += ones.to_usize();
-            if ones < 32 || self.is_beyond() {
+            if ones < 32 || self.is_past_end() {
                 break;
             }
         }
@@ -240,10 +245,12 @@ impl NumberCode {
         (0..CLASSES).find(fits)
     }
 
+    /// The width of each codeword, by the bit length of the number.
     pub fn widths(&self) -> &[u8] {
         &self.widths
     }
 
+    /// Appends a number.
     pub fn put(&self, out: &mut BitWriter, number: u32) {
         let class = 32 - number.leading_zeros();
         out.put(
@@ -255,7 +262,7 @@ impl NumberCode {
         }
     }
 
-    /// None if no codeword fits.
+    /// Reads a number; none if no codeword fits.
     pub fn take(&self, bits: &mut BitReader<'_>) -> Option<u32> {
         let next = bits.peek();
         let (class, width) = self.class(next)?;
@@ -273,7 +280,7 @@ impl NumberCode {
         })
     }
 
-    /// Passes over a number; none if no codeword fits.
+    /// Skips a number; none if no codeword fits.
     pub fn skip(&self, bits: &mut BitReader<'_>) -> Option<()> {
         let (class, width) = self.class(bits.peek())?;
         bits.at += (width + class.saturating_sub(1)).to_usize();
@@ -305,7 +312,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_put_is_taken(list in prop::collection::vec((any::<u64>(), 1_u32..=64, 0_u32..40), 0..50)) {
+        fn bits_are_read_back_as_written(list in prop::collection::vec((any::<u64>(), 1_u32..=64, 0_u32..40), 0..50)) {
             let mut out = BitWriter::default();
             for &(value, width, parameter) in &list {
                 out.put_wide(value >> (64 - width), width);
@@ -317,11 +324,11 @@ mod tests {
                 prop_assert_eq!(bits.take_wide(width), value >> (64 - width));
                 prop_assert_eq!(bits.take_rice(parameter), (value >> 20) >> (44 - parameter - 4));
             }
-            prop_assert!(!bits.is_beyond());
+            prop_assert!(!bits.is_past_end());
         }
 
         #[test]
-        fn numbers_are_coded(numbers in prop::collection::vec((any::<u32>(), 0_u32..=31).prop_map(|(n, shift)| n >> shift), 1..200)) {
+        fn numbers_are_read_back_as_written(numbers in prop::collection::vec((any::<u32>(), 0_u32..=31).prop_map(|(n, shift)| n >> shift), 1..200)) {
             let code = NumberCode::for_counts(&counts(&numbers));
             prop_assert!(NumberCode::of_widths(code.widths()) == Some(code.clone()));
             let mut out = BitWriter::default();
@@ -334,10 +341,10 @@ mod tests {
         }
 
         #[test]
-        fn nonsense_is_harmless(bytes in prop::collection::vec(any::<u8>(), 0..40), widths in prop::collection::vec(0_u8..40, 33)) {
+        fn damaged_bits_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..40), widths in prop::collection::vec(0_u8..40, 33)) {
             let mut bits = BitReader::new(&bytes);
             bits.take_rice(5);
-            while !bits.is_beyond() {
+            while !bits.is_past_end() {
                 bits.take_rice(3);
                 if let Some(code) = NumberCode::of_widths(&widths) {
                     code.take(&mut bits);

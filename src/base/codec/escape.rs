@@ -1,20 +1,21 @@
-//! Text from outside on its way to a terminal or into a table.
+//! Escapes text from outside for a terminal or a table.
 //!
-//! Ids and texts may hold characters that a terminal obeys (ESC, and U+009B, which does the same), that end a cell or a line, or that turn the direction of
-//! what follows around. None of them is written as it is: in NDJSON and TSV it becomes the escape that JSON has for it, `\t`, `\n`, `\r`, `\\`, `\"` or
-//! `\uXXXX`. So a cell of TSV is the inside of a JSON string, and both give back the same text.
+//! Ids and texts may hold characters that a terminal obeys (ESC, and U+009B, which does the same), that
+//! end a cell or a line, or that reverse the direction of the text after them. In NDJSON and TSV each of
+//! them becomes the escape that JSON has for it: `\t`, `\n`, `\r`, `\\`, `\"` or `\uXXXX`. A cell of TSV is
+//! therefore the inside of a JSON string, and both decode to the same text.
 
 pub use crate::base::error::is_unsafe;
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 use std::{borrow::Cow, io};
 
-/// Whether a byte is one of an unsafe character's, a quote or a backslash, or the first of some others.
+/// Whether a byte is a quote, a backslash, or may begin an unsafe character.
 fn is_suspect(byte: u8) -> bool {
     matches!(byte, 0..=0x1f | b'"' | b'\\' | 0x7f | 0xc2 | 0xd8 | 0xe2)
 }
 
-/// Whether all of a text can stand in JSON and TSV as it is. Says no of a few that could.
+/// Whether a text surely needs no escapes in JSON and TSV. False for a few that need none.
 pub fn is_plain(text: &[u8]) -> bool {
     !text.iter().any(|&byte| is_suspect(byte))
 }
@@ -35,7 +36,7 @@ pub fn put_json_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Text for a message: what is unsafe as in [`put_escaped`], all else as it is.
+/// Escapes unsafe characters for a message as [`put_escaped`] does; quotes and backslashes stay.
 pub fn escape_unsafe(text: &str) -> Cow<'_, str> {
     if is_plain(text.as_bytes()) {
         return Cow::Borrowed(text);
@@ -69,7 +70,7 @@ impl Formatter for Escaping {
     }
 }
 
-/// Copies text, and hands over each character that is unsafe, a quote or a backslash.
+/// Copies text, and calls `put` for each character that is unsafe, a quote or a backslash.
 fn put_with(text: &str, out: &mut Vec<u8>, put: impl Fn(char, &mut Vec<u8>)) {
     let (mut done, mut at) = (0, 0);
     while let Some(step) = text.as_bytes()[at..]
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_acts_unseen_is_escaped() {
+    fn unsafe_characters_are_escaped() {
         assert_eq!(escaped("a\tb\r\nc\\\"é"), "a\\tb\\r\\nc\\\\\\\"é");
         assert_eq!(
             escaped("\0\x1b[2J\x7f\u{9b}\u{202e}\u{2066}\u{61c}\u{2028}"),

@@ -8,10 +8,10 @@ pub use varint::{Fields, put as put_varint, put_signed as put_signed_varint};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Buffers of more bytes are released when they are emptied.
+/// Larger buffers are freed when they are cleared.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// Empties a buffer and releases its memory if that is large.
+/// Clears a buffer, and frees its memory if that is large.
 pub fn clear_buffer<T>(buffer: &mut Vec<T>) {
     buffer.clear();
     if buffer.capacity() * size_of::<T>() > KEPT_BYTES {

@@ -1,4 +1,4 @@
-//! Integers of one to ten bytes, seven bits each, lowest first.
+//! Variable-length integers: one to ten bytes of seven bits each, lowest first.
 //!
 //! Writing is varint-rs. Reading is our own: bytes from outside are hostile, and a varint of eleven
 //! bytes must be an error, not an overflowing shift.
@@ -6,27 +6,30 @@
 use crate::base::num::ToU64;
 use varint_rs::VarintWriter;
 
+/// Appends a number.
 pub fn put(out: &mut Vec<u8>, value: u64) {
-    // A Vec takes every write.
+    // Writing to a Vec cannot fail.
     let _ = out.write_u64_varint(value);
 }
 
-/// Maps small numbers of either sign to small numbers: 0, -1, 1, -2 become 0, 1, 2, 3.
+/// Appends a signed number. Maps small numbers of either sign to small numbers: 0, -1, 1, -2 become 0, 1, 2, 3.
 pub fn put_signed(out: &mut Vec<u8>, value: i64) {
     put(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-/// Reads a record front to back; every step says what was missing.
+/// Reads the fields of a record in order; an error names the field that is cut or wrong.
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
+    /// Starts at the first byte.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
+    /// Whether all bytes are read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -36,6 +39,7 @@ impl<'a> Fields<'a> {
         self.rest.len().to_u64()
     }
 
+    /// The next `count` bytes.
     pub fn take(&mut self, count: u64, what: &str) -> Result<&'a [u8], String> {
         let taken = usize::try_from(count)
             .ok()
@@ -46,10 +50,12 @@ impl<'a> Fields<'a> {
         Ok(taken)
     }
 
+    /// The next byte.
     pub fn byte(&mut self, what: &str) -> Result<u8, String> {
         Ok(self.take(1, what)?[0])
     }
 
+    /// The next number.
     pub fn varint(&mut self, what: &str) -> Result<u64, String> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -66,6 +72,7 @@ impl<'a> Fields<'a> {
         Err(format!("{what} is not a number of 64 bits"))
     }
 
+    /// The next signed number.
     pub fn signed(&mut self, what: &str) -> Result<i64, String> {
         let value = self.varint(what)?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))

@@ -1,11 +1,12 @@
-//! Files that are read as memory, and which file an address belongs to.
+//! Memory-mapped files, and which file an address belongs to.
 //!
-//! If a mapped file is truncated, the system answers the next access behind its new end with SIGBUS, which ends the program without a
-//! word. So each mapping is registered with the name of its file: a signal handler finds it by the address of the fault
-//! ([`Mapped::at`]) and says what happened.
+//! If a mapped file is truncated, the next access past its new end raises SIGBUS, which ends the program
+//! without a message. Each mapping is therefore registered with the name of its file: a signal handler
+//! finds it by the address of the fault ([`Mapped::at`]) and reports it.
 //!
-//! Within the page where the file now ends there is no signal: what was cut off reads as zeros. So the last bytes of each file are
-//! remembered, and [`ensure_whole`] looks at them again before results are given out.
+//! Within the last page of the truncated file there is no signal: the bytes that were cut off read as
+//! zeros. The last bytes of each file are therefore remembered, and [`ensure_whole`] compares them before
+//! results are returned.
 
 use crate::base::error::{Error, Place, Result};
 use memmap2::{Mmap, UncheckedAdvice};
@@ -26,8 +27,8 @@ use std::{
 /// A file as memory. It must not be changed while it is mapped.
 #[derive(Debug)]
 pub struct Mapping {
-    // Dropped in this order: the entry, the memory, the name.
-    _entry: Entry,
+    // Dropped in this order: the slot, the memory, the name.
+    _slot: SlotGuard,
     map: Mmap,
     _name: CString,
 }
@@ -36,12 +37,12 @@ impl Mapping {
     /// Maps all of a file; `name` is what it is called in a message.
     pub fn of(file: &File, name: &Path) -> io::Result<Self> {
         // SAFETY: no process writes to what we map: files of an index or a history are never changed once they are whole, and temporary files
-        // have no name. If somebody truncates one all the same, the fault is reported, not survived.
+        // have no name. If another program truncates one all the same, the fault is reported, not survived.
         let map = unsafe { Mmap::map(file) }?;
         Ok(Self::register(map, name, true))
     }
 
-    /// The same for a file without a name in `directory`, which gives back room while it is read.
+    /// Maps an unnamed file in `directory`, whose space is freed while it is read.
     pub fn of_temporary(file: &File, directory: &Path) -> io::Result<Self> {
         // SAFETY: as above.
         let map = unsafe { Mmap::map(file) }?;
@@ -55,13 +56,13 @@ impl Mapping {
     fn register(map: Mmap, name: &Path, has_fixed_end: bool) -> Self {
         let name = CString::new(name.as_os_str().as_bytes()).unwrap_or_default();
         Self {
-            _entry: Entry::add(&map, &name, has_fixed_end),
+            _slot: SlotGuard::add(&map, &name, has_fixed_end),
             map,
             _name: name,
         }
     }
 
-    /// Gives back the memory of some bytes; they are read from the file again when they are used again.
+    /// Releases the memory of some bytes; they are read from the file again when they are used.
     pub fn release(&self, bytes: Range<usize>) {
         let end = bytes.end.min(self.map.len());
         if let Some(length) = end.checked_sub(bytes.start) {
@@ -82,7 +83,7 @@ impl Deref for Mapping {
     }
 }
 
-/// A place in the table of mappings; `start` is 0 if it is free.
+/// A slot in the table of mappings; `start` is 0 if it is free.
 #[derive(Debug)]
 struct Slot {
     start: AtomicUsize,
@@ -104,7 +105,8 @@ impl Slot {
         }
     }
 
-    /// The file, if its last bytes are not what they were. Only for who holds [`CHANGING`], or owns the slot: so the file stays mapped.
+    /// The file, if its last bytes have changed. The caller holds [`CHANGING`] or owns the slot, so that the
+    /// file stays mapped.
     fn truncated(&self) -> Option<PathBuf> {
         let (start, length) = (
             self.start.load(Ordering::Acquire),
@@ -139,12 +141,12 @@ const SLOTS: usize = 256;
 
 /// A part of the table. Parts are added, never removed: a signal handler may be reading them, and it must not wait for a lock.
 #[derive(Debug)]
-struct Block {
+struct SlotBlock {
     slots: [Slot; SLOTS],
     next: AtomicPtr<Self>,
 }
 
-impl Block {
+impl SlotBlock {
     const fn new() -> Self {
         Self {
             slots: [const { Slot::free() }; SLOTS],
@@ -158,28 +160,28 @@ impl Block {
     }
 }
 
-static TABLE: Block = Block::new();
-/// Held by threads that take a slot or give it back, or read what is mapped. The signal handler needs no lock.
+static TABLE: SlotBlock = SlotBlock::new();
+/// Held by threads that take or free a slot, or read mapped bytes. The signal handler needs no lock.
 static CHANGING: Mutex<()> = Mutex::new(());
-/// The first file that was found truncated when it was not needed any more.
+/// The first file that was truncated when its mapping was dropped.
 static TRUNCATED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-fn blocks() -> impl Iterator<Item = &'static Block> {
+fn blocks() -> impl Iterator<Item = &'static SlotBlock> {
     std::iter::successors(Some(&TABLE), |block| block.next())
 }
 
-/// The slot of a mapping, given back with it.
+/// The slot of a mapping; dropping it frees the slot.
 #[derive(Debug)]
-struct Entry(&'static Slot);
+struct SlotGuard(&'static Slot);
 
-impl Entry {
+impl SlotGuard {
     fn add(map: &Mmap, name: &CStr, has_fixed_end: bool) -> Self {
         let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
         let free = blocks()
             .flat_map(|block| &block.slots)
             .find(|slot| slot.start.load(Ordering::Acquire) == 0);
         let slot = free.unwrap_or_else(|| {
-            let added: &'static Block = Box::leak(Box::new(Block::new()));
+            let added: &'static SlotBlock = Box::leak(Box::new(SlotBlock::new()));
             let last = blocks().last().unwrap_or(&TABLE);
             last.next
                 .store(ptr::from_ref(added).cast_mut(), Ordering::Release);
@@ -201,7 +203,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(path) = self.0.truncated() {
@@ -214,7 +216,8 @@ impl Drop for Entry {
     }
 }
 
-/// Refuses if a file that is mapped, or was, has been truncated meanwhile: what was read of it cannot be trusted. Looks at one page of each file.
+/// Fails if a file was truncated while it was mapped: what was read from it cannot be trusted. Reads one
+/// page of each mapped file.
 pub fn ensure_whole() -> Result<()> {
     let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut before = TRUNCATED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -232,10 +235,12 @@ pub fn ensure_whole() -> Result<()> {
     }
 }
 
-/// A mapping that an address lies in.
+/// The mapped file that an address lies in.
 #[derive(Debug, Clone, Copy)]
 pub struct Mapped {
+    /// The name of the file.
     pub name: *const libc::c_char,
+    /// The length of the mapping.
     pub bytes: usize,
 }
 

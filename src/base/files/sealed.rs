@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The footer is read when the file is opened; a block is checked when it is first touched. So opening costs the same
-//! whatever the size, and no flipped byte goes unnoticed by whoever uses it.
+//! whatever the size, and every reader notices a flipped byte.
 
 use crate::base::num::{ToU64, ToUsize};
 use crate::base::{
@@ -26,14 +26,15 @@ use std::{
     },
 };
 
-/// What each file of an index starts with; the last two bytes tell a copy in text mode from a whole one.
+/// What every file of an index starts with; the last two bytes reveal a copy in text mode.
 const MAGIC: [u8; 8] = *b"\x89DEDIX\r\n";
+/// The version of the format.
 pub const VERSION: u64 = 1;
 const BLOCK_BYTES: usize = 1 << 14;
 /// Body, description, version, checksum of the checksums, checksum of the four numbers before.
 const FOOTER_BYTES: usize = 40;
 
-/// Writes such a file; under its own name at once, as nobody reads what no manifest names.
+/// Writes a sealed file. It has its final name at once: readers open only files that a manifest names.
 pub struct SealedWriter<W> {
     out: W,
     block: Vec<u8>,
@@ -42,12 +43,14 @@ pub struct SealedWriter<W> {
 }
 
 impl SealedWriter<io::BufWriter<File>> {
+    /// Creates the file.
     pub fn create(path: &Path) -> io::Result<Self> {
         Self::new(io::BufWriter::with_capacity(1 << 18, File::create(path)?))
     }
 }
 
 impl<W: Write> SealedWriter<W> {
+    /// Writes the magic bytes.
     pub fn new(out: W) -> io::Result<Self> {
         let mut writer = Self {
             out,
@@ -64,7 +67,7 @@ impl<W: Write> SealedWriter<W> {
         self.written
     }
 
-    /// Adds the description and the footer, and gives back the output.
+    /// Adds the description and the footer, and returns the output.
     pub fn finish(mut self, description: &impl Serialize) -> io::Result<W> {
         let described = self.written;
         self.write_all(&serde_json::to_vec(description)?)?;
@@ -111,17 +114,18 @@ impl<W: Write> Write for SealedWriter<W> {
     }
 }
 
-/// A file that is mapped and checked as it is used.
+/// A sealed file that is mapped, and checked block by block as it is used.
 pub struct Sealed {
     map: Mapping,
     file: Arc<str>,
     body: usize,
     description: Range<usize>,
-    /// A bit for each block that was found right.
+    /// A bit for each block whose checksum was verified.
     checked: Vec<AtomicU64>,
 }
 
 impl Sealed {
+    /// Maps a file and checks its footer.
     pub fn open(path: &Path) -> Result<Self> {
         let name: Arc<str> = path.display().to_string().into();
         let file = File::open(path).map_err(|error| Error::io(&name, error))?;
@@ -177,6 +181,7 @@ impl Sealed {
         Ok(())
     }
 
+    /// The path, for messages.
     pub fn name(&self) -> &Arc<str> {
         &self.file
     }
@@ -186,12 +191,13 @@ impl Sealed {
         self.map.len().to_u64()
     }
 
-    /// What tells this file from all others: the checksum that covers the checksums of all its blocks.
+    /// Identifies the content of the file: the checksum over the checksums of all blocks.
     pub fn seal(&self) -> String {
         let [own] = words(&self.map[self.map.len() - 8..]);
         format!("{own:016x}")
     }
 
+    /// The description that the writer gave.
     pub fn describe<T: DeserializeOwned>(&self) -> Result<T> {
         let json = self.bytes(
             self.description.start.to_u64(),
@@ -205,10 +211,10 @@ impl Sealed {
         })
     }
 
-    /// Bytes of the body, once their blocks were found right.
+    /// Bytes of the body, after checking their blocks.
     #[inline(always)]
     pub fn bytes(&self, start: u64, length: u64) -> Result<&[u8]> {
-        // Of nearly all that is asked for, the block was looked at before.
+        // Nearly always the bytes lie in one block that was checked before.
         let (block, last) = (
             start / BLOCK_BYTES.to_u64(),
             start.wrapping_add(length).wrapping_sub(1),
@@ -245,7 +251,8 @@ impl Sealed {
         )
     }
 
-    /// Reads bytes of the body from the file itself, once their blocks were found right: what is asked for so rarely is not mapped.
+    /// Reads bytes of the body with pread, after checking their blocks: rarely used bytes should not
+    /// stay mapped.
     pub fn read_from(&self, file: &File, start: u64, bytes: &mut [u8]) -> Result<()> {
         let end = start
             .checked_add(bytes.len().to_u64())
@@ -274,22 +281,22 @@ impl Sealed {
             })
     }
 
-    /// Fetches places that will be asked for: many at once take little longer than one.
+    /// Touches offsets that will be read soon: faulting many pages at once takes little longer than one.
     pub fn touch(&self, places: impl Iterator<Item = u64>) {
         let fetched = places.fold(0, |sum, at| {
             sum ^ self.map.get(at.to_usize()).copied().unwrap_or_default()
         });
-        // As if somebody wanted it.
+        // Keeps the compiler from removing the reads.
         std::hint::black_box(fetched);
     }
 
-    /// Asks for a place that will be looked at soon; nothing waits for it.
+    /// Prefetches an offset into the cache.
     #[inline(always)]
     pub fn prefetch(&self, at: u64) {
         prefetch(&self.map, at);
     }
 
-    /// Lets go of the memory that was mapped so far; what is asked for again is mapped again.
+    /// Releases the mapped memory; bytes that are read again are mapped again.
     pub fn release(&self) {
         self.map.release(0..self.map.len());
     }
@@ -347,6 +354,7 @@ impl Sealed {
         Ok(())
     }
 
+    /// An error at a byte of this file.
     pub fn damaged(&self, at: u64, what: impl Into<String>) -> Error {
         Error::damaged(Place::byte(&self.file, at), what)
     }
@@ -368,7 +376,7 @@ fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
     })
 }
 
-/// Asks for one of many that will be looked at soon; nothing waits for it.
+/// Prefetches one element of a slice into the cache.
 #[inline(always)]
 pub fn prefetch<T>(many: &[T], at: u64) {
     #[cfg(target_arch = "x86_64")]
@@ -400,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn content_is_read_back_as_written() {
         for length in [0, 1, BLOCK_BYTES - 8, BLOCK_BYTES, 3 * BLOCK_BYTES + 17] {
             let content: Vec<u8> = (0..length).map(|n| (n * 7) as u8).collect();
             let (_directory, path) = sealed(&content);
@@ -424,9 +432,9 @@ mod tests {
         }
     }
 
-    /// Whoever reads without mapping checks as well.
+    /// Reading without the mapping checks as well.
     #[test]
-    fn what_is_read_from_the_file_is_checked() {
+    fn bytes_read_without_mapping_are_checked() {
         let (_directory, path) = sealed(b"some content");
         let mut bytes = fs::read(&path).unwrap();
         bytes[10] ^= 1;
@@ -442,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flip_and_every_cut_is_seen() {
+    fn every_flipped_byte_and_every_cut_is_detected() {
         let (_directory, path) = sealed(b"some content");
         let bytes = fs::read(&path).unwrap();
         let is_refused = |bytes: &[u8]| {

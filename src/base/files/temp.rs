@@ -30,7 +30,7 @@ impl TempDir {
     }
 }
 
-/// Room in files is given back in whole pages.
+/// Space in files is freed in whole pages.
 const PAGE_BYTES: u64 = 1 << 12;
 
 /// A file that vanishes with the program.
@@ -75,7 +75,7 @@ impl TempFile {
             .map_err(|error| self.failed(error))
     }
 
-    /// Gives back the room of a range that is not read again, where the system can: it need not reach the disk then.
+    /// Frees the space of a range that is not read again, where the system can: it then need not be written to the disk.
     pub fn release(&self, range: &Range<u64>) {
         let (start, end) = (
             range.start.next_multiple_of(PAGE_BYTES),

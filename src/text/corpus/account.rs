@@ -1,4 +1,4 @@
-//! An account of the input: what was read, and what was left out and why.
+//! The account of the input: what was read, and what was skipped and why.
 
 use super::{Options, document_reader::InputDocument, skipped_kind::SkippedKind, unpack::Packing};
 use crate::base::error::{Error, Place, Problem, Result};
@@ -71,7 +71,7 @@ impl SkippedFile {
 
     /// Whether it makes the exit status 2: it was named, or it may well be a document.
     pub fn is_error(&self) -> bool {
-        self.is_named || self.kind.is_lost()
+        self.is_named || self.kind.is_likely_document()
     }
 
     pub fn reason(&self) -> SkipReason {
@@ -88,7 +88,7 @@ pub fn too_large(most_bytes: u64) -> String {
     )
 }
 
-/// Why files are left out; they are counted by this.
+/// Why files are skipped; they are counted by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SkipReason {
     pub kind: SkippedKind,
@@ -114,12 +114,14 @@ pub struct RecordWithoutText {
     pub fields: Vec<String>,
 }
 
-/// Something that was found where a document should be.
+/// Input that is not a document, and why.
 #[derive(Debug, Clone)]
 pub enum SkippedInput {
     /// A record, or the rest of a file, that cannot be used.
     Problem(Problem),
+    /// A file that is not read.
     File(SkippedFile),
+    /// A record without a text.
     NoText(RecordWithoutText),
 }
 
@@ -173,7 +175,7 @@ impl Account {
         }
     }
 
-    /// Counts a document, or what was found instead.
+    /// Counts a document, or the input that was skipped.
     pub fn count(&mut self, found: &Result<InputDocument<'_>, SkippedInput>) {
         match found {
             Ok(item) => {

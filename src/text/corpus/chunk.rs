@@ -25,11 +25,11 @@ use std::{io, sync::Arc};
 /// A piece of work: one or more documents.
 #[derive(Debug)]
 pub enum Chunk {
-    /// A file of many records begins, though it may hold none.
+    /// The start of a file of many records, which may hold none.
     Opened(Arc<Container>),
     /// Files that are one document each.
     Files(Vec<FileEntry>),
-    /// A document that came without a file of its own.
+    /// A document from a pipe.
     Whole {
         id: Arc<str>,
         file: Arc<str>,
@@ -46,7 +46,7 @@ pub enum Chunk {
         of: Arc<Container>,
         block: StreamBlock,
     },
-    /// Not a document, but its place in the order.
+    /// A problem, in its place in the order.
     Problem(Problem),
     /// A file that is not read, in its place in the order.
     Skipped(SkippedFile),
@@ -79,7 +79,7 @@ pub struct Container {
     pub file: Arc<str>,
     /// The format of its records. A binary stream has those of NDJSON, in another form.
     pub records: Records,
-    /// A pipe or a terminal: what has come is handed on before more is waited for.
+    /// A pipe or a terminal: complete records are passed on before waiting for more.
     pub is_live: bool,
     /// The header, if it is a stream.
     pub header: Option<Header>,
@@ -87,13 +87,13 @@ pub struct Container {
     pub blot_bits: Result<u8, String>,
 }
 
-/// How a message ends where a file cannot be read on, and the others can.
+/// The end of a message about a file whose rest cannot be read.
 pub const LEFT_OUT: &str = "; the file is left out from here on";
-/// Large enough to make the hand-over cheap, small enough to stay in the cache.
+/// Large enough to make queueing cheap, small enough to stay in the cache.
 pub const CHUNK_BYTES: usize = 1 << 18;
 /// Records of one chunk, at most.
 pub const CHUNK_RECORDS: usize = 4096;
-/// What one read asks for. A pipe that gives less holds no more: its writer is slower than we are.
+/// The size of one read. A pipe that returns less is empty: its writer is slower than we are.
 pub const READ_BYTES: usize = 1 << 16;
 
 /// The chunks of one container, in order.

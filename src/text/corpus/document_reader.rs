@@ -27,7 +27,7 @@ use std::{
     sync::Arc,
 };
 
-/// One document, as text or already tokenised or blotted by another program.
+/// One document: its text, or the tokens, blots or print that another program made.
 #[derive(Debug)]
 pub struct InputDocument<'a> {
     pub id: &'a str,
@@ -57,10 +57,10 @@ impl InputDocument<'_> {
     }
 }
 
-/// Takes documents, and what was found instead, in order.
+/// Receives documents and skipped input, in order.
 pub type Visit<'v> = dyn FnMut(Result<InputDocument<'_>, SkippedInput>) + 'v;
 
-/// Reads chunks; owns the buffers that are used again and again.
+/// Reads the documents of chunks; owns buffers that are reused.
 pub struct DocumentReader {
     pub(super) fields: LineParser,
     records: Option<Records>,
@@ -72,10 +72,10 @@ pub struct DocumentReader {
     pub(super) blots: Blots,
 }
 
-/// Up to this a file is read with one read; of a larger one the head is looked at before the rest is read.
+/// A file up to this size takes one read; of a larger one the head is checked before the rest is read.
 const SNIFF_BYTES: u64 = 1 << 20;
 
-/// Where the text of a file is now, or why there is none.
+/// How the text of a file was loaded, or why it is skipped.
 enum Loaded {
     Text(Packing),
     Skipped(SkippedFile),
@@ -95,7 +95,8 @@ impl DocumentReader {
         }
     }
 
-    /// Visits every document of a chunk in order, and gives an account of it. An error means that the rest of a stream cannot be trusted.
+    /// Visits every document of a chunk in order, and returns the account of it. An error means that the rest
+    /// of a stream cannot be trusted.
     pub fn read(&mut self, chunk: Chunk, visit: &mut Visit<'_>) -> Result<Account> {
         let files = match &chunk {
             Chunk::Opened(_) | Chunk::Whole { .. } => 1,
@@ -112,7 +113,7 @@ impl DocumentReader {
         })?;
         account.files = files.saturating_sub(account.files_left_out());
         account.streams = is_stream.into();
-        // One giant must not be kept for ever after.
+        // Frees the buffers of a very large document.
         self.tokens.clear();
         self.blots.clear();
         Ok(account)
@@ -198,7 +199,7 @@ impl DocumentReader {
         if packing != Packing::Plain {
             return self.unpack(entry, packing, file);
         }
-        if let Some(left) = self.look(entry, packing, &self.file_bytes) {
+        if let Some(left) = self.skip_reason(entry, packing, &self.file_bytes) {
             return Ok(Loaded::Skipped(left));
         }
         let is_too_large = entry.bytes > self.max_document
@@ -225,7 +226,7 @@ impl DocumentReader {
             .by_ref()
             .take(HEAD_BYTES.to_u64())
             .read_to_end(&mut unpacked)?;
-        let loaded = match self.look(entry, packing, &unpacked) {
+        let loaded = match self.skip_reason(entry, packing, &unpacked) {
             Some(left) => Loaded::Skipped(left),
             None if read_bounded(input, self.max_document, &mut unpacked)? => Loaded::Text(packing),
             None => Loaded::Skipped(SkippedFile::too_large(entry.name(), self.max_document)),
@@ -235,7 +236,7 @@ impl DocumentReader {
     }
 
     /// Why a file is left out, if its first bytes show a reason. One that was named is read although it looks binary.
-    fn look(&self, entry: &FileEntry, within: Packing, head: &[u8]) -> Option<SkippedFile> {
+    fn skip_reason(&self, entry: &FileEntry, within: Packing, head: &[u8]) -> Option<SkippedFile> {
         let unknown = || (!entry.is_named && is_binary(head)).then_some(SkippedKind::UnknownBinary);
         let kind = SkippedKind::of(head, inner_name(&entry.path), self.records).or_else(unknown)?;
         Some(SkippedFile::new(entry.name(), kind, within, entry.is_named))

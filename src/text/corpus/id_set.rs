@@ -24,10 +24,10 @@ const HASH_BYTES: usize = 16;
 
 /// A set of ids.
 pub struct IdSet {
-    fresh: HashSet<u128, BuildHasherDefault<Taken>>,
+    fresh: HashSet<u128, BuildHasherDefault<IdentityHasher>>,
     fresh_limit: usize,
     /// Levels fall from first to last.
-    runs: Vec<Run>,
+    runs: Vec<IdRun>,
 }
 
 impl Default for IdSet {
@@ -76,14 +76,14 @@ impl IdSet {
     fn spill(&mut self) -> io::Result<()> {
         let mut hashes: Vec<u128> = self.fresh.drain().collect();
         hashes.sort_unstable();
-        let mut run = Run::write(0, hashes.into_iter().map(Ok))?;
+        let mut run = IdRun::write(0, hashes.into_iter().map(Ok))?;
         while self.runs.last().is_some_and(|last| last.level == run.level) {
             if let Some(last) = self.runs.pop() {
-                let merged = Merged {
+                let merged = MergedIdRuns {
                     one: last.hashes()?.peekable(),
                     two: run.hashes()?.peekable(),
                 };
-                run = Run::write(run.level + 1, merged)?;
+                run = IdRun::write(run.level + 1, merged)?;
             }
         }
         self.runs.push(run);
@@ -92,14 +92,14 @@ impl IdSet {
 }
 
 /// Sorted hashes in a file that vanishes with the program.
-struct Run {
+struct IdRun {
     level: u32,
     file: File,
     /// The first hash of each page.
     firsts: Vec<u128>,
 }
 
-impl Run {
+impl IdRun {
     fn write(level: u32, hashes: impl Iterator<Item = io::Result<u128>>) -> io::Result<Self> {
         let (mut out, mut firsts) = (
             BufWriter::with_capacity(1 << 16, tempfile::tempfile()?),
@@ -169,12 +169,12 @@ fn read_page(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
 }
 
 /// Two sorted runs as one.
-struct Merged<A: Iterator, B: Iterator> {
+struct MergedIdRuns<A: Iterator, B: Iterator> {
     one: Peekable<A>,
     two: Peekable<B>,
 }
 
-impl<A, B> Iterator for Merged<A, B>
+impl<A, B> Iterator for MergedIdRuns<A, B>
 where
     A: Iterator<Item = io::Result<u128>>,
     B: Iterator<Item = io::Result<u128>>,
@@ -192,9 +192,9 @@ where
 
 /// A hash is its own hash.
 #[derive(Default)]
-struct Taken(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for Taken {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Lines as they came, each with the id of its document: for what passes a corpus on.
+//! Unchanged input lines, each with the id of its document: for commands that copy a corpus.
 
 use super::{
     Options, Records,
@@ -56,7 +56,8 @@ impl LineReader {
         std::mem::take(&mut self.account)
     }
 
-    /// Visits every line of a chunk, and hands back its bytes. What is not lines is refused, and so is what cannot be read to its end.
+    /// Visits every line of a chunk, and returns its bytes. Refuses what is not lines, and what cannot be
+    /// read to its end.
     pub fn read(&mut self, chunk: Chunk, visit: &mut dyn FnMut(RawLine)) -> Result<Vec<u8>> {
         let (of, first_line, bytes) = match chunk {
             Chunk::Records {

@@ -1,7 +1,8 @@
-//! Where the documents of a corpus lie, so that their texts can be read one by one.
+//! Where the documents of a corpus are, so that their texts can be read one by one.
 //!
-//! One pass over the corpus remembers the place of each document that is wanted, not its text. In a file that is not packed that is where its line
-//! starts; lines of packed files and of pipes, and sequences of FASTA, are copied into a temporary file, and their place is there.
+//! One pass over the corpus records the location of each wanted document, not its text. In an unpacked
+//! file that is where its line starts. Lines of packed files and of pipes, and sequences of FASTA, are
+//! copied into a temporary file (the spool), and their location is there.
 
 use super::{
     Options, Records, Source,
@@ -29,24 +30,26 @@ use std::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
+/// The locations of the wanted documents of a corpus.
+///
 /// Memory: some forty bytes for each document that is wanted, and the names of the files.
 pub struct DocumentLocations {
-    of: HashMap<u64, At>,
-    files: Vec<Holder>,
+    of: HashMap<u64, DocumentLocation>,
+    files: Vec<LocatedFile>,
     spool: File,
     options: Options,
     problems: Vec<Problem>,
 }
 
 #[derive(Clone, Copy)]
-struct At {
-    holder: u32,
+struct DocumentLocation {
+    file: u32,
     length: u32,
     start: u64,
 }
 
 /// A file with documents.
-struct Holder {
+struct LocatedFile {
     path: PathBuf,
     /// None for a file that is one document.
     records: Option<Records>,
@@ -59,12 +62,12 @@ impl DocumentLocations {
         options: &Options,
         mut is_wanted: impl FnMut(&str) -> Result<bool>,
     ) -> Result<Self> {
-        let spool = tempfile::tempfile().map_err(waiting)?;
-        let mut finder = Finder {
+        let spool = tempfile::tempfile().map_err(spool_failed)?;
+        let mut finder = LocationFinder {
             places: Self {
                 of: HashMap::new(),
                 files: Vec::new(),
-                spool: spool.try_clone().map_err(waiting)?,
+                spool: spool.try_clone().map_err(spool_failed)?,
                 options: options.clone(),
                 problems: Vec::new(),
             },
@@ -77,7 +80,7 @@ impl DocumentLocations {
         for chunk in Source::new(options.clone(), 2)? {
             finder.take(chunk?.item, &mut is_wanted)?;
         }
-        finder.spool.flush().map_err(waiting)?;
+        finder.spool.flush().map_err(spool_failed)?;
         Ok(finder.places)
     }
 
@@ -88,19 +91,19 @@ impl DocumentLocations {
 
     /// The text of a document; none if the corpus does not have it.
     pub fn text(&self, id: &str) -> Result<Option<String>, Problem> {
-        let Some(&At {
-            holder,
+        let Some(&DocumentLocation {
+            file,
             length,
             start,
         }) = self.of.get(&xxh3_64(id.as_bytes()))
         else {
             return Ok(None);
         };
-        let Holder {
+        let LocatedFile {
             path,
             records,
             is_spooled,
-        } = &self.files[holder.to_usize()];
+        } = &self.files[file.to_usize()];
         let problem = |what: String| Problem::new(Place::path(path), what);
         let Some(records) = records else {
             let text =
@@ -137,7 +140,7 @@ impl DocumentLocations {
     }
 }
 
-struct Finder {
+struct LocationFinder {
     places: DocumentLocations,
     spool: BufWriter<File>,
     spooled: u64,
@@ -147,7 +150,7 @@ struct Finder {
     next: u64,
 }
 
-impl Finder {
+impl LocationFinder {
     fn take(
         &mut self,
         chunk: Chunk,
@@ -157,8 +160,8 @@ impl Finder {
             Chunk::Files(entries) => {
                 for entry in entries {
                     if is_wanted(&entry.id)? {
-                        let at = At {
-                            holder: self.places.files.len().to_u32(),
+                        let at = DocumentLocation {
+                            file: self.places.files.len().to_u32(),
                             start: 0,
                             length: 0,
                         };
@@ -166,7 +169,7 @@ impl Finder {
                             .of
                             .entry(xxh3_64(entry.id.as_bytes()))
                             .or_insert(at);
-                        self.places.files.push(Holder {
+                        self.places.files.push(LocatedFile {
                             path: entry.path,
                             records: None,
                             is_spooled: false,
@@ -271,15 +274,17 @@ impl Finder {
             .last()
             .is_none_or(|last| last.path != path || last.records != Some(Records::Lines))
         {
-            self.places.files.push(Holder {
+            self.places.files.push(LocatedFile {
                 path,
                 records: Some(Records::Lines),
                 is_spooled: true,
             });
         }
-        self.spool.write_all(text.as_bytes()).map_err(waiting)?;
-        let at = At {
-            holder: self.places.files.len().to_u32() - 1,
+        self.spool
+            .write_all(text.as_bytes())
+            .map_err(spool_failed)?;
+        let at = DocumentLocation {
+            file: self.places.files.len().to_u32() - 1,
             length: text.len().to_u32(),
             start: self.spooled,
         };
@@ -310,7 +315,7 @@ impl Finder {
         } else {
             0
         };
-        self.places.files.push(Holder {
+        self.places.files.push(LocatedFile {
             path,
             records: Some(of.records),
             is_spooled,
@@ -339,22 +344,22 @@ impl Finder {
             }
         })?;
         failed?;
-        let holder = self.places.files.len().to_u32() - 1;
-        let is_spooled = self.places.files[holder.to_usize()].is_spooled;
+        let file = self.places.files.len().to_u32() - 1;
+        let is_spooled = self.places.files[file.to_usize()].is_spooled;
         for (id, line) in wanted {
             if self.places.of.contains_key(&id) {
                 continue;
             }
             let (mut start, length) = (self.next + line.start.to_u64(), line.len().to_u32());
             if is_spooled {
-                self.spool.write_all(&bytes[line]).map_err(waiting)?;
+                self.spool.write_all(&bytes[line]).map_err(spool_failed)?;
                 start = self.spooled;
                 self.spooled += u64::from(length);
             }
             self.places.of.insert(
                 id,
-                At {
-                    holder,
+                DocumentLocation {
+                    file,
                     length,
                     start,
                 },
@@ -374,7 +379,7 @@ fn open_regular(path: &Path) -> std::io::Result<File> {
     }
 }
 
-fn waiting(error: std::io::Error) -> Error {
+fn spool_failed(error: std::io::Error) -> Error {
     Error::io("a temporary file for unpacked documents", error)
 }
 
@@ -388,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_a_document_may_lie() {
+    fn documents_are_found_in_every_kind_of_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         let many: String = (0..5000)

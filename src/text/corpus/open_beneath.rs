@@ -128,8 +128,9 @@ pub struct FileBeneath {
     pub file: File,
 }
 
-/// The file that an id names below the first of some directories that has it: the id is its path from there, or begins with the directory. If there is none, the path and
-/// why it is not opened; that it leads out of the directory counts more than that it is not there.
+/// Opens the file that an id names below the first directory that has it: the id is its path from there,
+/// or begins with the directory. The error has the path; one that leads out of a directory is reported
+/// rather than one that does not exist.
 pub fn find_beneath(roots: &[PathBuf], id: &str) -> Result<FileBeneath, (PathBuf, io::Error)> {
     let ways = |root: &PathBuf| {
         [Some(Path::new(id)), Path::new(id).strip_prefix(root).ok()]

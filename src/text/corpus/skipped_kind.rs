@@ -1,6 +1,6 @@
-//! What a file is, by its first bytes and then by its name, and what to do about one that cannot be read.
+//! Files that are recognised but not read, by their first bytes and then by their name, with advice.
 //!
-//! One row a kind in [`TABLE`]: to add one, add a variant and its row.
+//! To add a kind: a variant and a row of [`TABLE`].
 
 use super::{Records, unpack::Packing};
 use serde::{Deserialize, Serialize};
@@ -56,25 +56,25 @@ pub enum SkippedKind {
     Special,
 }
 
-/// What follows for the exit status.
+/// What skipping a file means for the exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Weight {
-    /// It may well be a document: the exit status is 2.
-    Lost,
-    /// Nobody expects a document there: it is only counted, unless it was named.
-    Passed,
+enum SkipSeverity {
+    /// Possibly a document: the exit status is 2.
+    Error,
+    /// Not expected to be a document: it is only counted, unless the user named it.
+    CountOnly,
 }
 
-use Weight::{Lost, Passed};
+use SkipSeverity::{CountOnly, Error};
 
-struct Row {
+struct SkippedKindRow {
     kind: SkippedKind,
     name: &'static str,
     /// Bytes at an offset; any of them tells the kind.
     signatures: &'static [(usize, &'static [u8])],
     /// What to do about it today; empty where there is nothing to say.
     remedy: &'static str,
-    weight: Weight,
+    severity: SkipSeverity,
 }
 
 const fn row(
@@ -82,14 +82,14 @@ const fn row(
     name: &'static str,
     signatures: &'static [(usize, &'static [u8])],
     remedy: &'static str,
-    weight: Weight,
-) -> Row {
-    Row {
+    severity: SkipSeverity,
+) -> SkippedKindRow {
+    SkippedKindRow {
         kind,
         name,
         signatures,
         remedy,
-        weight,
+        severity,
     }
 }
 
@@ -98,244 +98,250 @@ const UNPACK: &str = "unpack it first";
 const OCR: &str = "turn it into text, for example with tesseract";
 
 /// In the order of [`SkippedKind`]. Zip files and what is made of them are told apart by what is inside, see [`of_zip`].
-const TABLE: [Row; 44] = [
+const TABLE: [SkippedKindRow; 44] = [
     row(
         SkippedKind::Pdf,
         "pdf",
         &[(0, b"%PDF-")],
         "convert it with pdftotext",
-        Lost,
+        Error,
     ),
-    row(SkippedKind::Docx, "docx", &[], AS_TEXT, Lost),
-    row(SkippedKind::Odt, "odt", &[], AS_TEXT, Lost),
-    row(SkippedKind::Epub, "epub", &[], AS_TEXT, Lost),
-    row(SkippedKind::Pptx, "pptx", &[], "save it as text", Lost),
-    row(SkippedKind::Odp, "odp", &[], "save it as text", Lost),
+    row(SkippedKind::Docx, "docx", &[], AS_TEXT, Error),
+    row(SkippedKind::Odt, "odt", &[], AS_TEXT, Error),
+    row(SkippedKind::Epub, "epub", &[], AS_TEXT, Error),
+    row(SkippedKind::Pptx, "pptx", &[], "save it as text", Error),
+    row(SkippedKind::Odp, "odp", &[], "save it as text", Error),
     row(
         SkippedKind::Xlsx,
         "xlsx",
         &[],
         "export it as NDJSON or text",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Ods,
         "ods",
         &[],
         "export it as NDJSON or text",
-        Lost,
+        Error,
     ),
-    row(SkippedKind::Zip, "zip", &[], UNPACK, Lost),
+    row(SkippedKind::Zip, "zip", &[], UNPACK, Error),
     row(
         SkippedKind::Doc,
         "doc, xls or ppt",
         &[(0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")],
         "save it as text",
-        Lost,
+        Error,
     ),
-    row(SkippedKind::Rtf, "rtf", &[(0, b"{\\rtf")], AS_TEXT, Lost),
+    row(SkippedKind::Rtf, "rtf", &[(0, b"{\\rtf")], AS_TEXT, Error),
     row(
         SkippedKind::Ipynb,
         "ipynb",
         &[],
         "convert it with jupyter nbconvert, or read it as it is with --records text",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Csv,
         "csv",
         &[],
         "convert it to NDJSON, or choose --records lines or text",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Tsv,
         "tsv",
         &[],
         "convert it to NDJSON, or choose --records lines or text",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::JsonArray,
         "json array",
         &[],
         "convert it to NDJSON with jq -c '.[]', or choose --records text",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Parquet,
         "parquet",
         &[(0, b"PAR1")],
         "convert it to NDJSON",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Arrow,
         "arrow",
         &[(0, b"ARROW1\0")],
         "convert it to NDJSON",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Avro,
         "avro",
         &[(0, b"Obj\x01")],
         "convert it to NDJSON",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Sqlite,
         "sqlite",
         &[(0, b"SQLite format 3\0")],
         "export it as NDJSON",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Warc,
         "warc",
         &[(0, b"WARC/0."), (0, b"WARC/1.")],
         "convert it to NDJSON, a document a record",
-        Lost,
+        Error,
     ),
-    row(SkippedKind::Tar, "tar", &[(257, b"ustar")], UNPACK, Lost),
+    row(SkippedKind::Tar, "tar", &[(257, b"ustar")], UNPACK, Error),
     row(
         SkippedKind::Xz,
         "xz",
         &[(0, b"\xfd7zXZ\0")],
         "unpack it with xz -d",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Bzip2,
         "bzip2",
         &[],
         "unpack it with bzip2 -d",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Lz4,
         "lz4",
         &[(0, b"\x04\x22\x4d\x18")],
         "unpack it with lz4 -d",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Lzip,
         "lzip",
         &[(0, b"LZIP\x01")],
         "unpack it with lzip -d",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Compress,
         "compress",
         &[(0, b"\x1f\x9d")],
         "unpack it with uncompress",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::SevenZip,
         "7z",
         &[(0, b"7z\xbc\xaf\x27\x1c")],
         UNPACK,
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Rar,
         "rar",
         &[(0, b"Rar!\x1a\x07")],
         UNPACK,
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Png,
         "png",
         &[(0, b"\x89PNG\r\n\x1a\n")],
         OCR,
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Jpeg,
         "jpeg",
         &[(0, b"\xff\xd8\xff")],
         OCR,
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Gif,
         "gif",
         &[(0, b"GIF87a"), (0, b"GIF89a")],
         OCR,
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Tiff,
         "tiff",
         &[(0, b"II*\0"), (0, b"MM\0*")],
         OCR,
-        Lost,
+        Error,
     ),
-    row(SkippedKind::Webp, "webp", &[], OCR, Lost),
+    row(SkippedKind::Webp, "webp", &[], OCR, Error),
     row(
         SkippedKind::Djvu,
         "djvu",
         &[(0, b"AT&TFORM")],
         "convert it with djvutxt",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Utf16,
         "UTF-16",
         &[],
         "convert it with iconv -f UTF-16 -t UTF-8",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::Utf32,
         "UTF-32",
         &[(0, b"\xff\xfe\0\0"), (0, b"\0\0\xfe\xff")],
         "convert it with iconv -f UTF-32 -t UTF-8",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::NotUtf8,
         "not UTF-8",
         &[],
         "convert it with iconv, or read it as it is with --lossy",
-        Lost,
+        Error,
     ),
     row(
         SkippedKind::TooLarge,
         "too large",
         &[],
         "raise --max-document, or split it",
-        Lost,
+        Error,
     ),
-    row(SkippedKind::Unreadable, "unreadable", &[], "", Lost),
+    row(SkippedKind::Unreadable, "unreadable", &[], "", Error),
     row(
         SkippedKind::Executable,
         "executable",
         &[(0, b"\x7fELF")],
         "",
-        Passed,
+        CountOnly,
     ),
     row(
         SkippedKind::UnknownBinary,
         "unknown binary",
         &[],
         "",
-        Passed,
+        CountOnly,
     ),
-    row(SkippedKind::Hidden, "hidden", &[], "", Passed),
-    row(SkippedKind::Link, "symbolic link", &[], "", Passed),
-    row(SkippedKind::Special, "not a regular file", &[], "", Passed),
+    row(SkippedKind::Hidden, "hidden", &[], "", CountOnly),
+    row(SkippedKind::Link, "symbolic link", &[], "", CountOnly),
+    row(
+        SkippedKind::Special,
+        "not a regular file",
+        &[],
+        "",
+        CountOnly,
+    ),
 ];
 
 /// How much of a file is looked at to tell what it is.
 pub const HEAD_BYTES: usize = 8192;
 
 impl SkippedKind {
-    fn row(self) -> &'static Row {
+    fn row(self) -> &'static SkippedKindRow {
         &TABLE[self as usize]
     }
 
@@ -347,9 +353,9 @@ impl SkippedKind {
         self.row().remedy
     }
 
-    /// Whether it may be a document that somebody misses.
-    pub fn is_lost(self) -> bool {
-        self.row().weight == Lost
+    /// Whether it may be a document, so that skipping it is an error.
+    pub fn is_likely_document(self) -> bool {
+        self.row().severity == Error
     }
 
     /// The kind of a file that is not read, by its first bytes, unpacked, and its name, without `.gz` or `.zst`.
@@ -509,7 +515,7 @@ pub fn inner_name(path: &Path) -> &Path {
     }
 }
 
-/// Files found in a directory are left out when they hold no text: NUL bytes amid bytes that are not UTF-8, or more than one
+/// Files found in a directory are left out when they hold no text: NUL bytes among bytes that are not UTF-8, or more than one
 /// NUL in 32 bytes. A stray NUL in a text is no reason to lose it.
 pub fn is_binary(bytes: &[u8]) -> bool {
     let head = &bytes[..bytes.len().min(HEAD_BYTES)];

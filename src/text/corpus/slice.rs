@@ -29,7 +29,7 @@ use xxhash_rust::xxh3::xxh3_64;
 const VERSION: u32 = 1;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Head {
+struct SliceHeader {
     dedup: String,
     version: u32,
     scheme: String,
@@ -39,7 +39,7 @@ struct Head {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Line {
+enum SliceLine {
     File {
         path: String,
         /// Where it is not the path.
@@ -64,8 +64,8 @@ enum Line {
 /// A slice that was read. Memory: as much as it has files.
 #[derive(Debug)]
 pub struct CorpusSlice {
-    head: Head,
-    lines: Vec<Line>,
+    head: SliceHeader,
+    lines: Vec<SliceLine>,
     file: Arc<str>,
     checksum: String,
 }
@@ -83,7 +83,7 @@ impl CorpusSlice {
         let (files, bytes) = sizes.fold((0, 0), |(files, bytes), (file, more)| {
             (files + file, bytes + more)
         });
-        let head = Head {
+        let head = SliceHeader {
             dedup: "slice".to_owned(),
             version: VERSION,
             scheme: scheme.to_owned(),
@@ -104,7 +104,7 @@ impl CorpusSlice {
         let wrong =
             |line: usize, what: String| Error::damaged(Place::line(&file, line.to_u64() + 1), what);
         let mut lines = text.lines();
-        let head: Head =
+        let head: SliceHeader =
             serde_json::from_str(lines.next().unwrap_or_default()).map_err(|error| {
                 wrong(
                     0,
@@ -128,10 +128,10 @@ impl CorpusSlice {
             .enumerate()
             .map(|(number, line)| (number + 1, line))
             .map(parse)
-            .collect::<Result<Vec<Line>>>()?;
+            .collect::<Result<Vec<SliceLine>>>()?;
         let files = lines
             .iter()
-            .filter(|line| matches!(line, Line::File { .. }))
+            .filter(|line| matches!(line, SliceLine::File { .. }))
             .count()
             .to_u64();
         if files != head.files {
@@ -175,13 +175,13 @@ impl CorpusSlice {
             .into_iter()
             .enumerate()
             .map(move |(number, line)| match line {
-                Line::Problem { file, problem } => {
+                SliceLine::Problem { file, problem } => {
                     WalkItem::Problem(Problem::new(Place::file(file), problem))
                 }
-                Line::Skipped { file, left_out } => {
+                SliceLine::Skipped { file, left_out } => {
                     WalkItem::Skipped(SkippedFile::new(file, left_out, Packing::Plain, false))
                 }
-                Line::File {
+                SliceLine::File {
                     path,
                     id,
                     bytes,
@@ -197,7 +197,7 @@ impl CorpusSlice {
                     };
                     match entry {
                         Err(problem) => changed(problem.place, &problem.what),
-                        // The time of a copy says nothing: whoever made it looked at that of the file.
+                        // The time of a copy says nothing: the program that made it checked the time of the file.
                         Ok(entry)
                             if entry.bytes != bytes
                                 || copies.is_none() && entry.modified[0] != modified =>
@@ -216,7 +216,7 @@ impl CorpusSlice {
             .iter()
             .enumerate()
             .filter_map(|(number, line)| match line {
-                Line::File {
+                SliceLine::File {
                     path,
                     bytes,
                     modified,
@@ -227,7 +227,7 @@ impl CorpusSlice {
                     bytes: *bytes,
                     modified: *modified,
                 }),
-                Line::Problem { .. } | Line::Skipped { .. } => None,
+                SliceLine::Problem { .. } | SliceLine::Skipped { .. } => None,
             })
     }
 }
@@ -250,17 +250,17 @@ fn changed(place: Place, what: &str) -> WalkItem {
     ))
 }
 
-fn line_of(found: &WalkItem) -> Result<Line> {
+fn line_of(found: &WalkItem) -> Result<SliceLine> {
     match found {
         WalkItem::Failed(error) => Err(Error::Usage(error.to_string())),
-        WalkItem::Problem(problem) => Ok(Line::Problem {
+        WalkItem::Problem(problem) => Ok(SliceLine::Problem {
             file: problem.place.file.to_string(),
             problem: problem.what.clone(),
         }),
         WalkItem::Skipped(left) if left.kind == SkippedKind::Unreadable => {
             line_of(&WalkItem::Problem(left.problem.clone()))
         }
-        WalkItem::Skipped(left) => Ok(Line::Skipped {
+        WalkItem::Skipped(left) => Ok(SliceLine::Skipped {
             file: left.problem.place.file.to_string(),
             left_out: left.kind,
         }),
@@ -274,7 +274,7 @@ fn line_of(found: &WalkItem) -> Result<Line> {
                 Error::Usage(format!("{}: its path is not UTF-8", entry.path.display()))
             })?;
             let id = (*entry.id != *path).then(|| entry.id.to_string());
-            Ok(Line::File {
+            Ok(SliceLine::File {
                 path: path.to_owned(),
                 id,
                 bytes: entry.bytes,

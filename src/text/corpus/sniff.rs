@@ -94,7 +94,7 @@ impl Sniffed {
         Ok(Self::with(head, has_bom, is_whole, input))
     }
 
-    /// No byte is waited for that is not needed: a person who types a line, or writes one to a pipe, wants its answer.
+    /// Waits for no byte that is not needed: a person who types a line expects an answer to it.
     fn of_pipe(input: Input, most_bytes: u64) -> io::Result<Self> {
         let (mut head, mut input) = peek(input, is_undecided)?;
         let has_bom = head.starts_with(BOM);

@@ -45,9 +45,10 @@ const CHUNK_FILES: usize = 64;
 
 /// About what a message takes.
 const PROBLEM_BYTES: u64 = 256;
-/// How often a reader that waits for input looks whether it is still wanted.
+/// How often a reader that is blocked on input checks whether it should stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 
+/// All documents of a corpus as chunks, in order.
 pub struct Source {
     entries: Box<dyn Iterator<Item = WalkItem> + Send>,
     options: Options,
@@ -64,9 +65,9 @@ pub struct Source {
 enum Pending {
     Ready(Weighted<Chunk>),
     Failed(Error),
-    /// Not a regular file, and not opened yet.
+    /// A pipe or terminal that is not opened yet.
     Later(FileEntry),
-    Container(Option<(Header, Place)>, Feed),
+    Container(Option<(Header, Place)>, ContainerFeed),
 }
 
 impl Pending {
@@ -103,24 +104,24 @@ impl Pending {
     }
 }
 
-struct Feed {
+struct ContainerFeed {
     file: Arc<str>,
     is_live: bool,
-    chunks: Feeding,
+    chunks: ChunkFeed,
 }
 
 /// Chunks made on demand, or by a thread that runs ahead and sends a `None` at the end.
-enum Feeding {
+enum ChunkFeed {
     Here(Box<Chunks>),
-    Ahead(mpsc::Receiver<Option<Result<Weighted<Chunk>>>>, Room),
+    Ahead(mpsc::Receiver<Option<Result<Weighted<Chunk>>>>, BacklogRoom),
 }
 
-/// How many bytes wait for a worker, and whether anybody takes them.
+/// How many bytes wait for a worker, and whether the receiver is gone.
 #[derive(Default, Clone)]
-struct Room(Arc<(Mutex<(u64, bool)>, Condvar)>);
+struct BacklogRoom(Arc<(Mutex<(u64, bool)>, Condvar)>);
 
-impl Room {
-    /// Waits until there is room for so much, or nothing else waits; false if the receiver is gone.
+impl BacklogRoom {
+    /// Waits until there is room for these bytes, or nothing else waits; false if the receiver is gone.
     fn enter(&self, bytes: u64) -> bool {
         let (state, freed) = &*self.0;
         let state = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,7 +146,7 @@ impl Room {
     }
 }
 
-impl Drop for Feeding {
+impl Drop for ChunkFeed {
     fn drop(&mut self) {
         if let Self::Ahead(_, room) = self {
             room.close();
@@ -154,6 +155,7 @@ impl Drop for Feeding {
 }
 
 impl Source {
+    /// Reads what the options name.
     pub fn new(options: Options, threads: usize) -> Result<Self> {
         let entries = CorpusWalk::new(&options)?;
         Ok(Self::over(Box::new(entries), options, threads))
@@ -168,7 +170,7 @@ impl Source {
         )
     }
 
-    /// Reads what is found in this way.
+    /// Reads the files of an iterator.
     pub fn over(
         entries: Box<dyn Iterator<Item = WalkItem> + Send>,
         options: Options,
@@ -186,20 +188,20 @@ impl Source {
         }
     }
 
-    /// How the corpus opens, if it opens with a stream of ours. To be asked before anything is read.
+    /// The header of the first stream, if the corpus starts with one. Call it before reading chunks.
     pub fn first_header(&mut self) -> Option<&(Header, Place)> {
-        // What is left out is passed over, however much it is: so all but the last are left out.
+        // Skipped files do not count, however many there are: all pending ones but the last are such.
         while self.batch.is_empty() {
             match self.pending.pop_back() {
                 Some(Pending::Later(entry)) => self.pending.extend(self.open_now(&entry)),
                 Some(last) => {
                     let is_left_out = last.is_left_out();
                     self.pending.push_back(last);
-                    if !(is_left_out && self.see_next()) {
+                    if !(is_left_out && self.open_next()) {
                         break;
                     }
                 }
-                None if self.see_next() => {}
+                None if self.open_next() => {}
                 None => break,
             }
         }
@@ -209,7 +211,7 @@ impl Source {
         }
     }
 
-    /// Set it, and a reader that waits for input gives up: nobody wants what may still come.
+    /// A flag that makes a reader blocked on input stop: its result is no longer wanted.
     pub fn stop(&self) -> Arc<AtomicBool> {
         self.stop.clone()
     }
@@ -248,18 +250,18 @@ impl Source {
         }
     }
 
-    /// Looks ahead as far as there are threads to use it.
+    /// Opens files ahead, as far as there are threads to use them.
     fn fill(&mut self) {
         while self.pending.len() < self.ahead && !self.pending.back().is_some_and(Pending::is_live)
         {
-            if !self.see_next() {
+            if !self.open_next() {
                 return self.flush_batch();
             }
         }
     }
 
     /// False if there is nothing left.
-    fn see_next(&mut self) -> bool {
+    fn open_next(&mut self) -> bool {
         match self.entries.next() {
             None => return false,
             Some(WalkItem::Problem(problem)) => {
@@ -267,13 +269,13 @@ impl Source {
             }
             Some(WalkItem::Skipped(left)) => self.push(Pending::left_out(left)),
             Some(WalkItem::Failed(error)) => self.push(Pending::Failed(error)),
-            Some(WalkItem::File(entry)) if entry.is_regular => self.see(entry),
+            Some(WalkItem::File(entry)) if entry.is_regular => self.add_file(entry),
             Some(WalkItem::File(entry)) => self.push(Pending::Later(entry)),
         }
         true
     }
 
-    fn see(&mut self, entry: FileEntry) {
+    fn add_file(&mut self, entry: FileEntry) {
         match self.open(&entry) {
             Ok(None) => {
                 let weight = self.weight(&entry);
@@ -292,7 +294,7 @@ impl Source {
         }
     }
 
-    /// Bytes of a document, about: those that are large hold up others while they are under way.
+    /// About the bytes of a document. Large ones delay others while they are in flight.
     fn weight(&self, entry: &FileEntry) -> u64 {
         if Packing::of_name(&entry.path) == Packing::Plain {
             return entry.bytes;
@@ -328,7 +330,7 @@ impl Source {
     /// without a byte: that is no document but a program before us that had none.
     fn open(&self, entry: &FileEntry) -> io::Result<Option<Pending>> {
         let named = Records::of_name(&entry.path);
-        if entry.is_regular && !self.must_look(entry, named) {
+        if entry.is_regular && !self.must_sniff(entry, named) {
             return Ok(None);
         }
         let sniffed = Sniffed::open(entry, self.options.max_document)?;
@@ -367,7 +369,7 @@ impl Source {
     }
 
     /// Whether a file may be more than one document.
-    fn must_look(&self, entry: &FileEntry, named: Option<Records>) -> bool {
+    fn must_sniff(&self, entry: &FileEntry, named: Option<Records>) -> bool {
         let may_hold_records = || match (self.options.records, named) {
             (Some(Records::Text), _) => false,
             (None, Some(Records::Text)) => {
@@ -451,13 +453,13 @@ impl Source {
             .map(|header| (header, Place::file(of.file.clone())));
         let (file, is_live) = (of.file.clone(), of.is_live);
         let chunks = if self.ahead <= 1 {
-            Feeding::Here(Box::new(chunks))
+            ChunkFeed::Here(Box::new(chunks))
         } else {
             run_ahead(chunks)
         };
         Pending::Container(
             header,
-            Feed {
+            ContainerFeed {
                 file,
                 is_live,
                 chunks,
@@ -493,10 +495,10 @@ impl Iterator for Source {
     }
 }
 
-/// The thread ends with the file, or when nobody receives any more.
-fn run_ahead(chunks: Chunks) -> Feeding {
+/// The thread ends with the file, or when the receiver is gone.
+fn run_ahead(chunks: Chunks) -> ChunkFeed {
     let (send, receive) = mpsc::sync_channel(AHEAD_CHUNKS);
-    let room = Room::default();
+    let room = BacklogRoom::default();
     let entered = room.clone();
     let send_all = move || {
         chunks.map(Some).chain([None]).try_for_each(|chunk| {
@@ -506,9 +508,9 @@ fn run_ahead(chunks: Chunks) -> Feeding {
                 .and_then(|chunk| send.send(chunk).ok())
         })
     };
-    // If there is no thread to be had, nobody sends, and the reader says so.
+    // If the system refuses a thread, the sender is dropped, and the receiver reports it.
     let _ = thread::Builder::new().spawn(send_all);
-    Feeding::Ahead(receive, room)
+    ChunkFeed::Ahead(receive, room)
 }
 
 fn weight_of(chunk: Option<&Result<Weighted<Chunk>>>) -> u64 {
@@ -517,11 +519,11 @@ fn weight_of(chunk: Option<&Result<Weighted<Chunk>>>) -> u64 {
         .map_or(0, |chunk| chunk.bytes)
 }
 
-impl Feed {
+impl ContainerFeed {
     fn next(&mut self, stop: &AtomicBool) -> Option<Result<Weighted<Chunk>>> {
         let (receive, room) = match &mut self.chunks {
-            Feeding::Here(chunks) => return chunks.next(),
-            Feeding::Ahead(receive, room) => (receive, room),
+            ChunkFeed::Here(chunks) => return chunks.next(),
+            ChunkFeed::Ahead(receive, room) => (receive, room),
         };
         while !stop.load(Ordering::Relaxed) {
             match receive.recv_timeout(PATIENCE) {
@@ -561,10 +563,10 @@ mod tests {
     #[test]
     fn a_thread_that_dies_is_not_the_end_of_a_file() {
         let (send, receive) = mpsc::sync_channel(1);
-        let mut feed = Feed {
+        let mut feed = ContainerFeed {
             file: "a".into(),
             is_live: false,
-            chunks: Feeding::Ahead(receive, Room::default()),
+            chunks: ChunkFeed::Ahead(receive, BacklogRoom::default()),
         };
         send.send(None).unwrap();
         assert!(feed.next(&AtomicBool::new(false)).is_none());

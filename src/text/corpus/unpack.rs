@@ -92,8 +92,8 @@ pub fn unpack(input: impl BufRead + Send + 'static) -> io::Result<(Packing, Inpu
 /// An input of which the beginning was read, and put back.
 pub type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
 
-/// The first bytes, and the input as if they had not been read. No byte is waited for that is not needed: whoever types
-/// a line, or writes one to a pipe, wants its answer.
+/// The first bytes, and the input as if they had not been read. Waits for no byte that is not needed:
+/// a person who types a line expects an answer to it.
 pub fn peek<R: BufRead>(
     mut input: R,
     needs_more: impl Fn(&[u8]) -> bool,

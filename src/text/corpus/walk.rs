@@ -112,15 +112,16 @@ impl FileEntry {
 
 type Roots = Box<dyn Iterator<Item = Result<PathBuf>> + Send>;
 
-/// What comes next in the order of the corpus.
+/// The next path of a corpus, in order.
 #[derive(Debug)]
 pub enum WalkItem {
+    /// A file to read.
     File(FileEntry),
-    /// A path that cannot be read; the others can.
+    /// A path that cannot be read; the others can be.
     Problem(Problem),
-    /// It is there, and is not read.
+    /// A file that is not read.
     Skipped(SkippedFile),
-    /// The list of paths cannot be read on: nobody knows what is missing.
+    /// The rest of the list of paths cannot be read, so that files are missing.
     Failed(Error),
 }
 
@@ -132,7 +133,7 @@ impl From<Result<FileEntry, Problem>> for WalkItem {
 
 /// Every file that the options name, in order.
 pub struct CorpusWalk {
-    /// Those that were found before.
+    /// Files that an earlier walk found.
     listed: Box<dyn Iterator<Item = WalkItem> + Send>,
     roots: Roots,
     walk: Option<(PathBuf, IntoIter)>,
@@ -198,7 +199,7 @@ impl CorpusWalk {
         }
     }
 
-    fn walk_on(&mut self) -> Option<WalkItem> {
+    fn next_in_walk(&mut self) -> Option<WalkItem> {
         let (root, walk) = self.walk.as_mut()?;
         loop {
             let found = match walk.next() {
@@ -209,7 +210,7 @@ impl CorpusWalk {
                 Some(Err(error)) => return Some(WalkItem::Problem(walk_problem(&error, root))),
                 Some(Ok(found)) => found,
             };
-            if let Some(kind) = passed_over(&found) {
+            if let Some(kind) = skip_kind(&found) {
                 if found.file_type().is_dir() {
                     walk.skip_current_dir();
                 }
@@ -240,7 +241,7 @@ impl CorpusWalk {
 }
 
 /// Why something in a directory is not looked at.
-fn passed_over(found: &DirEntry) -> Option<SkippedKind> {
+fn skip_kind(found: &DirEntry) -> Option<SkippedKind> {
     let kind = found.file_type();
     if found.depth() > 0 && found.file_name().as_encoded_bytes().starts_with(b".") {
         Some(SkippedKind::Hidden)
@@ -259,7 +260,7 @@ impl Iterator for CorpusWalk {
             return Some(found);
         }
         loop {
-            if let Some(found) = self.walk_on() {
+            if let Some(found) = self.next_in_walk() {
                 return Some(found);
             }
             match self.roots.next()? {

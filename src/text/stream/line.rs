@@ -76,7 +76,7 @@ impl LineParser {
         }
     }
 
-    /// What is said of a line that is no document for want of a text.
+    /// The message about a line that has no text.
     pub fn no_text(&self) -> String {
         format!("no field '{}' with a text", self.text_field)
     }
@@ -86,7 +86,7 @@ impl LineParser {
         read_json(line, IdSeed(self)).is_ok_and(|(_, has_text)| has_text)
     }
 
-    /// The id of the document in a line, if it has one. The text is passed over, not decoded.
+    /// The id of the document in a line, if it has one. The text is skipped, not decoded.
     pub fn parse_id<'a>(
         &self,
         line: &'a [u8],
@@ -101,7 +101,7 @@ impl LineParser {
             Line::Tokens(found) | Line::Blots(found) | Line::Print(found, _) => Ok(Some(found.doc)),
             Line::Document { id, .. } => Ok(id),
             Line::Header(_) | Line::End { .. } => {
-                Err("part of a stream of records amid documents".to_owned())
+                Err("part of a stream of records among documents".to_owned())
             }
         }
     }

@@ -1,23 +1,23 @@
-//! Where records are written to: into memory, or piece by piece to where they go.
+//! Where records are encoded to: into memory, or piece by piece to the output.
 
 use std::io;
 
-/// Takes the bytes of a record.
+/// Receives the bytes of a record.
 pub trait RecordOutput {
     /// Where to append.
     fn buffer(&mut self) -> &mut Vec<u8>;
 
-    /// So many bytes will follow, about.
+    /// About this many bytes will follow.
     fn expect(&mut self, bytes: usize);
 
-    /// What was appended may go on its way.
-    fn pass(&mut self);
+    /// Marks a point where appended bytes may be passed on.
+    fn may_flush(&mut self);
 
     /// Appends bytes that may be many.
     fn put_all(&mut self, bytes: &[u8]) {
         for piece in bytes.chunks(PIECE_BYTES) {
             self.buffer().extend_from_slice(piece);
-            self.pass();
+            self.may_flush();
         }
     }
 }
@@ -31,17 +31,17 @@ impl RecordOutput for Vec<u8> {
         self.reserve(bytes);
     }
 
-    fn pass(&mut self) {}
+    fn may_flush(&mut self) {}
 
     fn put_all(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
     }
 }
 
-/// About so much is in memory at a time.
+/// About the bytes in memory at a time.
 const PIECE_BYTES: usize = 1 << 16;
 
-/// Hands on what is written, piece by piece; after an error nothing more.
+/// Passes on what is written, piece by piece; after an error nothing more.
 pub(super) struct Pieces<F> {
     buffer: Vec<u8>,
     to: F,
@@ -57,7 +57,7 @@ impl<F: FnMut(&[u8]) -> io::Result<()>> Pieces<F> {
         }
     }
 
-    /// Hands on the last piece, and gives the first error.
+    /// Passes on the last piece, and returns the first error.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush();
         self.result
@@ -78,7 +78,7 @@ impl<F: FnMut(&[u8]) -> io::Result<()>> RecordOutput for Pieces<F> {
 
     fn expect(&mut self, _: usize) {}
 
-    fn pass(&mut self) {
+    fn may_flush(&mut self) {
         if self.buffer.len() >= PIECE_BYTES {
             self.flush();
         }

@@ -1,7 +1,7 @@
 //! The frame of a binary stream: header, blocks, end.
 //!
-//! Reading a block is cheap and serial: its head is checked here, its payload's checksum by whoever
-//! decodes it, on any thread ([`StreamBlock::open`]).
+//! Reading a block is cheap and serial: its head is checked here, its payload's checksum by the thread
+//! that decodes it ([`StreamBlock::open`]).
 
 use super::header::{Header, MAGIC, MAX_HEADER_BYTES, VERSION};
 use crate::base::num::{ToU64, ToUsize};

@@ -61,7 +61,7 @@ impl TokenCodec {
             put_signed_varint(out.buffer(), i64::from(span.start) - last);
             put_varint(out.buffer(), u64::from(span.end.saturating_sub(span.start)));
             last = i64::from(span.start);
-            out.pass();
+            out.may_flush();
         }
     }
 
@@ -167,14 +167,14 @@ impl BlotCodec {
         for value in &blots.values {
             out.buffer()
                 .extend_from_slice(&value.to_le_bytes()[..value_bytes]);
-            out.pass();
+            out.may_flush();
         }
         if self.has_positions(blots) {
             let mut last = 0;
             for position in blots.positions() {
                 put_signed_varint(out.buffer(), i64::from(position) - last);
                 last = i64::from(position);
-                out.pass();
+                out.may_flush();
             }
         }
     }
@@ -343,7 +343,7 @@ fn comma_separated<T>(
             buffer.push(b',');
         }
         write(buffer, item);
-        out.pass();
+        out.may_flush();
     }
 }
 

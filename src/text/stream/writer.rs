@@ -72,7 +72,7 @@ impl LargeRecord {
         pieces.finish()
     }
 
-    /// Bytes of memory, about.
+    /// About the bytes of memory it takes.
     fn weight(&self) -> usize {
         match &self.content {
             LargeContent::Tokens(_, tokens) => tokens.weight(),
@@ -119,7 +119,7 @@ impl Batch {
         self.finish_record();
     }
 
-    /// Bytes of memory, about.
+    /// About the bytes of memory it takes.
     pub fn weight(&self) -> usize {
         let large: usize = self.large.iter().map(|(_, record)| record.weight()).sum();
         self.bytes.capacity() + size_of_val(&self.ends[..]) + large
@@ -196,7 +196,7 @@ impl<W: Write> StreamWriter<W> {
         Ok(())
     }
 
-    /// Writes the end record and gives back the output.
+    /// Writes the end record and returns the output.
     pub fn finish(mut self) -> io::Result<W> {
         match self.form {
             Form::Ndjson => writeln!(self.out, "{{\"end\":{{\"records\":{}}}}}", self.records)?,
@@ -239,7 +239,7 @@ impl<W: Write> StreamWriter<W> {
         Ok(())
     }
 
-    /// What comes before a block of so many bytes with this checksum.
+    /// Writes the head of a block of this length and checksum.
     fn write_head(&mut self, block_bytes: usize, block_checksum: u64) -> io::Result<()> {
         let mut head = Vec::with_capacity(super::reader::HEAD_BYTES);
         for word in [

@@ -54,10 +54,10 @@ pub fn read_chars(
     while let Some(first) = chars.next() {
         let (start, entry) = (at, lookup(first));
         at += first.len_utf8();
-        // What follows an ASCII separator does not change it, so it need not be looked at: the fast road does not, either.
+        // What follows an ASCII separator does not change it, so it need not be looked at: the fast path does not, either.
         let is_alone =
             is_ascii_separator(first) || chars.peek().is_none_or(|&next| !lookup(next).joins);
-        let goes_on = match entry.single {
+        let continues = match entry.single {
             Some(single) if is_alone => each(single, entry.class, start, at),
             _ => {
                 while let Some(next) = chars.next_if(|&next| lookup(next).joins) {
@@ -66,7 +66,7 @@ pub fn read_chars(
                 read_cluster(&text[start..at], |c| each(c, classify(c), start, at))
             }
         };
-        if !goes_on {
+        if !continues {
             break;
         }
     }
@@ -77,7 +77,7 @@ fn is_ascii_separator(c: char) -> bool {
     c.is_ascii() && !c.is_ascii_alphanumeric()
 }
 
-/// All characters of a cluster are handed out, even if the caller has seen enough: it goes on after the cluster.
+/// All characters of a cluster are visited, even if the caller stops: reading resumes after the cluster.
 fn read_cluster(cluster: &str, mut each: impl FnMut(char) -> bool) -> bool {
     normalise(cluster).chars().fold(true, |_, c| each(c))
 }

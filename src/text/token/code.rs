@@ -39,7 +39,7 @@ pub fn tokenize(text: &str, normalise: bool, out: &mut Tokens) {
 
 /// What a byte begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum ByteClass {
     Space,
     Name,
     Digit,
@@ -50,19 +50,19 @@ enum Class {
     Wide,
 }
 
-const fn class(byte: u8) -> Class {
+const fn class(byte: u8) -> ByteClass {
     match byte {
-        b'\t'..=b'\r' | b' ' => Class::Space,
-        b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'$' => Class::Name,
-        b'0'..=b'9' => Class::Digit,
-        b'"' | b'\'' | b'`' => Class::Quote,
-        128.. => Class::Wide,
-        _ => Class::Mark,
+        b'\t'..=b'\r' | b' ' => ByteClass::Space,
+        b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'$' => ByteClass::Name,
+        b'0'..=b'9' => ByteClass::Digit,
+        b'"' | b'\'' | b'`' => ByteClass::Quote,
+        128.. => ByteClass::Wide,
+        _ => ByteClass::Mark,
     }
 }
 
-static CLASSES: [Class; 256] = {
-    let mut classes = [Class::Wide; 256];
+static CLASSES: [ByteClass; 256] = {
+    let mut classes = [ByteClass::Wide; 256];
     let mut byte = 0;
     while byte < 128 {
         classes[byte] = class(byte as u8);
@@ -95,7 +95,7 @@ struct Lexer<'a> {
     /// For each kind of string the offset up to which no quote of that kind is closed.
     ///
     /// Without it the line `"\"\"\"…` costs the square of its length: the first quote is not closed, so the next one
-    /// is tried, and so on. One search that failed answers for all quotes in the stretch it went through: it took each
+    /// is tried, and so on. One search that failed answers for all quotes in the part it went through: it took each
     /// of them for an escaped one (any other would have closed it), so behind each of them it went on as a search
     /// that begins there does.
     unclosed: [usize; 5],
@@ -108,12 +108,12 @@ impl<'a> Lexer<'a> {
     fn run(&mut self) {
         while let Some(&byte) = self.bytes.get(self.at) {
             match CLASSES[usize::from(byte)] {
-                Class::Space => self.skip_space(),
-                Class::Name => self.name(),
-                Class::Digit => self.number(),
-                Class::Quote => self.quote(byte),
-                Class::Mark => self.mark(byte),
-                Class::Wide => self.wide(),
+                ByteClass::Space => self.skip_space(),
+                ByteClass::Name => self.name(),
+                ByteClass::Digit => self.number(),
+                ByteClass::Quote => self.quote(byte),
+                ByteClass::Mark => self.mark(byte),
+                ByteClass::Wide => self.wide(),
             }
         }
     }
@@ -123,7 +123,7 @@ impl<'a> Lexer<'a> {
         while let Some(&byte) = self
             .bytes
             .get(self.at)
-            .filter(|&&byte| CLASSES[usize::from(byte)] == Class::Space)
+            .filter(|&&byte| CLASSES[usize::from(byte)] == ByteClass::Space)
         {
             if byte == b'\n' || byte == b'\r' {
                 self.line_is_blank = true;
@@ -144,7 +144,10 @@ impl<'a> Lexer<'a> {
     fn name_end(&self, mut at: usize) -> usize {
         loop {
             while self.bytes.get(at).is_some_and(|&byte| {
-                matches!(CLASSES[usize::from(byte)], Class::Name | Class::Digit)
+                matches!(
+                    CLASSES[usize::from(byte)],
+                    ByteClass::Name | ByteClass::Digit
+                )
             }) {
                 at += 1;
             }
@@ -338,7 +341,7 @@ impl<'a> Lexer<'a> {
             .map_or(b' ', |before| self.bytes[before]);
         let after_operand = matches!(
             CLASSES[usize::from(before)],
-            Class::Name | Class::Digit | Class::Wide | Class::Quote
+            ByteClass::Name | ByteClass::Digit | ByteClass::Wide | ByteClass::Quote
         );
         self.bytes.get(self.at + 1).is_some_and(u8::is_ascii_digit)
             && !after_operand
@@ -361,7 +364,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Hands on `token` for the bytes from here to `end`, which lies behind `at`: this is what makes the lexer end.
+    /// Emits `token` for the bytes from here to `end`, which is past `at`: so the lexer always advances.
     fn emit(&mut self, token: &str, end: usize) {
         self.out.push(
             token,

@@ -29,20 +29,20 @@ pub fn tokenize(text: &str, length: usize, out: &mut Tokens) {
 }
 
 /// A letter with its marks: where it stands among the letters, and where it came from.
-struct Place {
+struct LetterPlace {
     at: usize,
     end: usize,
     span: Span,
 }
 
-fn letters(text: &str) -> (String, Vec<Place>) {
-    let (mut letters, mut places) = (String::with_capacity(text.len()), Vec::<Place>::new());
+fn letters(text: &str) -> (String, Vec<LetterPlace>) {
+    let (mut letters, mut places) = (String::with_capacity(text.len()), Vec::<LetterPlace>::new());
     read_chars(text, 0, |c, class, start, end| {
         let at = letters.len();
         match (class, places.last_mut()) {
             (CharClass::Letter | CharClass::Solo, _) => {
                 letters.push(c);
-                places.push(Place {
+                places.push(LetterPlace {
                     at,
                     end: letters.len(),
                     span: Span {

@@ -8,7 +8,7 @@
 //! is two. This is a scanner, not a parser: it knows where tags, comments and entities begin and end, and nothing of
 //! which element may stand in which. Whatever it does not know is text.
 //!
-//! Linear in time: a search that finds nothing is not made again, see `Scanner`.
+//! Linear in time: a search that finds nothing is not made again, see `MarkupScanner`.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -22,12 +22,12 @@ use crate::{base::codec::clear_buffer, text::stream::Span};
 pub struct Stripped {
     pub text: String,
     /// What `text` is made of, in order and without gaps.
-    pieces: Vec<Piece>,
+    pieces: Vec<StrippedPart>,
 }
 
-/// A stretch of the stripped text, and the bytes `start..end` of the original it stands for.
+/// A part of the stripped text, and the bytes `start..end` of the original that it came from.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct StrippedPart {
     /// Where it begins in the stripped text.
     at: u32,
     start: u32,
@@ -44,10 +44,10 @@ impl Stripped {
         self.text = String::from_utf8(text).unwrap_or_default();
         clear_buffer(&mut self.pieces);
         let mut done = 0;
-        for (markup, range) in (Scanner {
+        for (markup, range) in (MarkupScanner {
             html,
             bytes: html.as_bytes(),
-            ..Scanner::default()
+            ..MarkupScanner::default()
         }) {
             self.copy(html, done..range.start);
             done = range.end;
@@ -91,18 +91,20 @@ impl Stripped {
 
     fn copy(&mut self, html: &str, range: Range<usize>) {
         if !range.is_empty() {
-            self.pieces.push(Piece::new(self.text.len(), &range, true));
+            self.pieces
+                .push(StrippedPart::new(self.text.len(), &range, true));
             self.text.push_str(&html[range]);
         }
     }
 
     fn put(&mut self, text: &str, range: Range<usize>) {
-        self.pieces.push(Piece::new(self.text.len(), &range, false));
+        self.pieces
+            .push(StrippedPart::new(self.text.len(), &range, false));
         self.text.push_str(text);
     }
 }
 
-impl Piece {
+impl StrippedPart {
     /// Offsets end at 4 GiB, and so do spans.
     fn new(at: usize, range: &Range<usize>, verbatim: bool) -> Self {
         let offset = |at| u32::try_from(at).unwrap_or(u32::MAX);
@@ -140,7 +142,7 @@ enum Markup<'a> {
 /// square of its length. So either all up to the end is markup then, or the search is given up for good: that is what
 /// the flags are for.
 #[derive(Default)]
-struct Scanner<'a> {
+struct MarkupScanner<'a> {
     html: &'a str,
     bytes: &'a [u8],
     at: usize,
@@ -153,7 +155,7 @@ struct Scanner<'a> {
 }
 
 /// Yields what each piece of markup becomes, and where it stands.
-impl<'a> Iterator for Scanner<'a> {
+impl<'a> Iterator for MarkupScanner<'a> {
     type Item = (Markup<'a>, Range<usize>);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -173,7 +175,7 @@ impl<'a> Iterator for Scanner<'a> {
     }
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> MarkupScanner<'a> {
     /// What `<` begins, and where that ends.
     fn angle(&mut self, start: usize) -> Option<(Markup<'a>, usize)> {
         match &self.bytes[start + 1..] {

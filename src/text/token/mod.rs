@@ -33,9 +33,9 @@ pub enum Rule {
 }
 
 /// Name, what it does, and how its argument is read.
-type Row = (&'static str, &'static str, fn(Option<&str>) -> Option<Rule>);
+type TokenizerRow = (&'static str, &'static str, fn(Option<&str>) -> Option<Rule>);
 
-pub const TABLE: [Row; 6] = [
+pub const TABLE: [TokenizerRow; 6] = [
     (
         "word",
         "words of any script, case folded, apostrophes inside dropped; single characters where a script has no spaces",
@@ -70,7 +70,7 @@ pub const TABLE: [Row; 6] = [
     ),
 ];
 
-/// What there is, for a help text.
+/// All tokenizers, for a help text.
 pub fn help() -> String {
     TABLE
         .map(|(name, what, _)| format!("{name}: {what}"))
@@ -111,7 +111,7 @@ impl Rule {
     }
 }
 
-/// Turns texts into tokens; owns the buffers that are used again and again.
+/// Turns texts into tokens; owns buffers that are reused.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 #[serde(from = "Tokenization", into = "Tokenization")]
 pub struct Tokenizer {
@@ -144,7 +144,7 @@ impl Tokenizer {
         }
     }
 
-    /// Gives back large buffers.
+    /// Frees large buffers.
     pub fn release_buffers(&mut self) {
         self.stripped.strip("");
     }

@@ -4,8 +4,8 @@
 //! `doesn’t` and `doesnt` agree). A Han or kana character, or a Thai, Lao, Khmer or Myanmar cluster, is a
 //! token of its own.
 //!
-//! Most text is ASCII, and for that there is a fast road; it gives the tokens that the general one would
-//! (a property test says so). A word that touches anything else is taken by the general road, from its start.
+//! Most text is ASCII, for which there is a fast path. It gives the same tokens as the general path (a
+//! property test checks that), which takes every word that touches another character, from its start.
 
 use super::chars::{CharClass, is_stacker, read_chars};
 use crate::base::num::ToU32;
@@ -15,9 +15,9 @@ use crate::text::stream::{Span, Tokens};
 pub fn tokenize(text: &str, out: &mut Tokens) {
     let mut at = 0;
     while at < text.len() {
-        at = ascii_road(text.as_bytes(), at, out);
+        at = tokenize_ascii(text.as_bytes(), at, out);
         if at < text.len() {
-            at = unicode_road(text, at, out);
+            at = tokenize_unicode_word(text, at, out);
         }
     }
 }
@@ -35,34 +35,34 @@ const FOLD: [u8; 256] = {
     fold
 };
 
-/// Takes words as long as all is ASCII. Returns the start of the first word, or separator, that is not.
-fn ascii_road(bytes: &[u8], at: usize, out: &mut Tokens) -> usize {
-    let stretch = &bytes[at..];
-    let stretch = &stretch[..stretch
+/// Appends words as long as the text is ASCII. Returns the start of the first word or separator that is not.
+fn tokenize_ascii(bytes: &[u8], at: usize, out: &mut Tokens) -> usize {
+    let ascii = &bytes[at..];
+    let ascii = &ascii[..ascii
         .iter()
         .position(|byte| !byte.is_ascii())
-        .unwrap_or(stretch.len())];
-    let is_last = at + stretch.len() == bytes.len();
+        .unwrap_or(ascii.len())];
+    let is_last = at + ascii.len() == bytes.len();
     let base = out.text.len();
-    if base + stretch.len() >= u32::MAX as usize {
+    if base + ascii.len() >= u32::MAX as usize {
         return at;
     }
     // A word is followed by at least one separator, whose place its line feed takes; the last one may not be.
-    out.text.resize(base + stretch.len() + 1, 0);
+    out.text.resize(base + ascii.len() + 1, 0);
     let words = &mut out.text[base..];
     let (mut read, mut written) = (0, 0);
     let next = loop {
-        while read < stretch.len() && FOLD[usize::from(stretch[read])] == 0 {
+        while read < ascii.len() && FOLD[usize::from(ascii[read])] == 0 {
             read += 1;
         }
         let (start, word) = (read, written);
-        while read < stretch.len() {
-            let folded = FOLD[usize::from(stretch[read])];
+        while read < ascii.len() {
+            let folded = FOLD[usize::from(ascii[read])];
             if folded != 0 {
                 words[written] = folded;
                 written += 1;
-            } else if stretch[read] != b'\''
-                || stretch
+            } else if ascii[read] != b'\''
+                || ascii
                     .get(read + 1)
                     .is_none_or(|&next| FOLD[usize::from(next)] == 0)
             {
@@ -70,9 +70,8 @@ fn ascii_road(bytes: &[u8], at: usize, out: &mut Tokens) -> usize {
             }
             read += 1;
         }
-        let touches_end =
-            read == stretch.len() || (read + 1 == stretch.len() && stretch[read] == b'\'');
-        if start == stretch.len() || (touches_end && !is_last) {
+        let touches_end = read == ascii.len() || (read + 1 == ascii.len() && ascii[read] == b'\'');
+        if start == ascii.len() || (touches_end && !is_last) {
             written = word;
             break if is_last { bytes.len() } else { at + start };
         }
@@ -90,25 +89,25 @@ fn ascii_road(bytes: &[u8], at: usize, out: &mut Tokens) -> usize {
     next
 }
 
-/// Takes words of any script, up to the first ASCII separator after some. Returns where that stands.
-fn unicode_road(text: &str, at: usize, out: &mut Tokens) -> usize {
-    let mut run = Run { out, open: None };
+/// Appends words of any script up to the first ASCII separator. Returns where that is.
+fn tokenize_unicode_word(text: &str, at: usize, out: &mut Tokens) -> usize {
+    let mut builder = WordBuilder { out, open: None };
     let next = read_chars(text, at, |c, class, start, end| {
-        run.see(c, class, start, end);
+        builder.push_char(c, class, start, end);
         class != CharClass::Separator || !c.is_ascii()
     });
-    run.close();
+    builder.close();
     next
 }
 
 /// Builds tokens from characters.
-struct Run<'t> {
+struct WordBuilder<'t> {
     out: &'t mut Tokens,
-    open: Option<Open>,
+    open: Option<OpenWord>,
 }
 
 /// The token under construction.
-struct Open {
+struct OpenWord {
     span: Span,
     /// A token of its own: only marks may follow.
     is_solo: bool,
@@ -118,8 +117,8 @@ struct Open {
     has_apostrophe: bool,
 }
 
-impl Run<'_> {
-    fn see(&mut self, c: char, class: CharClass, start: usize, end: usize) {
+impl WordBuilder<'_> {
+    fn push_char(&mut self, c: char, class: CharClass, start: usize, end: usize) {
         match (class, &mut self.open) {
             (CharClass::Ignorable, _) => {}
             (CharClass::Letter | CharClass::Digit, Some(open)) if !open.is_solo => {
@@ -136,7 +135,7 @@ impl Run<'_> {
                     start: start.to_u32(),
                     end: end.to_u32(),
                 };
-                self.open = Some(Open {
+                self.open = Some(OpenWord {
                     span,
                     is_solo: class == CharClass::Solo,
                     is_stacked: false,
@@ -287,11 +286,11 @@ mod tests {
         );
     }
 
-    /// Every word by the general road.
+    /// Tokenizes by the general path only.
     fn tokenize_unicode(text: &str, out: &mut Tokens) {
         let mut at = 0;
         while at < text.len() {
-            at = unicode_road(text, at, out);
+            at = tokenize_unicode_word(text, at, out);
         }
     }
 
@@ -313,7 +312,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn the_fast_road_gives_the_same(text in text()) {
+        fn the_fast_path_gives_the_same_tokens(text in text()) {
             prop_assert_eq!(words_by(&text, tokenize), words_by(&text, tokenize_unicode));
         }
 

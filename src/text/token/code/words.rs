@@ -13,7 +13,7 @@ const PAIRS: [&[u8; 2]; 36] = [
     b">=", b">>", b"?.", b"?:", b"??", b"^=", b"|=", b"|>", b"||", b"~=",
 ];
 
-/// For each first byte of a pair the set of its second bytes: most operators are single, and are told so at once.
+/// For each first byte of a pair the set of its second bytes: most operators are single, which this shows at once.
 static SECONDS: [u128; 128] = {
     let mut seconds = [0; 128];
     let mut i = 0;
