@@ -68,12 +68,12 @@
 
 mod candidate;
 pub mod exclusions;
+pub mod many;
 mod offsets;
 mod overlap_counter;
 mod pair;
 mod prepared_text;
 mod refine;
-pub mod repeat;
 mod reworded;
 mod runs;
 mod seed_cluster;

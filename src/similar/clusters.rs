@@ -1,9 +1,9 @@
-//! Groups of documents that hang together by pairs, and which of each to keep.
+//! Clusters: documents connected by pairs, and which document of each cluster to keep.
 
 use super::{
     discovery::Discovery,
     join::{Join, JoinScratch, Neighbour},
-    pair_filter::clusters_apart,
+    pair_filter::filtered_clusters,
     scores::Overlap,
 };
 use crate::base::ids::{ContentNo, DocNo};
@@ -11,17 +11,22 @@ use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{base::error::Result, index::View};
 use std::{cmp::Reverse, collections::HashMap};
 
-/// Which document of a cluster is kept. First and last are by the order of the view, which is that of ids where it is made by [`View::by_id`]. Length is in tokens;
-/// of equally long ones the first.
+/// Which document of a cluster is kept. First and last refer to the order of the view, which is by
+/// id if [`View::by_id`] made it. Length is in tokens; of equally long documents the first is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeepRule {
+    /// The first document.
     First,
+    /// The last document.
     Last,
+    /// The longest document.
     Longest,
+    /// The shortest document.
     Shortest,
 }
 
 impl KeepRule {
+    /// The rules by name.
     pub const NAMES: [(&'static str, Self); 4] = [
         ("first", Self::First),
         ("longest", Self::Longest),
@@ -33,31 +38,37 @@ impl KeepRule {
 /// A connected component of the graph of pairs, of two or more documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cluster {
+    /// The document that is kept.
     pub kept: u32,
-    /// In the order of the view.
+    /// All documents, in the order of the view.
     pub members: Vec<u32>,
-    /// All members but the one that is kept.
+    /// All documents but the one that is kept.
     pub dropped: Vec<ClusterDuplicate>,
 }
 
-/// A document that can go, and what of it is elsewhere.
+/// A document that is dropped, and the document that makes it redundant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClusterDuplicate {
+    /// The document.
     pub document: u32,
-    /// The document that is kept, if they are a pair; else one that is nearer to it, over the fewest steps: of several the one with the highest score.
+    /// The document that is kept, if the two are a pair; else the next document on a shortest path
+    /// to it. Of several, the one with the highest score.
     pub duplicate_of: u32,
+    /// The number of blots that the two share.
     pub shared: u32,
+    /// The score of the two.
     pub score: f64,
 }
 
-/// Calls `sink` with every cluster, in the order of their first documents. Memory: sixteen bytes a content, and the largest cluster for each thread.
+/// Calls `sink` with every cluster, in the order of their first documents. Memory: sixteen bytes
+/// per content, and the largest cluster for each thread.
 pub fn clusters(
     discovery: &Discovery<'_>,
     keep: KeepRule,
     mut sink: impl FnMut(Cluster) -> Result<()>,
 ) -> Result<()> {
     if !discovery.pair_filter.is_empty() {
-        return clusters_apart(discovery, keep, sink);
+        return filtered_clusters(discovery, keep, sink);
     }
     let groups = groups(discovery)?;
     let contents_of = |group: usize, each: &mut dyn FnMut(u32)| {
@@ -88,10 +99,12 @@ pub fn clusters(
     )
 }
 
-/// Contents that hang together, by their first.
+/// The connected contents, by the first one of each group.
 ///
-/// Where one member of a set is a pair of each other by this set alone, the set hangs together as a whole: it is joined in as many steps as it has members,
-/// and left out when pairs are looked for, as two contents that share it are in one group already. So a sentence that all documents share takes no pairs.
+/// If the smallest content of a set forms a pair with each other one by this set alone, the whole
+/// set is connected. It is joined in as many steps as it has members, and skipped when pairs are
+/// searched, as two contents that share it are in one group already. So a sentence that all
+/// documents share costs no pairs.
 fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<u32>>> {
     let lists = &discovery.sets;
     let mut groups = UnionFind::new(lists.contents());
@@ -119,7 +132,7 @@ fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<u32>>> {
             |set| !is_joined[set.to_usize()],
             &mut neighbours,
         );
-        // Itself, too: its documents are a pair.
+        // A content may be its own neighbour: its documents are a pair.
         edges.extend(
             neighbours
                 .iter()
@@ -142,7 +155,8 @@ fn groups(discovery: &Discovery<'_>) -> Result<Vec<Vec<u32>>> {
     Ok(groups.groups())
 }
 
-/// Whether the smallest content of a set is a pair of each other one by what they share in this set alone: if it is one of the largest, it is one of all.
+/// Whether the smallest content of a set forms a pair with each other one by the blots of this set
+/// alone. If it does with the largest, it does with all.
 fn joins_all(discovery: &Discovery<'_>, set: u32) -> bool {
     let lists = &discovery.sets;
     let overlap = Overlap {
@@ -160,7 +174,7 @@ fn joins_all(discovery: &Discovery<'_>, set: u32) -> bool {
     }
 }
 
-/// Sets that are joined; the least member is the root.
+/// A union-find structure; the least member of a group is its root.
 pub(super) struct UnionFind {
     parent: Vec<u32>,
     is_joined: Vec<bool>,
@@ -183,7 +197,7 @@ impl UnionFind {
         of
     }
 
-    /// What was joined with something, by the first of each group.
+    /// The groups of members that were joined, sorted by the first of each group.
     pub fn groups(mut self) -> Vec<Vec<u32>> {
         let (mut groups, mut place): (Vec<Vec<u32>>, HashMap<u32, usize>) =
             (Vec::new(), HashMap::new());
@@ -199,6 +213,7 @@ impl UnionFind {
         groups
     }
 
+    /// Joins the groups of two members.
     pub fn join(&mut self, one: u32, two: u32) {
         [one, two]
             .iter()
@@ -208,7 +223,8 @@ impl UnionFind {
     }
 }
 
-/// Goes out from the document that is kept, step by step, until every content of its cluster is reached.
+/// Searches breadth first from the document that is kept, until every content of its cluster is
+/// reached.
 struct ClusterTracer<'t, 'l> {
     view: &'t View<'t>,
     join: &'t Join<'l>,
@@ -223,8 +239,8 @@ impl ClusterTracer<'_, '_> {
             .map(|document| document.get())
             .collect();
         members.sort_unstable();
-        let kept = choose(self.view, &members, keep);
-        let reached = self.reach(group, kept);
+        let kept = choose_kept(self.view, &members, keep);
+        let reached = self.trace(group, kept);
         let dropped = members
             .iter()
             .filter(|&&document| document != kept)
@@ -248,15 +264,15 @@ impl ClusterTracer<'_, '_> {
         }
     }
 
-    /// For each content of a group the document that it was reached from, and what it shares with it.
-    fn reach(&mut self, group: &[u32], kept: u32) -> HashMap<u32, (u32, Neighbour)> {
+    /// For each content of a group: the document from which it was reached, and what the two share.
+    fn trace(&mut self, group: &[u32], kept: u32) -> HashMap<u32, (u32, Neighbour)> {
         let centre = self.view.content_of(DocNo::new(kept)).get();
         let mut reached = HashMap::from([(centre, (kept, self.join.self_neighbour(centre)))]);
-        let (mut border, mut from) = (vec![centre], HashMap::from([(centre, kept)]));
-        while reached.len() < group.len() && !border.is_empty() {
+        let (mut frontier, mut from) = (vec![centre], HashMap::from([(centre, kept)]));
+        while reached.len() < group.len() && !frontier.is_empty() {
             let mut found: HashMap<u32, (u32, Neighbour)> = HashMap::new();
             let mut neighbours = Vec::new();
-            for &content in &border {
+            for &content in &frontier {
                 self.join.neighbours(self.scratch, content, &mut neighbours);
                 for &how in neighbours
                     .iter()
@@ -269,8 +285,8 @@ impl ClusterTracer<'_, '_> {
                     }
                 }
             }
-            border = found.keys().copied().collect();
-            from = border
+            frontier = found.keys().copied().collect();
+            from = frontier
                 .iter()
                 .map(|&content| {
                     let documents = self.view.documents_of(ContentNo::new(content));
@@ -283,8 +299,8 @@ impl ClusterTracer<'_, '_> {
     }
 }
 
-/// Which of some documents is kept.
-pub(super) fn choose(view: &View<'_>, members: &[u32], keep: KeepRule) -> u32 {
+/// The document that a rule keeps.
+pub(super) fn choose_kept(view: &View<'_>, members: &[u32], keep: KeepRule) -> u32 {
     let tokens =
         |document: u32| view.contents()[view.content_of(DocNo::new(document)).index()].tokens;
     let chosen = match keep {

@@ -1,10 +1,13 @@
-//! Which documents of a collection can go, because nearly all of each is in one that stays.
+//! Decides which documents of a collection can be dropped, because nearly all of each is in a kept
+//! one.
 //!
-//! Documents are visited in order of preference, and each is decided at once: it stays, unless enough of it is in a single document that stays.
-//! Only documents that stay are looked at, so there are no chains, and a thousand copies of a text cost a thousand comparisons with the one that stays.
+//! Documents are visited in order of preference, and each is decided at once: it is kept unless
+//! enough of it is in a single kept document. Only kept documents are compared, so there are no
+//! chains, and a thousand copies of a text cost a thousand comparisons with the one that is kept.
 //!
-//! The sets of a document are taken rarest first. Before so much was passed over that what is left cannot be enough, the documents that stay in each set become
-//! candidates; after that they are only counted on. A sentence that many documents have, and that is little of each, is never looked at.
+//! The sets of a document are visited rarest first. As long as the remaining blots suffice, the
+//! kept documents of each set become candidates; after that, only candidates are counted. A
+//! sentence that many documents have, and that is a small part of each, is never visited.
 
 use super::{
     ranked_sets::{ContentSets, RankedSets},
@@ -12,139 +15,149 @@ use super::{
 };
 use crate::base::num::{ToU32, ToU64, ToUsize};
 
-/// What becomes of a document. Documents that stay are numbered in the order in which they were visited.
+/// The decision on a document. Kept documents are numbered in the order in which they were visited.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum DuplicateDecision {
+    /// It is kept.
     Keep,
-    /// A document that stays has the same tokens.
+    /// A kept document has the same tokens.
     ExactDuplicate {
+        /// The kept document.
         of: u32,
+        /// The number of shared blots.
         shared: u32,
     },
-    /// Enough of it is in a document that stays; of several, that which has most of it, and of these the one visited first.
+    /// Enough of it is in a kept document: the one that has most of it, and of these the first
+    /// visited.
     NearDuplicate {
+        /// The kept document.
         of: u32,
+        /// The number of shared blots.
         shared: u32,
+        /// The share of the dropped document that the kept one has.
         share: f64,
     },
 }
 
-/// Decides one document after the other.
+/// Decides document by document.
 ///
-/// Memory: beside the lists 8 bytes for each member of a set, 16 for each set and 20 for each content.
+/// Memory besides the sets: 8 bytes per member of a set, 16 per set and 20 per content.
 pub struct DuplicateFilter<'l> {
-    lists: &'l RankedSets,
+    ranked: &'l RankedSets,
     measure: Measure,
-    forward: ContentSets,
-    /// The documents that stay, set by set, by rising number; there is room for all members of a set.
-    staying: Vec<u32>,
+    content_sets: ContentSets,
+    /// The kept documents of each set, ascending; there is room for all members of a set.
+    kept_members: Vec<u32>,
     starts: Vec<usize>,
     counts: Vec<u32>,
-    /// The rank of each document that stays.
+    /// The rank of each kept document.
     ranks: Vec<u32>,
-    /// For each content the document with it that stays.
-    stays: Vec<Option<u32>>,
-    /// What each document that stays shares with the one that is visited; 0 but for candidates.
+    /// For each content: the kept document with it.
+    kept_of_content: Vec<Option<u32>>,
+    /// The blots that each kept document shares with the visited one; 0 unless it is a candidate.
     shared: Vec<u32>,
     candidates: Vec<u32>,
-    /// Members of sets that were looked at.
+    /// The number of visited members of sets.
     pub work: u64,
 }
 
 impl<'l> DuplicateFilter<'l> {
-    /// `measure`: [`Score::Inclusion`], the share of the document that goes, or [`Score::Jaccard`].
-    pub fn new(lists: &'l RankedSets, measure: Measure) -> Self {
-        let starts: Vec<usize> = (0..lists.sets())
+    /// Keeps all documents until they are visited. `measure`: [`Score::Inclusion`], the share of
+    /// the dropped document, or [`Score::Jaccard`].
+    pub fn new(ranked: &'l RankedSets, measure: Measure) -> Self {
+        let starts: Vec<usize> = (0..ranked.sets())
             .scan(0, |end, set| {
                 let start = *end;
-                *end += lists.members(set).len();
+                *end += ranked.members(set).len();
                 Some(start)
             })
             .collect();
         Self {
-            lists,
+            ranked,
             measure,
-            forward: lists.content_sets(|_| true),
-            staying: vec![0; lists.members_count().to_usize()],
+            content_sets: ranked.content_sets(|_| true),
+            kept_members: vec![0; ranked.members_count().to_usize()],
             counts: vec![0; starts.len()],
             starts,
             ranks: Vec::new(),
-            stays: vec![None; lists.contents()],
+            kept_of_content: vec![None; ranked.contents()],
             shared: Vec::new(),
             candidates: Vec::new(),
             work: 0,
         }
     }
 
-    /// Decides the next document, by its content.
+    /// Decides on the next document, given its content.
     pub fn visit(&mut self, content: u32) -> DuplicateDecision {
-        let rank = self.lists.rank_of(content);
-        if let Some(of) = self.stays[content.to_usize()] {
+        let rank = self.ranked.rank_of(content);
+        if let Some(of) = self.kept_of_content[content.to_usize()] {
             return DuplicateDecision::ExactDuplicate {
                 of,
-                shared: self.lists.size(rank).blots,
+                shared: self.ranked.size(rank).blots,
             };
         }
-        let verdict = self.nearest(rank);
-        if verdict == DuplicateDecision::Keep {
+        let decision = self.nearest(rank);
+        if decision == DuplicateDecision::Keep {
             self.keep(rank, content);
         }
-        verdict
+        decision
     }
 
     fn keep(&mut self, rank: u32, content: u32) {
         let number = self.ranks.len().to_u32();
-        self.stays[content.to_usize()] = Some(number);
+        self.kept_of_content[content.to_usize()] = Some(number);
         self.ranks.push(rank);
         self.shared.push(0);
-        for &set in self.forward.of(rank) {
+        for &set in self.content_sets.of(rank) {
             let count = &mut self.counts[set.to_usize()];
-            self.staying[self.starts[set.to_usize()] + count.to_usize()] = number;
+            self.kept_members[self.starts[set.to_usize()] + count.to_usize()] = number;
             *count += 1;
         }
     }
 
-    /// Finds the document that stays and has most of this one, if it is enough.
+    /// Finds the kept document that has most of this one, if that is enough.
     fn nearest(&mut self, rank: u32) -> DuplicateDecision {
-        let forward = std::mem::take(&mut self.forward);
-        let verdict = self.nearest_in(self.lists.size(rank), forward.of(rank));
-        self.forward = forward;
-        verdict
+        let content_sets = std::mem::take(&mut self.content_sets);
+        let decision = self.nearest_in(self.ranked.size(rank), content_sets.of(rank));
+        self.content_sets = content_sets;
+        decision
     }
 
     fn nearest_in(&mut self, size: DocumentSize, sets: &[u32]) -> DuplicateDecision {
-        let mut left: u32 = sets
+        let mut remaining: u32 = sets
             .iter()
-            .fold(0, |sum, &set| sum.saturating_add(self.lists.weight(set)));
+            .fold(0, |sum, &set| sum.saturating_add(self.ranked.weight(set)));
         let mut candidates = std::mem::take(&mut self.candidates);
         for &set in sets {
-            let can_begin = self.can_be_enough(size, left);
-            if !can_begin && candidates.is_empty() {
+            let can_add = self.can_be_enough(size, remaining);
+            if !can_add && candidates.is_empty() {
                 break;
             }
             let start = self.starts[set.to_usize()];
-            let staying = &self.staying[start..start + self.counts[set.to_usize()].to_usize()];
-            let weight = self.lists.weight(set);
-            if can_begin {
-                self.work += staying.len().to_u64();
-                begin(staying, weight, &mut self.shared, &mut candidates);
+            let kept_members =
+                &self.kept_members[start..start + self.counts[set.to_usize()].to_usize()];
+            let weight = self.ranked.weight(set);
+            if can_add {
+                self.work += kept_members.len().to_u64();
+                add_candidates(kept_members, weight, &mut self.shared, &mut candidates);
             } else {
-                self.work += count_on(staying, weight, &mut self.shared, &candidates);
+                self.work += count_candidates(kept_members, weight, &mut self.shared, &candidates);
             }
-            left -= weight.min(left);
-            if !can_begin || !self.can_be_enough(size, left) {
-                self.drop_hopeless(size, left, &mut candidates);
+            remaining -= weight.min(remaining);
+            if !can_add || !self.can_be_enough(size, remaining) {
+                self.drop_hopeless(size, remaining, &mut candidates);
             }
         }
-        let verdict = self.best(size, &candidates);
+        let decision = self.best(size, &candidates);
         candidates
             .drain(..)
             .for_each(|number| self.shared[number.to_usize()] = 0);
         self.candidates = candidates;
-        verdict
+        decision
     }
 
-    /// Whether any document can have enough of this one with so much in common: both measures are at most the share of this one.
+    /// Whether any document can have enough of this one with this many shared blots: both measures
+    /// are at most the share of this one.
     fn can_be_enough(&self, size: DocumentSize, shared: u32) -> bool {
         let of_itself = Measure {
             score: Score::Inclusion,
@@ -160,13 +173,13 @@ impl<'l> DuplicateFilter<'l> {
         )
     }
 
-    fn drop_hopeless(&mut self, size: DocumentSize, left: u32, candidates: &mut Vec<u32>) {
+    fn drop_hopeless(&mut self, size: DocumentSize, remaining: u32, candidates: &mut Vec<u32>) {
         candidates.retain(|&number| {
             let (other, have) = (
-                self.lists.size(self.ranks[number.to_usize()]),
+                self.ranked.size(self.ranks[number.to_usize()]),
                 &mut self.shared[number.to_usize()],
             );
-            let most = have.saturating_add(left).min(other.blots);
+            let most = have.saturating_add(remaining).min(other.blots);
             let is_kept = self.measure.accepts(
                 size,
                 other,
@@ -185,7 +198,7 @@ impl<'l> DuplicateFilter<'l> {
     fn best(&self, size: DocumentSize, candidates: &[u32]) -> DuplicateDecision {
         let is_enough = |&&number: &&u32| {
             let (other, shared) = (
-                self.lists.size(self.ranks[number.to_usize()]),
+                self.ranked.size(self.ranks[number.to_usize()]),
                 self.shared[number.to_usize()],
             );
             self.measure.accepts(
@@ -212,9 +225,14 @@ impl<'l> DuplicateFilter<'l> {
     }
 }
 
-/// Counts a set for all documents of it, which become candidates.
-fn begin(staying: &[u32], weight: u32, shared: &mut [u32], candidates: &mut Vec<u32>) {
-    for &number in staying {
+/// Counts a set for all its kept documents, which become candidates.
+fn add_candidates(
+    kept_members: &[u32],
+    weight: u32,
+    shared: &mut [u32],
+    candidates: &mut Vec<u32>,
+) {
+    for &number in kept_members {
         let count = &mut shared[number.to_usize()];
         if *count == 0 {
             candidates.push(number);
@@ -223,11 +241,17 @@ fn begin(staying: &[u32], weight: u32, shared: &mut [u32], candidates: &mut Vec<
     }
 }
 
-/// Counts a set for those of its documents that are candidates, by walking it or by looking each of them up; gives the steps that it took.
-fn count_on(staying: &[u32], weight: u32, shared: &mut [u32], candidates: &[u32]) -> u64 {
-    let steps = candidates.len() * (staying.len().max(1).ilog2().to_usize() + 2);
-    if steps >= staying.len() {
-        for &number in staying {
+/// Counts a set for its candidates, by walking it or by looking each of them up; returns the steps
+/// that it took.
+fn count_candidates(
+    kept_members: &[u32],
+    weight: u32,
+    shared: &mut [u32],
+    candidates: &[u32],
+) -> u64 {
+    let steps = candidates.len() * (kept_members.len().max(1).ilog2().to_usize() + 2);
+    if steps >= kept_members.len() {
+        for &number in kept_members {
             let count = &mut shared[number.to_usize()];
             *count = if *count > 0 {
                 count.saturating_add(weight)
@@ -235,10 +259,10 @@ fn count_on(staying: &[u32], weight: u32, shared: &mut [u32], candidates: &[u32]
                 0
             };
         }
-        return staying.len().to_u64();
+        return kept_members.len().to_u64();
     }
     for &number in candidates {
-        if staying.binary_search(&number).is_ok() {
+        if kept_members.binary_search(&number).is_ok() {
             shared[number.to_usize()] = shared[number.to_usize()].saturating_add(weight);
         }
     }

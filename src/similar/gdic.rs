@@ -1,16 +1,22 @@
-//! The global dictionary filter: which pairs of documents have enough words in common to be compared.
+//! The global dictionary filter: pairs of documents that have enough words in common to be
+//! compared.
 //!
-//! Three steps, over the tables of how often each word stands in which document:
+//! Three steps, over tables of how often each word occurs in which document:
 //!
-//! 1. *Stop words* are left out: those of too many documents.
-//! 2. *SearchMatch*: a pair that has some other word `n_match` times or more each, and `s_match` times or more together.
-//! 3. *Common*: a pair whose other words in common are `p_common` or more of the words of the document that has fewer.
+//! 1. *Stop words* are removed: words of too many documents.
+//! 2. *Match*: a pair has another word at least `n_match` times each, and at least `s_match` times
+//!    together.
+//! 3. *Common*: the other words that a pair has in common are at least a share `p_common` of the
+//!    words of the document that has fewer.
 //!
-//! What either finds is a candidate. With `d_a` = A B C C G C E D F and `d_b` = F D E C C F A G G H, no stop words, `n_match` 2 and `s_match` 5, C is a match:
-//! it stands 3 and 2 times. In common are A C D E F G, 6 of 7 distinct words.
+//! A pair that passes step 2 or step 3 is a candidate. With `d_a` = A B C C G C E D F and `d_b` = F
+//! D E C C F A G G H, no stop words, `n_match` 2 and `s_match` 5, C is a match: it occurs 3 and 2
+//! times. The common words are A C D E F G, 6 of 7 distinct words.
 //!
-//! The lists of all words are read once for each block of rows; a block has, for each of its documents, a counter and a bit for every later one. So the
-//! work is that of joining the tables, and memory is bounded by the size of blocks. Both grow with the square of the number of documents, as does what is found.
+//! The lists of all words are read once for each block of rows. A block has, for each of its
+//! documents, a counter and a bit for every later document. So the work is that of joining the
+//! tables, and the block size bounds the memory. Both grow with the square of the number of
+//! documents, as does the result.
 
 use crate::base::ids::ContentNo;
 use crate::base::num::{ToF64, ToU32, ToU64, ToUsize};
@@ -24,36 +30,45 @@ use crate::{
 use rayon::prelude::*;
 use std::{collections::BTreeMap, ops::Range};
 
-/// What `p_stop` is a share of.
+/// How stop words are determined: what `p_stop` is a share of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopWordRule {
     /// A word of more than this share of all documents is a stop word: the formula of the paper.
     Documents,
-    /// This share of all words, those of the most documents, are stop words: what the paper says about the formula.
+    /// This share of all words, those of the most documents, are stop words: what the text of the
+    /// paper says.
     Vocabulary,
 }
 
 impl StopWordRule {
+    /// The rules by name.
     pub const NAMES: [(&'static str, Self); 2] = [
         ("documents", Self::Documents),
         ("vocabulary", Self::Vocabulary),
     ];
 }
 
+/// The parameters of the filter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GdicOptions {
+    /// The share that decides which words are stop words.
     pub p_stop: f64,
+    /// What `p_stop` is a share of.
     pub stop_of: StopWordRule,
+    /// How often each document must have a matching word.
     pub n_match: u32,
+    /// How often both documents together must have it.
     pub s_match: u32,
-    /// More than 0.
+    /// The least share of common words; more than 0.
     pub p_common: f64,
 }
 
-/// How a pair was found.
+/// Why a pair is a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GdicEvidence {
+    /// A word matches.
     pub matches: bool,
+    /// Enough words are common.
     pub common: bool,
 }
 
@@ -65,14 +80,15 @@ impl GdicEvidence {
 
 /// The filter over the dictionary of an index; contents stand for documents.
 ///
-/// Memory: some 8 bytes a content, and what [`Gdic::row_bytes`] says for each row that is asked for at once.
+/// Memory: about 8 bytes per content, and [`Gdic::row_bytes`] for each row of a block.
 pub struct Gdic<W> {
     words: W,
     options: GdicOptions,
     /// Words of more documents are stop words.
     most_documents: u64,
-    /// Of each content, how many documents have it, and how many distinct words it has.
+    /// The number of documents of each content.
     copies: Vec<u32>,
+    /// The number of distinct words of each content.
     vocabulary: Vec<u32>,
 }
 
@@ -146,12 +162,13 @@ impl<W: WordLists + Sync> Gdic<W> {
         })
     }
 
-    /// Bytes that a row takes.
+    /// The bytes of a row.
     pub fn row_bytes(&self) -> u64 {
         5 * self.copies.len().to_u64()
     }
 
-    /// Calls `each` with every pair that is found of a block of contents and those after them: by the first, then the second.
+    /// Calls `each` with every candidate pair of a block of contents and those after them, sorted
+    /// by the first, then the second.
     pub fn for_each_in(
         &self,
         rows: Range<u32>,
@@ -185,7 +202,7 @@ impl<W: WordLists + Sync> Gdic<W> {
     }
 }
 
-/// Documents of a word, when every copy counts.
+/// The number of documents of a word, copies included.
 fn documents_of(list: &[Times], copies: &[u32]) -> u64 {
     list.iter()
         .map(|of| u64::from(copies[of.place.to_usize()]))
@@ -193,7 +210,8 @@ fn documents_of(list: &[Times], copies: &[u32]) -> u64 {
 }
 
 impl GdicOptions {
-    /// Words of more documents are stop words. `words` tells how many words have how many documents.
+    /// The most documents of a word that is no stop word. `words`: how many words have each number
+    /// of documents.
     fn most_documents(&self, documents: u64, words: &BTreeMap<u64, u64>) -> u64 {
         match self.stop_of {
             StopWordRule::Documents => (0..=documents)
@@ -203,7 +221,8 @@ impl GdicOptions {
             StopWordRule::Vocabulary => {
                 let all: u64 = words.values().sum();
                 let mut left = (self.p_stop * all.to_f64()).floor() as u64;
-                // The words of one number of documents stay together: they are stop words only if all can be.
+                // Words with the same number of documents stay together: they are stop words only
+                // if all of them can be.
                 for (&documents, &words) in words.iter().rev() {
                     match left.checked_sub(words) {
                         Some(rest) => left = rest,
@@ -220,17 +239,18 @@ impl GdicOptions {
     }
 }
 
-/// Words of so many documents, of as many as there are, are added as a whole.
+/// A word of at least one in this many documents is added to a whole row at once.
 const DENSE: u32 = 16;
 
-/// The rows of some documents: for every later one, how many words they have in common, and whether one is a match.
+/// The rows of some documents: for every later document, the number of common words, and whether a
+/// word matches.
 struct RowBlock {
     options: GdicOptions,
     rows: Range<u32>,
     contents: u32,
     counts: Vec<u32>,
     matches: Vec<bool>,
-    /// A word of many documents: who has it, and how often.
+    /// Buffers for a word of many documents: whether each has it, and how often.
     has: Vec<u32>,
     times: Vec<u32>,
 }
@@ -249,12 +269,12 @@ impl RowBlock {
         }
     }
 
-    /// Where the row of a document starts, with itself.
+    /// The start of the row of a document, at itself.
     fn start(&self, a: u32) -> usize {
         (a - self.rows.start).to_usize() * self.contents.to_usize()
     }
 
-    /// What was found of a document and those after it.
+    /// The counts and matches of a document and those after it.
     fn row(&self, a: u32) -> (&[u32], &[bool]) {
         let (first, end) = (
             self.start(a) + a.to_usize() + 1,
@@ -263,7 +283,7 @@ impl RowBlock {
         (&self.counts[first..end], &self.matches[first..end])
     }
 
-    /// Takes a word.
+    /// Adds a word.
     fn add(&mut self, list: &[Times]) {
         let first = list.partition_point(|of| of.place < self.rows.start);
         let list = &list[first..];
@@ -275,7 +295,8 @@ impl RowBlock {
         }
     }
 
-    /// How often the other document must have a word that this one has so often; none if it can never be a match.
+    /// How often the other document must have a word that this one has `times` times; `None` if it
+    /// can never match.
     fn needed(&self, times: u32) -> Option<u32> {
         (times >= self.options.n_match).then(|| {
             self.options
@@ -293,7 +314,7 @@ impl RowBlock {
         }
     }
 
-    /// The same, all documents at a time.
+    /// As [`RowBlock::add_sparse`], for all documents at once.
     fn add_dense(&mut self, rows: &[Times], list: &[Times]) {
         let base = self.rows.start.to_usize();
         let (mut has, mut times) = (
@@ -327,7 +348,7 @@ impl RowBlock {
     }
 }
 
-/// Of each content of an index, how many documents have it.
+/// The number of documents of each content of an index.
 pub fn documents_per_content(view: &View<'_>) -> Vec<u32> {
     (0..view.contents().len().to_u32())
         .map(|content| view.documents_of(ContentNo::new(content)).len().to_u32())
@@ -377,7 +398,7 @@ mod tests {
         text.iter().copied().collect()
     }
 
-    /// The definition, pair by pair.
+    /// Applies the definition, pair by pair.
     fn simple(
         texts: &[Vec<u8>],
         copies: &[u32],
@@ -511,7 +532,7 @@ mod tests {
                 assert_eq!(found, []);
             }
         }
-        // Of one word, and of stop words only.
+        // One word, then only stop words.
         let texts = [b"a".to_vec(), b"aa".to_vec(), b"b".to_vec()];
         let options = GdicOptions {
             p_stop: 0.9,

@@ -1,20 +1,27 @@
-//! The contents that share most with one, exactly, without walking through everything that shares little with it.
+//! Finds the contents that share most with a content, exactly, without visiting everything that
+//! shares little with it.
 //!
-//! A table wants the first `count` documents of each, by falling number of shared blots, then by id. The sets of a content are of two kinds. *Short* ones
-//! are walked, as [`Join`] does: that finds all *seen* partners. A *long* one, such as the set of a licence, has so many members that walking it for each of
-//! them would be quadratic. What a partner shares is what its short sets give and what its long ones give, so
+//! A table needs the first `count` documents of each, by falling number of shared blots, then by
+//! id. The sets of a content are of two kinds. *Short* sets are walked, as [`Join`] does; this
+//! finds all *short_partners* partners. A *long* set, such as the set of a licence, has so many members that
+//! walking it for each of them would be quadratic. A partner shares blots of short sets and of long
+//! ones, so
 //!
-//! - of a seen partner the long sets are looked up, unless `count` others have more than it can reach;
-//! - a partner that is not seen shares only long sets. The first `count + 1` contents by what they share in long sets alone are enough: any other unseen
-//!   one has at least `count` before it (one may be the content itself), since those share as much in all as in long sets, or more.
+//! - the long sets of a short_partners partner are looked up, unless `count` others share more than it can
+//!   reach;
+//! - an unseen partner shares long sets only. The first `count + 1` contents by blots of long sets
+//!   alone are enough: any other unseen one comes after at least `count` of them (one may be the
+//!   content itself), as they share as much in all as in long sets, or more.
 //!
-//! These first ones depend on nothing but which long sets there are. So documents of one template have them in common, and they are found once
-//! ([`LongSets::best`]).
+//! These first ones depend only on the collection of long sets. Documents of one template have the
+//! same long sets, so they are found once ([`LongSets::best`]).
 //!
-//! To find them, long sets are kept in the order in which ties are broken, and walked together from the beginning, block by block. As soon as `count + 1`
-//! contents are found of which each shares at least `least` blots, a later one must share more than that. Then it cannot be in the longest sets alone
-//! that together have no more than `least` blots: these are not walked any more, only looked up. When that is all of them, the search is over. With one long
-//! set it takes `count + 1` steps.
+//! To find them, the members of long sets are sorted in the order that breaks ties, and the sets
+//! are walked together from the start, block by block. As soon as `count + 1` contents are found
+//! that share at least `least` blots each, a later one must share more. It cannot be only in the
+//! longest sets that have at most `least` blots together: these sets are no longer walked, only
+//! looked up. The walk ends when this holds for all sets. With one long set it takes `count + 1`
+//! steps.
 
 use super::{
     join::{Join, JoinScratch, Neighbour},
@@ -30,51 +37,54 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// A set with more members is long. Walking shorter ones costs less than remembering what is in them.
+/// A set with more members is long. Walking a shorter one costs less than caching its best members.
 pub const LONG_SET_MEMBERS: usize = 1 << 9;
-/// Blocks of places that are walked at a time: the first, and the largest.
+/// The width of the first block of places that are walked at a time.
 const FIRST_BLOCK: usize = 1 << 8;
+/// The width of the largest block.
 const LARGEST_BLOCK: usize = 1 << 13;
 
-/// A content by its place in the order of ties, and how many blots of long sets it has.
+/// The place of a content in the order that breaks ties, and its number of blots in long sets.
 type Placed = (u32, u32);
 
-/// The long sets of [`RankedSets`], with their members in the order in which ties are broken.
+/// The long sets of [`RankedSets`], with their members in the order that breaks ties.
 ///
-/// Memory: 4 bytes for each member of a long set, 8 for each content, and what may be remembered.
+/// Memory: 4 bytes per member of a long set, 8 per content, and the cache.
 pub struct LongSets {
-    /// Sets from this one on are long.
+    /// The first long set; all after it are long.
     first: u32,
     places: Vec<u32>,
     ends: Vec<usize>,
-    /// By place.
+    /// The content of each place.
     content_of_rank: Vec<u32>,
-    /// By content; [`ABSENT`] for contents that are no partners.
+    /// The place of each content; [`ABSENT`] for contents that are no partners.
     place_of: Vec<u32>,
-    /// How many contents are found.
+    /// The number of contents to find.
     count: usize,
     remembered: BestPartnersCache,
 }
 
 const ABSENT: u32 = u32::MAX;
 
-/// The contents that share most in a collection of long sets.
+/// The contents that share most blots of a collection of long sets.
 #[derive(Clone)]
 struct BestPartners {
-    /// The best first.
+    /// Best first.
     placed: Arc<[Placed]>,
-    /// The same by rising content, without scores: the neighbours of every content with these long sets that shares no short one.
+    /// The same, sorted by content, without scores: the neighbours of every content with these long
+    /// sets that shares no short set.
     neighbours: Arc<[Neighbour]>,
 }
 
-/// The best of collections of long sets.
+/// The best partners of each collection of long sets.
 struct BestPartnersCache {
     most_bytes: usize,
     best: Mutex<HashMap<Box<[u32]>, BestPartners>>,
 }
 
 impl LongSets {
-    /// Sets of more than `long` members are long. `order`: the contents that may be partners, in the order in which ties are broken. A table has `count` rows.
+    /// Sets of more than `long` members are long. `order`: the contents that may be partners, in
+    /// the order that breaks ties. A table has `count` rows.
     pub fn new(
         lists: &RankedSets,
         long: usize,
@@ -118,7 +128,7 @@ impl LongSets {
         }
     }
 
-    /// How many of a content's sets, which are given rarest first, are short.
+    /// The number of short sets among the sets of a content, which are sorted rarest first.
     fn short(&self, sets: &[u32]) -> usize {
         sets.partition_point(|&set| set < self.first)
     }
@@ -134,7 +144,7 @@ impl LongSets {
         self.content_of_rank.len() == self.place_of.len()
     }
 
-    /// The contents that share most in some long sets alone.
+    /// The contents that share most blots of some long sets alone.
     fn best(&self, lists: &RankedSets, sets: &[u32]) -> BestPartners {
         if let Some(found) = self.remembered.get(sets) {
             return found;
@@ -172,7 +182,8 @@ impl BestPartnersCache {
             .cloned()
     }
 
-    /// When there is no more memory, all is forgotten: documents with the same long sets mostly stand near each other.
+    /// Clears the cache when it is full: documents with the same long sets are mostly close to each
+    /// other.
     fn put(&self, sets: &[u32], found: &BestPartners) {
         let mut best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = 4 * sets.len()
@@ -186,7 +197,7 @@ impl BestPartnersCache {
     }
 }
 
-/// What is left to walk of a set.
+/// The unvisited rest of a set.
 struct SetCursor<'s> {
     places: &'s [u32],
     weight: u32,
@@ -200,15 +211,16 @@ impl SetCursor<'_> {
     }
 }
 
-/// Walks long sets together; see the top of this file.
+/// Walks long sets together; see the module documentation.
 struct LongSetWalk<'s> {
-    /// The longest first.
+    /// Longest first.
     sets: Vec<SetCursor<'s>>,
     count: usize,
-    /// The best so far, the worst of them on top.
+    /// The best so far; the worst of them is on top.
     best: BinaryHeap<Reverse<(u32, Reverse<u32>)>>,
-    /// Of each place of a block, and which of them are not 0.
+    /// The number of shared blots of each place of a block.
     shared: Vec<u32>,
+    /// The places of the block whose number is not 0.
     touched: Vec<u32>,
 }
 
@@ -224,12 +236,12 @@ impl<'s> LongSetWalk<'s> {
         }
     }
 
-    /// The best, by falling number of blots, then by place.
+    /// The best places, by falling number of blots, then by place.
     fn run(mut self) -> Vec<Placed> {
         let mut width = FIRST_BLOCK;
         loop {
-            let passive = self.passive();
-            let Some(start) = self.sets[passive..]
+            let unwalked = self.unwalked();
+            let Some(start) = self.sets[unwalked..]
                 .iter()
                 .filter_map(|set| set.places.first())
                 .min()
@@ -237,7 +249,7 @@ impl<'s> LongSetWalk<'s> {
             else {
                 break;
             };
-            self.walk_block(start..start.saturating_add(width.to_u32()), passive);
+            self.walk_block(start..start.saturating_add(width.to_u32()), unwalked);
             width = (2 * width).min(LARGEST_BLOCK);
         }
         let mut best: Vec<Placed> = self
@@ -249,7 +261,7 @@ impl<'s> LongSetWalk<'s> {
         best
     }
 
-    /// What a place further on must have more of; 0 if any will do.
+    /// A later place must share more blots than this; 0 if there is no minimum yet.
     fn least(&self) -> u32 {
         if self.best.len() < self.count {
             0
@@ -258,8 +270,8 @@ impl<'s> LongSetWalk<'s> {
         }
     }
 
-    /// How many of the longest sets cannot make up what is needed by themselves.
-    fn passive(&self) -> usize {
+    /// The number of longest sets that are too light together to reach the minimum alone.
+    fn unwalked(&self) -> usize {
         let (least, mut sum) = (self.least(), 0_u32);
         self.sets
             .iter()
@@ -270,9 +282,9 @@ impl<'s> LongSetWalk<'s> {
             .count()
     }
 
-    fn walk_block(&mut self, block: Range<u32>, passive: usize) {
+    fn walk_block(&mut self, block: Range<u32>, unwalked: usize) {
         let start = block.start;
-        for set in &mut self.sets[passive..] {
+        for set in &mut self.sets[unwalked..] {
             let inside = set.places.partition_point(|&place| place < block.end);
             for &place in &set.places[..inside] {
                 let shared = &mut self.shared[(place - start).to_usize()];
@@ -284,7 +296,7 @@ impl<'s> LongSetWalk<'s> {
             set.places = &set.places[inside..];
         }
         let mut more = 0_u32;
-        for set in &mut self.sets[..passive] {
+        for set in &mut self.sets[..unwalked] {
             set.skip_to(start);
             more = more.saturating_add(set.weight);
         }
@@ -292,12 +304,12 @@ impl<'s> LongSetWalk<'s> {
         for place in touched.drain(..) {
             let shared = std::mem::take(&mut self.shared[(place - start).to_usize()]);
             if shared.saturating_add(more) >= self.least() {
-                let passive = self.sets[..passive]
+                let unwalked = self.sets[..unwalked]
                     .iter()
                     .filter(|set| set.places.binary_search(&place).is_ok());
                 self.add(
                     place,
-                    passive.fold(shared, |sum, set| sum.saturating_add(set.weight)),
+                    unwalked.fold(shared, |sum, set| sum.saturating_add(set.weight)),
                 );
             }
         }
@@ -315,22 +327,24 @@ impl<'s> LongSetWalk<'s> {
     }
 }
 
-/// Where the partners come from that share short sets.
+/// The source of partners that share short sets.
 pub(super) enum ShortSetPartners<'s> {
-    /// From walking them.
+    /// The join finds them.
     Joined,
     /// They were counted elsewhere.
     Counted(&'s PairCounts),
 }
 
 impl Join<'_> {
-    /// Neighbours of a content, by rising number: all that can be among the first of a table, in each of some orders. Itself is among them
-    /// if it has several documents, and may be if not. The measure must be [`super::Score::Inclusion`]; scores may be missing.
+    /// The neighbours of a content, sorted by number: all that can be among the first rows of a
+    /// table, in each of some orders. The content itself is among them if it has several documents,
+    /// and may be if it has one. The measure must be [`super::Score::Inclusion`]; scores may be
+    /// missing.
     pub(super) fn best_neighbours(
         &self,
         scratch: &mut JoinScratch,
         content: u32,
-        seen: &ShortSetPartners<'_>,
+        short_partners: &ShortSetPartners<'_>,
         orders: &[LongSets],
     ) -> Arc<[Neighbour]> {
         scratch.prepare(self);
@@ -339,7 +353,7 @@ impl Join<'_> {
         };
         let sets = self.content_sets.of(rank);
         let short = first.short(sets);
-        match seen {
+        match short_partners {
             ShortSetPartners::Joined => self.count(scratch, rank, sets, short),
             ShortSetPartners::Counted(counted) => {
                 self.find_remaining(scratch, sets);
@@ -372,7 +386,7 @@ impl Join<'_> {
             scratch.drain_candidates(|_, _| {});
             return best.neighbours.clone();
         }
-        self.drop_late(scratch, orders, &best, left.shared);
+        self.drop_low_ranked(scratch, orders, &best, left.shared);
         for (at, &set) in sets.iter().enumerate().skip(short) {
             if scratch.has_candidates() {
                 let more = Overlap {
@@ -396,8 +410,9 @@ impl Join<'_> {
         found.into()
     }
 
-    /// Drops the partners that come behind `count` others in every order, even if they share all `most` blots of long sets.
-    fn drop_late(
+    /// Drops the candidates that come after `count` others in every order, even if they share all
+    /// `most` blots of long sets.
+    fn drop_low_ranked(
         &self,
         scratch: &mut JoinScratch,
         orders: &[LongSets],
@@ -457,7 +472,7 @@ mod tests {
         );
         walk.walk_block(0..FIRST_BLOCK as u32, 0);
         assert_eq!(
-            (walk.passive(), walk.sets[0].places.len()),
+            (walk.unwalked(), walk.sets[0].places.len()),
             (1, 1_000_000 - FIRST_BLOCK)
         );
     }

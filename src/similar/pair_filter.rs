@@ -1,7 +1,7 @@
-//! Which pairs are wanted: not those inside a group, and not those of two old documents.
+//! The pairs to report: not those within a group, and not those of two old documents.
 
 use super::{
-    clusters::{Cluster, ClusterDuplicate, KeepRule, UnionFind, choose},
+    clusters::{Cluster, ClusterDuplicate, KeepRule, UnionFind, choose_kept},
     discovery::Discovery,
     join::{Join, JoinScratch, Neighbour},
     table_rows::table_rows,
@@ -11,20 +11,23 @@ use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{base::error::Result, index::View};
 use std::{cmp::Reverse, collections::HashMap};
 
-/// Rules by document; an empty list is no rule.
+/// Rules by document; an empty list means no rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PairFilter {
-    /// Documents of one group are not compared with each other. A document that is alone has a group of its own.
+    /// The group of each document: documents of one group are not compared. A document alone has a
+    /// group of its own.
     pub groups: Vec<u32>,
-    /// One of the two must be new.
+    /// Whether each document is new: a pair must have a new one.
     pub is_new: Vec<bool>,
 }
 
 impl PairFilter {
+    /// Whether all pairs are allowed.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty() && self.is_new.is_empty()
     }
 
+    /// Whether to report a pair of documents.
     pub fn allows(&self, a: u32, b: u32) -> bool {
         let is_apart =
             self.groups.is_empty() || self.groups[a.to_usize()] != self.groups[b.to_usize()];
@@ -32,7 +35,8 @@ impl PairFilter {
             && (self.is_new.is_empty() || self.is_new[a.to_usize()] || self.is_new[b.to_usize()])
     }
 
-    /// All documents that a document is wanted with, and which neighbour each of them is of, in the order of documents.
+    /// All partners of a document that the filter allows, in document order, each with its
+    /// neighbour.
     pub fn partners<'n>(
         &self,
         view: &View<'_>,
@@ -56,10 +60,11 @@ impl PairFilter {
     }
 }
 
-/// As [`super::clusters`], where some pairs are not wanted: documents of one content need not hang together.
+/// As [`super::clusters`], with a filter: documents of one content need not be connected.
 ///
-/// Memory: eight bytes a document, and the largest cluster for each thread. Every pair is looked at, also those of exact duplicates.
-pub(super) fn clusters_apart(
+/// Memory: eight bytes per document, and the largest cluster for each thread. Visits every pair,
+/// also those of exact duplicates.
+pub(super) fn filtered_clusters(
     discovery: &Discovery<'_>,
     keep: KeepRule,
     mut sink: impl FnMut(Cluster) -> Result<()>,
@@ -113,12 +118,12 @@ fn cluster(
     members: &[u32],
     keep: KeepRule,
 ) -> Cluster {
-    let kept = choose(discovery.view, members, keep);
+    let kept = choose_kept(discovery.view, members, keep);
     let mut reached: HashMap<u32, (u32, Neighbour)> = HashMap::new();
-    let (mut border, mut neighbours) = (vec![kept], Vec::new());
-    while reached.len() + 1 < members.len() && !border.is_empty() {
+    let (mut frontier, mut neighbours) = (vec![kept], Vec::new());
+    while reached.len() + 1 < members.len() && !frontier.is_empty() {
         let mut found: HashMap<u32, (u32, Neighbour)> = HashMap::new();
-        for &from in &border {
+        for &from in &frontier {
             join.neighbours(
                 scratch,
                 discovery
@@ -141,7 +146,7 @@ fn cluster(
                 }
             }
         }
-        border = found.keys().copied().collect();
+        frontier = found.keys().copied().collect();
         reached.extend(found);
     }
     let dropped = members.iter().filter_map(|&document| {
@@ -161,7 +166,7 @@ fn cluster(
 }
 
 impl Discovery<'_> {
-    /// The documents after `document` that are its pairs, in order, each with the neighbour it is of.
+    /// The partners of a document that come after it, in order, each with its neighbour.
     pub fn partners_after<'n>(
         &self,
         document: usize,

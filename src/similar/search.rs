@@ -1,7 +1,7 @@
-//! One document against an index: which others share text with it, ranked.
+//! Searches an index for documents that share text with one document, ranked.
 //!
-//! Blots are looked up one by one; those that lead to the same set are counted together, so that a set is walked once, however many
-//! windows of a passage lead to it.
+//! Blots are looked up one by one. Those that lead to the same set are counted together, so a set
+//! is walked once, however many windows of a passage lead to it.
 
 use super::scores::{DocumentSize, Measure, Overlap};
 use crate::base::num::{ToF64, ToU32, ToUsize};
@@ -14,38 +14,45 @@ use std::{
     collections::{BinaryHeap, HashMap, HashSet},
 };
 
-/// A document that shares text with the one that was asked about.
+/// A document of the index that shares text with the query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchMatch {
+    /// The document.
     pub document: At,
+    /// The number of shared blots.
     pub shared: u32,
-    /// Its blots that count.
+    /// The number of its blots that count.
     pub blots: u32,
+    /// The score.
     pub score: f64,
 }
 
-/// What to look for.
+/// A search in an index.
 pub struct IndexSearch<'i> {
+    /// The index.
     pub index: &'i Index,
+    /// The score and its threshold.
     pub measure: Measure,
-    /// The best so many.
+    /// The most matches to return.
     pub top: usize,
-    /// Blots of more documents do not count.
+    /// Blots of more documents are ignored.
     pub max_df: u64,
+    /// Blots that are ignored.
     pub excluded: ExcludedBlots<'i>,
 }
 
-/// Text that does not count.
+/// Blots that are ignored.
 #[derive(Default)]
 pub struct ExcludedBlots<'i> {
     blots: HashSet<u64>,
-    /// How many of these blots each content has.
+    /// The number of these blots that each content has.
     of: HashMap<At, u32>,
     indexes: &'i [Index],
 }
 
 impl<'i> ExcludedBlots<'i> {
-    /// Leaves out these blots, and those of whole indexes. Of the documents in `index` only the former can be taken off.
+    /// Ignores these blots, and those of whole indexes. Only the former can be subtracted from the
+    /// documents of `index`.
     pub fn new(index: &Index, blots: HashSet<u64>, indexes: &'i [Index]) -> Result<Self> {
         let (mut of, mut found) = (HashMap::new(), Vec::new());
         for &blot in &blots {
@@ -83,14 +90,15 @@ impl<'i> ExcludedBlots<'i> {
     }
 }
 
-/// Says by its id whether a document is wanted.
+/// Whether to report a document with this id.
 pub type IdFilter<'w> = dyn Fn(&str) -> bool + 'w;
 
-/// What a thread works with: four bytes a document, twelve for s4; touched only where something is found.
+/// The buffers of a thread: four bytes per document, twelve if the score needs rarity; only touched
+/// where something is found.
 #[derive(Default)]
 pub struct SearchScratch {
-    segments: Vec<Counts>,
-    /// What blots lead to, as one number each.
+    segments: Vec<SegmentCounts>,
+    /// The set or document of each blot, as one number.
     posted: Vec<u64>,
     places: Vec<u32>,
     copies: HashMap<At, u32>,
@@ -98,21 +106,22 @@ pub struct SearchScratch {
 }
 
 /// A content that reaches the threshold.
-struct Candidate {
+struct ScoredContent {
     score: f64,
     content: At,
     shared: u32,
     blots: u32,
 }
 
+/// The shared blots of the documents of a segment.
 #[derive(Default)]
-struct Counts {
+struct SegmentCounts {
     shared: Vec<u32>,
     rarity: Vec<f64>,
     touched: Vec<u32>,
 }
 
-impl Counts {
+impl SegmentCounts {
     fn add(&mut self, place: u32, weight: u32, rarity: f64) {
         let shared = &mut self.shared[place.to_usize()];
         if *shared == 0 {
@@ -125,27 +134,28 @@ impl Counts {
     }
 }
 
-/// So many blots are looked up at once. After that, memory that was mapped for them may be let go of.
-const AT_ONCE: usize = 64;
-/// For how many blots at once the postings are kept in memory: 2 MB.
-const MOST_POSTED: usize = 1 << 18;
+/// The number of blots to look up at once; after that, mapped memory may be released.
+const LOOKUP_CHUNK: usize = 64;
+/// The number of blots whose postings are in memory at once: 2 MB.
+const POSTINGS_CHUNK: usize = 1 << 18;
 
 impl IndexSearch<'_> {
-    /// The best matches of a document with these distinct blots, and how many of its blots count. `side` is the document; it may have
-    /// more blots than are given, which no document of the index has. Those of equal score stand in the order of their ids.
+    /// The best matches of a document with these distinct blots, and the number of its blots that
+    /// count. `size` may include blots that no document of the index has, which are not given.
+    /// Equal scores are sorted by id.
     ///
-    /// `is_lean`: little memory is worth more than speed. `wanted`: others are passed over.
+    /// `is_lean`: saves memory rather than time. `wanted`: skips other documents.
     pub fn matches(
         &self,
         blots: &[u64],
-        side: DocumentSize,
+        size: DocumentSize,
         scratch: &mut SearchScratch,
         is_lean: bool,
         wanted: Option<&IdFilter<'_>>,
     ) -> Result<(Vec<SearchMatch>, u32)> {
         self.prepare(scratch);
         let kept = self.excluded.without(blots, &mut scratch.found)?;
-        let mut counted = side
+        let mut counted = size
             .blots
             .saturating_sub((blots.len() - kept.len()).to_u32());
         if self.measure.score.needs_rarity() || self.max_df < u64::MAX {
@@ -155,8 +165,8 @@ impl IndexSearch<'_> {
                 self.count(segment, &kept, scratch, is_lean)?;
             }
         }
-        let side = DocumentSize { blots: counted };
-        let found = self.accepted(side, scratch)?;
+        let size = DocumentSize { blots: counted };
+        let found = self.accepted(size, scratch)?;
         Ok((self.ranked(found, wanted)?, counted))
     }
 
@@ -171,7 +181,7 @@ impl IndexSearch<'_> {
             } else {
                 Vec::new()
             };
-            scratch.segments.push(Counts {
+            scratch.segments.push(SegmentCounts {
                 shared: vec![0; documents],
                 rarity,
                 touched: Vec::new(),
@@ -179,7 +189,7 @@ impl IndexSearch<'_> {
         }
     }
 
-    /// Looks up all blots in a segment, and counts what they lead to.
+    /// Looks up all blots in a segment, and counts their documents.
     fn count(
         &self,
         segment: usize,
@@ -189,11 +199,11 @@ impl IndexSearch<'_> {
     ) -> Result<()> {
         // A document of hundreds of megabytes has millions of blots.
         blots
-            .chunks(MOST_POSTED)
-            .try_for_each(|blots| self.count_some(segment, blots, scratch, is_lean))
+            .chunks(POSTINGS_CHUNK)
+            .try_for_each(|blots| self.count_chunk(segment, blots, scratch, is_lean))
     }
 
-    fn count_some(
+    fn count_chunk(
         &self,
         segment: usize,
         blots: &[u64],
@@ -201,9 +211,9 @@ impl IndexSearch<'_> {
         is_lean: bool,
     ) -> Result<()> {
         let searched = &self.index.segments[segment];
-        let mut found = Vec::with_capacity(AT_ONCE);
+        let mut found = Vec::with_capacity(LOOKUP_CHUNK);
         scratch.posted.clear();
-        for some in blots.chunks(AT_ONCE) {
+        for some in blots.chunks(LOOKUP_CHUNK) {
             found.clear();
             searched.find_all(some, self.index.scheme.bits, &mut found)?;
             scratch
@@ -236,7 +246,7 @@ impl IndexSearch<'_> {
         Ok(())
     }
 
-    /// The same blot by blot, where it counts how many documents each has.
+    /// SegmentCounts blot by blot, for scores and limits that depend on the df of each blot.
     fn count_with_df(
         &self,
         blots: &[u64],
@@ -262,7 +272,7 @@ impl IndexSearch<'_> {
         Ok(())
     }
 
-    /// How many documents have a content.
+    /// The number of documents of a content.
     fn copies(&self, at: At, scratch: &mut SearchScratch) -> Result<u32> {
         if let Some(&copies) = scratch.copies.get(&at) {
             return Ok(copies);
@@ -272,8 +282,12 @@ impl IndexSearch<'_> {
         Ok(copies)
     }
 
-    /// Contents that reach the threshold; the counts are at zero again.
-    fn accepted(&self, side: DocumentSize, scratch: &mut SearchScratch) -> Result<Vec<Candidate>> {
+    /// The contents that reach the threshold; resets all counts.
+    fn accepted(
+        &self,
+        size: DocumentSize,
+        scratch: &mut SearchScratch,
+    ) -> Result<Vec<ScoredContent>> {
         let mut found = Vec::new();
         for (segment, counts) in scratch.segments.iter_mut().enumerate() {
             for place in counts.touched.drain(..) {
@@ -293,15 +307,16 @@ impl IndexSearch<'_> {
                     .saturating_sub(self.excluded.of.get(&at).copied().unwrap_or_default())
                     .max(shared);
                 let (other, overlap) = (DocumentSize { blots }, Overlap { shared, rarity });
-                if self.measure.accepts(side, other, overlap) {
-                    let score = self.measure.score(side, other, overlap);
-                    // Sums of the same in another order differ in their last digits; documents that are equally good must be so.
+                if self.measure.accepts(size, other, overlap) {
+                    let score = self.measure.score(size, other, overlap);
+                    // Sums in another order differ in their last digits, but equally good documents
+                    // must have equal scores.
                     let score = if self.measure.score.needs_rarity() {
                         (score * 1e9).round() / 1e9
                     } else {
                         score
                     };
-                    found.push(Candidate {
+                    found.push(ScoredContent {
                         score,
                         content: at,
                         shared,
@@ -313,10 +328,10 @@ impl IndexSearch<'_> {
         Ok(found)
     }
 
-    /// The best ones, each with all its documents: by falling score, then by id.
+    /// The best matches with all their documents, by falling score, then by id.
     fn ranked(
         &self,
-        mut found: Vec<Candidate>,
+        mut found: Vec<ScoredContent>,
         wanted: Option<&IdFilter<'_>>,
     ) -> Result<Vec<SearchMatch>> {
         found.sort_unstable_by(|one, two| two.score.total_cmp(&one.score));
@@ -330,10 +345,11 @@ impl IndexSearch<'_> {
         Ok(matches)
     }
 
-    /// The first `count` documents of some contents, by id. Memory: no more than `count` ids, however many documents there are.
+    /// The first `count` documents of some contents, by id. Memory: at most `count` ids, however
+    /// many documents there are.
     fn first_by_id(
         &self,
-        contents: &[Candidate],
+        contents: &[ScoredContent],
         count: usize,
         wanted: Option<&IdFilter<'_>>,
     ) -> Result<Vec<SearchMatch>> {
@@ -352,7 +368,7 @@ impl IndexSearch<'_> {
             }
         }
         let to_match = |(_, which, document): (String, usize, At)| {
-            let Candidate {
+            let ScoredContent {
                 score,
                 shared,
                 blots,

@@ -1,4 +1,4 @@
-//! The most similar documents of a document.
+//! Ranks the neighbours of a document to the rows of a table.
 
 use super::join::Neighbour;
 use crate::base::ids::ContentNo;
@@ -6,19 +6,20 @@ use crate::base::num::ToUsize;
 use crate::index::View;
 use std::cmp::Reverse;
 
-/// What a row is ordered by, the shared blots and the first document, and the neighbour that it is of.
+/// The sort key of a row, shared blots and first document, and its neighbour.
 type Keyed<'n> = (Reverse<u32>, u32, &'n Neighbour);
 
-/// The `count` documents that share most with `document`, and which neighbour each of them is of: most shared first, then in the order of documents.
+/// The `count` documents that share most with `document`, each with its neighbour: most shared
+/// first, then in document order.
 ///
-/// What is shared ÷ the blots of the document is a→b, so this is the order by a→b.
+/// The shared blots ÷ the blots of the document are a→b, so this is also the order by a→b.
 pub fn table_rows<'n>(
     view: &View<'_>,
     neighbours: &'n [Neighbour],
     document: usize,
     count: usize,
 ) -> Vec<(u32, &'n Neighbour)> {
-    // Each key is looked up once: comparing through the view would look it up at every comparison.
+    // Looks up each key once: comparing through the view would look it up at every comparison.
     let key = |neighbour: &'n Neighbour| {
         (
             Reverse(neighbour.shared),
@@ -28,7 +29,8 @@ pub fn table_rows<'n>(
     };
     let by_rank = |one: &Keyed<'_>, two: &Keyed<'_>| (one.0, one.1).cmp(&(two.0, two.1));
     let mut order: Vec<Keyed<'n>> = neighbours.iter().map(key).collect();
-    // Each has a document, and one may be the document itself: no more than count + 1 of them are needed.
+    // Each content has a document, and one may be the document itself: at most count + 1 contents
+    // are needed.
     if order.len() > count + 1 {
         order.select_nth_unstable_by(count, by_rank);
         order.truncate(count + 1);
@@ -38,7 +40,7 @@ pub fn table_rows<'n>(
     for equal in order.chunk_by(|one, two| one.0 == two.0) {
         let start = rows.len();
         for (_, _, neighbour) in equal {
-            // The first of a content's documents come before its others.
+            // The first documents of a content come before its others.
             rows.extend(
                 view.documents_of(ContentNo::new(neighbour.content))
                     .iter()

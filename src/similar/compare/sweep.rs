@@ -1,23 +1,23 @@
-//! Row by row through the cells that are alive.
+//! Computes the living cells row by row.
 
 use super::{
-    AlignedArea, DROP, EDIT, MATCH, SEED, STRAY, TokenSequence, choose,
+    AlignedArea, DROP, EDIT, MATCH, SEED, STRAY, TokenSequence, keep_reported,
     trigrams::{TrigramTable, seeds},
 };
 use crate::base::num::{ToU32, ToU64, ToUsize};
 
-/// A cell that is alive, of the last row or of this one.
+/// A living cell of the last row or the current one.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
     column: u32,
     score: i32,
-    /// Equal tokens on the way.
+    /// The number of equal tokens so far.
     tokens: u32,
-    /// Which of the areas that are under way.
+    /// The index of its open area.
     area: u32,
 }
 
-/// An area that is under way: where it began, and where its best end is.
+/// An open area: its start, and its best end so far.
 #[derive(Debug, Clone, Copy)]
 struct OpenArea {
     start: [u32; 2],
@@ -26,30 +26,33 @@ struct OpenArea {
     tokens: u32,
 }
 
-/// What three tokens score.
+/// The score of three equal tokens.
 const CHANCE_SCORE: u32 = SEED as u32 * MATCH as u32;
 
-/// Compares one document with others: `a` is prepared once. A thread has one.
+/// Compares one document, which is prepared once, with others. Each thread has its own comparer.
 #[derive(Default)]
 pub struct Comparer {
     table: TrigramTable,
-    /// The cells of the last row, and of this one.
+    /// The cells of the last row.
     last: Vec<Cell>,
+    /// The cells of the current row.
     next: Vec<Cell>,
-    drafts: Vec<OpenArea>,
-    /// Rows in which areas may begin, and where they may in this one.
+    open_areas: Vec<OpenArea>,
+    /// Rows in which areas may begin.
     hits: Vec<u32>,
+    /// Columns in which areas may begin in the current row.
     places: Vec<u32>,
     found: Vec<AlignedArea>,
 }
 
 impl Comparer {
-    /// Takes the document that others are compared with.
+    /// Prepares the document to compare with others.
     pub fn prepare(&mut self, a: TokenSequence<'_>) {
         self.table.fill(a);
     }
 
-    /// The areas of `a`, which must be what was prepared, and `b` with at least a score, the best first.
+    /// The areas of `a`, which must be the prepared document, and `b` with at least the score
+    /// `floor`, best first.
     pub fn areas(
         &mut self,
         a: TokenSequence<'_>,
@@ -63,7 +66,7 @@ impl Comparer {
                 let hits = std::mem::take(&mut self.hits);
                 self.sweep(a, b, &hits[..count], floor);
                 self.hits = hits;
-                choose(&mut self.found);
+                keep_reported(&mut self.found);
             }
         }
         &self.found
@@ -75,7 +78,7 @@ impl Comparer {
         loop {
             let next = hits.get(hit).copied();
             if self.last.is_empty() {
-                self.settle(floor);
+                self.close_areas(floor);
                 let Some(next) = next else { break };
                 row = next;
             } else if row.to_usize() >= b.tokens.len() {
@@ -98,11 +101,12 @@ impl Comparer {
             self.step(a, b, row);
             row += 1;
         }
-        self.settle(floor);
+        self.close_areas(floor);
     }
 
-    /// Whether all areas that may begin in a row end after three tokens: so do most that documents have by chance. Nothing else is alive, and none of the three
-    /// rows after it begins an area, so that the fourth tokens differ. Then one edit leaves a score of 5, and unless the next tokens are equal that is the end.
+    /// Whether all areas that may begin in a row end after three tokens, as most chance matches do.
+    /// No cell is alive and none of the next three rows begins an area, so the fourth tokens
+    /// differ. After one edit the score is 5, and the area ends unless the next tokens are equal.
     fn are_by_chance(&self, a: TokenSequence<'_>, b: TokenSequence<'_>, row: u32) -> bool {
         let goes_on = |column: u32, [more_of_a, more_of_b]: [usize; 2]| {
             let (one, other) = (
@@ -118,12 +122,12 @@ impl Comparer {
             .any(|&column| after_edit.iter().any(|&more| goes_on(column, more)))
     }
 
-    /// Finds the cells of a row from those of the last.
+    /// Computes the cells of a row from those of the last one.
     fn step(&mut self, a: TokenSequence<'_>, b: TokenSequence<'_>, row: u32) {
         let Self {
             last,
             next,
-            drafts,
+            open_areas,
             places,
             ..
         } = self;
@@ -149,8 +153,8 @@ impl Comparer {
             at += usize::from(above.is_some());
             let is_new = places.get(place) == Some(&column);
             place += usize::from(is_new);
-            let cell = grow(
-                drafts,
+            let cell = next_cell(
+                open_areas,
                 a,
                 b,
                 [column, row],
@@ -171,37 +175,37 @@ impl Comparer {
         std::mem::swap(last, next);
     }
 
-    /// Nothing is alive: what was under way is an area, or not.
-    fn settle(&mut self, floor: u32) {
+    /// No cell is alive: closes the open areas, and keeps those with at least the score `floor`.
+    fn close_areas(&mut self, floor: u32) {
         let areas = self
-            .drafts
+            .open_areas
             .drain(..)
-            .filter(|draft| draft.best.unsigned_abs() >= floor)
-            .map(|draft| {
-                let [a, b] = [0, 1].map(|side| draft.start[side]..draft.end[side] + 1);
+            .filter(|open| open.best.unsigned_abs() >= floor)
+            .map(|open| {
+                let [a, b] = [0, 1].map(|side| open.start[side]..open.end[side] + 1);
                 AlignedArea {
                     a,
                     b,
-                    tokens: draft.tokens,
-                    score: draft.best.unsigned_abs(),
+                    tokens: open.tokens,
+                    score: open.best.unsigned_abs(),
                 }
             });
         self.found.extend(areas);
     }
 }
 
-/// What a cell may come from.
+/// The cells from which a cell may come.
 struct CellSources {
     diagonal: Option<Cell>,
     above: Option<Cell>,
     left: Option<Cell>,
-    /// Three tokens of the same hash begin here.
+    /// Three tokens with the same hash begin here.
     is_new: bool,
 }
 
 /// The cell at a column and a row, if it is alive.
-fn grow(
-    drafts: &mut Vec<OpenArea>,
+fn next_cell(
+    open_areas: &mut Vec<OpenArea>,
     a: TokenSequence<'_>,
     b: TokenSequence<'_>,
     place: [u32; 2],
@@ -228,7 +232,7 @@ fn grow(
             start,
             best: highest,
             ..
-        } = drafts[area.to_usize()];
+        } = open_areas[area.to_usize()];
         if score + change >= highest - DROP && (column - start[0]).abs_diff(row - start[1]) <= STRAY
         {
             best = Cell {
@@ -248,8 +252,8 @@ fn grow(
     offer(ways.above, -EDIT, 0);
     offer(ways.left, -EDIT, 0);
     if ways.is_new && best.score < MATCH && begins(a, b, place) {
-        let area = drafts.len().to_u32();
-        drafts.push(OpenArea {
+        let area = open_areas.len().to_u32();
+        open_areas.push(OpenArea {
             start: place,
             end: place,
             best: MATCH,
@@ -265,9 +269,9 @@ fn grow(
     if best.score == 0 {
         return None;
     }
-    let draft = &mut drafts[best.area.to_usize()];
-    if best.score > draft.best {
-        (draft.best, draft.end, draft.tokens) = (best.score, place, best.tokens);
+    let open = &mut open_areas[best.area.to_usize()];
+    if best.score > open.best {
+        (open.best, open.end, open.tokens) = (best.score, place, best.tokens);
     }
     Some(best)
 }

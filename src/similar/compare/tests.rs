@@ -1,11 +1,11 @@
-//! Against the definition: every cell of the whole matrix.
+//! Compares with the definition: every cell of the whole matrix.
 
 use super::*;
 use crate::base::num::ToU32;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// Documents of small numbers, as they are compared.
+/// A document of small numbers for words.
 struct Document {
     tokens: Vec<[u8; 8]>,
     trigrams: Vec<[u8; 4]>,
@@ -41,7 +41,7 @@ fn areas(a: &[u16], b: &[u16], floor: u32) -> Vec<AlignedArea> {
     comparer.areas(a.sequence(), b.sequence(), floor).to_vec()
 }
 
-/// How often each three words stand in a document.
+/// The number of occurrences of each trigram.
 fn counts(words: &[u16]) -> HashMap<&[u16], usize> {
     let mut counts = HashMap::new();
     words
@@ -57,7 +57,7 @@ struct Way {
     area: usize,
 }
 
-/// The same by the definition, without any haste.
+/// The areas by the definition, without optimization.
 fn by_definition(a: &[u16], b: &[u16], floor: u32) -> Vec<AlignedArea> {
     let (of_a, of_b) = (counts(a), counts(b));
     let begins = |i: usize, j: usize| {
@@ -126,11 +126,11 @@ fn by_definition(a: &[u16], b: &[u16], floor: u32) -> Vec<AlignedArea> {
         }
     }
     drafts.retain(|draft| draft.score >= floor);
-    choose(&mut drafts);
+    keep_reported(&mut drafts);
     drafts
 }
 
-/// Text in which a few edits were made.
+/// A text and a copy of it with a few edits.
 fn edited() -> impl Strategy<Value = (Vec<u16>, Vec<u16>)> {
     let edit = (any::<prop::sample::Index>(), 0..3_u8, 1000..1100_u16);
     (
@@ -154,7 +154,7 @@ fn edited() -> impl Strategy<Value = (Vec<u16>, Vec<u16>)> {
         })
 }
 
-/// A few words again and again, between others.
+/// A few words repeated between others.
 fn repeats() -> impl Strategy<Value = Vec<u16>> {
     let part = (
         prop::collection::vec(0..4_u16, 1..6),
@@ -235,7 +235,7 @@ fn twenty_words_are_a_hundred() {
 }
 
 #[test]
-fn ten_edits_are_borne_and_eleven_are_not() {
+fn an_area_survives_ten_edits_but_not_eleven() {
     for (gap, count) in [(10, 1), (11, 2)] {
         let (a, b) = (
             words(0..200),
@@ -246,7 +246,7 @@ fn ten_edits_are_borne_and_eleven_are_not() {
 }
 
 #[test]
-fn documents_of_next_to_nothing() {
+fn documents_of_very_few_words() {
     for words in [&[][..], &[1], &[1, 2]] {
         assert_eq!(areas(words, words, 1), []);
         assert_eq!(areas(words, &[1, 2, 3, 4], 1), []);
@@ -256,7 +256,7 @@ fn documents_of_next_to_nothing() {
 }
 
 #[test]
-fn one_word_again_and_again_begins_nothing_and_takes_no_time() {
+fn a_repeated_word_begins_no_area_and_takes_no_time() {
     let (many, begun) = (vec![7; 60_000], [words(0..3), vec![7; 60_000]].concat());
     assert_eq!(areas(&many, &many, 100), []);
     assert_eq!(areas(&begun, &begun, 100), [AlignedArea::whole(60_003)]);
@@ -269,7 +269,7 @@ fn one_word_again_and_again_begins_nothing_and_takes_no_time() {
 
 #[test]
 fn an_area_does_not_stray() {
-    // Each hundred words, nine are left out.
+    // Nine of each hundred words are deleted.
     let a = words(0..10_000);
     let b: Vec<u16> = a.iter().copied().filter(|word| word % 100 >= 9).collect();
     let found = areas(&a, &b, 100);
@@ -282,7 +282,7 @@ fn an_area_does_not_stray() {
 }
 
 #[test]
-fn what_overlaps_in_both_is_told_once() {
+fn areas_that_overlap_in_both_documents_are_reported_once() {
     let copy = words(0..40);
     let twice = [copy.clone(), words(700..800), copy.clone()].concat();
     let found = areas(&twice, &copy, 100);

@@ -1,14 +1,14 @@
-//! Three tokens in a row: their hashes, and where a document has them.
+//! Trigrams: the hashes of three tokens in a row, and the places of each in a document.
 
 use super::{MOST_PLACES, SEED, TokenSequence};
 use crate::base::num::{ToU32, ToUsize};
 
-/// Says of a trigram that its document has it too often. The other bits are its hash.
+/// The bit of a trigram that marks it as too frequent in its document. The other bits are its hash.
 pub const FREQUENT: u32 = 1;
 /// No place.
 const NONE: u32 = u32::MAX;
 
-/// The hash of three tokens, all bits but that of [`FREQUENT`].
+/// The hash of three tokens: all bits but [`FREQUENT`].
 fn hash(tokens: &[[u8; 8]]) -> u32 {
     let mixed = tokens.iter().fold(0_u64, |sum, token| {
         (sum.rotate_left(23) ^ u64::from_le_bytes(*token)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -16,7 +16,8 @@ fn hash(tokens: &[[u8; 8]]) -> u32 {
     (mixed >> 32).to_u32() & !FREQUENT
 }
 
-/// Appends for each token the hash of the three that begin with it, and whether the document has it too often; for the last two, which begin none, 0.
+/// Appends for each token the hash of the three tokens that begin with it, and whether it is too
+/// frequent in the document; 0 for the last two tokens, which begin no trigram.
 pub fn append_trigrams(tokens: &[[u8; 8]], out: &mut Vec<[u8; 4]>) {
     let first = out.len();
     let hashes: Vec<u32> = tokens.windows(SEED).map(hash).collect();
@@ -32,7 +33,8 @@ pub fn append_trigrams(tokens: &[[u8; 8]], out: &mut Vec<[u8; 4]>) {
     out.resize(first + tokens.len(), [0; 4]);
 }
 
-/// The hashes that come more than [`MOST_PLACES`] times, in order. Few documents have any, and sorting is only for those that may.
+/// The hashes that occur more than [`MOST_PLACES`] times, sorted. Few documents have any, and only
+/// hashes that may be frequent are sorted.
 fn frequent(hashes: &[u32]) -> Vec<u32> {
     if hashes.len() <= MOST_PLACES {
         return Vec::new();
@@ -56,39 +58,40 @@ fn frequent(hashes: &[u32]) -> Vec<u32> {
         .collect()
 }
 
-/// Where a document has each trigram.
+/// The places of each trigram of a document.
 #[derive(Default)]
 pub struct TrigramTable {
-    /// A bit for each class of trigrams that the document has: small, so that it stays near.
-    is_there: Vec<u64>,
-    there_shift: u32,
-    /// The first place of each class of trigrams that may begin an area, and for each place the next of its class. Places of a class rise.
+    /// A bit for each class of trigrams that the document has: small enough to stay in the cache.
+    presence: Vec<u64>,
+    presence_shift: u32,
+    /// The first place of each class of trigrams that may begin an area.
     first: Vec<u32>,
     first_shift: u32,
+    /// For each place: the next place of its class. The places of a class ascend.
     next: Vec<u32>,
 }
 
-/// Bits of the smallest map, and of the greatest: 256 KB.
+/// The bits of the smallest map and of the largest one: 256 KB.
 const MAP_BITS: [u32; 2] = [10, 21];
 
 impl TrigramTable {
-    /// Replaces what is there by the trigrams of a document.
+    /// Replaces the table by the trigrams of a document.
     pub fn fill(&mut self, document: TokenSequence<'_>) {
         let trigrams = seeds(document);
         let bits_for = |count: usize| usize::BITS - count.saturating_sub(1).leading_zeros();
         let map_bits = bits_for(16 * trigrams.len()).clamp(MAP_BITS[0], MAP_BITS[1]);
         let first_bits = bits_for(2 * trigrams.len()).clamp(4, 30);
-        (self.there_shift, self.first_shift) = (u32::BITS - map_bits, u32::BITS - first_bits);
-        self.is_there.clear();
-        self.is_there.resize(1 << (map_bits - 6), 0);
+        (self.presence_shift, self.first_shift) = (u32::BITS - map_bits, u32::BITS - first_bits);
+        self.presence.clear();
+        self.presence.resize(1 << (map_bits - 6), 0);
         self.first.clear();
         self.first.resize(1 << first_bits, NONE);
         self.next.clear();
         self.next.resize(trigrams.len(), NONE);
         for (place, trigram) in trigrams.iter().enumerate().rev() {
             let trigram = u32::from_le_bytes(*trigram);
-            let class = trigram >> self.there_shift;
-            self.is_there[class.to_usize() >> 6] |= 1 << (class & 63);
+            let class = trigram >> self.presence_shift;
+            self.presence[class.to_usize() >> 6] |= 1 << (class & 63);
             if trigram & FREQUENT == 0 {
                 let first = &mut self.first[(trigram >> self.first_shift).to_usize()];
                 self.next[place] = std::mem::replace(first, place.to_u32());
@@ -96,11 +99,12 @@ impl TrigramTable {
         }
     }
 
-    /// Writes the places of those of some trigrams that the document may have to the start of `out`, and says how many they are: all that it has, and a few more.
+    /// Writes the places of the trigrams that the document may have to the start of `out`, and
+    /// returns their number: all that it has, and a few more.
     ///
-    /// This is where the time of comparing unrelated documents goes: there is no branch in it that depends on them.
+    /// Comparing unrelated documents spends its time here: no branch depends on the data.
     pub fn find(&self, trigrams: &[[u8; 4]], out: &mut Vec<u32>) -> usize {
-        let (map, shift) = (&self.is_there[..], self.there_shift);
+        let (map, shift) = (&self.presence[..], self.presence_shift);
         if out.len() <= trigrams.len() {
             out.resize(trigrams.len() + 1, 0);
         }
@@ -116,7 +120,8 @@ impl TrigramTable {
         count
     }
 
-    /// Replaces `out` by the places of trigrams with this hash, in rising order; none if either document has it too often.
+    /// Replaces `out` by the places of a trigram, ascending; none if it is too frequent in either
+    /// document.
     pub fn places(&self, document: TokenSequence<'_>, trigram: [u8; 4], out: &mut Vec<u32>) {
         out.clear();
         let number = u32::from_le_bytes(trigram);
@@ -133,7 +138,7 @@ impl TrigramTable {
     }
 }
 
-/// The trigrams of a document, without those that are none.
+/// The trigrams of a document, without those of its last two tokens.
 pub fn seeds(document: TokenSequence<'_>) -> &[[u8; 4]] {
     &document.trigrams[..document.tokens.len().saturating_sub(SEED - 1)]
 }

@@ -1,14 +1,13 @@
-//! Which repeats are listed, and how.
+//! Chooses the repeats to list, and writes them.
 
 use super::{
     super::{put, stored::Stored},
-    PassagesOptions, Repeats,
-    read::Mapped,
-    taboo::Taboo,
+    PassagesOptions,
+    read::MappedTexts,
 };
 use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
-    align::repeat::TextBounds,
+    align::many::{ExcludedTexts, RankedRepeat, RankedRepeats, TextBounds, TokenSet},
     base::error::Result,
     commands::blot::shown_text,
     index::Index,
@@ -20,58 +19,33 @@ use crate::{
 };
 use std::{io::Write, ops::Range};
 
-/// So many characters of a passage are shown.
+/// The most characters of a passage to show.
 const TEXT_CHARS: usize = 300;
 
-pub struct Listing<'s> {
+pub struct PassageList<'s> {
     index: &'s Index,
     stored: &'s Stored,
-    mapped: &'s Mapped<'s>,
+    mapped: &'s MappedTexts<'s>,
     texts: &'s TextBounds,
-    taboo: &'s Taboo,
-    /// The documents of all texts, one after the other, and where those of each end.
+    excluded: &'s ExcludedTexts,
+    /// The documents of all texts, one text after the other.
     documents: Vec<u32>,
+    /// Where the documents of each text end.
     ends: Vec<usize>,
 }
 
-/// A repeat as it was sorted.
-struct Candidate<'p> {
-    tokens: u32,
-    places: &'p [[u8; 8]],
-    before: u64,
-}
-
-impl<'p> Candidate<'p> {
-    fn of([_, _, tokens, offset, count]: [u64; 5], places: &'p [[u8; 8]]) -> Self {
-        let (offset, before) = (offset.to_usize(), count & u64::from(u32::MAX));
-        Self {
-            tokens: (!tokens).to_u32(),
-            places: &places[offset..offset + (count >> 32).to_usize()],
-            before,
-        }
-    }
-
-    /// The tokens of each place.
-    fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
-        self.places.iter().map(|place| {
-            let start = u64::from_le_bytes(*place) - self.before;
-            start..start + u64::from(self.tokens)
-        })
-    }
-}
-
-impl<'s> Listing<'s> {
+impl<'s> PassageList<'s> {
     pub fn new(
         index: &'s Index,
         stored: &'s Stored,
-        mapped: &'s Mapped<'s>,
+        mapped: &'s MappedTexts<'s>,
         texts: &'s TextBounds,
-        taboo: &'s Taboo,
+        excluded: &'s ExcludedTexts,
     ) -> Self {
         let mut ends = Vec::with_capacity(stored.texts.len());
         let mut sum = 0;
         for text in 0..stored.texts.len().to_u32() {
-            // For now where the list starts: it moves to the end as the list is filled.
+            // Until the list is filled this is its start; filling moves it to its end.
             ends.push(sum);
             sum += texts.copies(text).to_usize();
         }
@@ -86,7 +60,7 @@ impl<'s> Listing<'s> {
             stored,
             mapped,
             texts,
-            taboo,
+            excluded,
             documents,
             ends,
         }
@@ -94,60 +68,55 @@ impl<'s> Listing<'s> {
 
     pub fn write(
         &self,
-        repeats: &Repeats,
+        repeats: &RankedRepeats,
         options: &PassagesOptions,
         out: &mut impl Write,
     ) -> Result<()> {
-        let (places, tokens) = (repeats.places.as_chunks().0, self.mapped.tokens());
-        let mut covered = Covered(vec![0; tokens.len().div_ceil(64)]);
-        let (mut number, mut line) = (0, Vec::new());
-        for class in 0..repeats.by_weight.len() {
-            let mut records = repeats.by_weight.take(class)?;
-            records.sort_unstable();
-            for record in records {
-                if options.top.is_some_and(|top| number >= top) {
-                    return Ok(());
-                }
-                let candidate = Candidate::of(record, places);
-                if !self.is_news(&candidate, &covered) || self.is_taboo(&candidate) {
-                    continue;
-                }
+        let mut listed = TokenSet::new(self.mapped.tokens().len());
+        let mut number = 0;
+        let mut line = Vec::new();
+        repeats.for_each(|repeat| {
+            if options.top.is_some_and(|top| number >= top) {
+                return Ok(false);
+            }
+            if self.has_new_places(&repeat, &listed) && !self.is_excluded(&repeat) {
                 number += 1;
-                let new = candidate
+                let new = repeat
                     .ranges()
-                    .map(|range| self.cover(range, &mut covered))
+                    .map(|range| self.add_listed(&range, &mut listed))
                     .sum();
                 line.clear();
-                self.put([number, new], &candidate, options.format, &mut line)?;
+                self.put([number, new], &repeat, options.format, &mut line)?;
                 put(out, &line)?;
             }
-        }
-        Ok(())
+            Ok(true)
+        })
     }
 
-    /// Whether two places or more are not within what was listed.
-    fn is_news(&self, candidate: &Candidate<'_>, covered: &Covered) -> bool {
+    /// Whether two or more places are not within listed ones.
+    fn has_new_places(&self, repeat: &RankedRepeat<'_>, listed: &TokenSet) -> bool {
         let mut left = 2_u32;
-        candidate.ranges().any(|range| {
-            if !covered.has(&range) {
+        repeat.ranges().any(|range| {
+            if !listed.contains(&range) {
                 left = left.saturating_sub(self.texts.copies(self.texts.of(range.start)));
             }
             left == 0
         })
     }
 
-    /// Marks a place as listed; says how many tokens were not, in all documents that have it.
-    fn cover(&self, range: Range<u64>, covered: &mut Covered) -> u64 {
+    /// Marks a place as listed; returns the number of its tokens that were not, in all documents
+    /// with this text.
+    fn add_listed(&self, range: &Range<u64>, listed: &mut TokenSet) -> u64 {
         let copies = self.texts.copies(self.texts.of(range.start));
-        covered.add(range) * u64::from(copies)
+        listed.insert(range) * u64::from(copies)
     }
 
-    fn is_taboo(&self, candidate: &Candidate<'_>) -> bool {
-        let tokens = candidate
+    fn is_excluded(&self, repeat: &RankedRepeat<'_>) -> bool {
+        let tokens = repeat
             .ranges()
             .next()
             .map(|range| &self.mapped.tokens()[range.start.to_usize()..range.end.to_usize()]);
-        tokens.is_some_and(|tokens| self.taboo.has(tokens))
+        tokens.is_some_and(|tokens| self.excluded.contains(tokens))
     }
 
     fn documents_of(&self, text: u32) -> &[u32] {
@@ -159,10 +128,10 @@ impl<'s> Listing<'s> {
         &self.documents[start..self.ends[text.to_usize()]]
     }
 
-    /// Documents and first tokens of all places, in order.
-    fn places(&self, candidate: &Candidate<'_>) -> Vec<(u32, u32)> {
+    /// The document and first token of each place, sorted.
+    fn places(&self, repeat: &RankedRepeat<'_>) -> Vec<(u32, u32)> {
         let mut places = Vec::new();
-        for range in candidate.ranges() {
+        for range in repeat.ranges() {
             let text = self.texts.of(range.start);
             let first = (range.start - self.texts.start(text)).to_u32();
             places.extend(
@@ -185,11 +154,11 @@ impl<'s> Listing<'s> {
     fn put(
         &self,
         [number, new]: [u64; 2],
-        candidate: &Candidate<'_>,
+        repeat: &RankedRepeat<'_>,
         format: Format,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let places = self.places(candidate);
+        let places = self.places(repeat);
         let mut ids: Vec<String> = Vec::new();
         for same in places.chunk_by(|one, two| one.0 == two.0) {
             let document = &self.stored.documents[same[0].0.to_usize()];
@@ -197,15 +166,15 @@ impl<'s> Listing<'s> {
         }
         let by_document = places.chunk_by(|one, two| one.0 == two.0).zip(&ids);
         let place = |place: (u32, u32), doc| {
-            let Span { start, end } = self.span(place, candidate.tokens);
+            let Span { start, end } = self.span(place, repeat.tokens);
             PassagePlace { doc, start, end }
         };
         let text = places
             .first()
-            .and_then(|&place| self.text(place, candidate.tokens));
+            .and_then(|&place| self.text(place, repeat.tokens));
         let record = PassageFamily {
             passage: number,
-            tokens: candidate.tokens,
+            tokens: repeat.tokens,
             count: places.len(),
             documents: ids.len().to_u64(),
             new,
@@ -227,33 +196,4 @@ impl<'s> Listing<'s> {
             None => text.to_string(),
         })
     }
-}
-
-/// Which tokens are in places of what was listed: a bit each.
-struct Covered(Vec<u64>);
-
-impl Covered {
-    fn has(&self, range: &Range<u64>) -> bool {
-        words(range).all(|(word, mask)| self.0[word] & mask == mask)
-    }
-
-    /// Says how many are new.
-    fn add(&mut self, range: Range<u64>) -> u64 {
-        let mut new = 0;
-        for (word, mask) in words(&range) {
-            new += u64::from((mask & !self.0[word]).count_ones());
-            self.0[word] |= mask;
-        }
-        new
-    }
-}
-
-/// The words that bits are in, and which of each they are.
-fn words(range: &Range<u64>) -> impl Iterator<Item = (usize, u64)> + use<> {
-    let Range { start, end } = *range;
-    (start / 64..end.div_ceil(64)).map(move |word| {
-        let from = u64::MAX << start.saturating_sub(64 * word).min(63);
-        let to = u64::MAX >> (64 * (word + 1)).saturating_sub(end).min(63);
-        (word.to_usize(), from & to)
-    })
 }

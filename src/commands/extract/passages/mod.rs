@@ -1,34 +1,18 @@
-//! What many documents have in common: maximal shared passages, with all their places.
+//! Lists the passages that many documents share, with all their places.
 //!
-//! A *passage* is a run of at least `min_tokens` tokens that stands in two documents or more and is maximal: there is no token by which all its
-//! places could be made longer, to the left or to the right. Repeats within a document are places like others; but of text that is repeated right after
-//! itself only the first and the last repetition count, and what only copies of one text have, is the whole text. Exact duplicates are documents of their own.
-//!
-//! Passages come by falling length in tokens × places; of equal ones that with the first place comes first. One is listed unless
-//! all of its places but one lie within places of those that were listed before it: so a licence in 5,000 files is one passage, and its
-//! paragraphs are not told once more.
-//!
-//! ```text
-//! documents ──► tokens, spans, texts ──► on disk ───────────────────────────────┐
-//!          └──► windows ──► those that several texts have, and that several ──► trees of what follows ──► repeats ──► by weight ──► passages
-//!                           tokens stand before [marks]                         [repeat]                            [list]
-//! ```
-//!
-//! Tokens are compared by 64-bit hashes, so that blots that collide make no passage. The index says which windows several texts have; of those only
-//! the ones that are not always preceded by the same token, few within what was copied, are sorted and compared.
+//! [`crate::align::many`] says what a passage is and in which order passages are listed. This
+//! module reads the documents, keeps their tokens on disk and writes the records.
 
+mod excluded;
 mod list;
-mod marks;
 mod read;
-mod taboo;
 #[cfg(test)]
 mod tests;
 
 use self::{
-    list::Listing,
-    marks::Marks,
-    read::{Mapped, Store, ToTexts, rank_and_place},
-    taboo::Taboo,
+    excluded::read_excluded_texts,
+    list::PassageList,
+    read::{MappedTexts, TextStage, TextStore, rank_and_place},
 };
 use super::{
     put,
@@ -36,15 +20,16 @@ use super::{
 };
 use crate::base::num::{ToU64, ToUsize};
 use crate::{
-    align::repeat::{MaximalRepeat, RepeatFinder, TextBounds},
+    align::many::{
+        MaximalRepeat, RankedRepeats, RepeatFinder, RepeatRanker, SharedWindows, TextBounds,
+    },
     base::{
         error::{Error, Result},
-        files::{Mapping, TempDir, TempFile},
         parallel::{self, Budget, Limits, Weighted},
     },
     blot::{self, select},
     commands::{BlotOptions, Settings, Summary, Watch, blot::ToBlots, run},
-    index::{Index, View, posting::Buckets},
+    index::{Index, View},
     report::{
         Format, Ndjson, Sink,
         records::{PassageFamily, PassagesHeader},
@@ -52,25 +37,30 @@ use crate::{
 };
 use std::{io::Write, path::PathBuf};
 
-/// Which passages, and how they are written.
+/// Which passages to list, and how to write them.
 #[derive(Debug, Clone)]
 pub struct PassagesOptions {
-    /// None: as many as a window of the index reaches over.
+    /// The fewest tokens of a passage; by default the length of a window of the index.
     pub min_tokens: Option<u32>,
-    /// What stands wholly in one of these documents is not listed.
+    /// Passages that lie wholly in one of these documents are not listed.
     pub taboo: Vec<PathBuf>,
-    /// Only so many.
+    /// The most passages to list.
     pub top: Option<u64>,
+    /// The output format.
     pub format: Format,
+    /// The memory to aim at.
     pub memory_bytes: u64,
-    /// Documents are the files that their ids name, below the first of these that has them if any are given; else those of the settings.
+    /// If set, documents are the files that their ids name, below the first of these directories
+    /// that has them; else those of the settings.
     pub by_id: Option<Vec<PathBuf>>,
 }
 
 /// Writes the passages that documents of an index share.
 ///
-/// The same documents give the same bytes, whatever the threads and the memory. Memory: `memory_bytes`, some 10 bytes for each blot that several texts have, 60 bytes a
-/// document, a bit a token; for taboo documents 24 bytes a token. Temporary files take 8 bytes a token and the texts once for every distinct text, 3 bytes a token for every document.
+/// The same documents give the same bytes, whatever the threads and the memory. Memory:
+/// `memory_bytes`, about 10 bytes per blot that several texts have, 60 bytes per document, a bit
+/// per token; for excluded documents 24 bytes per token. Temporary files take 8 bytes per token and
+/// the text itself for every distinct text, and 3 bytes per token for every document.
 pub fn passages(
     index: &Index,
     options: &PassagesOptions,
@@ -81,7 +71,7 @@ pub fn passages(
     passages_with(index, options, settings, None, out, watch)
 }
 
-/// `most_blots`: of more there is no table.
+/// As [`passages`]; `most_blots`: the most shared blots that are kept in a table.
 fn passages_with(
     index: &Index,
     options: &PassagesOptions,
@@ -103,17 +93,17 @@ fn passages_with(
     }
     let (threads, view) = (settings.limits.threads, View::by_id(index)?);
     let blots = ToBlots::for_comparison(&BlotOptions::default(), index)?.with_spans();
-    let taboo = Taboo::read(&options.taboo, &blots, min_tokens, settings, watch)?;
+    let excluded = read_excluded_texts(&options.taboo, &blots, min_tokens, settings, watch)?;
     let mut source = stored::open(&view, options.by_id.as_deref(), settings)?;
     blots.expect_in(&mut source);
-    let marks = Marks::new(&view, index.scheme.bits, threads, most_blots)?;
-    let mut store = Store::new(index, marks.ranks(), options.memory_bytes / 2)?;
+    let shared = SharedWindows::new(&view, index.scheme.bits, threads, most_blots)?;
+    let mut store = TextStore::new(index, shared.ranks(), options.memory_bytes / 2)?;
     let is_dna = index.scheme.tokens.is_dna();
     let (hashes, ranks) = (Vec::new(), Vec::new());
-    let stage = ToTexts {
+    let stage = TextStage {
         blots,
         index,
-        marks: &marks,
+        shared: &shared,
         reach,
         min_tokens,
         is_dna,
@@ -125,15 +115,15 @@ fn passages_with(
     let mapped = store.map()?;
     let texts = texts_of(&store.stored, &mapped);
     let limits = Limits::new(threads, options.memory_bytes / 2);
-    let repeats = find(&store, &marks, mapped.tokens(), &texts, min_tokens, limits)?;
-    drop(marks);
+    let repeats = find(&store, &shared, mapped.tokens(), &texts, min_tokens, limits)?;
+    drop(shared);
     put_header(index, options, out)?;
-    let listing = Listing::new(index, &store.stored, &mapped, &texts, &taboo);
+    let listing = PassageList::new(index, &store.stored, &mapped, &texts, &excluded);
     listing.write(&repeats, options, out)?;
     Ok(summary)
 }
 
-/// How many tokens a window reaches over.
+/// The number of tokens that a window of the index covers.
 fn reach_of(index: &Index) -> Result<u32> {
     let usage = |what: String| Error::Usage(format!("{}: {what}", index.directory.display()));
     if !select::is_complete(&index.scheme.select) {
@@ -156,7 +146,7 @@ fn reach_of(index: &Index) -> Result<u32> {
         .ok_or_else(no_windows)
 }
 
-fn texts_of(stored: &Stored, mapped: &Mapped<'_>) -> TextBounds {
+fn texts_of(stored: &Stored, mapped: &MappedTexts<'_>) -> TextBounds {
     let mut copies = vec![0; stored.texts.len()];
     stored
         .documents
@@ -189,89 +179,20 @@ fn put_header(index: &Index, options: &PassagesOptions, out: &mut impl Write) ->
     put(out, &head)
 }
 
-/// Repeats by weight, and their places.
-struct Repeats {
-    /// Records of [`to_record`], by classes of falling weight.
-    by_weight: Buckets<5>,
-    places: Mapping,
-}
-
-/// So many classes an octave, as a power of two.
-const CLASS_BITS: u32 = 3;
-const CLASSES: usize = (64 - CLASS_BITS as usize + 1) << CLASS_BITS;
-
-/// The class of a weight: the greatest is the first.
-fn class_of(weight: u64) -> usize {
-    let octave = (weight | 1 << CLASS_BITS).ilog2() - CLASS_BITS;
-    CLASSES - 1 - (((octave.to_usize()) << CLASS_BITS) + (weight >> octave).to_usize())
-}
-
-/// Sorts by falling weight, then by the first place, then by falling length.
-fn to_record(repeat: &MaximalRepeat, offset: u64) -> [u64; 5] {
-    let MaximalRepeat {
-        tokens,
-        count,
-        before,
-        start,
-        copies,
-        ..
-    } = *repeat;
-    [
-        !(u64::from(tokens) * copies),
-        start,
-        !u64::from(tokens),
-        offset,
-        (count.to_u64()) << 32 | u64::from(before),
-    ]
-}
-
 /// Finds all repeats, bucket by bucket.
 fn find(
-    store: &Store,
-    marks: &Marks,
+    store: &TextStore,
+    shared: &SharedWindows,
     tokens: &[[u8; 8]],
     texts: &TextBounds,
     min_tokens: u32,
     limits: Limits,
-) -> Result<Repeats> {
-    let mut by_weight = Buckets::new(CLASSES, limits.memory_bytes, TempDir(None));
-    let mut file = TempFile::new(&TempDir(None))?;
-    let add = |found: Vec<(MaximalRepeat, u64)>,
-               places: &[u8],
-               file: &mut TempFile,
-               by_weight: &mut Buckets<5>| {
-        let base = file.append(places)?.start / 8;
-        for (repeat, offset) in found {
-            by_weight.push(
-                class_of(u64::from(repeat.tokens) * repeat.copies),
-                to_record(&repeat, base + offset),
-            );
-        }
-        by_weight.settle()
-    };
-    for (number, text) in (0..)
-        .zip(&store.stored.texts)
-        .filter(|(number, text)| texts.copies(*number) > 1 && text.tokens >= min_tokens)
-    {
-        let (start, tokens, copies) = (text.start, text.tokens, u64::from(texts.copies(number)));
-        let whole = MaximalRepeat {
-            tokens,
-            first: 0,
-            count: 1,
-            before: 0,
-            start,
-            copies,
-        };
-        add(
-            vec![(whole, 0)],
-            &start.to_le_bytes(),
-            &mut file,
-            &mut by_weight,
-        )?;
-    }
+) -> Result<RankedRepeats> {
+    let mut ranker = RepeatRanker::new(limits.memory_bytes)?;
+    add_copied_texts(store, texts, min_tokens, &mut ranker)?;
     let worker = || {
         let mut finder = RepeatFinder::new(tokens, texts, min_tokens);
-        move |bucket| repeats_of(store, marks, bucket, &mut finder)
+        move |bucket| find_in_bucket(store, shared, bucket, &mut finder)
     };
     let source = (0..store.windows.len()).map(|item| {
         Ok(Weighted {
@@ -279,35 +200,57 @@ fn find(
             bytes: store.windows.bytes(item),
         })
     });
-    let weigh = |found: &Result<FoundIn>| {
+    let weigh = |found: &Result<BucketRepeats>| {
         found.as_ref().map_or(0, |found| {
             (8 * found.places.len() + 48 * found.repeats.len()).to_u64()
         })
     };
     let budget = Budget::Bytes(limits.memory_bytes);
     parallel::ordered(limits.threads, budget, source, worker, weigh, |found| {
-        let FoundIn { repeats, places } = found?;
-        add(repeats, places.as_flattened(), &mut file, &mut by_weight)
+        let BucketRepeats { repeats, places } = found?;
+        ranker.add(&repeats, &places)
     })?;
-    Ok(Repeats {
-        by_weight,
-        places: file.map()?,
-    })
+    ranker.finish()
 }
 
-/// Repeats, each with where its places begin among all of these.
-struct FoundIn {
+/// Adds each text of several documents, which is a passage of its own.
+fn add_copied_texts(
+    store: &TextStore,
+    texts: &TextBounds,
+    min_tokens: u32,
+    ranker: &mut RepeatRanker,
+) -> Result<()> {
+    for (number, text) in (0..).zip(&store.stored.texts) {
+        let copies = texts.copies(number);
+        if copies > 1 && text.tokens >= min_tokens {
+            let whole = MaximalRepeat {
+                tokens: text.tokens,
+                first: 0,
+                count: 1,
+                before: 0,
+                start: text.start,
+                copies: copies.into(),
+            };
+            ranker.add(&[(whole, 0)], &[text.start.to_le_bytes()])?;
+        }
+    }
+    Ok(())
+}
+
+/// The repeats of a bucket, each with the index of its first place.
+struct BucketRepeats {
     repeats: Vec<(MaximalRepeat, u64)>,
     places: Vec<[u8; 8]>,
 }
 
-fn repeats_of(
-    store: &Store,
-    marks: &Marks,
+/// Finds the repeats of the windows of a bucket.
+fn find_in_bucket(
+    store: &TextStore,
+    shared: &SharedWindows,
     bucket: usize,
     finder: &mut RepeatFinder<'_>,
-) -> Result<FoundIn> {
-    let windows = store.windows_of(bucket, marks)?;
+) -> Result<BucketRepeats> {
+    let windows = store.windows_of(bucket, shared)?;
     let (mut repeats, mut places, mut starts, mut found) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for same in windows
@@ -327,5 +270,5 @@ fn repeats_of(
             places.extend(finder.places().map(u64::to_le_bytes));
         }
     }
-    Ok(FoundIn { repeats, places })
+    Ok(BucketRepeats { repeats, places })
 }

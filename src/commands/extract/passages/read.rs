@@ -1,14 +1,13 @@
-//! Documents to what passages are found in: their tokens, where these are in the texts, and windows that other texts share.
+//! Reads documents: their tokens, the spans of these in the texts, and the windows that other texts
+//! share.
 
-use super::{
-    super::{
-        spans::indexed,
-        stored::{self, Document, PLACE_BITS, SomeTokens, Stored, hash_tokens},
-    },
-    marks::{ALONE, Marks},
+use super::super::{
+    spans::indexed,
+    stored::{self, Document, PLACE_BITS, SomeTokens, Stored, hash_tokens},
 };
 use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{
+    align::many::{SharedWindows, UNSHARED},
     base::{
         error::Result,
         files::{Mapping, TempDir, TempFile},
@@ -21,36 +20,36 @@ use crate::{
     },
 };
 
-/// So many blots are looked up at once.
-const AT_ONCE: usize = 128;
+/// The number of blots to look up at once.
+const LOOKUP_CHUNK: usize = 128;
 
-/// Reads documents.
+/// Turns documents into tokens and shared windows.
 #[derive(Clone)]
-pub struct ToTexts<'s> {
+pub struct TextStage<'s> {
     pub blots: ToBlots,
     pub index: &'s Index,
-    pub marks: &'s Marks,
-    /// Tokens that a window of the index reaches over.
+    pub shared: &'s SharedWindows,
+    /// The number of tokens that a window of the index covers.
     pub reach: u32,
     pub min_tokens: u32,
-    /// Unknown bases are like no other.
+    /// The tokens are bases: unknown ones equal no other.
     pub is_dna: bool,
     pub hashes: Vec<u64>,
     pub ranks: Vec<u32>,
 }
 
-/// What was read of some documents, one after the other.
+/// The texts, tokens and windows of some documents, one after the other.
 #[derive(Default)]
-pub struct Read {
+pub struct ReadTexts {
     tokens: SomeTokens,
-    /// Of each document whether it has a text, and where what was read of it ends.
+    /// For each document: whether it has a text, and where its text and windows end.
     ends: Vec<(bool, [usize; 2])>,
     texts: Vec<u8>,
-    /// Ranks and the places of windows in their document.
+    /// The rank of each window, and its place in its document.
     windows: Vec<u64>,
 }
 
-impl Gathered for Read {
+impl Gathered for ReadTexts {
     fn drop_documents(&mut self, dropped: &[usize]) {
         self.tokens.drop_documents(dropped);
     }
@@ -62,14 +61,14 @@ impl Gathered for Read {
     }
 }
 
-impl Stage for ToTexts<'_> {
-    type Out = Read;
+impl Stage for TextStage<'_> {
+    type Out = ReadTexts;
 
-    fn take(&mut self, item: &InputDocument<'_>, out: &mut Read) -> Result<(), String> {
+    fn take(&mut self, item: &InputDocument<'_>, out: &mut ReadTexts) -> Result<(), String> {
         let Self {
             blots,
             index,
-            marks,
+            shared,
             hashes,
             ranks,
             ..
@@ -80,17 +79,17 @@ impl Stage for ToTexts<'_> {
         ranks.clear();
         for (some, positions) in blots
             .values
-            .chunks(AT_ONCE)
-            .zip(blots.positions.chunks(AT_ONCE))
+            .chunks(LOOKUP_CHUNK)
+            .zip(blots.positions.chunks(LOOKUP_CHUNK))
         {
             let first = ranks.len();
-            marks.rank(some, ranks);
+            shared.rank(some, ranks);
             for (&rank, &position) in ranks[first..]
                 .iter()
                 .zip(positions)
-                .filter(|(rank, _)| **rank != ALONE)
+                .filter(|(rank, _)| **rank != UNSHARED)
             {
-                marks.mark(
+                shared.add_predecessor(
                     rank,
                     position
                         .checked_sub(1)
@@ -98,7 +97,7 @@ impl Stage for ToTexts<'_> {
                 );
             }
         }
-        put_windows(
+        append_windows(
             &blots.positions,
             ranks,
             hashes.len(),
@@ -116,15 +115,15 @@ impl Stage for ToTexts<'_> {
         Ok(())
     }
 
-    fn finish(&mut self, _: &mut Read) {
+    fn finish(&mut self, _: &mut ReadTexts) {
         self.blots.release_buffers();
         crate::base::codec::clear_buffer(&mut self.hashes);
         crate::base::codec::clear_buffer(&mut self.ranks);
     }
 }
 
-/// Appends the windows that are shared, with those that follow them as far as a passage must reach.
-fn put_windows(
+/// Appends the windows that start `min_tokens` tokens of shared windows.
+fn append_windows(
     positions: &[u32],
     ranks: &[u32],
     tokens: usize,
@@ -134,8 +133,8 @@ fn put_windows(
     let (first, needed) = (out.len(), min_tokens - reach + 1);
     let (mut following, mut next) = (0, u32::MAX);
     for (&position, &rank) in positions.iter().zip(ranks).rev() {
-        // A text of fewer tokens than a window has one blot all the same.
-        if rank == ALONE || position.to_usize() + reach.to_usize() > tokens {
+        // A text of fewer tokens than a window has one blot nevertheless.
+        if rank == UNSHARED || position.to_usize() + reach.to_usize() > tokens {
             following = 0;
             continue;
         }
@@ -152,20 +151,20 @@ fn put_windows(
     out[first..].reverse();
 }
 
-/// All that was read, on disk.
+/// All documents, on disk.
 ///
-/// Memory: some 70 bytes a document, and windows as far as they may be.
-pub struct Store {
+/// Memory: about 70 bytes per document, and windows within the limit.
+pub struct TextStore {
     pub stored: Stored,
-    /// Where each text is in the file of texts, if it came as text.
+    /// The place of each text in the file of texts, if it came as text.
     shown: Vec<Option<(u64, u32)>>,
     bytes: TempFile,
     pub windows: Buckets<1>,
-    /// Ranks of a bucket agree in all but so many bits.
+    /// The number of low bits in which the ranks of a bucket differ.
     rank_bits: u32,
 }
 
-impl Store {
+impl TextStore {
     pub fn new(index: &Index, ranks: u64, memory_bytes: u64) -> Result<Self> {
         let all_bits = u64::BITS - ranks.saturating_sub(1).leading_zeros();
         let (rank_bits, directory) = (all_bits.saturating_sub(12), TempDir(None));
@@ -178,8 +177,8 @@ impl Store {
         })
     }
 
-    /// Takes documents in the order in which they are read.
-    pub fn add(&mut self, read: &Read) -> Result<()> {
+    /// Adds documents, in the order in which they are read.
+    pub fn add(&mut self, read: &ReadTexts) -> Result<()> {
         let Self {
             stored,
             shown,
@@ -207,8 +206,8 @@ impl Store {
         windows.settle()
     }
 
-    /// The windows of a bucket that a passage may begin at: ranks, each with its places, in rising order of both.
-    pub fn windows_of(&self, bucket: usize, marks: &Marks) -> Result<Vec<u64>> {
+    /// The windows of a bucket at which a passage may begin, sorted by rank, then by place.
+    pub fn windows_of(&self, bucket: usize, shared: &SharedWindows) -> Result<Vec<u64>> {
         let rank =
             |window: u64| ((bucket.to_u64()) << self.rank_bits | window >> PLACE_BITS).to_u32();
         let windows = self
@@ -217,14 +216,14 @@ impl Store {
             .into_iter()
             .map(|[window]| window);
         let mut windows: Vec<u64> = windows
-            .filter(|&window| marks.may_begin(rank(window)))
+            .filter(|&window| shared.may_begin(rank(window)))
             .collect();
         windows.sort_unstable();
         Ok(windows)
     }
 
-    pub fn map(&self) -> Result<Mapped<'_>> {
-        Ok(Mapped {
+    pub fn map(&self) -> Result<MappedTexts<'_>> {
+        Ok(MappedTexts {
             store: self,
             stored: self.stored.map()?,
             bytes: self.bytes.map()?,
@@ -237,19 +236,19 @@ pub fn rank_and_place(window: u64) -> (u64, u64) {
     (window >> PLACE_BITS, window & ((1 << PLACE_BITS) - 1))
 }
 
-/// What was read, as memory that the system may take back.
-pub struct Mapped<'s> {
-    store: &'s Store,
+/// All documents, mapped.
+pub struct MappedTexts<'s> {
+    store: &'s TextStore,
     stored: stored::Mapped,
     bytes: Mapping,
 }
 
-impl Mapped<'_> {
+impl MappedTexts<'_> {
     pub fn tokens(&self) -> &[[u8; 8]] {
         self.stored.tokens()
     }
 
-    /// The bytes of some tokens of a document.
+    /// The span of some tokens of a document.
     pub fn span(&self, document: &Document, first: usize, last: usize) -> Option<Span> {
         self.stored.span(
             document,
@@ -259,7 +258,7 @@ impl Mapped<'_> {
         )
     }
 
-    /// Some bytes of the first document with a text.
+    /// A part of the text of the first document with a text.
     pub fn text(&self, text: u32, span: Span) -> Option<&str> {
         let (start, length) = self.store.shown[text.to_usize()]?;
         let whole = self

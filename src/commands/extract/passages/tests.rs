@@ -1,7 +1,7 @@
 use super::*;
 use crate::base::num::{ToU32, ToUsize};
 use crate::{
-    base::error::Problem,
+    base::{error::Problem, files::TempDir},
     commands::{BuildOptions, build},
     index::Means,
     text::{corpus, stream::Form},
@@ -476,22 +476,4 @@ const PLAIN: Ask = Ask {
 fn an_empty_index_has_no_passage() {
     check(&[], &[], &PLAIN).unwrap();
     check(&[vec![], vec![], vec![1; 3], vec![1; 3]], &[vec![]], &PLAIN).unwrap();
-}
-
-#[test]
-fn weights_are_in_the_order_of_their_classes() {
-    let weights: Vec<u64> = (0..2000)
-        .chain((3..64).flat_map(|bit| [(1 << bit) - 1, 1 << bit, 3 << (bit - 1)]))
-        .chain([u64::MAX])
-        .collect();
-    for (one, two) in weights
-        .iter()
-        .flat_map(|one| weights.iter().map(move |two| (one, two)))
-        .filter(|(one, two)| one < two)
-    {
-        assert!(
-            class_of(*one) >= class_of(*two) && class_of(*one) < CLASSES,
-            "{one} {two}"
-        );
-    }
 }

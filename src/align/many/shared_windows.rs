@@ -1,7 +1,8 @@
-//! Blots that several texts have, and what stands before them.
+//! The blots that several texts have, and the tokens before their windows.
 //!
-//! A window that the same token stands before, wherever it is, begins no passage: one that began there could be longer. That is most windows of what
-//! was copied, and they are told as documents are read, so that only the others are ever sorted.
+//! A window that always follows the same token begins no passage: the passage could be extended to
+//! the left. That holds for most windows of copied text, and shows as documents are read, so that
+//! only the others are ever sorted.
 
 use crate::base::num::{ToU32, ToU64, ToUsize};
 use crate::{base::error::Result, index::View};
@@ -10,34 +11,35 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// A table has this many entries at most: 8 bytes each, and 2 to find them. Beyond, all windows are sorted.
+/// The most entries of a table: 8 bytes each, and 2 to find them. If there are more blots, all
+/// windows are sorted.
 const MOST_ENTRIES: u64 = 1 << 28;
-/// Of a blot, so many bits are kept beside those that say where it is. Should two blots agree in all of them, they are taken for one: passages
-/// are told by their tokens.
+/// The number of bits of a blot that are kept besides those that say where it is. Two blots that
+/// agree in all of them are treated as one: passages are compared by their tokens anyway.
 const LOW_BITS: u8 = 12;
-/// The rest of an entry is what stands before: nothing yet, a token, or several.
-const BEFORE: u64 = u64::MAX >> LOW_BITS;
-const SEVERAL: u64 = BEFORE;
+/// The other bits of an entry: no token before the window yet, the only one, or several.
+const PREDECESSOR: u64 = u64::MAX >> LOW_BITS;
+const SEVERAL_PREDECESSORS: u64 = PREDECESSOR;
 
-/// Blots by rank.
-pub struct Marks {
+/// The blots that several texts have, by rank.
+pub struct SharedWindows {
     bits: u8,
-    table: Option<Table>,
+    table: Option<SharedWindowTable>,
 }
 
-struct Table {
+struct SharedWindowTable {
     entries: Vec<AtomicU64>,
-    /// Where those start that agree in so many top bits.
+    /// The first entry of the blots with the same top bits.
     starts: Vec<u32>,
     start_bits: u8,
     low_bits: u8,
 }
 
-/// No text shares it.
-pub const ALONE: u32 = u32::MAX;
+/// The rank of a blot that only one text has.
+pub const UNSHARED: u32 = u32::MAX;
 
-impl Marks {
-    /// `most`: of so many blots there is a table.
+impl SharedWindows {
+    /// Reads the shared blots of a view; more than `most` get no table.
     pub fn new(view: &View<'_>, bits: u8, threads: usize, most: Option<u64>) -> Result<Self> {
         let blots = view.stored_blots();
         if blots > most.unwrap_or(MOST_ENTRIES) {
@@ -66,7 +68,7 @@ impl Marks {
         starts.resize((1 << start_bits) + 1, entries.len().to_u32());
         Ok(Self {
             bits,
-            table: Some(Table {
+            table: Some(SharedWindowTable {
                 entries,
                 starts,
                 start_bits,
@@ -75,36 +77,38 @@ impl Marks {
         })
     }
 
-    /// Ranks are less.
+    /// All ranks are below this.
     pub fn ranks(&self) -> u64 {
         self.table
             .as_ref()
             .map_or(1 << self.bits.min(32), |table| table.entries.len().to_u64())
     }
 
-    /// Appends the rank of each blot, or [`ALONE`].
+    /// Appends the rank of each blot, or [`UNSHARED`].
     pub fn rank(&self, blots: &[u64], out: &mut Vec<u32>) {
         match &self.table {
             Some(table) => table.rank(blots, self.bits, out),
-            None => out.extend(
-                blots
-                    .iter()
-                    .map(|blot| ((blot >> self.bits.saturating_sub(32)).to_u32()).min(ALONE - 1)),
-            ),
+            None => {
+                out.extend(blots.iter().map(|blot| {
+                    ((blot >> self.bits.saturating_sub(32)).to_u32()).min(UNSHARED - 1)
+                }))
+            }
         }
     }
 
-    /// A blot of this rank stands after a token; or, if there is none, at the start of a text.
-    pub fn mark(&self, rank: u32, before: Option<u64>) {
+    /// Records the token before a window with a blot of this rank; `None` at the start of a text.
+    pub fn add_predecessor(&self, rank: u32, before: Option<u64>) {
         let Some(table) = &self.table else { return };
         let entry = &table.entries[rank.to_usize()];
-        let before = before.map_or(SEVERAL, |hash| (hash & BEFORE).clamp(1, SEVERAL - 1));
+        let before = before.map_or(SEVERAL_PREDECESSORS, |hash| {
+            (hash & PREDECESSOR).clamp(1, SEVERAL_PREDECESSORS - 1)
+        });
         let mut known = entry.load(Ordering::Relaxed);
         loop {
-            let next = match known & BEFORE {
+            let next = match known & PREDECESSOR {
                 0 => known | before,
-                same if same == before || same == SEVERAL => return,
-                _ => known | SEVERAL,
+                same if same == before || same == SEVERAL_PREDECESSORS => return,
+                _ => known | SEVERAL_PREDECESSORS,
             };
             match entry.compare_exchange_weak(known, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,
@@ -113,19 +117,20 @@ impl Marks {
         }
     }
 
-    /// Whether a passage may begin there, once all are marked.
+    /// Whether a passage may begin at a window of this rank, once all are recorded.
     pub fn may_begin(&self, rank: u32) -> bool {
         self.table.as_ref().is_none_or(|table| {
-            table.entries[rank.to_usize()].load(Ordering::Relaxed) & BEFORE == SEVERAL
+            table.entries[rank.to_usize()].load(Ordering::Relaxed) & PREDECESSOR
+                == SEVERAL_PREDECESSORS
         })
     }
 }
 
-impl Table {
+impl SharedWindowTable {
     fn rank(&self, blots: &[u64], bits: u8, out: &mut Vec<u32>) {
         let kept = |blot: u64| blot >> (bits - self.start_bits - self.low_bits);
         let start = |blot: u64| self.starts[(kept(blot) >> self.low_bits).to_usize()].to_usize();
-        // Memory that is far away comes for all of them together.
+        // Loads distant memory for all blots at once.
         black_box(blots.iter().fold(0, |sum, &blot| sum ^ start(blot)));
         let load = |at: usize| {
             self.entries
@@ -142,7 +147,7 @@ impl Table {
                 .position(|entry| low_of(entry) >= low);
             at.map(|at| first + at)
                 .filter(|&at| low_of(&self.entries[at]) == low)
-                .map_or(ALONE, |at| at.to_u32())
+                .map_or(UNSHARED, |at| at.to_u32())
         }));
     }
 }
